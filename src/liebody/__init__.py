@@ -1,0 +1,1 @@
+"""Explicit, singularity-free equations of motion, compiled."""

@@ -1,0 +1,33 @@
+"""What can go wrong, at the door: every error a user can cause is a `LiebodyError`, hence a `ValueError`."""
+
+
+class LiebodyError(ValueError):
+    """Base of all errors of liebody; the message names the value, the expectation and the remedy."""
+
+
+class ShapeError(LiebodyError):
+    """An array has the wrong shape or a kind of entry that cannot be converted to floats."""
+
+
+class ConfigurationError(LiebodyError):
+    """Coordinates that are not a point of the configuration group: NaN, infinity, a quaternion far from unit."""
+
+
+class ModelError(LiebodyError):
+    """A mechanism that cannot be: non-physical inertia, unknown names, cycles, duplicate names."""
+
+
+class DescriptionError(ModelError):
+    """A robot description (URDF) that cannot be read: missing file, malformed XML, unknown joint type."""
+
+
+class GraphError(LiebodyError):
+    """A trace that cannot be: symbols of two traces mixed, or a symbol used where a number must be known."""
+
+
+class CompilerError(LiebodyError):
+    """The C compiler is missing where it is required, or it refused the generated source."""
+
+
+class IntegrationError(LiebodyError):
+    """An integration that cannot go on: a step below round-off, a state that is not finite."""
