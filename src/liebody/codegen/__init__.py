@@ -1,0 +1,9 @@
+"""From NumPy functions to compiled kernels: tracing, derivatives, printers, build, calls on batches.
+
+This package knows operations, not mechanics.
+"""
+
+from .derivatives import jacobian, jvp, vjp
+from .graph import Expr, Function, Graph, trace
+
+__all__ = ["Expr", "Function", "Graph", "jacobian", "jvp", "trace", "vjp"]

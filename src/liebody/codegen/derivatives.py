@@ -1,0 +1,146 @@
+"""Derivatives of traced functions, as traced functions: forward mode, reverse mode, Jacobians.
+
+Both modes read one table, the partial derivatives of each operation. At a kink (absolute, minimum, maximum,
+where) the derivative is that of the branch which is taken; conditions have derivative zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import scalar
+from ..errors import GraphError
+from .graph import CONDITIONS, Expr, Function, Graph, Scalar, live
+
+PARTIALS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    # of y = op(operands), with respect to each operand: (y, *operands) -> tuple
+    "add": lambda y, a, b: (1.0, 1.0),
+    "sub": lambda y, a, b: (1.0, -1.0),
+    "mul": lambda y, a, b: (b, a),
+    "div": lambda y, a, b: (1.0 / b, -y / b),
+    "neg": lambda y, a: (-1.0,),
+    "sin": lambda y, a: (scalar.cos(a),),
+    "cos": lambda y, a: (-scalar.sin(a),),
+    "tan": lambda y, a: (1.0 + y * y,),
+    "sqrt": lambda y, a: (0.5 / y,),
+    "exp": lambda y, a: (y,),
+    "log": lambda y, a: (1.0 / a,),
+    "absolute": lambda y, a: (scalar.where(a < 0.0, -1.0, 1.0),),
+    "arctan2": lambda y, a, b: (b / (a * a + b * b), -a / (a * a + b * b)),
+    "minimum": lambda y, a, b: (scalar.where(a < b, 1.0, 0.0), scalar.where(a < b, 0.0, 1.0)),
+    "maximum": lambda y, a, b: (scalar.where(a > b, 1.0, 0.0), scalar.where(a > b, 0.0, 1.0)),
+    "where": lambda y, condition, a, b: (0.0, scalar.where(condition, 1.0, 0.0), scalar.where(condition, 0.0, 1.0)),
+}
+
+
+def forward(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, Scalar]:
+    """The derivative of every node along the direction `seeds` (input symbol -> its derivative)."""
+    tangent: dict[Expr, Scalar] = dict(seeds)
+    for node in nodes:
+        if node.op == "input" or node.op in CONDITIONS:
+            tangent.setdefault(node, 0.0)
+            continue
+        along = [tangent[a] if type(a) is Expr else 0.0 for a in node.args]
+        if node.op == "where":  # one selection of the tangents, rather than two of zeros and ones
+            tangent[node] = scalar.where(node.args[0], along[1], along[2])[()]
+        elif all(type(t) is float and t == 0.0 for t in along):
+            tangent[node] = 0.0
+        else:
+            partials = PARTIALS[node.op](node, *node.args)
+            tangent[node] = sum((p * t for p, t in zip(partials, along, strict=True)), 0.0)
+    return tangent
+
+
+def reverse(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, Scalar]:
+    """The derivative of sum(seed * output) with respect to every node (`seeds`: output node -> its weight)."""
+    adjoint: dict[Expr, Scalar] = dict(seeds)
+    for node in reversed(list(nodes)):
+        weight = adjoint.get(node, 0.0)
+        if node.op == "input" or node.op in CONDITIONS or (type(weight) is float and weight == 0.0):
+            continue
+        for operand, partial in zip(node.args, PARTIALS[node.op](node, *node.args), strict=True):
+            if type(operand) is Expr:
+                adjoint[operand] = adjoint.get(operand, 0.0) + partial * weight
+    return adjoint
+
+
+def jvp(function: Function, wrt: str) -> Function:
+    """The directional derivative: the inputs of `function` and a direction `d_<wrt>`; outputs d(output)."""
+    graph, symbols = _graph(function), _input(function, wrt)
+    direction = graph.symbols(f"d_{wrt}", symbols.shape)
+    seeds = dict(zip(symbols.flat, np.asarray(direction, dtype=object).flat, strict=True))
+    tangent = forward(function.nodes, seeds)
+    outputs = {f"d_{key}": _map(lambda x: tangent.get(x, 0.0), y) for key, y in function.outputs.items()}
+    return Function(f"{function.name}_jvp", {**function.inputs, f"d_{wrt}": direction}, outputs)
+
+
+def vjp(function: Function, wrt: str) -> Function:
+    """The gradient of sum(w * outputs): the inputs of `function` and a weight `w_<output>` for each output."""
+    graph, symbols = _graph(function), _input(function, wrt)
+    weights = {f"w_{key}": graph.symbols(f"w_{key}", y.shape) for key, y in function.outputs.items()}
+    seeds: dict[Expr, Scalar] = {}
+    for y, w in zip(function.outputs.values(), weights.values(), strict=True):
+        for x, weight in zip(y.flat, np.asarray(w, dtype=object).flat, strict=True):
+            if type(x) is Expr:
+                seeds[x] = seeds.get(x, 0.0) + weight
+    adjoint = reverse(function.nodes, seeds)
+    gradient = _map(lambda x: adjoint.get(x, 0.0), symbols)
+    return Function(f"{function.name}_vjp", {**function.inputs, **weights}, {f"g_{wrt}": gradient})
+
+
+def jacobian(function: Function, wrt: str, mode: str | None = None) -> Function:
+    """The Jacobian of every output with respect to the input `wrt`: arrays of shape (*output, *wrt).
+
+    mode  "forward" (a sweep per entry of `wrt`), "reverse" (a sweep per entry of the outputs), or None: the
+          one that needs fewer sweeps, forward when in doubt
+    """
+    _graph(function)
+    symbols = _input(function, wrt)
+    entries = sum(y.size for y in function.outputs.values())
+    if mode not in (None, "forward", "reverse"):
+        raise GraphError(f"mode {mode!r}: expected 'forward', 'reverse' or None")
+    if mode == "forward" or (mode is None and symbols.size <= 2 * entries):
+        sweeps = [forward(function.nodes, {x: 1.0}) for x in symbols.flat]
+        rows = {
+            key: [_map(lambda x, t=t: t.get(x, 0.0), y) for t in sweeps] for key, y in function.outputs.items()
+        }
+        outputs = {key: _stack(columns, -1, function.outputs[key].shape + symbols.shape) for key, columns in rows.items()}
+    else:
+        outputs = {}
+        for key, y in function.outputs.items():
+            columns = []
+            for x in y.flat:
+                adjoint = reverse(live([x]), {x: 1.0}) if type(x) is Expr else {}
+                columns.append(_map(lambda s, t=adjoint: t.get(s, 0.0), symbols))
+            outputs[key] = _stack(columns, 0, y.shape + symbols.shape)
+    return Function(
+        f"{function.name}_jacobian", function.inputs, {f"d_{key}_d_{wrt}": y for key, y in outputs.items()}
+    )
+
+
+def _stack(columns: list[Any], axis: int, shape: tuple[int, ...]) -> Any:
+    stacked = np.stack([c.reshape(-1) if c.ndim > 1 else c for c in columns], axis=axis) if columns else np.empty(0)
+    return stacked.reshape(shape).astype(object)
+
+
+def _map(function: Callable[[Any], Any], array: Any) -> Any:
+    result = np.empty(array.shape, dtype=object)
+    for position, x in np.ndenumerate(array):
+        result[position] = function(x)
+    return result
+
+
+def _graph(function: Function) -> Graph:
+    for symbols in function.inputs.values():
+        for x in symbols.flat:
+            return x.graph
+    raise GraphError(f"{function.name} has no inputs to differentiate with respect to")
+
+
+def _input(function: Function, wrt: str) -> Any:
+    if wrt not in function.inputs:
+        raise GraphError(f"{function.name} has no input {wrt!r}; its inputs are {', '.join(function.inputs)}")
+    return function.inputs[wrt]
