@@ -45,7 +45,7 @@ def forward(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, S
             continue
         along = [tangent[a] if type(a) is Expr else 0.0 for a in node.args]
         if node.op == "where":  # one selection of the tangents, rather than two of zeros and ones
-            tangent[node] = scalar.where(node.args[0], along[1], along[2])[()]
+            tangent[node] = scalar.where(node.args[0], along[1], along[2])
         elif all(type(t) is float and t == 0.0 for t in along):
             tangent[node] = 0.0
         else:
