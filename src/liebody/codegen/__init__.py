@@ -5,5 +5,6 @@ This package knows operations, not mechanics.
 
 from .derivatives import jacobian, jvp, vjp
 from .graph import Expr, Function, Graph, trace
+from .kernel import Guard, Kernel
 
-__all__ = ["Expr", "Function", "Graph", "jacobian", "jvp", "trace", "vjp"]
+__all__ = ["Expr", "Function", "Graph", "Guard", "Kernel", "jacobian", "jvp", "trace", "vjp"]

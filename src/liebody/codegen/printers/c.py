@@ -1,0 +1,528 @@
+"""C source of a traced function: readable C99, and batch loops over one number or a vector of lanes.
+
+Straight-line code in single assignment: a statement per node, in functions of about 1500 operations (`PIECE`),
+so that compile time stays linear in the length. What one function computes and a later one needs goes through a
+work array `w`, whose places are reused.
+
+The batch loop takes NumPy's row-major arrays, (n, dim) with any stride between rows. Over lanes it transposes
+a block of LANES rows into vectors in registers, runs the body once, and transposes the results back.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from ...errors import GraphError
+from ..graph import CONDITIONS, Expr, Function
+
+PIECE = 1500  # operations in one C function
+
+# What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
+LANES_RULES: dict[str, str] = {
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "div": "{0} / {1}",
+    "neg": "-{0}",
+    "tan": "tangent({0})",
+    "sqrt": "square_root({0})",
+    "exp": "exponential({0})",
+    "log": "logarithm({0})",
+    "absolute": "absolute({0})",
+    "arctan2": "angle_of({0}, {1})",
+    "minimum": "minimum({0}, {1})",
+    "maximum": "maximum({0}, {1})",
+    "lt": "MASK({0} < {1})",
+    "le": "MASK({0} <= {1})",
+    "eq": "MASK({0} == {1})",
+    "and": "{0} & {1}",
+    "or": "{0} | {1}",
+    "not": "~{0}",
+    "where": "where({0}, {1}, {2})",
+}
+C99_RULES: dict[str, str] = LANES_RULES | {
+    "tan": "tan({0})",
+    "sqrt": "sqrt({0})",
+    "exp": "exp({0})",
+    "log": "log({0})",
+    "absolute": "fabs({0})",
+    "arctan2": "atan2({0}, {1})",
+    "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
+    "lt": "{0} < {1}",
+    "le": "{0} <= {1}",
+    "eq": "{0} == {1}",
+    "and": "{0} && {1}",
+    "or": "{0} || {1}",
+    "not": "!{0}",
+    "where": "{0} ? {1} : {2}",
+}
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})  # take plain literals beside vectors
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+SIGNED_ZERO = "-0.0"
+
+
+def identifier(name: str) -> str:
+    """`name`, which must be a plain C identifier: text from outside never reaches generated code."""
+    if not IDENTIFIER.match(name):
+        raise GraphError(f"{name!r} cannot name a generated function or argument: use letters, digits and _")
+    return name
+
+
+def literal(x: float, suffix: str = "") -> str:
+    """The shortest decimal that reads back as x."""
+    if math.isnan(x):
+        return "NAN"
+    if math.isinf(x):
+        return "INFINITY" if x > 0 else "(-INFINITY)"
+    return f"{x!r}{suffix}" if x >= 0 and repr(x) != SIGNED_ZERO else f"({x!r}{suffix})"
+
+
+@dataclass
+class Dialect:
+    """How values, conditions and the pair sin, cos are written."""
+
+    rules: Mapping[str, str]
+    value: str  # type of a number
+    condition: str  # type of a comparison's result
+    splat: str  # a literal as an operand of a function
+    sincos: Callable[[str, str, str], list[str]]  # (argument, sine or "", cosine or "") -> statements
+    suffix: str = ""
+
+    def constant(self, x: float) -> str:
+        return self.splat.format(literal(x, self.suffix))
+
+
+def _sincos_lanes(x: str, s: str, c: str) -> list[str]:
+    names = [name for name in (s, c) if name]
+    spare = "unused_" + names[0]
+    declared = ", ".join(names if len(names) == 2 else [*names, spare])
+    return [f"T {declared}; sine_and_cosine({x}, &{s or spare}, &{c or spare});"]
+
+
+def _sincos_c99(x: str, s: str, c: str) -> list[str]:
+    return [f"const double {name} = {f}({x});" for name, f in ((s, "sin"), (c, "cos")) if name]
+
+
+def lanes_dialect(single: bool) -> Dialect:
+    return Dialect(LANES_RULES, "T", "I", "splat({})", _sincos_lanes, "f" if single else "")
+
+
+C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99)
+
+
+@dataclass
+class Body:
+    """The straight-line code of a function, cut in pieces."""
+
+    pieces: list[list[str]] = field(default_factory=list)
+    places: int = 0  # length of the work array
+    work: list[tuple[bool, bool]] = field(default_factory=list)  # of each piece: reads or writes w
+
+
+def straight_line(
+    function: Function,
+    dialect: Dialect,
+    inputs: Mapping[Expr, str],
+    outputs: Mapping[Expr, Iterable[str]],
+    piece: int = PIECE,
+) -> Body:
+    """Print every node of `function` once.
+
+    inputs   how each input symbol is written
+    outputs  where the value of a node is stored as soon as it is known
+    """
+    nodes = [node for node in function.nodes if node.op != "input"]
+    pieces = [nodes[i : i + piece] for i in range(0, len(nodes), piece)] or [[]]
+    home = {node: k for k, members in enumerate(pieces) for node in members}
+    last = dict(home)  # the last piece that reads a node
+    partner: dict[Expr, dict[str, Expr]] = {}  # argument -> its sine and cosine
+    for node in nodes:
+        if node.op in ("sin", "cos"):
+            partner.setdefault(node.args[0], {})[node.op] = node
+        for a in node.args:
+            if type(a) is Expr and a.op != "input":
+                last[a] = max(last[a], home[node])
+    for pair in partner.values():  # both are made where the first is
+        first = min(home[node] for node in pair.values())
+        for node in pair.values():
+            home[node] = first
+
+    body = Body()
+    place: dict[Expr, int] = {}  # of values that cross pieces, in w
+    free: list[int] = []
+    ending: dict[int, list[int]] = {}
+    done: set[Expr] = set()
+    for k, members in enumerate(pieces):
+        lines: list[str] = []
+        local: dict[Expr, str] = {}
+        reads = writes = False
+
+        def operand(a: Any, plain: bool, lines: list[str] = lines, local: dict[Expr, str] = local) -> str:
+            nonlocal reads
+            if type(a) is not Expr:
+                return literal(a, dialect.suffix) if plain else dialect.constant(a)
+            if a.op == "input":
+                return inputs[a]
+            if a not in local:
+                reads = True
+                local[a] = f"t{a.index}"
+                kind = dialect.condition if a.op in CONDITIONS else dialect.value
+                lines.append(f"const {kind} t{a.index} = {_unpack(a, dialect)}w[{place[a]}]{_end(a, dialect)};")
+            return local[a]
+
+        def define(node: Expr, lines: list[str] = lines, local: dict[Expr, str] = local, k: int = k) -> None:
+            nonlocal writes
+            name = local[node] = f"t{node.index}"
+            done.add(node)
+            lines.extend(f"{target} = {name};" for target in outputs.get(node, ()))
+            if last[node] > k:
+                if free:
+                    spot = heapq.heappop(free)
+                else:
+                    spot, body.places = body.places, body.places + 1
+                place[node] = spot
+                ending.setdefault(last[node], []).append(spot)
+                writes = True
+                lines.append(f"w[{spot}] = {_pack(node, name, dialect)};")
+
+        for node in members:
+            if node in done:
+                continue
+            if node.op in ("sin", "cos"):
+                pair = partner[node.args[0]]
+                s, c = (f"t{pair[f].index}" if f in pair else "" for f in ("sin", "cos"))
+                lines.extend(dialect.sincos(operand(node.args[0], False), s, c))
+                for member in pair.values():
+                    define(member)
+                continue
+            plain = node.op in ARITHMETIC
+            text = dialect.rules[node.op].format(*(operand(a, plain) for a in node.args))
+            kind = dialect.condition if node.op in CONDITIONS else dialect.value
+            lines.append(f"const {kind} t{node.index} = {text};")
+            define(node)
+        for spot in ending.get(k, []):
+            heapq.heappush(free, spot)
+        body.pieces.append(lines)
+        body.work.append((reads, writes))
+    return body
+
+
+def _pack(node: Expr, name: str, dialect: Dialect) -> str:
+    return f"number({name})" if node.op in CONDITIONS and dialect.condition == "I" else name
+
+
+def _unpack(node: Expr, dialect: Dialect) -> str:
+    if node.op not in CONDITIONS:
+        return ""
+    return "bits(" if dialect.condition == "I" else "(int)"
+
+
+def _end(node: Expr, dialect: Dialect) -> str:
+    return ")" if node.op in CONDITIONS and dialect.condition == "I" else ""
+
+
+# -- C99, to read and to take along -------------------------------------------------------------------------
+
+
+def c99(function: Function, name: str | None = None, comment: str = "") -> str:
+    """One C99 function of plain doubles, with the pieces it needs; depends on math.h alone.
+
+    The prototype is `void name(const double *in, ..., double *out, ...)`, arrays row-major.
+    """
+    name = identifier(name or function.name)
+    arguments = [identifier(key) for key in function.inputs]
+    results = [f"{identifier(key)}_out" if key in arguments or key == name else key for key in function.outputs]
+    symbols = {
+        x: f"{key}[{i}]" for key, array in zip(arguments, function.inputs.values(), strict=True)
+        for i, x in enumerate(array.flat)
+    }  # fmt: skip
+    targets: dict[Expr, list[str]] = {}
+    fixed: list[str] = []
+    for key, array in zip(results, function.outputs.values(), strict=True):
+        for i, x in enumerate(array.flat):
+            if type(x) is Expr and x.op != "input":
+                targets.setdefault(x, []).append(f"{key}[{i}]")
+            else:
+                fixed.append(f"{key}[{i}] = {symbols[x] if type(x) is Expr else literal(x)};")
+    body = straight_line(function, C99, symbols, targets)
+    takes = ", ".join([f"const double *{key}" for key in arguments] + [f"double *{key}" for key in results])
+    passes = ", ".join([*arguments, *results])
+    text = []
+    if len(body.pieces) == 1:
+        text.append(_c_function(f"void {name}({takes})", [*fixed, *body.pieces[0]]))
+    else:
+        for k, lines in enumerate(body.pieces):
+            unused = [f"(void){key};" for key in (*arguments, *results, "w")]
+            text.append(_c_function(f"static void {name}_{k}({takes}, double *w)", [" ".join(unused), *lines]))
+        calls = [f"{name}_{k}({passes}, w);" for k in range(len(body.pieces))]
+        text.append(_c_function(f"void {name}({takes})", [f"double w[{max(body.places, 1)}];", *fixed, *calls]))
+    used = "\n".join(text)
+    ignored = [key for key in (*arguments, *results) if f"{key}[" not in used]
+    if len(body.pieces) == 1 and ignored:
+        used = used.replace("{\n", "{\n    " + " ".join(f"(void){key};" for key in ignored) + "\n", 1)
+    return (f"/* {comment} */\n" if comment else "") + used
+
+
+def _c_function(head: str, lines: Iterable[str]) -> str:
+    return "\n".join([head, "{", *(f"    {line}" for line in lines), "}", ""])
+
+
+# -- batch loops over lanes ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Guard:
+    """What the batch loop checks of the inputs: finite entries, and quaternions of unit norm.
+
+    finite  names of inputs whose entries have to be finite
+    unit    (name of input, first entry) of each unit quaternion, four entries
+    tolerance  of | |quaternion|^2 - 1 |
+    """
+
+    finite: Sequence[str] = ()
+    unit: Sequence[tuple[str, int]] = ()
+    tolerance: float = 1e-6
+
+
+def runtime(name: str) -> str:
+    """A text of the folder runtime/."""
+    return (resources.files("liebody.codegen") / "runtime" / name).read_text(encoding="utf-8")
+
+
+def batch_units(
+    function: Function, lanes: int, single: bool = False, guard: Guard | None = None, units: int = 1
+) -> list[str]:
+    """Translation units which define `long run(n, in, in_stride, out, out_stride)`, a batch loop over `lanes`.
+
+    in, out     a pointer per input and output, to rows of doubles (floats if `single`)
+    in_stride   numbers between rows, 0 for one row shared by the batch
+    returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`
+    """
+    head = "\n".join(
+        [
+            f"#define LANES {lanes}",
+            f"#define SINGLE {int(single)}",
+            *(["typedef float real;", "#define whole int32_t"] if single else ["typedef double real;", "#define whole int64_t"]),
+            runtime("lanes.h"),
+        ]
+    )
+    plan = _Plan(function, lanes)
+    dialect = lanes_dialect(single)
+    body = straight_line(function, dialect, plan.symbols, plan.targets)
+    scope = "static" if units <= 1 or len(body.pieces) <= 1 else "__attribute__((visibility(\"hidden\")))"
+    signature = ", ".join(
+        [f"const T *restrict x{k}" for k in range(len(function.inputs))]
+        + [f"T *restrict y{k}" for k in range(plan.results)]
+        + ["T *restrict w"]
+    )
+    pieces = [
+        _c_function(f"{scope} __attribute__((noinline)) void piece{k}({signature})", lines)
+        for k, lines in enumerate(body.pieces)
+    ]
+    loop = plan.loop(body, dialect, guard or Guard(), function)
+    if scope == "static":
+        return ["\n".join([head, *pieces, loop])]
+    shares = [pieces[k::units] for k in range(min(units, len(pieces)))]
+    declared = "\n".join(f"void piece{k}({signature});" for k in range(len(pieces)))
+    hidden = '#pragma GCC visibility push(hidden)\n{}\n#pragma GCC visibility pop'.format(declared)
+    return ["\n".join([head, *share]) for share in shares[1:]] + ["\n".join([head, hidden, *shares[0], loop])]
+
+
+class _Plan:
+    """Where the batch loop keeps inputs and results, and the loop itself."""
+
+    def __init__(self, function: Function, lanes: int) -> None:
+        self.lanes = lanes
+        self.symbols = {
+            x: f"x{k}[{i}]" for k, array in enumerate(function.inputs.values()) for i, x in enumerate(array.flat)
+        }
+        self.sizes = [array.size for array in function.inputs.values()]
+        self.outputs = [list(array.flat) for array in function.outputs.values()]
+        self.targets: dict[Expr, list[str]] = {}
+        self.fixed: list[str] = []
+        if lanes == 1:  # straight into the output rows
+            self.results = len(self.outputs)
+            for k, entries in enumerate(self.outputs):
+                for i, x in enumerate(entries):
+                    if type(x) is Expr and x.op != "input":
+                        self.targets.setdefault(x, []).append(f"y{k}[{i}]")
+                    else:
+                        self.fixed.append(f"y{k}[{i}] = {self.symbols[x] if type(x) is Expr else literal(x)};")
+        else:  # each distinct value once, in y0
+            self.results = 1
+            self.kept: dict[Expr, int] = {}
+            for entries in self.outputs:
+                for x in entries:
+                    if type(x) is Expr and x.op != "input" and x not in self.kept:
+                        self.kept[x] = len(self.kept)
+                        self.targets[x] = [f"y0[{self.kept[x]}]"]
+
+    def loop(self, body: Body, dialect: Dialect, guard: Guard, function: Function) -> str:
+        return (self._loop_of_one if self.lanes == 1 else self._loop_of_lanes)(body, dialect, guard, function)
+
+    def _calls(self, body: Body) -> list[str]:
+        passed = [f"x{k}" for k in range(len(self.sizes))] + [f"y{k}" for k in range(self.results)] + ["w"]
+        return [f"piece{k}({', '.join(passed)});" for k in range(len(body.pieces))]
+
+    def _checks(self, guard: Guard, function: Function) -> list[str]:
+        """Statements which make `bad` differ from zero (or NaN) where an input breaks the guard."""
+        names = list(function.inputs)
+        lines = []
+        for name in guard.finite:
+            k = names.index(name)
+            lines.append(f"for (int j = 0; j < {self.sizes[k]}; j++) bad += x{k}[j] - x{k}[j];")
+        for name, first in guard.unit:
+            k = names.index(name)
+            square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(4))
+            excess = f"absolute({square} - 1)"
+            tolerance = f"splat({literal(guard.tolerance)})"
+            lines.append(f"bad += where(MASK({excess} < {tolerance}), splat(0), splat(1));")
+        return lines
+
+    HEAD = "long run(long n, const real *const *in, const long *in_stride, real *const *out, const long *out_stride)"
+
+    def _loop_of_one(self, body: Body, dialect: Dialect, guard: Guard, function: Function) -> str:
+        checks = self._checks(guard, function)
+        lines = [f"T w[{max(body.places, 1)}];", "(void)w;", "for (long i = 0; i < n; i++) {"]
+        lines += [f"    const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.sizes))]
+        lines += [f"    real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
+        if checks:
+            lines += ["    T bad = 0;", *(f"    {c}" for c in checks), "    if (bad != 0) return i + 1;"]
+        lines += [f"    {line}" for line in [*self.fixed, *self._calls(body)]]
+        return _c_function(self.HEAD, [*lines, "}", "return 0;"])
+
+    def _loop_of_lanes(self, body: Body, dialect: Dialect, guard: Guard, function: Function) -> str:
+        L = self.lanes
+        stores, helpers = self._stores(dialect)
+        lines = [f"T y0[{max(len(self.kept), 1)}], w[{max(body.places, 1)}];", "(void)y0, (void)w;"]
+        lines += [f"T x{k}[{max(size, 1)}];" for k, size in enumerate(self.sizes)]
+        lines += [f"real spare{k}[LANES * {max(len(e), 1)}];" for k, e in enumerate(self.outputs)]
+        lines += ["for (long i = 0; i < n; i += LANES) {", "    long rows = n - i < LANES ? n - i : LANES;"]
+        for k, size in enumerate(self.sizes):
+            if size:
+                lines.append(f"    load(x{k}, {size}, in[{k}] + i * in_stride[{k}], in_stride[{k}], rows);")
+        checks = self._checks(guard, function)
+        if checks:
+            lines += ["    T bad = splat(0);", *(f"    {c}" for c in checks)]
+            lines += ["    if (any(MASK(bad != 0))) return i + 1;"]
+        lines += [f"    {call}" for call in self._calls(body)]
+        for k, entries in enumerate(self.outputs):
+            width = len(entries)
+            if not width:
+                continue
+            lines.append(f"    real *row{k} = rows == LANES ? out[{k}] + i * out_stride[{k}] : spare{k};")
+            lines.append(f"    long step{k} = rows == LANES ? out_stride[{k}] : {width};")
+            lines += [f"    {line}" for line in stores[k]]
+            lines.append(f"    if (rows < LANES) for (long l = 0; l < rows; l++)")
+            lines.append(
+                f"        memcpy(out[{k}] + (i + l) * out_stride[{k}], spare{k} + l * {width}, {width} * sizeof(real));"
+            )
+        text = [transposes(L), LOAD, *helpers, _c_function(self.HEAD, [*lines, "}", "return 0;"])]
+        return "\n".join(text)
+
+    def _stores(self, dialect: Dialect) -> tuple[list[list[str]], list[str]]:
+        """For each output the statements that store it, and the functions they call."""
+        calls: list[list[str]] = []
+        helpers: list[str] = []
+        L = self.lanes
+        passed = ", ".join([f"x{k}" for k in range(len(self.sizes))] + ["y0"])
+        takes = ", ".join([f"const T *x{k}" for k in range(len(self.sizes))] + ["const T *y0"])
+        for k, entries in enumerate(self.outputs):
+            statements = []
+            if len(entries) < L:
+                for i, x in enumerate(entries):
+                    statements.append(f"for (int l = 0; l < LANES; l++) (row + l * step)[{i}] = ({self._value(x, dialect)})[l];")
+            else:
+                starts = list(range(0, len(entries) - L + 1, L))
+                if starts[-1] + L < len(entries):
+                    starts.append(len(entries) - L)
+                for i in starts:
+                    group = entries[i : i + L]
+                    if all(type(x) is not Expr for x in group):
+                        vector = ", ".join(literal(x, dialect.suffix) for x in group)
+                        statements.append(f"STORE_SAME(row + {i}, step, ((T){{{vector}}}));")
+                    else:
+                        values = ", ".join(self._value(x, dialect) for x in group)
+                        statements.append(f"store(row + {i}, step, {values});")
+            calls.append([])
+            for part in range(0, len(statements), 300):
+                name = f"store{k}_{part // 300}"
+                helpers.append(
+                    _c_function(
+                        f"static __attribute__((noinline)) void {name}(real *row, long step, {takes})",
+                        statements[part : part + 300],
+                    )
+                )
+                calls[k].append(f"{name}(row{k}, step{k}, {passed});")
+        return calls, helpers
+
+    def _value(self, x: Any, dialect: Dialect) -> str:
+        if type(x) is not Expr:
+            return dialect.constant(x)
+        return self.symbols[x] if x.op == "input" else f"y0[{self.kept[x]}]"
+
+
+LOAD = """
+/* Rows first .. first + rows - 1 of a row-major array, as vectors: x[j] holds entry j of LANES rows. */
+INLINE void load(T *x, int width, const real *first, long stride, long rows) {
+    const real *row[LANES];
+    for (int l = 0; l < LANES; l++) row[l] = first + (l < rows ? l : rows - 1) * stride;
+    if (width < LANES) {
+        for (int j = 0; j < width; j++)
+            for (int l = 0; l < LANES; l++) x[j][l] = row[l][j];
+        return;
+    }
+    for (int j = 0; j + LANES <= width; j += LANES) load_block(x + j, row, j);
+    if (width % LANES) load_block(x + width - LANES, row, width - LANES);
+}
+#define STORE_SAME(first, step, vector) \\
+    for (int l = 0; l < LANES; l++) memcpy((first) + l * (step), &(vector), sizeof(T))
+"""
+
+
+def transposes(lanes: int) -> str:
+    """C text of `load_block` and `store`: a LANES x LANES block, transposed in registers in log2(LANES) steps."""
+    steps, now = [], [f"a{i}" for i in range(lanes)]
+    distance, generation = 1, 0
+    while distance < lanes:
+        generation += 1
+        new = list(now)
+        for i in range(lanes):
+            if i & distance:
+                continue
+            low, high = now[i], now[i + distance]
+            first = [j if not j & distance else lanes + (j ^ distance) for j in range(lanes)]
+            second = [(j | distance) if not j & distance else lanes + j for j in range(lanes)]
+            for target, order in ((i, first), (i + distance, second)):
+                new[target] = f"b{generation}_{target}"
+                steps.append(f"T {new[target]} = SHUFFLE({low}, {high}, {', '.join(map(str, order))});")
+        now, distance = new, 2 * distance
+    takes = ", ".join(f"T a{i}" for i in range(lanes))
+    return "\n".join(
+        [
+            "#if defined(__has_builtin)",
+            "#if __has_builtin(__builtin_shufflevector)",
+            "#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)",
+            "#endif",
+            "#endif",
+            "#ifndef SHUFFLE",
+            "#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (I){__VA_ARGS__})",
+            "#endif",
+            "INLINE void load_block(T *x, const real *const *row, int j) {",
+            *(f"    T a{i}; memcpy(&a{i}, row[{i}] + j, sizeof(T));" for i in range(lanes)),
+            *(f"    {step}" for step in steps),
+            *(f"    x[{i}] = {now[i]};" for i in range(lanes)),
+            "}",
+            f"INLINE void store(real *first, long step, {takes}) {{",
+            *(f"    {step}" for step in steps),
+            *(f"    memcpy(first + {i} * step, &{now[i]}, sizeof(T));" for i in range(lanes)),
+            "}",
+        ]
+    )

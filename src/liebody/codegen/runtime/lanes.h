@@ -1,0 +1,136 @@
+/* Arithmetic over T: one number (LANES 1), or a vector of LANES numbers, one state in each lane.
+   Before this text: `real` is double or float, `whole` the integer of its size, LANES a power of two. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+#if LANES == 1
+typedef real T;
+typedef whole I;
+INLINE T splat(real x) { return x; }
+INLINE I bits(T x) { I i; memcpy(&i, &x, sizeof i); return i; }
+INLINE T number(I i) { T x; memcpy(&x, &i, sizeof x); return x; }
+INLINE int any(I mask) { return mask != 0; }
+#define MASK(condition) (-(I)(condition))
+#define EACH_LANE(y, f, ...) ((y) = f(__VA_ARGS__))
+#define LANE(x) (x)
+#else
+typedef real T __attribute__((vector_size(LANES * sizeof(real))));
+typedef whole I __attribute__((vector_size(LANES * sizeof(real))));
+INLINE T splat(real x) { return x - (T){0}; }
+INLINE I bits(T x) { return (I)x; }
+INLINE T number(I i) { return (T)i; }
+#define MASK(condition) (condition)
+#define EACH_LANE(y, f, ...) for (int lane = 0; lane < LANES; lane++) (y)[lane] = f(__VA_ARGS__)
+#define LANE(x) ((x)[lane])
+INLINE int any(I mask) {
+#if defined(__AVX__) && LANES == 4
+    if (sizeof(real) == 8) return __builtin_ia32_movmskpd256((__attribute__((vector_size(32))) double)mask) != 0;
+#endif
+    whole found = 0;
+    for (int lane = 0; lane < LANES; lane++) found |= mask[lane];
+    return found != 0;
+}
+#endif
+
+INLINE T where(I mask, T a, T b) { return number((bits(a) & mask) | (bits(b) & ~mask)); }
+INLINE T absolute(T a) { return number(bits(a) & ~bits(splat((real)-0.0))); }
+INLINE T minimum(T a, T b) { return where(MASK((a < b) | (a != a)), a, b); } /* NaN in, NaN out */
+INLINE T maximum(T a, T b) { return where(MASK((a > b) | (a != a)), a, b); }
+
+#define PER_LANE(name, f) INLINE T name(T a) { T y = a; EACH_LANE(y, f, LANE(a)); return y; }
+#define PER_LANE2(name, f) INLINE T name(T a, T b) { T y = a; EACH_LANE(y, f, LANE(a), LANE(b)); return y; }
+#if SINGLE
+PER_LANE(square_root, sqrtf) PER_LANE(tangent, tanf) PER_LANE(exponential, expf) PER_LANE(logarithm, logf)
+PER_LANE2(angle_of, atan2f)
+#else
+PER_LANE(square_root, sqrt) PER_LANE(tangent, tan) PER_LANE(exponential, exp) PER_LANE(logarithm, log)
+PER_LANE2(angle_of, atan2)
+#endif
+
+#if SINGLE
+INLINE void sine_and_cosine(T x, T *s, T *c) {
+    T sine = x, cosine = x;
+    EACH_LANE(sine, sinf, LANE(x));
+    EACH_LANE(cosine, cosf, LANE(x));
+    *s = sine, *c = cosine;
+}
+#else
+static const uint64_t two_over_pi[] = { /* the bits of 2/pi behind a word of zeros */
+    0,
+    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
+    0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
+    0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
+    0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
+    0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+};
+
+/* x > 0 mod pi/2, after Payne and Hanek (1983): x = m 2^e; of the product m (2/pi) only the 192 bits from weight
+   2^(1-e) on matter, the others are multiples of 4. Two of them count quarter turns, 190 are the fraction. */
+static __attribute__((noinline, cold)) void reduce_large(double x, double *high, double *low, int64_t *quadrant) {
+    uint64_t word, window[3], p[3];
+    memcpy(&word, &x, sizeof word);
+    int start = (int)(word >> 52) - 1075 - 2 + 64; /* bit where the window begins */
+    uint64_t m = (word & 0xfffffffffffff) | 0x10000000000000;
+    for (int i = 0; i < 3; i++) {
+        const uint64_t *limb = two_over_pi + start / 64 + i;
+        window[i] = start % 64 ? limb[0] << start % 64 | limb[1] >> (64 - start % 64) : limb[0];
+    }
+    unsigned __int128 sum = 0;
+    for (int i = 2; i >= 0; i--) {
+        sum += (unsigned __int128)m * window[i];
+        p[i] = (uint64_t)sum;
+        sum >>= 64;
+    }
+    *quadrant = (int64_t)(p[0] >> 62);
+    for (int i = 0; i < 3; i++) p[i] = p[i] << 2 | (i < 2 ? p[i + 1] >> 62 : 0);
+    int negative = (int)(p[0] >> 63); /* beyond 1/2: count from the next quarter turn back */
+    if (negative) {
+        *quadrant += 1;
+        for (int i = 0; i < 3; i++) p[i] = ~p[i];
+    }
+    double f = ldexp((double)(p[0] >> 11), -53);
+    double g = ldexp((double)((p[0] & 0x7ff) << 42 | p[1] >> 22), -106) + ldexp((double)(p[1] & 0x3fffff), -128) +
+               ldexp((double)p[2], -192);
+    double sum_high = f + g, sum_low = (f - sum_high) + g;
+    double h = sum_high * 1.5707963267948966, l = fma(sum_high, 1.5707963267948966, -h) + sum_high * 6.123233995736766e-17 + sum_low * 1.5707963267948966;
+    *high = h + l;
+    *low = (h - *high) + l;
+    if (negative) *high = -*high, *low = -*low;
+}
+
+/* sin x and cos x to 1 ulp, from |x| = k pi/2 + r + e with |r| <= pi/4: pi/2 in two parts of 33 bits, whose products
+   with k are exact for |k| < 2^20, and a rest; then the minimax polynomials of fdlibm (Sun Microsystems, 1993)
+   for sin(r + e) and cos(r + e), swapped and signed by k mod 4. Larger arguments are reduced one by one. */
+INLINE void sine_and_cosine(T x, T *s, T *c) {
+    const T shift = splat(0x1.8p52);
+    T a = absolute(x), shifted = a * 6.36619772367581382433e-01 + shift, k = shifted - shift;
+    T t = a - k * 1.57079632673412561417e+00, w = k * 6.07710050630396597660e-11, high = t - w;
+    T low = ((t - high) - w) - k * 2.02226624879595063154e-21, r = high + low, e = (high - r) + low;
+    I quadrant = bits(shifted), large = MASK(a > 8e5);
+    if (__builtin_expect(any(large), 0)) {
+        for (int lane = 0; lane < LANES; lane++) {
+            double high = LANE(a), low = 0;
+            int64_t turns = 0;
+            if (!(high > 8e5)) continue;
+            if (high > 1.7976931348623157e308) high = NAN;
+            else reduce_large(high, &high, &low, &turns);
+            LANE(r) = high, LANE(e) = low, LANE(quadrant) = turns;
+        }
+    }
+    T z = r * r, z2 = z * z, half = 0.5 * z, one = 1.0 - half;
+    T ps = (8.33333333332248946124e-03 + z * -1.98412698298579493134e-04) +
+           z2 * ((2.75573137070700676789e-06 + z * -2.50507602534068634195e-08) + z2 * 1.58969099521155010221e-10);
+    T pc = (4.16666666666666019037e-02 + z * -1.38888888888741095749e-03) +
+           z2 * ((2.48015872894767294178e-05 + z * -2.75573143513906633035e-07) +
+                 z2 * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11));
+    T zr = z * r;
+    T sine = r - ((z * (0.5 * e - zr * ps) - e) - zr * -1.66666666666666324348e-01);
+    T cosine = one + (((1.0 - one) - half) + (z * (z * pc) - r * e));
+    I swap = -(quadrant & 1);
+    *s = number(bits(where(swap, cosine, sine)) ^ (quadrant & 2) << 62 ^ (bits(x) & bits(splat(-0.0))));
+    *c = number(bits(where(swap, sine, cosine)) ^ ((quadrant + 1) & 2) << 62);
+}
+#endif
