@@ -1,0 +1,64 @@
+"""Lie groups: an object is a group, an array is an element. The modules, from definitions to joints:
+
+    base          LieGroup: everything from hat, by definition
+    real          R(n), SO2
+    so3           SO3, unit quaternions
+    se2           SE2 and its universal cover
+    se3           SE3
+    product       Product, SO3xR3
+    subgroups     the motion subgroups of SE(3), about any axis
+    user          MatrixGroup, AdjointGroup: groups of one's own
+    coefficients  the scalar functions of small and large angles
+
+Operations and conventions side by side with the mathematics: docs/groups.md.
+"""
+
+from liebody.groups.base import LieGroup
+from liebody.groups.product import Product, SO3xR3
+from liebody.groups.real import SO2, R
+from liebody.groups.se2 import SE2
+from liebody.groups.se3 import SE3
+from liebody.groups.so3 import SO3, cross
+from liebody.groups.subgroups import (
+    Cylindrical,
+    Fixed,
+    Free,
+    Helical,
+    MotionSubgroup,
+    Planar,
+    PlanarHelical,
+    PlanarTranslation,
+    Prismatic,
+    Revolute,
+    Schoenflies,
+    SpatialTranslation,
+    Spherical,
+)
+from liebody.groups.user import AdjointGroup, MatrixGroup
+
+__all__ = [
+    "SE2",
+    "SE3",
+    "SO2",
+    "SO3",
+    "AdjointGroup",
+    "Cylindrical",
+    "Fixed",
+    "Free",
+    "Helical",
+    "LieGroup",
+    "MatrixGroup",
+    "MotionSubgroup",
+    "Planar",
+    "PlanarHelical",
+    "PlanarTranslation",
+    "Prismatic",
+    "Product",
+    "R",
+    "Revolute",
+    "SO3xR3",
+    "Schoenflies",
+    "SpatialTranslation",
+    "Spherical",
+    "cross",
+]

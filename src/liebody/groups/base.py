@@ -1,0 +1,292 @@
+"""Lie groups by their definitions: from `hat` alone everything else follows, as written here."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from liebody.errors import ConfigurationError, ShapeError
+from liebody.scalar import Array, sqrt
+
+
+class LieGroup:
+    """A connected group of n x n matrices g, with algebra vectors u (dim,) and flat coordinates q (nq,).
+
+    `n`, `dim` and `hat` make a group; the rest follows from them. A subclass overrides what has a closed form, and
+    tests/test_groups.py holds each override to the definition it replaces. Methods take single elements, without batch
+    axes, run on floats and on the symbols of a trace alike, and return new arrays.
+
+    Conventions: dexp is right-trivialised, hat(dexp(u) du) = dg g^-1 for g = exp(u), so that the body velocity
+    g^-1 dg is dexp(-u) du. Flat coordinates are what a state vector holds: by default the entries of g.
+
+        class Affine(LieGroup):             # x -> a x + b
+            n, dim = 2, 2
+
+            def hat(self, u):
+                return np.array([[u[0], u[1]], [0, 0]])
+    """
+
+    n: int
+    dim: int
+    nq: int
+    name: str
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = cls.__dict__
+        if isinstance(own.get("n"), int) and "nq" not in own:
+            cls.nq = own["n"] ** 2
+        if "name" not in own:
+            cls.name = cls.__name__
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self)))
+
+    # Elements
+
+    def identity(self) -> np.ndarray:
+        """The neutral element, (n, n)."""
+        return np.eye(self.n)
+
+    def compose(self, g: Array, h: Array) -> Array:
+        """The product g h."""
+        return g @ h
+
+    def inverse(self, g: Array) -> Array:
+        """g^-1."""
+        return _inverse(g)
+
+    def hat(self, u: Array) -> Array:
+        """Algebra vector (dim,) to algebra matrix (n, n); linear. This is what defines a group."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define hat(u), the matrix of an algebra vector"
+        )
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """The matrices hat(e_i), (dim, n, n)."""
+        return np.array([self.hat(e) for e in np.eye(self.dim)], dtype=float).reshape(
+            self.dim, self.n, self.n
+        )
+
+    @cached_property
+    def _vee_matrix(self) -> np.ndarray:
+        """Left inverse of hat on flattened matrices, (dim, n^2)."""
+        columns = self.basis.reshape(self.dim, -1).T
+        inverse = np.linalg.pinv(columns)
+        return np.where(np.abs(inverse) < 1e-15, 0.0, inverse)
+
+    def vee(self, U: Array) -> Array:
+        """Inverse of hat:  vee(hat(u)) = u."""
+        return self._vee_matrix @ np.ravel(U)
+
+    def exp(self, u: Array) -> Array:
+        """Matrix exponential of hat(u).
+
+        By the series of (exp(U) - 1)/U at U/2^8 and doubling of that function, which keeps what is small accurate;
+        to round-off for |U| up to about 100.
+        """
+        U = self.hat(u)
+        return np.eye(self.n) + U @ _exponential_quotient(U)
+
+    def log(self, g: Array) -> Array:
+        """The u of least rotation with exp(u) = g.
+
+        By three square roots of the matrix, the series of artanh, and two steps of Newton's method. Eigenvalues of g on the
+        negative real axis have no principal logarithm, and are out of its reach here.
+        """
+        root = g
+        for _ in range(3):
+            root = _square_root(root)
+        one = np.eye(self.n)
+        Z = (root - one) @ _inverse(root + one)
+        Z2, term, total = Z @ Z, Z, Z
+        for k in range(3, 27, 2):
+            term = term @ Z2
+            total = total + term / k
+        u = self.vee(16 * total)
+        for _ in range(2):
+            u = u + self.dexp_inverse_times(-u, self.vee(self.exp(-u) @ g - one))
+        return u
+
+    # Linear maps of the algebra
+
+    def Ad(self, g: Array) -> Array:
+        """Adjoint (dim, dim):  hat(Ad(g) u) = g hat(u) g^-1."""
+        h = self.inverse(g)
+        return _columns(self.dim, [self.vee(g @ E @ h) for E in self.basis])
+
+    def ad(self, u: Array) -> Array:
+        """Bracket (dim, dim):  hat(ad(u) w) = hat(u) hat(w) - hat(w) hat(u)."""
+        U = self.hat(u)
+        return _columns(self.dim, [self.vee(U @ E - E @ U) for E in self.basis])
+
+    def coad(self, p: Array) -> Array:
+        """The matrix ad~_p (dim, dim) with  ad~_p v = -ad(v)^T p  for a momentum p; it is skew.
+
+        From, table 1 (with the sign of eq. (68)): the Coriolis matrix of a body with momentum p.
+        """
+        return _columns(self.dim, [-(self.ad(e).T @ p) for e in np.eye(self.dim)])
+
+    def dexp(self, u: Array) -> Array:
+        """Differential of exp (dim, dim):  hat(dexp(u) du) = dg g^-1,  g = exp(u);  sum of ad(u)^k/(k+1)!."""
+        return _exponential_quotient(self.ad(u))
+
+    def dexp_inverse(self, u: Array) -> Array:
+        """Inverse of dexp(u), (dim, dim)."""
+        return _inverse(self.dexp(u))
+
+    def dexp_inverse_times(self, u: Array, w: Array) -> Array:
+        """dexp_inverse(u) @ w, (dim,)."""
+        return self.dexp_inverse(u) @ w
+
+    # Flat coordinates
+
+    def neutral(self) -> np.ndarray:
+        """Coordinates of the identity, (nq,)."""
+        return np.array(self.coordinates(self.identity()), dtype=float)
+
+    def element(self, q: Array) -> Array:
+        """Coordinates (nq,) to element (n, n)."""
+        return np.reshape(q, (self.n, self.n))
+
+    def coordinates(self, g: Array) -> Array:
+        """Element (n, n) to coordinates (nq,)."""
+        return np.reshape(g, -1)
+
+    def integrate(self, q: Array, u: Array) -> Array:
+        """Coordinates of g exp(u), where q are those of g."""
+        return self.coordinates(self.compose(self.element(q), self.exp(u)))
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        """log(g0^-1 g1): the u that integrate(q0, u) takes to q1, (dim,)."""
+        return self.log(self.compose(self.inverse(self.element(q0)), self.element(q1)))
+
+    def interpolate(self, q0: Array, q1: Array, s: Array) -> Array:
+        """The point at s of the curve g0 exp(s log(g0^-1 g1)), from q0 at s = 0 to q1 at s = 1."""
+        return self.integrate(q0, s * self.difference(q0, q1))
+
+    def normalize(self, q: Array) -> Array:
+        """q with unit quaternions made unit; other coordinates as they are."""
+        return np.asarray(q)
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        """Coordinates of a random element: uniform over what is compact, normal with unit variance over the rest."""
+        return np.asarray(self.integrate(self.neutral(), rng.standard_normal(self.dim)))
+
+    def check(self, q: Any) -> np.ndarray:
+        """q as floats (..., nq), if it is a configuration.
+
+        Raises ShapeError for a wrong shape or entries that are not numbers, ConfigurationError for NaN, infinity, or a
+        quaternion whose norm is more than 1e-6 from one.
+        """
+        try:
+            values = np.asarray(q, dtype=float)
+        except (TypeError, ValueError):
+            raise ShapeError(f"coordinates of {self} must be {self.nq} numbers, not {q!r}") from None
+        if values.shape[-1:] != (self.nq,):
+            raise ShapeError(f"coordinates of {self} have shape (..., {self.nq}), not {values.shape}")
+        finite = np.isfinite(values)
+        if not finite.all():
+            at = tuple(int(i) for i in np.argwhere(~finite)[0])
+            where_at = at[0] if len(at) == 1 else at
+            raise ConfigurationError(
+                f"coordinate {where_at} of {self} is {values[at]}; coordinates must be finite"
+            )
+        self._check_values(values)
+        return values
+
+    def is_valid(self, q: Any) -> bool:
+        """Whether check(q) passes."""
+        try:
+            self.check(q)
+        except (ShapeError, ConfigurationError):
+            return False
+        return True
+
+    def _check_values(self, q: np.ndarray) -> None:
+        """Raise ConfigurationError unless the finite coordinates q (..., nq) satisfy what this group asks of them."""
+
+
+def _columns(rows: int, columns: list[Array]) -> Array:
+    """Matrix with these columns; (rows, 0) if there are none."""
+    return np.stack(columns, axis=-1) if columns else np.zeros((rows, 0))
+
+
+def _exponential_quotient(A: Array, halvings: int = 8, terms: int = 12) -> Array:
+    """(exp(A) - 1)/A = sum of A^k/(k+1)!: the series at A/2^halvings, then F(2B) = F(B) + F(B) B F(B)/2."""
+    one = np.eye(len(A))
+    B = A / 2.0**halvings
+    F = one
+    for k in range(terms, 0, -1):
+        F = one + B @ F / (k + 1)
+    for _ in range(halvings):
+        F = F + 0.5 * (F @ B @ F)
+        B = 2 * B
+    return F
+
+
+def _inverse(A: Array) -> Array:
+    """A^-1 = (A^T A)^-1 A^T by an LDL^T factorisation, which needs no pivots, and one Newton step X + X (1 - A X)."""
+    n = len(A)
+    N = A.T @ A
+    L: list[list[Any]] = [[] for _ in range(n)]
+    D: list[Any] = []
+    for i in range(n):
+        for j in range(i):
+            L[i].append((N[i, j] - sum(L[i][k] * D[k] * L[j][k] for k in range(j))) / D[j])
+        D.append(N[i, i] - sum(L[i][k] ** 2 * D[k] for k in range(i)))
+    rows = list(A.T)
+    for i in range(n):
+        for k in range(i):
+            rows[i] = rows[i] - L[i][k] * rows[k]
+    rows = [rows[i] / D[i] for i in range(n)]
+    for i in reversed(range(n)):
+        for k in range(i + 1, n):
+            rows[i] = rows[i] - L[k][i] * rows[k]
+    X = np.array(rows).reshape(n, n)
+    return X + X @ (np.eye(n) - A @ X)
+
+
+def _square_root(A: Array, steps: int = 9) -> Array:
+    """Principal square root, by the iteration of Denman and Beavers (1976), eq. (2.29) in Higham (1986)."""
+    Y, Z = A, np.eye(len(A))
+    for _ in range(steps):
+        Y, Z = 0.5 * (Y + _inverse(Z)), 0.5 * (Z + _inverse(Y))
+    return Y
+
+
+def block_diagonal(blocks: list[Array]) -> Array:
+    """Square blocks along the diagonal, structural zeros elsewhere."""
+    size = sum(len(block) for block in blocks)
+    rows, start = [np.zeros((0, size))], 0
+    for block in blocks:
+        k = len(block)
+        left, right = np.zeros((k, start), int), np.zeros((k, size - start - k), int)
+        rows.append(np.concatenate([left, block, right], axis=1))
+        start += k
+    return np.concatenate(rows)
+
+
+def unit_quaternion(q: Array) -> Array:
+    """q/|q|."""
+    q = np.asarray(q)
+    return q / sqrt(q @ q)
+
+
+def check_quaternions(q: np.ndarray, group: LieGroup) -> None:
+    """Raise ConfigurationError unless each q (..., 4) has norm one within 1e-6."""
+    norm = np.sqrt(np.sum(q**2, axis=-1))
+    if np.any(np.abs(norm - 1) > 1e-6):
+        worst = norm.flat[np.argmax(np.abs(norm - 1))]
+        raise ConfigurationError(
+            f"the quaternion (w, x, y, z) of {group} has norm {worst:.9g}, not 1; divide it by its norm (normalize)"
+        )

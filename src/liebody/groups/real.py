@@ -1,0 +1,113 @@
+"""R^n, and the rotations of the plane, SO(2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from liebody.errors import ShapeError
+from liebody.groups.base import LieGroup
+from liebody.scalar import Array, arctan2, cos, sin
+
+
+class RealGroup(LieGroup):
+    """Vectors under addition: g = [1 x; 0 1], of size n + 1; q = u = x."""
+
+    def __init__(self, size: int) -> None:
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
+            raise ShapeError(f"R(n) takes a number of dimensions n >= 0, not {size!r}")
+        self.n, self.dim, self.nq = int(size) + 1, int(size), int(size)
+        self.name = f"R({size})"
+
+    def inverse(self, g: Array) -> Array:
+        return self.element(-self.coordinates(g))
+
+    def hat(self, u: Array) -> Array:
+        column = np.concatenate([u, [0]])
+        return np.concatenate([np.zeros((self.n, self.dim), int), column[:, None]], axis=1)
+
+    def vee(self, U: Array) -> Array:
+        return U[:-1, -1]
+
+    def exp(self, u: Array) -> Array:
+        return self.element(u)
+
+    def log(self, g: Array) -> Array:
+        return self.coordinates(g)
+
+    def Ad(self, g: Array) -> Array:
+        return np.eye(self.dim)
+
+    def ad(self, u: Array) -> Array:
+        return np.zeros((self.dim, self.dim))
+
+    def coad(self, p: Array) -> Array:
+        return np.zeros((self.dim, self.dim))
+
+    def dexp(self, u: Array) -> Array:
+        return np.eye(self.dim)
+
+    def dexp_inverse(self, u: Array) -> Array:
+        return np.eye(self.dim)
+
+    def dexp_inverse_times(self, u: Array, w: Array) -> Array:
+        return np.asarray(w)
+
+    def neutral(self) -> np.ndarray:
+        return np.zeros(self.nq)
+
+    def element(self, q: Array) -> Array:
+        return np.eye(self.n, dtype=int) + self.hat(q)
+
+    def coordinates(self, g: Array) -> Array:
+        return g[:-1, -1]
+
+    def integrate(self, q: Array, u: Array) -> Array:
+        return np.asarray(q) + np.asarray(u)
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        return np.asarray(q1) - np.asarray(q0)
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        return rng.standard_normal(self.nq)
+
+
+class SO2Group(RealGroup):
+    """Rotations of the plane, with q = u = (angle,).
+
+    The coordinate is wound: it counts turns, integrate adds and difference subtracts. log, of the matrix, which has
+    forgotten the turns, lies in (-pi, pi].
+    """
+
+    n, dim, nq = 2, 1, 1
+    name = "SO2"
+
+    def __init__(self) -> None:
+        pass
+
+    def inverse(self, g: Array) -> Array:
+        return g.T
+
+    def hat(self, u: Array) -> Array:
+        (w,) = u
+        return np.array([[0, -w], [w, 0]])
+
+    def vee(self, U: Array) -> Array:
+        return np.array([U[1, 0]])
+
+    def element(self, q: Array) -> Array:
+        c, s = cos(q[0]), sin(q[0])
+        return np.array([[c, -s], [s, c]])
+
+    def coordinates(self, g: Array) -> Array:
+        return np.array([arctan2(g[1, 0], g[0, 0])])
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        return rng.uniform(-np.pi, np.pi, 1)
+
+
+def R(size: int) -> RealGroup:
+    """The vector group R^n."""
+    return RealGroup(size)
+
+
+SO2 = SO2Group()

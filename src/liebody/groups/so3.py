@@ -1,0 +1,187 @@
+"""SO(3): rotations of space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from liebody.groups import coefficients
+from liebody.groups.base import LieGroup, check_quaternions, unit_quaternion
+from liebody.scalar import Array, absolute, sqrt, where
+
+
+def cross(a: Array, b: Array) -> Array:
+    """a x b, for vectors (3,) of any scalar."""
+    ax, ay, az = a
+    bx, by, bz = b
+    return np.array([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
+
+
+def quaternion_product(p: Array, q: Array) -> Array:
+    """Hamilton's product of (w, x, y, z)."""
+    a, b, c, d = p
+    w, x, y, z = q
+    return np.array(
+        [
+            a * w - b * x - c * y - d * z,
+            a * x + b * w + c * z - d * y,
+            a * y - b * z + c * w + d * x,
+            a * z + b * y - c * x + d * w,
+        ]
+    )
+
+
+def quaternion_conjugate(q: Array) -> Array:
+    """(w, -x, -y, -z), the inverse of a unit quaternion."""
+    w, x, y, z = q
+    return np.array([w, -x, -y, -z])
+
+
+def quaternion_rotate(q: Array, p: Array) -> Array:
+    """R(q) p for a unit quaternion: p + w t + v x t with t = 2 v x p."""
+    v = q[1:]
+    t = 2 * cross(v, p)
+    return p + q[0] * t + cross(v, t)
+
+
+def quaternion_exp(u: Array) -> Array:
+    """Unit quaternion of the rotation vector u: (cos(theta/2), sin(theta/2)/theta u)."""
+    x = u @ u
+    return np.concatenate([np.reshape(coefficients.half_cos(x), 1), coefficients.half_sinc(x) * u])
+
+
+def quaternion_log(q: Array) -> Array:
+    """Rotation vector of a unit quaternion, the short way round (q and -q are one rotation): |u| <= pi.
+
+    Continuous but for rotations by pi, where w = 0 and the sign is that of (x, y, z).
+    """
+    w, v = q[0], q[1:]
+    factor = coefficients.quaternion_angle(absolute(w), v @ v)
+    return where(w < 0, -factor, factor) * v
+
+
+class SO3Group(LieGroup):
+    """Rotation matrices R, with u = omega; flat coordinates are unit quaternions (w, x, y, z)."""
+
+    n, dim, nq = 3, 3, 4
+    name = "SO3"
+
+    def inverse(self, R: Array) -> Array:
+        return R.T
+
+    def hat(self, u: Array) -> Array:
+        """[u], with [u] w = u x w."""
+        x, y, z = u
+        return np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+
+    def vee(self, U: Array) -> Array:
+        return np.array([U[2, 1], U[0, 2], U[1, 0]])
+
+    def exp(self, u: Array) -> Array:
+        """1 + a [u] + b [u]^2 (Rodrigues); Mueller-Terze eq. (9), with its denominator squared."""
+        u = np.asarray(u)
+        x = u @ u
+        return _quadratic(u, coefficients.a(x), coefficients.b(x))
+
+    def log(self, R: Array) -> Array:
+        """Rotation vector, |u| <= pi, by way of the quaternion, which keeps all digits up to pi."""
+        return quaternion_log(self.coordinates(R))
+
+    def Ad(self, R: Array) -> Array:
+        return R
+
+    def ad(self, u: Array) -> Array:
+        return self.hat(u)
+
+    def coad(self, p: Array) -> Array:
+        """-[p]; From, eq. (68)."""
+        return -self.hat(p)
+
+    def dexp(self, u: Array) -> Array:
+        """1 + b [u] + c [u]^2."""
+        u = np.asarray(u)
+        x = u @ u
+        return _quadratic(u, coefficients.b(x), coefficients.c(x))
+
+    def dexp_inverse(self, u: Array) -> Array:
+        """1 - [u]/2 + g [u]^2, for |u| < 2 pi; Mueller-Terze eq. (11)."""
+        u = np.asarray(u)
+        x = u @ u
+        return _quadratic(u, -0.5, coefficients.g(x))
+
+    def dexp_inverse_times(self, u: Array, w: Array) -> Array:
+        u, w = np.asarray(u), np.asarray(w)
+        uw = cross(u, w)
+        return w - 0.5 * uw + coefficients.g(u @ u) * cross(u, uw)
+
+    def neutral(self) -> np.ndarray:
+        return np.array([1.0, 0.0, 0.0, 0.0])
+
+    def element(self, q: Array) -> Array:
+        """Rotation matrix of a unit quaternion; the norm is taken to be one."""
+        w, x, y, z = q
+        x2, y2, z2 = x + x, y + y, z + z
+        wx, wy, wz = w * x2, w * y2, w * z2
+        xx, xy, xz = x * x2, x * y2, x * z2
+        yy, yz, zz = y * y2, y * z2, z * z2
+        return np.array(
+            [
+                [1 - (yy + zz), xy - wz, xz + wy],
+                [xy + wz, 1 - (xx + zz), yz - wx],
+                [xz - wy, yz + wx, 1 - (xx + yy)],
+            ]
+        )
+
+    def coordinates(self, R: Array) -> Array:
+        """Unit quaternion with w >= 0.
+
+        Of the matrix 4 q q^T, whose entries are linear in R, the column with the largest diagonal entry, normalised
+        (Shepperd, 1978): no digit is lost at any angle.
+        """
+        xx, yy, zz = R[0, 0], R[1, 1], R[2, 2]
+        wx, wy, wz = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+        xy, yz, zx = R[0, 1] + R[1, 0], R[1, 2] + R[2, 1], R[2, 0] + R[0, 2]
+        column = np.array([1 + xx + yy + zz, wx, wy, wz])
+        largest = column[0]
+        for diagonal, candidate in (
+            (1 + xx - yy - zz, [wx, 1 + xx - yy - zz, xy, zx]),
+            (1 - xx + yy - zz, [wy, xy, 1 - xx + yy - zz, yz]),
+            (1 - xx - yy + zz, [wz, zx, yz, 1 - xx - yy + zz]),
+        ):
+            better = diagonal > largest
+            column = where(better, np.array(candidate), column)
+            largest = where(better, diagonal, largest)
+        return where(column[0] < 0, -0.5, 0.5) / sqrt(largest) * column
+
+    def integrate(self, q: Array, u: Array) -> Array:
+        return quaternion_product(q, quaternion_exp(np.asarray(u)))
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        return quaternion_log(quaternion_product(quaternion_conjugate(q0), q1))
+
+    def normalize(self, q: Array) -> Array:
+        return unit_quaternion(q)
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        return unit_quaternion(rng.standard_normal(4))
+
+    def _check_values(self, q: np.ndarray) -> None:
+        check_quaternions(q, self)
+
+
+def _quadratic(u: Array, r: Array, s: Array) -> Array:
+    """1 + r [u] + s [u]^2, with [u]^2 = u u^T - |u|^2 1."""
+    k0, k1, k2 = r * u
+    p, q, t = u
+    sp, sq, st = s * p, s * q, s * t
+    pq, qt, tp = sp * q, sq * t, st * p
+    pp, qq, tt = sp * p, sq * q, st * t
+    return np.array(
+        [
+            [1 - (qq + tt), pq - k2, tp + k1],
+            [pq + k2, 1 - (pp + tt), qt - k0],
+            [tp - k1, qt + k0, 1 - (pp + qq)],
+        ]
+    )
+
+
+SO3 = SO3Group()

@@ -1,0 +1,306 @@
+"""The connected subgroups of SE(3), about any axis: what joints are made of.
+
+Each is a group H with its homomorphism into SE(3), q -> pose(q), and the derivative of that at the identity, the constant
+matrix S:  pose(integrate(q, u)) = pose(q) exp(hat(S u)).  Up to conjugation and pitch these are all there are:
+From, table 1, completed by the cylindrical and the planar-helical group.
+
+An axis is a direction (3,), normalised here, and a point on it (3,), by default the origin. Where a group moves along directions
+normal to its axis a, these are e1, e2 with e1 x e2 = a: (x, y) for a = z, (y, z) for x, (z, x) for y; in general e1 is the next
+coordinate axis after the one closest to a, made normal to a.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from liebody.errors import ModelError, ShapeError
+from liebody.groups.base import LieGroup
+from liebody.groups.product import Product
+from liebody.groups.real import R, RealGroup
+from liebody.groups.se2 import SE2, SE2CoverGroup, SE2Group
+from liebody.groups.se3 import SE3, SE3Group
+from liebody.groups.so3 import SO3, SO3Group, cross
+from liebody.scalar import Array, cos, sin
+
+_ONE = np.eye(3, dtype=int)
+_ORIGIN = (0.0, 0.0, 0.0)
+
+
+class MotionSubgroup(LieGroup):
+    """A group with a homomorphism q -> pose(q) into SE(3), of derivative S (6, dim) at the identity, angular part first.
+
+    Velocities u are left-trivialised: S u is the twist of the moved frame in its own axes. A pose about a coordinate axis has
+    exact zeros and ones, so that a trace keeps nothing of them.
+    """
+
+    S: np.ndarray
+
+    def pose(self, q: Array) -> Array:
+        """Coordinates (nq,) to T (4, 4), of the moved frame in the fixed one."""
+        raise NotImplementedError(f"{type(self).__name__} must define pose(q)")
+
+    def _set_twists(self, columns: list[np.ndarray]) -> None:
+        self.S = np.stack(columns, axis=1) + 0.0 if columns else np.zeros((6, 0))
+        self.S.setflags(write=False)
+
+
+class Fixed(MotionSubgroup, RealGroup):
+    """No motion: dim 0."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.name = "Fixed()"
+        self._set_twists([])
+
+    def pose(self, q: Array) -> Array:
+        return np.eye(4, dtype=int)
+
+
+class Prismatic(MotionSubgroup, RealGroup):
+    """Translation along an axis, q = (distance,)."""
+
+    def __init__(self, axis: Any) -> None:
+        super().__init__(1)
+        self.axis = _direction(axis, "axis")
+        self.name = f"Prismatic({_text(self.axis)})"
+        self._set_twists([_along(self.axis)])
+
+    def pose(self, q: Array) -> Array:
+        return SE3.motion(_ONE, self.axis * q[0])
+
+
+class Revolute(MotionSubgroup, RealGroup):
+    """Rotation about an axis, q = (angle,), which counts turns."""
+
+    def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
+        super().__init__(1)
+        self.axis, self.point = _direction(axis, "axis"), _point(point)
+        self.name = f"Revolute({_text(self.axis)}{_at(self.point)})"
+        self._set_twists([_about(self.axis, self.point)])
+
+    def pose(self, q: Array) -> Array:
+        return SE3.motion(*_rotation_about(self.axis, self.point, q[0]))
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        return rng.uniform(-np.pi, np.pi, 1)
+
+
+class Helical(MotionSubgroup, RealGroup):
+    """Screw motion: rotation about an axis by q = (angle,) with advance pitch * angle; the pitch is in m/rad."""
+
+    def __init__(self, axis: Any, pitch: float, point: Any = _ORIGIN) -> None:
+        super().__init__(1)
+        self.axis, self.pitch, self.point = _direction(axis, "axis"), _pitch(pitch, "Revolute"), _point(point)
+        self.name = f"Helical({_text(self.axis)}, pitch={self.pitch}{_at(self.point)})"
+        self._set_twists([_about(self.axis, self.point) + self.pitch * _along(self.axis)])
+
+    def pose(self, q: Array) -> Array:
+        rotation, shift = _rotation_about(self.axis, self.point, q[0])
+        return SE3.motion(rotation, shift + self.axis * (self.pitch * q[0]))
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        return rng.uniform(-np.pi, np.pi, 1)
+
+
+class PlanarTranslation(MotionSubgroup, RealGroup):
+    """Translation normal to a direction, q = (x, y) along e1, e2."""
+
+    def __init__(self, normal: Any) -> None:
+        super().__init__(2)
+        self.normal = _direction(normal, "normal")
+        self.name = f"PlanarTranslation({_text(self.normal)})"
+        self._e1, self._e2 = _normal_directions(self.normal)
+        self._set_twists([_along(self._e1), _along(self._e2)])
+
+    def pose(self, q: Array) -> Array:
+        return SE3.motion(_ONE, self._e1 * q[0] + self._e2 * q[1])
+
+
+class SpatialTranslation(MotionSubgroup, RealGroup):
+    """Translation, q = (x, y, z)."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+        self.name = "SpatialTranslation()"
+        self._set_twists([_along(e) for e in np.eye(3)])
+
+    def pose(self, q: Array) -> Array:
+        return SE3.motion(_ONE, q)
+
+
+class Cylindrical(MotionSubgroup, RealGroup):
+    """Rotation about and translation along an axis, q = (angle, distance); the angle counts turns."""
+
+    def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
+        super().__init__(2)
+        self.axis, self.point = _direction(axis, "axis"), _point(point)
+        self.name = f"Cylindrical({_text(self.axis)}{_at(self.point)})"
+        self._set_twists([_about(self.axis, self.point), _along(self.axis)])
+
+    def pose(self, q: Array) -> Array:
+        rotation, shift = _rotation_about(self.axis, self.point, q[0])
+        return SE3.motion(rotation, shift + self.axis * q[1])
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        return np.concatenate([rng.uniform(-np.pi, np.pi, 1), rng.standard_normal(1)])
+
+
+class Planar(MotionSubgroup, SE2Group):
+    """Motion in a plane, SE(2): q = (angle, x, y), a rotation about the normal through a point, then x, y along e1, e2.
+
+    u = (omega, vx, vy) is body-fixed. Angles as in SE2: integrate does not wrap them, difference does.
+    """
+
+    def __init__(self, normal: Any, point: Any = _ORIGIN) -> None:
+        self.normal, self.point = _direction(normal, "normal"), _point(point)
+        self.name = f"Planar({_text(self.normal)}{_at(self.point)})"
+        self._e1, self._e2 = _normal_directions(self.normal)
+        self._set_twists([_about(self.normal, self.point), _along(self._e1), _along(self._e2)])
+
+    def pose(self, q: Array) -> Array:
+        rotation, shift = _rotation_about(self.normal, self.point, q[0])
+        return SE3.motion(rotation, shift + self._e1 * q[1] + self._e2 * q[2])
+
+
+class PlanarHelical(MotionSubgroup, SE2CoverGroup):
+    """Planar motion that climbs along its normal by pitch * angle (pitch in m/rad): q = (angle, x, y), otherwise as Planar.
+
+    A full turn is not the identity, so nothing is periodic, and difference does not wrap.
+    """
+
+    def __init__(self, normal: Any, pitch: float, point: Any = _ORIGIN) -> None:
+        self.normal, self.pitch = _direction(normal, "normal"), _pitch(pitch, "Planar")
+        self.point = _point(point)
+        self.name = f"PlanarHelical({_text(self.normal)}, pitch={self.pitch}{_at(self.point)})"
+        self._e1, self._e2 = _normal_directions(self.normal)
+        climb = _about(self.normal, self.point) + self.pitch * _along(self.normal)
+        self._set_twists([climb, _along(self._e1), _along(self._e2)])
+
+    def pose(self, q: Array) -> Array:
+        rotation, shift = _rotation_about(self.normal, self.point, q[0])
+        climb = self.normal * (self.pitch * q[0])
+        return SE3.motion(rotation, shift + self._e1 * q[1] + self._e2 * q[2] + climb)
+
+
+class Spherical(MotionSubgroup, SO3Group):
+    """Rotation about a point, q = (w, x, y, z) a unit quaternion, u = omega body-fixed."""
+
+    def __init__(self, point: Any = _ORIGIN) -> None:
+        self.point = _point(point)
+        self.name = f"Spherical({_text(self.point) if self.point.any() else ''})"
+        self._set_twists([_about(e, self.point) for e in np.eye(3)])
+
+    def pose(self, q: Array) -> Array:
+        rotation = SO3.element(q)
+        return SE3.motion(rotation, self.point - rotation @ self.point)
+
+
+class Schoenflies(MotionSubgroup, Product):
+    """Rotation about an axis and every translation, SE(2) x R: q = (angle, x, y, z), along e1, e2 and the axis.
+
+    u = (omega, vx, vy, vz) is body-fixed. Angles as in SE2: integrate does not wrap them, difference does.
+    """
+
+    def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
+        super().__init__(SE2, R(1))
+        self.axis, self.point = _direction(axis, "axis"), _point(point)
+        self.name = f"Schoenflies({_text(self.axis)}{_at(self.point)})"
+        self._e1, self._e2 = _normal_directions(self.axis)
+        self._set_twists(
+            [_about(self.axis, self.point), _along(self._e1), _along(self._e2), _along(self.axis)]
+        )
+
+    def pose(self, q: Array) -> Array:
+        rotation, shift = _rotation_about(self.axis, self.point, q[0])
+        return SE3.motion(rotation, shift + self._e1 * q[1] + self._e2 * q[2] + self.axis * q[3])
+
+
+class Free(MotionSubgroup, SE3Group):
+    """Every motion, q = (w, x, y, z, px, py, pz), u = (omega, v) body-fixed: SE(3) itself."""
+
+    def __init__(self) -> None:
+        self.name = "Free()"
+        self._set_twists(list(np.eye(6)))
+
+    def pose(self, q: Array) -> Array:
+        return self.element(q)
+
+
+def _rotation_about(axis: np.ndarray, point: np.ndarray, angle: Array) -> tuple[Array, Array]:
+    """Rotation (R, p) about an axis through a point:  R = a a^T + cos (1 - a a^T) + sin [a],  p = (1 - R) point."""
+    c, s = cos(angle), sin(angle)
+    onto = np.outer(axis, axis)
+    rotation = onto + c * (np.eye(3) - onto) + s * SO3.hat(axis)
+    arm = point - axis * (axis @ point)
+    return rotation, arm - c * arm - s * cross(axis, arm)
+
+
+def _normal_directions(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """e1, e2 with e1 x e2 = axis, exact for coordinate axes."""
+    e = np.eye(3)[(np.argmax(np.abs(axis)) + 1) % 3]
+    e1 = e - axis * (axis @ e)
+    e1 = e1 / np.sqrt(e1 @ e1) + 0.0
+    return e1, cross(axis, e1) + 0.0
+
+
+def _about(axis: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Twist (6,) of unit rotation about an axis through a point."""
+    return np.concatenate([axis, cross(point, axis)])
+
+
+def _along(direction: np.ndarray) -> np.ndarray:
+    """Twist (6,) of unit translation."""
+    return np.concatenate([np.zeros(3), direction])
+
+
+def _vector(value: Any, what: str) -> np.ndarray:
+    try:
+        vector = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        vector = np.empty(0)
+    if vector.shape != (3,):
+        raise ShapeError(f"{what} must be three numbers (x, y, z), not {value!r}")
+    if not np.isfinite(vector).all():
+        raise ModelError(f"{what} {value!r} is not finite; give three finite numbers (x, y, z)")
+    return vector
+
+
+def _direction(value: Any, what: str) -> np.ndarray:
+    vector = _vector(value, what)
+    largest = np.abs(vector).max()
+    if largest == 0:
+        raise ModelError(
+            f"{what} {value!r} has no direction; give a vector that is not zero, such as (0, 0, 1)"
+        )
+    vector = vector / largest
+    vector = vector / np.sqrt(vector @ vector) + 0.0
+    vector.setflags(write=False)
+    return vector
+
+
+def _point(value: Any) -> np.ndarray:
+    vector = _vector(value, "point") + 0.0
+    vector.setflags(write=False)
+    return vector
+
+
+def _pitch(value: Any, without: str) -> float:
+    try:
+        pitch = float(value)
+    except (TypeError, ValueError):
+        raise ShapeError(f"pitch must be a number, in m/rad, not {value!r}") from None
+    if not np.isfinite(pitch) or pitch == 0:
+        raise ModelError(
+            f"pitch {value!r} must be finite and not zero, in m/rad; without pitch use {without}"
+        )
+    return pitch
+
+
+def _text(vector: np.ndarray) -> str:
+    return f"({', '.join(repr(float(x)) for x in vector)})"
+
+
+def _at(point: np.ndarray) -> str:
+    return f", point={_text(point)}" if point.any() else ""
