@@ -1,0 +1,193 @@
+"""The inertia of a rigid body about any frame fixed to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import ModelError, ShapeError
+from ..linear import is_numeric, skew
+
+Array = Any
+
+
+class Moments(NamedTuple):
+    """The mass distribution's integrals about a frame: m = int dm, h = int r dm, Sigma = int r r^T dm.
+
+    They move with the points of the body: under r' = R r + p, as the blocks of T [Sigma h; h^T m] T^T.
+    """
+
+    m: Any
+    h: Array
+    Sigma: Array
+
+    @property
+    def I(self) -> Array:  # noqa: E743
+        """Rotational inertia about the frame's origin (3, 3):  I = tr(Sigma) 1 - Sigma."""
+        S = self.Sigma
+        return np.array(
+            [
+                [S[1, 1] + S[2, 2], -S[0, 1], -S[0, 2]],
+                [-S[0, 1], S[0, 0] + S[2, 2], -S[1, 2]],
+                [-S[0, 2], -S[1, 2], S[0, 0] + S[1, 1]],
+            ]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SpatialInertia:
+    """Mass, centre of mass, and rotational inertia of a rigid body, in a frame fixed to the body.
+
+    mass        [kg]
+    com         centre of mass in the body frame, (3,)                                     [m]
+    rotational  rotational inertia about the centre of mass, in the axes of the body frame, [kg m2]
+                (3, 3), or (3,) for a diagonal one
+
+    The frame need not lie at the centre of mass. Entries may be symbols. What no body can have is named by
+    `findings` and refused by `check`. J = [[I_c - m [c]^2, m [c]], [-m [c], m 1]]: Ploen (1999), eq. (12).
+    """
+
+    mass: Any = 0.0
+    com: Array = field(default_factory=lambda: np.zeros(3))
+    rotational: Array = field(default_factory=lambda: np.zeros((3, 3)))
+
+    def __post_init__(self) -> None:
+        com, rotational = np.asarray(self.com), np.asarray(self.rotational)
+        if rotational.shape == (3,):
+            rotational = np.array([[rotational[i] if i == j else 0 for j in range(3)] for i in range(3)])
+        if np.shape(self.mass) != ():
+            raise ShapeError(f"mass has shape {np.shape(self.mass)}, expected a single number")
+        if com.shape != (3,):
+            raise ShapeError(f"com has shape {com.shape}, expected (3,)")
+        if rotational.shape != (3, 3):
+            raise ShapeError(f"rotational inertia has shape {rotational.shape}, expected (3, 3) or (3,)")
+        object.__setattr__(self, "com", com)
+        object.__setattr__(self, "rotational", rotational)
+
+    # -- bodies of uniform density ------------------------------------------------------------------------
+
+    @classmethod
+    def point(cls, mass: Any, com: Array = (0, 0, 0)) -> SpatialInertia:
+        """A point mass at `com`."""
+        return cls(mass, com)
+
+    @classmethod
+    def box(cls, mass: Any, size: Array, com: Array = (0, 0, 0)) -> SpatialInertia:
+        """A box with edges `size` (3,) along the axes, centred at `com`."""
+        x, y, z = size
+        return cls(mass, com, np.array([y * y + z * z, x * x + z * z, x * x + y * y]) * mass / 12)
+
+    @classmethod
+    def sphere(cls, mass: Any, radius: Any, com: Array = (0, 0, 0)) -> SpatialInertia:
+        """A solid ball centred at `com`."""
+        return cls(mass, com, np.ones(3) * (2 * mass * radius * radius / 5))
+
+    @classmethod
+    def cylinder(
+        cls, mass: Any, radius: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)
+    ) -> SpatialInertia:
+        """A solid cylinder along coordinate axis number `axis`, centred at `com`."""
+        across = mass * (3 * radius * radius + length * length) / 12
+        return cls(mass, com, np.array([mass * radius * radius / 2 if k == axis else across for k in range(3)]))
+
+    @classmethod
+    def rod(cls, mass: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)) -> SpatialInertia:
+        """A thin rod along coordinate axis number `axis`, centred at `com`."""
+        across = mass * length * length / 12
+        return cls(mass, com, np.array([0 if k == axis else across for k in range(3)]))
+
+    @classmethod
+    def from_matrix(cls, J: Array) -> SpatialInertia:
+        """The inertia whose `matrix()` is J (6, 6), angular first."""
+        J = np.asarray(J)
+        if J.shape != (6, 6):
+            raise ShapeError(f"spatial inertia has shape {J.shape}, expected (6, 6), angular first")
+        m = J[5, 5]
+        c = np.array([J[2, 4], J[0, 5], J[1, 3]]) / m
+        inertia = cls(m, c, J[:3, :3] + m * skew(c) @ skew(c))
+        if is_numeric(J) and not np.allclose(inertia.matrix(), J.astype(float), atol=1e-9 * np.abs(J).max()):
+            raise ModelError(
+                f"not a spatial inertia of a rigid body:\n{J}\nexpected [[I, m [c]], [-m [c], m 1]] with I symmetric; "
+                "is it given linear-first, or about another point?"
+            )
+        return inertia
+
+    # -- what the algorithms use --------------------------------------------------------------------------
+
+    @property
+    def moments(self) -> Moments:
+        """m, h = m c and Sigma about the origin of the body frame."""
+        h, trace = self.mass * self.com, (self.rotational[0, 0] + self.rotational[1, 1] + self.rotational[2, 2]) / 2
+        about_com = [[(trace if i == j else 0) - self.rotational[i, j] for j in range(3)] for i in range(3)]
+        return Moments(self.mass, h, np.array(about_com) + np.outer(h, self.com))
+
+    def matrix(self) -> Array:
+        """J (6, 6), symmetric: kinetic energy V^T J V / 2, momentum J V, with V = (omega, v) of the body frame."""
+        m, h, _ = self.moments
+        H = skew(h)
+        return np.block([[self.moments.I, H], [-H, m * np.eye(3, dtype=int)]])
+
+    def shift(self, T: Array) -> SpatialInertia:
+        """The same body seen from frame a, where T = T_ab (4, 4) is the pose of the present frame in a."""
+        T = np.asarray(T)
+        R, p = T[:3, :3], T[:3, 3]
+        return SpatialInertia(self.mass, R @ self.com + p, R @ self.rotational @ R.T)
+
+    def __add__(self, other: SpatialInertia) -> SpatialInertia:
+        """Two bodies welded into one, both given in the same frame."""
+        if not isinstance(other, SpatialInertia):
+            return NotImplemented
+        m = self.mass + other.mass
+        if is_numeric(m) and m == 0:
+            return SpatialInertia(m, np.zeros(3), self.rotational + other.rotational)
+        c = (self.mass * self.com + other.mass * other.com) / m
+        d = self.com - other.com
+        about = self.rotational + other.rotational + self.mass * other.mass / m * (d @ d * np.eye(3) - np.outer(d, d))
+        return SpatialInertia(m, c, about)
+
+    # -- what a body can be -------------------------------------------------------------------------------
+
+    @property
+    def is_massless(self) -> bool:
+        """Whether all is known to be zero."""
+        return is_numeric(self.mass, self.rotational) and self.mass == 0 and not np.any(self.rotational)
+
+    def findings(self) -> list[str]:
+        """What makes this the inertia of no real body, in words; empty if nothing does, or if entries are symbols."""
+        if not is_numeric(self.mass, self.com, self.rotational):
+            return []
+        I = np.asarray(self.rotational, float)
+        if not (np.isfinite(self.mass) and np.all(np.isfinite(self.com)) and np.all(np.isfinite(I))):
+            return [f"mass {self.mass}, com {self.com}, inertia {I.tolist()} must be finite numbers; correct them"]
+        found = []
+        if self.mass < 0:
+            found.append(f"mass {self.mass} kg is negative; give a mass of zero or more")
+        size = np.abs(I).max()
+        if np.abs(I - I.T).max() > 1e-9 * size:
+            found.append(f"rotational inertia {I.tolist()} is not symmetric; give ixy = iyx, ixz = izx, iyz = izy")
+            return found
+        small, middle, large = np.linalg.eigvalsh(I)
+        if small < -1e-9 * size:
+            found.append(
+                f"rotational inertia has a negative principal moment ({small:.6g} kg m2) and is not positive definite; "
+                "check the signs of the products of inertia, and that it is taken about the centre of mass"
+            )
+        elif small + middle < large * (1 - 1e-6):
+            found.append(
+                f"principal moments {small:.6g}, {middle:.6g}, {large:.6g} kg m2 break the triangle inequality "
+                f"({small:.6g} + {middle:.6g} < {large:.6g}): no distribution of positive mass has them; "
+                "check the units, and that the inertia is taken about the centre of mass"
+            )
+        return found
+
+    @property
+    def is_physical(self) -> bool:
+        """Whether a rigid body can have this inertia."""
+        return not self.findings()
+
+    def check(self, name: str) -> None:
+        """Raise ModelError, naming the body, if no rigid body can have this inertia."""
+        for finding in self.findings():
+            raise ModelError(f"body {name!r}: {finding}")

@@ -1,0 +1,92 @@
+"""Joints: motion subgroups of SE(3) with a name, limits, losses and, for some, a leader they mimic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import ModelError
+from ..groups import MotionSubgroup
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """The coordinate of a joint as a linear map of another's: multiplier * q[joint] + offset."""
+
+    joint: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """A motion subgroup of SE(3), with what a description says about it.
+
+    name            unique in its tree
+    group           the motions it allows, e.g. Revolute([0, 0, 1])
+    lower, upper    limits of the coordinates; infinite for rotations in space             [rad, m]
+    velocity_limit, effort_limit                                                           [rad/s, m/s], [N m, N]
+    damping         effort opposing motion, per velocity; acts where an algorithm is asked for it
+    friction        dry friction, kept as data
+    armature        inertia of a rotor behind a gear, added to the diagonal of M           [kg m2, kg]
+    mimic           the joint this one follows; it then has no coordinate of its own
+
+    Limits, losses and armature are one number, or one per degree of freedom; they are stored as (dim,).
+    """
+
+    name: str
+    group: MotionSubgroup
+    lower: Array = -np.inf
+    upper: Array = np.inf
+    velocity_limit: Array = np.inf
+    effort_limit: Array = np.inf
+    damping: Array = 0.0
+    friction: Array = 0.0
+    armature: Array = 0.0
+    mimic: Mimic | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.group, MotionSubgroup):
+            raise ModelError(
+                f"joint {self.name!r}: its group is {self.group!r}, expected a motion subgroup such as "
+                "Revolute([0, 0, 1]), Prismatic([1, 0, 0]), Spherical() or Free()"
+            )
+        if self.mimic is not None and (self.group.dim, self.group.nq) != (1, 1):
+            raise ModelError(
+                f"joint {self.name!r} mimics {self.mimic.joint!r}, which only a joint of one degree of freedom can, "
+                f"and {self.group!r} has {self.group.dim}; drop the mimic or change the joint"
+            )
+        for field in ("lower", "upper", "velocity_limit", "effort_limit", "damping", "friction", "armature"):
+            values = np.asarray(getattr(self, field))
+            if values.shape not in ((), (self.dim,)):
+                raise ModelError(
+                    f"joint {self.name!r}: {field} has shape {values.shape}, expected one number or ({self.dim},)"
+                )
+            object.__setattr__(self, field, np.broadcast_to(values, (self.dim,)))
+        for field in ("damping", "friction", "armature"):
+            values = getattr(self, field)
+            if values.dtype != object and not np.all(values >= 0):
+                raise ModelError(f"joint {self.name!r}: {field} is {values.tolist()}; give zero or more")
+
+    @property
+    def S(self) -> Array:
+        """The constant (6, dim) selection matrix: V = S v in the frame that moves."""
+        return self.group.S
+
+    @property
+    def dim(self) -> int:
+        """Degrees of freedom."""
+        return self.group.dim
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.group.nq
+
+    def pose(self, q: Array) -> Array:
+        """Pose (4, 4) of the frame that moves in the frame that does not, at coordinates q (nq,)."""
+        return self.group.pose(q)

@@ -1,0 +1,504 @@
+"""Trees of bodies: who hangs on whom, by which joint, and where; checked when they are built."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import ModelError, ShapeError
+from ..groups import SE3, Fixed, Helical, MotionSubgroup, Prismatic, Product, Revolute
+from ..linear import is_numeric
+from .inertia import Moments, SpatialInertia
+from .joints import Joint, Mimic
+
+Array = Any
+WORLD = "world"
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A named frame fixed to body number `body` (0: the world), at `placement` (4, 4) in the body's frame."""
+
+    name: str
+    body: int
+    placement: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A body, and the joint that connects it to its parent.
+
+    index        its number, from 1; the world is 0
+    parent       the number of its parent, smaller than its own
+    placement    pose (4, 4) of the joint's fixed frame in the parent's frame; the body's frame moves with the joint
+    coordinates  where the joint's coordinates stand in q; for a mimic, those of the joint it follows
+    dofs         where its velocities stand in v, likewise
+    ratio        a mimic's velocity per velocity of the joint it follows; 1 otherwise
+    offset       a mimic's coordinate where that joint's is zero; 0 otherwise
+    """
+
+    name: str
+    index: int
+    parent: int
+    placement: Array
+    joint: Joint
+    inertia: SpatialInertia
+    coordinates: slice
+    dofs: slice
+    ratio: float = 1.0
+    offset: float = 0.0
+
+    def pose(self, q: Array) -> Array:
+        """Pose (4, 4) of the body in its parent, at the tree's configuration q (nq,)."""
+        return self.placement @ self.joint.pose(self.joint_coordinates(q))
+
+    def joint_coordinates(self, q: Array) -> Array:
+        """Its joint's own coordinates, out of the tree's q."""
+        own = q[self.coordinates]
+        return own if self.joint.mimic is None else self.ratio * own + self.offset
+
+    def joint_rates(self, v: Array) -> Array:
+        """Its joint's own velocities (or accelerations), out of the tree's v."""
+        own = v[self.dofs]
+        return own if self.joint.mimic is None else self.ratio * own
+
+    @property
+    def twist(self) -> Array:
+        """S (6, k): the joint's twist per velocity of the tree, V = S v[dofs]."""
+        return self.joint.S if self.joint.mimic is None else self.ratio * self.joint.S
+
+    @property
+    def armature(self) -> Array:
+        """(k,): what the joint's rotor adds to the diagonal of M."""
+        return self.joint.armature if self.joint.mimic is None else self.ratio**2 * self.joint.armature
+
+    @property
+    def damping(self) -> Array:
+        """(k,): effort lost per velocity of the tree."""
+        return self.joint.damping if self.joint.mimic is None else self.ratio**2 * self.joint.damping
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Bodies 1..n, parents before children and numbered depth-first, on a world that is body 0.
+
+    Made by a `TreeBuilder`:
+
+        tree = (
+            TreeBuilder("pendulum")
+            .add("arm", Revolute([0, 1, 0]), SpatialInertia.rod(1.0, 0.5, com=[0, 0, -0.25]))
+            .frame("tip", "arm", [0, 0, -0.5])
+            .build()
+        )
+
+    q (nq,) holds each joint's coordinates in the order of the bodies, v (nv,) its velocities; `group` is the product of the
+    joints' groups, and has neutral(), integrate(q, v), difference(q0, q1), random(rng) and check(q) of both.
+    """
+
+    name: str
+    bodies: tuple[Body, ...]
+    frames: dict[str, Frame] = field(default_factory=dict)
+
+    @cached_property
+    def group(self) -> Product:
+        """The configuration group: the joints' groups, mimics left out."""
+        return Product(*(b.joint.group for b in self.bodies if b.joint.mimic is None and b.joint.dim))
+
+    @cached_property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return sum(b.joint.nq for b in self.bodies if b.joint.mimic is None)
+
+    @cached_property
+    def nv(self) -> int:
+        """Number of velocities, the degrees of freedom."""
+        return sum(b.joint.dim for b in self.bodies if b.joint.mimic is None)
+
+    @cached_property
+    def has_mimics(self) -> bool:
+        """Whether a joint follows another."""
+        return any(b.joint.mimic is not None for b in self.bodies)
+
+    @cached_property
+    def mass(self) -> Any:
+        """Total mass [kg]."""
+        return sum((b.inertia.mass for b in self.bodies), start=0.0)
+
+    def body(self, name: str) -> Body:
+        """The body called `name`."""
+        return _find(name, {b.name: b for b in self.bodies}, "body", self.name)
+
+    def joint(self, name: str) -> Joint:
+        """The joint called `name`."""
+        return _find(name, {b.joint.name: b.joint for b in self.bodies}, "joint", self.name)
+
+    def frame(self, name: str) -> Frame:
+        """The frame called `name`; the frames of the bodies and the world's have their names."""
+        own = {b.name: Frame(b.name, b.index, np.eye(4)) for b in self.bodies}
+        return _find(name, {WORLD: Frame(WORLD, 0, np.eye(4)), **own, **self.frames}, "frame", self.name)
+
+    def ancestors(self, index: int) -> list[Body]:
+        """Body number `index` and those it hangs on, up to the one on the world."""
+        path = []
+        while index:
+            path.append(self.bodies[index - 1])
+            index = path[-1].parent
+        return path
+
+    @cached_property
+    def base_moments(self) -> tuple[Moments, ...]:
+        """Moments of the world (0) and of each body that give the same M, C v and g with as many zeros as can be.
+
+        What lies on the axis of a revolute joint, (m, h_z, Sigma_zz) for an axis z through the frame's origin, moves with
+        the body and with its parent alike, so the parent can carry it: the base parameters of Gautier and Khalil (1990),
+        Mayeda, Yoshida and Osuka (1990). For every joint, an entry of the pseudo-inertia moves to the parent if its J has J S = 0
+        and stays the same while the joint moves, ad_S^T J + J ad_S = 0. The sums over the tree remain; a single body's
+        moments are no longer those of a real body.
+        """
+        P = [np.zeros((4, 4), int), *(_pseudo_inertia(b.inertia.moments) for b in self.bodies)]
+        for body in reversed(self.bodies):
+            shared = _shared_entries(body.joint.S)
+            T = body.placement @ body.joint.pose(body.joint.group.neutral())
+            P[body.parent] = P[body.parent] + T @ (P[body.index] * shared) @ T.T
+            P[body.index] = P[body.index] * (1 - shared)
+        return tuple(Moments(p[3, 3], p[:3, 3], p[:3, :3]) for p in P)
+
+    def findings(self) -> list[str]:
+        """What is not as in a real mechanism, in words: inertias no body can have, motions without inertia."""
+        return [f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()] + list(
+            _motions_without_inertia(self)
+        )
+
+    def merge_fixed(self) -> Tree:
+        """The same mechanism without fixed joints: each fixed body is welded to its parent and leaves a frame of its name."""
+        kept: dict[int, tuple[int, Array]] = {0: (0, np.eye(4))}  # body -> the body that carries it, and where
+        carried: dict[int, SpatialInertia] = {}
+        frames = []
+        for body in self.bodies:
+            carrier, T = kept[body.parent]
+            if body.joint.dim == 0:
+                pose = T @ body.placement
+                kept[body.index] = carrier, pose
+                frames.append((body.name, carrier, pose))
+                if carrier:
+                    carried[carrier] = carried[carrier] + body.inertia.shift(pose)
+            else:
+                kept[body.index] = body.index, np.eye(4)
+                carried[body.index] = body.inertia
+        builder, names = TreeBuilder(self.name), {0: WORLD, **{b.index: b.name for b in self.bodies}}
+        for body in self.bodies:
+            if body.joint.dim:
+                carrier, T = kept[body.parent]
+                builder.add(body.name, body.joint, carried[body.index], parent=names[carrier], placement=T @ body.placement)
+        for name, carrier, pose in frames:
+            builder.frame(name, names[carrier], pose)
+        for frame in self.frames.values():
+            carrier, T = kept[frame.body]
+            builder.frame(frame.name, names[carrier], T @ frame.placement)
+        return builder.build(check=False)
+
+    @classmethod
+    def from_screws(
+        cls,
+        space_screws: Array,
+        home_poses: Array,
+        inertias: Iterable[SpatialInertia | Array],
+        parents: Sequence[int] | None = None,
+        name: str = "tree",
+    ) -> Tree:
+        """A tree from its product of exponentials: T_i(q) = exp(S_1 q_1) ... exp(S_i q_i) M_i along the path to body i.
+
+        space_screws  screw axes in the world, at home, (n, 6), angular first; |omega| = 1, or omega = 0 and |v| = 1
+        home_poses    poses M_i of the body frames in the world where all coordinates are zero, (n, 4, 4)
+        inertias      of each body in its frame: SpatialInertia, or (6, 6)
+        parents       for each body the position of its parent in these lists, -1 for the world; a serial chain if None
+
+        The joint's screw in its body frame is Ad(M_i^-1) S_i. Raises ShapeError and ModelError.
+        Lynch and Park (2017), section 8.3.
+        """
+        screws, homes, inertias = np.asarray(space_screws), np.asarray(home_poses), list(inertias)
+        n = len(screws)
+        if screws.shape != (n, 6) or homes.shape != (n, 4, 4) or len(inertias) != n:
+            raise ShapeError(
+                f"space_screws has shape {screws.shape}, home_poses {homes.shape}, and there are {len(inertias)} inertias; "
+                "expected (n, 6), (n, 4, 4) and n"
+            )
+        parents = list(range(-1, n - 1)) if parents is None else list(parents)
+        if len(parents) != n or any(not -1 <= p < n for p in parents):
+            raise ModelError(f"parents {parents} must give each of the {n} bodies a position from -1 to {n - 1}")
+        builder = TreeBuilder(name)
+        for i, (screw, home, inertia) in enumerate(zip(screws, homes, inertias, strict=True)):
+            _check_pose(home, f"home pose {i}")
+            J = inertia if isinstance(inertia, SpatialInertia) else SpatialInertia.from_matrix(inertia)
+            parent = parents[i]
+            placement = home if parent < 0 else SE3.inverse(homes[parent]) @ home
+            group = _one_parameter_group(SE3.Ad(SE3.inverse(home)) @ screw, i)
+            builder.add(f"body{i + 1}", Joint(f"joint{i + 1}", group), J, _body_name(parent), placement)
+        return builder.build()
+
+
+class TreeBuilder:
+    """Collects bodies and frames in any order; `build` numbers them, checks them and makes the `Tree`."""
+
+    def __init__(self, name: str = "tree") -> None:
+        self.name = name
+        self._bodies: dict[str, tuple[Joint, SpatialInertia, str, Array]] = {}
+        self._frames: dict[str, tuple[str, Array]] = {}
+
+    def add(
+        self,
+        name: str,
+        joint: Joint | MotionSubgroup,
+        inertia: SpatialInertia | None = None,
+        parent: str = WORLD,
+        placement: Array | None = None,
+    ) -> TreeBuilder:
+        """Add a body, and return the builder.
+
+        joint      a Joint, or only its group, e.g. Revolute([0, 0, 1]); the joint is then called like the body
+        inertia    in the body's frame; none if None
+        parent     name of the body it hangs on, which may be added later
+        placement  where the joint sits in the parent's frame: a pose (4, 4), a translation (3,), or None for the origin
+        """
+        if name in self._bodies or name == WORLD:
+            raise ModelError(f"there are two bodies called {name!r}; give each its own name ({WORLD!r} is the world's)")
+        if not isinstance(joint, Joint):
+            joint = Joint(name, joint)
+        if inertia is not None and not isinstance(inertia, SpatialInertia):
+            raise ModelError(f"body {name!r}: inertia is {inertia!r}, expected a SpatialInertia or None")
+        pose = _pose(placement, f"placement of body {name!r}")
+        self._bodies[name] = (joint, inertia or SpatialInertia(), parent, pose)
+        return self
+
+    def frame(self, name: str, body: str, placement: Array | None = None) -> TreeBuilder:
+        """Add a named frame fixed to `body`, at `placement` in its frame, and return the builder."""
+        if name in self._frames or name == WORLD:
+            raise ModelError(f"there are two frames called {name!r}; give each its own name")
+        self._frames[name] = (body, _pose(placement, f"placement of frame {name!r}"))
+        return self
+
+    def build(self, check: bool | str = True) -> Tree:
+        """Number the bodies depth-first and make the tree.
+
+        check  True: raise ModelError for inertias no body can have and for motions without inertia;
+               "warn": warn of them; False: let them pass. `Tree.findings` lists them.
+
+        Raises ModelError for unknown parents, bodies that hang on each other in a circle, two joints of a name, and mimics of
+        unknown joints, always.
+        """
+        order = self._depth_first()
+        leaders = self._leaders()
+        index = {WORLD: 0, **{name: i for i, name in enumerate(order, start=1)}}
+        coordinates, dofs, nq, nv = {}, {}, 0, 0
+        for name in order:
+            joint = self._bodies[name][0]
+            if joint.mimic is None:
+                coordinates[joint.name], dofs[joint.name] = slice(nq, nq + joint.nq), slice(nv, nv + joint.dim)
+                nq, nv = nq + joint.nq, nv + joint.dim
+        bodies = []
+        for name in order:
+            joint, inertia, parent, placement = self._bodies[name]
+            leader = leaders[joint.name]
+            bodies.append(
+                Body(
+                    name,
+                    index[name],
+                    index[parent],
+                    placement,
+                    joint,
+                    inertia,
+                    coordinates[leader.joint],
+                    dofs[leader.joint],
+                    leader.multiplier,
+                    leader.offset,
+                )
+            )
+        frames = {}
+        for name, (body_name, placement) in self._frames.items():
+            if name in self._bodies:
+                raise ModelError(f"frame {name!r} is called like a body; give it its own name")
+            if body_name not in index:
+                raise ModelError(f"frame {name!r} is fixed to {body_name!r}, and there is no such body; {_known(index)}")
+            frames[name] = Frame(name, index[body_name], placement)
+        tree = Tree(self.name, tuple(bodies), frames)
+        findings = tree.findings() if check else []
+        if findings and check != "warn":
+            raise ModelError("\n".join([f"{self.name}: no such mechanism can be:", *findings]))
+        for finding in findings:
+            warnings.warn(f"{self.name}: {finding}", stacklevel=2)
+        return tree
+
+    def _depth_first(self) -> list[str]:
+        """The names of the bodies, each after its parent, each subtree in one run."""
+        children: dict[str, list[str]] = {name: [] for name in (WORLD, *self._bodies)}
+        for name, (_, _, parent, _) in self._bodies.items():
+            if parent not in children:
+                raise ModelError(f"body {name!r} hangs on {parent!r}, and there is no such body; {_known(children)}")
+            children[parent].append(name)
+        order: list[str] = []
+        pending = children[WORLD][::-1]
+        while pending:
+            order.append(pending.pop())
+            pending += children[order[-1]][::-1]
+        circle = [name for name in self._bodies if name not in set(order)]
+        if circle:
+            raise ModelError(
+                f"bodies {', '.join(map(repr, circle))} hang on each other in a circle and not on the world; a tree has none: "
+                "cut the loop at one joint"
+            )
+        return order
+
+    def _leaders(self) -> dict[str, Mimic]:
+        """For each joint the one whose coordinate it has, and by which map; itself if it mimics none."""
+        joints: dict[str, Joint] = {}
+        for joint, *_ in self._bodies.values():
+            if joint.name in joints:
+                raise ModelError(f"there are two joints called {joint.name!r}; give each its own name")
+            joints[joint.name] = joint
+        leaders = {}
+        for joint in joints.values():
+            multiplier, offset, passed = 1.0, 0.0, [joint.name]
+            while joint.mimic is not None:
+                offset, multiplier = multiplier * joint.mimic.offset + offset, multiplier * joint.mimic.multiplier
+                if joint.mimic.joint not in joints:
+                    raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}; {_known(joints)}")
+                joint = joints[joint.mimic.joint]
+                if joint.name in passed:
+                    raise ModelError(f"joints {', '.join(passed)} mimic each other in a circle; one must lead")
+                passed.append(joint.name)
+            if len(passed) > 1 and (joint.dim, joint.nq) != (1, 1):
+                raise ModelError(
+                    f"joint {passed[0]!r} mimics {joint.name!r}, which has {joint.dim} degrees of freedom; "
+                    "only a joint of one can be followed"
+                )
+            leaders[passed[0]] = Mimic(joint.name, multiplier, offset)
+        return leaders
+
+
+def _known(names: Iterable[str]) -> str:
+    listed = list(names)
+    return "known are " + ", ".join(listed[:20]) + (", ..." if len(listed) > 20 else "")
+
+
+def _find(name: str, table: dict[str, Any], kind: str, tree: str) -> Any:
+    if name not in table:
+        raise ModelError(f"{tree} has no {kind} called {name!r}; {_known(table)}")
+    return table[name]
+
+
+def _body_name(position: int) -> str:
+    return WORLD if position < 0 else f"body{position + 1}"
+
+
+def _pose(placement: Array | None, what: str) -> Array:
+    """A pose (4, 4) from a pose, a translation or None, with round-off next to 0 and 1 in its rotation removed."""
+    if placement is None:
+        return np.eye(4)
+    T = np.asarray(placement)
+    if T.shape == (3,):
+        return SE3.motion(np.eye(3), T)
+    _check_pose(T, what)
+    if not is_numeric(T):
+        return T
+    R = T[:3, :3].astype(float)
+    exact = np.round(R)
+    return SE3.motion(np.where(np.abs(R - exact) < 1e-14, exact, R), T[:3, 3].astype(float))
+
+
+def _check_pose(T: Array, what: str) -> None:
+    if T.shape != (4, 4):
+        raise ShapeError(f"{what} has shape {T.shape}, expected a pose (4, 4) or a translation (3,)")
+    if is_numeric(T):
+        T = T.astype(float)
+        R = T[:3, :3]
+        if not (
+            np.allclose(R @ R.T, np.eye(3), atol=1e-6) and np.linalg.det(R) > 0 and np.array_equal(T[3], [0, 0, 0, 1])
+        ):
+            raise ModelError(f"{what} is not a rigid motion [R p; 0 1] with R a rotation:\n{T}")
+        if not np.all(np.isfinite(T)):
+            raise ModelError(f"{what} must be finite:\n{T}")
+
+
+def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
+    """The joint that moves along one screw (6,), given in its own frame."""
+    omega, v = screw[:3].astype(float), screw[3:].astype(float)
+    turning = np.linalg.norm(omega)
+    length = turning if turning > 1e-9 else np.linalg.norm(v)
+    if abs(length - 1) > 1e-6:
+        raise ModelError(
+            f"screw {position} is {screw.tolist()} in its body's frame, of length {length:.6g}; give it with |omega| = 1, or "
+            "omega = 0 and |v| = 1"
+        )
+    if turning <= 1e-9:
+        return Prismatic(v)
+    pitch, point = omega @ v, np.cross(omega, v)
+    clean = np.where(np.abs(point) < 1e-14, 0.0, point)
+    return Revolute(omega, clean) if abs(pitch) < 1e-12 else Helical(omega, pitch, clean)
+
+
+def _pseudo_inertia(moments: Moments) -> Array:
+    """[Sigma h; h^T m], (4, 4)."""
+    m, h, Sigma = moments
+    return np.block([[Sigma, np.reshape(h, (3, 1))], [np.reshape(h, (1, 3)), np.reshape(m, (1, 1))]])
+
+
+def _shared_entries(S: Array) -> Array:
+    """(4, 4) of 0 and 1: which entries of a body's pseudo-inertia its parent can carry, the joint having S (6, k)."""
+    shared = np.zeros((4, 4), int)
+    for i in range(4):
+        for j in range(i + 1):
+            P = np.zeros((4, 4))
+            P[i, j] = P[j, i] = 1
+            J = _matrix(Moments(P[3, 3], P[:3, 3], P[:3, :3]))
+            still = all(not np.any(SE3.ad(s).T @ J + J @ SE3.ad(s)) for s in S.T)
+            shared[i, j] = shared[j, i] = still and not np.any(J @ S)
+    return shared
+
+
+def _matrix(moments: Moments) -> Array:
+    m, h, _ = moments
+    H = SE3.hat(np.concatenate([h, h]))[:3, :3]
+    return np.block([[moments.I, H], [-H, m * np.eye(3)]])
+
+
+def _motions_without_inertia(tree: Tree) -> Iterable[str]:
+    """The joints that some effort would accelerate without bound, at a configuration as good as any.
+
+    D = S^T I_A S with the articulated inertias I_A (Featherstone 2008, section 7.2); followers count on their leader's side.
+    """
+    if not is_numeric(*(x for b in tree.bodies for x in (b.inertia.matrix(), b.placement, b.joint.armature))):
+        return
+    q = np.random.default_rng(0).normal(size=tree.nq)
+    q = tree.group.normalize(q) if tree.nq else q
+    articulated = [np.zeros((6, 6)), *(b.inertia.matrix().astype(float) for b in tree.bodies)]
+    composite = [J.copy() for J in articulated]
+    followed = {b.dofs.start: 0.0 for b in tree.bodies}
+    for body in tree.bodies[::-1]:
+        IA, S = articulated[body.index], body.twist
+        if not np.all(np.isfinite(IA)):
+            return
+        X = SE3.Ad(SE3.inverse(body.pose(q).astype(float)))
+        U = IA @ S
+        D = S.T @ U + np.diag(body.armature)
+        if body.joint.mimic is not None:
+            followed[body.dofs.start] += D[0, 0]
+        elif body.joint.dim:
+            D = D + followed[body.dofs.start] * np.eye(len(D))
+            size = np.abs(np.diag(S.T @ composite[body.index] @ S) + followed[body.dofs.start]).max()
+            least, directions = np.linalg.eigh(D)
+            if not least[0] > 1e-13 * size:
+                yield (
+                    f"body {body.name!r} moves by joint {body.joint.name!r} ({body.joint.group!r}) along "
+                    f"{np.round(directions[:, 0], 6).tolist()} without any inertia (mass {body.inertia.mass} kg, and nothing behind "
+                    "it that would resist); give it or what it carries mass and rotational inertia, give the joint armature, "
+                    "or fix the joint"
+                )
+                continue
+            IA = IA - U @ np.linalg.solve(D, U.T)
+        articulated[body.parent] += X.T @ IA @ X
+        composite[body.parent] += X.T @ composite[body.index] @ X

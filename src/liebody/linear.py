@@ -1,0 +1,90 @@
+"""Small linear algebra over any scalar: floats, or the symbols of a trace.
+
+`numpy.linalg` works on floats only. What stands here are plain formulas in + - * /; an entry that is known to be
+zero while tracing costs nothing, and symmetric matrices are computed in their upper triangle alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .errors import ShapeError
+
+Array = Any
+
+
+def is_numeric(*arrays: Any) -> bool:
+    """Whether the values are known: False as soon as one array holds symbols."""
+    return not any(hasattr(x, "apply") for a in arrays for x in np.asarray(a).flat)
+
+
+def cross(a: Array, b: Array) -> Array:
+    """a x b of two 3-vectors."""
+    return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
+def skew(a: Array) -> Array:
+    """[a] (3, 3):  [a] b = a x b."""
+    return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
+
+
+def symmetric(n: int, entry: Callable[[int, int], Any]) -> Array:
+    """The symmetric (n, n) matrix whose upper triangle is entry(i, j), i <= j; the rest is mirrored."""
+    upper = {(i, j): entry(i, j) for i in range(n) for j in range(i, n)}
+    return np.array([[upper[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]).reshape(n, n)
+
+
+def factor(A: Array) -> tuple[list[list[Any]], list[Any]]:
+    """L and 1/d of A = L^T diag(d) L, with L unit lower triangular and A symmetric positive definite.
+
+    Returns L as a list of its strict rows and the reciprocals of d. The last row is eliminated first. Where A is the
+    mass matrix of a tree whose parents come before their children, entries of A that are zero because two bodies lie
+    on different branches stay zero in L, so the factorisation is as sparse as the tree.
+
+    Featherstone (2005), "Efficient factorization of the joint-space inertia matrix for branched kinematic trees".
+    """
+    A = np.asarray(A)
+    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+        raise ShapeError(f"a matrix of shape {A.shape} cannot be factored; expected a square one, (n, n)")
+    n = len(A)
+    rest = [[A[i, j] for j in range(i + 1)] for i in range(n)]  # lower triangle, overwritten by elimination
+    L: list[list[Any]] = [[] for _ in range(n)]
+    reciprocals: list[Any] = [None] * n
+    for k in reversed(range(n)):
+        reciprocals[k] = 1 / rest[k][k]
+        L[k] = [0 if _is_zero(x) else x * reciprocals[k] for x in rest[k][:k]]
+        for i, l_ki in enumerate(L[k]):
+            if not _is_zero(l_ki):
+                for j in range(i + 1):
+                    if not _is_zero(rest[k][j]):
+                        rest[i][j] = rest[i][j] - l_ki * rest[k][j]
+    return L, reciprocals
+
+
+def solve(A: Array, b: Array) -> Array:
+    """x of A x = b, with A (n, n) symmetric positive definite and b (n,) or (n, m), by `factor`."""
+    return back_substitute(factor(A), b)
+
+
+def back_substitute(factors: tuple[list[list[Any]], list[Any]], b: Array) -> Array:
+    """x of L^T diag(d) L x = b, with (L, 1/d) from `factor` and b (n,) or (n, m)."""
+    L, reciprocals = factors
+    x = list(np.asarray(b))
+    for k in reversed(range(len(x))):  # L^T y = b
+        for i, l_ki in enumerate(L[k]):
+            if not _is_zero(l_ki):
+                x[i] = x[i] - l_ki * x[k]
+    for k, reciprocal in enumerate(reciprocals):  # L x = y / d
+        x[k] = x[k] * reciprocal
+        for i, l_ki in enumerate(L[k]):
+            if not _is_zero(l_ki):
+                x[k] = x[k] - l_ki * x[i]
+    return np.array(x)
+
+
+def _is_zero(x: Any) -> bool:
+    """Whether x is known to be zero."""
+    return not hasattr(x, "apply") and bool(x == 0)
