@@ -13,13 +13,13 @@
 Operations and conventions side by side with the mathematics: docs/groups.md.
 """
 
-from liebody.groups.base import LieGroup
-from liebody.groups.product import Product, SO3xR3
-from liebody.groups.real import SO2, R
-from liebody.groups.se2 import SE2
-from liebody.groups.se3 import SE3
-from liebody.groups.so3 import SO3, cross
-from liebody.groups.subgroups import (
+from .base import LieGroup
+from .product import Product, SO3xR3
+from .real import SO2, R
+from .se2 import SE2
+from .se3 import SE3
+from .so3 import SO3
+from .subgroups import (
     Cylindrical,
     Fixed,
     Free,
@@ -34,7 +34,7 @@ from liebody.groups.subgroups import (
     SpatialTranslation,
     Spherical,
 )
-from liebody.groups.user import AdjointGroup, MatrixGroup
+from .user import AdjointGroup, MatrixGroup
 
 __all__ = [
     "SE2",
@@ -60,5 +60,4 @@ __all__ = [
     "Schoenflies",
     "SpatialTranslation",
     "Spherical",
-    "cross",
 ]

@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from liebody.errors import ConfigurationError, ShapeError
-from liebody.scalar import Array, sqrt
+from ..errors import ConfigurationError, ShapeError
+from ..linear import solve
+from ..scalar import Array, sqrt
 
 
 class LieGroup:
     """A connected group of n x n matrices g, with algebra vectors u (dim,) and flat coordinates q (nq,).
 
-    `n`, `dim` and `hat` make a group; the rest follows from them. A subclass overrides what has a closed form, and
-    tests/test_groups.py holds each override to the definition it replaces. Methods take single elements, without batch
-    axes, run on floats and on the symbols of a trace alike, and return new arrays.
+    `n`, `dim` and `hat` make a group; the rest follows from them. A subclass overrides what has a closed
+    form, and tests/test_groups.py holds each override to the definition it replaces. Methods take single
+    elements, without batch axes, run on floats and on the symbols of a trace alike, and return new arrays.
 
-    Conventions: dexp is right-trivialised, hat(dexp(u) du) = dg g^-1 for g = exp(u), so that the body velocity
-    g^-1 dg is dexp(-u) du. Flat coordinates are what a state vector holds: by default the entries of g.
+    Conventions: dexp is right-trivialised, hat(dexp(u) du) = dg g^-1 for g = exp(u), so that the body
+    velocity g^-1 dg is dexp(-u) du. Flat coordinates are what a state vector holds: by default the entries of
+    g.
 
         class Affine(LieGroup):             # x -> a x + b
             n, dim = 2, 2
@@ -91,8 +93,8 @@ class LieGroup:
     def exp(self, u: Array) -> Array:
         """Matrix exponential of hat(u).
 
-        By the series of (exp(U) - 1)/U at U/2^8 and doubling of that function, which keeps what is small accurate;
-        to round-off for |U| up to about 100.
+        By the series of (exp(U) - 1)/U at U/2^8 and doubling of that function, which keeps what is small
+        accurate; to round-off for |U| up to about 100.
         """
         U = self.hat(u)
         return np.eye(self.n) + U @ _exponential_quotient(U)
@@ -100,8 +102,8 @@ class LieGroup:
     def log(self, g: Array) -> Array:
         """The u of least rotation with exp(u) = g.
 
-        By three square roots of the matrix, the series of artanh, and two steps of Newton's method. Eigenvalues of g on the
-        negative real axis have no principal logarithm, and are out of its reach here.
+        By three square roots of the matrix, the series of artanh, and two steps of Newton's method.
+        Eigenvalues of g on the negative real axis have no principal logarithm, and are out of its reach here.
         """
         root = g
         for _ in range(3):
@@ -179,14 +181,14 @@ class LieGroup:
         return np.asarray(q)
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
-        """Coordinates of a random element: uniform over what is compact, normal with unit variance over the rest."""
+        """Coordinates of a random element: uniform over what is compact, standard normal over the rest."""
         return np.asarray(self.integrate(self.neutral(), rng.standard_normal(self.dim)))
 
     def check(self, q: Any) -> np.ndarray:
         """q as floats (..., nq), if it is a configuration.
 
-        Raises ShapeError for a wrong shape or entries that are not numbers, ConfigurationError for NaN, infinity, or a
-        quaternion whose norm is more than 1e-6 from one.
+        Raises ShapeError for a wrong shape or entries that are not numbers, ConfigurationError for NaN,
+        infinity, or a quaternion whose norm is more than 1e-6 from one.
         """
         try:
             values = np.asarray(q, dtype=float)
@@ -213,7 +215,7 @@ class LieGroup:
         return True
 
     def _check_values(self, q: np.ndarray) -> None:
-        """Raise ConfigurationError unless the finite coordinates q (..., nq) satisfy what this group asks of them."""
+        """Raise ConfigurationError unless the finite coordinates q (..., nq) are of this group."""
 
 
 def _columns(rows: int, columns: list[Array]) -> Array:
@@ -235,25 +237,9 @@ def _exponential_quotient(A: Array, halvings: int = 8, terms: int = 12) -> Array
 
 
 def _inverse(A: Array) -> Array:
-    """A^-1 = (A^T A)^-1 A^T by an LDL^T factorisation, which needs no pivots, and one Newton step X + X (1 - A X)."""
-    n = len(A)
-    N = A.T @ A
-    L: list[list[Any]] = [[] for _ in range(n)]
-    D: list[Any] = []
-    for i in range(n):
-        for j in range(i):
-            L[i].append((N[i, j] - sum(L[i][k] * D[k] * L[j][k] for k in range(j))) / D[j])
-        D.append(N[i, i] - sum(L[i][k] ** 2 * D[k] for k in range(i)))
-    rows = list(A.T)
-    for i in range(n):
-        for k in range(i):
-            rows[i] = rows[i] - L[i][k] * rows[k]
-    rows = [rows[i] / D[i] for i in range(n)]
-    for i in reversed(range(n)):
-        for k in range(i + 1, n):
-            rows[i] = rows[i] - L[k][i] * rows[k]
-    X = np.array(rows).reshape(n, n)
-    return X + X @ (np.eye(n) - A @ X)
+    """A^-1 = (A^T A)^-1 A^T, which needs no pivots and can be traced, and one Newton step X + X (1 - A X)."""
+    X = solve(A.T @ A, A.T)
+    return X + X @ (np.eye(len(A)) - A @ X)
 
 
 def _square_root(A: Array, steps: int = 9) -> Array:
@@ -288,5 +274,6 @@ def check_quaternions(q: np.ndarray, group: LieGroup) -> None:
     if np.any(np.abs(norm - 1) > 1e-6):
         worst = norm.flat[np.argmax(np.abs(norm - 1))]
         raise ConfigurationError(
-            f"the quaternion (w, x, y, z) of {group} has norm {worst:.9g}, not 1; divide it by its norm (normalize)"
+            f"a quaternion (w, x, y, z) of {group} has norm {worst:.9g}, not 1; divide it by its norm"
+            " (group.normalize)"
         )

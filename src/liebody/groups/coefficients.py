@@ -1,4 +1,4 @@
-"""The scalar functions of rotation, of x = theta^2, to round-off from theta = 0 on; all small-angle care is here.
+"""The scalar functions of rotation, of x = theta^2, to round-off from theta = 0 on: all small-angle care.
 
     a = sin(theta)/theta                 b = (1 - cos(theta))/theta^2      c = (theta - sin(theta))/theta^3
     g = (1 - theta/2 cot(theta/2))/theta^2
@@ -6,9 +6,10 @@
     half_cos = cos(theta/2)              half_sinc = sin(theta/2)/theta
     quaternion_angle(w, n^2) = 2 atan2(n, w)/n
 
-Everything but g rests on two sines and two series (Stumpff's functions c_4, c_5): closed forms above x = 2 and Taylor
-series below it, where each recursion c_k = 1/k! - x c_{k+2} is free of cancellation. Both branches of each selection are
-finite, and so are their derivatives. g needs neither branch nor sine: it is a sum over the poles of the cotangent.
+Everything but g rests on two sines and two series (Stumpff's functions c_4, c_5): closed forms above x = 2
+and Taylor series below it, where each recursion c_k = 1/k! - x c_{k+2} is free of cancellation. Both branches
+of each selection are finite, and so are their derivatives. g needs neither branch nor sine: it is a sum over
+the poles of the cotangent.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from math import factorial, pi
 from typing import Any
 
-from liebody.scalar import Array, arctan2, cos, sin, sqrt, where
+from ..scalar import Array, arctan2, cos, sin, sqrt, where
 
 SWITCH = 2.0  # in theta^2, up to which the series below have converged to 1e-17
 
@@ -115,13 +116,13 @@ _POLE = 4 * pi**2
 
 
 def _g1(x: Array) -> Array:
-    """(g - 1/12)/x = 2 sum over k of 1/((2 pi k)^2 ((2 pi k)^2 - x)); poles 1 and 2 as they stand, the rest a series."""
+    """(g - 1/12)/x = 2 sum over k of 1/((2 pi k)^2 ((2 pi k)^2 - x)), of which two poles are kept as such."""
     near_poles = (8.5 - (2.5 / _POLE) * x) / ((_POLE - x) * (4 * _POLE - x))
     return near_poles + _polynomial(_FAR_POLES, x)
 
 
 def g(x: Array) -> Array:
-    """(1 - theta/2 cot(theta/2))/theta^2 = 1/12 + x/720 + ..., to round-off for theta < 2 pi, where its pole is.
+    """(1 - theta/2 cot(theta/2))/theta^2 = 1/12 + x/720 + ..., to round-off up to its pole at theta = 2 pi.
 
     Between 2 pi and 4 pi, where dexp is invertible again but log never leads, it is good to 1e-6.
     """
@@ -137,7 +138,7 @@ _ARCSINE = [2 * factorial(2 * k) / (4**k * factorial(k) ** 2 * (2 * k + 1)) for 
 
 
 def quaternion_angle(w: Array, n2: Array) -> Array:
-    """Rotation angle over |v| for the unit quaternion (w, v), w >= 0, n2 = |v|^2:  2 atan2(|v|, w)/|v|, 2 at 0."""
+    """Rotation angle over |v| of a unit quaternion (w, v), w >= 0:  2 atan2(|v|, w)/|v|, with n2 = |v|^2."""
     small = n2 < 0.01
     n = sqrt(where(small, 0.01, n2))
     return where(small, _polynomial(_ARCSINE, n2), 2 * arctan2(n, w) / n)

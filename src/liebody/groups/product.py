@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 
-from liebody.errors import ShapeError
-from liebody.groups.base import LieGroup, block_diagonal
-from liebody.groups.real import R
-from liebody.groups.so3 import SO3
-from liebody.scalar import Array
+from ..errors import ShapeError
+from ..scalar import Array
+from .base import LieGroup, block_diagonal
+from .real import R
+from .so3 import SO3
 
 
 def _slices(sizes: list[int]) -> tuple[slice, ...]:
     ends = list(accumulate(sizes, initial=0))
-    return tuple(slice(a, b) for a, b in zip(ends, ends[1:], strict=False))
+    return tuple(slice(a, b) for a, b in pairwise(ends))
 
 
 def _concatenate(parts: list[Array]) -> Array:

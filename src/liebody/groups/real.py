@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from liebody.errors import ShapeError
-from liebody.groups.base import LieGroup
-from liebody.scalar import Array, arctan2, cos, sin
+from ..errors import ShapeError
+from ..scalar import Array, arctan2, cos, sin
+from .base import LieGroup
 
 
 class RealGroup(LieGroup):
@@ -74,8 +74,8 @@ class RealGroup(LieGroup):
 class SO2Group(RealGroup):
     """Rotations of the plane, with q = u = (angle,).
 
-    The coordinate is wound: it counts turns, integrate adds and difference subtracts. log, of the matrix, which has
-    forgotten the turns, lies in (-pi, pi].
+    The coordinate is wound: it counts turns, integrate adds and difference subtracts. log, of the matrix,
+    which has forgotten the turns, lies in (-pi, pi].
     """
 
     n, dim, nq = 2, 1, 1

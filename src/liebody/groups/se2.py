@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from liebody.groups import coefficients
-from liebody.groups.base import LieGroup
-from liebody.scalar import Array, arctan2, cos, sin
+from ..scalar import Array, arctan2, cos, sin
+from . import coefficients
+from .base import LieGroup
 
 
 def rotate(angle: Array, p: Array) -> Array:
@@ -19,8 +19,8 @@ def rotate(angle: Array, p: Array) -> Array:
 class SE2Group(LieGroup):
     """Rigid motions of the plane g = [R p; 0 1], with q = (angle, x, y), u = (omega, vx, vy).
 
-    integrate adds to the angle without wrapping it, so that a trajectory counts its turns; difference compares
-    configurations, and its angle lies in (-pi, pi].
+    integrate adds to the angle without wrapping it, so that a trajectory counts its turns; difference
+    compares configurations, and its angle lies in (-pi, pi].
     """
 
     n, dim, nq = 3, 3, 3
@@ -120,7 +120,8 @@ class SE2Group(LieGroup):
 class SE2CoverGroup(SE2Group):
     """Universal cover of SE(2): g = (R, p, angle), with q and u as in SE2, but nothing is periodic.
 
-    The matrix is that of a planar motion that climbs by its angle: [Rz p; 0 1] with p = (x, y, angle). Nothing is wrapped.
+    The matrix is that of a planar motion that climbs by its angle: [Rz p; 0 1] with p = (x, y, angle).
+    Nothing is wrapped.
     """
 
     n, dim, nq = 4, 3, 3

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from liebody.groups import coefficients
-from liebody.groups.base import LieGroup
-from liebody.groups.so3 import (
+from ..linear import cross
+from ..scalar import Array
+from . import coefficients
+from .base import LieGroup
+from .so3 import (
     SO3,
-    cross,
     quaternion_conjugate,
     quaternion_exp,
     quaternion_log,
     quaternion_product,
     quaternion_rotate,
 )
-from liebody.scalar import Array
 
 _ZERO = np.zeros((3, 3), int)
 _LAST_ROW = np.array([[0, 0, 0, 1]])
 
 
 class SE3Group(LieGroup):
-    """Rigid motions T = [R p; 0 1], with u = (omega, v); flat coordinates (w, x, y, z, px, py, pz), the quaternion unit."""
+    """Rigid motions T = [R p; 0 1], u = (omega, v), q = (w, x, y, z, px, py, pz) with a unit quaternion."""
 
     n, dim, nq = 4, 6, 7
     name = "SE3"
@@ -95,9 +95,10 @@ class SE3Group(LieGroup):
         return np.block([[D, _ZERO], [Q, D]])
 
     def dexp_inverse(self, u: Array) -> Array:
-        """[[A, 0], [B, A]], A = dexp_inverse(omega), B = -V/2 + g (W V + V W) + (omega . v) dg W^2, for |omega| < 2 pi.
+        """[[A, 0], [B, A]], A = dexp_inverse(omega), B = -V/2 + g (W V + V W) + (omega . v) dg W^2.
 
-        The derivative of A along v, as in dexp; unlike the quartic of Selig it loses nothing at small angles.
+        For |omega| < 2 pi. B is the derivative of A along v, as in dexp; unlike the quartic of Selig it loses
+        nothing at small angles.
         """
         u = np.asarray(u)
         omega, v = u[:3], u[3:]

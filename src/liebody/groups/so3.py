@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from liebody.groups import coefficients
-from liebody.groups.base import LieGroup, check_quaternions, unit_quaternion
-from liebody.scalar import Array, absolute, sqrt, where
-
-
-def cross(a: Array, b: Array) -> Array:
-    """a x b, for vectors (3,) of any scalar."""
-    ax, ay, az = a
-    bx, by, bz = b
-    return np.array([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
+from ..linear import cross, skew
+from ..scalar import Array, absolute, sqrt, where
+from . import coefficients
+from .base import LieGroup, check_quaternions, unit_quaternion
 
 
 def quaternion_product(p: Array, q: Array) -> Array:
@@ -70,8 +64,7 @@ class SO3Group(LieGroup):
 
     def hat(self, u: Array) -> Array:
         """[u], with [u] w = u x w."""
-        x, y, z = u
-        return np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+        return skew(u)
 
     def vee(self, U: Array) -> Array:
         return np.array([U[2, 1], U[0, 2], U[1, 0]])
@@ -134,8 +127,8 @@ class SO3Group(LieGroup):
     def coordinates(self, R: Array) -> Array:
         """Unit quaternion with w >= 0.
 
-        Of the matrix 4 q q^T, whose entries are linear in R, the column with the largest diagonal entry, normalised
-        (Shepperd, 1978): no digit is lost at any angle.
+        Of the matrix 4 q q^T, whose entries are linear in R, the column with the largest diagonal entry,
+        normalised (Shepperd, 1978): no digit is lost at any angle.
         """
         xx, yy, zz = R[0, 0], R[1, 1], R[2, 2]
         wx, wy, wz = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]

@@ -1,12 +1,12 @@
 """The connected subgroups of SE(3), about any axis: what joints are made of.
 
-Each is a group H with its homomorphism into SE(3), q -> pose(q), and the derivative of that at the identity, the constant
-matrix S:  pose(integrate(q, u)) = pose(q) exp(hat(S u)).  Up to conjugation and pitch these are all there are:
-From, table 1, completed by the cylindrical and the planar-helical group.
+Each is a group H with its homomorphism into SE(3), q -> pose(q), and the derivative of that at the identity,
+the constant matrix S:  pose(integrate(q, u)) = pose(q) exp(hat(S u)).  Up to conjugation and pitch these are
+all there are: From, table 1, completed by the cylindrical and the planar-helical group.
 
-An axis is a direction (3,), normalised here, and a point on it (3,), by default the origin. Where a group moves along directions
-normal to its axis a, these are e1, e2 with e1 x e2 = a: (x, y) for a = z, (y, z) for x, (z, x) for y; in general e1 is the next
-coordinate axis after the one closest to a, made normal to a.
+An axis is a direction (3,), normalised here, and a point on it (3,), by default the origin. Where a group
+moves along directions normal to its axis a, these are e1, e2 with e1 x e2 = a: (x, y) for a = z, (y, z) for
+x, (z, x) for y; in general e1 is the next coordinate axis after the one closest to a, made normal to a.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from liebody.errors import ModelError, ShapeError
-from liebody.groups.base import LieGroup
-from liebody.groups.product import Product
-from liebody.groups.real import R, RealGroup
-from liebody.groups.se2 import SE2, SE2CoverGroup, SE2Group
-from liebody.groups.se3 import SE3, SE3Group
-from liebody.groups.so3 import SO3, SO3Group, cross
-from liebody.scalar import Array, cos, sin
+from ..errors import ModelError, ShapeError
+from ..linear import cross, skew
+from ..scalar import Array, cos, sin
+from .base import LieGroup
+from .product import Product
+from .real import R, RealGroup
+from .se2 import SE2, SE2CoverGroup, SE2Group
+from .se3 import SE3, SE3Group
+from .so3 import SO3, SO3Group
 
 _ONE = np.eye(3, dtype=int)
 _ORIGIN = (0.0, 0.0, 0.0)
 
 
 class MotionSubgroup(LieGroup):
-    """A group with a homomorphism q -> pose(q) into SE(3), of derivative S (6, dim) at the identity, angular part first.
+    """A group with a homomorphism q -> pose(q) into SE(3), of derivative S (6, dim) at the identity.
 
-    Velocities u are left-trivialised: S u is the twist of the moved frame in its own axes. A pose about a coordinate axis has
-    exact zeros and ones, so that a trace keeps nothing of them.
+    S has the angular part first. Velocities u are left-trivialised: S u is the twist of the moved frame in
+    its own axes. A pose about a coordinate axis has exact zeros and ones, so that a trace keeps nothing of
+    them.
     """
 
     S: np.ndarray
@@ -88,7 +90,7 @@ class Revolute(MotionSubgroup, RealGroup):
 
 
 class Helical(MotionSubgroup, RealGroup):
-    """Screw motion: rotation about an axis by q = (angle,) with advance pitch * angle; the pitch is in m/rad."""
+    """Screw motion: rotation about an axis by q = (angle,), advancing by pitch * angle; pitch in m/rad."""
 
     def __init__(self, axis: Any, pitch: float, point: Any = _ORIGIN) -> None:
         super().__init__(1)
@@ -148,7 +150,7 @@ class Cylindrical(MotionSubgroup, RealGroup):
 
 
 class Planar(MotionSubgroup, SE2Group):
-    """Motion in a plane, SE(2): q = (angle, x, y), a rotation about the normal through a point, then x, y along e1, e2.
+    """Motion in a plane, SE(2): q = (angle, x, y), rotation about the normal, then x, y along e1, e2.
 
     u = (omega, vx, vy) is body-fixed. Angles as in SE2: integrate does not wrap them, difference does.
     """
@@ -165,9 +167,10 @@ class Planar(MotionSubgroup, SE2Group):
 
 
 class PlanarHelical(MotionSubgroup, SE2CoverGroup):
-    """Planar motion that climbs along its normal by pitch * angle (pitch in m/rad): q = (angle, x, y), otherwise as Planar.
+    """Planar motion that climbs along its normal by pitch * angle: q = (angle, x, y), pitch in m/rad.
 
-    A full turn is not the identity, so nothing is periodic, and difference does not wrap.
+    Otherwise as Planar, but a full turn is not the identity, so nothing is periodic, and difference does not
+    wrap.
     """
 
     def __init__(self, normal: Any, pitch: float, point: Any = _ORIGIN) -> None:
@@ -198,7 +201,7 @@ class Spherical(MotionSubgroup, SO3Group):
 
 
 class Schoenflies(MotionSubgroup, Product):
-    """Rotation about an axis and every translation, SE(2) x R: q = (angle, x, y, z), along e1, e2 and the axis.
+    """Rotation about an axis and every translation, SE(2) x R: q = (angle, x, y, z), along e1, e2, axis.
 
     u = (omega, vx, vy, vz) is body-fixed. Angles as in SE2: integrate does not wrap them, difference does.
     """
@@ -229,10 +232,10 @@ class Free(MotionSubgroup, SE3Group):
 
 
 def _rotation_about(axis: np.ndarray, point: np.ndarray, angle: Array) -> tuple[Array, Array]:
-    """Rotation (R, p) about an axis through a point:  R = a a^T + cos (1 - a a^T) + sin [a],  p = (1 - R) point."""
+    """Rotation about an axis through a point: R = a a^T + cos (1 - a a^T) + sin [a], p = (1 - R) point."""
     c, s = cos(angle), sin(angle)
     onto = np.outer(axis, axis)
-    rotation = onto + c * (np.eye(3) - onto) + s * SO3.hat(axis)
+    rotation = onto + c * (np.eye(3) - onto) + s * skew(axis)
     arm = point - axis * (axis @ point)
     return rotation, arm - c * arm - s * cross(axis, arm)
 

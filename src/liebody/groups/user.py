@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from liebody.errors import ModelError, ShapeError
-from liebody.groups.base import LieGroup
-from liebody.scalar import Array
+from ..errors import ModelError, ShapeError
+from ..scalar import Array
+from .base import LieGroup
 
 
 class MatrixGroup(LieGroup):
@@ -33,8 +33,8 @@ class MatrixGroup(LieGroup):
                 rest = np.abs(self.hat(self.vee(bracket)) - bracket).max()
                 if rest > 1e-12 * max(1.0, np.abs(bracket).max()):
                     raise ModelError(
-                        f"{name} is not closed: the bracket of its matrices {j} and {i} leaves their span by {rest:.2g};"
-                        " add the missing direction"
+                        f"{name} is not closed: the bracket of matrices {j} and {i} leaves their span"
+                        f" by {rest:.2g}; add the missing direction"
                     )
 
     def hat(self, u: Array) -> Array:
@@ -47,9 +47,9 @@ class MatrixGroup(LieGroup):
 class AdjointGroup(LieGroup):
     """A group known by its structure constants alone: [e_i, e_j] = sum over k of structure[k, i, j] e_k.
 
-    ad, coad, dexp and dexp_inverse need nothing else, which is all that the equations of motion ask for. Elements are the
-    matrices exp(ad(u)), which tell elements apart if the centre of the algebra is zero; otherwise whatever needs elements
-    raises ModelError, and MatrixGroup is the way.
+    ad, coad, dexp and dexp_inverse need nothing else, which is all that the equations of motion ask for.
+    Elements are the matrices exp(ad(u)), which tell elements apart if the centre of the algebra is zero;
+    otherwise whatever needs elements raises ModelError, and MatrixGroup is the way.
     """
 
     def __init__(self, structure: Any, name: str = "AdjointGroup") -> None:
@@ -78,8 +78,8 @@ class AdjointGroup(LieGroup):
     def hat(self, u: Array) -> Array:
         if not self._faithful:
             raise ModelError(
-                f"the algebra of {self.name} has a centre, which ad does not show; for elements of the group give"
-                " matrices, as MatrixGroup(basis)"
+                f"the algebra of {self.name} has a centre, which ad does not show; for elements of the"
+                " group give matrices, as MatrixGroup(basis)"
             )
         return self.ad(u)
 
