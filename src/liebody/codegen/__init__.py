@@ -4,7 +4,8 @@ This package knows operations, not mechanics.
 """
 
 from .derivatives import jacobian, jvp, vjp
+from .flow import Flow
 from .graph import Expr, Function, Graph, trace
 from .kernel import Guard, Kernel
 
-__all__ = ["Expr", "Function", "Graph", "Guard", "Kernel", "jacobian", "jvp", "trace", "vjp"]
+__all__ = ["Expr", "Flow", "Function", "Graph", "Guard", "Kernel", "jacobian", "jvp", "trace", "vjp"]

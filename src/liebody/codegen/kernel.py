@@ -25,6 +25,7 @@ from .printers.c import Guard
 Shapes = dict[str, tuple[int, ...]]
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
+FEW_MEMBERS = 2  # an ensemble from here on runs over lanes
 FEW = 64  # rows up to which the scalar loop serves while the loop over lanes is not compiled
 
 
@@ -101,10 +102,7 @@ class Kernel:
 
     @cached_property
     def _compiler(self) -> build.Compiler | None:
-        compiler = build.find_compiler()
-        if compiler is None:
-            _warn_of_missing_compiler()
-        return compiler
+        return find_compiler_or_warn()
 
     def _key(self, kind: str) -> str:
         compiler = self._compiler
@@ -349,8 +347,12 @@ def _call_text(function: Function) -> str:
 _warned = False
 
 
-def _warn_of_missing_compiler() -> None:
+def find_compiler_or_warn() -> build.Compiler | None:
+    """The C compiler, or None after one warning that says how to get one."""
     global _warned
-    if not _warned:
+    compiler = build.find_compiler()
+    if compiler is None and not _warned:
         _warned = True
-        warnings.warn(f"no C compiler was found, so kernels run as NumPy source, slower; {build.ADVICE}", MissingCompiler, stacklevel=4)
+        words = f"no C compiler was found, so kernels run as NumPy source, slower; {build.ADVICE}"
+        warnings.warn(words, MissingCompiler, stacklevel=4)
+    return compiler

@@ -296,6 +296,46 @@ def runtime(name: str) -> str:
     return (resources.files("liebody.codegen") / "runtime" / name).read_text(encoding="utf-8")
 
 
+def prelude(lanes: int, single: bool = False) -> str:
+    """The text before any code over T: number type, lanes, elementary functions."""
+    return "\n".join(
+        [
+            f"#define LANES {lanes}",
+            f"#define SINGLE {int(single)}",
+            f"typedef {'float' if single else 'double'} real;",
+            f"#define whole {'int32_t' if single else 'int64_t'}",
+            runtime("lanes.h"),
+        ]
+    )
+
+
+def over_lanes(function: Function, name: str) -> tuple[list[str], str]:
+    """C functions over T which compute `function`, and the head of the one that calls the others.
+
+    That one is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output.
+    """
+    symbols = {x: f"x{k}[{i}]" for k, a in enumerate(function.inputs.values()) for i, x in enumerate(a.flat)}
+    targets: dict[Expr, list[str]] = {}
+    fixed = []
+    dialect = lanes_dialect(False)
+    for k, array in enumerate(function.outputs.values()):
+        for i, x in enumerate(array.flat):
+            if type(x) is Expr and x.op != "input":
+                targets.setdefault(x, []).append(f"y{k}[{i}]")
+            else:
+                fixed.append(f"y{k}[{i}] = {symbols[x] if type(x) is Expr else dialect.constant(x)};")
+    body = straight_line(function, dialect, symbols, targets)
+    names = [f"x{k}" for k in range(len(function.inputs))] + [f"y{k}" for k in range(len(function.outputs))]
+    takes = ", ".join(f"{'const ' if key[0] == 'x' else ''}T *restrict {key}" for key in names)
+    text = [
+        _c_function(f"static __attribute__((noinline)) void {name}_{k}({takes}, T *restrict w)", lines)
+        for k, lines in enumerate(body.pieces)
+    ]
+    calls = [f"{name}_{k}({', '.join(names)}, w);" for k in range(len(body.pieces))]
+    head = f"static void {name}({takes})"
+    return [*text, _c_function(head, [f"T w[{max(body.places, 1)}];", *fixed, *calls])], head
+
+
 def batch_units(
     function: Function, lanes: int, single: bool = False, guard: Guard | None = None, units: int = 1
 ) -> list[str]:
@@ -305,14 +345,7 @@ def batch_units(
     in_stride   numbers between rows, 0 for one row shared by the batch
     returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`
     """
-    head = "\n".join(
-        [
-            f"#define LANES {lanes}",
-            f"#define SINGLE {int(single)}",
-            *(["typedef float real;", "#define whole int32_t"] if single else ["typedef double real;", "#define whole int64_t"]),
-            runtime("lanes.h"),
-        ]
-    )
+    head = prelude(lanes, single)
     plan = _Plan(function, lanes)
     dialect = lanes_dialect(single)
     body = straight_line(function, dialect, plan.symbols, plan.targets)
@@ -484,6 +517,37 @@ INLINE void load(T *x, int width, const real *first, long stride, long rows) {
 }
 #define STORE_SAME(first, step, vector) \\
     for (int l = 0; l < LANES; l++) memcpy((first) + l * (step), &(vector), sizeof(T))
+"""
+ROWS_OF_ONE = """
+INLINE void load(T *x, int width, const real *first, long stride, long rows) {
+    (void)stride, (void)rows;
+    memcpy(x, first, width * sizeof(real));
+}
+INLINE void save(const T *x, int width, real *first, long stride, long rows) {
+    (void)stride, (void)rows;
+    memcpy(first, x, width * sizeof(real));
+}
+"""
+
+
+def save_text(lanes: int) -> str:
+    """C text of `save`, the inverse of `load`."""
+    values = ", ".join(f"x[j + {i}]" for i in range(lanes))
+    return f"""
+/* The inverse of load. */
+INLINE void save(const T *x, int width, real *first, long stride, long rows) {{
+    if (width < LANES || rows < LANES) {{
+        for (int j = 0; j < width; j++)
+            for (int l = 0; l < rows; l++) first[l * stride + j] = x[j][l];
+        return;
+    }}
+    int j = 0;
+    for (; j + LANES <= width; j += LANES) store(first + j, stride, {values});
+    if (j < width) {{
+        j = width - LANES;
+        store(first + j, stride, {values});
+    }}
+}}
 """
 
 

@@ -1,0 +1,58 @@
+/* Explicit Runge-Kutta-Munthe-Kaas steps for an ensemble: y is a point of the group, psi and k lie in its algebra.
+       field(t, y, u, f)   left-trivialised velocity        advance(y, psi, z)   z = y exp(psi), normalised
+       pull(psi, f, k)     k = dexp^-1_(-psi) f
+   These three come before this text, as do their dimensions POINT, ALGEBRA, EFFORTS (of y, psi, u) and STAGES. The
+   function `stages` for the method's tableau is printed in the place marked so. */
+
+typedef struct {
+    const double *table;    /* u: samples rows of EFFORTS, per member or shared */
+    long member_stride;     /* numbers between members' tables; 0 when shared */
+    long samples;
+    double first, interval; /* time of the first sample, time between samples */
+    int linear;             /* between samples: 0 hold the last one, 1 interpolate */
+} Efforts;
+
+INLINE void sample(const Efforts *e, double t, long member, long rows, T *u) {
+    double s = e->samples > 1 ? (t - e->first) / e->interval : 0;
+    double last = (double)(e->samples - 1);
+    s = s < 0 ? 0 : s > last ? last : s;
+    double hold = s + 1e-9; /* a sample holds from its own instant on, round-off aside */
+    long k = (long)(e->linear ? s : hold);
+    if (k > e->samples - 1) k = e->samples - 1;
+    long next = k + 1 < e->samples ? k + 1 : k;
+    real fraction = e->linear ? (real)(s - (double)k) : 0;
+    for (int j = 0; j < EFFORTS; j++)
+        for (int lane = 0; lane < LANES; lane++) {
+            const double *of = e->table + (member + (lane < rows ? lane : rows - 1)) * e->member_stride;
+            double low = of[k * EFFORTS + j];
+            LANE(u[j]) = fraction ? low + fraction * (of[next * EFFORTS + j] - low) : low;
+        }
+}
+
+/* STAGES */
+
+/* Steps of length h for members 0 .. n - 1. y (n, POINT) goes in and comes out; record (n, records, POINT) takes every
+   `every`-th state, where `records` counts the rows of the whole run and `first` is the row to begin with. failed[i] is
+   1 + the row at which member i was found not finite, or 0. */
+void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every, double *record,
+                 long records, long first, long *failed) {
+    for (long i = 0; i < n; i += LANES) {
+        long rows = n - i < LANES ? n - i : LANES;
+        T now[POINT], next[POINT], k[STAGES * ALGEBRA], psi[ALGEBRA];
+        load(now, POINT, y + i * POINT, POINT, rows);
+        for (long s = 0, row = first; s < steps; s++) {
+            stages(t0 + (double)s * h, h, now, e, i, rows, k, psi);
+            advance(now, psi, next);
+            memcpy(now, next, sizeof now);
+            if ((s + 1) % every) continue;
+            save(now, POINT, record + (i * records + row) * POINT, records * POINT, rows);
+            row++;
+            T bad = splat(0);
+            for (int j = 0; j < POINT; j++) bad += now[j] - now[j];
+            if (any(MASK(bad != 0)))
+                for (int lane = 0; lane < rows; lane++)
+                    if (LANE(bad) != 0 && !failed[i + lane]) failed[i + lane] = row;
+        }
+        save(now, POINT, y + i * POINT, POINT, rows);
+    }
+}
