@@ -22,7 +22,7 @@ def _function(name: str, of_floats: Callable[..., Any], operands: int) -> Callab
         for scalar in scalars:
             if hasattr(scalar, "apply"):
                 return scalar.apply(name, scalars)
-        return of_floats(*(s if isinstance(s, (bool, np.bool_)) else float(s) for s in scalars))
+        return of_floats(*(s if isinstance(s, (bool, np.bool_)) else float(s) for s in scalars)).item()
 
     of_objects = np.frompyfunc(of_scalars, operands, 1)
 

@@ -2,9 +2,10 @@
 
 A `Graph` belongs to one trace. Its nodes are `Expr` objects, hash-consed: the same operation on the same
 operands is the same node. Constants are plain floats among the operands, never nodes, so that arithmetic
-between them is done while tracing; `0 x = 0`, `x + 0 = x`, `1 x = x` remove what is structurally zero (a product
-with a zero is zero whatever the other factor will be, NaN and infinity included). Signs travel outwards,
-`(-a) b = -(a b)` and `a + (-b) = a - b`, where they cost nothing.
+between them is done while tracing; `0 x = 0`, `x + 0 = x`, `1 x = x` remove what is structurally zero (a
+product with a zero is zero whatever the other factor will be, NaN and infinity included; so is `0 / x`, and
+`x - x`; and `x / x = 1`). A constant -0.0 counts as 0.0. Signs travel outwards, `(-a) b = -(a b)` and
+`a + (-b) = a - b`, where they cost nothing.
 
 The graph knows operations (the table `OPERATIONS`), not algorithms, and no mechanics.
 """
@@ -12,6 +13,7 @@ The graph knows operations (the table `OPERATIONS`), not algorithms, and no mech
 from __future__ import annotations
 
 import operator
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
@@ -52,24 +54,31 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 CONDITIONS = frozenset({"lt", "le", "eq", "and", "or", "not"})
 COMMUTATIVE = frozenset({"add", "mul", "minimum", "maximum", "eq", "and", "or"})
 EVEN, ODD = frozenset({"cos", "absolute"}), frozenset({"sin", "tan"})
+SMALLEST_NORMAL = np.finfo(float).smallest_normal.item()  # below it, 1 / x may overflow
+NOT_PLAIN = CONDITIONS | {"neg"}  # the operands that sums and products look at twice
 
 
 class Graph:
-    """The hash-consing table of one trace."""
+    """The hash-consing tables of one trace: for each operation, its nodes by their operands."""
 
-    __slots__ = ("inputs", "nodes")
+    __slots__ = ("inputs", "size", "tables")
 
     def __init__(self) -> None:
-        self.nodes: dict[tuple[Any, ...], Expr] = {}
+        self.tables: dict[str, dict[tuple[Any, ...], Expr]] = {op: {} for op in ("input", *OPERATIONS)}
         self.inputs: list[Expr] = []
+        self.size = 0
 
     def node(self, op: str, *args: Scalar) -> Expr:
         """The node `op(*args)`, made if it is new. No simplification happens here."""
-        key = (op, *args)
-        found = self.nodes.get(key)
-        if found is None:
-            found = self.nodes[key] = Expr(self, op, args, len(self.nodes))
-        return found
+        found = self.tables[op].get(args)
+        return self.new(op, args) if found is None else found
+
+    def new(self, op: str, args: tuple[Scalar, ...]) -> Expr:
+        """The node `op(*args)`, known not to exist yet."""
+        node = self.tables[op][args] = object.__new__(Expr)  # calling the class would cost a tenth of a trace
+        node.graph, node.op, node.args, node.index = self, op, args, self.size
+        self.size += 1
+        return node
 
     def symbols(self, name: str, shape: int | Sequence[int] = ()) -> Any:
         """An object array of `shape` of new input symbols (a single `Expr` where the shape is ())."""
@@ -81,102 +90,117 @@ class Graph:
 
 
 class Expr:
-    """One node: an operation and its operands, which are nodes of the same graph or floats."""
+    """One node, made by its `Graph`: an operation and its operands (nodes of that graph, or floats)."""
 
     __slots__ = ("args", "graph", "index", "op")
+    graph: Graph
+    op: str
+    args: tuple[Scalar, ...]
+    index: int
 
-    def __init__(self, graph: Graph, op: str, args: tuple[Scalar, ...], index: int) -> None:
-        self.graph, self.op, self.args, self.index = graph, op, args, index
-
-    def _operand(self, other: Any) -> Scalar:
-        """`other` as an operand: a node of this graph, or a float."""
+    def _number(self, other: Any) -> Scalar:
+        """`other` as a number in an expression with this symbol: a node of the same graph, or a float."""
         if type(other) is Expr:
-            if other.graph is not self.graph:
-                raise GraphError(
-                    "symbols of two traces meet in one expression; a symbol lives only inside the function "
-                    "that is traced: pass values in as arguments of that function"
-                )
-            return other
-        if type(other) is float:
-            return other
-        if isinstance(other, (Real, np.number, np.bool_)):
-            return float(other)
+            if other.op in CONDITIONS:
+                raise GraphError("a condition is used as a number; write where(condition, 1.0, 0.0)")
+            return self._same_graph(other)
+        if isinstance(other, (float, int, Real, np.bool_)):
+            return float(other) + 0.0
         raise GraphError(
             f"a {type(other).__name__} ({other!r}) meets the symbol {self!r} in an expression; "
             "symbols combine with numbers and with symbols of the same trace"
         )
 
-    # -- sums and products ----------------------------------------------------------------------------
+    def _condition(self, other: Any) -> Any:
+        """`other` as a condition beside this symbol: a node of the same graph, True or False."""
+        if type(other) is not Expr:
+            return bool(other)
+        if other.op not in CONDITIONS:
+            raise GraphError(f"the number {other!r} is used as a condition; compare it, as in x > 0")
+        return self._same_graph(other)
+
+    def _same_graph(self, other: Expr) -> Expr:
+        if other.graph is not self.graph:
+            raise GraphError(
+                "symbols of two traces meet in one expression; a symbol lives only inside the function "
+                "that is traced: pass values in as arguments of that function"
+            )
+        return other
+
+    # -- sums and products: two plain nodes, the common case, come first ---------------------------------
 
     def __add__(self, other: Any) -> Scalar:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        a, b = self, self._operand(other)
+        a, b, graph = self, other, self.graph
+        if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
+            args = (a, b) if a.index <= b.index else (b, a)
+            found = graph.tables["add"].get(args)
+            return graph.new("add", args) if found is None else found
+        if type(b) is not float or a.op in CONDITIONS:
+            if isinstance(b, np.ndarray):
+                return NotImplemented
+            a, b = a._number(a), a._number(b)
         if type(b) is float:
-            return a if b == 0.0 else a.graph.node("add", a, b)
-        if b.op == "neg":
-            return a - b.args[0]
-        if a.op == "neg":
-            return b - a.args[0]
-        return a.graph.node("add", a, b) if a.index <= b.index else a.graph.node("add", b, a)
+            return a if b == 0.0 else graph.node("add", a, b)
+        return a - b.args[0] if b.op == "neg" else b - a.args[0]
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Scalar:
-        if isinstance(other, np.ndarray):
+        a, b, graph = self, other, self.graph
+        if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
+            if a is b:
+                return 0.0
+            opposite = graph.tables["sub"].get((b, a))
+            return graph.node("sub", a, b) if opposite is None else -opposite
+        if isinstance(b, np.ndarray):
             return NotImplemented
-        a, b = self, self._operand(other)
+        a, b = a._number(a), a._number(b)
         if type(b) is float:
-            return a if b == 0.0 else a.graph.node("add", a, -b)
-        if a is b:
-            return 0.0
-        if b.op == "neg":
-            return a + b.args[0]
-        if a.op == "neg":
-            return -(a.args[0] + b)
-        opposite = a.graph.nodes.get(("sub", b, a))
-        return a.graph.node("sub", a, b) if opposite is None else -opposite
+            return a if b == 0.0 else graph.node("add", a, -b)
+        return a + b.args[0] if b.op == "neg" else -(a.args[0] + b)
 
     def __rsub__(self, other: Any) -> Scalar:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a = self._operand(other)
+        a, b = self._number(other), self._number(self)
         if a == 0.0:
-            return -self
-        return self.args[0] + a if self.op == "neg" else self.graph.node("sub", a, self)
+            return -b
+        return b.args[0] + a if b.op == "neg" else self.graph.node("sub", a, b)
 
     def __mul__(self, other: Any) -> Scalar:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        a, b = self, self._operand(other)
-        if type(b) is float:
-            if b == 0.0:
-                return 0.0
-            if b == 1.0:
-                return a
-            if b < 0.0:
-                return -(a * -b)
-            if a.op == "neg":
-                return -(a.args[0] * b)
-            if a.op == "mul" and type(a.args[1]) is float:  # k (k' a) = (k k') a
-                return a.args[0] * (a.args[1] * b)
-            return a.graph.node("mul", a, b)
+        a, b, graph = self, other, self.graph
+        if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
+            args = (a, b) if a.index <= b.index else (b, a)
+            found = graph.tables["mul"].get(args)
+            return graph.new("mul", args) if found is None else found
+        if type(b) is not float or a.op in CONDITIONS:
+            if isinstance(b, np.ndarray):
+                return NotImplemented
+            a, b = a._number(a), a._number(b)
+        if type(b) is not float:
+            return -(a.args[0] * b) if a.op == "neg" else -(a * b.args[0])
+        if b == 0.0:
+            return 0.0
+        if b == 1.0:
+            return a
+        if b < 0.0:
+            return -(a * -b)
         if a.op == "neg":
             return -(a.args[0] * b)
-        if b.op == "neg":
-            return -(a * b.args[0])
-        return a.graph.node("mul", a, b) if a.index <= b.index else a.graph.node("mul", b, a)
+        if a.op == "mul" and type(a.args[1]) is float:  # k (k' a) = (k k') a
+            return a.args[0] * (a.args[1] * b)
+        return graph.node("mul", a, b)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Scalar:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self, self._operand(other)
+        a, b = self._number(self), self._number(other)
         if type(b) is float:
             if b == 0.0:
                 raise GraphError(f"the symbol {self!r} is divided by the constant zero")
-            return a * (1.0 / b)
+            return a * (1.0 / b) if abs(b) >= SMALLEST_NORMAL else a.graph.node("div", a, b)
         if a is b:
             return 1.0
         if a.op == "neg":
@@ -188,26 +212,26 @@ class Expr:
     def __rtruediv__(self, other: Any) -> Scalar:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a = self._operand(other)
+        a, b = self._number(other), self._number(self)
         if a == 0.0:
             return 0.0
-        return -(a / self.args[0]) if self.op == "neg" else self.graph.node("div", a, self)
+        return -(a / b.args[0]) if b.op == "neg" else self.graph.node("div", a, b)
 
     def __neg__(self) -> Scalar:
-        return self.args[0] if self.op == "neg" else self.graph.node("neg", self)
+        return self.args[0] if self.op == "neg" else self.graph.node("neg", self._number(self))
 
     def __pos__(self) -> Expr:
         return self
 
     def __pow__(self, exponent: Any) -> Scalar:
-        if exponent == 0.5:
-            return self.sqrt()
-        if not isinstance(exponent, (int, np.integer)) and not float(exponent).is_integer():
-            raise GraphError(f"power {exponent!r}: only whole numbers and 0.5 are known; write exp(p log(x))")
-        n = int(exponent)
-        if n < 0:
-            return 1.0 / self**-n
-        square, power = self, 1.0
+        if isinstance(exponent, np.ndarray):
+            return NotImplemented
+        if type(exponent) is Expr or not float(2 * exponent).is_integer():
+            raise GraphError(f"power {exponent!r}: only multiples of 0.5 are known; write exp(p log(x))")
+        if exponent < 0:
+            return 1.0 / self**-exponent
+        n, half = divmod(exponent, 1)
+        square, power, n = self, self.sqrt() if half else 1.0, int(n)
         while n:  # binary powers
             power = square * power if n & 1 else power
             square, n = square * square if n > 1 else square, n >> 1
@@ -217,22 +241,24 @@ class Expr:
 
     def apply(self, name: str, operands: Sequence[Any]) -> Scalar:
         """The function `name` of `operands`, this symbol among them."""
-        args = [self._operand(x) if type(x) is not bool and type(x) is not np.bool_ else x for x in operands]
-        first = args[0]
         if name == "where":
-            if type(first) is not Expr:
-                return args[1] if first else args[2]
-            if args[1] is args[2] or (type(args[1]) is float and args[1] == args[2]):
-                return args[1]
-        if type(first) is Expr and first.op == "neg" and len(args) == 1:
+            condition = self._condition(operands[0])
+            a, b = self._number(operands[1]), self._number(operands[2])
+            if type(condition) is not Expr:
+                return a if condition else b
+            same = a is b or (type(a) is type(b) is float and a == b)
+            return a if same else self.graph.node(name, condition, a, b)
+        args = [self._number(x) for x in operands]
+        first = args[0]
+        if len(args) == 1 and first.op == "neg":
             if name in EVEN:
                 return first.args[0].apply(name, first.args)
             if name in ODD:
                 return -first.args[0].apply(name, first.args)
-        if name in COMMUTATIVE and type(args[0]) is Expr and type(args[1]) is Expr:
+        if name in COMMUTATIVE:
             if args[0] is args[1]:
-                return args[0]
-            args.sort(key=lambda node: node.index)
+                return first
+            args.sort(key=_position)
         return self.graph.node(name, *args)
 
     def sin(self) -> Scalar:
@@ -273,33 +299,51 @@ class Expr:
     def __ge__(self, other: Any) -> Scalar:
         return self._compare("le", other, self)
 
-    def equals(self, other: Any) -> Scalar:
-        """The condition `self == other` (the operator itself compares nodes, as hash-consing needs)."""
+    def __eq__(self, other: Any) -> Any:
+        # Hashing stays by identity, and tables find the same object without asking for equality (they would
+        # ask only where two hashes agree in every bit). So this is what a traced `==` gets, and nobody else.
         return self._compare("eq", self, other)
 
-    def _compare(self, op: str, a: Any, b: Any) -> Scalar:
+    def __ne__(self, other: Any) -> Any:
+        equal = self._compare("eq", self, other)
+        return ~equal if type(equal) is Expr else not equal
+
+    __hash__ = object.__hash__
+
+    def _compare(self, op: str, a: Any, b: Any) -> Any:
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             return NotImplemented
-        a, b = self._operand(a), self._operand(b)
-        return op != "lt" if a is b else self.graph.node(op, a, b)
+        a, b = self._number(a), self._number(b)
+        if a is b:
+            return op != "lt"
+        return self.graph.node(op, *(sorted((a, b), key=_position) if op in COMMUTATIVE else (a, b)))
 
-    def __and__(self, other: Any) -> Scalar:
+    def __and__(self, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        return self.graph.node("and", self, other) if type(other) is Expr else (self if other else False)
+        a, b = self._condition(self), self._condition(other)
+        if type(b) is bool or a is b:
+            return a if b is not False else False
+        return self.graph.node("and", *sorted((a, b), key=_position))
 
-    def __or__(self, other: Any) -> Scalar:
+    def __or__(self, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        return self.graph.node("or", self, other) if type(other) is Expr else (True if other else self)
+        a, b = self._condition(self), self._condition(other)
+        if type(b) is bool or a is b:
+            return a if b is not True else True
+        return self.graph.node("or", *sorted((a, b), key=_position))
 
-    __rand__, __ror__ = __and__, __or__
+    def __xor__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        a, b = self._condition(self), self._condition(other)
+        return (a & ~b) | (~a & b) if type(b) is Expr else (~a if b else a)
 
-    def __invert__(self) -> Scalar:
-        return self.args[0] if self.op == "not" else self.graph.node("not", self)
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
-    def __xor__(self, other: Any) -> Scalar:
-        return ~self if other else self
+    def __invert__(self) -> Any:
+        return self.args[0] if self.op == "not" else self.graph.node("not", self._condition(self))
 
     def __bool__(self) -> bool:
         raise GraphError(
@@ -309,8 +353,8 @@ class Expr:
 
     def __float__(self) -> float:
         raise GraphError(
-            f"the value of {self!r} is not known while tracing, so it cannot become a float; build arrays with "
-            "np.array([...]) without dtype, and use the functions of liebody.scalar"
+            f"the value of {self!r} is not known while tracing, so it cannot become a float; "
+            "build arrays with np.array([...]) without dtype, and use the functions of liebody.scalar"
         )
 
     def __repr__(self) -> str:
@@ -323,7 +367,8 @@ class Expr:
 class Function:
     """A traced function: named input arrays of symbols, named output arrays over one graph.
 
-    Calling it runs the graph on other arguments: floats give floats, symbols of another trace inline it there.
+    Calling it runs the graph on other arguments: floats give floats (slowly, one state at a time; this is the
+    reference for everything that is generated), symbols of another trace inline it there.
     """
 
     def __init__(self, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
@@ -340,28 +385,23 @@ class Function:
     def __call__(self, *arguments: Any) -> Any:
         values: dict[Any, Any] = {}
         if len(arguments) != len(self.inputs):
-            raise ShapeError(
-                f"{self.name} takes {len(self.inputs)} arguments ({', '.join(self.inputs)}), got {len(arguments)}"
-            )
+            expected = f"{len(self.inputs)} arguments ({', '.join(self.inputs)})"
+            raise ShapeError(f"{self.name} takes {expected}, got {len(arguments)}")
         for (key, symbols), argument in zip(self.inputs.items(), arguments, strict=True):
             array = np.asarray(argument)
             if array.shape != symbols.shape:
                 raise ShapeError(f"{self.name}: {key} has shape {array.shape}, expected {symbols.shape}")
-            entries = array.flat if array.dtype == object else map(float, array.flat)
-            values.update(zip(symbols.flat, entries, strict=True))
-        results = [self._run(values, y) for y in self.outputs.values()]
+            values.update(zip(symbols.flat, array.flat, strict=True))
+        symbolic = any(type(x) is Expr for x in values.values())
+        kind = float if symbolic else np.float64  # NumPy's floats divide by zero as IEEE says
+        values = {symbol: x if type(x) is Expr else kind(x) for symbol, x in values.items()}
+        with np.errstate(all="ignore"):
+            for node in self.nodes:
+                if node.op != "input":
+                    operands = (values[a] if type(a) is Expr else a for a in node.args)
+                    values[node] = OPERATIONS[node.op](*operands)
+        results = [_values(values, y) for y in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
-
-    def _run(self, values: dict[Any, Any], output: Any) -> Any:
-        for node in self.nodes:
-            if node not in values:
-                values[node] = OPERATIONS[node.op](*(values[a] if type(a) is Expr else a for a in node.args))
-        array = np.empty(output.shape, dtype=object)
-        for position, x in np.ndenumerate(output):
-            array[position] = values[x] if type(x) is Expr else x
-        if any(hasattr(x, "apply") for x in array.flat):
-            return array[()]
-        return array.astype(float)[()]
 
     evaluate = __call__
 
@@ -369,6 +409,17 @@ class Function:
         inputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.inputs.items())
         outputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.outputs.items())
         return f"{self.name}({inputs}) -> {outputs}: {sum(self.operations.values())} operations"
+
+
+def _values(values: Mapping[Expr, Any], output: Any) -> Any:
+    array = np.empty(output.shape, dtype=object)
+    for position, x in np.ndenumerate(output):
+        array[position] = values[x] if type(x) is Expr else x
+    return array[()] if any(type(x) is Expr for x in array.flat) else array.astype(float)[()]
+
+
+def _position(x: Scalar) -> int:
+    return x.index if type(x) is Expr else sys.maxsize  # constants come last
 
 
 def live(outputs: Iterable[Scalar]) -> list[Expr]:
@@ -390,7 +441,7 @@ def trace(
     """Run `function` on symbols and return what it computes as a `Function`.
 
     function  takes one array per entry of `shapes`, in that order; returns an array, a tuple of arrays, or a
-              dict of named arrays
+              dict of named arrays; an entry that is a condition becomes 1.0 or 0.0
     shapes    the name and shape of each argument; `6` is `(6,)`, and `()` is a scalar
 
     Raises GraphError where the function branches on a symbol or needs its value.
@@ -398,23 +449,24 @@ def trace(
     graph = Graph()
     inputs = {key: graph.symbols(key, shape) for key, shape in shapes.items()}
     result = function(*inputs.values())
-    name = name or getattr(function, "__name__", "function")
+    name = name or getattr(function, "__name__", "function").replace("<lambda>", "function")
     if isinstance(result, Mapping):
         outputs = dict(result)
     elif isinstance(result, tuple):
         outputs = {f"{name}_{k}": y for k, y in enumerate(result)}
     else:
         outputs = {name: result}
-    for key, y in outputs.items():
-        for x in np.asarray(y, dtype=object).flat:
-            if type(x) is Expr:
-                if x.graph is not graph:
-                    raise GraphError(f"{name}: output {key} holds a symbol of another trace")
-            elif not isinstance(x, (Real, np.number, np.bool_)):
-                raise GraphError(f"{name}: output {key} holds a {type(x).__name__} ({x!r}), expected numbers or symbols")
-    numbers = {
-        key: np.frompyfunc(lambda x: x if type(x) is Expr else float(x), 1, 1)(np.asarray(y, dtype=object))
-        for key, y in outputs.items()
-    }
-    return Function(name, inputs, numbers)
 
+    def number(x: Any, key: str) -> Scalar:
+        if type(x) is not Expr:
+            if isinstance(x, (Real, np.bool_)):
+                return float(x)
+            kind = type(x).__name__
+            raise GraphError(f"{name}: output {key} holds a {kind} ({x!r}), expected numbers or symbols")
+        if x.graph is not graph:
+            raise GraphError(f"{name}: output {key} holds a symbol of another trace")
+        return scalar.where(x, 1.0, 0.0) if x.op in CONDITIONS else x
+
+    numbers = np.frompyfunc(number, 2, 1)
+    outputs = {key: numbers(np.asarray(y, dtype=object), key) for key, y in outputs.items()}
+    return Function(name, inputs, outputs)
