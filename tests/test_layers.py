@@ -1,0 +1,211 @@
+"""The floors: a module imports from lower floors only, and floors 0 to 4 import NumPy and the standard library only."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import liebody
+
+PACKAGE = Path(liebody.__file__).parent
+
+# From the ground up. Units of one line do not import each other. A floor with several lines is stacked within itself.
+FLOORS: dict[int, list[set[str]]] = {
+    0: [{"errors"}, {"scalar"}, {"linear"}],
+    1: [{"groups", "codegen"}],
+    2: [{"bodies", "integrators"}],
+    3: [{"dynamics", "constrained"}],
+    4: [{"systems"}],
+    5: [{"run", "io"}, {"robot"}, {"simulate", "models"}, {"sweep"}],
+    6: [{"plot", "viewer", "studies"}, {"cli"}, {"__init__", "__main__"}],
+}
+LEVEL = {
+    unit: (floor, line)
+    for floor, lines in FLOORS.items()
+    for line, units in enumerate(lines)
+    for unit in units
+}
+FREE_OF_THIRD_PARTIES = range(5)
+
+# Imports inside a function that the floors alone would forbid, and why each is right.
+LAZY = {
+    ("run", "liebody.plot"): "run.plot() is where a user looks for it; the picture is made a floor above",
+    ("codegen.build", "platformdirs"): "the user's cache folder is needed when the first kernel is compiled",
+    ("codegen.printers.sympy", "sympy"): "a printer imports what it prints for",
+    ("codegen.printers.casadi", "casadi"): "a printer imports what it prints for",
+    ("codegen.printers.jax", "jax"): "a printer imports what it prints for",
+}
+
+
+def violations(module: str, source: str, is_package: bool = False) -> list[str]:
+    """What is wrong with the imports of a module, named relative to liebody: `groups.se3`, `cli`, `__init__`."""
+    unit = module.split(".")[0]
+    if unit not in LEVEL:
+        return [f"{module}: '{unit}' is on no floor; give it a place in FLOORS"]
+    found = []
+    for line, target, in_function in imports(ast.parse(source), module, is_package):
+        top, _, rest = target.partition(".")
+        if (module, target) in LAZY and in_function:
+            continue
+        if top == "liebody":
+            problem = within(unit, rest.split(".")[0])
+        else:
+            problem = from_outside(unit, top)
+        if problem:
+            found.append(f"{module}:{line}: {problem}")
+    return found
+
+
+def within(unit: str, other: str) -> str | None:
+    """Why `unit` may not import `other` of liebody, None if it may."""
+    if other == unit:
+        return None
+    if other not in LEVEL:
+        return f"imports '{other or 'the package root'}', which is on no floor; import from the module that defines it"
+    if LEVEL[other] < LEVEL[unit]:
+        return None
+    if LEVEL[other] == LEVEL[unit]:
+        return f"imports its sibling '{other}'"
+    return f"on floor {LEVEL[unit][0]} imports '{other}' from above it"
+
+
+def from_outside(unit: str, package: str) -> str | None:
+    """Why `unit` may not import this package, None if it may."""
+    if (
+        LEVEL[unit][0] not in FREE_OF_THIRD_PARTIES
+        or package == "numpy"
+        or package in sys.stdlib_module_names
+    ):
+        return None
+    return f"on floor {LEVEL[unit][0]} imports the third party '{package}'"
+
+
+def imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[int, str, bool]]:
+    """Line, absolute dotted name and whether it stands in a function, of each import; by statement or by call."""
+    package = ["liebody", *([] if module == "__init__" else module.split("."))]
+    if not is_package:
+        package = package[:-1]
+
+    def walk(node: ast.AST, in_function: bool) -> Iterator[tuple[int, str, bool]]:
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name, in_function) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            if origin == "liebody":  # `from liebody import robot`: the names are the modules
+                yield from ((node.lineno, f"liebody.{alias.name}", in_function) for alias in node.names)
+            else:
+                yield node.lineno, origin, in_function
+        elif isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if called in ("import_module", "__import__"):
+                name = node.args[0] if node.args else None
+                constant = isinstance(name, ast.Constant) and isinstance(name.value, str)
+                yield node.lineno, name.value if constant else "a-computed-name", in_function
+        inside = in_function or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child, inside)
+
+    yield from walk(tree, False)
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> tuple[str, bool]:
+    parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
+    is_package = parts[-1] == "__init__"
+    return ".".join(parts[:-1] or parts if is_package else parts), is_package
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: name_of(path)[0])
+def test_every_module_imports_from_lower_floors_only(path):
+    name, is_package = name_of(path)
+    assert violations(name, path.read_text(), is_package) == []
+
+
+def test_the_package_was_found():
+    assert {"scalar", "groups.se3", "codegen", "__init__"} <= {name_of(path)[0] for path in modules()}
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("groups.se3", "from liebody.scalar import sin\nfrom ..errors import ShapeError\nimport numpy as np"),
+        ("groups.se3", "from . import coefficients\nfrom .so3 import SO3\nimport math, functools"),
+        ("linear", "from . import scalar"),
+        (
+            "dynamics.inverse",
+            "from ..groups import SE3\nfrom ..bodies.tree import Tree\nfrom .. import linear",
+        ),
+        ("run", "def plot(self):\n    from liebody.plot import figure"),
+        ("run", "import h5netcdf\nimport numpy"),
+        ("codegen.printers.sympy", "def to_sympy(f):\n    import sympy"),
+        ("cli", "from . import plot\nfrom .simulate import simulate\nimport click"),
+        ("plot", "import matplotlib"),
+    ],
+)
+def test_the_checker_accepts_what_the_floors_allow(module, source):
+    assert violations(module, source) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "complaint"),
+    [
+        ("scalar", "from liebody.groups import SE3", "above"),
+        ("groups.se3", "from ..bodies import Tree", "above"),
+        ("groups.se3", "from .. import bodies", "above"),
+        ("groups.se3", "import liebody.bodies.tree", "above"),
+        ("groups.se3", "def late():\n    from ..bodies import Tree", "above"),
+        (
+            "groups.se3",
+            "if True:\n    try:\n        from ..robot import Robot\n    except ImportError: pass",
+            "above",
+        ),
+        ("groups.se3", "from importlib import import_module\nimport_module('liebody.robot')", "above"),
+        ("groups.se3", "from ..codegen import trace", "sibling"),
+        ("codegen.graph", "import liebody.groups", "sibling"),
+        ("bodies.tree", "from ..integrators.rkmk import step", "sibling"),
+        ("integrators.rkmk", "from ..bodies import Tree", "sibling"),
+        ("run", "from . import io", "sibling"),
+        ("scalar", "from . import linear", "above"),
+        ("groups.se3", "import liebody", "package root"),
+        ("bodies.tree", "from liebody import Robot", "on no floor"),
+        ("groups.se3", "import scipy.linalg", "third party 'scipy'"),
+        ("dynamics.inverse", "def f():\n    import casadi", "third party 'casadi'"),
+        ("codegen.printers.sympy", "import sympy", "third party 'sympy'"),
+        ("codegen.printers.sympy", "class Printer:\n    import sympy", "third party 'sympy'"),
+        ("codegen.printers.sympy", "def f():\n    import casadi", "third party 'casadi'"),
+        ("groups.se3", "__import__(name)", "third party 'a-computed-name'"),
+        ("run", "from .plot import figure", "above"),
+        ("simulate", "def f():\n    from .plot import figure", "above"),
+        ("robot", "def f():\n    from .cli import main", "above"),
+        ("gadgets", "import numpy", "on no floor"),
+    ],
+)
+def test_the_checker_refuses_what_the_floors_forbid(module, source, complaint):
+    found = violations(module, source)
+    assert len(found) == 1 and complaint in found[0]
+
+
+def test_relative_imports_of_a_package_start_at_the_package():
+    assert violations("groups", "from .se3 import SE3\nfrom ..scalar import sin", is_package=True) == []
+    assert "sibling" in violations("groups", "from ..codegen import trace", is_package=True)[0]
+    assert violations("__init__", "from .robot import Robot\nfrom . import models", is_package=True) == []
+
+
+def test_every_exception_is_still_needed():
+    """An exception whose module exists names an import that is there, inside a function."""
+    sources = {name_of(path)[0]: (path.read_text(), name_of(path)[1]) for path in modules()}
+    for module, target in LAZY:
+        if module in sources:
+            source, is_package = sources[module]
+            assert any(t == target for _, t, _ in imports(ast.parse(source), module, is_package)), (
+                module,
+                target,
+            )
