@@ -61,11 +61,10 @@ NOT_PLAIN = CONDITIONS | {"neg"}  # the operands that sums and products look at 
 class Graph:
     """The hash-consing tables of one trace: for each operation, its nodes by their operands."""
 
-    __slots__ = ("inputs", "size", "tables")
+    __slots__ = ("size", "tables")
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[tuple[Any, ...], Expr]] = {op: {} for op in ("input", *OPERATIONS)}
-        self.inputs: list[Expr] = []
         self.size = 0
 
     def node(self, op: str, *args: Scalar) -> Expr:
@@ -85,7 +84,6 @@ class Graph:
         array = np.empty(shape, dtype=object)
         for position in np.ndindex(array.shape):
             array[position] = self.node("input", name, position)
-            self.inputs.append(array[position])
         return array[()]
 
 

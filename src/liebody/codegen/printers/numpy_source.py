@@ -1,0 +1,195 @@
+"""Python source of a traced function: one text that runs on Python's floats and on NumPy's arrays.
+
+The text is straight-line code in single assignment over the components of the inputs, cut into functions of
+about 500 operations (`PIECE`), so that Python compiles it in linear time and intermediate arrays are let go. It
+names elementary functions by bare words, which `SCALAR` binds to the `math` module, for one state, and `ARRAY`
+to NumPy's ufuncs, for batches. The first is several times faster, but raises where IEEE 754 has infinities and
+NaN; then the same text runs again on NumPy's floats.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import ShapeError
+from ..graph import Expr, Function, Scalar
+from .c import identifier
+
+PIECE = 500  # operations in one Python function
+BLOCK = 1024  # states of a batch that are computed together, so that intermediate arrays stay in cache
+
+RULES: dict[str, str] = {
+    "add": "{} + {}",
+    "sub": "{} - {}",
+    "mul": "{} * {}",
+    "div": "{} / {}",
+    "neg": "-{}",
+    "sin": "sin({})",
+    "cos": "cos({})",
+    "tan": "tan({})",
+    "sqrt": "sqrt({})",
+    "exp": "exp({})",
+    "log": "log({})",
+    "absolute": "abs({})",
+    "arctan2": "arctan2({}, {})",
+    "minimum": "minimum({}, {})",
+    "maximum": "maximum({}, {})",
+    "lt": "{} < {}",
+    "le": "{} <= {}",
+    "eq": "{} == {}",
+    "and": "{} & {}",
+    "or": "{} | {}",
+    "not": "{} ^ True",
+    "where": "where({}, {}, {})",
+}
+SCALAR: dict[str, Any] = {
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+    "arctan2": math.atan2,
+    "minimum": lambda a, b: a if a < b or a != a else b,
+    "maximum": lambda a, b: a if a > b or a != a else b,
+    "where": lambda condition, a, b: a if condition else b,
+    "inf": math.inf,
+    "nan": math.nan,
+}
+ARRAY: dict[str, Any] = {name: getattr(np, name) for name in SCALAR}
+
+
+def numpy_source(function: Function) -> str:
+    """The text: a function of the components of all inputs, in order, that returns those of all outputs."""
+    name = _function_name(function)
+    values: dict[Expr, str] = {}
+    parameters: dict[str, None] = {}
+    for key, symbols in function.inputs.items():
+        for position, symbol in np.ndenumerate(symbols):
+            values[symbol] = _component(key, position, parameters)
+            parameters[values[symbol]] = None
+    nodes = [node for node in function.nodes if node.op != "input"]
+    values.update((node, f"t{k}") for k, node in enumerate(nodes))
+    results = [x for y in function.outputs.values() for x in y.flat]
+
+    def operand(x: Scalar) -> str:
+        return values[x] if type(x) is Expr else repr(x)
+
+    def statement(node: Expr) -> str:
+        return f"    {values[node]} = {RULES[node.op].format(*map(operand, node.args))}\n"
+
+    last_use = {x: len(nodes) for x in results if type(x) is Expr}
+    for k, node in reversed(list(enumerate(nodes))):
+        for a in node.args:
+            if type(a) is Expr:
+                last_use.setdefault(a, k)
+    returned = f"    return {_listed(map(operand, results))}\n"
+    if len(nodes) <= PIECE:
+        return f"def {name}({', '.join(parameters)}):\n{''.join(map(statement, nodes))}{returned}"
+
+    pieces, calls = [], []
+    for k in range(0, len(nodes), PIECE):
+        piece, after = nodes[k : k + PIECE], k + PIECE
+        inside = set(piece)
+        needed = dict.fromkeys(a for node in piece for a in node.args if type(a) is Expr and a not in inside)
+        kept = [node for node in piece if last_use[node] >= after]
+        call = f"_{name}_{k // PIECE}({', '.join(map(operand, needed))})"
+        body = "".join(map(statement, piece))
+        pieces.append(f"def {call}:\n{body}    return {_listed(map(operand, kept))}\n\n\n")
+        calls.append(f"    {_listed(map(operand, kept))} = {call}\n")
+    return f"{''.join(pieces)}def {name}({', '.join(parameters)}):\n{''.join(calls)}{returned}"
+
+
+def compile_numpy(function: Function) -> Callable[..., Any]:
+    """`function` as a call on NumPy arrays: one state, or batches by leading axes that broadcast.
+
+    Returns an array of shape (*batch, *shape), a tuple of them where the function has several outputs. NaN,
+    infinity and division by zero follow IEEE 754.
+
+    Raises ShapeError where an array does not end in the shape of its input, or batches do not broadcast.
+    """
+    code = compile(numpy_source(function), f"<{function.name}>", "exec")
+    of_floats, of_arrays = (_run(code, names)[_function_name(function)] for names in (SCALAR, ARRAY))
+    shapes = {key: symbols.shape for key, symbols in function.inputs.items()}
+    results = [y.shape for y in function.outputs.values()]
+
+    def call(*arrays: Any) -> Any:
+        rows, batch = _rows(function.name, shapes, arrays)
+        if not batch:
+            state = [x for row in rows for x in row.tolist()]
+            try:
+                computed = of_floats(*state)
+            except (ArithmeticError, ValueError):  # what math says to 1/0, sqrt(-1), exp(1000)
+                with np.errstate(all="ignore"):
+                    computed = of_arrays(*map(np.float64, state))
+            flat = np.array(computed, dtype=float)
+        else:
+            flat = np.empty((math.prod(batch), sum(map(math.prod, results))))
+            columns = [
+                np.broadcast_to(row, (*batch, row.shape[-1])).reshape(len(flat), row.shape[-1]).T
+                for row in rows
+            ]
+            with np.errstate(all="ignore"):
+                for start in range(0, len(flat), BLOCK):
+                    block = slice(start, start + BLOCK)
+                    computed = of_arrays(*(x for c in columns for x in np.ascontiguousarray(c[:, block])))
+                    for k, y in enumerate(computed):
+                        flat[block, k] = y
+        split = np.split(flat, np.cumsum([math.prod(shape) for shape in results])[:-1], axis=-1)
+        outputs = [y.reshape((*batch, *shape))[()] for y, shape in zip(split, results, strict=True)]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    call.__name__ = call.__qualname__ = function.name
+    return call
+
+
+def _rows(name: str, shapes: Mapping[str, tuple[int, ...]], arrays: Sequence[Any]) -> Any:
+    """The arrays with their entries along one last axis, and the shape of the batch."""
+    if len(arrays) != len(shapes):
+        raise ShapeError(f"{name} takes {len(shapes)} arrays ({', '.join(shapes)}), got {len(arrays)}")
+    rows, batches = [], []
+    for (key, shape), given in zip(shapes.items(), arrays, strict=True):
+        try:
+            array = np.asarray(given, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ShapeError(f"{name}: {key} is not an array of floats: {error}") from error
+        axes = array.ndim - len(shape)
+        if axes < 0 or array.shape[axes:] != shape:
+            raise ShapeError(f"{name}: {key} has shape {array.shape}, expected {shape} after any batch axes")
+        batches.append(array.shape[:axes])
+        rows.append(array.reshape((*batches[-1], math.prod(shape))))
+    try:
+        return rows, np.broadcast_shapes(*batches)
+    except ValueError as error:
+        pairs = ", ".join(f"{key}: {batch}" for key, batch in zip(shapes, batches, strict=True))
+        raise ShapeError(f"{name}: leading axes do not broadcast ({pairs})") from error
+
+
+def _run(code: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+    namespace = {"__builtins__": {"abs": builtins.abs}, **names}
+    exec(code, namespace)
+    return namespace
+
+
+def _function_name(function: Function) -> str:
+    name = identifier(function.name)
+    return f"{name}_" if keyword.iskeyword(name) or name in SCALAR or name == "abs" else name
+
+
+def _component(name: str, position: tuple[int, ...], taken: Container[str]) -> str:
+    """`q_3` for q[3]: a word that is no keyword, no temporary (t3) and no other component."""
+    word = "_".join([identifier(name), *map(str, position)]) if position else f"{identifier(name)}_"
+    while word in taken:
+        word += "_"
+    return word
+
+
+def _listed(words: Iterable[str]) -> str:
+    listed = list(words)
+    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
