@@ -1,0 +1,139 @@
+"""Rigid motions (R, p) acting on twists, wrenches and inertias, in the fewest operations.
+
+Twists and wrenches are pairs of 3-vectors, angular first; no 6 x 6 matrix of a motion is formed. What is structurally
+zero vanishes when traced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..bodies import Body, Moments
+from ..linear import cross, skew, symmetric
+
+Array = Any
+
+
+class Motion:
+    """The pose (R, p) of a body in its parent: x_parent = R x_body + p.
+
+    R is kept as its factors (a constant placement, the joint's rotation) where each of them turns about one coordinate axis,
+    because acting with them in turn then costs less than acting with their product.
+    """
+
+    def __init__(self, body: Body, q: Array) -> None:
+        placement, joint = body.placement, body.joint.pose(body.joint_coordinates(q))
+        turns = [placement[:3, :3], joint[:3, :3]]
+        if any(_axis(R) is None for R in turns):
+            turns = [turns[0] @ turns[1]]
+        self.turns = turns
+        self.p = placement[:3, 3] + placement[:3, :3] @ joint[:3, 3]
+
+    def into(self, x: Array) -> Array:
+        """R^T x: a direction of the parent's axes in the body's."""
+        for R in self.turns:
+            x = R.T @ x
+        return x
+
+    def out(self, x: Array) -> Array:
+        """R x: a direction of the body's axes in the parent's."""
+        for R in reversed(self.turns):
+            x = R @ x
+        return x
+
+    def rotation_after(self, R: Array) -> Array:
+        """R_parent R: the body's axes where R_parent are its parent's."""
+        for turn in self.turns:
+            R = R @ turn
+        return R
+
+    def twist_into(self, w: Array, v: Array) -> tuple[Array, Array]:
+        """Ad(T^-1) (w, v) = (R^T w, R^T (v + w x p)):  the parent's twist, for the body."""
+        return self.into(w), self.into(v + cross(w, self.p))
+
+    def wrench_out(self, n: Array, f: Array) -> tuple[Array, Array]:
+        """Ad(T^-1)^T (n, f) = (R n + p x R f, R f):  the body's wrench, for the parent."""
+        f = self.out(f)
+        return self.out(n) + cross(self.p, f), f
+
+    def moments_out(self, body: Moments) -> Moments:
+        """The body's moments, about the parent's frame."""
+        h, Sigma, p = self.out(body.h), body.Sigma, self.p
+        for R in reversed(self.turns):
+            Sigma = _turn_symmetric(R, Sigma)
+        g = h + (0.5 * body.m) * p
+        shifted = symmetric(3, lambda i, j: Sigma[i, j] + (2 * p[i] * g[i] if i == j else p[i] * g[j] + g[i] * p[j]))
+        return Moments(body.m, h + body.m * p, shifted)
+
+    def inertia_out(self, A: Array, B: Array, C: Array) -> tuple[Array, Array, Array]:
+        """Ad(T^-1)^T [[A, B], [B^T, C]] Ad(T^-1), by its blocks; A and C are symmetric.
+
+        After the rotation:  B' = B + [p] C,  A' = A - B' [p] - (B [p])^T.
+        """
+        for R in reversed(self.turns):
+            A, B, C = _turn_symmetric(R, A), _turn(R, B), _turn_symmetric(R, C)
+        P = skew(self.p)
+        shifted = B + P @ C
+        left, right = shifted @ P, B @ P
+        return symmetric(3, lambda i, j: A[i, j] - (left[i, j] + right[j, i])), shifted, C
+
+
+def _known(x: Any, value: float) -> bool:
+    """Whether x is known to be `value`."""
+    return not hasattr(x, "apply") and bool(x == value)
+
+
+def _axis(R: Array) -> tuple[int, int] | None:
+    """(i, k) if R is known to turn about one coordinate axis, taking it from k to i (with either sign); None if not."""
+    for i in range(3):
+        for k in range(3):
+            if _known(R[i, k], 1) or _known(R[i, k], -1):
+                others = [*(R[i, j] for j in range(3) if j != k), *(R[j, k] for j in range(3) if j != i)]
+                if all(_known(x, 0) for x in others):
+                    return i, k
+    return None
+
+
+def _turn(R: Array, B: Array) -> Array:
+    """R B R^T.
+
+    About a coordinate axis, the plane's block [x y; y' z] turns by (a, b) = (cos, -sin) with 11 operations: with
+    t = a (y + y') - b (x - z) it becomes [x + b t, a t - y'; a t - y, z - b t].
+    """
+    axis = _axis(R)
+    if axis is None or sum(_known(x, 0) for x in R.flat) == 6:
+        return (R @ B) @ R.T
+    (i, k), e = axis, R[axis]
+    r, s = (j for j in range(3) if j != i)
+    l, m = (j for j in range(3) if j != k)
+    a, b, sign = R[r, l], R[r, m], e * (-1) ** (i + k)  # the plane's block of R is [a b; -sign b, sign a]
+    x, y, y_, z = B[l, l], B[l, m], B[m, l], B[m, m]
+    t = a * (y + y_) - b * (x - z)
+    column, row = R @ B[:, k], R @ B[k, :]
+    turned = {
+        (r, r): x + b * t,
+        (s, s): z - b * t,
+        (r, s): sign * (a * t - y_),
+        (s, r): sign * (a * t - y),
+        (i, i): B[k, k],
+        (r, i): e * column[r],
+        (s, i): e * column[s],
+        (i, r): e * row[r],
+        (i, s): e * row[s],
+    }
+    return np.array([[turned[g, h] for h in range(3)] for g in range(3)])
+
+
+def _turn_symmetric(R: Array, A: Array) -> Array:
+    """R A R^T for a symmetric A; for a general R with 59 operations, as the multiple A_33 of 1 and the trace stay."""
+    if _axis(R) is not None:
+        turned = _turn(R, A)
+        return symmetric(3, lambda i, j: turned[i, j])
+    rest = symmetric(3, lambda i, j: A[i, j] - A[2, 2] if i == j else A[i, j])
+    rows = R[:2] @ rest
+    xx, yy, xy = rows[0] @ R[0], rows[1] @ R[1], rows[0] @ R[1]
+    xz, yz = rows[0] @ R[2], rows[1] @ R[2]
+    zz = rest[0, 0] + rest[1, 1] - (xx + yy)
+    return np.array([[xx + A[2, 2], xy, xz], [xy, yy + A[2, 2], yz], [xz, yz, zz + A[2, 2]]])
