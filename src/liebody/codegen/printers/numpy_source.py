@@ -1,10 +1,10 @@
 """Python source of a traced function: one text that runs on Python's floats and on NumPy's arrays.
 
-The text is straight-line code in single assignment over the components of the inputs, cut into functions of
-about 500 operations (`PIECE`), so that Python compiles it in linear time and intermediate arrays are let go. It
-names elementary functions by bare words, which `SCALAR` binds to the `math` module, for one state, and `ARRAY`
-to NumPy's ufuncs, for batches. The first is several times faster, but raises where IEEE 754 has infinities and
-NaN; then the same text runs again on NumPy's floats.
+The text is straight-line code in single assignment over the components of the inputs, cut into functions
+of about 500 operations (`PIECE`), so that Python compiles it in linear time and intermediate arrays are let
+go. It names elementary functions by bare words, which `SCALAR` binds to the `math` module, for one state, and
+`ARRAY` to NumPy's ufuncs, for batches. The first is several times faster, but raises where IEEE 754 has
+infinities and NaN; then the same text runs again on NumPy's floats.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import math
+import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -84,7 +85,7 @@ def numpy_source(function: Function) -> str:
     def statement(node: Expr) -> str:
         return f"    {values[node]} = {RULES[node.op].format(*map(operand, node.args))}\n"
 
-    last_use = {x: len(nodes) for x in results if type(x) is Expr}
+    last_use = {x: sys.maxsize for x in results if type(x) is Expr}
     for k, node in reversed(list(enumerate(nodes))):
         for a in node.args:
             if type(a) is Expr:
@@ -131,10 +132,8 @@ def compile_numpy(function: Function) -> Callable[..., Any]:
             flat = np.array(computed, dtype=float)
         else:
             flat = np.empty((math.prod(batch), sum(map(math.prod, results))))
-            columns = [
-                np.broadcast_to(row, (*batch, row.shape[-1])).reshape(len(flat), row.shape[-1]).T
-                for row in rows
-            ]
+            rows = [np.broadcast_to(row, (*batch, row.shape[-1])) for row in rows]
+            columns = [row.reshape(len(flat), row.shape[-1]).T for row in rows]
             with np.errstate(all="ignore"):
                 for start in range(0, len(flat), BLOCK):
                     block = slice(start, start + BLOCK)
