@@ -1,29 +1,28 @@
 """Robot descriptions as text: XML read safely, into elements that know their line.
 
-The parser is Expat, from Python's standard library, with a handler that stops at a document type declaration. Without a
-declaration there are no entities besides the five of XML itself, so nothing can expand, and nothing is fetched from
-a disk or a network. Elements keep their line number, for messages that can be acted on.
+The parser is Expat, of Python's standard library, with a handler that stops at a document type declaration.
+Without one there are no entities but the five of XML itself, so nothing can expand, and nothing is fetched
+from disk or network. Elements keep their line number, for messages that can be acted on.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from xml.parsers import expat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
-
-import numpy as np
+from xml.parsers import expat
 
 from ..errors import DescriptionError
 
 LARGEST_FILE = 64 * 2**20
-"""Bytes. The largest robot description known to the authors has 1 MB; a file beyond this size is a mistake."""
+"""Bytes. The largest robot description known to us has 1 MB; a file beyond this size is a mistake."""
 
 LONGEST_NAME = 200
 NAME_SIGNS = " _-.:/+()[]#@,&="
+"""What a name may have besides letters and digits."""
 
 
 @dataclass(eq=False)
@@ -40,63 +39,41 @@ class Element:
         """The children with this tag, in the order of the file."""
         return (child for child in self.children if child.tag == tag)
 
-    def get(self, tag: str) -> Element | None:
-        """The child with this tag, None if there is none; two of them are an error."""
-        found = list(self.all(tag))
-        if len(found) > 1:
-            found[1].fail(f"a second <{tag}> in {self}", f"keep one <{tag}>")
-        return found[0] if found else None
+    def first(self, tag: str) -> Element:
+        """The first child with this tag; the element itself if there is none."""
+        return next(self.all(tag), self)
 
-    def need(self, tag: str) -> Element:
-        """The child with this tag; its absence is an error."""
-        return self.get(tag) or self.fail(f"no <{tag}> in {self}", f"add <{tag} .../>")
-
-    def text(self, attribute: str) -> str:
-        """The attribute as text; its absence is an error."""
-        if attribute not in self.attributes:
-            self.fail(f"no attribute '{attribute}' in {self}", f'add {attribute}="..."')
-        return self.attributes[attribute]
-
-    def name(self, attribute: str = "name") -> str:
+    def name(self, attribute: str) -> str:
         """The attribute as a name: 1 to 200 letters, digits, blanks and signs of NAME_SIGNS.
 
-        Names are data: they are shown and looked up, and never become part of generated code. Quotes, line breaks,
-        braces and the like have no place in them, and are refused here, before they reach a shell or a log.
+        Names are data: they are shown and looked up, and never become part of generated code. Quotes, line
+        breaks, braces and the like have no place in them, and are refused before they reach a log or a shell.
         """
-        name = self.text(attribute)
+        name = self.attributes[attribute]
         if not 0 < len(name.strip()) <= LONGEST_NAME or not all(c.isalnum() or c in NAME_SIGNS for c in name):
             self.fail(
-                f"{attribute}={shorten(name)} of <{self.tag}> is not a name",
+                f"{attribute}={quoted(name)} of <{self.tag}> is not a name",
                 f"use 1 to {LONGEST_NAME} letters, digits, blanks and the signs {NAME_SIGNS.strip()}",
             )
         return name
 
-    def number(self, attribute: str, default: float | None = None) -> float:
-        """The attribute as a finite number; the default where the attribute is absent (None: that is an error)."""
-        if attribute not in self.attributes and default is not None:
-            return default
-        (value,) = self._numbers(attribute, 1)
-        return value
-
-    def vector(self, attribute: str, default: tuple[float, ...]) -> np.ndarray:
-        """The attribute as finite numbers separated by blanks, as many as the default has."""
-        if attribute not in self.attributes:
-            return np.array(default, float)
-        return np.array(self._numbers(attribute, len(default)))
-
-    def _numbers(self, attribute: str, count: int) -> list[float]:
-        text = self.text(attribute)
-        remedy = f"write {count} decimal number{'s separated by blanks' if count > 1 else ''}, such as 0.25 or 1e-3"
+    def numbers(self, attribute: str, counts: tuple[int, ...], infinite: bool = False) -> list[float]:
+        """The attribute as numbers separated by blanks, as many as one of `counts` says; finite."""
+        text = self.attributes[attribute]
+        what = f"{attribute}={quoted(text)} of <{self.tag}>"
+        expected = " or ".join(map(str, counts))
+        plural = "" if counts == (1,) else "s separated by blanks"
+        remedy = f"write {expected} decimal number{plural}, such as 0.25 or 1e-3"
         if "${" in text or "$(" in text:
-            remedy = "expand the xacro file first: xacro robot.urdf.xacro > robot.urdf"
+            remedy = "this is a xacro file: expand it first, xacro robot.urdf.xacro > robot.urdf"
         try:
             numbers = [_decimal(word) for word in text.split()]
         except ValueError:
-            self.fail(f"{attribute}={shorten(text)} of <{self.tag}> is not made of numbers", remedy)
-        if len(numbers) != count:
-            self.fail(f"{attribute}={shorten(text)} of <{self.tag}> has {len(numbers)} numbers, {count} expected", remedy)
-        if not all(map(math.isfinite, numbers)):
-            self.fail(f"{attribute}={shorten(text)} of <{self.tag}> is not finite", remedy)
+            self.fail(f"{what} is not {'made of numbers' if plural else 'a number'}", remedy)
+        if len(numbers) not in counts:
+            self.fail(f"{what} has {len(numbers)} numbers, expected {expected}", remedy)
+        if any(math.isnan(x) or (math.isinf(x) and not infinite) for x in numbers):
+            self.fail(f"{what} is not finite", remedy)
         return numbers
 
     def fail(self, what: str, remedy: str) -> NoReturn:
@@ -105,7 +82,7 @@ class Element:
 
     def __str__(self) -> str:
         name = self.attributes.get("name")
-        return f"<{self.tag}>" if name is None else f"<{self.tag} name={shorten(name)}>"
+        return f"<{self.tag}>" if name is None else f"<{self.tag} name={quoted(name)}>"
 
 
 def _decimal(word: str) -> float:
@@ -114,9 +91,15 @@ def _decimal(word: str) -> float:
     return float(word)
 
 
-def shorten(text: str, width: int = 60) -> str:
+def quoted(text: str, width: int = 60) -> str:
     """The text in quotes, escaped, and cut to a width: hostile text stays one harmless line of a message."""
     return ascii(text if len(text) <= width else text[: width - 3] + "...")
+
+
+def listed(names: list[str], most: int = 6) -> str:
+    """Names in quotes, the first few of them."""
+    shown = ", ".join(quoted(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def read_document(source: str | bytes | os.PathLike[str]) -> tuple[Element, Path | None]:
@@ -132,14 +115,16 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[Element, Path
         return _parse(source.lstrip("\ufeff \t\r\n").encode("utf-8", "replace"), "<text>", "utf-8"), None
     if not isinstance(source, (str, os.PathLike)):
         raise DescriptionError(
-            f"A robot description is a path or XML text, not {type(source).__name__} {shorten(repr(source))}. "
+            f"A robot description is a path or XML text, not {type(source).__name__} {quoted(repr(source))}. "
             "Remedy: pass the path of the file, or the text that begins with '<'."
         )
     path = Path(source).expanduser()
     shown = ascii(str(path))[1:-1]
     try:
         if path.is_dir():
-            raise DescriptionError(f"{shown} is a folder. Remedy: pass the path of the description file in it.")
+            raise DescriptionError(
+                f"{shown} is a folder. Remedy: pass the path of the description file in it."
+            )
         if not path.is_file():
             raise DescriptionError(f"No file {shown} (seen from {Path.cwd()}). Remedy: check the path.")
         size = path.stat().st_size
@@ -152,28 +137,30 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[Element, Path
     except DescriptionError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise DescriptionError(f"{shown} cannot be read: {error}. Remedy: check the path and its permissions.") from error
+        raise DescriptionError(
+            f"{shown} cannot be read: {error}. Remedy: check the path and its permissions."
+        ) from error
     return _parse(data, shown, None), path
 
 
 def _parse(data: bytes, source: str, encoding: str | None) -> Element:
     parser = expat.ParserCreate(encoding)
     top = Element("", {}, source, 0)
-    open_elements = [top]
+    opened = [top]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         element = Element(tag, attributes, source, parser.CurrentLineNumber)
-        open_elements[-1].children.append(element)
-        open_elements.append(element)
+        opened[-1].children.append(element)
+        opened.append(element)
 
     def end(_tag: str) -> None:
-        open_elements.pop()
+        opened.pop()
 
     def doctype(*_: object) -> None:
         Element("", {}, source, parser.CurrentLineNumber).fail(
-            "a document type declaration (<!DOCTYPE ...>): a robot description needs none, and entities can be used to "
-            "read files or to exhaust memory",
-            "delete the declaration and write the values of its entities out",
+            "a document type declaration (<!DOCTYPE ...>): a robot description needs none, and its entities "
+            "can be used to read files or to exhaust memory",
+            "delete the declaration, and write the values of its entities out",
         )
 
     parser.StartElementHandler = start
@@ -186,8 +173,8 @@ def _parse(data: bytes, source: str, encoding: str | None) -> Element:
             f"malformed XML: {expat.ErrorString(error.code)}, column {error.offset + 1}",
             "correct the line; every tag has to be closed, and every attribute to be quoted",
         )
+    except DescriptionError:
+        raise
     except (LookupError, ValueError) as error:
-        if isinstance(error, DescriptionError):
-            raise
         Element("", {}, source, 1).fail(f"unknown text encoding: {error}", "save the file as UTF-8")
     return top.children[0]

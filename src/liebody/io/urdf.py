@@ -1,64 +1,98 @@
-"""URDF: the Unified Robot Description Format, read into a Tree.
+"""URDF, the Unified Robot Description Format, read into a tree.
 
-The file is read in two steps. `read_urdf` gives a `Description`: links, joints and shapes as the file states them, each
-checked where it stands, so that a message names the file, the line, the element, the value and the remedy.
-`load_urdf` makes the Tree: fixed joints merged, mimic joints bound to the joints they follow, inertias checked.
+A file passes three stations. `SCHEMA` says which elements and attributes are read and what they must be; a
+file that differs is refused with file, line, element, value and remedy, and what is not read is counted. What
+has passed goes to yourdfpy, which makes objects of it. `read_urdf` checks how they hang together, and
+`load_urdf` builds the tree.
 
-Format: http://wiki.ros.org/urdf/XML. What differs from other readers:
+Format: http://wiki.ros.org/urdf/XML. What is worth knowing:
 
 * Mimic joints are honoured: they are no degrees of freedom.
 * Bodies are numbered depth-first, children in the order in which the file lists their joints.
-* `rpy` angles within 1e-10 of a multiple of pi/2 give exact zeros and ones. 1.5708 is 3.7e-6 away from pi/2 and stays
-  what it is.
-* Every element and attribute that is not used is named, once, in an `UnusedElements` warning.
+* Angles within 1e-10 of a multiple of pi/2 give exact zeros and ones. 1.5708 is 3.7e-6 away from pi/2, and
+  stays.
+* Every element and attribute that is not used is named, in one `UnusedElements` warning.
 """
 
 from __future__ import annotations
 
-import math
+import io
 import os
 import posixpath
 import warnings
+import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 import numpy as np
 
-from ..errors import DescriptionError
-from .document import Element, read_document, shorten
+from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
+from ..errors import ModelError
+from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute
+from .document import Element, listed, quoted, read_document
 
-RIGHT_ANGLE_TOLERANCE = 1e-10
-KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+NAME, TEXT, LIMIT = "name", "text", "limit"
 
-USED = {
-    "robot": {"link", "joint", "material", "@name", "@version"},
-    "link": {"inertial", "visual", "collision", "@name"},
-    "inertial": {"origin", "mass", "inertia"},
-    "mass": {"@value"},
-    "inertia": {"@ixx", "@ixy", "@ixz", "@iyy", "@iyz", "@izz"},
-    "visual": {"origin", "geometry", "material", "@name"},
-    "collision": {"origin", "geometry", "@name"},
-    "geometry": {"mesh", "box", "cylinder", "sphere", "capsule"},
-    "mesh": {"@filename", "@scale"},
-    "box": {"@size"},
-    "cylinder": {"@radius", "@length"},
-    "capsule": {"@radius", "@length"},
-    "sphere": {"@radius"},
-    "material": {"color", "@name"},
-    "color": {"@rgba"},
-    "origin": {"@xyz", "@rpy"},
-    "joint": {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic", "@name", "@type"},
-    "parent": {"@link"},
-    "child": {"@link"},
-    "axis": {"@xyz"},
-    "limit": {"@lower", "@upper", "@velocity", "@effort"},
-    "dynamics": {"@damping", "@friction"},
-    "mimic": {"@joint", "@multiplier", "@offset"},
+
+class Rule(NamedTuple):
+    """What an element may have.
+
+    attributes  name -> NAME, TEXT, LIMIT (a number, infinity allowed), or how many finite numbers
+    children    tag -> how often: "1", "?" (at most once) or "*"
+    needs       the attributes it must have
+    """
+
+    attributes: dict[str, str | int | tuple[int, ...]]
+    children: dict[str, str] = {}  # noqa: RUF012
+    needs: tuple[str, ...] = ()
+
+
+SCHEMA = {
+    "robot": Rule({"name": NAME, "version": TEXT}, {"link": "*", "joint": "*", "material": "*"}),
+    "link": Rule({"name": NAME}, {"inertial": "?", "visual": "*", "collision": "*"}, ("name",)),
+    "inertial": Rule({}, {"origin": "?", "mass": "1", "inertia": "1"}),
+    "mass": Rule({"value": 1}, needs=("value",)),
+    "inertia": Rule({i: 1 for i in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}, needs=("ixx", "iyy", "izz")),
+    "visual": Rule({"name": TEXT}, {"origin": "?", "geometry": "1", "material": "?"}),
+    "collision": Rule({"name": TEXT}, {"origin": "?", "geometry": "1"}),
+    "geometry": Rule({}, {"mesh": "?", "box": "?", "cylinder": "?", "sphere": "?"}),
+    "mesh": Rule({"filename": TEXT, "scale": (1, 3)}, needs=("filename",)),
+    "box": Rule({"size": 3}, needs=("size",)),
+    "cylinder": Rule({"radius": 1, "length": 1}, needs=("radius", "length")),
+    "sphere": Rule({"radius": 1}, needs=("radius",)),
+    "material": Rule({"name": TEXT}, {"color": "?"}),
+    "color": Rule({"rgba": 4}, needs=("rgba",)),
+    "origin": Rule({"xyz": 3, "rpy": 3}),
+    "joint": Rule(
+        {"name": NAME, "type": TEXT},
+        {
+            "parent": "1",
+            "child": "1",
+            "origin": "?",
+            "axis": "?",
+            "limit": "?",
+            "dynamics": "?",
+            "mimic": "?",
+        },
+        ("name", "type"),
+    ),
+    "parent": Rule({"link": NAME}, needs=("link",)),
+    "child": Rule({"link": NAME}, needs=("link",)),
+    "axis": Rule({"xyz": 3}, needs=("xyz",)),
+    "limit": Rule({"lower": LIMIT, "upper": LIMIT, "velocity": LIMIT, "effort": LIMIT}),
+    "dynamics": Rule({"damping": 1, "friction": 1}),
+    "mimic": Rule({"joint": NAME, "multiplier": 1, "offset": 1}, needs=("joint",)),
 }
-"""What is read, of each element: the children, and the attributes (with @). All else is named in a warning."""
+"""What is read of a URDF. All else is counted, and named in a warning."""
+
+KINDS = ("revolute", "continuous", "prismatic", "planar", "floating", "fixed")
+SHAPES = ("mesh", "box", "cylinder", "sphere")
+RIGHT_ANGLE_TOLERANCE = 1e-10
+ROUND_OFF = 1e-14
+"""Moments of inertia per mass [m2] below this, a radius of gyration of 0.1 um, are round-off in the file."""
 
 
 class UnusedElements(UserWarning):
@@ -66,27 +100,18 @@ class UnusedElements(UserWarning):
 
 
 class DoubtfulInertia(UserWarning):
-    """A description has inertias that no body can have, and was loaded nevertheless."""
-
-
-@dataclass(frozen=True, eq=False)
-class Inertial:
-    """Mass [kg], centre of mass (3,) [m], and rotational inertia (3, 3) about it [kg m2], in the axes of the link."""
-
-    mass: float
-    com: np.ndarray
-    rotational: np.ndarray
+    """A description has inertias no body can have, and was loaded on request."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
     """A visual or collision shape of a link, kept for viewers.
 
-    link       the link, a frame of the tree
+    link       the link: a body or a frame of the tree
     role       "visual" or "collision"
-    kind       "mesh", "box", "cylinder", "capsule" or "sphere"
+    kind       "mesh", "box", "cylinder" or "sphere"
     placement  pose of the shape in the link, (4, 4)
-    size       box: three edges; cylinder, capsule: radius and length along z; sphere: radius; mesh: three scales
+    size       box: three edges; cylinder: radius, and length along z; sphere: radius [m]; mesh: three scales
     filename   of a mesh, as the file states it
     path       of a mesh, where it was found inside the package folder; None otherwise
     color      red, green, blue, alpha in 0..1; None if not stated
@@ -104,341 +129,452 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A link as the file states it; inertial is None where the file has none."""
+    """A child link on its parent, with the joint between them; the root link has neither.
+
+    joint      the joint, with the mimic as the file states it
+    kind       the joint's type in the file
+    placement  pose (4, 4) of the joint in the frame of the parent link
+    inertia    in the frame of the link; None where the file states none
+    line       where the link stands in the file
+    """
 
     name: str
-    inertial: Inertial | None
-    element: Element
-
-
-@dataclass(frozen=True, eq=False)
-class JointDescription:
-    """A joint as the file states it: axis of length 1, origin as a pose (4, 4), limits infinite where there are none."""
-
-    name: str
-    kind: str
-    parent: str
-    child: str
-    origin: np.ndarray
-    axis: np.ndarray
-    lower: float
-    upper: float
-    velocity_limit: float
-    effort_limit: float
-    damping: float
-    friction: float
-    mimic: tuple[str, float, float] | None
-    element: Element
+    inertia: SpatialInertia | None
+    line: int
+    parent: str | None = None
+    joint: Joint | None = None
+    kind: str | None = None
+    placement: np.ndarray = field(default_factory=lambda: np.eye(4))
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A URDF as it stands: a tree of links below `root`, in depth-first order.
-
-    links   by name, parents before children
-    joints  by the name of their child link, in the same order (the root has none)
-    shapes  visual and collision shapes
-    unused  what was not used, and how often
-    """
+    """A URDF as it stands: links depth-first from the root, shapes, and how often what was not used."""
 
     name: str
     source: str
-    root: str
-    links: dict[str, Link]
-    joints: dict[str, JointDescription]
+    links: tuple[Link, ...]
     shapes: tuple[Shape, ...]
     unused: Counter[str]
 
 
+@dataclass(frozen=True, eq=False)
+class DescribedTree(Tree):
+    """A tree, with the description it was made from: `tree.description.shapes` is what a viewer draws."""
+
+    description: Description | None = None
+
+
+def load_urdf(
+    source: str | bytes | os.PathLike[str],
+    *,
+    floating: bool = False,
+    merge_fixed: bool = True,
+    mimic: bool = True,
+    check: bool | str = True,
+) -> DescribedTree:
+    """The tree of a URDF.
+
+    source       path of the file, or the XML text itself
+    floating     hang the root link on the world by a free joint called "root_joint"; otherwise it is fixed to
+                 the world, and its inertia has no effect
+    merge_fixed  weld links on fixed joints to their parents, where they leave a frame of their name;
+                 otherwise each link is a body, some on joints without freedom
+    mimic        bind mimic joints to the joints they follow; otherwise they move freely
+    check        True: refuse negative masses, inertias that are not positive definite, and motions without
+                 inertia, in the welded bodies, and warn of moments that break the triangle inequality, which
+                 no body has but which do no harm; "warn": load, and warn of all of them; False: load
+
+    Bodies are named after their links, joints after their joints. A floating root link called "world" becomes
+    the body "world_link", since the world is body 0.
+
+    Raises DescriptionError for files that cannot be read or understood, ModelError for mechanisms that cannot
+    be. Warns (DoubtfulInertia) as stated, and (UnusedElements) once of everything in the file that has no
+    effect here.
+    """
+    if check not in (True, False, "warn"):
+        raise ModelError(f'check is {check!r}, expected True, False or "warn"')
+    description = read_urdf(source)
+    names = {link.name: link.name for link in description.links}
+    root = description.links[0].name
+    if floating and root == WORLD:
+        names[root] = _new_name("world_link", names)
+    root_joint = _new_name("root_joint", [link.joint.name for link in description.links if link.joint])
+
+    builder = TreeBuilder(description.name)
+    for link in description.links:
+        if names[link.name] == WORLD:
+            continue
+        joint = link.joint or Joint(root_joint, Free() if floating else Fixed())
+        if not mimic:
+            joint = replace(joint, mimic=None)
+        parent = WORLD if link.parent is None else names[link.parent]
+        builder.add(names[link.name], joint, link.inertia, parent, link.placement)
+    tree = builder.build(check=False)
+    welded = tree.merge_fixed()
+    if check:
+        _report(description, welded, check)
+    if description.unused:
+        what = ", ".join(f"{path} ({n})" for path, n in sorted(description.unused.items()))
+        warnings.warn(f"{description.source}: not used: {what}", UnusedElements, stacklevel=2)
+    tree = welded if merge_fixed else tree
+    return DescribedTree(tree.name, tree.bodies, tree.frames, description)
+
+
+def _report(description: Description, tree: Tree, check: bool | str) -> None:
+    """Raise ModelError, or warn, of masses and inertias that no mechanism has."""
+    severe = [
+        f"line {link.line}: link {link.name!r} has negative mass, {link.inertia.mass:g} kg; give zero or more"
+        for link in description.links
+        if link.inertia is not None and link.inertia.mass < 0
+    ]
+    doubtful = [
+        f"body {body.name!r}: {finding}"
+        for body in tree.bodies
+        if _is_definite(body.inertia)
+        for finding in body.inertia.findings()
+    ]
+    severe += [finding for finding in tree.findings() if finding not in doubtful]
+    if severe and check != "warn":
+        raise ModelError(
+            "\n  ".join([f"{description.source}: no such mechanism can be:", *severe])
+            + '\nRemedy: correct the inertias in the file, or load it as it is with check="warn"; forward '
+            "dynamics may then have no solution."
+        )
+    if severe or doubtful:
+        text = "\n  ".join([f"{description.source}: no real mechanism is like this:", *severe, *doubtful])
+        warnings.warn(text, DoubtfulInertia, stacklevel=3)
+
+
+def _is_definite(inertia: SpatialInertia) -> bool:
+    return bool(inertia.mass >= 0 and np.linalg.eigvalsh(inertia.rotational)[0] >= 0)
+
+
+def _new_name(name: str, taken: Any) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
 def read_urdf(source: str | bytes | os.PathLike[str]) -> Description:
-    """The links, joints and shapes of a URDF, checked where they stand.
+    """The links, joints and shapes of a URDF, checked.
 
     source   path of the file, or the XML text itself
-    raises   DescriptionError: missing file, malformed or unsafe XML, numbers that are none, unknown joint types, missing
-             or repeated elements, unknown or repeated names, cycles, no root or several, joints with a zero axis, mimic
-             joints that follow nothing, mesh paths that leave the package folder
+    raises   DescriptionError: missing file, malformed or unsafe XML, missing or repeated elements, numbers
+             that are none, unknown joint types, unknown or repeated names, cycles, no root or several, joints
+             without a direction, mimic joints that follow nothing, mesh paths that leave the package folder
     """
-    robot, path = read_document(source)
-    if robot.tag != "robot":
-        robot.fail(f"the root element is <{robot.tag}>, a URDF begins with <robot name=...>", "pass a URDF file")
-    unused = _unused(robot)
-    for element in robot.all("joint"):
-        if element.get("mimic") and element.attributes.get("type") == "fixed":
-            unused["joint/mimic of a fixed joint"] += 1
-    colors = {
-        material.name(): _color(material) for material in robot.all("material") if "name" in material.attributes
-    }
-
-    links: dict[str, Link] = {}
-    shapes = []
-    for element in robot.all("link"):
-        link = Link(element.name(), _inertial(element.get("inertial")), element)
-        if link.name in links:
-            element.fail(
-                f"a second link of the name {shorten(link.name)}, the first stands in line "
-                f"{links[link.name].element.line}",
-                "give every link its own name",
-            )
-        links[link.name] = link
-        for role in ("visual", "collision"):
-            for shape in element.all(role):
-                shapes += _shape(shape, link.name, role, colors, path, unused)
-    if not links:
-        hint = " (a xacro file has to be expanded: xacro robot.urdf.xacro > robot.urdf)"
-        robot.fail("a robot without any <link>", "add at least one link" + hint)
-
-    joints: dict[str, JointDescription] = {}
-    by_name: dict[str, JointDescription] = {}
-    for element in robot.all("joint"):
-        joint = _joint(element, links)
-        if joint.name in by_name:
-            element.fail(
-                f"a second joint of the name {shorten(joint.name)}, the first stands in line "
-                f"{by_name[joint.name].element.line}",
-                "give every joint its own name",
-            )
-        if joint.child in joints:
-            element.fail(
-                f"link {shorten(joint.child)} is the child of joints {shorten(joints[joint.child].name)} and "
-                f"{shorten(joint.name)}",
-                "a URDF is a tree: keep one of the joints (closed loops cannot be written in URDF)",
-            )
-        by_name[joint.name] = joints[joint.child] = joint
-    for joint in by_name.values():
-        _check_mimic(joint, by_name)
-
-    order = _depth_first(robot, links, joints)
-    name = robot.name() if "name" in robot.attributes else "robot"
+    document, path = read_document(source)
+    if document.tag != "robot":
+        document.fail(f"the root element is <{document.tag}>, and that of a URDF <robot>", "pass a URDF file")
+    unused: Counter[str] = Counter()
+    robot = _parse(_admitted(document, unused))
+    if not robot.links:
+        document.fail(
+            "a robot without any <link>",
+            "add at least one; a xacro file has to be expanded first, xacro robot.urdf.xacro > robot.urdf",
+        )
+    elements = _by_name(document, "link")
+    order, joints = _depth_first(document, robot, elements)
+    places = _by_name(document, "joint")
+    by_name = {joint.name: joint for joint in robot.joints}
+    for joint in robot.joints:
+        _check_mimic(joint, by_name, places[joint.name], unused)
+    parsed = {link.name: link for link in robot.links}
+    links = []
+    for name in order:
+        inertia, line = _inertia(parsed[name].inertial), elements[name].line
+        if name in joints:
+            joint = joints[name]
+            made = _joint(joint, places[joint.name])
+            links.append(Link(name, inertia, line, joint.parent, made, joint.type, _pose(joint.origin)))
+        else:
+            links.append(Link(name, inertia, line))
     return Description(
-        name=name,
-        source=robot.source,
-        root=order[0],
-        links={link: links[link] for link in order},
-        joints={link: joints[link] for link in order[1:]},
-        shapes=tuple(shapes),
+        name=robot.name,
+        source=document.source,
+        links=tuple(links),
+        shapes=tuple(_shapes(document, robot, path, unused)),
         unused=unused,
     )
 
 
-def rotation_rpy(rpy: Any) -> np.ndarray:
-    """R = Rz(yaw) Ry(pitch) Rx(roll), (3, 3), of angles (roll, pitch, yaw) [rad].
-
-    Multiples of pi/2, to 1e-10, give exact zeros and ones, so that compiled code is free of products with 6e-17.
-    """
-    (cr, sr), (cp, sp), (cy, sy) = map(_cosine_sine, rpy)
-    return np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
+# -- the schema, and the parser behind it -----------------------------------------------------------------
 
 
-def _cosine_sine(angle: float) -> tuple[float, float]:
-    turns = round(angle / (math.pi / 2))
-    if abs(angle - turns * (math.pi / 2)) < RIGHT_ANGLE_TOLERANCE:
-        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[turns % 4]
-    return math.cos(angle), math.sin(angle)
+def _admitted(root: Element, unused: Counter[str]) -> bytes:
+    """The XML of what the schema knows, checked against it; the rest is counted."""
+
+    def admit(element: Element, path: str) -> ElementTree.Element:
+        rule = SCHEMA[element.tag]
+        for name in rule.needs:
+            if name not in element.attributes:
+                element.fail(f"no attribute '{name}' in {element}", f'add {name}="..."')
+        copy = ElementTree.Element(element.tag)
+        for name, text in element.attributes.items():
+            kind = rule.attributes.get(name)
+            if kind is None:
+                if not name.startswith("xmlns"):
+                    unused[f"{path}@{name}"] += 1
+                continue
+            if kind == NAME:
+                element.name(name)
+            elif kind == LIMIT:
+                element.numbers(name, (1,), infinite=True)
+            elif kind != TEXT:
+                element.numbers(name, kind if isinstance(kind, tuple) else (int(kind),))
+            copy.set(name, text)
+        for child in element.children:
+            if child.tag not in rule.children:
+                unused[path + child.tag] += 1
+            elif child.tag in ("visual", "collision") and not _has_shape(child):
+                unused[f"{path}{child.tag} without a known geometry"] += 1
+            else:
+                copy.append(admit(child, f"{path}{child.tag}/"))
+        for tag, often in rule.children.items():
+            found = list(element.all(tag))
+            if often == "1" and not found:
+                element.fail(f"no <{tag}> in {element}", f"add <{tag} .../>")
+            if often != "*" and len(found) > 1:
+                found[1].fail(f"a second <{tag}> in {element}", "keep one of them")
+        return copy
+
+    admitted = admit(root, "")
+    if "name" not in admitted.attrib:
+        admitted.set("name", "robot")
+    return ElementTree.tostring(admitted)
 
 
-def _origin(element: Element | None) -> np.ndarray:
-    T = np.eye(4)
-    if element is not None:
-        T[:3, :3] = rotation_rpy(element.vector("rpy", (0, 0, 0)))
-        T[:3, 3] = element.vector("xyz", (0, 0, 0))
-    return T + 0.0  # no negative zeros
+def _has_shape(element: Element) -> bool:
+    return any(shape.tag in SHAPES for geometry in element.all("geometry") for shape in geometry.children)
 
 
-def _inertial(element: Element | None) -> Inertial | None:
-    if element is None:
-        return None
-    inertia = element.need("inertia")
-    xx, yy, zz = (inertia.number(i) for i in ("ixx", "iyy", "izz"))
-    xy, xz, yz = (inertia.number(i, 0.0) for i in ("ixy", "ixz", "iyz"))
-    T = _origin(element.get("origin"))
-    R = T[:3, :3]
-    rotational = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
-    return Inertial(element.need("mass").number("value"), T[:3, 3], (rotational + rotational.T) / 2)
+def _parse(data: bytes) -> Any:
+    """The yourdfpy.Robot of a URDF; meshes and scenes are left alone."""
+    import yourdfpy  # imported here: it takes a second, and only who reads a URDF needs it
+
+    return yourdfpy.URDF.load(io.BytesIO(data), build_scene_graph=False, load_meshes=False).robot
 
 
-def _joint(element: Element, links: dict[str, Link]) -> JointDescription:
-    name = element.name()
-    kind = element.text("type")
-    if kind not in KINDS:
-        element.fail(f"joint {shorten(name)} has the unknown type {shorten(kind)}", f"use one of {', '.join(KINDS)}")
-    ends = []
-    for tag in ("parent", "child"):
-        end = element.need(tag)
-        ends.append(end.name("link"))
-        if ends[-1] not in links:
-            end.fail(
-                f"the {tag} of joint {shorten(name)} is {shorten(ends[-1])}, and there is no such link",
-                'correct the name, or add <link name="..."/>',
+def _by_name(document: Element, tag: str) -> dict[str, Element]:
+    found: dict[str, Element] = {}
+    for element in document.all(tag):
+        name = element.attributes["name"]
+        if name in found:
+            element.fail(
+                f"a second {tag} called {quoted(name)}, the first stands in line {found[name].line}",
+                f"give every {tag} its own name",
             )
-    parent, child = ends
-    if parent == child:
-        element.fail(f"joint {shorten(name)} joins link {shorten(parent)} to itself", "name two different links")
-
-    axis = np.array([1.0, 0.0, 0.0])
-    stated = element.get("axis")
-    if stated is not None and kind not in ("fixed", "floating"):
-        axis = _unit(stated, stated.vector("xyz", (1, 0, 0)), name)
-
-    lower, upper, velocity, effort = -math.inf, math.inf, math.inf, math.inf
-    limit = element.get("limit")
-    if limit is not None and kind not in ("fixed", "floating", "planar"):
-        velocity, effort = (_not_negative(limit, i, math.inf) for i in ("velocity", "effort"))
-        if kind != "continuous":
-            lower, upper = limit.number("lower", 0.0), limit.number("upper", 0.0)
-        if lower > upper:
-            limit.fail(f"joint {shorten(name)} has the limits lower={lower:g} > upper={upper:g}", "exchange them")
-
-    damping = friction = 0.0
-    dynamics = element.get("dynamics")
-    if dynamics is not None and kind != "fixed":
-        damping, friction = (_not_negative(dynamics, i, 0.0) for i in ("damping", "friction"))
-
-    mimic = element.get("mimic") if kind != "fixed" else None
-    follows = mimic and (mimic.name("joint"), mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))
-    return JointDescription(
-        name=name,
-        kind=kind,
-        parent=parent,
-        child=child,
-        origin=_origin(element.get("origin")),
-        axis=axis,
-        lower=lower,
-        upper=upper,
-        velocity_limit=velocity,
-        effort_limit=effort,
-        damping=damping,
-        friction=friction,
-        mimic=follows,
-        element=element,
-    )
+        found[name] = element
+    return found
 
 
-def _unit(element: Element, axis: np.ndarray, joint: str) -> np.ndarray:
-    largest = np.abs(axis).max()
-    if largest < 1e-6:
-        element.fail(
-            f"the axis of joint {shorten(joint)} is {axis.tolist()}, which has no direction",
-            'state a direction, such as xyz="0 0 1", or make the joint fixed',
+# -- how links and joints hang together -------------------------------------------------------------------
+
+
+def _depth_first(
+    document: Element, robot: Any, links: dict[str, Element]
+) -> tuple[list[str], dict[str, Any]]:
+    """The names of the links, parents before children, and the joint of each link that has one."""
+    joints: dict[str, Any] = {}
+    children: dict[str, list[str]] = {name: [] for name in links}
+    for joint, element in zip(robot.joints, document.all("joint"), strict=True):
+        for tag, link in (("parent", joint.parent), ("child", joint.child)):
+            if link not in links:
+                element.first(tag).fail(
+                    f"the {tag} of joint {quoted(joint.name)} is {quoted(link)}, and there is no such link",
+                    'correct the name, or add <link name="..."/>',
+                )
+        if joint.parent == joint.child:
+            element.fail(
+                f"joint {quoted(joint.name)} joins link {quoted(joint.child)} to itself", "name two links"
+            )
+        if joint.child in joints:
+            element.fail(
+                f"link {quoted(joint.child)} is the child of two joints, {quoted(joints[joint.child].name)} "
+                f"and {quoted(joint.name)}",
+                "keep one of them: a URDF is a tree, it cannot say closed loops",
+            )
+        joints[joint.child] = joint
+        children[joint.parent].append(joint.child)
+
+    roots = [name for name in links if name not in joints]
+    if len(roots) > 1:
+        links[roots[1]].fail(
+            f"{len(roots)} links are the child of no joint: {listed(roots)}",
+            "a URDF has one root: join the others to it, by fixed joints if they do not move",
         )
-    return axis / (math.sqrt(sum((axis / largest) ** 2)) * largest) + 0.0
+    order, pending = [], roots[:]
+    while pending:
+        order.append(pending.pop())
+        pending += reversed(children[order[-1]])
+    if len(order) < len(links):
+        _fail_on_cycle(document, joints, sorted(set(links) - set(order)))
+    if WORLD in order[1:]:
+        links[WORLD].fail(
+            f"link {WORLD!r} hangs on another link", "rename it: only the root can be called that"
+        )
+    return order, joints
 
 
-def _not_negative(element: Element, attribute: str, default: float) -> float:
-    value = element.number(attribute, default) if attribute in element.attributes else default
+def _fail_on_cycle(document: Element, joints: dict[str, Any], unreached: list[str]) -> NoReturn:
+    path = [unreached[0]]
+    while joints[path[-1]].parent not in path:
+        path.append(joints[path[-1]].parent)
+    cycle = path[path.index(joints[path[-1]].parent) :]
+    names = [joints[link].name for link in cycle]
+    element = next(element for element in document.all("joint") if element.attributes["name"] == names[0])
+    element.fail(f"joints {listed(names)} close a cycle of links: {listed(cycle)}", "delete one of them")
+
+
+def _check_mimic(joint: Any, joints: dict[str, Any], element: Element, unused: Counter[str]) -> None:
+    """Follow what a joint mimics to a joint that moves freely."""
+    if joint.mimic is not None and joint.type == "fixed":
+        joint.mimic = None
+        unused["joint/mimic of a fixed joint"] += 1
+    passed = [joint.name]
+    place = element.first("mimic")
+    while joint.mimic is not None:
+        leader = joints.get(joint.mimic.joint)
+        if leader is None:
+            place.fail(
+                f"joint {quoted(joint.name)} mimics {quoted(joint.mimic.joint)}, and there is no such joint",
+                "correct the name, delete <mimic>, or load the file with mimic=False",
+            )
+        for end in (joint, leader):
+            if end.type not in ("revolute", "continuous", "prismatic"):
+                place.fail(
+                    f"joint {quoted(joint.name)} mimics {quoted(leader.name)}, and {quoted(end.name)} is "
+                    f"{quoted(end.type)}",
+                    "mimic works between joints of one coordinate: revolute, continuous, prismatic",
+                )
+        if leader.name in passed:
+            place.fail(
+                f"joints mimic each other in a circle: {listed([*passed, leader.name])}",
+                "let one of them move freely: delete its <mimic>",
+            )
+        passed.append(leader.name)
+        joint = leader
+
+
+# -- from parsed objects to liebody's ---------------------------------------------------------------------
+
+
+def _joint(joint: Any, element: Element) -> Joint:
+    if joint.type not in KINDS:
+        element.fail(
+            f"joint {quoted(joint.name)} has the unknown type {quoted(joint.type)}",
+            f"use one of {', '.join(KINDS)}",
+        )
+    bounds: dict[str, Any] = {}
+    limit, stated = joint.limit, element.first("limit")
+    if limit is not None and joint.type in ("revolute", "continuous", "prismatic"):
+        for name, value in (("velocity", limit.velocity), ("effort", limit.effort)):
+            if value is not None:
+                bounds[f"{name}_limit"] = _at_least_zero(stated, name, value)
+        if joint.type != "continuous":
+            bounds["lower"], bounds["upper"] = limit.lower or 0.0, limit.upper or 0.0
+            if bounds["lower"] > bounds["upper"]:
+                stated.fail(
+                    f"joint {quoted(joint.name)} has lower={bounds['lower']:g} > upper={bounds['upper']:g}",
+                    "exchange them",
+                )
+    if joint.dynamics is not None and joint.type != "fixed":
+        for name, value in (("damping", joint.dynamics.damping), ("friction", joint.dynamics.friction)):
+            bounds[name] = _at_least_zero(element.first("dynamics"), name, float(value or 0))
+    mimic = None
+    if joint.mimic is not None:
+        mimic = Mimic(joint.mimic.joint, joint.mimic.multiplier, joint.mimic.offset)
+    return Joint(joint.name, _group(joint, element.first("axis")), mimic=mimic, **bounds)
+
+
+def _group(joint: Any, element: Element) -> MotionSubgroup:
+    if joint.type == "fixed":
+        return Fixed()
+    if joint.type == "floating":
+        return Free()
+    if np.abs(joint.axis).max() < 1e-6:
+        element.fail(
+            f"the axis {joint.axis.tolist()} of joint {quoted(joint.name)} has no direction",
+            'give one, such as xyz="0 0 1", or make the joint fixed',
+        )
+    kinds = {"revolute": Revolute, "continuous": Revolute, "prismatic": Prismatic, "planar": Planar}
+    return kinds[joint.type](joint.axis)
+
+
+def _at_least_zero(element: Element, attribute: str, value: float) -> float:
     if value < 0:
-        element.fail(f"{attribute}={value:g} of <{element.tag}> is negative", "state zero or a positive number")
+        element.fail(f"{attribute}={value:g} of <{element.tag}> is negative", "give zero or more")
     return value
 
 
-def _check_mimic(joint: JointDescription, joints: dict[str, JointDescription]) -> None:
-    followed: list[str] = []
-    while joint.mimic is not None:
-        element = joint.element.need("mimic")
-        target = joint.mimic[0]
-        if target not in joints:
-            element.fail(
-                f"joint {shorten(joint.name)} mimics {shorten(target)}, and there is no such joint",
-                "correct the name, or delete <mimic>",
-            )
-        if target == joint.name or target in followed:
-            element.fail(
-                f"joint {shorten(joint.name)} mimics itself, by way of {', '.join(map(shorten, [*followed, target]))}",
-                "let one of the joints be free: delete its <mimic>",
-            )
-        for end in (joint, joints[target]):
-            if end.kind not in ("revolute", "continuous", "prismatic"):
-                element.fail(
-                    f"joint {shorten(joint.name)} mimics {shorten(target)}, and {shorten(end.name)} is {end.kind}",
-                    "mimic works between joints of one coordinate: revolute, continuous, prismatic",
-                )
-        followed.append(joint.name)
-        joint = joints[target]
+def _inertia(inertial: Any) -> SpatialInertia | None:
+    if inertial is None:
+        return None
+    I = np.where(np.abs(inertial.inertia) < ROUND_OFF * abs(inertial.mass), 0.0, inertial.inertia)
+    return SpatialInertia(inertial.mass, np.zeros(3), I).shift(_pose(inertial.origin))
 
 
-def _depth_first(robot: Element, links: dict[str, Link], joints: dict[str, JointDescription]) -> list[str]:
-    roots = [link for link in links if link not in joints]
-    if not roots:
-        robot.fail("every link is the child of a joint: the joints form a cycle", "delete the joint that closes it")
-    if len(roots) > 1:
-        links[roots[1]].element.fail(
-            f"{len(roots)} links are the child of no joint: {_listed(roots)}",
-            "a URDF has one root: join the others to it, with fixed joints if they do not move",
-        )
-    children: dict[str, list[str]] = {link: [] for link in links}
-    for joint in joints.values():
-        children[joint.parent].append(joint.child)
-    order, waiting = [], [roots[0]]
-    while waiting:
-        order.append(waiting.pop())
-        waiting += reversed(children[order[-1]])
-    if len(order) < len(links):
-        cycle = [next(link for link in links if link not in set(order))]
-        while joints[cycle[-1]].parent not in cycle:
-            cycle.append(joints[cycle[-1]].parent)
-        cycle = cycle[cycle.index(joints[cycle[-1]].parent) :]
-        joints[cycle[0]].element.fail(
-            f"the joints form a cycle of the links {_listed(cycle)}", "delete the joint that closes it"
-        )
-    return order
+def _pose(origin: np.ndarray | None) -> np.ndarray:
+    """A pose (4, 4); round-off next to 0 and 1 in its rotation is removed (pi/2 written as 1.57079632679)."""
+    if origin is None:
+        return np.eye(4)
+    R = origin[:3, :3]
+    R = np.where(np.abs(R) < RIGHT_ANGLE_TOLERANCE, 0.0, R)
+    R = np.where(np.count_nonzero(R, axis=1, keepdims=True) == 1, np.sign(R), R)
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = R, origin[:3, 3]
+    return T + 0.0
 
 
-def _shape(
-    element: Element, link: str, role: str, colors: dict[str, tuple[float, ...] | None], path: Path | None, unused: Counter[str]
-) -> list[Shape]:
-    """The shapes of a <visual> or <collision>: one, or none where the geometry is empty or of an unknown kind."""
-    color = None
-    material = element.get("material") if role == "visual" else None
-    if material is not None:
-        color = _color(material) or colors.get(material.attributes.get("name", ""))
+def _shapes(document: Element, robot: Any, path: Path | None, unused: Counter[str]) -> list[Shape]:
+    colors = {material.name: material.color for material in robot.materials if material.color is not None}
     shapes = []
-    geometry = element.get("geometry")
-    for kind in geometry.children if geometry else ():
-        filename = found = None
-        if kind.tag == "mesh":
-            filename = kind.text("filename")
-            found = _mesh(kind, filename, path, unused)
-            scale = kind.attributes.get("scale", "1 1 1")
-            size = kind.vector("scale", (1,) if len(scale.split()) == 1 else (1, 1, 1))
-            size = np.broadcast_to(size, 3)
-        elif kind.tag == "box":
-            size = kind.vector("size", kind.text("size") and (1, 1, 1))
-        elif kind.tag in ("cylinder", "capsule"):
-            size = [kind.number("radius"), kind.number("length")]
-        elif kind.tag == "sphere":
-            size = [kind.number("radius")]
-        else:
-            continue
-        shapes.append(
-            Shape(
-                link=link,
-                role=role,
-                kind=kind.tag,
-                placement=_origin(element.get("origin")),
-                size=tuple(map(float, size)),
-                filename=filename,
-                path=found,
-                color=color,
-            )
-        )
+    for link, element in zip(robot.links, document.all("link"), strict=True):
+        for role, parsed in (("visual", link.visuals), ("collision", link.collisions)):
+            elements = filter(_has_shape, element.all(role))
+            for shape, place in zip(parsed, elements, strict=True):
+                kind = next(kind for kind in SHAPES if getattr(shape.geometry, kind) is not None)
+                geometry = getattr(shape.geometry, kind)
+                filename = found = color = None
+                size: Any
+                if kind == "mesh":
+                    filename = geometry.filename
+                    found = _mesh(place.first("geometry").first("mesh"), filename, path, unused)
+                    size = np.broadcast_to(1.0 if geometry.scale is None else geometry.scale, 3)
+                elif kind == "box":
+                    size = geometry.size
+                elif kind == "cylinder":
+                    size = [geometry.radius, geometry.length]
+                else:
+                    size = [geometry.radius]
+                if role == "visual" and shape.material is not None:
+                    color = shape.material.color or colors.get(shape.material.name)
+                shapes.append(
+                    Shape(
+                        link=link.name,
+                        role=role,
+                        kind=kind,
+                        placement=_pose(shape.origin),
+                        size=tuple(float(x) for x in size),
+                        filename=filename,
+                        path=found,
+                        color=None if color is None else tuple(color.rgba.tolist()),
+                    )
+                )
     return shapes
 
 
-def _color(material: Element) -> tuple[float, ...] | None:
-    color = material.get("color")
-    return None if color is None else tuple(color.vector("rgba", (1, 1, 1, 1)).tolist())
+# -- meshes -----------------------------------------------------------------------------------------------
 
 
 def _mesh(element: Element, filename: str, description: Path | None, unused: Counter[str]) -> Path | None:
-    """Where a mesh lies, None where it is not found in the package folder; a path that climbs out is an error.
+    """Where a mesh lies, None where it is not found in the package folder; a path that climbs out is an
+    error.
 
-    The package folder of "package://name/..." is the nearest folder of that name around the description; that of other
-    paths the nearest folder with a package.xml, or else the parent of the folder of the description.
+    The package folder of "package://name/..." is the nearest folder of that name around the description, or
+    in one of those; that of other paths the nearest with a package.xml, or else the parent of the
+    description's folder.
     """
     text = filename.replace("\\", "/")
     scheme, mark, rest = text.partition("://")
@@ -452,7 +588,7 @@ def _mesh(element: Element, filename: str, description: Path | None, unused: Cou
             _refuse_mesh(element, filename)
         candidates = [folder / inside for folder in around if folder.name == package]
         candidates += [folder / package / inside for folder in around]
-    elif (mark and scheme != "file") or not text:
+    elif mark and scheme != "file":
         unused["mesh at an address that is not read"] += 1
         return None
     elif mark or posixpath.isabs(text) or text[1:2] == ":":
@@ -483,31 +619,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _refuse_mesh(element: Element, filename: str) -> None:
+def _refuse_mesh(element: Element, filename: str) -> NoReturn:
     element.fail(
-        f"the mesh path {shorten(filename)} leaves the package folder",
+        f"the mesh path {quoted(filename)} leaves the package folder",
         "keep meshes inside the package, and write package://name/meshes/file.stl",
     )
-
-
-def _unused(robot: Element) -> Counter[str]:
-    """How often each element and attribute below `robot` occurs that is not read, by its path."""
-    count: Counter[str] = Counter()
-    waiting = [(robot, "")]
-    while waiting:
-        element, path = waiting.pop()
-        known = USED[element.tag]
-        for attribute in element.attributes:
-            if "@" + attribute not in known and not attribute.startswith("xmlns"):
-                count[f"{path}@{attribute}"] += 1
-        for child in element.children:
-            if child.tag in known:
-                waiting.append((child, f"{path}{child.tag}/"))
-            else:
-                count[f"{path}{child.tag}"] += 1
-    return count
-
-
-def _listed(names: list[str], most: int = 6) -> str:
-    shown = ", ".join(shorten(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
