@@ -1,7 +1,10 @@
 """Derivatives of traced functions, as traced functions: forward mode, reverse mode, Jacobians.
 
-Both modes read one table, the partial derivatives of each operation. At a kink (absolute, minimum, maximum,
-where) the derivative is that of the branch which is taken; conditions have derivative zero.
+Both modes read one table, the partial derivatives of each operation. At a kink the derivative is that of the
+branch which is taken: +1 for absolute at 0, that of the second operand for minimum and maximum of equals, that
+of the selected branch for `where`; conditions have derivative zero. In reverse mode the branch of a `where` that
+is not taken gets the weight 0, which makes NaN of a partial derivative that is infinite there (1/x or sqrt(x) at
+0): keep both branches smooth, or use forward mode.
 """
 
 from __future__ import annotations
@@ -32,8 +35,7 @@ PARTIALS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "arctan2": lambda y, a, b: (b / (a * a + b * b), -a / (a * a + b * b)),
     "minimum": lambda y, a, b: (scalar.where(a < b, 1.0, 0.0), scalar.where(a < b, 0.0, 1.0)),
     "maximum": lambda y, a, b: (scalar.where(a > b, 1.0, 0.0), scalar.where(a > b, 0.0, 1.0)),
-    "where": lambda y, condition, a, b: (0.0, scalar.where(condition, 1.0, 0.0), scalar.where(condition, 0.0, 1.0)),
-}
+}  # and `where`, which selects among derivatives
 
 
 def forward(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, Scalar]:
@@ -44,7 +46,7 @@ def forward(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, S
             tangent.setdefault(node, 0.0)
             continue
         along = [tangent[a] if type(a) is Expr else 0.0 for a in node.args]
-        if node.op == "where":  # one selection of the tangents, rather than two of zeros and ones
+        if node.op == "where":
             tangent[node] = scalar.where(node.args[0], along[1], along[2])
         elif all(type(t) is float and t == 0.0 for t in along):
             tangent[node] = 0.0
@@ -61,25 +63,33 @@ def reverse(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, S
         weight = adjoint.get(node, 0.0)
         if node.op == "input" or node.op in CONDITIONS or (type(weight) is float and weight == 0.0):
             continue
-        for operand, partial in zip(node.args, PARTIALS[node.op](node, *node.args), strict=True):
+        if node.op == "where":
+            condition = node.args[0]
+            shares = (0.0, scalar.where(condition, weight, 0.0), scalar.where(condition, 0.0, weight))
+        else:
+            shares = tuple(partial * weight for partial in PARTIALS[node.op](node, *node.args))
+        for operand, share in zip(node.args, shares, strict=True):
             if type(operand) is Expr:
-                adjoint[operand] = adjoint.get(operand, 0.0) + partial * weight
+                adjoint[operand] = adjoint.get(operand, 0.0) + share
     return adjoint
 
 
 def jvp(function: Function, wrt: str) -> Function:
     """The directional derivative: the inputs of `function` and a direction `d_<wrt>`; outputs d(output)."""
     graph, symbols = _graph(function), _input(function, wrt)
+    _refuse_again(function, f"d_{wrt}")
     direction = graph.symbols(f"d_{wrt}", symbols.shape)
     seeds = dict(zip(symbols.flat, np.asarray(direction, dtype=object).flat, strict=True))
     tangent = forward(function.nodes, seeds)
-    outputs = {f"d_{key}": _map(lambda x: tangent.get(x, 0.0), y) for key, y in function.outputs.items()}
+    outputs = {f"d_{key}": _values(tangent, y) for key, y in function.outputs.items()}
     return Function(f"{function.name}_jvp", {**function.inputs, f"d_{wrt}": direction}, outputs)
 
 
 def vjp(function: Function, wrt: str) -> Function:
     """The gradient of sum(w * outputs): the inputs of `function` and a weight `w_<output>` for each output."""
     graph, symbols = _graph(function), _input(function, wrt)
+    for key in function.outputs:
+        _refuse_again(function, f"w_{key}")
     weights = {f"w_{key}": graph.symbols(f"w_{key}", y.shape) for key, y in function.outputs.items()}
     seeds: dict[Expr, Scalar] = {}
     for y, w in zip(function.outputs.values(), weights.values(), strict=True):
@@ -87,7 +97,7 @@ def vjp(function: Function, wrt: str) -> Function:
             if type(x) is Expr:
                 seeds[x] = seeds.get(x, 0.0) + weight
     adjoint = reverse(function.nodes, seeds)
-    gradient = _map(lambda x: adjoint.get(x, 0.0), symbols)
+    gradient = _values(adjoint, symbols)
     return Function(f"{function.name}_vjp", {**function.inputs, **weights}, {f"g_{wrt}": gradient})
 
 
@@ -104,9 +114,7 @@ def jacobian(function: Function, wrt: str, mode: str | None = None) -> Function:
         raise GraphError(f"mode {mode!r}: expected 'forward', 'reverse' or None")
     if mode == "forward" or (mode is None and symbols.size <= 2 * entries):
         sweeps = [forward(function.nodes, {x: 1.0}) for x in symbols.flat]
-        rows = {
-            key: [_map(lambda x, t=t: t.get(x, 0.0), y) for t in sweeps] for key, y in function.outputs.items()
-        }
+        rows = {key: [_values(t, y) for t in sweeps] for key, y in function.outputs.items()}
         outputs = {key: _stack(columns, -1, function.outputs[key].shape + symbols.shape) for key, columns in rows.items()}
     else:
         outputs = {}
@@ -114,7 +122,7 @@ def jacobian(function: Function, wrt: str, mode: str | None = None) -> Function:
             columns = []
             for x in y.flat:
                 adjoint = reverse(live([x]), {x: 1.0}) if type(x) is Expr else {}
-                columns.append(_map(lambda s, t=adjoint: t.get(s, 0.0), symbols))
+                columns.append(_values(adjoint, symbols))
             outputs[key] = _stack(columns, 0, y.shape + symbols.shape)
     return Function(
         f"{function.name}_jacobian", function.inputs, {f"d_{key}_d_{wrt}": y for key, y in outputs.items()}
@@ -126,10 +134,11 @@ def _stack(columns: list[Any], axis: int, shape: tuple[int, ...]) -> Any:
     return stacked.reshape(shape).astype(object)
 
 
-def _map(function: Callable[[Any], Any], array: Any) -> Any:
+def _values(derivatives: Mapping[Expr, Scalar], array: Any) -> Any:
+    """The derivatives of the entries of `array`; constants, and symbols that do not occur, have none."""
     result = np.empty(array.shape, dtype=object)
     for position, x in np.ndenumerate(array):
-        result[position] = function(x)
+        result[position] = derivatives.get(x, 0.0)
     return result
 
 
@@ -138,6 +147,11 @@ def _graph(function: Function) -> Graph:
         for x in symbols.flat:
             return x.graph
     raise GraphError(f"{function.name} has no inputs to differentiate with respect to")
+
+
+def _refuse_again(function: Function, name: str) -> None:
+    if name in function.inputs:
+        raise GraphError(f"{function.name} has an input {name!r} already; trace it under another name first")
 
 
 def _input(function: Function, wrt: str) -> Any:

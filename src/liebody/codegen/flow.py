@@ -35,6 +35,9 @@ class Flow:
     advance  (y, psi) -> y exp(psi)
     pull     (psi, f) -> dexp^-1_(-psi) f
     tableau  (A, b, c) of the method
+    error    b minus embedded weights and the order of that defect in the step, for steps under error control
+    rigid    how many of the first entries of the algebra have size 1 in the error control; the others are as large as the last
+             coordinates of y
 
     Members of an ensemble are lanes of vectors and shares of threads. Without a compiler the same steps run as
     NumPy source.
@@ -46,9 +49,12 @@ class Flow:
         advance: Callable[[], Function],
         pull: Callable[[], Function],
         tableau: tuple[Sequence[Sequence[float]], Sequence[float], Sequence[float]],
+        error: tuple[Sequence[float], int] | None = None,
+        rigid: int = 0,
         recipe: str | None = None,
     ) -> None:
         self._parts, self.tableau, self._recipe = (field, advance, pull), tableau, recipe
+        self.error, self.rigid = error, rigid
         self._lock = threading.RLock()
 
     @cached_property
@@ -61,15 +67,20 @@ class Flow:
     def _compiler(self) -> build.Compiler | None:
         return find_compiler_or_warn()
 
+    def source(self, lanes: int = 1) -> str:
+        """C source of the loop over `lanes`."""
+        error, order = self.error or (None, 1)
+        return flow_source(*self.functions, *self.tableau, lanes, error, order, self.rigid)
+
     def _library(self, lanes: int) -> ctypes.CDLL:
         assert self._compiler is not None
         note = None
         if self._recipe:
-            parts = (self._recipe, repr(self.tableau), f"flow{lanes}", self._compiler.identity, build.processor())
+            parts = (self._recipe, repr((self.tableau, self.error, self.rigid)), f"flow{lanes}", self._compiler.identity, build.processor())
             note = build.cache_folder() / f"{build.digest(*parts, *build.FLAGS)}.path"
             if note.exists() and (path := build.cache_folder() / note.read_text()).exists():
                 return _prepare(build.load(path))
-        path = build.library([flow_source(*self.functions, *self.tableau, lanes)], self._compiler)
+        path = build.library([self.source(lanes)], self._compiler)
         if note:
             build.store(note.stem, ".path", path.name.encode())
         return _prepare(build.load(path))
@@ -108,20 +119,17 @@ class Flow:
         record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
         failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise
         """
-        n, samples = len(y), u.shape[1]
+        n = len(y)
         if self._compiler is None:
             self._steps_numpy(y, u, t, h, steps, every, record, row, failed, first, interval, linear)
             return
         library, lanes = (self._one, 1) if n < FEW_MEMBERS else self._many
 
         def share(start: int, stop: int) -> None:
-            table = u[start:] if len(u) > 1 else u
-            stride = u.shape[1] * u.shape[2] if len(u) > 1 else 0
-            efforts = _Efforts(table.ctypes.data, stride, samples, first, interval, int(linear))
             library.fixed_steps(
                 stop - start,
                 y[start:].ctypes.data,
-                ctypes.byref(efforts),
+                ctypes.byref(_efforts(u, start, first, interval, linear)),
                 t,
                 h,
                 steps,
@@ -132,13 +140,57 @@ class Flow:
                 failed[start:].ctypes.data,
             )
 
-        size = -(-n // max(threads, 1))
-        size += -size % lanes
-        if size >= n:
-            share(0, n)
-            return
-        with ThreadPoolExecutor(max_workers=threads) as pool:
-            list(pool.map(lambda start: share(start, min(start + size, n)), range(0, n, size)))
+        _shared(share, n, lanes, threads)
+
+    def controlled(
+        self,
+        y: Any,
+        u: Any,
+        t: float,
+        interval: float,
+        rows: int,
+        rtol: float,
+        atol: float,
+        h: Any,
+        record: Any,
+        row: int,
+        failed: Any,
+        first: float = 0.0,
+        sampling: float = 1.0,
+        linear: bool = False,
+        threads: int = 1,
+    ) -> tuple[int, int]:
+        """Advance the ensemble under error control from time t, to `rows` records `interval` apart; (steps, rejected ones).
+
+        h (n,) holds each member's step, in and out; otherwise as `steps`, with `sampling` the interval of the efforts.
+        """
+        if self._compiler is None:
+            return self._controlled_numpy(y, u, t, interval, rows, rtol, atol, h, record, row, failed, first, sampling, linear)
+        library = self._one
+        counts = []
+
+        def share(start: int, stop: int) -> None:
+            taken = (ctypes.c_long * 2)()
+            counts.append(taken)
+            library.controlled_steps(
+                stop - start,
+                y[start:].ctypes.data,
+                ctypes.byref(_efforts(u, start, first, sampling, linear)),
+                t,
+                interval,
+                rows,
+                rtol,
+                atol,
+                h[start:].ctypes.data,
+                record[start:].ctypes.data,
+                record.shape[1],
+                row,
+                failed[start:].ctypes.data,
+                taken,
+            )
+
+        _shared(share, len(y), 1, threads)
+        return sum(c[0] for c in counts), sum(c[1] for c in counts)
 
     @cached_property
     def _numpy(self) -> tuple[Callable[..., Any], ...]:
@@ -146,33 +198,28 @@ class Flow:
 
         return tuple(compile_numpy(f) for f in self.functions)
 
+    def _stages_numpy(self, t: float, h: Any, y: Any, efforts: Callable[[float], Any]) -> tuple[list[Any], Any]:
+        """The function `stages` of runtime/flow.h, with NumPy source for its functions."""
+        field, advance, pull = self._numpy
+        A, b, c = self.tableau
+        k = [field(t, y, efforts(t))]
+        for i in range(1, len(b)):
+            psi = h * sum((A[i][j] * k[j] for j in range(i) if A[i][j]), np.zeros_like(k[0]))
+            at = t + c[i] * h
+            k.append(pull(psi, field(at, advance(y, psi), efforts(at))))
+        return k, h * sum((w * stage for w, stage in zip(b, k, strict=True) if w), np.zeros_like(k[0]))
+
     def _steps_numpy(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
         first: float, interval: float, linear: bool,
     ) -> None:  # fmt: skip
-        """The loop of runtime/flow.h, with NumPy source for its functions."""
-        field, advance, pull = self._numpy
-        A, b, c = self.tableau
+        """The function `fixed_steps` of runtime/flow.h, over the whole ensemble at once."""
         alone = len(y) == 1
         state = y[0].copy() if alone else y.copy()
-
-        def efforts(at: float) -> Any:
-            s = min(max((at - first) / interval, 0.0), u.shape[1] - 1.0) if u.shape[1] > 1 else 0.0
-            k = min(int(s if linear else s + 1e-9), u.shape[1] - 1)
-            low, high = u[:, k], u[:, min(k + 1, u.shape[1] - 1)]
-            value = low + (s - k) * (high - low) if linear else low
-            return value[0] if alone or len(u) == 1 else value
-
         with np.errstate(all="ignore"):
             for s in range(steps):
-                start = t + s * h
-                k = [field(start, state, efforts(start))]
-                for i in range(1, len(b)):
-                    psi = h * sum((A[i][j] * k[j] for j in range(i) if A[i][j]), np.zeros_like(k[0]))
-                    at = start + c[i] * h
-                    k.append(pull(psi, field(at, advance(state, psi), efforts(at))))
-                psi = h * sum((w * stage for w, stage in zip(b, k, strict=True) if w), np.zeros_like(k[0]))
-                state = advance(state, psi)
+                efforts = _sampler(u[0] if alone else u, first, interval, linear)
+                state = self._numpy[1](state, self._stages_numpy(t + s * h, h, state, efforts)[1])
                 if (s + 1) % every == 0:
                     record[:, row] = state
                     row += 1
@@ -180,9 +227,83 @@ class Flow:
                     failed[lost & (failed == 0)] = row
         y[...] = state
 
+    def _controlled_numpy(
+        self, y: Any, u: Any, t0: float, interval: float, rows: int, rtol: float, atol: float, h: Any, record: Any, first_row: int,
+        failed: Any, first: float, sampling: float, linear: bool,
+    ) -> tuple[int, int]:  # fmt: skip
+        """The function `controlled_steps` of runtime/flow.h."""
+        assert self.error is not None
+        weights, order = self.error
+        taken = rejected = 0
+        for i in range(len(y)):
+            now, step, before = y[i].copy(), float(h[i]), 1.0
+            efforts = _sampler(u[i if len(u) > 1 else 0], first, sampling, linear)
+            for r in range(rows):
+                t, end = t0 + r * interval, t0 + (r + 1) * interval
+                while t < end and not failed[i]:
+                    last = t + 1.0000001 * step >= end
+                    length = end - t if last else (end - t) / 2 if t + 2 * step > end else step
+                    with np.errstate(all="ignore"):
+                        k, psi = self._stages_numpy(t, length, now, efforts)
+                        following = self._numpy[1](now, psi)
+                        size = np.maximum(np.abs(now[-len(psi) :]), np.abs(following[-len(psi) :]))
+                        size[: self.rigid] = 1
+                        error = length * sum((w * x for w, x in zip(weights, k, strict=True) if w), np.zeros_like(psi))
+                        defect = float(np.sqrt(np.mean((error / (atol + rtol * size)) ** 2)))
+                    if defect <= 1:
+                        factor = 0.9 * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
+                        factor, before, now, t = min(max(factor, 0.2), 10), max(defect, 1e-4), following, end if last else t + length
+                        taken += 1
+                        if not last or factor < 1 or length >= step:
+                            step = length * factor
+                    else:
+                        step = length * (max(0.9 * defect ** (-1 / order), 0.2) if defect > 1 else 0.2)
+                        rejected += 1
+                        if step < 1e-14 * max(abs(end), interval):
+                            failed[i] = first_row + r + 1
+                if failed[i]:
+                    break
+                record[i, first_row + r] = now
+            y[i], h[i] = now, step
+        return taken, rejected
+
+
+def _efforts(u: Any, start: int, first: float, interval: float, linear: bool) -> _Efforts:
+    """The table of efforts for the members from `start` on."""
+    shared = len(u) == 1
+    table = u if shared else u[start:]
+    return _Efforts(table.ctypes.data, 0 if shared else u.shape[1] * u.shape[2], u.shape[1], first, interval, int(linear))
+
+
+def _sampler(u: Any, first: float, interval: float, linear: bool) -> Callable[[float], Any]:
+    """The function `sample` of runtime/flow.h: efforts (..., samples, dim) as a function of time."""
+    last = u.shape[-2] - 1
+
+    def at(t: float) -> Any:
+        s = min(max((t - first) / interval, 0.0), float(last)) if last else 0.0
+        k = min(int(s if linear else s + 1e-9), last)
+        low, high = u[..., k, :], u[..., min(k + 1, last), :]
+        return low + (s - k) * (high - low) if linear else low
+
+    return at
+
+
+def _shared(share: Callable[[int, int], None], n: int, lanes: int, threads: int) -> None:
+    """share(start, stop) for all members, by threads that take whole vectors of lanes."""
+    size = -(-n // max(threads, 1))
+    size += -size % lanes
+    if size >= n:
+        share(0, n)
+        return
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        list(pool.map(lambda start: share(start, min(start + size, n)), range(0, n, size)))
+
 
 def _prepare(library: ctypes.CDLL) -> ctypes.CDLL:
     p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
     library.fixed_steps.restype = None
     library.fixed_steps.argtypes = [n, p, p, d, d, n, n, p, n, n, p]
+    if hasattr(library, "controlled_steps"):
+        library.controlled_steps.restype = None
+        library.controlled_steps.argtypes = [n, p, p, d, d, n, d, d, p, p, n, n, p, p]
     return library

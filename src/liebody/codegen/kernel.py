@@ -161,18 +161,23 @@ class Kernel:
     @cached_property
     def call(self) -> Callable[..., Any]:
         """The entry with the least latency: a built-in function where the interpreter allows it."""
+        return self.entry(self.general)
+
+    def entry(self, general: Callable[..., Any]) -> Callable[..., Any]:
+        """A built-in function for single states, which leaves what it cannot take to the function `general`."""
         if self._compiler is None or self._single or not entry.available():
-            return self._general
-        return entry.builtin(self._one, self._general, self.name, self.__doc__ or "")
+            return general
+        return entry.builtin(self._one, general, self.name, self.__doc__ or "")
 
     # -- calls --------------------------------------------------------------------------------------------
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
         if out is None and threads == 1:
             return self.call(*arrays)
-        return self._general(*arrays, out=out, threads=threads)
+        return self.general(*arrays, out=out, threads=threads)
 
-    def _general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
+    def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
+        """The call by the portable way: batches, strides, other types, threads, and the errors."""
         rows, batch = self._rows(arrays)
         results = self._results(out, batch)
         flat = [r.reshape(-1, max(1, math.prod(shape))) for r, shape in zip(results, self.outputs.values(), strict=True)]

@@ -16,19 +16,27 @@ def flow_source(
     b: Sequence[float],
     c: Sequence[float],
     lanes: int,
+    error: Sequence[float] | None = None,
+    error_order: int = 1,
+    rigid: int = 0,
 ) -> str:
-    """The translation unit that defines `fixed_steps` (runtime/flow.h) over `lanes`.
+    """The translation unit that defines `fixed_steps` (runtime/flow.h) over `lanes`, and `controlled_steps` over one.
 
     field    (t, y, u) -> f;  advance  (y, psi) -> z;  pull  (psi, f) -> k
     A, b, c  an explicit Butcher tableau
+    error    b minus the embedded weights, whose defect is of order `error_order` in the step; without them a step under
+             error control is never accepted
+    rigid    how many entries of the algebra have size 1 in the error control
     """
     _, y, u = field.inputs.values()
     (f,) = field.outputs.values()
-    sizes = {"POINT": y.size, "ALGEBRA": f.size, "EFFORTS": u.size, "STAGES": len(b)}
+    sizes = {"POINT": y.size, "ALGEBRA": f.size, "EFFORTS": u.size, "STAGES": len(b), "ERROR_ORDER": error_order, "RIGID": rigid}
     text = [prelude(lanes), *([ROWS_OF_ONE] if lanes == 1 else [transposes(lanes), LOAD, save_text(lanes)])]
     for function, name in ((field, "field"), (advance, "advance"), (pull, "pull")):
         text += over_lanes(function, name)[0]
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
+    terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in enumerate(error or ()) if x]
+    text.append(_c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]))
     text.append(runtime("flow.h").replace("/* STAGES */", _stages(A, b, c)))
     return "\n".join(text)
 

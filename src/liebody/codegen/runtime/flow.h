@@ -56,3 +56,55 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
         save(now, POINT, y + i * POINT, POINT, rows);
     }
 }
+
+#if LANES == 1
+/* Steps under error control, one member after the other: record row `first + r` is the state at t0 + (r + 1) interval, which
+   a step always reaches. The root mean square of error_i / (atol + rtol size_i) stays below 1, where size_i is 1 for the first
+   RIGID entries of the algebra and the larger |x_i| of both ends for the others, which are the last coordinates of y. `h` (n)
+   holds the next step of each member. Proportional-integral control (Gustafsson 1991). taken[0] counts steps, taken[1] rejected ones. */
+void controlled_steps(long n, double *y, const Efforts *e, double t0, double interval, long rows, double rtol, double atol,
+                      double *h, double *record, long records, long first, long *failed, long *taken) {
+    for (long i = 0; i < n; i++) {
+        double now[POINT], next[POINT], k[STAGES * ALGEBRA], psi[ALGEBRA], step = h[i], before = 1;
+        if (failed[i]) continue;
+        memcpy(now, y + i * POINT, sizeof now);
+        for (long r = 0; r < rows && !failed[i]; r++) {
+            double t = t0 + (double)r * interval, end = t0 + (double)(r + 1) * interval;
+            while (t < end) {
+                int last = t + 1.0000001 * step >= end;
+                double length = last ? end - t : t + 2 * step > end ? (end - t) / 2 : step;
+                stages(t, length, now, e, i, 1, k, psi);
+                advance(now, psi, next);
+                double sum = 0;
+                for (int m = 0; m < ALGEBRA; m++) {
+                    const double *a = now + POINT - ALGEBRA + m, *b = next + POINT - ALGEBRA + m;
+                    double size = m < RIGID ? 1 : fmax(fabs(*a), fabs(*b)), scaled = error(k, m) * length / (atol + rtol * size);
+                    sum += scaled * scaled;
+                }
+                double defect = sqrt(sum / ALGEBRA), factor;
+                if (defect <= 1) {
+                    factor = 0.9 * pow(fmax(defect, 1e-10), -0.7 / ERROR_ORDER) * pow(before, 0.4 / ERROR_ORDER);
+                    before = fmax(defect, 1e-4);
+                    factor = fmin(fmax(factor, 0.2), 10);
+                    memcpy(now, next, sizeof now);
+                    t = last ? end : t + length;
+                    taken[0]++;
+                    if (!last || factor < 1 || length >= step) step = length * factor;
+                } else { /* NaN comes here too */
+                    factor = defect > 1 ? fmax(0.9 * pow(defect, -1.0 / ERROR_ORDER), 0.2) : 0.2;
+                    step = length * factor;
+                    taken[1]++;
+                    if (step < 1e-14 * fmax(fabs(end), interval)) {
+                        failed[i] = first + r + 1;
+                        break;
+                    }
+                }
+            }
+            if (failed[i]) break;
+            memcpy(record + (i * records + first + r) * POINT, now, sizeof now);
+        }
+        memcpy(y + i * POINT, now, sizeof now);
+        h[i] = step;
+    }
+}
+#endif

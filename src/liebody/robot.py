@@ -1,0 +1,410 @@
+"""What a user holds: a robot whose equations of motion are compiled at first use."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import dynamics
+from .bodies import Tree
+from .codegen import Function, Guard, Kernel, jacobian, trace
+from .codegen.build import digest
+from .errors import ModelError, ShapeError
+from .groups import SE3, SO3, LieGroup, Product, SO3xR3
+from .io.c_export import write_c
+from .linear import is_numeric
+
+Array = Any
+GRAVITY = (0.0, 0.0, -9.81)
+
+
+class Robot:
+    """A tree of bodies with its equations of motion as calls on NumPy arrays.
+
+    tree     the mechanism
+    gravity  acceleration of free fall in the world, (3,)                                     [m/s2]
+
+    q are flat coordinates (nq,), v left-trivialised velocities (nv,); see docs/conventions.md. Every call takes single
+    states or batches, (..., nq) and (..., nv) with leading axes that broadcast, and the keywords
+
+        out      array to write the result into
+        threads  number of threads that share a batch
+
+    The first call of a function traces and compiles it (later processes find it in the cache); from then on a call with
+    single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity and quaternions which
+    are not unit raise ConfigurationError.
+    """
+
+    def __init__(self, tree: Tree, gravity: Array = GRAVITY) -> None:
+        gravity = np.asarray(gravity, float)
+        if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
+            raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
+        self.tree, self.gravity_vector = tree, gravity
+        self._kernels: dict[tuple[Any, ...], Kernel] = {}
+
+    @property
+    def name(self) -> str:
+        """The name in the description."""
+        return self.tree.name
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.tree.nq
+
+    @property
+    def nv(self) -> int:
+        """Degrees of freedom."""
+        return self.tree.nv
+
+    @property
+    def group(self) -> Product:
+        """The configuration group: the product of the joints' groups."""
+        return self.tree.group
+
+    def __repr__(self) -> str:
+        return f"Robot {self.name!r}: {len(self.tree.bodies)} bodies, nq = {self.nq}, nv = {self.nv}"
+
+    # -- the configuration group --------------------------------------------------------------------------
+
+    def neutral(self) -> Array:
+        """The configuration of all joints at their identity, (nq,)."""
+        return self.group.neutral()
+
+    def random(self, rng: np.random.Generator | int | None = None, shape: int | Sequence[int] = ()) -> Array:
+        """Random configurations (*shape, nq): angles over a turn, rotations uniform, translations of order 1 m."""
+        rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        draws = [self.group.random(rng) for _ in range(int(np.prod(shape)))]
+        return np.reshape(draws, (*shape, self.nq)) if shape else draws[0]
+
+    def normalize(self, q: Array) -> Array:
+        """The configuration next to q whose quaternions are unit."""
+        return self._call("normalize", q)
+
+    def integrate(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """q exp(v): where constant velocities v lead from q in unit time, (..., nq)."""
+        return self._call("integrate", q, v, out=out, threads=threads)
+
+    def difference(self, q0: Array, q1: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """log(q0^-1 q1): the velocities that lead from q0 to q1 in unit time, (..., nv)."""
+        return self._call("difference", q0, q1, out=out, threads=threads)
+
+    def interpolate(self, q0: Array, q1: Array, s: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """q0 exp(s log(q0^-1 q1)): the geodesic-like path from q0 (s = 0) to q1 (s = 1), (..., nq); s is (...,)."""
+        return self._call("interpolate", q0, q1, s, out=out, threads=threads)
+
+    # -- the equations of motion --------------------------------------------------------------------------
+
+    def inverse_dynamics(
+        self, q: Array, v: Array, a: Array, wrenches: Array = None, *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """tau = M(q) a + C(q, v) v + g(q), (..., nv), by the recursive Newton-Euler algorithm.
+
+        wrenches  external wrench on each body, in its own frame, (..., n, 6), moment first       [N m, N]
+        """
+        if wrenches is not None:
+            return self._call("inverse_dynamics_wrenches", q, v, a, wrenches, out=out, threads=threads)
+        return self._call("inverse_dynamics", q, v, a, out=out, threads=threads)
+
+    def forward_dynamics(
+        self, q: Array, v: Array, tau: Array, wrenches: Array = None, *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """a = M(q)^-1 (tau - C(q, v) v - g(q)), (..., nv), by the articulated-body algorithm.
+
+        wrenches  external wrench on each body, in its own frame, (..., n, 6), moment first       [N m, N]
+        """
+        if wrenches is not None:
+            return self._call("forward_dynamics_wrenches", q, v, tau, wrenches, out=out, threads=threads)
+        return self._call("forward_dynamics", q, v, tau, out=out, threads=threads)
+
+    def mass_matrix(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """M(q), (..., nv, nv), symmetric positive definite, by the composite-rigid-body algorithm."""
+        return self._call("mass_matrix", q, out=out, threads=threads)
+
+    def bias(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """C(q, v) v + g(q), (..., nv): the efforts that make the acceleration zero."""
+        return self._call("bias", q, v, out=out, threads=threads)
+
+    def gravity(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """g(q), (..., nv): the efforts that hold the robot at rest."""
+        return self._call("gravity", q, out=out, threads=threads)
+
+    def kinetic_energy(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """v^T M(q) v / 2, (...)                                                                      [J]"""
+        return self._call("kinetic_energy", q, v, out=out, threads=threads)
+
+    def potential_energy(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """-sum m g . c, (...), zero where the bodies' mass is at the world's origin                  [J]"""
+        return self._call("potential_energy", q, out=out, threads=threads)
+
+    def energy(self, q: Array, v: Array) -> Array:
+        """Kinetic plus potential energy, (...)                                                       [J]"""
+        return self.kinetic_energy(q, v) + self.potential_energy(q)
+
+    def inverse_dynamics_derivatives(self, q: Array, v: Array, a: Array, *, threads: int = 1) -> tuple[Array, ...]:
+        """d tau/dq, d tau/dv and d tau/da = M, each (..., nv, nv).
+
+        The derivative by q is along the group: d/de tau(q exp(e u), v, a) = (d tau/dq) u.
+        """
+        return self._call("inverse_dynamics_derivatives", q, v, a, threads=threads)
+
+    def forward_dynamics_derivatives(self, q: Array, v: Array, tau: Array, *, threads: int = 1) -> tuple[Array, ...]:
+        """da/dq, da/dv and da/dtau = M^-1, each (..., nv, nv); by q along the group."""
+        a = self.forward_dynamics(q, v, tau, threads=threads)
+        by_q, by_v, M = self.inverse_dynamics_derivatives(q, v, a, threads=threads)
+        inverse = np.linalg.inv(M)
+        return -inverse @ by_q, -inverse @ by_v, inverse
+
+    # -- kinematics ---------------------------------------------------------------------------------------
+
+    def poses(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """Poses of all bodies in the world, (..., n, 4, 4), in the order of `tree.bodies`."""
+        return self._call("poses", q, out=out, threads=threads)
+
+    def pose(self, q: Array, frame: str, *, out: Array = None, threads: int = 1) -> Array:
+        """Pose of a body or a named frame in the world, (..., 4, 4)."""
+        return self._call("pose", q, frame=frame, out=out, threads=threads)
+
+    def twist(
+        self, q: Array, v: Array, frame: str, representation: str = "body", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """Twist (omega, v) of a body or frame, (..., 6); `representation` as in `jacobian`."""
+        return self._call("twist", q, v, frame=frame, representation=representation, out=out, threads=threads)
+
+    def jacobian(
+        self, q: Array, frame: str, representation: str = "body", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """J(q), (..., 6, nv), with twist = J v, angular first.
+
+        representation  "body": in the frame's axes, at its origin; "world": in the world's axes, at the world's origin;
+                        "mixed": in the world's axes, at the frame's origin
+        """
+        return self._call("jacobian", q, frame=frame, representation=representation, out=out, threads=threads)
+
+    def jacobian_derivative(
+        self, q: Array, v: Array, frame: str, representation: str = "body", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """dJ/dt along v, (..., 6, nv); arguments as for `jacobian`."""
+        return self._call(
+            "jacobian_derivative", q, v, frame=frame, representation=representation, out=out, threads=threads
+        )
+
+    def center_of_mass(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """Centre of mass in the world, (..., 3)                                                      [m]"""
+        return self._call("center_of_mass", q, out=out, threads=threads)
+
+    def center_of_mass_jacobian(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """Velocity of the centre of mass = J v, (..., 3, nv)."""
+        return self._call("center_of_mass_jacobian", q, out=out, threads=threads)
+
+    @property
+    def mass(self) -> float:
+        """Total mass of the moving bodies                                                            [kg]"""
+        return float(sum(body.inertia.mass for body in self.tree.bodies))
+
+    # -- kernels ------------------------------------------------------------------------------------------
+
+    def kernel(self, name: str, dtype: Any = np.float64, **options: Any) -> Kernel:
+        """The compiled kernel behind the call `name`; `options` are those of the call (frame, representation)."""
+        key = (name, np.dtype(dtype), *sorted(options.items()))
+        if key not in self._kernels:
+            arguments, make = self._algorithm(name)
+            if set(options) != set(_OPTIONS.get(name, ())):
+                raise ModelError(f"{name} takes the options {list(_OPTIONS.get(name, ()))}, got {list(options)}")
+            shapes = {argument: self._shape(argument) for argument in arguments}
+            function: Callable[[], Function] = functools.partial(make, self, shapes, name, **options)
+            guard = Guard(tuple(arguments), self._quaternions(arguments)) if name != "normalize" else Guard(arguments)
+            recipe = self._recipe(name, options)
+            doc = inspect.getdoc(getattr(type(self), name.removesuffix("_wrenches"), None)) or ""
+            self._kernels[key] = Kernel(function, dtype=dtype, guard=guard, recipe=recipe, doc=doc)
+        return self._kernels[key]
+
+    def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
+        """Write C99 source of `functions` (names of calls) to `folder`: source, header and a self-test program.
+
+        The test compares the functions with numbers of this library at random states; it needs nothing but
+        `cc -std=c99 source test -lm`. Returns the paths.
+        """
+        kernels = {name: self.kernel(name) for name in functions}
+        return write_c(Path(folder), self.name, kernels, lambda argument, rng: self._sample(argument, rng))
+
+    def _call(self, name: str, *arrays: Array, out: Array = None, threads: int = 1, **options: Any) -> Array:
+        kernel = self.kernel(name, **options)
+        if not options and name in _DIRECT and name not in self.__dict__:
+            # from now on the entry of the generated library takes this method's place; what it cannot take comes back
+            self.__dict__[name] = kernel.entry(functools.partial(getattr(type(self), name), self))
+        return kernel.general(*arrays, out=out, threads=threads)
+
+    def _algorithm(self, name: str) -> tuple[tuple[str, ...], Callable[..., Function]]:
+        if name not in _ALGORITHMS:
+            raise ModelError(f"there is no function {name!r}; known are {', '.join(_ALGORITHMS)}")
+        return _ALGORITHMS[name]
+
+    def _shape(self, argument: str) -> tuple[int, ...]:
+        n = len(self.tree.bodies)
+        sizes = {"q": (self.nq,), "q0": (self.nq,), "q1": (self.nq,), "s": (), "wrenches": (n, 6)}
+        return sizes.get(argument, (self.nv,))
+
+    def _quaternions(self, arguments: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        starts = quaternions(self.group)
+        return tuple((argument, start) for argument in arguments if argument[0] == "q" for start in starts)
+
+    def _sample(self, argument: str, rng: np.random.Generator) -> Array:
+        shape = self._shape(argument)
+        return self.group.random(rng) if argument[0] == "q" else rng.standard_normal(shape)
+
+    def _recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
+        identity = fingerprint(self.tree)
+        if identity is None:
+            return None
+        return "|".join([identity, self.gravity_vector.tobytes().hex(), name, repr(sorted(options.items())), library_digest()])
+
+
+def load(source: str | Path | Tree, floating: bool = False, gravity: Array = GRAVITY, **options: Any) -> Robot:
+    """A robot from a URDF file (or its text), the name of a bundled model, or a `Tree`.
+
+    floating  whether the root moves freely, with a joint of group SE(3) to the world
+    gravity   acceleration of free fall, (3,)                                                         [m/s2]
+    options   of `liebody.io.load_urdf`, e.g. merge_fixed=False
+
+    Raises DescriptionError for a file that is missing or cannot be read, ModelError for a mechanism that cannot be.
+    """
+    from . import models
+    from .io import load_urdf
+
+    if isinstance(source, Tree):
+        return Robot(source, gravity)
+    if isinstance(source, str) and source in models.MODELS:
+        if floating or options:
+            raise ModelError(f"{source!r} is a bundled model; floating and reading options apply to descriptions only")
+        return Robot(models.MODELS[source](), gravity)
+    return Robot(load_urdf(source, floating=floating, **options), gravity)
+
+
+def quaternions(group: LieGroup, start: int = 0) -> list[int]:
+    """Where in the coordinates of a group its unit quaternions begin."""
+    if isinstance(group, Product) and group != SO3xR3:
+        found = []
+        for factor in group.factors:
+            found += quaternions(factor, start)
+            start += factor.nq
+        return found
+    return [start] if isinstance(group, (type(SO3), type(SE3))) or group == SO3xR3 else []
+
+
+def fingerprint(tree: Tree) -> str | None:
+    """A digest of everything the equations of motion depend on; None where that holds symbols or users' groups."""
+    parts = []
+    for body in tree.bodies:
+        group, inertia = body.joint.group, body.inertia
+        numbers = [body.placement, group.S, inertia.mass, inertia.com, inertia.rotational, body.ratio, body.offset]
+        numbers += [body.joint.armature, body.joint.damping]
+        if not is_numeric(*numbers) or not type(group).__module__.startswith("liebody."):
+            return None
+        parts += [type(group).__name__, str((body.name, body.parent, body.coordinates, body.dofs))]
+        parts += [np.asarray(x, float).tobytes().hex() for x in numbers]
+    for frame in tree.frames.values():
+        parts += [frame.name, str(frame.body), np.asarray(frame.placement, float).tobytes().hex()]
+    return digest(*parts)
+
+
+@functools.cache
+def library_digest() -> str:
+    """A digest of the source of this library: kernels of another version are not taken for this one's."""
+    root = resources.files("liebody")
+    texts = []
+    pending = [root]
+    while pending:
+        for item in sorted(pending.pop().iterdir(), key=lambda x: x.name):
+            if item.is_dir() and item.name != "__pycache__":
+                pending.append(item)
+            elif item.name.endswith((".py", ".h")):
+                texts.append(item.read_text(encoding="utf-8"))
+    return digest(*texts)
+
+
+# -- the table of algorithms: name -> (arguments, how to trace) ------------------------------------------------
+
+Make = Callable[..., Function]
+
+
+def _of_tree(algorithm: Callable[..., Any], gravity: bool = False) -> Make:
+    def make(robot: Robot, shapes: Mapping[str, Any], name: str, **options: Any) -> Function:
+        given = dict(options, gravity=tuple(robot.gravity_vector)) if gravity else options
+        return trace(lambda *arrays: algorithm(robot.tree, *arrays, **given), shapes, name)
+
+    return make
+
+
+def _of_group(operation: str) -> Make:
+    def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function:
+        return trace(getattr(robot.group, operation), shapes, name)
+
+    return make
+
+
+def _with_wrenches(algorithm: Callable[..., Any]) -> Make:
+    def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function:
+        gravity = tuple(robot.gravity_vector)
+        return trace(
+            lambda q, v, x, wrenches: algorithm(robot.tree, q, v, x, gravity=gravity, wrenches=wrenches), shapes, name
+        )
+
+    return make
+
+
+def _inverse_dynamics_derivatives(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function:
+    """Jacobians of the graph of tau(q exp(u), v, a), by u at u = 0, by v and by a."""
+    tree, gravity = robot.tree, tuple(robot.gravity_vector)
+
+    def moved(q: Array, v: Array, a: Array, u: Array) -> Array:
+        return dynamics.inverse_dynamics(tree, tree.group.integrate(q, u), v, a, gravity)
+
+    shifted = trace(moved, {**shapes, "u": robot.nv}, name)
+    by_q, by_v = jacobian(shifted, "u"), jacobian(shifted, "v")
+
+    def derivatives(q: Array, v: Array, a: Array) -> tuple[Array, ...]:
+        zero = np.zeros(robot.nv).astype(object)
+        return by_q(q, v, a, zero), by_v(q, v, a, zero), dynamics.mass_matrix(tree, q)
+
+    return trace(derivatives, shapes, name)
+
+
+_ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
+    "inverse_dynamics": (("q", "v", "a"), _of_tree(dynamics.inverse_dynamics, gravity=True)),
+    "inverse_dynamics_wrenches": (("q", "v", "a", "wrenches"), _with_wrenches(dynamics.inverse_dynamics)),
+    "forward_dynamics": (("q", "v", "tau"), _of_tree(dynamics.forward_dynamics, gravity=True)),
+    "forward_dynamics_wrenches": (("q", "v", "tau", "wrenches"), _with_wrenches(dynamics.forward_dynamics)),
+    "mass_matrix": (("q",), _of_tree(dynamics.mass_matrix)),
+    "bias": (("q", "v"), _of_tree(dynamics.bias, gravity=True)),
+    "gravity": (("q",), _of_tree(dynamics.gravity_effort, gravity=True)),
+    "kinetic_energy": (("q", "v"), _of_tree(dynamics.kinetic_energy)),
+    "potential_energy": (("q",), _of_tree(dynamics.potential_energy, gravity=True)),
+    "inverse_dynamics_derivatives": (("q", "v", "a"), _inverse_dynamics_derivatives),
+    "poses": (("q",), _of_tree(dynamics.poses)),
+    "pose": (("q",), _of_tree(dynamics.frame_pose)),
+    "twist": (("q", "v"), _of_tree(dynamics.frame_twist)),
+    "jacobian": (("q",), _of_tree(dynamics.frame_jacobian)),
+    "jacobian_derivative": (("q", "v"), _of_tree(dynamics.frame_jacobian_derivative)),
+    "center_of_mass": (("q",), _of_tree(dynamics.center_of_mass)),
+    "center_of_mass_jacobian": (("q",), _of_tree(dynamics.center_of_mass_jacobian)),
+    "normalize": (("q",), _of_group("normalize")),
+    "integrate": (("q", "v"), _of_group("integrate")),
+    "difference": (("q0", "q1"), _of_group("difference")),
+    "interpolate": (("q0", "q1", "s"), _of_group("interpolate")),
+}
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "pose": ("frame",),
+    "twist": ("frame", "representation"),
+    "jacobian": ("frame", "representation"),
+    "jacobian_derivative": ("frame", "representation"),
+}
+_DIRECT = frozenset(_ALGORITHMS) - frozenset(_OPTIONS) - {"inverse_dynamics_wrenches", "forward_dynamics_wrenches"}
