@@ -1,10 +1,10 @@
 """Derivatives of traced functions, as traced functions: forward mode, reverse mode, Jacobians.
 
 Both modes read one table, the partial derivatives of each operation. At a kink the derivative is that of the
-branch which is taken: +1 for absolute at 0, that of the second operand for minimum and maximum of equals, that
-of the selected branch for `where`; conditions have derivative zero. In reverse mode the branch of a `where` that
-is not taken gets the weight 0, which makes NaN of a partial derivative that is infinite there (1/x or sqrt(x) at
-0): keep both branches smooth, or use forward mode.
+branch which is taken: +1 for absolute at 0, that of the second operand for minimum and maximum of equals,
+that of the selected branch for `where`; conditions have derivative zero. In reverse mode the branch of a
+`where` that is not taken gets the weight 0, which makes NaN of a partial derivative that is infinite there
+(1/x or sqrt(x) at 0): keep both branches smooth, or use forward mode.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def forward(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, S
 
 
 def reverse(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, Scalar]:
-    """The derivative of sum(seed * output) with respect to every node (`seeds`: output node -> its weight)."""
+    """The derivative of sum(weight * output) with respect to every node (`seeds`: output -> its weight)."""
     adjoint: dict[Expr, Scalar] = dict(seeds)
     for node in reversed(list(nodes)):
         weight = adjoint.get(node, 0.0)
@@ -86,7 +86,7 @@ def jvp(function: Function, wrt: str) -> Function:
 
 
 def vjp(function: Function, wrt: str) -> Function:
-    """The gradient of sum(w * outputs): the inputs of `function` and a weight `w_<output>` for each output."""
+    """The gradient of sum(w * outputs): the inputs of `function` and a weight `w_<output>` per output."""
     graph, symbols = _graph(function), _input(function, wrt)
     for key in function.outputs:
         _refuse_again(function, f"w_{key}")
@@ -112,26 +112,24 @@ def jacobian(function: Function, wrt: str, mode: str | None = None) -> Function:
     entries = sum(y.size for y in function.outputs.values())
     if mode not in (None, "forward", "reverse"):
         raise GraphError(f"mode {mode!r}: expected 'forward', 'reverse' or None")
+    outputs = {}
     if mode == "forward" or (mode is None and symbols.size <= 2 * entries):
-        sweeps = [forward(function.nodes, {x: 1.0}) for x in symbols.flat]
-        rows = {key: [_values(t, y) for t in sweeps] for key, y in function.outputs.items()}
-        outputs = {key: _stack(columns, -1, function.outputs[key].shape + symbols.shape) for key, columns in rows.items()}
-    else:
-        outputs = {}
+        tangents = [forward(function.nodes, {x: 1.0}) for x in symbols.flat]
         for key, y in function.outputs.items():
-            columns = []
-            for x in y.flat:
-                adjoint = reverse(live([x]), {x: 1.0}) if type(x) is Expr else {}
-                columns.append(_values(adjoint, symbols))
-            outputs[key] = _stack(columns, 0, y.shape + symbols.shape)
+            outputs[key] = _stack([_values(t, y) for t in tangents], -1, y.shape + symbols.shape)
+    else:
+        for key, y in function.outputs.items():
+            adjoints = [reverse(live([x]), {x: 1.0}) if type(x) is Expr else {} for x in y.flat]
+            outputs[key] = _stack([_values(t, symbols) for t in adjoints], 0, y.shape + symbols.shape)
     return Function(
         f"{function.name}_jacobian", function.inputs, {f"d_{key}_d_{wrt}": y for key, y in outputs.items()}
     )
 
 
-def _stack(columns: list[Any], axis: int, shape: tuple[int, ...]) -> Any:
-    stacked = np.stack([c.reshape(-1) if c.ndim > 1 else c for c in columns], axis=axis) if columns else np.empty(0)
-    return stacked.reshape(shape).astype(object)
+def _stack(slices: list[Any], axis: int, shape: tuple[int, ...]) -> Any:
+    if not slices:
+        return np.empty(shape, dtype=object)
+    return np.stack([x.reshape(-1) for x in slices], axis=axis).reshape(shape)
 
 
 def _values(derivatives: Mapping[Expr, Scalar], array: Any) -> Any:

@@ -1,0 +1,97 @@
+"""A traced function as a CasADi function: for optimal control and for CasADi's own code generation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import ShapeError
+from ..graph import Expr, Function
+from .c import identifier
+
+RULES: dict[str, Callable[..., Any]] = {
+    # on the module `casadi` and the operands
+    "add": lambda casadi, a, b: a + b,
+    "sub": lambda casadi, a, b: a - b,
+    "mul": lambda casadi, a, b: a * b,
+    "div": lambda casadi, a, b: a / b,
+    "neg": lambda casadi, a: -a,
+    "sin": lambda casadi, a: casadi.sin(a),
+    "cos": lambda casadi, a: casadi.cos(a),
+    "tan": lambda casadi, a: casadi.tan(a),
+    "sqrt": lambda casadi, a: casadi.sqrt(a),
+    "exp": lambda casadi, a: casadi.exp(a),
+    "log": lambda casadi, a: casadi.log(a),
+    "absolute": lambda casadi, a: casadi.fabs(a),
+    "arctan2": lambda casadi, a, b: casadi.atan2(a, b),
+    "minimum": lambda casadi, a, b: casadi.fmin(a, b),
+    "maximum": lambda casadi, a, b: casadi.fmax(a, b),
+    "lt": lambda casadi, a, b: a < b,
+    "le": lambda casadi, a, b: a <= b,
+    "eq": lambda casadi, a, b: a == b,
+    "and": lambda casadi, a, b: casadi.logic_and(a, b),
+    "or": lambda casadi, a, b: casadi.logic_or(a, b),
+    "not": lambda casadi, a: casadi.logic_not(a),
+    "where": lambda casadi, condition, a, b: casadi.if_else(condition, a, b),
+}
+
+
+def to_casadi(function: Function, sx: bool = True) -> Any:
+    """`function` as a `casadi.Function` with the same names of inputs and outputs.
+
+    sx  expressions over scalars (SX, the faster), or over matrices (MX) where the result is to be embedded
+
+    A vector (n,) becomes an n x 1 column, a matrix (m, n) an m x n matrix with entry [i, j] at [i, j]: NumPy
+    arrays go in, and `DM.full()` comes out, as they are, whatever the order in memory. Results are dense.
+    minimum and maximum ignore NaN, as C's fmin does.
+
+    Raises ShapeError for arrays of three and more axes, which CasADi does not have (reshape them to a matrix
+    in the traced function); ImportError without CasADi: pip install "liebody[casadi]".
+    """
+    try:
+        import casadi
+    except ImportError as error:
+        raise ImportError('CasADi is not installed: pip install "liebody[casadi]"') from error
+
+    kind: Any = casadi.SX if sx else casadi.MX
+    values: dict[Expr, Any] = {}
+    arguments: list[Any] = []
+    for key, symbols in function.inputs.items():
+        matrix = kind.sym(identifier(key), *_rows_columns(function, key, symbols))
+        arguments.append(matrix)
+        for position, symbol in np.ndenumerate(symbols):
+            values[symbol] = matrix[position] if position else matrix
+
+    def value(x: Any) -> Any:
+        return values[x] if type(x) is Expr else kind(x)
+
+    for node in function.nodes:
+        if node.op != "input":
+            values[node] = RULES[node.op](casadi, *map(value, node.args))
+
+    results: list[Any] = []
+    for key, y in function.outputs.items():
+        rows, columns = _rows_columns(function, key, y)
+        by_columns = [value(x) for x in y.T.flat]  # CasADi's order in memory
+        results.append(
+            casadi.reshape(casadi.vertcat(*by_columns), rows, columns) if by_columns else kind(rows, columns)
+        )
+    return casadi.Function(
+        identifier(function.name),
+        arguments,
+        results,
+        [*function.inputs],
+        [*map(identifier, function.outputs)],
+    )
+
+
+def _rows_columns(function: Function, key: str, array: Any) -> tuple[int, int]:
+    if array.ndim > 2:
+        raise ShapeError(
+            f"{function.name}: {key} has shape {array.shape}, but CasADi has no arrays of {array.ndim} axes; "
+            "reshape it to a matrix in the traced function"
+        )
+    rows, columns = (*array.shape, 1, 1)[:2]
+    return rows, columns

@@ -1,0 +1,102 @@
+"""SymPy expressions of a traced function: closed forms for paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...errors import ShapeError
+from ..graph import Expr, Function
+
+LARGEST_DENOMINATOR = 10_000
+
+RULES: dict[str, Callable[..., Any]] = {
+    # on the module `sympy` and the operands
+    "add": lambda sympy, a, b: a + b,
+    "sub": lambda sympy, a, b: a - b,
+    "mul": lambda sympy, a, b: a * b,
+    "div": lambda sympy, a, b: a / b,
+    "neg": lambda sympy, a: -a,
+    "sin": lambda sympy, a: sympy.sin(a),
+    "cos": lambda sympy, a: sympy.cos(a),
+    "tan": lambda sympy, a: sympy.tan(a),
+    "sqrt": lambda sympy, a: sympy.sqrt(a),
+    "exp": lambda sympy, a: sympy.exp(a),
+    "log": lambda sympy, a: sympy.log(a),
+    "absolute": lambda sympy, a: sympy.Abs(a),
+    "arctan2": lambda sympy, a, b: sympy.atan2(a, b),
+    "minimum": lambda sympy, a, b: sympy.Min(a, b),
+    "maximum": lambda sympy, a, b: sympy.Max(a, b),
+    "lt": lambda sympy, a, b: sympy.Lt(a, b),
+    "le": lambda sympy, a, b: sympy.Le(a, b),
+    "eq": lambda sympy, a, b: sympy.Eq(a, b),
+    "and": lambda sympy, a, b: sympy.And(a, b),
+    "or": lambda sympy, a, b: sympy.Or(a, b),
+    "not": lambda sympy, a: sympy.Not(a),
+    "where": lambda sympy, condition, a, b: sympy.Piecewise((a, condition), (b, True)),
+}
+
+
+def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The outputs of `function` as SymPy expressions, by name.
+
+    symbols  for some inputs, an array (or nested list) of SymPy symbols or expressions in the shape of the
+             input; the others get real symbols named after them: `q_0`, `q_1`, ... (`q` where the shape is ())
+
+    An output of shape () becomes an expression, (n,) a column, (m, n) a Matrix, any other an Array. Constants
+    which are the float nearest to a fraction with a denominator up to 10,000 become that fraction (0.1
+    becomes 1/10), the others a Float. SymPy knows no NaN of IEEE 754: sqrt(-1) is its i, 1/0 its zoo.
+
+    Raises ShapeError where `symbols` do not fit, ImportError without SymPy: pip install "liebody[sympy]".
+    """
+    try:
+        import sympy
+    except ImportError as error:
+        raise ImportError('SymPy is not installed: pip install "liebody[sympy]"') from error
+
+    given = dict(symbols or {})
+    if unknown := set(given) - set(function.inputs):
+        names = ", ".join(map(repr, sorted(unknown)))
+        raise ShapeError(f"{function.name} has no input {names}; its inputs are {', '.join(function.inputs)}")
+    values: dict[Expr, Any] = {}
+    for key, inputs in function.inputs.items():
+        entries = np.asarray(given[key], dtype=object) if key in given else _symbols(sympy, key, inputs.shape)
+        if entries.shape != inputs.shape:
+            raise ShapeError(
+                f"{function.name}: symbols for {key}: shape {entries.shape}, expected {inputs.shape}"
+            )
+        values.update(zip(inputs.flat, map(sympy.sympify, entries.flat), strict=True))
+
+    def value(x: Any) -> Any:
+        return values[x] if type(x) is Expr else _number(sympy, x)
+
+    for node in function.nodes:
+        if node.op != "input":
+            values[node] = RULES[node.op](sympy, *map(value, node.args))
+    return {key: _array(sympy, [value(x) for x in y.flat], y.shape) for key, y in function.outputs.items()}
+
+
+def _symbols(sympy: Any, name: str, shape: tuple[int, ...]) -> Any:
+    array = np.empty(shape, dtype=object)
+    for position in np.ndindex(shape):
+        array[position] = sympy.Symbol("_".join([name, *map(str, position)]), real=True)
+    return array
+
+
+def _number(sympy: Any, x: float) -> Any:
+    if not math.isfinite(x):
+        return sympy.nan if math.isnan(x) else sympy.oo if x > 0 else -sympy.oo
+    near = Fraction(x).limit_denominator(LARGEST_DENOMINATOR)
+    return sympy.Rational(near.numerator, near.denominator) if float(near) == x else sympy.Float(x)
+
+
+def _array(sympy: Any, entries: list[Any], shape: tuple[int, ...]) -> Any:
+    if len(shape) == 0:
+        return entries[0]
+    if len(shape) <= 2:
+        return sympy.Matrix(shape[0], shape[1] if len(shape) == 2 else 1, entries)
+    return sympy.Array(entries, shape)
