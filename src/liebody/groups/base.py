@@ -238,7 +238,7 @@ def _exponential_quotient(A: Array, halvings: int = 8, terms: int = 12) -> Array
 
 def _inverse(A: Array) -> Array:
     """A^-1 = (A^T A)^-1 A^T, which needs no pivots and can be traced, and one Newton step X + X (1 - A X)."""
-    X = solve(A.T @ A, A.T)
+    X = np.reshape(solve(A.T @ A, A.T), A.shape)
     return X + X @ (np.eye(len(A)) - A @ X)
 
 

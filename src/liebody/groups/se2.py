@@ -91,8 +91,7 @@ class SE2Group(LieGroup):
         return np.array([angle + w, x + dx, y + dy])
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        turn = self._turn(q1[0] - q0[0])
-        return self._chord(turn, rotate(-q0[0], (q1[1] - q0[1], q1[2] - q0[2])))
+        return self._chord(self._turn(q1[0] - q0[0]), (q1[1] - q0[1], q1[2] - q0[2]), q0[0])
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
         return np.concatenate([rng.uniform(-np.pi, np.pi, 1), rng.standard_normal(2)])
@@ -104,9 +103,9 @@ class SE2Group(LieGroup):
         """The same rotation by an angle in (-pi, pi]."""
         return arctan2(sin(angle), cos(angle))
 
-    def _chord(self, w: Array, p: Array) -> Array:
-        """The u = (w, v) with exp(u) = (w, p)."""
-        x, y = rotate(-0.5 * w, p)
+    def _chord(self, w: Array, p: Array, start: Array = 0) -> Array:
+        """The u = (w, v) that leads from an angle `start` at the origin to the angle start + w at p."""
+        x, y = rotate(-(start + 0.5 * w), p)
         chord = 2 * coefficients.half_sinc(w * w)
         return np.array([w, x / chord, y / chord])
 

@@ -272,12 +272,11 @@ def _vector(value: Any, what: str) -> np.ndarray:
 
 def _direction(value: Any, what: str) -> np.ndarray:
     vector = _vector(value, what)
-    largest = np.abs(vector).max()
-    if largest == 0:
+    if not vector.any():
         raise ModelError(
             f"{what} {value!r} has no direction; give a vector that is not zero, such as (0, 0, 1)"
         )
-    vector = vector / largest
+    vector = np.ldexp(vector, -np.frexp(np.abs(vector).max())[1])  # exact; now its square cannot overflow
     vector = vector / np.sqrt(vector @ vector) + 0.0
     vector.setflags(write=False)
     return vector
