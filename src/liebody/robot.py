@@ -189,12 +189,12 @@ class Robot:
         """
         return self._call("jacobian", q, frame=frame, representation=representation, out=out, threads=threads)
 
-    def jacobian_derivative(
+    def jacobian_rate(
         self, q: Array, v: Array, frame: str, representation: str = "body", *, out: Array = None, threads: int = 1
     ) -> Array:
         """dJ/dt along v, (..., 6, nv); arguments as for `jacobian`."""
         return self._call(
-            "jacobian_derivative", q, v, frame=frame, representation=representation, out=out, threads=threads
+            "jacobian_rate", q, v, frame=frame, representation=representation, out=out, threads=threads
         )
 
     def center_of_mass(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
@@ -384,16 +384,16 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
     "forward_dynamics": (("q", "v", "tau"), _of_tree(dynamics.forward_dynamics, gravity=True)),
     "forward_dynamics_wrenches": (("q", "v", "tau", "wrenches"), _with_wrenches(dynamics.forward_dynamics)),
     "mass_matrix": (("q",), _of_tree(dynamics.mass_matrix)),
-    "bias": (("q", "v"), _of_tree(dynamics.bias, gravity=True)),
-    "gravity": (("q",), _of_tree(dynamics.gravity_effort, gravity=True)),
+    "bias": (("q", "v"), _of_tree(dynamics.bias_forces, gravity=True)),
+    "gravity": (("q",), _of_tree(dynamics.gravity_forces, gravity=True)),
     "kinetic_energy": (("q", "v"), _of_tree(dynamics.kinetic_energy)),
     "potential_energy": (("q",), _of_tree(dynamics.potential_energy, gravity=True)),
     "inverse_dynamics_derivatives": (("q", "v", "a"), _inverse_dynamics_derivatives),
-    "poses": (("q",), _of_tree(dynamics.poses)),
+    "poses": (("q",), _of_tree(dynamics.body_poses)),
     "pose": (("q",), _of_tree(dynamics.frame_pose)),
     "twist": (("q", "v"), _of_tree(dynamics.frame_twist)),
     "jacobian": (("q",), _of_tree(dynamics.frame_jacobian)),
-    "jacobian_derivative": (("q", "v"), _of_tree(dynamics.frame_jacobian_derivative)),
+    "jacobian_rate": (("q", "v"), _of_tree(dynamics.frame_jacobian_rate)),
     "center_of_mass": (("q",), _of_tree(dynamics.center_of_mass)),
     "center_of_mass_jacobian": (("q",), _of_tree(dynamics.center_of_mass_jacobian)),
     "normalize": (("q",), _of_group("normalize")),
@@ -405,6 +405,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "pose": ("frame",),
     "twist": ("frame", "representation"),
     "jacobian": ("frame", "representation"),
-    "jacobian_derivative": ("frame", "representation"),
+    "jacobian_rate": ("frame", "representation"),
 }
 _DIRECT = frozenset(_ALGORITHMS) - frozenset(_OPTIONS) - {"inverse_dynamics_wrenches", "forward_dynamics_wrenches"}
