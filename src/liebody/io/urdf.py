@@ -55,7 +55,7 @@ SCHEMA = {
     "link": Rule({"name": NAME}, {"inertial": "?", "visual": "*", "collision": "*"}, ("name",)),
     "inertial": Rule({}, {"origin": "?", "mass": "1", "inertia": "1"}),
     "mass": Rule({"value": 1}, needs=("value",)),
-    "inertia": Rule({i: 1 for i in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}, needs=("ixx", "iyy", "izz")),
+    "inertia": Rule(dict.fromkeys("ixx ixy ixz iyy iyz izz".split(), 1), needs=("ixx", "iyy", "izz")),
     "visual": Rule({"name": TEXT}, {"origin": "?", "geometry": "1", "material": "?"}),
     "collision": Rule({"name": TEXT}, {"origin": "?", "geometry": "1"}),
     "geometry": Rule({}, {"mesh": "?", "box": "?", "cylinder": "?", "sphere": "?"}),

@@ -1,0 +1,303 @@
+"""Coordinates and velocities in Pinocchio's and MuJoCo's layouts, and back.
+
+    layout = pinocchio_layout(tree, model)          # a pinocchio.Model; MuJoCo: mujoco_layout(tree, mjmodel)
+    q_theirs = layout.to_q(q)
+    tau = layout.from_effort(q_theirs, pinocchio.rnea(model, data, q_theirs, layout.to_v(q, v), layout.to_a(q,
+    v, a)))
+
+Joints correspond by name, in whatever order each library keeps them. What differs, joint by joint:
+
+                    liebody                          Pinocchio                        MuJoCo
+    revolute        angle                            angle, or (cos, sin)             angle
+    planar          (angle, x, y)                    (x, y, cos, sin)                 -
+      velocity      (omega, vx, vy) body             (vx, vy, omega) body             -
+    spherical       (w, x, y, z)                     (x, y, z, w)                     (w, x, y, z)
+    free            quaternion wxyz, position        position, quaternion xyzw        position, quaternion
+                    wxyz
+      velocity      (omega, v) body                  (v, omega) body                  (v in the world, omega
+                    body)
+
+Neither library is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..bodies import Body, Tree
+from ..errors import ModelError, ShapeError
+from ..groups import SO3, Free, Helical, Planar, Prismatic, Revolute, SpatialTranslation, Spherical
+
+Array = Any
+
+
+class _Form(NamedTuple):
+    """How another library writes a joint.
+
+    to_q, from_q  its coordinates, from ours and back
+    turn          the orthogonal map B(q) of our velocities to theirs, for our q; efforts go the same way, as
+                  B^-T = B
+    drift         Bdot v for our q and v, which accelerations have besides B a; None where B is constant
+    """
+
+    to_q: Callable[[Array], Array]
+    from_q: Callable[[Array], Array]
+    turn: Callable[[Array], Array]
+    drift: Callable[[Array, Array], Array] | None = None
+
+
+def _order(*indices: int) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """A reordering of the last axis, and its inverse."""
+    there, back = np.array(indices), np.argsort(indices)
+    return (lambda x: x[..., there]), (lambda x: x[..., back])
+
+
+def _constant(*indices: int) -> Callable[[Array], Array]:
+    B = np.eye(len(indices))[list(indices)]
+    return lambda q: B
+
+
+def _rotation(q: Array) -> Array:
+    """R (..., 3, 3) of the quaternions (..., 4)."""
+    return np.moveaxis(SO3.element(np.moveaxis(q, -1, 0)), (0, 1), (-2, -1))
+
+
+def _world_linear(q: Array) -> Array:
+    """B = [0 R; 1 0], (..., 6, 6)."""
+    B = np.zeros((*q.shape[:-1], 6, 6))
+    B[..., :3, 3:] = _rotation(q[..., :4])
+    B[..., 3:, :3] = np.eye(3)
+    return B
+
+
+def _world_linear_drift(q: Array, v: Array) -> Array:
+    """Bdot v = (R (omega x v), 0)."""
+    turned = _rotation(q[..., :4]) @ np.cross(v[..., :3], v[..., 3:])[..., None]
+    return np.concatenate([turned[..., 0], np.zeros_like(v[..., :3])], axis=-1)
+
+
+_SAME = {n: _Form(*_order(*range(n)), _constant(*range(n))) for n in (1, 3)}
+_COS_SIN = _Form(
+    lambda q: np.concatenate([np.cos(q), np.sin(q)], axis=-1),
+    lambda q: np.arctan2(q[..., 1:], q[..., :1]),
+    _constant(0),
+)
+_PLANAR = _Form(
+    lambda q: np.concatenate([q[..., 1:], np.cos(q[..., :1]), np.sin(q[..., :1])], axis=-1),
+    lambda q: np.concatenate([np.arctan2(q[..., 3:], q[..., 2:3]), q[..., :2]], axis=-1),
+    _constant(1, 2, 0),
+)
+
+PINOCCHIO: dict[type, dict[tuple[int, int], _Form]] = {
+    Revolute: {(1, 1): _SAME[1], (2, 1): _COS_SIN},
+    Prismatic: {(1, 1): _SAME[1]},
+    Helical: {(1, 1): _SAME[1]},
+    SpatialTranslation: {(3, 3): _SAME[3]},
+    Planar: {(4, 3): _PLANAR},
+    Spherical: {(4, 3): _Form(*_order(1, 2, 3, 0), _constant(0, 1, 2))},
+    Free: {(7, 6): _Form(*_order(4, 5, 6, 1, 2, 3, 0), _constant(3, 4, 5, 0, 1, 2))},
+}
+"""Forms by joint group and (nq, nv) of the other model's joint."""
+
+MUJOCO: dict[type, dict[tuple[int, int], _Form]] = {
+    Revolute: {(1, 1): _SAME[1]},
+    Prismatic: {(1, 1): _SAME[1]},
+    Spherical: {(4, 3): _Form(*_order(0, 1, 2, 3), _constant(0, 1, 2))},
+    Free: {(7, 6): _Form(*_order(4, 5, 6, 0, 1, 2, 3), _world_linear, _world_linear_drift)},
+}
+
+
+class _Part(NamedTuple):
+    """A joint of the tree, and its place in the other model's q and v."""
+
+    body: Body
+    q: slice
+    v: slice
+    form: _Form
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Another library's layout of q and v, for one tree and one model.
+
+    `to_*` takes the tree's arrays and returns the model's, `from_*` takes the model's and returns the tree's;
+    all arguments of a call are in the same layout. Any leading batch axes. nq and nv are the model's. Joints
+    that mimic in the tree and move freely in the model are set to what they follow; on the way back their
+    efforts act on what they follow.
+    """
+
+    tree: Tree
+    nq: int
+    nv: int
+    parts: tuple[_Part, ...]
+
+    def to_q(self, q: Array) -> np.ndarray:
+        """Configuration (..., tree.nq) to (..., nq)."""
+        q = _checked(q, self.tree.nq, "q")
+        out = np.zeros((*q.shape[:-1], self.nq))
+        for part in self.parts:
+            out[..., part.q] = part.form.to_q(_own(part.body, q))
+        return out
+
+    def from_q(self, q: Array) -> np.ndarray:
+        """Configuration (..., nq) to (..., tree.nq). Angles given as (cos, sin) come back in (-pi, pi]."""
+        q = _checked(q, self.nq, "q")
+        out = np.zeros((*q.shape[:-1], self.tree.nq))
+        for part in self.parts:
+            if part.body.joint.mimic is None:
+                out[..., part.body.coordinates] = part.form.from_q(q[..., part.q])
+        return out
+
+    def to_v(self, q: Array, v: Array) -> np.ndarray:
+        """Velocity (..., tree.nv) at q (..., tree.nq) to (..., nv)."""
+        q, v = _checked(q, self.tree.nq, "q"), _checked(v, self.tree.nv, "v")
+        out = self._empty(self.nv, q, v)
+        for part in self.parts:
+            own = part.body.ratio * v[..., part.body.dofs]
+            out[..., part.v] = _times(part.form.turn(q[..., part.body.coordinates]), own)
+        return out
+
+    def from_v(self, q: Array, v: Array) -> np.ndarray:
+        """Velocity (..., nv) at q (..., nq) to (..., tree.nv)."""
+        q, v = self.from_q(q), _checked(v, self.nv, "v")
+        out = self._empty(self.tree.nv, q, v)
+        for part in self.parts:
+            if part.body.joint.mimic is None:
+                B = part.form.turn(q[..., part.body.coordinates])
+                out[..., part.body.dofs] = _times(np.swapaxes(B, -1, -2), v[..., part.v])
+        return out
+
+    def to_a(self, q: Array, v: Array, a: Array) -> np.ndarray:
+        """Acceleration (..., tree.nv), the rate of v, at q and v, to (..., nv)."""
+        out = self.to_v(q, _checked(a, self.tree.nv, "a"))
+        q, v = np.asarray(q, float), _checked(v, self.tree.nv, "v")
+        out = out + self._empty(self.nv, v)
+        for part in self.parts:
+            if part.form.drift:
+                out[..., part.v] += part.form.drift(q[..., part.body.coordinates], v[..., part.body.dofs])
+        return out
+
+    def from_a(self, q: Array, v: Array, a: Array) -> np.ndarray:
+        """Acceleration (..., nv) at q and v to (..., tree.nv)."""
+        drift = self.to_a(self.from_q(q), self.from_v(q, v), np.zeros(self.tree.nv))
+        return self.from_v(q, _checked(a, self.nv, "a") - drift)
+
+    def to_effort(self, q: Array, tau: Array) -> np.ndarray:
+        """Generalised efforts (..., tree.nv) at q to (..., nv), of the same power; zero on mimics."""
+        q, tau = _checked(q, self.tree.nq, "q"), _checked(tau, self.tree.nv, "tau")
+        out = self._empty(self.nv, q, tau)
+        for part in self.parts:
+            if part.body.joint.mimic is None:
+                B = part.form.turn(q[..., part.body.coordinates])
+                out[..., part.v] = _times(B, tau[..., part.body.dofs])
+        return out
+
+    def from_effort(self, q: Array, tau: Array) -> np.ndarray:
+        """Generalised efforts (..., nv) at q (..., nq) to (..., tree.nv), of the same power."""
+        q, tau = self.from_q(q), _checked(tau, self.nv, "tau")
+        out = self._empty(self.tree.nv, q, tau)
+        for part in self.parts:
+            B = part.form.turn(q[..., part.body.coordinates])
+            own = _times(np.swapaxes(B, -1, -2), tau[..., part.v])
+            out[..., part.body.dofs] += part.body.ratio * own
+        return out
+
+    def _empty(self, size: int, *arrays: np.ndarray) -> np.ndarray:
+        return np.zeros((*np.broadcast_shapes(*(array.shape[:-1] for array in arrays)), size))
+
+
+def pinocchio_layout(tree: Tree, model: Any, names: Mapping[str, str] | None = None) -> Layout:
+    """The layout of a `pinocchio.Model` of the same mechanism.
+
+    names   the model's names of joints that are called otherwise in the tree, {tree: model}
+
+    A free joint without counterpart is taken to be the model's one joint of six freedoms without counterpart.
+    Pinocchio's planar joints lie in its x, y plane, whatever the axis in a URDF; those about z agree with
+    ours. Raises ModelError where joints do not correspond.
+    """
+    theirs = {}
+    for i in range(1, model.njoints):
+        nq, nv = model.nqs[i], model.nvs[i]
+        if nv:  # not for joints that mimic
+            theirs[model.names[i]] = (
+                slice(model.idx_qs[i], model.idx_qs[i] + nq),
+                slice(model.idx_vs[i], model.idx_vs[i] + nv),
+            )
+    return _layout(tree, "Pinocchio", PINOCCHIO, theirs, model.nq, model.nv, names)
+
+
+def mujoco_layout(tree: Tree, model: Any, names: Mapping[str, str] | None = None) -> Layout:
+    """The layout of a `mujoco.MjModel` of the same mechanism; otherwise as `pinocchio_layout`."""
+    sizes = [(7, 6), (4, 3), (1, 1), (1, 1)]  # mjtJoint: free, ball, slide, hinge
+    theirs = {}
+    for i in range(model.njnt):
+        (nq, nv), q, v = sizes[model.jnt_type[i]], model.jnt_qposadr[i], model.jnt_dofadr[i]
+        theirs[model.joint(i).name or f"joint number {i}"] = slice(q, q + nq), slice(v, v + nv)
+    return _layout(tree, "MuJoCo", MUJOCO, theirs, model.nq, model.nv, names)
+
+
+def _layout(
+    tree: Tree,
+    library: str,
+    forms: dict[type, dict[tuple[int, int], _Form]],
+    theirs: dict[str, tuple[slice, slice]],
+    nq: int,
+    nv: int,
+    names: Mapping[str, str] | None,
+) -> Layout:
+    names = {body.joint.name: body.joint.name for body in tree.bodies} | dict(names or {})
+    free = [body.joint.name for body in tree.bodies if isinstance(body.joint.group, Free)]
+    free = [name for name in free if names[name] not in theirs]
+    spare = [name for name, (_, v) in theirs.items() if v.stop - v.start == 6 and name not in names.values()]
+    if len(free) == len(spare) == 1:
+        names[free[0]] = spare[0]
+
+    parts = []
+    for body in tree.bodies:
+        joint, name = body.joint, names[body.joint.name]
+        if joint.dim == 0 or (joint.mimic is not None and name not in theirs):
+            continue
+        if name not in theirs:
+            raise ModelError(
+                f"the {library} model has no joint called {name!r}; known are {', '.join(theirs) or 'none'}. "
+                "Name it in `names`, or load both models with the same joints (fixed, floating, mimic)"
+            )
+        q, v = theirs.pop(name)
+        size = q.stop - q.start, v.stop - v.start
+        form = forms.get(type(joint.group), {}).get(size)
+        if form is None:
+            raise ModelError(
+                f"joint {joint.name!r} is {joint.group!r}, and in the {library} model it has {size[0]} "
+                f"coordinates and {size[1]} velocities; no conversion is known: load both models from the same "
+                "description"
+            )
+        parts.append(_Part(body, q, v, form))
+    if theirs:
+        raise ModelError(
+            f"the {library} model has joints the tree has not: {', '.join(theirs)}; load both models with the "
+            "same joints (fixed, floating, mimic)"
+        )
+    return Layout(tree, nq, nv, tuple(parts))
+
+
+def _own(body: Body, q: np.ndarray) -> np.ndarray:
+    own = q[..., body.coordinates]
+    return own if body.joint.mimic is None else body.ratio * own + body.offset
+
+
+def _times(B: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return (B @ v[..., None])[..., 0]
+
+
+def _checked(x: Array, size: int, name: str) -> np.ndarray:
+    try:
+        x = np.asarray(x, float)
+    except (TypeError, ValueError):
+        raise ShapeError(f"{name} is {type(x).__name__} that cannot be made an array of numbers") from None
+    if x.ndim == 0 or x.shape[-1] != size:
+        raise ShapeError(f"{name} has shape {x.shape}, expected (..., {size})")
+    return x

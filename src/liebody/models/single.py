@@ -1,0 +1,44 @@
+"""One body: free in space, and the heavy top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..bodies import SpatialInertia, Tree, TreeBuilder
+from ..groups import Free, Spherical
+
+Array = Any
+
+
+def free_rigid_body(mass: Any = 1.0, inertia: Sequence[Any] | Array = (1.0, 2.0, 3.0)) -> Tree:
+    """A rigid body on nothing: Euler's equations, I omega' + omega x I omega = 0.
+
+    mass     [kg]
+    inertia  rotational inertia about the centre of mass, which is the origin of the body: (3,) or (3, 3)  [kg
+             m2]
+
+    The default body turns unstably about its second axis (Dzhanibekov's nut).
+    """
+    body = SpatialInertia(mass, np.zeros(3), np.asarray(inertia))
+    return TreeBuilder("free_rigid_body").add("body", Free(), body).build()
+
+
+def heavy_top(
+    mass: Any = 15.0,
+    com: Sequence[Any] | Array = (0.0, 1.0, 0.0),
+    inertia: Sequence[Any] | Array = (0.234375, 0.46875, 0.234375),
+) -> Tree:
+    """A top on a ball joint at the origin of the world.
+
+    mass     [kg]
+    com      centre of mass in the body, (3,)                                            [m]
+    inertia  rotational inertia about the centre of mass, (3,) or (3, 3)                 [kg m2]
+
+    The benchmark starts at the neutral configuration with omega = (0, 150, -4.61538) rad/s and gravity (0, 0,
+    -9.81): Geradin and Cardona (2001); Bruels, Cardona and Arnold (2012), section 5.1.
+    """
+    top = SpatialInertia(mass, np.asarray(com), np.asarray(inertia))
+    return TreeBuilder("heavy_top").add("top", Spherical(), top).frame("tip", "top", np.asarray(com)).build()
