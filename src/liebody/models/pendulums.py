@@ -29,8 +29,10 @@ def double_pendulum(
     """
     for values, name in ((masses, "masses"), (lengths, "lengths")):
         if len(values) != 2:
-            raise ModelError(f"double_pendulum: {name} has {len(values)} entries, expected 2, one of each
-    rod") return _chain("double_pendulum", masses, lengths, _ball if spherical else _point, spherical)
+            raise ModelError(
+                f"double_pendulum: {name} has {len(values)} entries, expected 2, one of each rod"
+            )
+    return _chain("double_pendulum", masses, lengths, _ball if spherical else _point, spherical)
 
 
 def spherical_pendulum(mass: Any = 1.0, length: Any = 1.0, radius: Any = 0.1) -> Tree:
