@@ -1,13 +1,13 @@
 """Explicit Runge-Kutta methods as data that checks itself.
 
-A method is a Butcher tableau: stages k_i = f(t + c_i h, y + h sum_j A_ij k_j), result y + h sum_i b_i k_i. It has
-order p if and only if for every rooted tree with at most p nodes
+A method is a Butcher tableau: stages k_i = f(t + c_i h, y + h sum_j A_ij k_j), result y + h sum_i b_i k_i.
+It has order p if and only if for every rooted tree with at most p nodes
 
     sum_i b_i weight_i(tree) = 1 / density(tree)
 
-(Butcher 1963; Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", theorem II.2.13). A `Tableau`
-verifies all of these when it is made, in exact fractions, for its weights, its embedded weights, and its
-interpolant. So a mistyped digit cannot get past the constructor.
+(Butcher 1963; Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", theorem II.2.13). A
+`Tableau` verifies all of these when it is made, in exact fractions, for its weights, its embedded weights,
+and its interpolant. So a mistyped digit cannot get past the constructor.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from liebody.errors import IntegrationError
+from ..errors import IntegrationError
 
-Tree = tuple[Any, ...]  # a rooted tree is the sorted tuple of the trees that hang from its root; () is one node
+Tree = tuple[
+    Any, ...
+]  # a rooted tree is the sorted tuple of the trees that hang from its root; () is one node
 Entry = int | float | str | Fraction
 
 ROUNDED = Fraction(1, 10**12)  # largest defect of a condition on coefficients that are published as decimals
@@ -74,18 +76,20 @@ class Tableau:
     """An explicit Runge-Kutta method, verified on construction.
 
     name            how it is called
-    A               coefficients: the strictly lower triangle as rows, the first of them empty; kept as (s, s)
-    b               weights, (s,)
+    A               coefficients, (s, s), strictly lower triangular
+    b               weights, (s,); at the end of rows and weights, zeros may be left out
     c               nodes, (s,); each the sum of its row of A
     order           of the result with weights b
     embedded        second weights, (s,), whose result differs from the first by an estimate of its error
     embedded_order  of the result with the embedded weights
-    interpolant     P, (s, d): the weights sum_m P_im theta^(m+1) give the solution at t + theta h, with a local
-                    error of h^order; where there is none, dense output is made from the slopes at both ends
+    interpolant     P, (s, d): the weights sum_m P_im theta^(m+1) give the solution at t + theta h, with a
+                    local error of h^order; where there is none, dense output is made from the slopes at both
+                    ends
     source          where it was published
 
-    Entries are fractions, as int, Fraction or text like "9/40", and then every condition must hold exactly; where a
-    float is among them, up to 1e-12. The fields are read-only float arrays afterwards.
+    Entries are fractions, as int, Fraction or text like "9/40", and then every condition must hold exactly;
+    with a float or a decimal like "0.161" among them, up to 1e-12. The fields are read-only float arrays
+    afterwards.
 
     Errors: IntegrationError, naming the condition that does not hold.
     """
@@ -101,32 +105,38 @@ class Tableau:
     source: str = ""
 
     def __post_init__(self) -> None:
-        s = len(self.b)
-        given = [*self.A, self.b, self.c, self.embedded or (), *(self.interpolant or ())]
-        slack = ROUNDED if any(isinstance(x, float) for row in given for x in row) else Fraction(0)
-        if [len(row) for row in self.A] != list(range(s)) or len(self.c) != s:
-            lengths = [len(row) for row in self.A]
-            raise IntegrationError(
-                f"tableau {self.name!r}: an explicit method with {s} weights has rows of A with 0, 1, ..., {s - 1} "
-                f"entries and {s} nodes, got rows with {lengths} and {len(self.c)} nodes"
-            )
-        A = [_fractions(row) + [Fraction(0)] * (s - len(row)) for row in self.A]
-        b, c = _fractions(self.b), _fractions(self.c)
-
+        s, given = len(self.c), [*self.A, self.b, self.c]
+        given += [] if self.embedded is None else [self.embedded]
+        given += [] if self.interpolant is None else self.interpolant
+        slack = ROUNDED if any(_is_rounded(x) for row in given for x in row) else Fraction(0)
+        self._require(
+            len(self.A) == s and all(len(row) <= s for row in [*self.A, self.b]),
+            f"{s} nodes go with {s} rows of A, each with at most {s} entries, and as many weights",
+        )
+        A, b, c = [_fractions(row, s) for row in self.A], _fractions(self.b, s), _fractions(self.c, s)
+        self._require(
+            not any(any(row[i:]) for i, row in enumerate(A)),
+            "row i of A may have i entries, as the method is explicit",
+        )
         for i, row in enumerate(A):
-            self._require(abs(sum(row) - c[i]) <= slack, f"row {i} of A sums to {sum(row)}, not to c = {c[i]}")
+            self._require(
+                abs(sum(row) - c[i]) <= slack, f"row {i} of A sums to {sum(row)}, not to c = {c[i]}"
+            )
         self._require_order(A, b, self.order, "weights b", slack)
         self._set(A=A, b=b, c=c)
         if self.embedded is not None:
-            hat = _fractions(self.embedded)
-            low = self.embedded_order
-            self._require(len(hat) == s, f"it has {len(hat)} embedded weights for {s} stages")
-            self._require(low is not None and 1 <= low != self.order, f"embedded order {low} beside {self.order}")
-            assert low is not None
+            self._require(
+                len(self.embedded) <= s, f"it has {len(self.embedded)} embedded weights for {s} stages"
+            )
+            hat, low = _fractions(self.embedded, s), self.embedded_order
+            if low is None or low == self.order:
+                raise IntegrationError(
+                    f"tableau {self.name!r}: embedded_order must differ from order {self.order}, not be {low}"
+                )
             self._require_order(A, hat, low, "embedded weights", slack)
             self._set(embedded=hat)
         if self.interpolant is not None:
-            P = [_fractions(row) for row in self.interpolant]
+            P = [_fractions(row, len(row)) for row in self.interpolant]
             self._require(len(P) == s, f"its interpolant has {len(P)} rows for {s} stages")
             self._require_interpolant(A, b, P, slack)
             self._set(interpolant=P)
@@ -143,14 +153,14 @@ class Tableau:
                 defect = _dot(b, stage_weights(tree, A)) - Fraction(1, density(tree))
                 self._require(
                     abs(defect) <= slack,
-                    f"the {what} are said to be of order {order}, but the order condition of the tree {tree} with "
-                    f"{p} nodes is missed by {float(defect):.3g}",
+                    f"the {what} are said to be of order {order}, but miss the order condition of the tree "
+                    f"{tree} with {p} nodes by {float(defect):.3g}",
                 )
 
     def _require_interpolant(
         self, A: list[list[Fraction]], b: list[Fraction], P: list[list[Fraction]], slack: Fraction
     ) -> None:
-        """sum_i weight_i(tree) sum_m P_im theta^(m+1) = theta^|tree| / density(tree), coefficient by coefficient."""
+        """sum_i weight_i(tree) sum_m P_im theta^(m+1) = theta^|tree|/density(tree), for each power of theta."""
         ends = [sum(row) - weight for row, weight in zip(P, b, strict=True)]
         self._require(all(abs(e) <= slack for e in ends), "its interpolant does not end at the weights b")
         for p in range(1, self.order):
@@ -159,7 +169,8 @@ class Tableau:
                 for m, column in enumerate(zip(*P, strict=True), start=1):
                     defect = _dot(column, weights) - (Fraction(1, density(tree)) if m == p else 0)
                     self._require(
-                        abs(defect) <= slack, f"its interpolant misses the tree {tree} at theta^{m} by {float(defect):.3g}"
+                        abs(defect) <= slack,
+                        f"its interpolant misses the tree {tree} at theta^{m} by {float(defect):.3g}",
                     )
 
     def _set(self, **exact: Any) -> None:
@@ -175,7 +186,7 @@ class Tableau:
 
     @cached_property
     def fsal(self) -> bool:
-        """First same as last: the last stage is taken at the result, and serves the next step as its first."""
+        """First same as last: the last stage is taken at the result, and is the first of the next step."""
         return bool(np.array_equal(self.A[-1], self.b))
 
     @cached_property
@@ -190,7 +201,7 @@ class Tableau:
 
     @cached_property
     def error_weights(self) -> tuple[tuple[int, float], ...]:
-        """The weights b - embedded of the error estimate that are not zero, as pairs (i, b_i - embedded_i)."""
+        """The weights of the error estimate that are not zero, as pairs (i, b_i - embedded_i)."""
         return nonzero(self.b - self.embedded) if self.embedded is not None else ()
 
     def __repr__(self) -> str:
@@ -203,152 +214,210 @@ def nonzero(row: Any) -> tuple[tuple[int, float], ...]:
     return tuple((j, a) for j, a in enumerate(np.asarray(row).tolist()) if a != 0)
 
 
-def _fractions(row: Sequence[Entry]) -> list[Fraction]:
-    return [Fraction(x) for x in row]
+def _is_rounded(entry: Entry) -> bool:
+    return isinstance(entry, float) or "." in str(entry)
 
 
-def _row(text: str) -> list[str]:
-    return text.split()
+def _fractions(row: Sequence[Entry], length: int) -> list[Fraction]:
+    """Exact values of the entries, with zeros up to this length."""
+    return [Fraction(x) for x in row] + [Fraction(0)] * (length - len(row))
+
+
+def _printed(order: int, text: str, source: str, **more: Any) -> dict[str, Any]:
+    """Arguments of a Tableau, from its printed form: lines "c_i | A_i1 A_i2 ...", then b and embedded weights."""
+    lines = [line.split("|") for line in text.strip().splitlines()]
+    weights = [right.split() for left, right in lines if not left.strip()]
+    c = [left.strip() for left, _ in lines if left.strip()]
+    A = [right.split() for left, right in lines if left.strip()]
+    embedded = weights[1] if len(weights) > 1 else None
+    return {"A": A, "b": weights[0], "c": c, "order": order, "embedded": embedded, "source": source, **more}
+
+
+def _matrix(text: str) -> list[list[str]]:
+    return [line.split() for line in text.strip().splitlines()]
 
 
 DATA: dict[str, dict[str, Any]] = {
-    "euler": dict(A=[[]], b=[1], c=[0], order=1, source="Euler (1768)"),
-    "midpoint": dict(A=[[], ["1/2"]], b=[0, 1], c=[0, "1/2"], order=2, source="Runge (1895)"),
-    "heun": dict(
-        A=[[], [1]],
-        b=["1/2", "1/2"],
-        c=[0, 1],
-        order=2,
-        embedded=[1, 0],
+    "euler": _printed(
+        1,
+        """
+        0 |
+          | 1
+        """,
+        "Euler (1768)",
+    ),
+    "midpoint": _printed(
+        2,
+        """
+        0   |
+        1/2 | 1/2
+            | 0 1
+        """,
+        "Runge (1895)",
+    ),
+    "heun": _printed(
+        2,
+        """
+        0 |
+        1 | 1
+          | 1/2 1/2
+          | 1   0
+        """,
+        "Heun (1900), with Euler's method embedded",
         embedded_order=1,
-        source="Heun (1900), with Euler's method embedded",
     ),
-    "ralston": dict(A=[[], ["2/3"]], b=["1/4", "3/4"], c=[0, "2/3"], order=2, source="Ralston (1962)"),
-    "rk3": dict(
-        A=[[], ["1/2"], [-1, 2]], b=["1/6", "2/3", "1/6"], c=[0, "1/2", 1], order=3, source="Kutta (1901)"
+    "ralston": _printed(
+        2,
+        """
+        0   |
+        2/3 | 2/3
+            | 1/4 3/4
+        """,
+        "Ralston (1962)",
     ),
-    "ssprk3": dict(
-        A=[[], [1], ["1/4", "1/4"]],
-        b=["1/6", "1/6", "2/3"],
-        c=[0, 1, "1/2"],
-        order=3,
-        source="Shu, Osher (1988): strong stability preserving",
+    "rk3": _printed(
+        3,
+        """
+        0   |
+        1/2 | 1/2
+        1   | -1  2
+            | 1/6 2/3 1/6
+        """,
+        "Kutta (1901)",
     ),
-    "rk4": dict(
-        A=[[], ["1/2"], [0, "1/2"], [0, 0, 1]],
-        b=["1/6", "1/3", "1/3", "1/6"],
-        c=[0, "1/2", "1/2", 1],
-        order=4,
-        source="Kutta (1901)",
+    "ssprk3": _printed(
+        3,
+        """
+        0   |
+        1   | 1
+        1/2 | 1/4 1/4
+            | 1/6 1/6 2/3
+        """,
+        "Shu, Osher (1988): strong stability preserving",
     ),
-    "rk38": dict(
-        A=[[], ["1/3"], ["-1/3", 1], [1, -1, 1]],
-        b=["1/8", "3/8", "3/8", "1/8"],
-        c=[0, "1/3", "2/3", 1],
-        order=4,
-        source="Kutta (1901), the 3/8 rule",
+    "rk4": _printed(
+        4,
+        """
+        0   |
+        1/2 | 1/2
+        1/2 | 0   1/2
+        1   | 0   0   1
+            | 1/6 1/3 1/3 1/6
+        """,
+        "Kutta (1901)",
     ),
-    "bogacki-shampine": dict(
-        A=[[], ["1/2"], [0, "3/4"], ["2/9", "1/3", "4/9"]],
-        b=["2/9", "1/3", "4/9", 0],
-        c=[0, "1/2", "3/4", 1],
-        order=3,
-        embedded=["7/24", "1/4", "1/3", "1/8"],
+    "rk38": _printed(
+        4,
+        """
+        0   |
+        1/3 | 1/3
+        2/3 | -1/3 1
+        1   | 1   -1  1
+            | 1/8 3/8 3/8 1/8
+        """,
+        "Kutta (1901), the 3/8 rule",
+    ),
+    "bogacki-shampine": _printed(
+        3,
+        """
+        0   |
+        1/2 | 1/2
+        3/4 | 0    3/4
+        1   | 2/9  1/3 4/9
+            | 2/9  1/3 4/9 0
+            | 7/24 1/4 1/3 1/8
+        """,
+        "Bogacki, Shampine, Appl. Math. Lett. 2 (1989)",
         embedded_order=2,
-        source="Bogacki, Shampine, Appl. Math. Lett. 2 (1989)",
     ),
-    "dormand-prince": dict(
-        A=[
-            [],
-            _row("1/5"),
-            _row("3/40 9/40"),
-            _row("44/45 -56/15 32/9"),
-            _row("19372/6561 -25360/2187 64448/6561 -212/729"),
-            _row("9017/3168 -355/33 46732/5247 49/176 -5103/18656"),
-            _row("35/384 0 500/1113 125/192 -2187/6784 11/84"),
-        ],
-        b=_row("35/384 0 500/1113 125/192 -2187/6784 11/84 0"),
-        c=_row("0 1/5 3/10 4/5 8/9 1 1"),
-        order=5,
-        embedded=_row("5179/57600 0 7571/16695 393/640 -92097/339200 187/2100 1/40"),
+    "dormand-prince": _printed(
+        5,
+        """
+        0    |
+        1/5  | 1/5
+        3/10 | 3/40       9/40
+        4/5  | 44/45      -56/15      32/9
+        8/9  | 19372/6561 -25360/2187 64448/6561 -212/729
+        1    | 9017/3168  -355/33     46732/5247 49/176  -5103/18656
+        1    | 35/384     0           500/1113   125/192 -2187/6784    11/84
+             | 35/384     0           500/1113   125/192 -2187/6784    11/84    0
+             | 5179/57600 0           7571/16695 393/640 -92097/339200 187/2100 1/40
+        """,
+        "Dormand, Prince, J. Comp. Appl. Math. 6 (1980); interpolant: Shampine, Math. Comp. 46 (1986)",
         embedded_order=4,
-        interpolant=[
-            _row("1 -8048581381/2820520608 8663915743/2820520608 -12715105075/11282082432"),
-            _row("0 0 0 0"),
-            _row("0 131558114200/32700410799 -68118460800/10900136933 87487479700/32700410799"),
-            _row("0 -1754552775/470086768 14199869525/1410260304 -10690763975/1880347072"),
-            _row("0 127303824393/49829197408 -318862633887/49829197408 701980252875/199316789632"),
-            _row("0 -282668133/205662961 2019193451/616988883 -1453857185/822651844"),
-            _row("0 40617522/29380423 -110615467/29380423 69997945/29380423"),
-        ],
-        source="Dormand, Prince, J. Comp. Appl. Math. 6 (1980); interpolant: Shampine, Math. Comp. 46 (1986)",
+        interpolant=_matrix(
+            """
+            1 -8048581381/2820520608   8663915743/2820520608    -12715105075/11282082432
+            0 0                        0                        0
+            0 131558114200/32700410799 -68118460800/10900136933 87487479700/32700410799
+            0 -1754552775/470086768    14199869525/1410260304   -10690763975/1880347072
+            0 127303824393/49829197408 -318862633887/49829197408 701980252875/199316789632
+            0 -282668133/205662961     2019193451/616988883     -1453857185/822651844
+            0 40617522/29380423        -110615467/29380423      69997945/29380423
+            """
+        ),
     ),
-    "tsitouras": dict(
-        A=[
-            [],
-            [0.161],
-            [-0.008480655492356989, 0.335480655492357],
-            [2.8971530571054935, -6.359448489975075, 4.3622954328695815],
-            [5.325864828439257, -11.748883564062828, 7.4955393428898365, -0.09249506636175525],
-            [5.86145544294642, -12.92096931784711, 8.159367898576159, -0.071584973281401, -0.028269050394068383],
-            [0.09646076681806523, 0.01, 0.4798896504144996, 1.379008574103742, -3.290069515436081, 2.324710524099774],
-        ],
-        b=[0.09646076681806523, 0.01, 0.4798896504144996, 1.379008574103742, -3.290069515436081, 2.324710524099774, 0],
-        c=[0, 0.161, 0.327, 0.9, 0.9800255409045097, 1, 1],
-        order=5,
-        embedded=[
-            0.09824077787029101,
-            0.010816434459656747,
-            0.4720087724042376,
-            1.5237195812770048,
-            -3.872426680888636,
-            2.7827926300289607,
-            "-1/66",
-        ],
+    "tsitouras": _printed(
+        5,
+        """
+        0     |
+        0.161 | 0.161
+        0.327 | -0.008480655492356989 0.335480655492357
+        0.9   | 2.8971530571054935 -6.359448489975075 4.3622954328695815
+        0.9800255409045097 | 5.325864828439257 -11.748883564062828 7.4955393428898365 -0.09249506636175525
+        1     | 5.86145544294642 -12.92096931784711 8.159367898576159 -0.071584973281401 \
+                -0.028269050394068383
+        1     | 0.09646076681806523 0.01 0.4798896504144996 1.379008574103742 -3.290069515436081 \
+                2.324710524099774
+              | 0.09646076681806523 0.01 0.4798896504144996 1.379008574103742 -3.290069515436081 \
+                2.324710524099774
+              | 0.09824077787029101 0.010816434459656747 0.4720087724042376 1.5237195812770048 \
+                -3.872426680888636 2.7827926300289607 -1/66
+        """,
+        "Tsitouras, Comp. Math. Appl. 62 (2011)",
         embedded_order=4,
-        interpolant=[
-            [1, -2.763706197274826, 2.9132554618219126, -1.0530884977290216],
-            [0, 0.1317, -0.2234, 0.1017],
-            [0, 3.9302962368947516, -5.941033872131505, 2.490627285651253],
-            [0, -12.411077166933676, 30.33818863028232, -16.548102889244902],
-            [0, 37.50931341651104, -88.1789048947664, 47.37952196281928],
-            [0, -27.896526289197286, 65.09189467479366, -34.87065786149661],
-            [0, 1.5, -4, 2.5],
-        ],
-        source="Tsitouras, Comp. Math. Appl. 62 (2011)",
+        interpolant=_matrix(
+            """
+            1 -2.763706197274826  2.9132554618219126 -1.0530884977290216
+            0 0.1317              -0.2234            0.1017
+            0 3.9302962368947516  -5.941033872131505 2.490627285651253
+            0 -12.411077166933676 30.33818863028232  -16.548102889244902
+            0 37.50931341651104   -88.1789048947664  47.37952196281928
+            0 -27.896526289197286 65.09189467479366  -34.87065786149661
+            0 1.5                 -4                 2.5
+            """
+        ),
     ),
-    "butcher6": dict(
-        A=[
-            [],
-            _row("1/3"),
-            _row("0 2/3"),
-            _row("1/12 1/3 -1/12"),
-            _row("-1/16 9/8 -3/16 -3/8"),
-            _row("0 9/8 -3/8 -3/4 1/2"),
-            _row("9/44 -9/11 63/44 18/11 0 -16/11"),
-        ],
-        b=_row("11/120 0 27/40 27/40 -4/15 -4/15 11/120"),
-        c=_row("0 1/3 2/3 1/3 1/2 1/2 1"),
-        order=6,
-        source="Butcher, J. Austral. Math. Soc. 4 (1964)",
+    "butcher6": _printed(
+        6,
+        """
+        0   |
+        1/3 | 1/3
+        2/3 | 0      2/3
+        1/3 | 1/12   1/3   -1/12
+        1/2 | -1/16  9/8   -3/16 -3/8
+        1/2 | 0      9/8   -3/8  -3/4  1/2
+        1   | 9/44   -9/11 63/44 18/11 0     -16/11
+            | 11/120 0     27/40 27/40 -4/15 -4/15 11/120
+        """,
+        "Butcher, J. Austral. Math. Soc. 4 (1964)",
     ),
-    "verner65": dict(
-        A=[
-            [],
-            _row("1/6"),
-            _row("4/75 16/75"),
-            _row("5/6 -8/3 5/2"),
-            _row("-165/64 55/6 -425/64 85/96"),
-            _row("12/5 -8 4015/612 -11/36 88/255"),
-            _row("-8263/15000 124/75 -643/680 -81/250 2484/10625 0"),
-            _row("3501/1720 -300/43 297275/52632 -319/2322 24068/84065 0 3850/26703"),
-        ],
-        b=_row("3/40 0 875/2244 23/72 264/1955 0 125/11592 43/616"),
-        c=_row("0 1/6 4/15 2/3 5/6 1 1/15 1"),
-        order=6,
-        embedded=_row("13/160 0 2375/5984 5/16 12/85 3/44 0 0"),
+    "verner65": _printed(
+        6,
+        """
+        0    |
+        1/6  | 1/6
+        4/15 | 4/75        16/75
+        2/3  | 5/6         -8/3    5/2
+        5/6  | -165/64     55/6    -425/64      85/96
+        1    | 12/5        -8      4015/612     -11/36   88/255
+        1/15 | -8263/15000 124/75  -643/680     -81/250  2484/10625  0
+        1    | 3501/1720   -300/43 297275/52632 -319/2322 24068/84065 0    3850/26703
+             | 3/40        0       875/2244     23/72    264/1955    0    125/11592  43/616
+             | 13/160      0       2375/5984    5/16     12/85       3/44 0          0
+        """,
+        "Verner, SIAM J. Numer. Anal. 15 (1978)",
         embedded_order=5,
-        source="Verner, SIAM J. Numer. Anal. 15 (1978)",
     ),
 }
 
@@ -365,7 +434,8 @@ SHORT_NAMES = {
 
 
 def tableau(name: str | Tableau) -> Tableau:
-    """The tableau of that name: "rk4", its method name "rkmk-rk4", a short name as "rkmk45"; a `Tableau` is itself.
+    """The tableau "rk4", by this name, as "rkmk-rk4", or by a short name such as "rkmk45"; a `Tableau` is
+    itself.
 
     Errors: IntegrationError for a name that is not known; it lists those that are.
     """
@@ -376,8 +446,8 @@ def tableau(name: str | Tableau) -> Tableau:
         known = [*SHORT_NAMES, *(f"rkmk-{k}" for k in DATA)]
         close = difflib.get_close_matches(str(name).lower().replace("rk", "rkmk", 1), known, n=1)
         raise IntegrationError(
-            f"no method {name!r}; {f'did you mean {close[0]!r}? ' if close else ''}There are {', '.join(known)}, "
-            "and any liebody.integrators.Tableau"
+            f"no method {name!r}; {f'did you mean {close[0]!r}? ' if close else ''}"
+            f"There are {', '.join(known)}, and any liebody.integrators.Tableau"
         )
     return _verified(key)
 

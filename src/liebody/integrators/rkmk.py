@@ -1,0 +1,142 @@
+"""Runge-Kutta-Munthe-Kaas methods on any Lie group.
+
+A curve g(t) with body velocity g^-1 dg/dt = F(t, g) is written near a point g0 as g = g0 exp(Psi). Then Psi,
+in the algebra, which is a vector space, obeys
+
+    dPsi/dt = dexp^-1_{-Psi} F(t, g0 exp Psi),    Psi = 0 at the start,
+
+and any Runge-Kutta method may solve that for one step (Munthe-Kaas, Appl. Numer. Math. 29 (1999); in this
+left-trivialised form Mueller, Terze, Mech. Mach. Theory 82 (2014), eqs (36), (37)). The result lies on the
+group whatever the step, and the order is that of the tableau. Without dexp^-1 the order falls to two, while
+energy and constraints may show nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..groups import LieGroup
+from ..scalar import Array
+from .tableaux import Tableau, tableau
+
+VectorField = Callable[[Any, Array], Array]
+
+
+class Step(NamedTuple):
+    """One step of a Runge-Kutta-Munthe-Kaas method."""
+
+    q: Array
+    """Coordinates of the result, (nq,)."""
+    stages: Array
+    """dPsi/dt at each stage, (s, dim)."""
+    error: Array | None
+    """Estimate of the error of Psi, (dim,); None without embedded weights."""
+    increment: Array
+    """Psi at the end of the step, (dim,): q is integrate(q before, increment), normalised."""
+    velocity: Array | None
+    """F at the end of the step, (dim,), which the next step may take as `first`; None if it is not FSAL."""
+
+
+def rkmk_step(
+    group: LieGroup, method: Tableau | str, F: VectorField, t: Any, q: Array, h: Any
+) -> tuple[Array, Array, Array | None]:
+    """One step of the flow of F from g at t to t + h: (coordinates of the result, stages, error estimate).
+
+        Psi_i = h sum_j A_ij k_j,    k_i = dexp^-1_{-Psi_i} F(t + c_i h, g exp Psi_i)
+        result: g exp(h sum_i b_i k_i)
+
+    group    the group of g
+    method   the tableau, or its name
+    F        vector field: F(t, q) is the body velocity, (dim,)
+    t, h     time and step                                               [s]
+    q        coordinates of g, (nq,)
+    returns  coordinates (nq,), normalised; the stages k, (s, dim); the error estimate in the algebra, (dim,),
+             h sum_i (b - embedded)_i k_i, or None without embedded weights
+
+    It consists of array operations only, without branches on values: it runs on floats, and it can be traced.
+    Mueller, Terze, eqs (36), (37).
+    """
+    return advance(group, tableau(method), F, t, q, h)[:3]
+
+
+def advance(
+    group: LieGroup, method: Tableau, F: VectorField, t: Any, q: Array, h: Any, first: Array | None = None
+) -> Step:
+    """As `rkmk_step`, with all there is to know about the step; `first` is F(t, q), where it is known."""
+    velocity = F(t, q) if first is None else first
+    stages = [velocity]  # at Psi = 0, where dexp is the identity
+    psi, point = np.zeros(group.dim, int), q
+    for row, c in zip(method.rows[1:], method.c.tolist()[1:]):
+        psi = h * _combination(row, stages)
+        point = group.integrate(q, psi)
+        velocity = F(t + c * h, point)
+        stages.append(group.dexp_inverse_times(-psi, velocity))
+    if not method.fsal:
+        psi = h * _combination(method.weights, stages)
+        point = group.integrate(q, psi)
+    return Step(
+        q=group.normalize(point),
+        stages=np.stack(stages),
+        error=h * _combination(method.error_weights, stages) if method.error_weights else None,
+        increment=psi,
+        velocity=velocity if method.fsal else None,
+    )
+
+
+def _combination(entries: Sequence[tuple[int, float]], vectors: Sequence[Array]) -> Array:
+    """sum of weight vectors[j] over the pairs (j, weight)."""
+    (j, weight), *others = entries
+    total = weight * vectors[j]
+    for j, weight in others:
+        total = total + weight * vectors[j]
+    return total
+
+
+# Dense output: polynomials Psi(theta) = sum_m C_m theta^m, m = 1 .. d, over a step, theta in [0, 1]
+
+BOOTSTRAP = ((0.2,), (0.15, 0.85))
+"""Where within a step slopes are taken to raise the degree from 3 to 4, and then to 5. The places are free if
+the conditions are independent, which excludes 1/2 alone, and the nodes of Lobatto's quadrature."""
+
+
+def interpolant(
+    group: LieGroup, method: Tableau, F: VectorField, t: float, q: Array, h: float, step: Step
+) -> Array:
+    """Coefficients C (d, dim) of g(t + theta h) = g exp Psi(theta) over a step made by `advance` from (t, q).
+
+    With the interpolant of the tableau, if it has one; otherwise the cubic through both ends with their
+    slopes, whose error is of order h^4. For methods of order 5 and more its degree is raised by slopes of F
+    at points of the curve itself, one evaluation for order 5, three from order 6 on (Hairer, Norsett,
+    Wanner, "Solving Ordinary Differential Equations I", section II.6: bootstrapping). So the error between
+    the steps is of the order of the error at the steps, up to 6. `step.velocity` must be F at the end, of
+    FSAL methods or not.
+    """
+    if method.interpolant is not None:
+        return np.asarray(h * (method.interpolant.T @ step.stages))
+    psi = step.increment
+    start, end = h * step.stages[0], h * group.dexp_inverse_times(-psi, step.velocity)
+    C = _hermite(psi, (0.0, 1.0), [start, end])
+    for places in BOOTSTRAP[: max(0, method.order - 4)]:
+        slopes = []
+        for theta in places:
+            psi_theta = evaluate(C, theta)
+            velocity = F(t + theta * h, group.integrate(q, psi_theta))
+            slopes.append(h * group.dexp_inverse_times(-psi_theta, velocity))
+        C = _hermite(psi, (0.0, 1.0, *places), [start, end, *slopes])
+    return C
+
+
+def evaluate(C: Array, theta: float) -> Array:
+    """Psi(theta), (dim,)."""
+    powers = theta ** np.arange(1, len(C) + 1)
+    return np.asarray(powers @ C)
+
+
+def _hermite(end: Array, places: Sequence[float], slopes: Sequence[Array]) -> Array:
+    """The polynomial without constant term that is `end` at theta = 1, with these slopes at these places."""
+    degrees = np.arange(1, len(places) + 2)
+    conditions = np.vstack([np.ones(len(degrees)), *(degrees * theta ** (degrees - 1.0) for theta in places)])
+    return np.asarray(np.linalg.solve(conditions, np.vstack([end, *slopes])))
