@@ -91,6 +91,7 @@ class Expr:
     """One node, made by its `Graph`: an operation and its operands (nodes of that graph, or floats)."""
 
     __slots__ = ("args", "graph", "index", "op")
+    __array_priority__ = -1.0  # NumPy's numbers (-1e6) leave operators to symbols, its arrays (0) take them
     graph: Graph
     op: str
     args: tuple[Scalar, ...]

@@ -45,7 +45,7 @@ def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> di
     """The outputs of `function` as SymPy expressions, by name.
 
     symbols  for some inputs, an array (or nested list) of SymPy symbols or expressions in the shape of the
-             input; the others get real symbols named after them: `q_0`, `q_1`, ... (`q` where the shape is ())
+             input; the others get real symbols named after them: `q_0`, `q_1`, ... (`q` for shape ())
 
     An output of shape () becomes an expression, (n,) a column, (m, n) a Matrix, any other an Array. Constants
     which are the float nearest to a fraction with a denominator up to 10,000 become that fraction (0.1
