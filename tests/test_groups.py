@@ -1,6 +1,8 @@
 """Every group through one table: against 50 digits, against definitions, laws; joints; mistakes."""
 
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -575,6 +577,13 @@ def test_structure_constants_are_enough_for_the_equations_of_motion(rng):
     for name in ("ad", "dexp", "dexp_inverse"):
         np.testing.assert_allclose(getattr(known, name)(u), getattr(heisenberg, name)(u), atol=1e-15)
     np.testing.assert_allclose(known.coad(p), heisenberg.coad(p), atol=1e-15)
+
+
+def test_the_page_about_groups_runs():
+    page = (Path(__file__).parents[1] / "docs" / "groups.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    exec("".join(blocks), {})
 
 
 @pytest.fixture
