@@ -1,4 +1,4 @@
-"""The floors: a module imports from lower floors only, and floors 0 to 4 import NumPy and the standard library only."""
+"""The floors: modules import downwards only; floors 0 to 4 import NumPy and the standard library only."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import liebody
 
 PACKAGE = Path(liebody.__file__).parent
 
-# From the ground up. Units of one line do not import each other. A floor with several lines is stacked within itself.
+# From the ground up. Units of one line do not import each other; a floor of several lines is stacked within.
 FLOORS: dict[int, list[set[str]]] = {
     0: [{"errors"}, {"scalar"}, {"linear"}],
     1: [{"groups", "codegen"}],
     2: [{"bodies", "integrators"}],
     3: [{"dynamics", "constrained"}],
     4: [{"systems"}],
-    5: [{"run", "io"}, {"robot"}, {"simulate", "models"}, {"sweep"}],
+    5: [{"run", "io"}, {"models"}, {"robot"}, {"simulate"}, {"sweep"}],
     6: [{"plot", "viewer", "studies"}, {"cli"}, {"__init__", "__main__"}],
 }
 LEVEL = {
@@ -42,7 +42,7 @@ LAZY = {
 
 
 def violations(module: str, source: str, is_package: bool = False) -> list[str]:
-    """What is wrong with the imports of a module, named relative to liebody: `groups.se3`, `cli`, `__init__`."""
+    """What is wrong with the imports of a module; its name is relative to liebody: `groups.se3`, `cli`."""
     unit = module.split(".")[0]
     if unit not in LEVEL:
         return [f"{module}: '{unit}' is on no floor; give it a place in FLOORS"]
@@ -65,7 +65,7 @@ def within(unit: str, other: str) -> str | None:
     if other == unit:
         return None
     if other not in LEVEL:
-        return f"imports '{other or 'the package root'}', which is on no floor; import from the module that defines it"
+        return f"imports '{other or 'the package root'}', which is on no floor; name the defining module"
     if LEVEL[other] < LEVEL[unit]:
         return None
     if LEVEL[other] == LEVEL[unit]:
@@ -85,7 +85,7 @@ def from_outside(unit: str, package: str) -> str | None:
 
 
 def imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[int, str, bool]]:
-    """Line, absolute dotted name and whether it stands in a function, of each import; by statement or by call."""
+    """Line, absolute dotted name, and whether it stands in a function, of each import statement or call."""
     package = ["liebody", *([] if module == "__init__" else module.split("."))]
     if not is_package:
         package = package[:-1]
