@@ -29,7 +29,7 @@ def _function(name: str, of_floats: Callable[..., Any], operands: int) -> Callab
     def function(*arrays: Array) -> Array:
         if any(np.asarray(a).dtype == object for a in arrays):
             return of_objects(*arrays)
-        return of_floats(*arrays)
+        return of_floats(*arrays)[()]  # where makes arrays of its scalars
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Elementwise {name}, of floats and of symbols."
