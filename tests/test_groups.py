@@ -1,5 +1,6 @@
 """Every group through one table: against 50 digits, against definitions, laws; joints; mistakes."""
 
+import pickle
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -494,6 +495,9 @@ def test_groups_are_equal_by_value_and_print_as_they_are_made():
             assert eval(repr(group)) == group
         assert hash(group) == hash(group)
     assert Product(SO3, R(3)) != Product(R(3), SO3)
+    assert Product(SE3, R(2)) == Product(SE3, R(2)) and pickle.loads(pickle.dumps(SE3)) == SE3
+    assert MatrixGroup([[[1]]]) == MatrixGroup([[[1]]]) != MatrixGroup([[[2]]])
+    assert Affine() != Affine()  # it might have parameters
     assert Revolute(X) != Revolute(Y) and Revolute(X) != Prismatic(X) and R(1) != SO2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,9 @@ class Product(LieGroup):
         self.blocks = _slices([f.n for f in factors])
         self.dofs = _slices([f.dim for f in factors])
         self.coordinate_slices = _slices([f.nq for f in factors])
+
+    def _value(self) -> Any:
+        return self.name, self.factors
 
     def _elements(self, g: Array) -> list[tuple[LieGroup, Array]]:
         return [(f, g[s, s]) for f, s in zip(self.factors, self.blocks, strict=True)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import ShapeError
@@ -17,6 +19,9 @@ class RealGroup(LieGroup):
             raise ShapeError(f"R(n) takes a number of dimensions n >= 0, not {size!r}")
         self.n, self.dim, self.nq = int(size) + 1, int(size), int(size)
         self.name = f"R({size})"
+
+    def _value(self) -> Any:
+        return self.name
 
     def inverse(self, g: Array) -> Array:
         return self.element(-self.coordinates(g))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..scalar import Array, arctan2, cos, sin
@@ -25,6 +27,9 @@ class SE2Group(LieGroup):
 
     n, dim, nq = 3, 3, 3
     name = "SE2"
+
+    def _value(self) -> Any:
+        return self.name
 
     def inverse(self, g: Array) -> Array:
         A = g[:2, :2].T

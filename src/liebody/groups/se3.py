@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..linear import cross
@@ -26,6 +28,9 @@ class SE3Group(LieGroup):
 
     n, dim, nq = 4, 6, 7
     name = "SE3"
+
+    def _value(self) -> Any:
+        return self.name
 
     def motion(self, R: Array, p: Array) -> Array:
         """[R p; 0 1], (4, 4)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..linear import cross, skew
@@ -58,6 +60,9 @@ class SO3Group(LieGroup):
 
     n, dim, nq = 3, 3, 4
     name = "SO3"
+
+    def _value(self) -> Any:
+        return self.name
 
     def inverse(self, R: Array) -> Array:
         return R.T

@@ -39,6 +39,9 @@ class MotionSubgroup(LieGroup):
 
     S: np.ndarray
 
+    def _value(self) -> Any:
+        return self.name
+
     def pose(self, q: Array) -> Array:
         """Coordinates (nq,) to T (4, 4), of the moved frame in the fixed one."""
         raise NotImplementedError(f"{type(self).__name__} must define pose(q)")

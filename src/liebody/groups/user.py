@@ -37,6 +37,9 @@ class MatrixGroup(LieGroup):
                         f" by {rest:.2g}; add the missing direction"
                     )
 
+    def _value(self) -> Any:
+        return self.name, self.basis.shape, self.basis.tobytes()
+
     def hat(self, u: Array) -> Array:
         U = np.zeros((self.n, self.n), int)
         for i in range(self.dim):
@@ -68,6 +71,9 @@ class AdjointGroup(LieGroup):
                 f"structure constants of {name} break Jacobi's identity; they belong to no group"
             )
         self._faithful = np.linalg.matrix_rank(c.transpose(1, 0, 2).reshape(self.dim, -1)) == self.dim
+
+    def _value(self) -> Any:
+        return self.name, self.structure.shape, self.structure.tobytes()
 
     def ad(self, u: Array) -> Array:
         matrix = np.zeros((self.dim, self.dim), int)
