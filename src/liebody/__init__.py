@@ -1,1 +1,41 @@
-"""Explicit, singularity-free equations of motion, compiled."""
+"""Explicit, singularity-free equations of motion, compiled.
+
+    import liebody as lb
+
+    robot = lb.load("ur5.urdf")
+    tau = robot.inverse_dynamics(q, v, a)
+    run = lb.simulate(robot, q, v, t_end=1.0, dt=1e-3)
+
+`load` reads a robot, `Robot` holds its equations of motion, `simulate` integrates them on the configuration manifold,
+`solve_ivp` integrates any vector field on any Lie group. `groups`, `bodies`, `models`, `dynamics` and `codegen` are the
+parts they are made of.
+"""
+
+from . import bodies, codegen, dynamics, groups, integrators, models
+from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
+from .errors import LiebodyError
+from .integrators import solve_ivp
+from .robot import Robot, load
+from .run import Run
+from .simulate import simulate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Joint",
+    "LiebodyError",
+    "Robot",
+    "Run",
+    "SpatialInertia",
+    "Tree",
+    "TreeBuilder",
+    "bodies",
+    "codegen",
+    "dynamics",
+    "groups",
+    "integrators",
+    "load",
+    "models",
+    "simulate",
+    "solve_ivp",
+]

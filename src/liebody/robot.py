@@ -14,7 +14,7 @@ import numpy as np
 
 from . import dynamics
 from .bodies import Tree
-from .codegen import Function, Guard, Kernel, jacobian, trace
+from .codegen import Flow, Function, Guard, Kernel, jacobian, trace
 from .codegen.build import digest
 from .errors import ModelError, ShapeError
 from .groups import SE3, SO3, LieGroup, Product, SO3xR3
@@ -48,6 +48,7 @@ class Robot:
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         self.tree, self.gravity_vector = tree, gravity
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
+        self.flows: dict[tuple[Any, ...], Flow] = {}
 
     @property
     def name(self) -> str:
@@ -222,7 +223,7 @@ class Robot:
             shapes = {argument: self._shape(argument) for argument in arguments}
             function: Callable[[], Function] = functools.partial(make, self, shapes, name, **options)
             guard = Guard(tuple(arguments), self._quaternions(arguments)) if name != "normalize" else Guard(arguments)
-            recipe = self._recipe(name, options)
+            recipe = self.recipe(name, options)
             doc = inspect.getdoc(getattr(type(self), name.removesuffix("_wrenches"), None)) or ""
             self._kernels[key] = Kernel(function, dtype=dtype, guard=guard, recipe=recipe, doc=doc)
         return self._kernels[key]
@@ -261,7 +262,8 @@ class Robot:
         shape = self._shape(argument)
         return self.group.random(rng) if argument[0] == "q" else rng.standard_normal(shape)
 
-    def _recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
+    def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
+        """A text that determines the traced function `name` of this robot; None where users' own code or symbols take part."""
         identity = fingerprint(self.tree)
         if identity is None:
             return None
@@ -282,10 +284,10 @@ def load(source: str | Path | Tree, floating: bool = False, gravity: Array = GRA
 
     if isinstance(source, Tree):
         return Robot(source, gravity)
-    if isinstance(source, str) and source in models.MODELS:
+    if isinstance(source, str) and source in models.__all__:
         if floating or options:
             raise ModelError(f"{source!r} is a bundled model; floating and reading options apply to descriptions only")
-        return Robot(models.MODELS[source](), gravity)
+        return Robot(getattr(models, source)(), gravity)
     return Robot(load_urdf(source, floating=floating, **options), gravity)
 
 
