@@ -58,12 +58,15 @@ def density(tree: Tree) -> int:
     return nodes(tree) * prod(map(density, tree))
 
 
-def stage_weights(tree: Tree, A: Sequence[Sequence[Fraction]]) -> list[Fraction]:
-    """weight_i(tree) = product over the branches of sum_j A_ij weight_j(branch), for every stage i."""
-    weights = [Fraction(1)] * len(A)
-    for branch in tree:
-        inner = stage_weights(branch, A)
-        weights = [w * _dot(row, inner) for w, row in zip(weights, A, strict=True)]
+def stage_weights(A: Sequence[Sequence[Fraction]], order: int) -> dict[Tree, list[Fraction]]:
+    """weight_i(tree) = product over its branches of sum_j A_ij weight_j(branch), for trees up to an order."""
+    weights: dict[Tree, list[Fraction]] = {}
+    sums: dict[Tree, list[Fraction]] = {}
+    for p in range(1, order + 1):
+        for tree in rooted_trees(p):
+            factors = zip(*(sums[branch] for branch in tree)) if tree else ((),) * len(A)
+            weights[tree] = [prod(factor, start=Fraction(1)) for factor in factors]
+            sums[tree] = [_dot(row, weights[tree]) for row in A]
     return weights
 
 
@@ -122,7 +125,8 @@ class Tableau:
             self._require(
                 abs(sum(row) - c[i]) <= slack, f"row {i} of A sums to {sum(row)}, not to c = {c[i]}"
             )
-        self._require_order(A, b, self.order, "weights b", slack)
+        weights = stage_weights(A, max(self.order, self.embedded_order or 0))
+        self._require_order(weights, b, self.order, "weights b", slack)
         self._set(A=A, b=b, c=c)
         if self.embedded is not None:
             self._require(
@@ -133,12 +137,12 @@ class Tableau:
                 raise IntegrationError(
                     f"tableau {self.name!r}: embedded_order must differ from order {self.order}, not be {low}"
                 )
-            self._require_order(A, hat, low, "embedded weights", slack)
+            self._require_order(weights, hat, low, "embedded weights", slack)
             self._set(embedded=hat)
         if self.interpolant is not None:
             P = [_fractions(row, len(row)) for row in self.interpolant]
             self._require(len(P) == s, f"its interpolant has {len(P)} rows for {s} stages")
-            self._require_interpolant(A, b, P, slack)
+            self._require_interpolant(weights, b, P, slack)
             self._set(interpolant=P)
 
     def _require(self, condition: bool, otherwise: str) -> None:
@@ -146,28 +150,28 @@ class Tableau:
             raise IntegrationError(f"tableau {self.name!r}: {otherwise}; compare its entries with its source")
 
     def _require_order(
-        self, A: list[list[Fraction]], b: list[Fraction], order: int, what: str, slack: Fraction
+        self, weights: dict[Tree, list[Fraction]], b: list[Fraction], order: int, what: str, slack: Fraction
     ) -> None:
-        for p in range(1, order + 1):
-            for tree in rooted_trees(p):
-                defect = _dot(b, stage_weights(tree, A)) - Fraction(1, density(tree))
+        for tree, weight in weights.items():
+            if nodes(tree) <= order:
+                defect = _dot(b, weight) - Fraction(1, density(tree))
                 self._require(
                     abs(defect) <= slack,
                     f"the {what} are said to be of order {order}, but miss the order condition of the tree "
-                    f"{tree} with {p} nodes by {float(defect):.3g}",
+                    f"{tree} with {nodes(tree)} nodes by {float(defect):.3g}",
                 )
 
     def _require_interpolant(
-        self, A: list[list[Fraction]], b: list[Fraction], P: list[list[Fraction]], slack: Fraction
+        self, weights: dict[Tree, list[Fraction]], b: list[Fraction], P: list[list[Fraction]], slack: Fraction
     ) -> None:
-        """sum_i weight_i(tree) sum_m P_im theta^(m+1) = theta^|tree|/density(tree), for each power of theta."""
+        """sum_im weight_i(tree) P_im theta^(m+1) = theta^|tree|/density(tree), for each power of theta."""
         ends = [sum(row) - weight for row, weight in zip(P, b, strict=True)]
         self._require(all(abs(e) <= slack for e in ends), "its interpolant does not end at the weights b")
-        for p in range(1, self.order):
-            for tree in rooted_trees(p):
-                weights = stage_weights(tree, A)
+        for tree, weight in weights.items():
+            if nodes(tree) < self.order:
                 for m, column in enumerate(zip(*P, strict=True), start=1):
-                    defect = _dot(column, weights) - (Fraction(1, density(tree)) if m == p else 0)
+                    wanted = Fraction(1, density(tree)) if m == nodes(tree) else 0
+                    defect = _dot(column, weight) - wanted
                     self._require(
                         abs(defect) <= slack,
                         f"its interpolant misses the tree {tree} at theta^{m} by {float(defect):.3g}",
@@ -224,7 +228,7 @@ def _fractions(row: Sequence[Entry], length: int) -> list[Fraction]:
 
 
 def _printed(order: int, text: str, source: str, **more: Any) -> dict[str, Any]:
-    """Arguments of a Tableau, from its printed form: lines "c_i | A_i1 A_i2 ...", then b and embedded weights."""
+    """Arguments of a Tableau from its printed form: lines "c_i | A_i1 A_i2 ...", then b, embedded weights."""
     lines = [line.split("|") for line in text.strip().splitlines()]
     weights = [right.split() for left, right in lines if not left.strip()]
     c = [left.strip() for left, _ in lines if left.strip()]
