@@ -1,7 +1,7 @@
 """Small linear algebra over any scalar: floats, or the symbols of a trace.
 
-`numpy.linalg` works on floats only. What stands here are plain formulas in + - * /; an entry that is known to be
-zero while tracing costs nothing, and symmetric matrices are computed in their upper triangle alone.
+`numpy.linalg` works on floats only. What stands here are plain formulas in + - * /; an entry that is known to
+be zero while tracing costs nothing, and symmetric matrices are computed in their upper triangle alone.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ def symmetric(n: int, entry: Callable[[int, int], Any]) -> Array:
 def factor(A: Array) -> tuple[list[list[Any]], list[Any]]:
     """L and 1/d of A = L^T diag(d) L, with L unit lower triangular and A symmetric positive definite.
 
-    Returns L as a list of its strict rows and the reciprocals of d. The last row is eliminated first. Where A is the
-    mass matrix of a tree whose parents come before their children, entries of A that are zero because two bodies lie
-    on different branches stay zero in L, so the factorisation is as sparse as the tree.
+    Returns L as a list of its strict rows and the reciprocals of d. The last row is eliminated first. Where A
+    is the mass matrix of a tree whose parents come before their children, entries of A that are zero because
+    two bodies lie on different branches stay zero in L, so the factorisation is as sparse as the tree.
 
-    Featherstone (2005), "Efficient factorization of the joint-space inertia matrix for branched kinematic trees".
+    Featherstone (2005), "Efficient factorization of the joint-space inertia matrix for branched kinematic
+    trees".
     """
     A = np.asarray(A)
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
@@ -82,7 +83,7 @@ def back_substitute(factors: tuple[list[list[Any]], list[Any]], b: Array) -> Arr
         for i, l_ki in enumerate(L[k]):
             if not _is_zero(l_ki):
                 x[k] = x[k] - l_ki * x[i]
-    return np.array(x)
+    return np.array(x).reshape(np.shape(b))
 
 
 def _is_zero(x: Any) -> bool:

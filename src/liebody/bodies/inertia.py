@@ -90,7 +90,9 @@ class SpatialInertia:
     ) -> SpatialInertia:
         """A solid cylinder along coordinate axis number `axis`, centred at `com`."""
         across = mass * (3 * radius * radius + length * length) / 12
-        return cls(mass, com, np.array([mass * radius * radius / 2 if k == axis else across for k in range(3)]))
+        return cls(
+            mass, com, np.array([mass * radius * radius / 2 if k == axis else across for k in range(3)])
+        )
 
     @classmethod
     def rod(cls, mass: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)) -> SpatialInertia:
@@ -109,7 +111,8 @@ class SpatialInertia:
         inertia = cls(m, c, J[:3, :3] + m * skew(c) @ skew(c))
         if is_numeric(J) and not np.allclose(inertia.matrix(), J.astype(float), atol=1e-9 * np.abs(J).max()):
             raise ModelError(
-                f"not a spatial inertia of a rigid body:\n{J}\nexpected [[I, m [c]], [-m [c], m 1]] with I symmetric; "
+                f"not a spatial inertia of a rigid body:\n{J}\nexpected [[I, m [c]], [-m [c], m 1]] with I "
+                "symmetric; "
                 "is it given linear-first, or about another point?"
             )
         return inertia
@@ -119,7 +122,10 @@ class SpatialInertia:
     @property
     def moments(self) -> Moments:
         """m, h = m c and Sigma about the origin of the body frame."""
-        h, trace = self.mass * self.com, (self.rotational[0, 0] + self.rotational[1, 1] + self.rotational[2, 2]) / 2
+        h, trace = (
+            self.mass * self.com,
+            (self.rotational[0, 0] + self.rotational[1, 1] + self.rotational[2, 2]) / 2,
+        )
         about_com = [[(trace if i == j else 0) - self.rotational[i, j] for j in range(3)] for i in range(3)]
         return Moments(self.mass, h, np.array(about_com) + np.outer(h, self.com))
 
@@ -144,7 +150,11 @@ class SpatialInertia:
             return SpatialInertia(m, np.zeros(3), self.rotational + other.rotational)
         c = (self.mass * self.com + other.mass * other.com) / m
         d = self.com - other.com
-        about = self.rotational + other.rotational + self.mass * other.mass / m * (d @ d * np.eye(3) - np.outer(d, d))
+        about = (
+            self.rotational
+            + other.rotational
+            + self.mass * other.mass / m * (d @ d * np.eye(3) - np.outer(d, d))
+        )
         return SpatialInertia(m, c, about)
 
     # -- what a body can be -------------------------------------------------------------------------------
@@ -160,23 +170,29 @@ class SpatialInertia:
             return []
         I = np.asarray(self.rotational, float)
         if not (np.isfinite(self.mass) and np.all(np.isfinite(self.com)) and np.all(np.isfinite(I))):
-            return [f"mass {self.mass}, com {self.com}, inertia {I.tolist()} must be finite numbers; correct them"]
+            return [
+                f"mass {self.mass}, com {self.com}, inertia {I.tolist()} must be finite numbers; correct them"
+            ]
         found = []
         if self.mass < 0:
             found.append(f"mass {self.mass} kg is negative; give a mass of zero or more")
         size = np.abs(I).max()
         if np.abs(I - I.T).max() > 1e-9 * size:
-            found.append(f"rotational inertia {I.tolist()} is not symmetric; give ixy = iyx, ixz = izx, iyz = izy")
+            found.append(
+                f"rotational inertia {I.tolist()} is not symmetric; give ixy = iyx, ixz = izx, iyz = izy"
+            )
             return found
         small, middle, large = np.linalg.eigvalsh(I)
         if small < -1e-9 * size:
             found.append(
-                f"rotational inertia has a negative principal moment ({small:.6g} kg m2) and is not positive definite; "
+                f"rotational inertia has a negative principal moment ({small:.6g} kg m2) and is not "
+                "positive definite; "
                 "check the signs of the products of inertia, and that it is taken about the centre of mass"
             )
         elif small + middle < large * (1 - 1e-6):
             found.append(
-                f"principal moments {small:.6g}, {middle:.6g}, {large:.6g} kg m2 break the triangle inequality "
+                f"principal moments {small:.6g}, {middle:.6g}, {large:.6g} kg m2 break the triangle "
+                "inequality "
                 f"({small:.6g} + {middle:.6g} < {large:.6g}): no distribution of positive mass has them; "
                 "check the units, and that the inertia is taken about the centre of mass"
             )

@@ -57,14 +57,16 @@ class Joint:
             )
         if self.mimic is not None and (self.group.dim, self.group.nq) != (1, 1):
             raise ModelError(
-                f"joint {self.name!r} mimics {self.mimic.joint!r}, which only a joint of one degree of freedom can, "
+                f"joint {self.name!r} mimics {self.mimic.joint!r}, which only a joint of one degree of "
+                "freedom can, "
                 f"and {self.group!r} has {self.group.dim}; drop the mimic or change the joint"
             )
         for field in ("lower", "upper", "velocity_limit", "effort_limit", "damping", "friction", "armature"):
             values = np.asarray(getattr(self, field))
             if values.shape not in ((), (self.dim,)):
                 raise ModelError(
-                    f"joint {self.name!r}: {field} has shape {values.shape}, expected one number or ({self.dim},)"
+                    f"joint {self.name!r}: {field} has shape {values.shape}, expected one number or "
+                    f"({self.dim},)"
                 )
             object.__setattr__(self, field, np.broadcast_to(values, (self.dim,)))
         for field in ("damping", "friction", "armature"):

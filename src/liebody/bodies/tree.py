@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..errors import ModelError, ShapeError
-from ..groups import SE3, Fixed, Helical, MotionSubgroup, Prismatic, Product, Revolute
+from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric
 from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic
@@ -96,8 +96,9 @@ class Tree:
             .build()
         )
 
-    q (nq,) holds each joint's coordinates in the order of the bodies, v (nv,) its velocities; `group` is the product of the
-    joints' groups, and has neutral(), integrate(q, v), difference(q0, q1), random(rng) and check(q) of both.
+    q (nq,) holds each joint's coordinates in the order of the bodies, v (nv,) its velocities; `group` is the
+    product of the joints' groups, and has neutral(), integrate(q, v), difference(q0, q1), random(rng) and
+    check(q) of both.
     """
 
     name: str
@@ -154,11 +155,11 @@ class Tree:
     def base_moments(self) -> tuple[Moments, ...]:
         """Moments of the world (0) and of each body that give the same M, C v and g with as many zeros as can be.
 
-        What lies on the axis of a revolute joint, (m, h_z, Sigma_zz) for an axis z through the frame's origin, moves with
-        the body and with its parent alike, so the parent can carry it: the base parameters of Gautier and Khalil (1990),
-        Mayeda, Yoshida and Osuka (1990). For every joint, an entry of the pseudo-inertia moves to the parent if its J has J S = 0
-        and stays the same while the joint moves, ad_S^T J + J ad_S = 0. The sums over the tree remain; a single body's
-        moments are no longer those of a real body.
+        What lies on the axis of a revolute joint, (m, h_z, Sigma_zz) for an axis z through the frame's
+        origin, moves with the body and with its parent alike, so the parent can carry it: the base parameters of Gautier and Khalil (1990),
+        Mayeda, Yoshida and Osuka (1990). For every joint, an entry of the pseudo-inertia moves to the parent
+        if its J has J S = 0 and stays the same while the joint moves, ad_S^T J + J ad_S = 0. The sums over
+        the tree remain; a single body's moments are no longer those of a real body.
         """
         P = [np.zeros((4, 4), int), *(_pseudo_inertia(b.inertia.moments) for b in self.bodies)]
         for body in reversed(self.bodies):
@@ -170,13 +171,15 @@ class Tree:
 
     def findings(self) -> list[str]:
         """What is not as in a real mechanism, in words: inertias no body can have, motions without inertia."""
-        return [f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()] + list(
-            _motions_without_inertia(self)
-        )
+        return [
+            f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()
+        ] + list(_motions_without_inertia(self))
 
     def merge_fixed(self) -> Tree:
         """The same mechanism without fixed joints: each fixed body is welded to its parent and leaves a frame of its name."""
-        kept: dict[int, tuple[int, Array]] = {0: (0, np.eye(4))}  # body -> the body that carries it, and where
+        kept: dict[int, tuple[int, Array]] = {
+            0: (0, np.eye(4))
+        }  # body -> the body that carries it, and where
         carried: dict[int, SpatialInertia] = {}
         frames = []
         for body in self.bodies:
@@ -194,7 +197,13 @@ class Tree:
         for body in self.bodies:
             if body.joint.dim:
                 carrier, T = kept[body.parent]
-                builder.add(body.name, body.joint, carried[body.index], parent=names[carrier], placement=T @ body.placement)
+                builder.add(
+                    body.name,
+                    body.joint,
+                    carried[body.index],
+                    parent=names[carrier],
+                    placement=T @ body.placement,
+                )
         for name, carrier, pose in frames:
             builder.frame(name, names[carrier], pose)
         for frame in self.frames.values():
@@ -213,8 +222,8 @@ class Tree:
     ) -> Tree:
         """A tree from its product of exponentials: T_i(q) = exp(S_1 q_1) ... exp(S_i q_i) M_i along the path to body i.
 
-        space_screws  screw axes in the world, at home, (n, 6), angular first; |omega| = 1, or omega = 0 and |v| = 1
-        home_poses    poses M_i of the body frames in the world where all coordinates are zero, (n, 4, 4)
+        space_screws  screw axes in the world, at home, (n, 6), angular first; |omega| = 1, or omega = 0 and
+        |v| = 1 home_poses    poses M_i of the body frames in the world where all coordinates are zero, (n, 4, 4)
         inertias      of each body in its frame: SpatialInertia, or (6, 6)
         parents       for each body the position of its parent in these lists, -1 for the world; a serial chain if None
 
@@ -225,12 +234,15 @@ class Tree:
         n = len(screws)
         if screws.shape != (n, 6) or homes.shape != (n, 4, 4) or len(inertias) != n:
             raise ShapeError(
-                f"space_screws has shape {screws.shape}, home_poses {homes.shape}, and there are {len(inertias)} inertias; "
+                f"space_screws has shape {screws.shape}, home_poses {homes.shape}, and there are "
+                f"{len(inertias)} inertias; "
                 "expected (n, 6), (n, 4, 4) and n"
             )
         parents = list(range(-1, n - 1)) if parents is None else list(parents)
         if len(parents) != n or any(not -1 <= p < n for p in parents):
-            raise ModelError(f"parents {parents} must give each of the {n} bodies a position from -1 to {n - 1}")
+            raise ModelError(
+                f"parents {parents} must give each of the {n} bodies a position from -1 to {n - 1}"
+            )
         builder = TreeBuilder(name)
         for i, (screw, home, inertia) in enumerate(zip(screws, homes, inertias, strict=True)):
             _check_pose(home, f"home pose {i}")
@@ -263,10 +275,13 @@ class TreeBuilder:
         joint      a Joint, or only its group, e.g. Revolute([0, 0, 1]); the joint is then called like the body
         inertia    in the body's frame; none if None
         parent     name of the body it hangs on, which may be added later
-        placement  where the joint sits in the parent's frame: a pose (4, 4), a translation (3,), or None for the origin
+        placement  where the joint sits in the parent's frame: a pose (4, 4), a translation (3,), or None for
+        the origin
         """
         if name in self._bodies or name == WORLD:
-            raise ModelError(f"there are two bodies called {name!r}; give each its own name ({WORLD!r} is the world's)")
+            raise ModelError(
+                f"there are two bodies called {name!r}; give each its own name ({WORLD!r} is the world's)"
+            )
         if not isinstance(joint, Joint):
             joint = Joint(name, joint)
         if inertia is not None and not isinstance(inertia, SpatialInertia):
@@ -288,8 +303,8 @@ class TreeBuilder:
         check  True: raise ModelError for inertias no body can have and for motions without inertia;
                "warn": warn of them; False: let them pass. `Tree.findings` lists them.
 
-        Raises ModelError for unknown parents, bodies that hang on each other in a circle, two joints of a name, and mimics of
-        unknown joints, always.
+        Raises ModelError for unknown parents, bodies that hang on each other in a circle, two joints of a
+        name, and mimics of unknown joints, always.
         """
         order = self._depth_first()
         leaders = self._leaders()
@@ -298,7 +313,10 @@ class TreeBuilder:
         for name in order:
             joint = self._bodies[name][0]
             if joint.mimic is None:
-                coordinates[joint.name], dofs[joint.name] = slice(nq, nq + joint.nq), slice(nv, nv + joint.dim)
+                coordinates[joint.name], dofs[joint.name] = (
+                    slice(nq, nq + joint.nq),
+                    slice(nv, nv + joint.dim),
+                )
                 nq, nv = nq + joint.nq, nv + joint.dim
         bodies = []
         for name in order:
@@ -323,7 +341,9 @@ class TreeBuilder:
             if name in self._bodies:
                 raise ModelError(f"frame {name!r} is called like a body; give it its own name")
             if body_name not in index:
-                raise ModelError(f"frame {name!r} is fixed to {body_name!r}, and there is no such body; {_known(index)}")
+                raise ModelError(
+                    f"frame {name!r} is fixed to {body_name!r}, and there is no such body; {_known(index)}"
+                )
             frames[name] = Frame(name, index[body_name], placement)
         tree = Tree(self.name, tuple(bodies), frames)
         findings = tree.findings() if check else []
@@ -338,7 +358,9 @@ class TreeBuilder:
         children: dict[str, list[str]] = {name: [] for name in (WORLD, *self._bodies)}
         for name, (_, _, parent, _) in self._bodies.items():
             if parent not in children:
-                raise ModelError(f"body {name!r} hangs on {parent!r}, and there is no such body; {_known(children)}")
+                raise ModelError(
+                    f"body {name!r} hangs on {parent!r}, and there is no such body; {_known(children)}"
+                )
             children[parent].append(name)
         order: list[str] = []
         pending = children[WORLD][::-1]
@@ -348,7 +370,8 @@ class TreeBuilder:
         circle = [name for name in self._bodies if name not in set(order)]
         if circle:
             raise ModelError(
-                f"bodies {', '.join(map(repr, circle))} hang on each other in a circle and not on the world; a tree has none: "
+                f"bodies {', '.join(map(repr, circle))} hang on each other in a circle and not on the "
+                "world; a tree has none: "
                 "cut the loop at one joint"
             )
         return order
@@ -364,12 +387,17 @@ class TreeBuilder:
         for joint in joints.values():
             multiplier, offset, passed = 1.0, 0.0, [joint.name]
             while joint.mimic is not None:
-                offset, multiplier = multiplier * joint.mimic.offset + offset, multiplier * joint.mimic.multiplier
+                offset, multiplier = (
+                    multiplier * joint.mimic.offset + offset,
+                    multiplier * joint.mimic.multiplier,
+                )
                 if joint.mimic.joint not in joints:
                     raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}; {_known(joints)}")
                 joint = joints[joint.mimic.joint]
                 if joint.name in passed:
-                    raise ModelError(f"joints {', '.join(passed)} mimic each other in a circle; one must lead")
+                    raise ModelError(
+                        f"joints {', '.join(passed)} mimic each other in a circle; one must lead"
+                    )
                 passed.append(joint.name)
             if len(passed) > 1 and (joint.dim, joint.nq) != (1, 1):
                 raise ModelError(
@@ -401,7 +429,7 @@ def _pose(placement: Array | None, what: str) -> Array:
         return np.eye(4)
     T = np.asarray(placement)
     if T.shape == (3,):
-        return SE3.motion(np.eye(3), T)
+        T = SE3.motion(np.eye(3), T)
     _check_pose(T, what)
     if not is_numeric(T):
         return T
@@ -416,12 +444,14 @@ def _check_pose(T: Array, what: str) -> None:
     if is_numeric(T):
         T = T.astype(float)
         R = T[:3, :3]
-        if not (
-            np.allclose(R @ R.T, np.eye(3), atol=1e-6) and np.linalg.det(R) > 0 and np.array_equal(T[3], [0, 0, 0, 1])
-        ):
-            raise ModelError(f"{what} is not a rigid motion [R p; 0 1] with R a rotation:\n{T}")
         if not np.all(np.isfinite(T)):
             raise ModelError(f"{what} must be finite:\n{T}")
+        if not (
+            np.allclose(R @ R.T, np.eye(3), atol=1e-6)
+            and np.linalg.det(R) > 0
+            and np.array_equal(T[3], [0, 0, 0, 1])
+        ):
+            raise ModelError(f"{what} is not a rigid motion [R p; 0 1] with R a rotation:\n{T}")
 
 
 def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
@@ -431,7 +461,8 @@ def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
     length = turning if turning > 1e-9 else np.linalg.norm(v)
     if abs(length - 1) > 1e-6:
         raise ModelError(
-            f"screw {position} is {screw.tolist()} in its body's frame, of length {length:.6g}; give it with |omega| = 1, or "
+            f"screw {position} is {screw.tolist()} in its body's frame, of length {length:.6g}; give it "
+            "with |omega| = 1, or "
             "omega = 0 and |v| = 1"
         )
     if turning <= 1e-9:
@@ -469,9 +500,13 @@ def _matrix(moments: Moments) -> Array:
 def _motions_without_inertia(tree: Tree) -> Iterable[str]:
     """The joints that some effort would accelerate without bound, at a configuration as good as any.
 
-    D = S^T I_A S with the articulated inertias I_A (Featherstone 2008, section 7.2); followers count on their leader's side.
+    D = S^T I_A S with the articulated inertias I_A (Featherstone 2008, section 7.2); followers count on their
+    leader's side.
     """
-    if not is_numeric(*(x for b in tree.bodies for x in (b.inertia.matrix(), b.placement, b.joint.armature))):
+    inertias = [x for b in tree.bodies for x in (b.inertia.mass, b.inertia.com, b.inertia.rotational)]
+    if not is_numeric(*inertias, *(x for b in tree.bodies for x in (b.placement, b.joint.armature))):
+        return
+    if not all(np.all(np.isfinite(np.asarray(x, float))) for x in inertias):
         return
     q = np.random.default_rng(0).normal(size=tree.nq)
     q = tree.group.normalize(q) if tree.nq else q
@@ -480,8 +515,6 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
     followed = {b.dofs.start: 0.0 for b in tree.bodies}
     for body in tree.bodies[::-1]:
         IA, S = articulated[body.index], body.twist
-        if not np.all(np.isfinite(IA)):
-            return
         X = SE3.Ad(SE3.inverse(body.pose(q).astype(float)))
         U = IA @ S
         D = S.T @ U + np.diag(body.armature)
@@ -494,8 +527,10 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
             if not least[0] > 1e-13 * size:
                 yield (
                     f"body {body.name!r} moves by joint {body.joint.name!r} ({body.joint.group!r}) along "
-                    f"{np.round(directions[:, 0], 6).tolist()} without any inertia (mass {body.inertia.mass} kg, and nothing behind "
-                    "it that would resist); give it or what it carries mass and rotational inertia, give the joint armature, "
+                    f"{np.round(directions[:, 0], 6).tolist()} without any inertia (mass "
+                    f"{body.inertia.mass} kg, and nothing behind "
+                    "it that would resist); give it or what it carries mass and rotational inertia, give "
+                    "the joint armature, "
                     "or fix the joint"
                 )
                 continue

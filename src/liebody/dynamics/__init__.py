@@ -1,1 +1,43 @@
 """Rigid-body algorithms on flat q, v, without batch axes, over any scalar: written once, traced into everything else."""
+
+from .energy import (
+    center_of_mass,
+    center_of_mass_jacobian,
+    center_of_mass_velocity,
+    kinetic_energy,
+    potential_energy,
+)
+from .forward import articulated_body, forward_dynamics
+from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics
+from .kinematics import (
+    body_poses,
+    body_twists,
+    frame_acceleration,
+    frame_jacobian,
+    frame_jacobian_rate,
+    frame_pose,
+    frame_twist,
+)
+from .mass import mass_matrix
+
+__all__ = [
+    "FREE_FALL",
+    "articulated_body",
+    "bias_forces",
+    "body_poses",
+    "body_twists",
+    "center_of_mass",
+    "center_of_mass_jacobian",
+    "center_of_mass_velocity",
+    "forward_dynamics",
+    "frame_acceleration",
+    "frame_jacobian",
+    "frame_jacobian_rate",
+    "frame_pose",
+    "frame_twist",
+    "gravity_forces",
+    "inverse_dynamics",
+    "kinetic_energy",
+    "mass_matrix",
+    "potential_energy",
+]

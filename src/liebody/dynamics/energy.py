@@ -55,7 +55,10 @@ def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
         T.append(Motion(body, q))
         w, u = T[-1].twist_into(*twists[body.parent])
         twists.append((w + V[:3], u + V[3:]))
-    momentum = [body.inertia.mass * u + cross(w, body.inertia.moments.h) for body, (w, u) in zip(tree.bodies, twists[1:], strict=True)]
+    momentum = [
+        body.inertia.mass * u + cross(w, body.inertia.moments.h)
+        for body, (w, u) in zip(tree.bodies, twists[1:], strict=True)
+    ]
     momentum = [np.zeros(3, int), *momentum]
     for body in reversed(tree.bodies):
         momentum[body.parent] = momentum[body.parent] + T[body.index].out(momentum[body.index])

@@ -34,7 +34,8 @@ def forward_dynamics(
     damping   whether the joints' damping takes D v from the efforts; armature is always part of M
     returns   (nv,)                                                        [rad/s2, m/s2]
 
-    Articulated-body algorithm; trees with joints that follow others go by the mass matrix and its sparse L^T D L factors.
+    Articulated-body algorithm; trees with joints that follow others go by the mass matrix and its sparse L^T
+    D L factors.
     """
     if tree.has_mimics:
         return solve(mass_matrix(tree, q), tau - bias_forces(tree, q, v, gravity, wrenches, damping))
@@ -52,8 +53,9 @@ def articulated_body(
 ) -> Array:
     """Forward dynamics of a tree without mimics; arguments as in `forward_dynamics`.
 
-    Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]] by their 3 x 3 blocks and, as in
-    `inverse_dynamics`, the acceleration of the frame's origin as a point, which keeps linear velocities out.
+    Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]] by their 3 x 3 blocks and, as
+    in `inverse_dynamics`, the acceleration of the frame's origin as a point, which keeps linear velocities
+    out.
     """
     rest = np.zeros(3, int)
     w, T, c = [rest], [None], [None]  # index 0: the world
@@ -83,7 +85,10 @@ def articulated_body(
         if damping:
             effort = effort - body.damping * v[body.dofs]
         U = IA @ S
-        D = symmetric(body.joint.dim, lambda k, l, S=S, U=U, r=body.armature: S[:, k] @ U[:, l] + (r[k] if k == l else 0))
+        D = symmetric(
+            body.joint.dim,
+            lambda k, l, S=S, U=U, r=body.armature: S[:, k] @ U[:, l] + (r[k] if k == l else 0),
+        )
         factors = factor(D)
         gain[i] = _gain(body, U, factors)  # D^-1 U^T
         drive[i] = back_substitute(factors, effort)  # D^-1 u
@@ -111,10 +116,15 @@ def articulated_body(
 def _selected(body: Body) -> list[int]:
     """The twist entries that are the joint's velocities themselves, in order, where S selects entries; else none.
 
-    Then U D^-1 selects too, and the inertia left for the parent has exact zeros there, unless a rotor adds to D.
+    Then U D^-1 selects too, and the inertia left for the parent has exact zeros there, unless a rotor adds to
+    D.
     """
     S = body.joint.S
-    if np.all((S == 0) | (S == 1)) and np.all(S.sum(axis=0) == 1) and not any(map(_is_something, body.armature)):
+    if (
+        np.all((S == 0) | (S == 1))
+        and np.all(S.sum(axis=0) == 1)
+        and not any(map(_is_something, body.armature))
+    ):
         return [int(np.argmax(s)) for s in S.T]
     return []
 

@@ -32,14 +32,16 @@ def inverse_dynamics(
     damping   whether to add the joints' damping, D v; armature is always part of M
     returns   (nv,)                                                        [N m, N]
 
-    Ploen (1999), eqs (13)-(18); Featherstone (2008), table 5.1. The linear acceleration is that of a point, a + omega x v in terms
-    of the twist (Luh, Walker and Paul 1980), so linear velocities never enter; the motion of a body's points about its origin
-    is U = [alpha] + [omega]^2 (Khalil and Kleinfinger 1987), its wrench f = m a + U h, n = vec(U Sigma) + h x a. The
-    bodies carry the tree's base moments, which give the same efforts.
+    Ploen (1999), eqs (13)-(18); Featherstone (2008), table 5.1. The linear acceleration is that of a point, a
+    + omega x v in terms of the twist (Luh, Walker and Paul 1980), so linear velocities never enter; the
+    motion of a body's points about its origin is U = [alpha] + [omega]^2 (Khalil and Kleinfinger 1987), its
+    wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
+    same efforts.
     """
     rest = np.zeros(3, int)
-    w, U, acc = [rest], [np.zeros((3, 3), int)], [np.negative(gravity)]  # index 0: the world, falling upwards
-    alpha, n, f, T = [rest], [rest], [rest], [None]
+    T: list[Any] = [None]  # index 0: the world, falling upwards
+    w, U, acc = [rest], [np.zeros((3, 3), int)], [np.negative(gravity)]
+    alpha, n, f = [rest], [rest], [rest]
 
     for body in tree.bodies:  # outward: parents come before children
         i, p, S = body.index, body.parent, body.joint.S
@@ -56,7 +58,7 @@ def inverse_dynamics(
         if wrenches is not None:
             n[i], f[i] = n[i] - wrenches[i - 1][:3], f[i] - wrenches[i - 1][3:]
 
-    tau = [0] * tree.nv
+    tau: list[Any] = [0] * tree.nv
     for body in reversed(tree.bodies):  # inward
         i, p, S = body.index, body.parent, body.twist
         effort = S[:3].T @ n[i] + S[3:].T @ f[i] + body.armature * a[body.dofs]
@@ -92,7 +94,9 @@ def _rate_of_turning(w: Array, alpha: Array) -> Array:
     """U = [alpha] + [omega]^2 (3, 3): the acceleration of a body's point r about its origin is U r."""
     (x, y, z), (ax, ay, az) = w, alpha
     xx, yy, zz, xy, yz, zx = x * x, y * y, z * z, x * y, y * z, z * x
-    return np.array([[-(yy + zz), xy - az, zx + ay], [xy + az, -(zz + xx), yz - ax], [zx - ay, yz + ax, -(xx + yy)]])
+    return np.array(
+        [[-(yy + zz), xy - az, zx + ay], [xy + az, -(zz + xx), yz - ax], [zx - ay, yz + ax, -(xx + yy)]]
+    )
 
 
 def _twice_skew_part(Y: Array) -> Array:

@@ -18,12 +18,13 @@ def mass_matrix(tree: Tree, q: Array) -> Array:
 
     q  configuration, (nq,)
 
-    Composite-rigid-body algorithm: M_ij = S_j^T F_i, where F_i = I_i^c S_i is the wrench that moves all behind joint i as one
-    rigid body, carried to the frame of j, an ancestor of i. Featherstone (2008), table 6.2, with the ten moments of each composite
-    body instead of a 6 x 6 inertia. Only one triangle is computed.
+    Composite-rigid-body algorithm: M_ij = S_j^T F_i, where F_i = I_i^c S_i is the wrench that moves all
+    behind joint i as one rigid body, carried to the frame of j, an ancestor of i. Featherstone (2008), table
+    6.2, with the ten moments of each composite body instead of a 6 x 6 inertia. Only one triangle is
+    computed.
     """
     M: list[list[Any]] = [[0] * tree.nv for _ in range(tree.nv)]
-    T = [None, *(Motion(body, q) for body in tree.bodies)]
+    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
     composite = list(tree.base_moments)
 
     def add(rows: slice, columns: slice, block: Array, same: bool) -> None:
@@ -42,7 +43,9 @@ def mass_matrix(tree: Tree, q: Array) -> Array:
         f = [m * S[3:] - cross(h, S[:3]) for S in columns]
         ancestor = body
         while True:
-            block = np.array([[S[:3] @ x + S[3:] @ y for S in ancestor.twist.T] for x, y in zip(n, f, strict=True)])
+            block = np.array(
+                [[S[:3] @ x + S[3:] @ y for S in ancestor.twist.T] for x, y in zip(n, f, strict=True)]
+            )
             if ancestor is body:
                 block = block + np.diag(body.armature)
             add(body.dofs, ancestor.dofs, block, ancestor is body)
@@ -52,7 +55,9 @@ def mass_matrix(tree: Tree, q: Array) -> Array:
             n, f = [x for x, _ in pairs], [y for _, y in pairs]
             ancestor = tree.bodies[ancestor.parent - 1]
         if body.parent:
-            composite[body.parent] = _sum(composite[body.parent], T[body.index].moments_out(composite[body.index]))
+            composite[body.parent] = _sum(
+                composite[body.parent], T[body.index].moments_out(composite[body.index])
+            )
     return np.array(M).reshape(tree.nv, tree.nv)
 
 

@@ -1,7 +1,7 @@
 """Rigid motions (R, p) acting on twists, wrenches and inertias, in the fewest operations.
 
-Twists and wrenches are pairs of 3-vectors, angular first; no 6 x 6 matrix of a motion is formed. What is structurally
-zero vanishes when traced.
+Twists and wrenches are pairs of 3-vectors, angular first; no 6 x 6 matrix of a motion is formed. What is
+structurally zero vanishes when traced.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class Motion:
         for R in reversed(self.turns):
             Sigma = _turn_symmetric(R, Sigma)
         g = h + (0.5 * body.m) * p
-        shifted = symmetric(3, lambda i, j: Sigma[i, j] + (2 * p[i] * g[i] if i == j else p[i] * g[j] + g[i] * p[j]))
+        shifted = symmetric(
+            3, lambda i, j: Sigma[i, j] + (2 * p[i] * g[i] if i == j else p[i] * g[j] + g[i] * p[j])
+        )
         return Moments(body.m, h + body.m * p, shifted)
 
     def inertia_out(self, A: Array, B: Array, C: Array) -> tuple[Array, Array, Array]:
@@ -99,8 +101,8 @@ def _axis(R: Array) -> tuple[int, int] | None:
 def _turn(R: Array, B: Array) -> Array:
     """R B R^T.
 
-    About a coordinate axis, the plane's block [x y; y' z] turns by (a, b) = (cos, -sin) with 11 operations: with
-    t = a (y + y') - b (x - z) it becomes [x + b t, a t - y'; a t - y, z - b t].
+    About a coordinate axis, the plane's block [x y; y' z] turns by (a, b) = (cos, -sin) with 11 operations:
+    with t = a (y + y') - b (x - z) it becomes [x + b t, a t - y'; a t - y, z - b t].
     """
     axis = _axis(R)
     if axis is None or sum(_known(x, 0) for x in R.flat) == 6:
