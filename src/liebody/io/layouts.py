@@ -272,14 +272,14 @@ def _layout(
         if form is None:
             raise ModelError(
                 f"joint {joint.name!r} is {joint.group!r}, and in the {library} model it has {size[0]} "
-                f"coordinates and {size[1]} velocities; no conversion is known: load both models from the same "
+                f"coordinates and {size[1]} velocities; no conversion is known: load both models from one "
                 "description"
             )
         parts.append(_Part(body, q, v, form))
     if theirs:
         raise ModelError(
-            f"the {library} model has joints the tree has not: {', '.join(theirs)}; load both models with the "
-            "same joints (fixed, floating, mimic)"
+            f"the {library} model has joints the tree has not: {', '.join(theirs)}; load both models with "
+            "the same joints (fixed, floating, mimic)"
         )
     return Layout(tree, nq, nv, tuple(parts))
 

@@ -22,7 +22,7 @@ import posixpath
 import warnings
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote
@@ -194,7 +194,7 @@ def load_urdf(
     """
     if check not in (True, False, "warn"):
         raise ModelError(f'check is {check!r}, expected True, False or "warn"')
-    description = read_urdf(source)
+    description = read_urdf(source, mimic)
     names = {link.name: link.name for link in description.links}
     root = description.links[0].name
     if floating and root == WORLD:
@@ -206,8 +206,6 @@ def load_urdf(
         if names[link.name] == WORLD:
             continue
         joint = link.joint or Joint(root_joint, Free() if floating else Fixed())
-        if not mimic:
-            joint = replace(joint, mimic=None)
         parent = WORLD if link.parent is None else names[link.parent]
         builder.add(names[link.name], joint, link.inertia, parent, link.placement)
     tree = builder.build(check=False)
@@ -256,10 +254,11 @@ def _new_name(name: str, taken: Any) -> str:
     return name
 
 
-def read_urdf(source: str | bytes | os.PathLike[str]) -> Description:
+def read_urdf(source: str | bytes | os.PathLike[str], mimic: bool = True) -> Description:
     """The links, joints and shapes of a URDF, checked.
 
     source   path of the file, or the XML text itself
+    mimic    whether <mimic> is read
     raises   DescriptionError: missing file, malformed or unsafe XML, missing or repeated elements, numbers
              that are none, unknown joint types, unknown or repeated names, cycles, no root or several, joints
              without a direction, mimic joints that follow nothing, mesh paths that leave the package folder
@@ -279,7 +278,11 @@ def read_urdf(source: str | bytes | os.PathLike[str]) -> Description:
     places = _by_name(document, "joint")
     by_name = {joint.name: joint for joint in robot.joints}
     for joint in robot.joints:
-        _check_mimic(joint, by_name, places[joint.name], unused)
+        if joint.mimic is not None and (joint.type == "fixed" or not mimic):
+            joint.mimic = None
+            unused["joint/mimic" + (" of a fixed joint" if mimic else "")] += 1
+    for joint in robot.joints:
+        _check_mimic(joint, by_name, places[joint.name])
     parsed = {link.name: link for link in robot.links}
     links = []
     for name in order:
@@ -427,11 +430,8 @@ def _fail_on_cycle(document: Element, joints: dict[str, Any], unreached: list[st
     element.fail(f"joints {listed(names)} close a cycle of links: {listed(cycle)}", "delete one of them")
 
 
-def _check_mimic(joint: Any, joints: dict[str, Any], element: Element, unused: Counter[str]) -> None:
+def _check_mimic(joint: Any, joints: dict[str, Any], element: Element) -> None:
     """Follow what a joint mimics to a joint that moves freely."""
-    if joint.mimic is not None and joint.type == "fixed":
-        joint.mimic = None
-        unused["joint/mimic of a fixed joint"] += 1
     passed = [joint.name]
     place = element.first("mimic")
     while joint.mimic is not None:

@@ -48,10 +48,10 @@ LINKS = (
           33e-6,  76.686,   36.7e-6,  (3.96e-3, 10.5e-3),  (-266, 266)),
 )
 # fmt: on
-"""Armstrong, Khatib and Burdick, "The explicit dynamic model and inertial parameters of the PUMA 560 arm",
-ICRA 1986, 510-518, in the consensus of Corke and Armstrong-Helouvry, "A search for consensus among model
-parameters reported for the PUMA 560 robot", ICRA 1994, 1608-1613, and in the frames of Corke's Robotics Toolbox
-(model puma560)."""
+"""B. Armstrong, O. Khatib and J. Burdick, "The explicit dynamic model and inertial parameters of the PUMA 560
+arm", ICRA 1986, 510-518, in the consensus of P. Corke and B. Armstrong-Helouvry, "A search for consensus
+among model parameters reported for the PUMA 560 robot", ICRA 1994, 1608-1613; in the frames of Corke's
+Robotics Toolbox."""
 
 
 def puma560(motors: bool = True) -> Tree:
@@ -61,8 +61,8 @@ def puma560(motors: bool = True) -> Tree:
              mean of both directions, kept as data
 
     Body i turns about z of its own frame; frame "linki_dh" is the Denavit-Hartenberg frame at its far end,
-    "tool" the last of them. Armstrong gives link 1 no mass, since it only turns about its own axis. The published
-    moments of links 1 and 3 break the triangle inequality; they are kept as published.
+    "tool" the last of them. Armstrong gives link 1 no mass, since it only turns about its own axis. The
+    published moments of links 1 and 3 break the triangle inequality; they are kept as published.
     """
     builder, parent, placement = TreeBuilder("puma560"), WORLD, np.eye(4)
     for i, link in enumerate(LINKS, start=1):

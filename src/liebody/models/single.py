@@ -17,8 +17,7 @@ def free_rigid_body(mass: Any = 1.0, inertia: Sequence[Any] | Array = (1.0, 2.0,
     """A rigid body on nothing: Euler's equations, I omega' + omega x I omega = 0.
 
     mass     [kg]
-    inertia  rotational inertia about the centre of mass, which is the origin of the body: (3,) or (3, 3)  [kg
-             m2]
+    inertia  rotational inertia about the centre of mass, the origin of the body: (3,) or (3, 3)  [kg m2]
 
     The default body turns unstably about its second axis (Dzhanibekov's nut).
     """
@@ -37,8 +36,8 @@ def heavy_top(
     com      centre of mass in the body, (3,)                                            [m]
     inertia  rotational inertia about the centre of mass, (3,) or (3, 3)                 [kg m2]
 
-    The benchmark starts at the neutral configuration with omega = (0, 150, -4.61538) rad/s and gravity (0, 0,
-    -9.81): Geradin and Cardona (2001); Bruels, Cardona and Arnold (2012), section 5.1.
+    The benchmark starts at the neutral configuration, with omega = (0, 150, -4.61538) rad/s and gravity along
+    -z: M. Geradin and A. Cardona, Flexible Multibody Dynamics (2001).
     """
     top = SpatialInertia(mass, np.asarray(com), np.asarray(inertia))
     return TreeBuilder("heavy_top").add("top", Spherical(), top).frame("tip", "top", np.asarray(com)).build()
