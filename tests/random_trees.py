@@ -1,4 +1,4 @@
-"""Random mechanisms: trees of every joint type, about any axis, with armature, damping, frames and followers."""
+"""Random mechanisms: trees of every joint type about any axis, with rotors, damping, frames and followers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def random_placement(rng):
 
 
 def random_tree(rng, joints, followers: int = 0, rotors: bool = True) -> Tree:
-    """A tree with these joints (names in JOINTS) in this order, hung on random earlier bodies; and joints that follow others.
+    """A tree with these joints (names in JOINTS), hung on random bodies, and joints that follow others.
 
     Bodies are numbered depth-first by the builder, so the order of the joints in the tree may differ.
     """

@@ -226,6 +226,7 @@ def test_motion_without_inertia_is_refused(builder, culprit):
             "b", Joint("m", Z, mimic=Mimic("a")), parent="a", placement=[1, 0, 0]
         ),
         lambda b: b.add("a", Z).add("b", Joint("m", Z, mimic=Mimic("a")), BALL, placement=[1, 0, 0]),
+        lambda b: b.add("b", Joint("m", Z, mimic=Mimic("a")), BALL, placement=[1, 0, 0]).add("a", Z),
     ],
 )
 def test_massless_bodies_are_fine_where_something_resists(builder):

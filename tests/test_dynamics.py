@@ -45,7 +45,7 @@ def mechanism(request):
 
 
 def close(actual, expected, gate):
-    """|actual - expected| <= gate * size, the largest of both, and of 1, the size of all that is drawn here."""
+    """|actual - expected| <= gate * size: the largest of both, and of 1, the size of all that is drawn."""
     actual, expected = np.asarray(actual, float), np.asarray(expected, float)
     assert actual.shape == expected.shape
     size = max(1.0, np.abs(expected).max(initial=0), np.abs(actual).max(initial=0))
@@ -240,7 +240,7 @@ def arm():
 
 
 def test_operations_stay_few():
-    """Guards against losing structure: additions and multiplications of a six-joint arm (579, 1429 and 322)."""
+    """Guards against losing structure: additions and multiplications of an arm; 579, 1429 and 322 today."""
     tree = arm()
     shapes = {"q": 6, "v": 6, "a": 6}
 
@@ -357,7 +357,7 @@ KNOWN = {
 
 
 def pin_tree(rng, kinds):
-    """A random tree of the joints that Pinocchio has: all but the planar-helical one, held by the laws above."""
+    """A random tree of the joints that Pinocchio has: all but the planar-helical one (see the laws above)."""
     builder, names = TreeBuilder("beside"), ["world"]
     for k, kind in enumerate(kinds):
         group = KNOWN[kind](rng)

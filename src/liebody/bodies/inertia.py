@@ -130,7 +130,7 @@ class SpatialInertia:
         return Moments(self.mass, h, np.array(about_com) + np.outer(h, self.com))
 
     def matrix(self) -> Array:
-        """J (6, 6), symmetric: kinetic energy V^T J V / 2, momentum J V, with V = (omega, v) of the body frame."""
+        """J (6, 6), symmetric: kinetic energy V^T J V / 2 and momentum J V at the twist V = (omega, v)."""
         m, h, _ = self.moments
         H = skew(h)
         return np.block([[self.moments.I, H], [-H, m * np.eye(3, dtype=int)]])
@@ -165,7 +165,7 @@ class SpatialInertia:
         return is_numeric(self.mass, self.rotational) and self.mass == 0 and not np.any(self.rotational)
 
     def findings(self) -> list[str]:
-        """What makes this the inertia of no real body, in words; empty if nothing does, or if entries are symbols."""
+        """What makes this the inertia of no real body, in words; empty if nothing does, or for symbols."""
         if not is_numeric(self.mass, self.com, self.rotational):
             return []
         I = np.asarray(self.rotational, float)

@@ -28,11 +28,12 @@ class Joint:
 
     name            unique in its tree
     group           the motions it allows, e.g. Revolute([0, 0, 1])
-    lower, upper    limits of the coordinates; infinite for rotations in space             [rad, m]
-    velocity_limit, effort_limit                                                           [rad/s, m/s], [N m, N]
+    lower, upper    limits of the coordinates; infinite for rotations in space     [rad, m]
+    velocity_limit  [rad/s, m/s]
+    effort_limit    [N m, N]
     damping         effort opposing motion, per velocity; acts where an algorithm is asked for it
     friction        dry friction, kept as data
-    armature        inertia of a rotor behind a gear, added to the diagonal of M           [kg m2, kg]
+    armature        inertia of a rotor behind a gear, added to the diagonal of M   [kg m2, kg]
     mimic           the joint this one follows; it then has no coordinate of its own
 
     Limits, losses and armature are one number, or one per degree of freedom; they are stored as (dim,).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,8 @@ class Body:
 
     index        its number, from 1; the world is 0
     parent       the number of its parent, smaller than its own
-    placement    pose (4, 4) of the joint's fixed frame in the parent's frame; the body's frame moves with the joint
+    placement    pose (4, 4) of the joint's fixed frame in the parent's frame; the body's own frame lies on it
+                 when the joint is neutral
     coordinates  where the joint's coordinates stand in q; for a mimic, those of the joint it follows
     dofs         where its velocities stand in v, likewise
     ratio        a mimic's velocity per velocity of the joint it follows; 1 otherwise
@@ -153,33 +154,34 @@ class Tree:
 
     @cached_property
     def base_moments(self) -> tuple[Moments, ...]:
-        """Moments of the world (0) and of each body that give the same M, C v and g with as many zeros as can be.
+        """Moments of the world (0) and of each body, with as many zeros as M, C v and g allow.
 
         What lies on the axis of a revolute joint, (m, h_z, Sigma_zz) for an axis z through the frame's
-        origin, moves with the body and with its parent alike, so the parent can carry it: the base parameters of Gautier and Khalil (1990),
-        Mayeda, Yoshida and Osuka (1990). For every joint, an entry of the pseudo-inertia moves to the parent
-        if its J has J S = 0 and stays the same while the joint moves, ad_S^T J + J ad_S = 0. The sums over
-        the tree remain; a single body's moments are no longer those of a real body.
+        origin, moves with the body and with its parent alike, so the parent can carry it. For any joint, an
+        entry of the pseudo-inertia [Sigma h; h^T m] moves to the parent if its J has J S = 0 and stays the same
+        while the joint moves, ad_S^T J + J ad_S = 0. All energies and efforts stay what they are; a single
+        body's moments are no longer those of a real body. These are the base parameters of Gautier and Khalil
+        (1990) and of Mayeda, Yoshida and Osuka (1990).
         """
         P = [np.zeros((4, 4), int), *(_pseudo_inertia(b.inertia.moments) for b in self.bodies)]
         for body in reversed(self.bodies):
-            shared = _shared_entries(body.joint.S)
+            shared = _shared_entries(*map(tuple, body.joint.S.T.tolist()))
             T = body.placement @ body.joint.pose(body.joint.group.neutral())
             P[body.parent] = P[body.parent] + T @ (P[body.index] * shared) @ T.T
             P[body.index] = P[body.index] * (1 - shared)
         return tuple(Moments(p[3, 3], p[:3, 3], p[:3, :3]) for p in P)
 
     def findings(self) -> list[str]:
-        """What is not as in a real mechanism, in words: inertias no body can have, motions without inertia."""
-        return [
-            f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()
-        ] + list(_motions_without_inertia(self))
+        """What no real mechanism has, in words: inertias no body can have, motions without inertia."""
+        inertias = [f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()]
+        return [*inertias, *_motions_without_inertia(self)]
 
     def merge_fixed(self) -> Tree:
-        """The same mechanism without fixed joints: each fixed body is welded to its parent and leaves a frame of its name."""
-        kept: dict[int, tuple[int, Array]] = {
-            0: (0, np.eye(4))
-        }  # body -> the body that carries it, and where
+        """The same mechanism without fixed joints.
+
+        Each fixed body is welded to the body that carries it, and leaves a frame of its name.
+        """
+        kept: dict[int, tuple[int, Array]] = {0: (0, np.eye(4))}  # body -> its carrier, and where on it
         carried: dict[int, SpatialInertia] = {}
         frames = []
         for body in self.bodies:
@@ -220,12 +222,12 @@ class Tree:
         parents: Sequence[int] | None = None,
         name: str = "tree",
     ) -> Tree:
-        """A tree from its product of exponentials: T_i(q) = exp(S_1 q_1) ... exp(S_i q_i) M_i along the path to body i.
+        """A tree from its product of exponentials, T_i = exp(S_1 q_1) ... exp(S_i q_i) M_i along the path to i.
 
-        space_screws  screw axes in the world, at home, (n, 6), angular first; |omega| = 1, or omega = 0 and
-        |v| = 1 home_poses    poses M_i of the body frames in the world where all coordinates are zero, (n, 4, 4)
+        space_screws  screw axes in the world, at home, (n, 6); |omega| = 1, or omega = 0 and |v| = 1
+        home_poses    poses M_i of the body frames in the world where all coordinates are zero, (n, 4, 4)
         inertias      of each body in its frame: SpatialInertia, or (6, 6)
-        parents       for each body the position of its parent in these lists, -1 for the world; a serial chain if None
+        parents       for each body its parent's position in these lists, -1 for the world; a chain if None
 
         The joint's screw in its body frame is Ad(M_i^-1) S_i. Raises ShapeError and ModelError.
         Lynch and Park (2017), section 8.3.
@@ -235,8 +237,7 @@ class Tree:
         if screws.shape != (n, 6) or homes.shape != (n, 4, 4) or len(inertias) != n:
             raise ShapeError(
                 f"space_screws has shape {screws.shape}, home_poses {homes.shape}, and there are "
-                f"{len(inertias)} inertias; "
-                "expected (n, 6), (n, 4, 4) and n"
+                f"{len(inertias)} inertias; expected (n, 6), (n, 4, 4) and n"
             )
         parents = list(range(-1, n - 1)) if parents is None else list(parents)
         if len(parents) != n or any(not -1 <= p < n for p in parents):
@@ -272,11 +273,10 @@ class TreeBuilder:
     ) -> TreeBuilder:
         """Add a body, and return the builder.
 
-        joint      a Joint, or only its group, e.g. Revolute([0, 0, 1]); the joint is then called like the body
+        joint      a Joint, or only its group, e.g. Revolute([0, 0, 1]), and then it is called like the body
         inertia    in the body's frame; none if None
         parent     name of the body it hangs on, which may be added later
-        placement  where the joint sits in the parent's frame: a pose (4, 4), a translation (3,), or None for
-        the origin
+        placement  where the joint sits in the parent's frame: a pose (4, 4), a translation (3,), or None
         """
         if name in self._bodies or name == WORLD:
             raise ModelError(
@@ -313,11 +313,8 @@ class TreeBuilder:
         for name in order:
             joint = self._bodies[name][0]
             if joint.mimic is None:
-                coordinates[joint.name], dofs[joint.name] = (
-                    slice(nq, nq + joint.nq),
-                    slice(nv, nv + joint.dim),
-                )
-                nq, nv = nq + joint.nq, nv + joint.dim
+                coordinates[joint.name] = slice(nq, nq := nq + joint.nq)
+                dofs[joint.name] = slice(nv, nv := nv + joint.dim)
         bodies = []
         for name in order:
             joint, inertia, parent, placement = self._bodies[name]
@@ -424,7 +421,7 @@ def _body_name(position: int) -> str:
 
 
 def _pose(placement: Array | None, what: str) -> Array:
-    """A pose (4, 4) from a pose, a translation or None, with round-off next to 0 and 1 in its rotation removed."""
+    """A pose (4, 4) from a pose, a translation or None; round-off next to 0 and 1 in its R is removed."""
     if placement is None:
         return np.eye(4)
     T = np.asarray(placement)
@@ -478,8 +475,10 @@ def _pseudo_inertia(moments: Moments) -> Array:
     return np.block([[Sigma, np.reshape(h, (3, 1))], [np.reshape(h, (1, 3)), np.reshape(m, (1, 1))]])
 
 
-def _shared_entries(S: Array) -> Array:
-    """(4, 4) of 0 and 1: which entries of a body's pseudo-inertia its parent can carry, the joint having S (6, k)."""
+@lru_cache(maxsize=256)
+def _shared_entries(*columns: tuple[float, ...]) -> Array:
+    """(4, 4) of 0 and 1: entries of a body's pseudo-inertia that its parent can carry, by the columns of S."""
+    S = np.array(columns).reshape(-1, 6).T
     shared = np.zeros((4, 4), int)
     for i in range(4):
         for j in range(i + 1):
@@ -512,28 +511,29 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
     q = tree.group.normalize(q) if tree.nq else q
     articulated = [np.zeros((6, 6)), *(b.inertia.matrix().astype(float) for b in tree.bodies)]
     composite = [J.copy() for J in articulated]
-    followed = {b.dofs.start: 0.0 for b in tree.bodies}
-    for body in tree.bodies[::-1]:
+    resisting: dict[
+        int, Any
+    ] = {}  # by first degree of freedom: D, and the size that it has with all joints fixed
+    for body in reversed(tree.bodies):
         IA, S = articulated[body.index], body.twist
         X = SE3.Ad(SE3.inverse(body.pose(q).astype(float)))
-        U = IA @ S
-        D = S.T @ U + np.diag(body.armature)
-        if body.joint.mimic is not None:
-            followed[body.dofs.start] += D[0, 0]
-        elif body.joint.dim:
-            D = D + followed[body.dofs.start] * np.eye(len(D))
-            size = np.abs(np.diag(S.T @ composite[body.index] @ S) + followed[body.dofs.start]).max()
-            least, directions = np.linalg.eigh(D)
-            if not least[0] > 1e-13 * size:
-                yield (
-                    f"body {body.name!r} moves by joint {body.joint.name!r} ({body.joint.group!r}) along "
-                    f"{np.round(directions[:, 0], 6).tolist()} without any inertia (mass "
-                    f"{body.inertia.mass} kg, and nothing behind "
-                    "it that would resist); give it or what it carries mass and rotational inertia, give "
-                    "the joint armature, "
-                    "or fix the joint"
-                )
-                continue
-            IA = IA - U @ np.linalg.solve(D, U.T)
+        if body.joint.dim:
+            D = S.T @ IA @ S + np.diag(body.armature)
+            size = np.diag(S.T @ composite[body.index] @ S + np.diag(body.armature))
+            so_far = resisting.get(body.dofs.start, (0.0, 0.0))
+            resisting[body.dofs.start] = so_far[0] + D, so_far[1] + size
+            if body.joint.mimic is None:
+                IA = IA - IA @ S @ np.linalg.pinv(D, rcond=1e-13, hermitian=True) @ S.T @ IA
         articulated[body.parent] += X.T @ IA @ X
         composite[body.parent] += X.T @ composite[body.index] @ X
+    for body in tree.bodies:
+        if body.joint.dim and body.joint.mimic is None:
+            D, size = resisting[body.dofs.start]
+            least, directions = np.linalg.eigh(D)
+            if not least[0] > 1e-13 * np.max(size):
+                yield (
+                    f"body {body.name!r} moves by joint {body.joint.name!r} ({body.joint.group!r}) along "
+                    f"{np.round(directions[:, 0], 6).tolist()} without any inertia (mass {body.inertia.mass} kg, "
+                    "and nothing behind it that would resist); give it or what it carries mass and rotational "
+                    "inertia, give the joint armature, or fix the joint"
+                )

@@ -1,4 +1,4 @@
-"""Rigid-body algorithms on flat q, v, without batch axes, over any scalar: written once, traced into everything else."""
+"""Rigid-body algorithms on flat q, v, without batch axes, over any scalar: written once, then traced."""
 
 from .energy import (
     center_of_mass,

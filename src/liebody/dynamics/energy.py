@@ -20,7 +20,8 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)
     """
-    twists, total = [(np.zeros(3, int), np.zeros(3, int))], 0
+    twists: list[Any] = [(np.zeros(3, int), np.zeros(3, int))]
+    total: Any = 0
     for body in tree.bodies:
         S, rates = body.joint.S, body.joint_rates(v)
         w, u = Motion(body, q).twist_into(*twists[body.parent])
@@ -48,8 +49,9 @@ def center_of_mass(tree: Tree, q: Array) -> Array:
 
 
 def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
-    """The velocity of the centre of mass, in the world, (3,): the sum of R (m v + omega x h), by total mass.  [m/s]"""
-    twists, T = [(np.zeros(3, int), np.zeros(3, int))], [None]
+    """The velocity of the centre of mass, in the world, (3,): total momentum by total mass.  [m/s]"""
+    twists: list[Any] = [(np.zeros(3, int), np.zeros(3, int))]
+    T: list[Any] = [None]
     for body in tree.bodies:
         V = body.joint.S @ body.joint_rates(v)
         T.append(Motion(body, q))
@@ -66,8 +68,12 @@ def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
 
 
 def center_of_mass_jacobian(tree: Tree, q: Array) -> Array:
-    """J (3, nv) with center_of_mass_velocity = J v: the momentum of all behind a joint, moved by it as one rigid body."""
-    T, R = [None], [np.eye(3, dtype=int)]
+    """J (3, nv) with center_of_mass_velocity = J v.
+
+    Its columns are the momentum of all that a joint carries, moved by it as one rigid body, by total mass.
+    """
+    T: list[Any] = [None]
+    R = [np.eye(3, dtype=int)]
     for body in tree.bodies:
         T.append(Motion(body, q))
         R.append(T[-1].rotation_after(R[body.parent]))

@@ -1,4 +1,4 @@
-"""Accelerations from efforts: the articulated-body algorithm, and M a = tau - bias where joints follow each other."""
+"""Accelerations from efforts: the articulated-body algorithm; M a = tau - bias where joints follow others."""
 
 from __future__ import annotations
 
@@ -58,8 +58,10 @@ def articulated_body(
     out.
     """
     rest = np.zeros(3, int)
-    w, T, c = [rest], [None], [None]  # index 0: the world
-    n, f, inertia = [rest], [rest], [None]
+    w, n, f = [rest], [rest], [rest]  # index 0: the world
+    T: list[Any] = [None]
+    c: list[Any] = [None]
+    inertia: list[Any] = [None]
 
     for body in tree.bodies:  # outward: velocities, and the forces and accelerations that they alone cause
         i, p = body.index, body.parent
@@ -76,7 +78,8 @@ def articulated_body(
             n[i], f[i] = n[i] - wrenches[i - 1][:3], f[i] - wrenches[i - 1][3:]
         inertia.append((I, skew(h), m * np.eye(3, dtype=int)))
 
-    gain, drive = [None] * len(T), [None] * len(T)
+    gain: list[Any] = [None] * len(T)
+    drive: list[Any] = [None] * len(T)
     for body in reversed(tree.bodies):  # inward: articulated inertias and bias forces
         i, p, S = body.index, body.parent, body.joint.S
         A, B, C = inertia[i]
@@ -114,7 +117,7 @@ def articulated_body(
 
 
 def _selected(body: Body) -> list[int]:
-    """The twist entries that are the joint's velocities themselves, in order, where S selects entries; else none.
+    """The twist entries that are the joint's velocities themselves, where S selects such; else none.
 
     Then U D^-1 selects too, and the inertia left for the parent has exact zeros there, unless a rotor adds to
     D.

@@ -1,4 +1,4 @@
-"""Efforts from accelerations: the recursive Newton-Euler algorithm, and what it gives with some of its arguments zero."""
+"""Efforts from accelerations: recursive Newton-Euler, and what it gives with arguments at zero."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def inverse_dynamics(
     wrenches: Array | None = None,
     damping: bool = False,
 ) -> Array:
-    """Joint efforts tau = M(q) a + C(q, v) v + g(q) - J^T F_ext, by the recursive Newton-Euler algorithm, O(n).
+    """Joint efforts tau = M(q) a + C(q, v) v + g(q) - J^T F_ext, by recursive Newton-Euler, O(n).
 
     q         configuration, (nq,)
     v, a      velocity and acceleration, left-trivialised, (nv,)           [rad/s, m/s], [rad/s2, m/s2]
@@ -80,7 +80,7 @@ def bias_forces(
     wrenches: Array | None = None,
     damping: bool = False,
 ) -> Array:
-    """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts that leave no acceleration. Arguments as in `inverse_dynamics`."""
+    """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts at no acceleration; arguments as above."""
     return inverse_dynamics(tree, q, v, np.zeros(tree.nv, int), gravity, wrenches, damping)
 
 

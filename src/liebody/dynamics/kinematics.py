@@ -103,7 +103,7 @@ def frame_jacobian(tree: Tree, q: Array, frame: str | Frame, representation: str
 def frame_jacobian_rate(
     tree: Tree, q: Array, v: Array, frame: str | Frame, representation: str = "body"
 ) -> Array:
-    """dJ/dt (6, nv), the time derivative of frame_jacobian in the same representation while q moves with v (nv,).
+    """dJ/dt (6, nv), the time derivative of frame_jacobian in its representation while q moves with v (nv,).
 
     With the twist V_i of the body that joint i moves, d/dt Ad(T_fi) S_i = ad(Ad(T_fi) V_i - V_f) Ad(T_fi) S_i
     in the frame's axes; in the world's it is ad(V_i) of the column, and "mixed" adds omega_f x to both
@@ -156,7 +156,7 @@ def _along(tree: Tree, q: Array, v: Array, frame: Frame) -> list[tuple[Array, Ar
 
 
 def _columns(tree: Tree, q: Array, frame: Frame) -> tuple[list[Array], list[Array], list[Any]]:
-    """The body Jacobian's columns (w, u), and for each body on the way the frame's pose in it and its columns by dof."""
+    """The body Jacobian's columns (w, u); for each body on the way, the frame's pose in it and its columns."""
     w, u = [np.zeros(3, int)] * tree.nv, [np.zeros(3, int)] * tree.nv
     T, motions = np.asarray(frame.placement), []
     for body in tree.ancestors(frame.body):

@@ -19,8 +19,8 @@ Array = Any
 class Motion:
     """The pose (R, p) of a body in its parent: x_parent = R x_body + p.
 
-    R is kept as its factors (a constant placement, the joint's rotation) where each of them turns about one coordinate axis,
-    because acting with them in turn then costs less than acting with their product.
+    R is kept as its factors (a constant placement, the joint's rotation) where each of them turns about one
+    coordinate axis: acting with them in turn then costs less than acting with their product.
     """
 
     def __init__(self, body: Body, q: Array) -> None:
@@ -88,7 +88,7 @@ def _known(x: Any, value: float) -> bool:
 
 
 def _axis(R: Array) -> tuple[int, int] | None:
-    """(i, k) if R is known to turn about one coordinate axis, taking it from k to i (with either sign); None if not."""
+    """(i, k) if R is known to turn about a coordinate axis, taking k to i (with either sign); None if not."""
     for i in range(3):
         for k in range(3):
             if _known(R[i, k], 1) or _known(R[i, k], -1):
@@ -129,7 +129,10 @@ def _turn(R: Array, B: Array) -> Array:
 
 
 def _turn_symmetric(R: Array, A: Array) -> Array:
-    """R A R^T for a symmetric A; for a general R with 59 operations, as the multiple A_33 of 1 and the trace stay."""
+    """R A R^T for a symmetric A.
+
+    With 59 operations for a general R: the multiple A_33 of 1 stays what it is, and so does the trace.
+    """
     if _axis(R) is not None:
         turned = _turn(R, A)
         return symmetric(3, lambda i, j: turned[i, j])
