@@ -84,6 +84,7 @@ def to_casadi(function: Function, sx: bool = True) -> Any:
         results,
         [*function.inputs],
         [*map(identifier, function.outputs)],
+        {"allow_duplicate_io_names": True},  # an input and an output may share a name
     )
 
 

@@ -1,0 +1,118 @@
+"""Random straight-line programs over every operation of the graph, and how far rounding may carry them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from liebody.codegen.derivatives import PARTIALS
+from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr, trace
+from liebody.errors import GraphError
+from liebody.scalar import where
+
+INPUTS = 3
+CONSTANTS = (-2.0, -1.0, 0.0, 0.3, 0.5, 1.0, 3.0)
+OPERANDS = {  # what each operation takes: numbers or conditions
+    **dict.fromkeys(OPERATIONS, "nn"),
+    **dict.fromkeys(("neg", "sin", "cos", "tan", "sqrt", "exp", "log", "absolute"), "n"),
+    **dict.fromkeys(("and", "or"), "cc"),
+    "not": "c",
+    "where": "cnn",
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps (operation, operands); an operand is a place among the numbers or the conditions so far."""
+
+    steps: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def __call__(self, x, operations=OPERATIONS):
+        """Every number that is computed on the way; conditions as 1 and 0."""
+        pools = {"n": [*x, *CONSTANTS], "c": []}
+        for op, operands in self.steps:
+            args = (pools[kind][place] for kind, place in zip(OPERANDS[op], operands, strict=True))
+            pools["c" if op in CONDITIONS else "n"].append(operations[op](*args))
+        computed = pools["n"][INPUTS + len(CONSTANTS) :]
+        return np.array([*computed, *(operations["where"](c, 1.0, 0.0) for c in pools["c"])], dtype=object)
+
+
+@st.composite
+def programs(draw, last=None, longest=8):
+    """Programs that end with the operation `last`."""
+    available = {"n": INPUTS + len(CONSTANTS), "c": 0}
+    steps = []
+
+    def step(op):
+        steps.append((op, tuple(draw(st.integers(0, available[kind] - 1)) for kind in OPERANDS[op])))
+        available["c" if op in CONDITIONS else "n"] += 1
+
+    step("lt")
+    for _ in range(draw(st.integers(0, longest))):
+        step(draw(st.sampled_from(sorted(OPERATIONS))))
+    if last is not None:
+        step(last)
+    return Program(tuple(steps))
+
+
+points = st.lists(
+    st.floats(-4, 4).filter(lambda x: x == 0 or abs(x) > 1e-3), min_size=INPUTS, max_size=INPUTS
+)
+
+
+def traced(program, name="program"):
+    """The traced program; examples that divide by a constant zero are set aside."""
+    try:
+        with np.errstate(all="ignore"):
+            return trace(program, {"x": INPUTS}, name=name)
+    except (GraphError, ZeroDivisionError) as error:
+        assume("zero" not in str(error))
+        raise
+
+
+def with_bounds(function, x):
+    """The outputs at x, and a bound for the error that rounding makes, by propagation to first order.
+
+    Examples where a value is not finite, or a comparison is undecided within rounding, are set aside.
+    """
+    unit = np.finfo(float).eps
+    (symbols,) = function.inputs.values()
+    values = dict(zip(symbols.flat, map(np.float64, x), strict=True))
+    bounds = dict.fromkeys(values, 0.0)
+
+    def value(a):
+        return values[a] if type(a) is Expr else a
+
+    def bound(a):
+        return bounds[a] if type(a) is Expr else unit * abs(a)
+
+    with np.errstate(all="ignore"):
+        for node in function.nodes:
+            if node.op == "input":
+                continue
+            args, errors = [value(a) for a in node.args], [bound(a) for a in node.args]
+            y = values[node] = OPERATIONS[node.op](*args)
+            if node.op in ("lt", "le", "eq", "minimum", "maximum", "absolute"):
+                margin = abs(args[0] - args[-1]) if len(args) == 2 else abs(args[0])
+                assume(margin > 100 * sum(errors) or sum(errors) == 0)
+            if node.op in CONDITIONS:
+                bounds[node] = 0.0
+                continue
+            if node.op == "where":
+                bounds[node] = where(args[0], errors[1], errors[2])
+                continue
+            bounds[node] = 4 * unit * abs(y) + sum(
+                abs(p) * e for p, e in zip(PARTIALS[node.op](y, *args), errors, strict=True) if e
+            )
+    (output,) = function.outputs.values()
+    results = np.array([[value(a), bound(a)] for a in output.flat], dtype=float)
+    assume(np.isfinite(results).all() and np.isfinite([*values.values(), *bounds.values()]).all())
+    return results[:, 0].reshape(output.shape), results[:, 1].reshape(output.shape)
+
+
+def assert_within(actual, expected, bound):
+    """Each entry within its bound; the factor is for elementary functions that are not exact to the last place."""
+    actual = np.asarray(actual, dtype=float)
+    assert actual.shape == np.shape(expected)
+    assert np.all(np.abs(actual - expected) <= 8 * bound + 1e-300), (actual, expected, bound)
