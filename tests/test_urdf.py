@@ -392,7 +392,7 @@ def test_every_file_of_the_collection_loads_or_is_refused_with_the_reason(file):
 @pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
 @pytest.mark.parametrize("file", COLLECTION, ids=lambda file: file.stem)
 def test_the_collection_agrees_with_pinocchio(file, floating):
-    """To 1e-9 of the largest entry: masses, centres of mass, M, efforts, accelerations, energies, poses, Jacobians.
+    """Masses, centres of mass, M, efforts, accelerations, energies, poses and Jacobians, to 1e-9.
 
     Mimic joints move freely in Pinocchio's model (which refuses some of them), and are bound by the layout.
     """

@@ -77,7 +77,7 @@ def _world_linear(q: Array) -> Array:
 def _world_linear_drift(q: Array, v: Array) -> Array:
     """Bdot v = (R (omega x v), 0)."""
     turned = _rotation(q[..., :4]) @ np.cross(v[..., :3], v[..., 3:])[..., None]
-    return np.concatenate([turned[..., 0], np.zeros_like(v[..., :3])], axis=-1)
+    return np.concatenate([turned[..., 0], np.zeros_like(turned[..., 0])], axis=-1)
 
 
 _SAME = {n: _Form(*_order(*range(n)), _constant(*range(n))) for n in (1, 3)}
