@@ -158,9 +158,9 @@ class Tree:
 
         What lies on the axis of a revolute joint, (m, h_z, Sigma_zz) for an axis z through the frame's
         origin, moves with the body and with its parent alike, so the parent can carry it. For any joint, an
-        entry of the pseudo-inertia [Sigma h; h^T m] moves to the parent if its J has J S = 0 and stays the same
-        while the joint moves, ad_S^T J + J ad_S = 0. All energies and efforts stay what they are; a single
-        body's moments are no longer those of a real body. These are the base parameters of Gautier and Khalil
+        entry of the pseudo-inertia [Sigma h; h^T m] moves to the parent if its J has J S = 0 and stays the
+        same while the joint moves, ad_S^T J + J ad_S = 0. All energies and efforts stay what they are; a
+        single body's moments are no longer those of a real body. These are the base parameters of Gautier and Khalil
         (1990) and of Mayeda, Yoshida and Osuka (1990).
         """
         P = [np.zeros((4, 4), int), *(_pseudo_inertia(b.inertia.moments) for b in self.bodies)]
@@ -222,7 +222,7 @@ class Tree:
         parents: Sequence[int] | None = None,
         name: str = "tree",
     ) -> Tree:
-        """A tree from its product of exponentials, T_i = exp(S_1 q_1) ... exp(S_i q_i) M_i along the path to i.
+        """A tree from its product of exponentials, T_i = exp(S_1 q_1) ... exp(S_i q_i) M_i on the path to i.
 
         space_screws  screw axes in the world, at home, (n, 6); |omega| = 1, or omega = 0 and |v| = 1
         home_poses    poses M_i of the body frames in the world where all coordinates are zero, (n, 4, 4)
@@ -477,7 +477,7 @@ def _pseudo_inertia(moments: Moments) -> Array:
 
 @lru_cache(maxsize=256)
 def _shared_entries(*columns: tuple[float, ...]) -> Array:
-    """(4, 4) of 0 and 1: entries of a body's pseudo-inertia that its parent can carry, by the columns of S."""
+    """(4, 4) of 0 and 1: entries of a body's pseudo-inertia that its parent can carry, by columns of S."""
     S = np.array(columns).reshape(-1, 6).T
     shared = np.zeros((4, 4), int)
     for i in range(4):
@@ -533,7 +533,7 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
             if not least[0] > 1e-13 * np.max(size):
                 yield (
                     f"body {body.name!r} moves by joint {body.joint.name!r} ({body.joint.group!r}) along "
-                    f"{np.round(directions[:, 0], 6).tolist()} without any inertia (mass {body.inertia.mass} kg, "
-                    "and nothing behind it that would resist); give it or what it carries mass and rotational "
-                    "inertia, give the joint armature, or fix the joint"
+                    f"{np.round(directions[:, 0], 6).tolist()} without any inertia "
+                    f"(mass {body.inertia.mass} kg, and nothing behind it that would resist); give it or what "
+                    "it carries mass and rotational inertia, give the joint armature, or fix the joint"
                 )

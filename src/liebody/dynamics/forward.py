@@ -53,9 +53,8 @@ def articulated_body(
 ) -> Array:
     """Forward dynamics of a tree without mimics; arguments as in `forward_dynamics`.
 
-    Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]] by their 3 x 3 blocks and, as
-    in `inverse_dynamics`, the acceleration of the frame's origin as a point, which keeps linear velocities
-    out.
+    Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]] by their 3 x 3 blocks. As in
+    `inverse_dynamics` the linear acceleration is that of a point, so linear velocities never enter.
     """
     rest = np.zeros(3, int)
     w, n, f = [rest], [rest], [rest]  # index 0: the world
@@ -88,10 +87,7 @@ def articulated_body(
         if damping:
             effort = effort - body.damping * v[body.dofs]
         U = IA @ S
-        D = symmetric(
-            body.joint.dim,
-            lambda k, l, S=S, U=U, r=body.armature: S[:, k] @ U[:, l] + (r[k] if k == l else 0),
-        )
+        D = S.T @ U + np.diag(body.armature)
         factors = factor(D)
         gain[i] = _gain(body, U, factors)  # D^-1 U^T
         drive[i] = back_substitute(factors, effort)  # D^-1 u
@@ -119,21 +115,12 @@ def articulated_body(
 def _selected(body: Body) -> list[int]:
     """The twist entries that are the joint's velocities themselves, where S selects such; else none.
 
-    Then U D^-1 selects too, and the inertia left for the parent has exact zeros there, unless a rotor adds to
-    D.
+    Then U D^-1 selects too, and the inertia left for the parent has exact zeros there (unless a rotor adds to D).
     """
     S = body.joint.S
-    if (
-        np.all((S == 0) | (S == 1))
-        and np.all(S.sum(axis=0) == 1)
-        and not any(map(_is_something, body.armature))
-    ):
-        return [int(np.argmax(s)) for s in S.T]
-    return []
-
-
-def _is_something(x: Any) -> bool:
-    return hasattr(x, "apply") or x != 0
+    selects = np.all((S == 0) | (S == 1)) and np.all(S.sum(axis=0) == 1)
+    rotor = any(hasattr(x, "apply") or x != 0 for x in body.armature)
+    return [int(np.argmax(s)) for s in S.T] if selects and not rotor else []
 
 
 def _gain(body: Body, U: Array, factors: Any) -> Array:

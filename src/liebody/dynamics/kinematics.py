@@ -156,7 +156,7 @@ def _along(tree: Tree, q: Array, v: Array, frame: Frame) -> list[tuple[Array, Ar
 
 
 def _columns(tree: Tree, q: Array, frame: Frame) -> tuple[list[Array], list[Array], list[Any]]:
-    """The body Jacobian's columns (w, u); for each body on the way, the frame's pose in it and its columns."""
+    """The body Jacobian's columns (w, u); for each body on the way the frame's pose in it, its columns."""
     w, u = [np.zeros(3, int)] * tree.nv, [np.zeros(3, int)] * tree.nv
     T, motions = np.asarray(frame.placement), []
     for body in tree.ancestors(frame.body):
