@@ -1,0 +1,185 @@
+"""The bundled models: published numbers, closed forms, and what stays constant."""
+
+import numpy as np
+import pytest
+import sympy as sp
+from scipy.integrate import solve_ivp
+
+from liebody import dynamics, models
+from liebody.codegen import trace
+from liebody.errors import ModelError
+
+MODELS = {
+    "double_pendulum": models.double_pendulum,
+    "double_pendulum on balls": lambda: models.double_pendulum(spherical=True),
+    "spherical_pendulum": models.spherical_pendulum,
+    "planar_chain": lambda: models.planar_chain(5),
+    "free_rigid_body": models.free_rigid_body,
+    "heavy_top": models.heavy_top,
+    "puma560": models.puma560,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mass_matrices_are_positive_definite(name):
+    tree = MODELS[name]()
+    for seed in range(5):
+        q = tree.group.random(np.random.default_rng(seed))
+        assert np.linalg.eigvalsh(dynamics.mass_matrix(tree, q)).min() > 1e-6
+
+
+@pytest.mark.parametrize(
+    "name", ["double_pendulum", "double_pendulum on balls", "spherical_pendulum", "planar_chain"]
+)
+def test_pendulums_hang_straight_down_at_rest_and_that_is_the_lowest_they_get(name):
+    tree = MODELS[name]()
+    q = tree.group.neutral()
+    np.testing.assert_allclose(dynamics.gravity_forces(tree, q), 0, atol=1e-15)
+    tip = dynamics.frame_pose(tree, q, "tip")[:3, 3]
+    np.testing.assert_allclose(tip[:2], 0, atol=1e-15)
+    lowest = dynamics.potential_energy(tree, q)
+    for seed in range(5):
+        assert dynamics.potential_energy(tree, tree.group.random(np.random.default_rng(seed))) > lowest
+
+
+# -- the Puma -----------------------------------------------------------------------------------------------
+
+NOMINAL = np.array([0, np.pi / 4, np.pi, 0, np.pi / 4, 0])
+
+MASS_MATRIX = [
+    [3.6594, -0.4044, 0.1006, -0.0025, 0, 0],
+    [-0.4044, 4.4137, 0.3509, 0, 0.0024, 0],
+    [0.1006, 0.3509, 0.9378, 0, 0.0015, 0],
+    [-0.0025, 0, 0, 0.1925, 0, 0],
+    [0, 0.0024, 0.0015, 0, 0.1713, 0],
+    [0, 0, 0, 0, 0, 0.1941],
+]
+"""At the nominal configuration: P. Corke, Robotics, Vision and Control, 2nd edition, section 9.2.2."""
+
+
+def test_the_puma_has_the_mass_matrix_and_the_gravity_load_of_the_book():
+    tree = models.puma560()
+    np.testing.assert_allclose(dynamics.mass_matrix(tree, NOMINAL), MASS_MATRIX, atol=5.1e-5)
+    load = dynamics.gravity_forces(tree, NOMINAL)
+    np.testing.assert_allclose(load, [0, 31.6399, 6.0351, 0, 0.0283, 0], atol=5.1e-5)
+
+
+def test_the_puma_reaches_where_its_denavit_hartenberg_parameters_say():
+    tree = models.puma560()
+    pose = dynamics.frame_pose(tree, np.zeros(6), "tool")
+    np.testing.assert_allclose(pose[:3, 3], [0.4318 + 0.0203, -0.15005, 0.4318], atol=1e-15)
+    np.testing.assert_array_equal(pose[:3, :3], np.eye(3))
+
+
+def test_motors_of_the_puma_can_be_left_out():
+    with_motors, without = models.puma560(), models.puma560(motors=False)
+    difference = dynamics.mass_matrix(with_motors, NOMINAL) - dynamics.mass_matrix(without, NOMINAL)
+    gears = np.array([62.6111, 107.815, 53.7063, 76.0364, 71.923, 76.686])
+    np.testing.assert_allclose(difference, np.diag(gears**2 * ([200e-6] * 3 + [33e-6] * 3)), atol=1e-14)
+    assert not any(body.joint.damping.any() or body.joint.friction.any() for body in without.bodies)
+
+
+# -- closed forms -----------------------------------------------------------------------------------------
+
+
+def test_the_double_pendulum_is_the_one_of_the_textbook():
+    """Lagrange's equations of two point masses at angles from the vertical, derived by SymPy."""
+    m1, m2, l1, l2, g = 1.3, 0.7, 0.9, 1.2, 9.81
+    t = sp.symbols("t")
+    q = [sp.Function("q1")(t), sp.Function("q2")(t)]
+    x1, y1 = l1 * sp.sin(q[0]), -l1 * sp.cos(q[0])
+    x2, y2 = x1 + l2 * sp.sin(q[0] + q[1]), y1 - l2 * sp.cos(q[0] + q[1])
+    T = m1 * (x1.diff(t) ** 2 + y1.diff(t) ** 2) / 2 + m2 * (x2.diff(t) ** 2 + y2.diff(t) ** 2) / 2
+    L = T - g * (m1 * y1 + m2 * y2)
+    equations = [L.diff(x.diff(t)).diff(t) - L.diff(x) for x in q]
+    values = np.random.default_rng(0).normal(size=(3, 2))
+    numbers = [(x.diff(t, k), values[k][i]) for k in (2, 1, 0) for i, x in enumerate(q)]
+    expected = [float(equation.subs(numbers)) for equation in equations]
+    tree = models.double_pendulum((m1, m2), (l1, l2))
+    np.testing.assert_allclose(dynamics.inverse_dynamics(tree, *values), expected, rtol=1e-13)
+
+
+def test_a_chain_of_one_rod_is_the_compound_pendulum():
+    tree = models.planar_chain(1, length=0.8, mass=1.7)
+    q = np.array([0.6])
+    np.testing.assert_allclose(dynamics.mass_matrix(tree, q), [[1.7 * 0.8**2 / 3]], rtol=1e-14)
+    np.testing.assert_allclose(dynamics.gravity_forces(tree, q), [1.7 * 9.81 * 0.4 * np.sin(0.6)], rtol=1e-14)
+
+
+def test_the_free_body_obeys_eulers_equations():
+    I, rng = np.array([1.0, 2.0, 3.0]), np.random.default_rng(1)
+    tree = models.free_rigid_body(2.5, I)
+    q, v, a = tree.group.random(rng), rng.normal(size=6), rng.normal(size=6)
+    tau = dynamics.inverse_dynamics(tree, q, v, a, gravity=(0, 0, 0))
+    np.testing.assert_allclose(tau[:3], I * a[:3] + np.cross(v[:3], I * v[:3]), atol=1e-14)
+    np.testing.assert_allclose(tau[3:], 2.5 * (a[3:] + np.cross(v[:3], v[3:])), atol=1e-14)
+
+
+def _rates(tree):
+    """y' of y = (quaternion, omega) of one ball joint."""
+
+    def rates(_t, y):
+        (w, x, yy, z), omega = y[:4], y[4:]
+        turn = 0.5 * np.array([[-x, -yy, -z], [w, -z, yy], [z, w, -x], [-yy, x, w]]) @ omega
+        q = y[:4] / np.linalg.norm(y[:4])
+        return np.concatenate([turn, dynamics.forward_dynamics(tree, q, omega, np.zeros(3))])
+
+    return rates
+
+
+def test_the_heavy_top_reaches_the_reference_of_the_benchmark():
+    """omega_y in the world after 2 s; the benchmark gives nine digits."""
+    tree = models.heavy_top()
+    y0 = np.array([1, 0, 0, 0, 0, 150, -4.61538])
+    run = solve_ivp(_rates(tree), (0, 2), y0, method="DOP853", rtol=1e-10, atol=1e-10)
+    q = run.y[:4, -1] / np.linalg.norm(run.y[:4, -1])
+    omega = dynamics.frame_pose(tree, q, "top")[:3, :3] @ run.y[4:, -1]
+    assert omega[1] == pytest.approx(-106.163804141, abs=1e-4)
+
+
+def test_the_spherical_pendulum_keeps_energy_and_vertical_momentum():
+    tree = models.spherical_pendulum(1.2, 0.7, 0.1)
+    y0 = np.concatenate([tree.group.random(np.random.default_rng(2)), [0.4, -0.8, 1.5]])
+    run = solve_ivp(_rates(tree), (0, 2), y0, rtol=1e-10, atol=1e-10)
+
+    def conserved(y):
+        q = y[:4] / np.linalg.norm(y[:4])
+        energy = dynamics.kinetic_energy(tree, q, y[4:]) + dynamics.potential_energy(tree, q)
+        momentum = dynamics.frame_pose(tree, q, "ball")[:3, :3] @ dynamics.mass_matrix(tree, q) @ y[4:]
+        return energy, momentum[2]
+
+    np.testing.assert_allclose(conserved(run.y[:, -1]), conserved(run.y[:, 0]), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: models.planar_chain(0), ["n is 0", "at least 1"]),
+        (lambda: models.planar_chain(2.5), ["n is 2.5", "whole number"]),
+        (lambda: models.double_pendulum(masses=(1, 2, 3)), ["masses has 3 entries", "expected 2"]),
+        (lambda: models.double_pendulum(masses=(1, -2)), ["link2", "mass -2", "negative"]),
+        (lambda: models.heavy_top(mass=0, inertia=(0, 0, 0)), ["top", "without any inertia"]),
+        (lambda: models.free_rigid_body(inertia=(1, 1, 3)), ["triangle inequality"]),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(call, words):
+    with pytest.raises(ModelError) as caught:
+        call()
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_parameters_can_be_symbols_of_a_trace():
+    values, q = np.array([1.3, 0.7, 0.9, 1.2]), np.array([0.3, 0.8])
+
+    def mass_matrix(p, q):
+        return dynamics.mass_matrix(models.double_pendulum(p[:2], p[2:]), q)
+
+    traced = trace(mass_matrix, {"p": (4,), "q": (2,)})
+    np.testing.assert_allclose(traced.evaluate(values, q), mass_matrix(values, q), rtol=1e-14)
+
+    def gravity(p, q):
+        return dynamics.gravity_forces(models.spherical_pendulum(p[0], p[1], p[2]), q)
+
+    q = np.array([0.5, 0.5, -0.5, 0.5])
+    traced = trace(gravity, {"p": (3,), "q": (4,)})
+    np.testing.assert_allclose(traced.evaluate(values[:3], q), gravity(values, q), rtol=1e-14)
