@@ -160,8 +160,8 @@ class Tree:
         origin, moves with the body and with its parent alike, so the parent can carry it. For any joint, an
         entry of the pseudo-inertia [Sigma h; h^T m] moves to the parent if its J has J S = 0 and stays the
         same while the joint moves, ad_S^T J + J ad_S = 0. All energies and efforts stay what they are; a
-        single body's moments are no longer those of a real body. These are the base parameters of Gautier and Khalil
-        (1990) and of Mayeda, Yoshida and Osuka (1990).
+        single body's moments are no longer those of a real body. These are the base parameters of Gautier and
+        Khalil (1990) and of Mayeda, Yoshida and Osuka (1990).
         """
         P = [np.zeros((4, 4), int), *(_pseudo_inertia(b.inertia.moments) for b in self.bodies)]
         for body in reversed(self.bodies):
@@ -534,6 +534,6 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
                 yield (
                     f"body {body.name!r} moves by joint {body.joint.name!r} ({body.joint.group!r}) along "
                     f"{np.round(directions[:, 0], 6).tolist()} without any inertia "
-                    f"(mass {body.inertia.mass} kg, and nothing behind it that would resist); give it or what "
-                    "it carries mass and rotational inertia, give the joint armature, or fix the joint"
+                    f"(mass {body.inertia.mass} kg, and nothing behind it that would resist); give it or "
+                    "what it carries mass and rotational inertia, give the joint armature, or fix the joint"
                 )

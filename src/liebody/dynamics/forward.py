@@ -115,7 +115,8 @@ def articulated_body(
 def _selected(body: Body) -> list[int]:
     """The twist entries that are the joint's velocities themselves, where S selects such; else none.
 
-    Then U D^-1 selects too, and the inertia left for the parent has exact zeros there (unless a rotor adds to D).
+    Then U D^-1 selects too, and the inertia left for the parent has exact zeros there, unless a rotor adds
+    to D.
     """
     S = body.joint.S
     selects = np.all((S == 0) | (S == 1)) and np.all(S.sum(axis=0) == 1)
