@@ -25,6 +25,7 @@ from .printers.c import Guard
 Shapes = dict[str, tuple[int, ...]]
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
+LONG = 40_000  # operations from which on code is bound by memory, and compiled in smaller pieces with less effort
 FEW_MEMBERS = 2  # an ensemble from here on runs over lanes
 FEW = 64  # rows up to which the scalar loop serves while the loop over lanes is not compiled
 
@@ -130,10 +131,11 @@ class Kernel:
         f = self.function
         total = sum(f.operations.values())
         units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
-        sources = printer.batch_units(f, lanes, self._single, self._guard, units)
+        piece, flags = (printer.PIECE, build.FLAGS) if total < LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
+        sources = printer.batch_units(f, lanes, self._single, self._guard, units, piece)
         if lanes == 1 and not self._single:
             sources[-1] += "\n" + _call_text(f)
-        path = build.library(sources, self._compiler)
+        path = build.library(sources, self._compiler, flags)
         if note:
             about = {"name": self.name, "inputs": list(self.inputs.items()), "outputs": list(self.outputs.items())}
             build.store(self._key("about"), ".json", json.dumps(about).encode())

@@ -22,6 +22,7 @@ from ...errors import GraphError
 from ..graph import CONDITIONS, Expr, Function
 
 PIECE = 1500  # operations in one C function
+SMALL_PIECE = 500  # the same, where there are very many
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
 LANES_RULES: dict[str, str] = {
@@ -337,7 +338,7 @@ def over_lanes(function: Function, name: str) -> tuple[list[str], str]:
 
 
 def batch_units(
-    function: Function, lanes: int, single: bool = False, guard: Guard | None = None, units: int = 1
+    function: Function, lanes: int, single: bool = False, guard: Guard | None = None, units: int = 1, piece: int = PIECE
 ) -> list[str]:
     """Translation units which define `long run(n, in, in_stride, out, out_stride)`, a batch loop over `lanes`.
 
@@ -348,7 +349,7 @@ def batch_units(
     head = prelude(lanes, single)
     plan = _Plan(function, lanes)
     dialect = lanes_dialect(single)
-    body = straight_line(function, dialect, plan.symbols, plan.targets)
+    body = straight_line(function, dialect, plan.symbols, plan.targets, piece)
     scope = "static" if units <= 1 or len(body.pieces) <= 1 else "__attribute__((visibility(\"hidden\")))"
     signature = ", ".join(
         [f"const T *restrict x{k}" for k in range(len(function.inputs))]
