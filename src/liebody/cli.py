@@ -1,0 +1,359 @@
+"""The command line: a shell around `load`, `simulate` and `export_c`, for people in a hurry and for scripts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from . import models
+from .errors import LiebodyError
+from .integrators import tableau
+from .io import load_urdf
+from .robot import Robot, load
+from .run import Labels, Run, labels
+from .simulate import simulate
+
+Array = Any
+DEFAULT_STEP = 1e-3
+ROUNDED = 1e-3  # a quaternion typed with a few decimals is this near to unit
+EXPORTED = "inverse_dynamics,forward_dynamics,mass_matrix"
+DEMO_TURN, DEMO_VELOCITY = (1.9, 0, 0, 0.3, 0.8, 0), (0, 1.5, 0.3, 0, 0, 2.0)
+DEMO_TIME, DEMO_STEP, DEMO_MEMBERS = 10.0, 1e-3, 1024
+
+
+class Refused(click.ClickException):
+    """What the user gave cannot be: the message on stderr, exit status 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"liebody: {self.format_message()}", file=file or sys.stderr)
+
+
+class Commands(click.Group):
+    """Commands whose user errors and warnings are messages, not tracebacks."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                return super().invoke(ctx)
+            except LiebodyError as error:
+                raise Refused(str(error)) from error
+            except OSError as error:
+                raise Refused(f"{error.filename or 'files'}: {error.strerror or error}") from error
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if issubclass(category, UserWarning):
+        click.echo(f"liebody: warning: {message}", err=True)
+
+
+def _examples(command: str) -> Callable[[Any], Any]:
+    """Append examples, one a line, to a command's help."""
+
+    def extend(function: Any) -> Any:
+        rows = "\n".join(f"  {line}" for line in command.strip().splitlines())
+        function.__doc__ = f"{function.__doc__}\n\n\b\nExamples:\n{rows}\n"
+        return function
+
+    return extend
+
+
+SOURCE = click.argument("source", metavar="FILE|MODEL")
+FLOATING = click.option(
+    "--floating", is_flag=True, help="Let the root link move freely instead of fixing it."
+)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="liebody", message="liebody %(version)s")
+def main() -> None:
+    """Equations of motion of robots: explicit, free of singularities, compiled.
+
+    FILE|MODEL in a command is a URDF file or the name of a bundled model. The first use of a robot compiles its equations with the
+    machine's C compiler; later ones find them in the cache (its folder: $LIEBODY_CACHE, or your user cache).
+
+    \b
+    Start here:
+      liebody demo                        simulate a pendulum, print a summary, draw a picture
+      liebody info robot.urdf             what is in a robot description, and is it sound?
+      liebody simulate robot.urdf --t-end 2 --plot run.png
+      liebody export robot.urdf --to c --out out/
+    """
+
+
+@main.command()
+@_examples("""
+liebody demo
+liebody demo --out pictures/
+""")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default="liebody-demo", show_default=True,
+    help="Folder for the picture and the data; made if it is not there.",
+)  # fmt: skip
+def demo(out: Path) -> None:
+    """Simulate a spherical double pendulum and draw it.
+
+    Two balls on ball joints, swung up and let go: chaotic motion through every orientation, which no set of three angles survives. The
+    energy should stay, and the quaternions should stay unit. Then a thousand neighbours of it at once, as lanes of one loop.
+    """
+    from .plot import plot_motion
+
+    out.mkdir(parents=True, exist_ok=True)
+    robot = Robot(models.double_pendulum(spherical=True))
+    q0 = robot.integrate(robot.neutral(), np.array(DEMO_TURN, float))
+    v0 = np.array(DEMO_VELOCITY, float)
+    click.echo(f"{robot}, on ball joints\n")
+
+    compiling = _seconds(lambda: simulate(robot, q0, v0, t_end=DEMO_STEP, dt=DEMO_STEP))
+    run, seconds = _timed(
+        lambda: simulate(robot, q0, v0, t_end=DEMO_TIME, dt=DEMO_STEP, record_every=5 * DEMO_STEP)
+    )
+    click.echo(_row("equations ready after", f"{compiling:.2f} s", "traced and compiled, or from the cache"))
+    click.echo(
+        _row(
+            "one pendulum",
+            _rate(DEMO_TIME / DEMO_STEP / seconds),
+            f"{run.metadata['method']}, h = {DEMO_STEP} s",
+        )
+    )
+
+    near = v0 + 1e-3 * np.random.default_rng(0).standard_normal((DEMO_MEMBERS, robot.nv))
+    brief = DEMO_TIME / 10
+    simulate(robot, q0, near, t_end=DEMO_STEP, dt=DEMO_STEP)
+    threads = os.cpu_count() or 1
+    _, seconds = _timed(
+        lambda: simulate(robot, q0, near, t_end=brief, dt=DEMO_STEP, record_every=brief, threads=threads)
+    )
+    rate = DEMO_MEMBERS * brief / DEMO_STEP / seconds
+    click.echo(_row(f"{DEMO_MEMBERS} pendulums at once", _rate(rate), f"{threads} threads"))
+    click.echo(_row("energy drift", f"{run.energy_drift:.1e}", "of the largest kinetic energy, over 10 s"))
+    click.echo(_row("quaternion norms", f"1 within {run.quaternion_error:.1e}", ""))
+
+    plot_motion(robot, run, out / "demo.png", window=0.15 * DEMO_TIME)
+    run.save(out / "demo.nc")
+    click.echo(
+        f"\nwrote {out / 'demo.png'}\nwrote {out / 'demo.nc'}: liebody.Run.load, or xarray.open_dataset"
+    )
+
+
+@main.command()
+@_examples("""
+liebody info ur5.urdf
+liebody info anymal.urdf --floating
+liebody info puma560
+""")
+@SOURCE
+@FLOATING
+def info(source: str, floating: bool) -> None:
+    """Joints, masses and checks of a robot.
+
+    Lists bodies and joints with their groups, limits and masses, and checks the description: are the inertias those of real bodies,
+    is the mass matrix well conditioned? Plain advice for each finding.
+    """
+    from .io.report import report
+
+    if source in models.__all__:
+        click.echo(report(load(source, floating=floating).tree))
+    else:
+        click.echo(report(load_urdf(source, floating=floating, check="warn")))
+
+
+@main.command(name="simulate")
+@_examples("""
+liebody simulate double_pendulum --q0 2,0.5 --t-end 10 --plot run.png
+liebody simulate anymal.urdf --floating --t-end 2 --seed 1 --save run.nc
+liebody simulate ur5.urdf --q0 elbow_joint=1.2 --tau shoulder_lift_joint=-20
+liebody simulate ur5.urdf --seed 1 --members 1000 --threads 8 --save run.nc
+liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
+""")
+@SOURCE
+@FLOATING
+@click.option("--t-end", type=float, default=1.0, show_default=True, help="Simulated time [s].")
+@click.option(
+    "--dt", type=float,
+    help=f"Step [s]; by default {DEFAULT_STEP}, or steps under error control if the method can.",
+)  # fmt: skip
+@click.option(
+    "--method", default="rkmk4", show_default=True,
+    help="Runge-Kutta-Munthe-Kaas method: rkmk4, rkmk45 (with error control), ...; a wrong name lists them all.",
+)  # fmt: skip
+@click.option(
+    "--q0", metavar="VALUES",
+    help="Initial coordinates: all of them, or some by name as in 'elbow=1.2,base.z=0.5'; the others are neutral.",
+)  # fmt: skip
+@click.option("--v0", metavar="VALUES", help="Initial velocities, likewise; the others are zero.")
+@click.option("--tau", metavar="VALUES", help="Constant efforts of the joints, likewise [N m, N].")
+@click.option(
+    "--seed", type=int, help="Draw initial states at random from this seed, instead of neutral, at rest."
+)
+@click.option(
+    "--members",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="How many random states; needs --seed.",
+)
+@click.option(
+    "--record-every", type=float, help="Time between recorded states [s]; by default at most 1000 states."
+)
+@click.option(
+    "--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that share the members."
+)
+@click.option(
+    "--plot",
+    "picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the run: .png, .pdf or .svg.",
+)
+@click.option(
+    "--save", "data", type=click.Path(dir_okay=False, path_type=Path), help="Save the run as netCDF: .nc."
+)
+def simulate_(
+    source: str, floating: bool, t_end: float, dt: float | None, method: str, q0: str | None, v0: str | None,
+    tau: str | None, seed: int | None, members: int, record_every: float | None, threads: int,
+    picture: Path | None, data: Path | None,
+) -> None:  # fmt: skip
+    """Simulate a robot from an initial state and print a summary.
+
+    Without --tau the joints are free: the robot falls under gravity, with the damping that its description states. Coordinates and
+    velocities have the names that the summary prints; a free root has a unit quaternion (qw, qx, qy, qz), then x, y, z.
+    """
+    if members > 1 and seed is None:
+        raise click.UsageError("--members draws random states, and so needs --seed.")
+    _check_suffixes(picture, data)
+    scheme = tableau(method)
+    if dt is None and not scheme.error_weights:
+        dt = DEFAULT_STEP
+    robot = load(source, floating=floating)
+    coordinates, dofs = labels(robot.tree)
+    q, v = robot.neutral(), np.zeros(robot.nv)
+    if seed is not None:
+        rng = np.random.default_rng(seed)
+        shape = () if members == 1 else (members,)
+        q, v = robot.random(rng, shape), rng.standard_normal((*shape, robot.nv))
+    q, v = _assigned("--q0", q0, coordinates, q), _assigned("--v0", v0, dofs, v)
+    efforts = None if tau is None else _assigned("--tau", tau, dofs, np.zeros(robot.nv))
+
+    run = simulate(
+        robot, _rounded_quaternions(robot, q, coordinates), v, t_end=t_end, dt=dt, method=scheme, tau=efforts,
+        record_every=record_every, threads=threads,
+    )  # fmt: skip
+    click.echo(run.summary())
+    if picture is not None:
+        run.plot(picture)
+        click.echo(f"wrote {picture}")
+    if data is not None:
+        run.save(data)
+        click.echo(f"wrote {data}")
+
+
+@main.command()
+@_examples("""
+liebody export ur5.urdf --to c --out out/
+liebody export anymal.urdf --floating --to c --out out/ --functions forward_dynamics,poses
+""")
+@SOURCE
+@FLOATING
+@click.option(
+    "--to", "language", type=click.Choice(["c"]), default="c", show_default=True, help="Language: c is C99."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="out",
+    show_default=True,
+    help="Folder to write to.",
+)
+@click.option(
+    "--functions", default=EXPORTED, show_default=True, metavar="NAMES",
+    help="Functions, separated by commas; a wrong name lists them all.",
+)  # fmt: skip
+def export(source: str, floating: bool, language: str, out: Path, functions: str) -> None:
+    """Write a robot's equations of motion as source text.
+
+    C99 without dependencies, allocation or state: a source, a header, and a program that compares them with this library's numbers.
+    """
+    names = [name.strip() for name in functions.split(",") if name.strip()]
+    paths = load(source, floating=floating).export_c(out, names)
+    for path in paths:
+        click.echo(f"wrote {path}")
+    sources = " ".join(str(path) for path in paths if path.suffix == ".c")
+    compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
+    click.echo(f"\ntest it:\n  {compiler} -std=c99 -O2 {sources} -lm -o {out / 'test'} && {out / 'test'}")
+
+
+def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Array:
+    """`values` (..., n) with what an option says: n numbers, or name=number for some."""
+    if text is None:
+        return values
+    words = [word.strip() for word in text.split(",")]
+    named = [word.rpartition("=") for word in words]
+    if not any(equals for _, equals, _ in named):
+        if len(words) != len(names):
+            raise Refused(
+                f"{option} has {len(words)} numbers, expected {len(names)}: {', '.join(names.names)}"
+            )
+        return np.broadcast_to([_number(option, word) for word in words], values.shape).copy()
+    values = values.copy()
+    for word, (name, equals, number) in zip(words, named, strict=True):
+        if not equals:
+            raise Refused(
+                f"{option}: {word!r} names no entry; write all as name=number, or all numbers without names"
+            )
+        if name.strip() not in names.names:
+            raise Refused(f"{option}: there is no {name.strip()!r}; there are {', '.join(names.names)}")
+        values[..., names.names.index(name.strip())] = _number(option, number)
+    return values
+
+
+def _number(option: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise Refused(f"{option}: {word!r} is not a number") from None
+
+
+def _rounded_quaternions(robot: Robot, q: Array, coordinates: Labels) -> Array:
+    """q with quaternions that are unit up to typed decimals made unit; others are left to be refused."""
+    normalized = np.apply_along_axis(robot.group.normalize, -1, q) if robot.nq else q
+    return normalized if np.all(np.abs(normalized - q) <= ROUNDED) else q
+
+
+def _check_suffixes(picture: Path | None, data: Path | None) -> None:
+    """Refuse what could not be written, before the work."""
+    if picture is not None and picture.suffix not in (".png", ".pdf", ".svg"):
+        raise Refused(f"--plot {picture}: pictures end in .png, .pdf or .svg")
+    if data is not None and data.suffix != ".nc":
+        raise Refused(f"--save {data}: runs are saved as netCDF, which ends in .nc")
+    for path in (picture, data):
+        if path is not None and not path.parent.is_dir():
+            raise Refused(f"{path}: there is no folder {path.parent}; make it first")
+
+
+def _timed(work: Callable[[], Run]) -> tuple[Run, float]:
+    start = time.perf_counter()
+    run = work()
+    return run, time.perf_counter() - start
+
+
+def _seconds(work: Callable[[], Run]) -> float:
+    return _timed(work)[1]
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f} steps/s"
+
+
+def _row(what: str, value: str, remark: str) -> str:
+    return f"  {what:24}{value:>20}   {remark}".rstrip()
