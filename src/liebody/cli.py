@@ -1,7 +1,8 @@
-"""The command line: a shell around `load`, `simulate` and `export_c`, for people in a hurry and for scripts."""
+"""The command line: a shell around `load`, `simulate` and `export_c`, for a first look and for scripts."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import sys
@@ -63,7 +64,7 @@ def _examples(command: str) -> Callable[[Any], Any]:
 
     def extend(function: Any) -> Any:
         rows = "\n".join(f"  {line}" for line in command.strip().splitlines())
-        function.__doc__ = f"{function.__doc__}\n\n\b\nExamples:\n{rows}\n"
+        function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\n\b\nExamples:\n{rows}\n"
         return function
 
     return extend
@@ -80,8 +81,9 @@ FLOATING = click.option(
 def main() -> None:
     """Equations of motion of robots: explicit, free of singularities, compiled.
 
-    FILE|MODEL in a command is a URDF file or the name of a bundled model. The first use of a robot compiles its equations with the
-    machine's C compiler; later ones find them in the cache (its folder: $LIEBODY_CACHE, or your user cache).
+    FILE|MODEL in a command is a URDF file or the name of a bundled model. The first use of a robot compiles
+    its equations with the machine's C compiler; later ones find them in the cache (its folder:
+    $LIEBODY_CACHE, or your user cache).
 
     \b
     Start here:
@@ -104,8 +106,9 @@ liebody demo --out pictures/
 def demo(out: Path) -> None:
     """Simulate a spherical double pendulum and draw it.
 
-    Two balls on ball joints, swung up and let go: chaotic motion through every orientation, which no set of three angles survives. The
-    energy should stay, and the quaternions should stay unit. Then a thousand neighbours of it at once, as lanes of one loop.
+    Two balls on ball joints, swung up and let go: chaotic motion through every orientation, which no set of
+    three angles survives. The energy should stay, and the quaternions should stay unit. Then a thousand
+    neighbours of it at once, as lanes of one loop.
     """
     from .plot import plot_motion
 
@@ -158,8 +161,8 @@ liebody info puma560
 def info(source: str, floating: bool) -> None:
     """Joints, masses and checks of a robot.
 
-    Lists bodies and joints with their groups, limits and masses, and checks the description: are the inertias those of real bodies,
-    is the mass matrix well conditioned? Plain advice for each finding.
+    Lists bodies and joints with their groups, limits and masses, and checks the description: are the
+    inertias those of real bodies, is the mass matrix well conditioned? Plain advice for each finding.
     """
     from .io.report import report
 
@@ -186,11 +189,11 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
 )  # fmt: skip
 @click.option(
     "--method", default="rkmk4", show_default=True,
-    help="Runge-Kutta-Munthe-Kaas method: rkmk4, rkmk45 (with error control), ...; a wrong name lists them all.",
+    help="Runge-Kutta-Munthe-Kaas: rkmk4, rkmk45 (with error control), ...; a wrong name lists them all.",
 )  # fmt: skip
 @click.option(
     "--q0", metavar="VALUES",
-    help="Initial coordinates: all of them, or some by name as in 'elbow=1.2,base.z=0.5'; the others are neutral.",
+    help="Initial coordinates: all of them, or some by name, 'elbow=1.2,base.z=0.5'; others are neutral.",
 )  # fmt: skip
 @click.option("--v0", metavar="VALUES", help="Initial velocities, likewise; the others are zero.")
 @click.option("--tau", metavar="VALUES", help="Constant efforts of the joints, likewise [N m, N].")
@@ -226,8 +229,9 @@ def simulate_(
 ) -> None:  # fmt: skip
     """Simulate a robot from an initial state and print a summary.
 
-    Without --tau the joints are free: the robot falls under gravity, with the damping that its description states. Coordinates and
-    velocities have the names that the summary prints; a free root has a unit quaternion (qw, qx, qy, qz), then x, y, z.
+    Without --tau the joints are free: the robot falls under gravity, with the damping that its description
+    states. Coordinates and velocities have the names that the summary prints; a free root has a unit
+    quaternion (qw, qx, qy, qz), then x, y, z.
     """
     if members > 1 and seed is None:
         raise click.UsageError("--members draws random states, and so needs --seed.")
@@ -282,7 +286,8 @@ liebody export anymal.urdf --floating --to c --out out/ --functions forward_dyna
 def export(source: str, floating: bool, language: str, out: Path, functions: str) -> None:
     """Write a robot's equations of motion as source text.
 
-    C99 without dependencies, allocation or state: a source, a header, and a program that compares them with this library's numbers.
+    C99 without dependencies, allocation or state: a source, a header, and a program that compares them with
+    this library's numbers.
     """
     names = [name.strip() for name in functions.split(",") if name.strip()]
     paths = load(source, floating=floating).export_c(out, names)
@@ -301,9 +306,7 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
     named = [word.rpartition("=") for word in words]
     if not any(equals for _, equals, _ in named):
         if len(words) != len(names):
-            raise Refused(
-                f"{option} has {len(words)} numbers, expected {len(names)}: {', '.join(names.names)}"
-            )
+            raise Refused(f"{option} needs {len(names)} numbers ({', '.join(names.names)}), not {len(words)}")
         return np.broadcast_to([_number(option, word) for word in words], values.shape).copy()
     values = values.copy()
     for word, (name, equals, number) in zip(words, named, strict=True):
