@@ -85,8 +85,8 @@ def plot_motion(
     instants  how many pictures of the mechanism
     window    time that they span, up to the end of the run; all of it if None                       [s]
 
-    Links are drawn from joint to joint, and from the last joint of a branch to its named frame or its centre of mass; dots are
-    centres of mass. Of a batch, the first member is drawn.
+    Links are drawn from joint to joint, and from the last joint of a branch to its named frame or its centre
+    of mass; dots are centres of mass. Of a batch, the first member is drawn.
     """
     run = run.member(*(0,) * len(run.batch))
     good = np.isfinite(run.q).all(axis=-1)
@@ -108,7 +108,7 @@ def plot_motion(
     pieces.set(color=colors.to_rgba(t[first:-1]))
     size = 9 / (1 + 0.05 * len(masses)) * np.cbrt(masses / max(masses))
     for rank, k in enumerate(shown, start=1):
-        style = {
+        style: dict[str, Any] = {
             "color": colors.to_rgba(t[k]),
             "alpha": 0.4 + 0.6 * (rank / len(shown)) ** 2,
             "zorder": 3 + rank,
@@ -175,7 +175,7 @@ def _colors(n: int) -> Sequence[Any]:
 
 
 def _curves(axis: Any, t: Array, labels: Labels, values: Array, legend: str = "right") -> None:
-    """A curve for each label and member; values (members, nt, labels). A legend of at most LONGEST_LEGEND rows."""
+    """A curve for each label and member, values (members, nt, labels); at most LONGEST_LEGEND are named."""
     n, members = len(labels), len(values)
     style = {"lw": 1.2} if members == 1 else {"lw": 0.5, "alpha": max(0.25, 0.9 / members**0.3)}
     colors = _colors(n)
@@ -204,7 +204,7 @@ def _short(name: str) -> str:
 
 
 def _skeleton(tree: Tree, poses: Array) -> tuple[Array, Array, Array]:
-    """Segments (nt, segments, 2, 3) of the links, masses of the bodies (n,), and the path of the tip (nt, 3)."""
+    """Segments (nt, segments, 2, 3) of the links, masses of the bodies (n,), and path of the tip (nt, 3)."""
     origins = poses[..., :3, 3]
     pairs, depth = [], {0: 0}
     for body in tree.bodies:
@@ -247,7 +247,7 @@ def _plane_of(points: Array) -> tuple[int, int] | None:
 def _trace(scene: Any, path: Array, **style: Any) -> Any:
     """A path (nt, 2 or 3) as pieces between neighbours."""
     kind = LineCollection if path.shape[1] == 2 else Line3DCollection
-    return scene.add_collection(kind(np.stack([path[:-1], path[1:]], axis=1), **style))
+    return scene.add_collection(kind(list(np.stack([path[:-1], path[1:]], axis=1)), **style))
 
 
 def _frame(scene: Any, points: Array, labels: list[str]) -> None:
@@ -262,7 +262,7 @@ def _frame(scene: Any, points: Array, labels: list[str]) -> None:
         scene.set_aspect("equal")
         scene.grid(alpha=0.25, lw=0.5)
         return
-    scene.set_box_aspect(high - low + 2 * pad, zoom=1.25)
+    scene.set_box_aspect(high - low + 2 * pad, zoom=1.18)
     scene.view_init(elev=18, azim=-60)
     for axis in (scene.xaxis, scene.yaxis, scene.zaxis):
         axis.set_pane_color((1, 1, 1, 0))
