@@ -350,9 +350,9 @@ def _controlled_steps(
 class _Control:
     """Error norm and step size control.
 
-    A PI controller, factor = 0.9 error^-(0.7/k) previous^(0.4/k) with k the order of the error estimate
-    (Gustafsson, ACM Trans. Math. Softw. 17 (1991)); the first step after Hairer, Norsett, Wanner, "Solving
-    Ordinary Differential Equations I", section II.4.
+    The next step is (target/error)^(0.3/k) (previous error/error)^(0.4/k) times as long, with target = 0.9^k
+    and k the order of the error estimate (PI control: Gustafsson, ACM Trans. Math. Softw. 17 (1991)). The first
+    step is that of Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", section II.4.
     """
 
     def __init__(
@@ -375,7 +375,7 @@ class _Control:
         self.first_step = None if first_step is None else _positive("first_step", first_step)
         self.order = 1 + min(method.order, method.embedded_order)
         self.relative = _vector_components(group)
-        self.previous, self.rejecting, self.rejected = 1.0, False, 0
+        self.previous, self.rejecting, self.rejected = SAFETY**self.order, False, 0
 
     def scale(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
         """atol + rtol size, (dim,): size is 1, and the larger |x| in the components of factors R(n)."""
@@ -396,11 +396,8 @@ class _Control:
             return max(SHRINK, SAFETY * error ** (-1 / self.order))
         most = 1.0 if self.rejecting else GROW
         error = max(error, 1e-10)
-        wanted = (
-            SAFETY
-            * error ** (-(INTEGRAL + PROPORTIONAL) / self.order)
-            * self.previous ** (PROPORTIONAL / self.order)
-        )
+        k = self.order
+        wanted = (SAFETY**k / error) ** (INTEGRAL / k) * (self.previous / error) ** (PROPORTIONAL / k)
         self.previous, self.rejecting = max(error, 1e-4), False
         return min(most, max(SHRINK, wanted))
 
@@ -502,15 +499,15 @@ def _examine(watches: Iterable[_Watch], step: _Taken) -> float | None:
 
 
 def find_root(f: Callable[[float], float], a: float, b: float, fa: float, fb: float) -> float:
-    """A zero of f between a and b, where its values fa and fb differ in sign, to four units of round-off.
+    """A zero of f between a and b, whose values there differ in sign, to four units of round-off of a and b.
 
     Bisection, and inverse quadratic interpolation where three points say that it is safe (Chandrupatla, Adv.
     Eng. Softw. 28 (1997)).
     """
     c, fc, s = a, fa, 0.5
+    tolerance = 4 * EPSILON * max(abs(a), abs(b))
     while True:
         best, value = (a, fa) if abs(fa) < abs(fb) else (b, fb)
-        tolerance = 4 * EPSILON * abs(best) + math.ulp(0.0)
         if value == 0 or abs(b - a) <= tolerance:
             return best
         x = a + s * (b - a)

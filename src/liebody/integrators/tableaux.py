@@ -119,7 +119,7 @@ class Tableau:
         A, b, c = [_fractions(row, s) for row in self.A], _fractions(self.b, s), _fractions(self.c, s)
         self._require(
             not any(any(row[i:]) for i, row in enumerate(A)),
-            "row i of A may have i entries, as the method is explicit",
+            "an explicit method has entries of A below the diagonal only",
         )
         for i, row in enumerate(A):
             self._require(
