@@ -19,6 +19,7 @@ from __future__ import annotations
 import io
 import os
 import posixpath
+import sys
 import warnings
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
@@ -214,7 +215,7 @@ def load_urdf(
         _report(description, welded, check)
     if description.unused:
         what = ", ".join(f"{path} ({n})" for path, n in sorted(description.unused.items()))
-        warnings.warn(f"{description.source}: not used: {what}", UnusedElements, stacklevel=2)
+        _warn(f"{description.source}: not used: {what}", UnusedElements)
     tree = welded if merge_fixed else tree
     return DescribedTree(tree.name, tree.bodies, tree.frames, description)
 
@@ -241,7 +242,15 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
         )
     if severe or doubtful:
         text = "\n  ".join([f"{description.source}: no real mechanism is like this:", *severe, *doubtful])
-        warnings.warn(text, DoubtfulInertia, stacklevel=3)
+        _warn(text, DoubtfulInertia)
+
+
+def _warn(text: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this library that asked for the file."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("liebody."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def _is_definite(inertia: SpatialInertia) -> bool:

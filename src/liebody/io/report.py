@@ -1,0 +1,244 @@
+"""What a description says, and whether it can be true: bodies, joints, masses, reach, conditioning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..bodies import Body, Tree
+from ..dynamics import body_poses, center_of_mass, mass_matrix
+from ..groups import Free
+from .document import listed
+from .urdf import DescribedTree
+
+SAMPLES = 20
+ILL_CONDITIONED = 1e8
+POINT_LIKE = 1e-3
+"""Radius of gyration over reach below which a body is like a point: its moments were probably left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What `report` found; its text is what `liebody info` prints.
+
+    tree          the mechanism
+    mass          of all bodies [kg]
+    center        its centre of mass at the neutral configuration, in the world, (3,) [m]
+    reach         the farthest that a body, frame or centre of mass gets from the base, in the samples [m]
+    condition     condition numbers of M, least, median and largest
+    scaled        the largest condition number of M with its diagonal scaled to ones, whatever the units
+    weakest       the joint with the least entry on the diagonal of M, and that entry
+    findings      what is wrong or doubtful, with advice
+    """
+
+    tree: Tree
+    mass: float
+    center: np.ndarray
+    reach: float
+    condition: tuple[float, float, float]
+    scaled: float
+    weakest: tuple[str, float]
+    findings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        tree = self.tree
+        mimics = sum(body.joint.mimic is not None for body in tree.bodies)
+        follow = f" ({mimics} of the joints follow others)" if mimics else ""
+        lines = [
+            f"{tree.name}: {len(tree.bodies)} bodies, {tree.nv} degrees of freedom{follow}, "
+            f"{len(tree.frames)} further frames",
+            "",
+            *_table(
+                ["", "body", "on", "mass [kg]", "joint", "group", "limits"],
+                [_row(body, tree) for body in tree.bodies],
+            ),
+            "",
+            f"mass               {self.mass:.6g} kg, centre at {_vector(self.center)} m when neutral",
+            f"reach              {self.reach:.4g} m",
+        ]
+        if tree.nv:
+            least, median, largest = self.condition
+            lines += [
+                f"condition of M     {median:.2g} in the median, {least:.2g} to {largest:.2g}; "
+                f"{self.scaled:.2g} with a diagonal of ones",
+                f"least inertia      {self.weakest[1]:.3g}, of joint {self.weakest[0]!r}",
+            ]
+        lines += ["", "Findings" if self.findings else "Findings: none."]
+        lines += [f"  - {finding}" for finding in self.findings]
+        return "\n".join(lines)
+
+
+def report(tree: Tree, samples: int = SAMPLES, seed: int = 0) -> Report:
+    """Look a mechanism over: can bodies have its inertias, is M well conditioned, are the limits filled in?
+
+    samples   over how many random configurations, within the limits of the joints
+    seed      of their random numbers
+    """
+    rng = np.random.default_rng(seed)
+    configurations = [_random_configuration(tree, rng) for _ in range(samples)]
+    reach = max((_reach(tree, q) for q in configurations), default=0.0)
+    condition, scaled, weakest = (1.0, 1.0, 1.0), 1.0, ("", 0.0)
+    if tree.nv:
+        matrices = np.array([mass_matrix(tree, q) for q in configurations], dtype=float)
+        diagonals = np.diagonal(matrices, axis1=1, axis2=2)
+        scale = 1 / np.sqrt(np.where(diagonals > 0, diagonals, 1))
+        conditions = np.linalg.cond(matrices)
+        condition = float(conditions.min()), float(np.median(conditions)), float(conditions.max())
+        scaled = float(np.linalg.cond(matrices * scale[:, :, None] * scale[:, None, :]).max())
+        dof = int(diagonals.min(axis=0).argmin())
+        owner = next(b for b in tree.bodies if b.joint.mimic is None and b.dofs.start <= dof < b.dofs.stop)
+        weakest = owner.joint.name, float(diagonals[:, dof].min())
+    return Report(
+        tree=tree,
+        mass=float(tree.mass),
+        center=np.asarray(center_of_mass(tree, tree.group.neutral()), float) if tree.mass else np.zeros(3),
+        reach=reach,
+        condition=condition,
+        scaled=scaled,
+        weakest=weakest,
+        findings=(
+            *tree.findings(),
+            *_doubtful_bodies(tree, reach),
+            *_doubtful_joints(tree),
+            *_conditioning(condition[2], scaled, weakest),
+            *_of_the_description(tree),
+        ),
+    )
+
+
+def _random_configuration(tree: Tree, rng: np.random.Generator) -> np.ndarray:
+    q = tree.group.random(rng) if tree.nq else np.zeros(0)
+    for body in tree.bodies:
+        joint = body.joint
+        if (
+            joint.mimic is None
+            and joint.dim == joint.nq == 1
+            and np.isfinite([joint.lower, joint.upper]).all()
+        ):
+            q[body.coordinates] = rng.uniform(joint.lower, joint.upper)
+    return q
+
+
+def _reach(tree: Tree, q: np.ndarray) -> float:
+    """The farthest point from the base: from the world, or from a body that floats."""
+    poses = [np.eye(4), *np.asarray(body_poses(tree, q), float).reshape(-1, 4, 4)]
+    base = poses[1] if tree.bodies and isinstance(tree.bodies[0].joint.group, Free) else poses[0]
+    points = [pose[:3, 3] for pose in poses[1:]]
+    points += [
+        (poses[body.index] @ np.append(body.inertia.com, 1.0))[:3]
+        for body in tree.bodies
+        if body.inertia.mass
+    ]
+    points += [(poses[frame.body] @ frame.placement)[:3, 3] for frame in tree.frames.values()]
+    return float(max((np.linalg.norm(point - base[:3, 3]) for point in points), default=0.0))
+
+
+def _doubtful_bodies(tree: Tree, reach: float) -> list[str]:
+    found, points = [], []
+    for body in tree.bodies:
+        inertia = body.inertia
+        if not inertia.mass > 0 or not reach:
+            continue
+        gyration = np.sqrt(max(np.linalg.eigvalsh(inertia.rotational)[-1], 0) / inertia.mass)
+        if gyration > 2 * reach:
+            found.append(
+                f"body {body.name!r}: its radius of gyration, {gyration:.3g} m, is beyond the reach of the "
+                f"mechanism, {reach:.3g} m; check the units of its inertia (kg m2) and of its mass (kg)"
+            )
+        elif gyration < POINT_LIKE * reach and len(tree.bodies) > 1:
+            points.append(body.name)
+    if points:
+        found.append(
+            f"bodies of mass without extent: {listed(points)}; if their rotational inertia was left out, or given "
+            "in other units, supply it"
+        )
+    return found
+
+
+def _doubtful_joints(tree: Tree) -> list[str]:
+    still = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.lower == b.joint.upper)]
+    without_speed = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.velocity_limit == 0)]
+    without_effort = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.effort_limit == 0)]
+    found = []
+    if not tree.nv:
+        found.append("nothing moves; if it is to fly, drive or walk, load it with a floating base")
+    if still:
+        found.append(
+            f"no room to move between the limits: {listed(still)}; fill the limits in, or make them fixed"
+        )
+    if without_speed:
+        found.append(f"velocity limit zero: {listed(without_speed)}; fill it in, it was probably forgotten")
+    if without_effort:
+        found.append(f"effort limit zero: {listed(without_effort)}; fill it in, unless they are passive")
+    return found
+
+
+def _conditioning(largest: float, scaled: float, weakest: tuple[str, float]) -> list[str]:
+    if scaled > ILL_CONDITIONED:
+        return [
+            f"M is close to singular ({scaled:.2g} with a diagonal of ones): some motion has next to no "
+            "inertia; give the bodies that move mass and inertia, or the joints armature"
+        ]
+    if largest > ILL_CONDITIONED:
+        return [
+            f"inertias differ widely (condition of M {largest:.2g}): joint {weakest[0]!r} moves only "
+            f"{weakest[1]:.2g}, so simulations need small steps; often a geared motor's armature is missing"
+        ]
+    return []
+
+
+def _of_the_description(tree: Tree) -> list[str]:
+    description = tree.description if isinstance(tree, DescribedTree) else None
+    if description is None:
+        return []
+    bodies = {body.name for body in tree.bodies}
+    found = []
+    welded = [
+        f"{link.name!r} (line {link.line})"
+        for link in description.links
+        if link.inertia is not None and link.name not in bodies and not link.inertia.is_physical
+    ]
+    if welded:
+        found.append(
+            f"inertias no body can have, of links welded to others: {', '.join(welded)}; the sums count, and "
+            "are listed above if they are doubtful"
+        )
+    missing = sorted({s.filename for s in description.shapes if s.filename is not None and s.path is None})
+    if missing:
+        found.append(f"{len(missing)} meshes not found, only a viewer misses them: {listed(missing)}")
+    if description.unused:
+        what = ", ".join(f"{path} ({n})" for path, n in sorted(description.unused.items()))
+        found.append(f"elements of the file that have no effect: {what}")
+    return found
+
+
+def _row(body: Body, tree: Tree) -> list[str]:
+    joint = body.joint
+    limits = ""
+    if joint.mimic is not None:
+        limits = f"= {body.ratio:g} {joint.mimic.joint} {body.offset:+g}"
+    elif np.isfinite(joint.lower).any() or np.isfinite(joint.upper).any():
+        limits = ", ".join(f"{lo:.4g} .. {hi:.4g}" for lo, hi in zip(joint.lower, joint.upper, strict=True))
+    parent = tree.bodies[body.parent - 1].name if body.parent else "world"
+    return [str(body.index), body.name, parent, f"{body.inertia.mass:.4g}", joint.name, _group(body), limits]
+
+
+def _group(body: Body) -> str:
+    """The joint's group with its axis in four digits."""
+    group = body.joint.group
+    axis = getattr(group, "axis", getattr(group, "normal", None))
+    name = type(group).__name__
+    return name if axis is None else f"{name} {_vector(axis)}"
+
+
+def _vector(x: np.ndarray) -> str:
+    return "(" + ", ".join(f"{value + 0.0:.4g}" for value in np.round(x, 12)) + ")"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [head, *rows]
+    ]

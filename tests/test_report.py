@@ -1,0 +1,114 @@
+"""What `liebody info` says of a mechanism."""
+
+import numpy as np
+import pytest
+
+from liebody import models
+from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
+from liebody.dynamics import mass_matrix
+from liebody.groups import Free, Prismatic, Revolute
+from liebody.io import load_urdf
+from liebody.io.report import report
+
+BODY = SpatialInertia(2.0, [0.1, 0, 0], [0.02, 0.03, 0.04])
+
+
+def test_a_sound_mechanism_has_no_findings_and_its_numbers():
+    tree = models.planar_chain(3, length=0.5, mass=2.0)
+    told = report(tree)
+    assert told.findings == ()
+    assert told.mass == 6
+    np.testing.assert_allclose(told.center, [0, 0, -0.75], atol=1e-15)
+    assert 0.5 < told.reach <= 1.5
+    least, median, largest = told.condition
+    assert 1 < least <= median <= largest < 1e4
+    assert 1 < told.scaled < 1e3
+    assert told.weakest == ("link3", pytest.approx(2 * 0.5**2 / 3))
+    text = str(told)
+    assert "3 bodies, 3 degrees of freedom" in text
+    assert "Findings: none." in text
+    assert all(f"link{i}" in text for i in (1, 2, 3))
+
+
+def test_conditioning_is_that_of_the_mass_matrix_within_the_limits():
+    joint = Joint("j", Prismatic((1, 0, 0)), lower=0.5, upper=0.5 + 1e-9)
+    tree = TreeBuilder().add("a", Revolute((0, 0, 1)), BODY).add("b", joint, BODY, "a").build()
+    M = mass_matrix(tree, np.array([0.3, 0.5]))
+    np.testing.assert_allclose(report(tree).condition, np.linalg.cond(M), rtol=1e-6)
+
+
+def test_what_follows_is_told_with_what_it_follows():
+    tree = (
+        TreeBuilder()
+        .add("a", Joint("j", Revolute((0, 0, 1)), -1, 2), BODY)
+        .add("b", Joint("k", Revolute((0, 0, 1)), mimic=Mimic("j", -2, 0.5)), BODY, "a")
+        .build()
+    )
+    text = str(report(tree))
+    assert "1 of the joints follow others" in text
+    assert "= -2 j +0.5" in text
+    assert "-1 .. 2" in text
+
+
+def _on_one_axis(first):
+    return TreeBuilder().add("a", Revolute((0, 0, 1)), first).add("b", Revolute((0, 0, 1)), BODY, "a").build()
+
+
+def _tree(second, joint=None):
+    return (
+        TreeBuilder()
+        .add("a", Revolute((0, 0, 1)), BODY)
+        .add("b", joint or Joint("j", Revolute((0, 1, 0))), second, "a", [0.3, 0, 0])
+        .build(check=False)
+    )
+
+
+@pytest.mark.parametrize(
+    "tree, words",
+    [
+        (_tree(SpatialInertia(1, [0.1, 0, 0], [1, 1, 3])), ["'b'", "triangle inequality"]),
+        (_tree(SpatialInertia(1, [0.1, 0, 0], [1, 1, -1])), ["'b'", "not positive definite"]),
+        (_tree(SpatialInertia(1, [0.1, 0, 0], [20, 20, 30])), ["'b'", "radius of gyration", "kg m2"]),
+        (_tree(SpatialInertia(1, [0.1, 0, 0])), ["without extent", "'b'"]),
+        (
+            _tree(SpatialInertia(1e-8, [0.1, 0, 0], [1e-11] * 3)),
+            ["inertias differ widely", "'j'", "armature"],
+        ),
+        (_tree(SpatialInertia()), ["'b'", "'j'", "without any inertia"]),
+        (_on_one_axis(SpatialInertia(1e-10, [0, 0, 0], [1e-10] * 3)), ["close to singular", "armature"]),
+        (_tree(BODY, Joint("j", Revolute((0, 1, 0)), 0, 0)), ["no room to move", "'j'"]),
+        (_tree(BODY, Joint("j", Revolute((0, 1, 0)), velocity_limit=0)), ["velocity limit zero", "'j'"]),
+        (_tree(BODY, Joint("j", Revolute((0, 1, 0)), effort_limit=0)), ["effort limit zero", "'j'"]),
+        (TreeBuilder().build(), ["nothing moves", "floating"]),
+    ],
+)
+def test_what_is_doubtful_is_found_and_named(tree, words):
+    findings = report(tree).findings
+    assert any(all(word in finding for word in words) for finding in findings), findings
+
+
+def test_the_reach_of_what_floats_is_measured_from_its_base():
+    tree = TreeBuilder().add("base", Free(), BODY).frame("antenna", "base", [0, 0, 0.7]).build()
+    assert report(tree).reach == pytest.approx(0.7)
+
+
+@pytest.mark.filterwarnings("ignore::liebody.io.UnusedElements")
+def test_a_description_is_told_with_its_lines_its_meshes_and_what_is_unused():
+    odd = (
+        '<inertial><mass value="0.1"/><inertia ixx="1e-4" iyy="1e-4" izz="3e-4"/></inertial>'
+        '<visual><geometry><mesh filename="meshes/none.stl"/></geometry></visual>'
+    )
+    sound = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+    told = report(
+        load_urdf(
+            '<robot name="r">\n<link name="a"/>\n'
+            f'<link name="b">{sound}</link>\n<link name="c">{odd}</link>\n'
+            '<joint name="j" type="continuous"><parent link="a"/><child link="b"/></joint>'
+            '<joint name="k" type="fixed"><parent link="b"/><child link="c"/></joint><gazebo/></robot>'
+        )
+    )
+    text = str(told)
+    assert "links welded to others: 'c' (line 4)" in text
+    assert "1 meshes not found" in text
+    assert "'meshes/none.stl'" in text
+    assert "gazebo (1)" in text
