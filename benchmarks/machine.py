@@ -7,6 +7,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+from liebody import __version__
 from liebody.codegen import build
 
 
@@ -24,7 +25,7 @@ def describe(*packages: str) -> str:
         lanes = build.lanes(compiler)
         name = _output([*compiler.command, "--version"]).splitlines()[0]
     commit = _output(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]).strip() or "unknown"
-    versions = ", ".join(f"{p} {version(p)}" for p in ("liebody", *packages))
+    versions = ", ".join([f"liebody {__version__}", *(f"{p} {version(p)}" for p in packages)])
     return f"{cpu}, {lanes} lanes of float64 | {name} | commit {commit} | {versions}"
 
 

@@ -170,6 +170,10 @@ class Robot:
         """Poses of all bodies in the world, (..., n, 4, 4), in the order of `tree.bodies`."""
         return self._call("poses", q, out=out, threads=threads)
 
+    def twists(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """Twists (omega, v) of all bodies in their own axes, (..., n, 6)."""
+        return self._call("twists", q, v, out=out, threads=threads)
+
     def pose(self, q: Array, frame: str, *, out: Array = None, threads: int = 1) -> Array:
         """Pose of a body or a named frame in the world, (..., 4, 4)."""
         return self._call("pose", q, frame=frame, out=out, threads=threads)
@@ -197,6 +201,12 @@ class Robot:
         return self._call(
             "jacobian_rate", q, v, frame=frame, representation=representation, out=out, threads=threads
         )
+
+    def acceleration(
+        self, q: Array, v: Array, a: Array, frame: str, representation: str = "body", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """Time derivative of `twist`, J a + (dJ/dt) v, (..., 6); `representation` as in `jacobian`."""
+        return self._call("acceleration", q, v, a, frame=frame, representation=representation, out=out, threads=threads)
 
     def center_of_mass(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
         """Centre of mass in the world, (..., 3)                                                      [m]"""
@@ -392,10 +402,12 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
     "potential_energy": (("q",), _of_tree(dynamics.potential_energy, gravity=True)),
     "inverse_dynamics_derivatives": (("q", "v", "a"), _inverse_dynamics_derivatives),
     "poses": (("q",), _of_tree(dynamics.body_poses)),
+    "twists": (("q", "v"), _of_tree(dynamics.body_twists)),
     "pose": (("q",), _of_tree(dynamics.frame_pose)),
     "twist": (("q", "v"), _of_tree(dynamics.frame_twist)),
     "jacobian": (("q",), _of_tree(dynamics.frame_jacobian)),
     "jacobian_rate": (("q", "v"), _of_tree(dynamics.frame_jacobian_rate)),
+    "acceleration": (("q", "v", "a"), _of_tree(dynamics.frame_acceleration)),
     "center_of_mass": (("q",), _of_tree(dynamics.center_of_mass)),
     "center_of_mass_jacobian": (("q",), _of_tree(dynamics.center_of_mass_jacobian)),
     "normalize": (("q",), _of_group("normalize")),
@@ -408,5 +420,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "twist": ("frame", "representation"),
     "jacobian": ("frame", "representation"),
     "jacobian_rate": ("frame", "representation"),
+    "acceleration": ("frame", "representation"),
 }
 _DIRECT = frozenset(_ALGORITHMS) - frozenset(_OPTIONS) - {"inverse_dynamics_wrenches", "forward_dynamics_wrenches"}

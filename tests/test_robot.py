@@ -1,0 +1,239 @@
+"""Robots: every call equals the algorithm it compiles, on single states and batches, and refuses what cannot be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+from random_trees import JOINTS, random_tree
+
+import liebody as lb
+from liebody import dynamics
+from liebody.codegen import build
+
+needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
+
+
+@pytest.fixture(scope="module")
+def robot():
+    """A robot with joints of every kind, branches, and joints that follow others."""
+    return lb.Robot(random_tree(np.random.default_rng(5), list(JOINTS), followers=2))
+
+
+def states(robot, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    v, x = rng.standard_normal((2, *shape, robot.nv))
+    return robot.random(rng, shape), v, x
+
+
+CALLS = {
+    "inverse_dynamics": ("q v a", dynamics.inverse_dynamics),
+    "forward_dynamics": ("q v a", dynamics.forward_dynamics),
+    "bias": ("q v", dynamics.bias_forces),
+    "mass_matrix": ("q", dynamics.mass_matrix),
+    "gravity": ("q", dynamics.gravity_forces),
+    "kinetic_energy": ("q v", dynamics.kinetic_energy),
+    "potential_energy": ("q", dynamics.potential_energy),
+    "poses": ("q", dynamics.body_poses),
+    "twists": ("q v", dynamics.body_twists),
+    "center_of_mass": ("q", dynamics.center_of_mass),
+    "center_of_mass_jacobian": ("q", dynamics.center_of_mass_jacobian),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_its_algorithm_on_states_and_on_batches(robot, name):
+    arguments, algorithm = CALLS[name]
+    batch = dict(zip("qva", states(robot, (2, 7)), strict=True))
+    arrays = [batch[x] for x in arguments.split()]
+    expected = np.array([[algorithm(robot.tree, *(x[i, j] for x in arrays)) for j in range(7)] for i in range(2)], float)
+    call = getattr(robot, name)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(call(*arrays), expected, atol=1e-12 * scale, rtol=1e-10)
+    np.testing.assert_allclose(call(*(x[1, 3] for x in arrays)), expected[1, 3], atol=1e-12 * scale, rtol=1e-10)
+    out = np.empty_like(expected)
+    assert getattr(robot, name)(*arrays, out=out, threads=2) is out
+    np.testing.assert_array_equal(out, call(*arrays))
+
+
+@pytest.mark.parametrize("representation", ["body", "world", "mixed"])
+def test_frame_calls_are_their_algorithms(robot, representation):
+    q, v, a = states(robot, (3,))
+    name = robot.tree.bodies[-1].name
+    options = {"frame": name, "representation": representation}
+    for call, algorithm, arrays in (
+        (robot.jacobian, dynamics.frame_jacobian, (q,)),
+        (robot.jacobian_rate, dynamics.frame_jacobian_rate, (q, v)),
+        (robot.twist, dynamics.frame_twist, (q, v)),
+        (robot.acceleration, dynamics.frame_acceleration, (q, v, a)),
+    ):
+        expected = np.array([algorithm(robot.tree, *(x[i] for x in arrays), **options) for i in range(3)], float)
+        np.testing.assert_allclose(call(*arrays, **options), expected, atol=1e-11 * max(1, np.abs(expected).max()))
+    np.testing.assert_allclose(robot.pose(q, name), robot.poses(q)[:, -1], atol=1e-13)
+
+
+def test_external_wrenches_enter_through_the_jacobians(robot):
+    q, v, a = states(robot, ())
+    n = len(robot.tree.bodies)
+    wrenches = np.random.default_rng(1).standard_normal((n, 6))
+    pull = sum(robot.jacobian(q, b.name).T @ w for b, w in zip(robot.tree.bodies, wrenches, strict=True))
+    tau = robot.inverse_dynamics(q, v, a, wrenches)
+    scale = np.abs(tau).max()
+    np.testing.assert_allclose(tau, robot.inverse_dynamics(q, v, a) - pull, atol=1e-11 * scale)
+    np.testing.assert_allclose(robot.forward_dynamics(q, v, tau, wrenches), a, rtol=1e-8, atol=1e-8)
+
+
+def test_group_operations_are_inverse_to_each_other(robot):
+    q0, v, _ = states(robot, (5,))
+    q1 = robot.integrate(q0, 0.3 * v)
+    np.testing.assert_allclose(robot.difference(q0, q1), 0.3 * v, atol=1e-13)
+    np.testing.assert_allclose(robot.interpolate(q0, q1, 1.0), q1, atol=1e-13)
+    np.testing.assert_allclose(robot.interpolate(q0, q1, np.full(5, 0.0)), q0, atol=1e-13)
+    np.testing.assert_allclose(robot.normalize(q1), q1, atol=1e-14)
+
+
+def test_energy_is_the_sum_and_mass_the_total(robot):
+    q, v, _ = states(robot, (4,))
+    np.testing.assert_allclose(robot.energy(q, v), robot.kinetic_energy(q, v) + robot.potential_energy(q))
+    assert robot.mass == pytest.approx(sum(b.inertia.mass for b in robot.tree.bodies))
+
+
+def test_derivatives_of_inverse_dynamics_against_differences_along_the_group():
+    robot = lb.Robot(random_tree(np.random.default_rng(11), ["free", "revolute", "spherical", "helical"]))
+    q, v, a = states(robot, ())
+    by_q, by_v, by_a = robot.inverse_dynamics_derivatives(q, v, a)
+    h, scale = 1e-6, np.abs(by_q).max()
+
+    def slope(f):
+        return np.stack([(f(h * e) - f(-h * e)) / (2 * h) for e in np.eye(robot.nv)], axis=-1)
+
+    np.testing.assert_allclose(by_q, slope(lambda u: robot.inverse_dynamics(robot.integrate(q, u), v, a)), atol=1e-7 * scale)
+    np.testing.assert_allclose(by_v, slope(lambda u: robot.inverse_dynamics(q, v + u, a)), atol=1e-7 * scale)
+    np.testing.assert_allclose(by_a, robot.mass_matrix(q), atol=1e-11 * scale)
+
+
+def test_derivatives_of_forward_dynamics_are_those_of_its_inverse():
+    robot = lb.load("double_pendulum")
+    q, v, tau = states(robot, (3,))
+    by_q, by_v, by_tau = robot.forward_dynamics_derivatives(q, v, tau)
+    h = 1e-6
+    for k, e in enumerate(np.eye(robot.nv)):
+        by_difference = (robot.forward_dynamics(q + h * e, v, tau) - robot.forward_dynamics(q - h * e, v, tau)) / (2 * h)
+        np.testing.assert_allclose(by_q[..., k], by_difference, rtol=1e-6, atol=1e-6)
+        by_difference = (robot.forward_dynamics(q, v + h * e, tau) - robot.forward_dynamics(q, v - h * e, tau)) / (2 * h)
+        np.testing.assert_allclose(by_v[..., k], by_difference, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(by_tau @ robot.mass_matrix(q), np.broadcast_to(np.eye(robot.nv), by_tau.shape), atol=1e-10)
+
+
+@needs_compiler
+def test_after_the_first_call_a_built_in_function_takes_the_place_of_the_method():
+    robot = lb.load("double_pendulum")
+    q, v, a = states(robot, ())
+    assert isinstance(robot.inverse_dynamics, types.MethodType)
+    first = robot.inverse_dynamics(q, v, a)
+    assert isinstance(robot.inverse_dynamics, types.BuiltinFunctionType)
+    np.testing.assert_array_equal(robot.inverse_dynamics(q, v, a), first)
+    np.testing.assert_allclose(robot.inverse_dynamics(list(q), v, a), first)
+    np.testing.assert_allclose(robot.inverse_dynamics(q, v, a, wrenches=np.zeros((2, 6))), first)
+    np.testing.assert_allclose(robot.inverse_dynamics(q, v, a, np.zeros((2, 6))), first)
+    np.testing.assert_allclose(robot.inverse_dynamics(q[None], v, a), first[None])
+    assert "inverse" not in lb.Robot(robot.tree).__dict__, "each robot has its own"
+
+
+@needs_compiler
+def test_a_second_process_finds_the_kernel_without_tracing(tmp_path):
+    script = """
+import sys, numpy as np, liebody as lb
+from liebody import robot
+from liebody.codegen import build
+if sys.argv[1] == "second":
+    def forbidden(*args, **kwargs):
+        raise AssertionError("traced or compiled")
+    robot.trace, build._run = forbidden, forbidden
+r = lb.load("double_pendulum")
+print(r.inverse_dynamics(np.array([0.1, 0.2]), np.ones(2), np.ones(2)), r.mass_matrix(np.ones((100, 2))).sum())
+"""
+    runs = []
+    for which in ("first", "second"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, which], capture_output=True, text=True, check=True,
+            env={**__import__("os").environ, "LIEBODY_CACHE": str(tmp_path)},
+        )  # fmt: skip
+        runs.append(done.stdout)
+    assert runs[0] == runs[1]
+
+
+@needs_compiler
+def test_robots_that_differ_in_one_number_do_not_share_kernels():
+    q, v, a = np.array([0.3, -0.2]), np.ones(2), np.ones(2)
+    first, second = lb.load("double_pendulum"), lb.load("double_pendulum", gravity=(0, 0, -1.62))
+    assert not np.allclose(first.gravity(q), second.gravity(q))
+    np.testing.assert_allclose(second.gravity(q), first.gravity(q) * 1.62 / 9.81)
+    chain = lb.Robot(lb.models.planar_chain(2, length=1.0))
+    longer = lb.Robot(lb.models.planar_chain(2, length=1.5))
+    assert not np.allclose(chain.mass_matrix(q), longer.mass_matrix(q))
+
+
+@needs_compiler
+def test_exported_c_compiles_without_warnings_and_passes_its_own_test(robot, tmp_path):
+    names = ["inverse_dynamics", "forward_dynamics", "mass_matrix", "poses", "inverse_dynamics_wrenches", "integrate"]
+    paths = robot.export_c(tmp_path / "out", names)
+    assert [p.suffix for p in paths] == [".c", ".h", ".c"]
+    program = tmp_path / "selftest"
+    compiler = build.find_compiler()
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
+    subprocess.run([*compiler.command, *flags, "-o", program, paths[0], paths[2], "-lm"], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert f"{3 * len(names)} comparisons" in done.stdout
+    text = paths[0].read_text()
+    broken = text.replace("9.81", "9.80")
+    assert broken != text
+    paths[0].write_text(broken)
+    subprocess.run([*compiler.command, *flags, "-o", program, paths[0], paths[2], "-lm"], check=True)
+    assert subprocess.run([program], capture_output=True, check=False).returncode == 1, "the self-test can fail"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda r: r.inverse_dynamics(np.zeros(3), np.zeros(2), np.zeros(2)), ["q", "(3,)", "(2,)"]),
+        (lambda r: r.inverse_dynamics(np.zeros(2), np.zeros((4, 2)), np.zeros((3, 2))), ["(4, 2)", "(3, 2)"]),
+        (lambda r: r.inverse_dynamics(np.zeros(2), np.array([np.nan, 0]), np.zeros(2)), ["v[0]", "nan", "finite"]),
+        (lambda r: r.mass_matrix(np.full((3, 2), np.inf)), ["q[0]", "inf"]),
+        (lambda r: r.mass_matrix("hello"), ["q", "float64"]),
+        (lambda r: r.kernel("mass_matrics"), ["mass_matrics", "mass_matrix"]),
+        (lambda r: r.jacobian(np.zeros(2), "no such frame"), ["no such frame"]),
+        (lambda r: r.jacobian(np.zeros(2), r.tree.bodies[0].name, "sideways"), ["sideways", "mixed"]),
+        (lambda r: lb.Robot(r.tree, gravity=(0, 0)), ["gravity"]),
+        (lambda r: r.mass_matrix(np.zeros(2), out=np.zeros((2, 3))), ["out", "(2, 3)", "(2, 2)"]),
+        (lambda r: r.export_c("unused", []), ["inverse_dynamics"]),
+        (lambda r: r.kernel("mass_matrix", dtype=np.int32), ["int32"]),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(call, words):
+    with pytest.raises(lb.LiebodyError) as error:
+        call(lb.load("double_pendulum"))
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_quaternions_far_from_unit_are_refused_and_named():
+    robot = lb.load("heavy_top")
+    q = np.tile(robot.neutral(), (9, 1))
+    q[4] *= 1.01
+    for bad in (q, q[4]):
+        with pytest.raises(lb.LiebodyError, match=r"norm 1\.01.*w, x, y, z"):
+            robot.mass_matrix(bad)
+    robot.mass_matrix(q[:4])
+
+
+def test_single_precision_kernels_are_as_accurate_as_their_numbers(robot):
+    q, v, a = states(robot, (33,))
+    exact = robot.inverse_dynamics(q, v, a)
+    single = robot.kernel("inverse_dynamics", dtype=np.float32)(q, v, a)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, exact, atol=2e-5 * np.abs(exact).max())
