@@ -150,8 +150,8 @@ def _doubtful_bodies(tree: Tree, reach: float) -> list[str]:
             points.append(body.name)
     if points:
         found.append(
-            f"bodies of mass without extent: {listed(points)}; if their rotational inertia was left out, or given "
-            "in other units, supply it"
+            f"bodies of mass without extent: {listed(points)}; if their rotational inertia was left out, or "
+            "given in other units, supply it"
         )
     return found
 

@@ -1,0 +1,434 @@
+"""Bad input, and what is said of it: each row is an input, the error it raises, and words the message must have.
+
+Every error is a ValueError that says where, what, and what to do.
+"""
+
+import time
+
+import numpy as np
+import pytest
+
+import liebody as lb
+from liebody import models
+from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
+from liebody.errors import ConfigurationError, DescriptionError, LiebodyError, ModelError, ShapeError
+from liebody.groups import SE3, SO3, Free, Helical, Prismatic, Revolute, Spherical
+from liebody.io import load_urdf
+
+INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+A = f'<link name="a">{INERTIAL}</link>'
+B = f'<link name="b">{INERTIAL}</link>'
+C = f'<link name="c">{INERTIAL}</link>'
+LIMIT = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
+
+
+def joint(name="j", parent="a", child="b", rest=LIMIT, kind="revolute"):
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>{rest}</joint>'
+    )
+
+
+def robot(*parts):
+    return '<robot name="r">\n' + "\n".join(parts) + "\n</robot>"
+
+
+def link(inertial):
+    return f'<link name="b"><inertial>{inertial}</inertial></link>'
+
+
+def mesh(filename):
+    return (
+        f'<link name="b">{INERTIAL}<visual><geometry><mesh filename="{filename}"/></geometry></visual></link>'
+    )
+
+
+def bomb(depth=12):
+    entities = "".join(f'<!ENTITY x{i} "{f"&x{i - 1};" * 10}">' for i in range(1, depth))
+    return (
+        f'<!DOCTYPE robot [<!ENTITY x0 "ha">{entities}]><robot name="r"><link name="&x{depth - 1};"/></robot>'
+    )
+
+
+MASSLESS = '<mass value="0"/><inertia ixx="0" iyy="0" izz="0"/>'
+
+XML = {
+    # text that is no XML, or unsafe
+    "empty text": (b"", ["line 1", "no element found"]),
+    "no XML": ("<robot", ["line 1", "malformed XML", "Remedy"]),
+    "a tag left open": (
+        '<robot name="r">\n<link name="a">\n</robot>',
+        ["line 3", "mismatched tag", "closed"],
+    ),
+    "an attribute without quotes": ("<robot name=r/>", ["line 1", "malformed XML", "quoted"]),
+    "two root elements": (robot(A) + robot(A), ["malformed XML", "junk after document element"]),
+    "an unknown entity": ('<robot name="&who;"/>', ["malformed XML", "undefined entity"]),
+    "an encoding that is none": (b'<?xml version="1.0" encoding="klingon"?><robot/>', ["encoding", "UTF-8"]),
+    "bytes that are not UTF-8": (b'<robot name="\xff\xfe"/>', ["malformed XML"]),
+    "an entity bomb": (bomb(), ["document type declaration", "DOCTYPE", "delete"]),
+    "an external entity": (
+        '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><robot name="&x;"/>',
+        ["document type declaration", "delete"],
+    ),
+    "an external document type": ('<!DOCTYPE r SYSTEM "http://example.org/r.dtd"><robot/>', ["DOCTYPE"]),
+    "a document type in UTF-16": ("<!DOCTYPE r []><robot/>".encode("utf-16"), ["DOCTYPE"]),
+    # another document
+    "MJCF": ("<mujoco/>", ["<mujoco>", "URDF"]),
+    "an empty robot": (robot(), ["without any <link>", "xacro"]),
+    "a xacro file": (
+        robot(A, link('<mass value="${m}"/><inertia ixx="1" iyy="1" izz="1"/>')),
+        ["xacro", "${m}"],
+    ),
+    # missing and repeated elements
+    "a link without name": (robot("<link/>"), ["line 2", "no attribute 'name'", "<link>"]),
+    "a joint without name": (
+        robot(A, B, joint().replace('name="j" ', "")),
+        ["line 4", "no attribute 'name'"],
+    ),
+    "a joint without type": (
+        robot(A, B, joint().replace(' type="revolute"', "")),
+        ["no attribute 'type'", "'j'"],
+    ),
+    "a joint without parent": (
+        robot(A, B, joint().replace('<parent link="a"/>', "")),
+        ["no <parent>", "'j'"],
+    ),
+    "a joint without child": (robot(A, B, joint().replace('<child link="b"/>', "")), ["no <child>", "'j'"]),
+    "a joint with two parents": (
+        robot(A, B, joint(rest=LIMIT + '<parent link="a"/>')),
+        ["a second <parent>"],
+    ),
+    "a link with two masses": (robot(A, link(MASSLESS + '<mass value="1"/>')), ["line 3", "a second <mass>"]),
+    "inertia without mass": (robot(A, link('<inertia ixx="1" iyy="1" izz="1"/>')), ["line 3", "no <mass>"]),
+    "mass without inertia": (robot(A, link('<mass value="1"/>')), ["line 3", "no <inertia>", "add"]),
+    "inertia without ixx": (
+        robot(A, link('<mass value="1"/><inertia iyy="1" izz="1"/>')),
+        ["line 3", "no attribute 'ixx'"],
+    ),
+    "a visual without geometry twice": (
+        robot(
+            f'<link name="a">{INERTIAL}<visual><geometry><box size="1 1 1"/></geometry><geometry/></visual></link>'
+        ),
+        ["a second <geometry>"],
+    ),
+    "a mesh without file": (
+        robot(A, mesh("x").replace('filename="x"', ""), joint()),
+        ["no attribute 'filename'"],
+    ),
+    # names
+    "two links of a name": (robot(A, A), ["line 3", "a second link", "'a'", "line 2"]),
+    "two joints of a name": (
+        robot(A, B, C, joint(), joint(child="c")),
+        ["line 6", "a second joint", "'j'", "line 5"],
+    ),
+    "an unknown parent": (
+        robot(A, B, joint(parent="z")),
+        ["line 4", "parent of joint 'j'", "'z'", "no such link"],
+    ),
+    "an unknown child": (
+        robot(A, B, joint(child="z")),
+        ["line 4", "child of joint 'j'", "'z'", "no such link"],
+    ),
+    "an empty name": (robot('<link name=""/>'), ["line 2", "is not a name"]),
+    "a name of blanks": (robot('<link name="   "/>'), ["line 2", "is not a name"]),
+    "a name with quotes": (robot("<link name='a\"b'/>"), ["is not a name", "letters, digits"]),
+    "a name with line breaks": (robot('<link name="a&#10;b"/>'), ["is not a name", r"\n"]),
+    "a name with a null character": (robot('<link name="a&#0;b"/>'), ["line 2", "malformed XML"]),
+    "a name with an escape": (robot('<link name="a&#27;[31mb"/>'), ["malformed XML"]),
+    "a name that turns text around": (robot('<link name="a\u202eb"/>'), ["is not a name", r"\u202e"]),
+    "a name that is C": (robot('<link name="x; } int main() { system(0);"/>'), ["is not a name", "system"]),
+    "a name that ends a comment": (robot('<link name="*/ #include &lt;stdio.h&gt;"/>'), ["is not a name"]),
+    "a name with a backslash": (robot('<link name="a\\"/>'), ["is not a name"]),
+    "a name that is a shell": (robot('<link name="$(rm -rf /)"/>'), ["is not a name"]),
+    "a name without end": (robot(f'<link name="{"a" * 10_000}"/>'), ["is not a name", "1 to 200"]),
+    "a joint called badly": (robot(A, B, joint(name="j`k`")), ["line 4", "is not a name"]),
+    "a robot called badly": (robot(A).replace('"r"', '"r%s"'), ["line 1", "is not a name"]),
+    # how they hang together
+    "two roots": (
+        robot(A, B, C, joint()),
+        ["line 4", "2 links are the child of no joint", "'a', 'c'", "fixed"],
+    ),
+    "a cycle": (
+        robot(A, B, C, joint("j", "b", "c"), joint("k", "c", "b")),
+        ["close a cycle", "'b'", "'c'", "'j'", "'k'", "delete"],
+    ),
+    "nothing but a cycle": (robot(A, B, joint(), joint("k", "b", "a")), ["close a cycle", "'a'", "'b'"]),
+    "a link on itself": (robot(A, joint(child="a")), ["joint 'j' joins link 'a' to itself"]),
+    "a link on two": (
+        robot(A, B, C, joint(child="c"), joint("k", "b", "c")),
+        ["line 6", "'c' is the child of two joints", "'j'", "'k'", "closed loops"],
+    ),
+    "a link called world": (
+        robot(A, B.replace('"b"', '"world"'), joint(child="world")),
+        ["'world'", "rename"],
+    ),
+    # joints
+    "an unknown type": (
+        robot(A, B, joint(kind="hinge")),
+        ["line 4", "unknown type 'hinge'", "revolute, continuous"],
+    ),
+    "an axis without direction": (
+        robot(A, B, joint(rest='<axis xyz="0 0 0"/>' + LIMIT)),
+        ["'j'", "no direction"],
+    ),
+    "an axis of two numbers": (
+        robot(A, B, joint(rest='<axis xyz="0 1"/>' + LIMIT)),
+        ["has 2 numbers", "expected 3"],
+    ),
+    "an axis with nan": (robot(A, B, joint(rest='<axis xyz="0 nan 1"/>' + LIMIT)), ["not finite", "<axis>"]),
+    "an axis of words": (
+        robot(A, B, joint(rest='<axis xyz="x y z"/>' + LIMIT)),
+        ["not made of numbers", "'x y z'"],
+    ),
+    "an axis with commas": (
+        robot(A, B, joint(rest='<axis xyz="0,0,1"/>' + LIMIT)),
+        ["not made of numbers", "blanks"],
+    ),
+    "an origin with infinity": (
+        robot(A, B, joint(rest='<origin xyz="inf 0 0"/>' + LIMIT)),
+        ["not finite", "xyz"],
+    ),
+    "angles of Python": (robot(A, B, joint(rest='<origin rpy="1_0 0 0"/>' + LIMIT)), ["not made of numbers"]),
+    "limits exchanged": (
+        robot(A, B, joint(rest='<limit lower="1" upper="-1" effort="1" velocity="1"/>')),
+        ["line 4", "'j'", "lower=1 > upper=-1", "exchange"],
+    ),
+    "a limit that is nan": (
+        robot(A, B, joint(rest='<limit lower="nan" upper="1"/>')),
+        ["lower='nan'", "not finite"],
+    ),
+    "a negative effort limit": (robot(A, B, joint(rest='<limit effort="-1"/>')), ["effort=-1", "negative"]),
+    "negative damping": (
+        robot(A, B, joint(rest='<dynamics damping="-2"/>')),
+        ["damping=-2", "negative", "zero or more"],
+    ),
+    # mimic
+    "a mimic of nothing": (
+        robot(A, B, joint(rest='<mimic joint="z"/>')),
+        ["'j' mimics 'z'", "no such", "mimic=False"],
+    ),
+    "a mimic of itself": (robot(A, B, joint(rest='<mimic joint="j"/>')), ["circle", "'j'"]),
+    "mimics in a circle": (
+        robot(A, B, C, joint(rest='<mimic joint="k"/>'), joint("k", "b", "c", '<mimic joint="j"/>')),
+        ["circle", "'j', 'k'", "delete"],
+    ),
+    "a mimic of what floats": (
+        robot(A, B, C, joint(rest='<mimic joint="k"/>'), joint("k", "b", "c", "", "floating")),
+        ["'j' mimics 'k'", "'floating'", "one coordinate"],
+    ),
+    "a planar mimic": (
+        robot(A, B, C, joint(rest='<mimic joint="k"/>', kind="planar"), joint("k", "b", "c")),
+        ["'j' is 'planar'"],
+    ),
+    "a mimic without joint": (robot(A, B, joint(rest='<mimic multiplier="2"/>')), ["no attribute 'joint'"]),
+    # meshes
+    "a mesh outside": (
+        robot(A, mesh("../../../../etc/passwd"), joint()),
+        ["line 3", "leaves the package folder"],
+    ),
+    "a mesh outside, with backslashes": (
+        robot(A, mesh("..\\..\\secret.stl"), joint()),
+        ["leaves the package"],
+    ),
+    "a mesh outside, by package": (
+        robot(A, mesh("package://p/../../secret.stl"), joint()),
+        ["leaves the package"],
+    ),
+    "a package that is none": (
+        robot(A, mesh("package://../secret.stl"), joint()),
+        ["leaves the package folder"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", XML)
+def test_a_bad_urdf_is_refused_with_place_and_remedy(name):
+    text, words = XML[name]
+    with pytest.raises(DescriptionError) as caught:
+        load_urdf(text)
+    _says(caught, "<text>, line ", "Remedy: ", *words)
+
+
+def test_an_entity_bomb_takes_no_time():
+    start = time.perf_counter()
+    with pytest.raises(DescriptionError):
+        load_urdf(bomb(200))
+    assert time.perf_counter() - start < 1
+
+
+MECHANISMS = {
+    "no mass behind a joint": (robot(A, link(MASSLESS), joint()), ["'b'", "'j'", "without any inertia", "armature"]),
+    "no inertia behind a joint": (robot(A, '<link name="b"/>', joint()), ["'b'", "without any inertia"]),
+    "negative mass": (
+        robot(A, link('<mass value="-1"/><inertia ixx="1" iyy="1" izz="1"/>'), joint()),
+        ["line 3", "'b'", "negative mass", "-1 kg"],
+    ),
+    "negative mass on a fixed joint": (
+        robot(A, B, link('<mass value="-0.5"/><inertia ixx="1" iyy="1" izz="1"/>').replace('"b"', '"c"'))
+        .replace("</robot>", joint() + joint("k", "b", "c", "", "fixed") + "</robot>"),
+        ["line 4", "'c'", "negative mass"],
+    ),
+    "negative moments": (
+        robot(A, link('<mass value="1"/><inertia ixx="-1" iyy="1" izz="1"/>'), joint()),
+        ["'b'", "negative principal moment", "-1"],
+    ),
+    "products beyond moments": (
+        robot(A, link('<mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="2"/>'), joint()),
+        ["'b'", "not positive definite"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_mechanism_that_cannot_be_is_refused_with_the_body_and_a_remedy(name):
+    text, words = MECHANISMS[name]
+    with pytest.raises(ModelError) as caught:
+        load_urdf(text)
+    _says(caught, "<text>", "Remedy: ", 'check="warn"', *words)
+
+
+def test_a_file_is_named_in_its_messages(tmp_path):
+    file = tmp_path / "broken.urdf"
+    file.write_text(robot(A, A))
+    with pytest.raises(DescriptionError, match=rf"{file}, line 3: "):
+        load_urdf(file)
+
+
+def test_a_mesh_path_may_leave_the_folder_of_the_file_but_not_the_package(tmp_path):
+    folder = tmp_path / "p" / "urdf"
+    folder.mkdir(parents=True)
+    file = folder / "r.urdf"
+    file.write_text(robot(A, mesh("../meshes/x.stl"), joint()))
+    load_urdf(file)
+    file.write_text(robot(A, mesh("../../x.stl"), joint()))
+    with pytest.raises(DescriptionError, match="leaves the package folder"):
+        load_urdf(file)
+    (tmp_path / "package.xml").write_text("<package/>")
+    load_urdf(file)
+
+
+INERTIA = SpatialInertia(1, [0, 0, 0], [1, 1, 1])
+Z = (0, 0, 1)
+
+PYTHON = {
+    # paths
+    "a missing file": (
+        lambda: load_urdf("no/such.urdf"),
+        DescriptionError,
+        ["no/such.urdf", "check the path"],
+    ),
+    "a folder": (lambda: load_urdf("."), DescriptionError, ["folder"]),
+    "no path": (lambda: load_urdf(3), DescriptionError, ["int", "path"]),
+    "a path with a null character": (lambda: load_urdf("a\0b"), DescriptionError, [r"a\x00b"]),
+    "a path without end": (lambda: load_urdf("a" * 10_000), DescriptionError, ["cannot be read"]),
+    "an unknown check": (lambda: load_urdf(robot(A), check="maybe"), ModelError, ["'maybe'", '"warn"']),
+    # groups
+    "an axis without direction": (lambda: Revolute((0, 0, 0)), ModelError, ["axis", "no direction"]),
+    "an axis of two numbers": (lambda: Prismatic((0, 1)), ShapeError, ["axis", "three numbers"]),
+    "an axis with nan": (lambda: Revolute((0, np.nan, 0)), ModelError, ["axis", "not finite"]),
+    "a pitch of zero": (lambda: Helical(Z, 0), ModelError, ["pitch", "Revolute"]),
+    "a quaternion far from unit": (lambda: SO3.check([2, 0, 0, 0]), ConfigurationError, ["2", "normalize"]),
+    "a pose with nan": (lambda: SE3.check([1, 0, 0, 0, np.nan, 0, 0]), ConfigurationError, ["finite"]),
+    # bodies
+    "an inertia of four numbers": (
+        lambda: SpatialInertia(1, [0, 0, 0], [1, 2, 3, 4]),
+        ShapeError,
+        ["rotational", "(4,)", "(3, 3)"],
+    ),
+    "a joint that is none": (lambda: Joint("j", "revolute"), ModelError, ["'j'", "'revolute'", "Revolute"]),
+    "negative damping": (lambda: Joint("j", Revolute(Z), damping=-1), ModelError, ["'j'", "damping", "-1"]),
+    "negative armature": (
+        lambda: Joint("j", Revolute(Z), armature=-1),
+        ModelError,
+        ["'j'", "armature", "-1"],
+    ),
+    "two limits of one": (
+        lambda: Joint("j", Revolute(Z), lower=[0, 1]),
+        ModelError,
+        ["lower", "(2,)", "(1,)"],
+    ),
+    "a ball that mimics": (
+        lambda: Joint("j", Spherical(), mimic=Mimic("k")),
+        ModelError,
+        ["'j'", "mimics 'k'"],
+    ),
+    "a zero mass that moves": (
+        lambda: TreeBuilder().add("a", Revolute(Z)).build(),
+        ModelError,
+        ["'a'", "without any inertia", "armature"],
+    ),
+    "a negative mass": (
+        lambda: TreeBuilder().add("a", Free(), SpatialInertia(-1, [0, 0, 0], [1, 1, 1])).build(),
+        ModelError,
+        ["'a'", "-1", "negative"],
+    ),
+    "a broken triangle": (
+        lambda: TreeBuilder().add("a", Free(), SpatialInertia(1, [0, 0, 0], [1, 1, 3])).build(),
+        ModelError,
+        ["'a'", "triangle inequality", "units"],
+    ),
+    "an inertia with nan": (
+        lambda: TreeBuilder().add("a", Free(), SpatialInertia(np.nan, [0, 0, 0], [1, 1, 1])).build(),
+        ModelError,
+        ["'a'", "finite"],
+    ),
+    "two bodies of a name": (
+        lambda: TreeBuilder().add("a", Revolute(Z), INERTIA).add("a", Revolute(Z), INERTIA),
+        ModelError,
+        ["two bodies", "'a'"],
+    ),
+    "an unknown parent": (
+        lambda: TreeBuilder().add("a", Revolute(Z), INERTIA, "z").build(),
+        ModelError,
+        ["'a'", "'z'", "known"],
+    ),
+    "a circle of bodies": (
+        lambda: TreeBuilder().add("a", Revolute(Z), INERTIA, "b").add("b", Revolute(Z), INERTIA, "a").build(),
+        ModelError,
+        ["'a', 'b'", "circle"],
+    ),
+    "a placement that is no pose": (
+        lambda: TreeBuilder().add("a", Revolute(Z), INERTIA, placement=np.ones((4, 4))),
+        ModelError,
+        ["'a'", "not a rigid motion"],
+    ),
+    "an unknown body": (lambda: models.puma560().body("elbow"), ModelError, ["'elbow'", "known", "link1"]),
+    # what a user calls
+    "an unknown model": (lambda: lb.load("puma"), DescriptionError, ["puma"]),
+    "gravity of two numbers": (
+        lambda: lb.Robot(models.puma560(), (0, -9.81)),
+        ShapeError,
+        ["gravity", "three"],
+    ),
+    "a q too short": (lambda: PUMA.inverse_dynamics(np.zeros(5), ZERO, ZERO), ShapeError, ["(5,)", "6"]),
+    "a v too long": (lambda: PUMA.inverse_dynamics(ZERO, np.zeros(7), ZERO), ShapeError, ["(7,)", "6"]),
+    "batches that do not fit": (
+        lambda: PUMA.inverse_dynamics(np.zeros((3, 6)), np.zeros((2, 6)), ZERO),
+        ShapeError,
+        ["(3,", "(2,"],
+    ),
+    "a q with nan": (lambda: PUMA.mass_matrix([0, np.nan, 0, 0, 0, 0]), ConfigurationError, ["q", "finite"]),
+    "a q of words": (lambda: PUMA.mass_matrix("home"), ShapeError, ["q"]),
+    "a top far from unit": (
+        lambda: TOP.mass_matrix([2.0, 0, 0, 0]),
+        ConfigurationError,
+        ["unit", "normalize"],
+    ),
+}
+
+PUMA, TOP, ZERO = lb.Robot(models.puma560()), lb.Robot(models.heavy_top()), np.zeros(6)
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_bad_python_input_is_refused_with_value_and_expectation(name):
+    call, error, words = PYTHON[name]
+    with pytest.raises(error) as caught:
+        call()
+    _says(caught, *words)
+
+
+def _says(caught, *words):
+    assert isinstance(caught.value, LiebodyError)
+    assert isinstance(caught.value, ValueError)
+    message = str(caught.value)
+    assert all(word in message for word in words), message
+    assert message.replace("\n", "").isprintable(), "a message carries control characters of its input"
