@@ -83,8 +83,6 @@ FOLDS = {
     "absolute(-x)": "absolute(x)",
     "minimum(x, x)": "x",
     "maximum(x, x)": "x",
-    "minimum(x, y)": "minimum(y, x)",
-    "maximum(2, x)": "maximum(x, 2)",
     "arctan2(0.0, x)": "arctan2(-0.0, x)",
     "where(x < y, z, z)": "z",
     "where(x < y, 2, 2.0)": "2.0",
@@ -312,7 +310,8 @@ def test_a_trace_computes_what_the_function_computes(program, x):
     f = traced(program)
     expected, bound = with_bounds(f, x)
     with np.errstate(all="ignore"):
-        direct = program([np.float64(a) for a in x])
+        direct = program([np.float64(a) for a in x]).astype(float)
+    assume(np.isfinite(direct).all())  # x / x is 1 in a trace, also at 0
     assert_within(direct, expected, bound)
 
 
@@ -496,6 +495,8 @@ KINKS = [
     (lambda x: scalar.minimum(2 * x, 3 * x), -1.0, 3.0),
     (lambda x: scalar.maximum(2 * x, 3 * x), -1.0, 2.0),
     (lambda x: scalar.minimum(x, 1), 1.0, 0.0),
+    (lambda x: scalar.minimum(1, x), 1.0, 1.0),
+    (lambda x: scalar.maximum(3 * x, 2 * x), 0.0, 2.0),
     (lambda x: scalar.where(x < 0, 2 * x, 3 * x), 0.0, 3.0),
     (lambda x: scalar.where(x <= 0, 2 * x, 3 * x), 0.0, 2.0),
 ]

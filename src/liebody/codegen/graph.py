@@ -52,7 +52,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "where": scalar.where,
 }
 CONDITIONS = frozenset({"lt", "le", "eq", "and", "or", "not"})
-COMMUTATIVE = frozenset({"add", "mul", "minimum", "maximum", "eq", "and", "or"})
 EVEN, ODD = frozenset({"cos", "absolute"}), frozenset({"sin", "tan"})
 SMALLEST_NORMAL = np.finfo(float).smallest_normal.item()  # below it, 1 / x may overflow
 NOT_PLAIN = CONDITIONS | {"neg"}  # the operands that sums and products look at twice
@@ -254,10 +253,8 @@ class Expr:
                 return first.args[0].apply(name, first.args)
             if name in ODD:
                 return -first.args[0].apply(name, first.args)
-        if name in COMMUTATIVE:
-            if args[0] is args[1]:
-                return first
-            args.sort(key=_position)
+        if name in ("minimum", "maximum") and first is args[1]:
+            return first
         return self.graph.node(name, *args)
 
     def sin(self) -> Scalar:
@@ -315,7 +312,7 @@ class Expr:
         a, b = self._number(a), self._number(b)
         if a is b:
             return op != "lt"
-        return self.graph.node(op, *(sorted((a, b), key=_position) if op in COMMUTATIVE else (a, b)))
+        return self.graph.node(op, *(sorted((a, b), key=_position) if op == "eq" else (a, b)))
 
     def __and__(self, other: Any) -> Any:
         if isinstance(other, np.ndarray):
