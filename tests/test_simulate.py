@@ -1,0 +1,281 @@
+"""Simulations: on the manifold to round-off, of the order of their method, equal however they are run."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from random_trees import random_tree
+from scipy.integrate import solve_ivp as scipy_solve_ivp
+
+import liebody as lb
+from liebody import scalar
+from liebody.groups import SO3, Revolute
+from liebody.io import UnusedElements
+from liebody.io.layouts import pinocchio_layout
+from liebody.simulate import DivergedMembers
+
+STEPS = 100_000
+
+
+def final_rotation(run):
+    return SO3.element(run.q[-1, :4])
+
+
+def test_the_heavy_top_reaches_the_published_value():
+    robot = lb.load("heavy_top")
+
+    def omega_y(method, dt):
+        run = lb.simulate(robot, v0=[0, 150, -4.61538], t_end=2.0, dt=dt, method=method, record_every=2.0)
+        return (final_rotation(run) @ run.v[-1])[1]
+
+    assert omega_y("rkmk4", 1e-3) == pytest.approx(-106.166519664, abs=1e-8)  # Exudyn's RK44 with this step
+    converged = -106.16380414307  # Exudyn: RK67 with 1e-4, and DOPRI5 at 1e-14, agree to these digits
+    assert omega_y("rkmk4", 1e-5) == pytest.approx(converged, abs=1e-9)
+    assert omega_y("rkmk6", 1e-4) == pytest.approx(converged, abs=1e-9)
+    run = lb.simulate(robot, v0=[0, 150, -4.61538], t_end=2.0, rtol=1e-12, atol=1e-13, method="rkmk45")
+    assert (final_rotation(run) @ run.v[-1])[1] == pytest.approx(converged, abs=1e-8)
+
+
+def test_attitude_of_the_heavy_top_against_scipy_on_quaternions():
+    robot = lb.load("heavy_top")
+    I = np.diag([15.234375, 0.46875, 15.234375])
+
+    def rate(t, y):
+        p, w = y[:4], y[4:]
+        R = SO3.element(p / np.linalg.norm(p))
+        dp = 0.5 * np.array([-p[1:] @ w, *(p[0] * w + np.cross(p[1:], w))])
+        dw = np.linalg.solve(I, np.cross(I @ w, w) + 15 * np.cross([0, 1, 0], R.T @ [0, 0, -9.81]))
+        return np.concatenate([dp, dw])
+
+    reference = scipy_solve_ivp(rate, (0, 0.5), [1, 0, 0, 0, 0, 150, -4.61538], "DOP853", rtol=1e-13, atol=1e-13).y[:, -1]
+    R = SO3.element(reference[:4] / np.linalg.norm(reference[:4]))
+    steps = np.array([1e-3, 5e-4, 2.5e-4])
+    errors = [
+        np.linalg.norm(final_rotation(lb.simulate(robot, v0=[0, 150, -4.61538], t_end=0.5, dt=h)) - R) for h in steps
+    ]
+    slopes = np.diff(np.log(errors)) / np.diff(np.log(steps))
+    assert np.all(np.abs(slopes - 4) < 0.05), (slopes, errors)
+
+
+@pytest.mark.parametrize(("method", "order"), [("rkmk1", 1), ("rkmk2", 2), ("rkmk3", 3), ("rkmk4", 4), ("rkmk45", 5), ("rkmk6", 6)])
+def test_compiled_steps_have_the_order_of_their_method(method, order):
+    """On a tree with ball, planar and screw joints, against the same robot in 50 times finer steps of order six."""
+    robot = lb.Robot(random_tree(np.random.default_rng(2), ["spherical", "planar", "helical"], rotors=False))
+    q0 = robot.random(3)
+    v0 = np.random.default_rng(4).standard_normal(robot.nv)
+    t_end = 0.2
+    exact = lb.simulate(robot, q0, v0, t_end=t_end, dt=t_end / 2000, method="rkmk6", record_every=t_end)
+    counts = {1: (400, 800), 2: (100, 200), 3: (40, 80), 4: (20, 40), 5: (12, 24), 6: (10, 20)}[order]
+    errors = []
+    for n in counts:
+        run = lb.simulate(robot, q0, v0, t_end=t_end, dt=t_end / n, method=method, record_every=t_end)
+        errors.append(np.linalg.norm(np.r_[robot.difference(exact.q[-1], run.q[-1]), exact.v[-1] - run.v[-1]]))
+    slope = np.log2(errors[0] / errors[1])
+    assert slope > order - 0.2, (slope, errors)
+    if order < 5:
+        assert abs(slope - order) < 0.2, (slope, errors)
+
+
+@pytest.mark.parametrize("model", ["free_rigid_body", "spherical_pendulum"])
+def test_many_steps_keep_quaternions_unit_and_energy_to_the_fourth_order(model):
+    robot = lb.load(model)
+    rng = np.random.default_rng(1)
+    v0 = rng.standard_normal(robot.nv)
+    drifts = []
+    for h in (2e-3, 1e-3):
+        run = lb.simulate(robot, None, v0, t_end=STEPS * 1e-3, dt=h)
+        norm = np.linalg.norm(run.q[:, :4], axis=1)
+        assert np.abs(norm - 1).max() < 1e-14
+        energy = run.energy
+        drifts.append(np.abs(energy - energy[0]).max() / run.kinetic.max())
+    # Either at round-off already, or falling by 2^4 at least (RK4's drift of energy is of order 4, or 5 when dissipative)
+    assert drifts[1] < 1e-9
+    assert drifts[1] < 5e-13 or drifts[0] / drifts[1] > 14, drifts
+
+
+def test_ensembles_are_what_their_members_are_alone():
+    robot = lb.Robot(random_tree(np.random.default_rng(7), ["free", "revolute", "spherical"]))
+    q0 = robot.random(0, (3, 5))
+    v0 = np.random.default_rng(1).standard_normal((3, 5, robot.nv))
+    options = {"t_end": 0.105, "dt": 1e-2, "record_every": 0.02}
+    together = lb.simulate(robot, q0, v0, threads=2, **options)
+    assert together.q.shape == (3, 5, 7, robot.nq)
+    np.testing.assert_allclose(together.t, [0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.105])
+    for i, j in ((0, 0), (2, 4), (1, 2)):
+        alone = lb.simulate(robot, q0[i, j], v0[i, j], **options)
+        np.testing.assert_allclose(alone.q, together.q[i, j], atol=1e-11)
+        np.testing.assert_allclose(alone.v, together.v[i, j], atol=1e-10)
+        np.testing.assert_allclose(alone.energy, together.energy[i, j], rtol=1e-9)
+
+
+def arm():
+    return lb.load("puma560")
+
+
+def test_efforts_constant_sampled_traced_and_called_agree():
+    robot = arm()
+    constant = np.linspace(-1, 1, robot.nv)
+    options = {"t_end": 0.05, "dt": 1e-3}
+    expected = lb.simulate(robot, tau=constant, **options)
+    times = np.linspace(0, 0.1, 11)
+    for tau in (
+        (times, np.tile(constant, (11, 1))),
+        lambda t, q, v: constant,
+        lambda t, q, v: np.array([float(x) for x in constant]) + 0 * np.asarray([float(y) for y in v]),
+    ):
+        np.testing.assert_allclose(lb.simulate(robot, tau=tau, **options).q, expected.q, atol=1e-13)
+
+
+def test_feedback_that_traces_is_compiled_and_any_other_is_called():
+    robot = arm()
+    q0 = robot.random(0)
+
+    def damper(t, q, v):
+        return -3.0 * v - 10.0 * scalar.sin(q) * (1 + t)
+
+    def opaque(t, q, v):
+        return damper(float(t), np.array(q, float), np.array(v, float))
+
+    compiled = lb.simulate(robot, q0, tau=damper, t_end=0.1, dt=1e-3)
+    called = lb.simulate(robot, q0, tau=opaque, t_end=0.1, dt=1e-3)
+    assert compiled.metadata["efforts"] == "compiled"
+    assert called.metadata["efforts"] == "called"
+    np.testing.assert_allclose(compiled.q, called.q, atol=1e-11)
+    ensemble = lb.simulate(robot, np.stack([q0, robot.neutral()]), tau=opaque, t_end=0.1, dt=1e-3)
+    np.testing.assert_allclose(ensemble.q[0], called.q, atol=1e-11)
+
+
+@pytest.mark.parametrize("hold", ["zero", "linear"])
+def test_sampled_efforts_are_held_or_interpolated(hold):
+    """On a single hinge without gravity: the speed is the integral of the effort."""
+    tree = lb.TreeBuilder("wheel").add("rim", lb.Joint("hub", Revolute([0, 0, 1])), lb.SpatialInertia.sphere(1.0, 1.0))
+    robot = lb.Robot(tree.build(), gravity=(0, 0, 0))
+    inertia = 0.4
+    times = np.linspace(0, 1, 5)
+    values = np.array([1.0, -2.0, 3.0, 0.5, 4.0])
+    run = lb.simulate(robot, tau=(times, values[:, None]), t_end=1.5, dt=0.0125, hold=hold)
+    if hold == "zero":
+        held = sum(x * 0.25 for x in values[:-1]) + values[-1] * 0.5
+        # RK4 looks at the end of a step too, where the next sample begins: h/6 of each jump comes one step early
+        early = 0.0125 / 6 * (values[-1] - values[0])
+        assert run.v[-1, 0] == pytest.approx((held + early) / inertia, rel=1e-12)
+    else:
+        assert run.v[-1, 0] == pytest.approx((np.trapezoid(values, times) + values[-1] * 0.5) / inertia, rel=1e-12)
+
+
+def test_error_control_keeps_its_tolerance_and_records_where_asked():
+    robot = lb.load("double_pendulum")
+    q0 = np.array([2.0, 1.0])
+    exact = lb.simulate(robot, q0, t_end=2.0, dt=1e-5, method="rkmk6", record_every=0.25)
+    errors = []
+    for rtol in (1e-5, 1e-7, 1e-9):
+        run = lb.simulate(robot, q0, t_end=2.0, method="rkmk45", rtol=rtol, atol=rtol, record_every=0.25)
+        np.testing.assert_allclose(run.t, exact.t)
+        errors.append(np.abs(run.q - exact.q).max())
+    assert errors[0] < 1e-3 and errors[2] < 1e-7
+    assert errors[0] > 20 * errors[1] > 400 * errors[2]
+
+
+def test_damping_of_the_joints_acts_unless_it_is_switched_off():
+    builder = lb.TreeBuilder("wheel")
+    builder.add("rim", lb.Joint("hub", Revolute([0, 0, 1]), damping=0.8), lb.SpatialInertia.sphere(1.0, 1.0))
+    robot = lb.Robot(builder.build())
+    run = lb.simulate(robot, v0=[1.0], t_end=1.0, dt=1e-2)
+    assert run.v[-1, 0] == pytest.approx(np.exp(-0.8 / 0.4), rel=1e-7)
+    assert lb.simulate(robot, v0=[1.0], t_end=1.0, dt=1e-2, damping=False).v[-1, 0] == pytest.approx(1.0)
+
+
+def test_a_single_simulation_that_diverges_says_when_and_keeps_what_it_reached():
+    robot = lb.load("double_pendulum")
+    with pytest.raises(lb.LiebodyError, match=r"not finite after t = .* smaller step") as error:
+        lb.simulate(robot, [1.0, 0.5], t_end=1.0, dt=1e-2, tau=lambda t, q, v: 1e6 * v)
+    run = error.value.run
+    finite = np.isfinite(run.q).all(axis=1)
+    assert finite[0] and not finite[-1] and np.all(np.diff(finite.astype(int)) <= 0)
+
+
+def test_a_member_that_diverges_does_not_stop_the_others():
+    robot = lb.load("double_pendulum")
+    q0 = np.array([[0.0, 0.0], [1.0, 0.5], [0.0, 0.0]])
+    with pytest.warns(DivergedMembers, match=r"1 of 3 members.*\(1,\)"):
+        run = lb.simulate(robot, q0, t_end=0.5, dt=1e-2, tau=lambda t, q, v: 1e6 * v * scalar.where(q[0] > 0.2, 1.0, 0.0))
+    assert np.isnan(run.q[1, -1]).all()
+    assert np.isfinite(run.q[[0, 2]]).all()
+
+
+def test_anymal_falls_as_in_scipy_with_pinocchio():
+    pin = pytest.importorskip("pinocchio", reason="Pinocchio comes with the extra 'test'")
+    robots = metadata.distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
+    file = Path(str(robots)) / "anymal_b_simple_description/robots/anymal.urdf"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedElements)
+        robot = lb.load(file, floating=True)
+    model = pin.buildModelFromUrdf(str(file), pin.JointModelFreeFlyer())
+    layout = pinocchio_layout(robot.tree, model)
+    data = model.createData()
+    rng = np.random.default_rng(0)
+    q0, v0 = robot.random(rng), rng.standard_normal(robot.nv)
+    tau = np.zeros(robot.nv)
+
+    def rate(t, y):
+        q, v = y[: model.nq].copy(), y[model.nq :]
+        q[3:7] /= np.linalg.norm(q[3:7])
+        a = pin.aba(model, data, q, v, layout.to_effort(q0, tau))
+        p, w = q[3:7], v[3:6]
+        dp = 0.5 * np.array([*(p[3] * w + np.cross(p[:3], w)), -p[:3] @ w])
+        R = pin.Quaternion(p[3], p[0], p[1], p[2]).toRotationMatrix()
+        return np.concatenate([R @ v[:3], dp, v[6:], a])
+
+    start = np.concatenate([layout.to_q(q0), layout.to_v(q0, v0)])
+    theirs = scipy_solve_ivp(rate, (0, 0.2), start, "DOP853", rtol=1e-11, atol=1e-11).y[:, -1]
+    run = lb.simulate(robot, q0, v0, t_end=0.2, dt=5e-4)
+    q = theirs[: model.nq]
+    q[3:7] /= np.linalg.norm(q[3:7])
+    difference = robot.difference(run.q[-1], layout.from_q(q))
+    np.testing.assert_allclose(difference, 0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"q0": [1.0, 2.0, 3.0]}, ["q0", "(3,)", "(2,)"]),
+        ({"q0": [np.nan, 0]}, ["q0[0]", "nan"]),
+        ({"q0": "up"}, ["q0", "numbers"]),
+        ({"q0": np.zeros((2, 2)), "v0": np.zeros((3, 2))}, ["(2, 2)", "(3, 2)"]),
+        ({"q0": np.zeros((0, 2))}, ["empty"]),
+        ({"t_end": -1.0}, ["t_end", "-1.0", "positive"]),
+        ({"t_end": np.inf}, ["t_end", "inf"]),
+        ({"dt": 0.0}, ["dt", "0.0"]),
+        ({"dt": None}, ["rk4", "rkmk45"]),
+        ({"method": "rkmk5"}, ["rkmk5", "rkmk45"]),
+        ({"tau": np.zeros(3)}, ["tau", "(3,)", "(2,)"]),
+        ({"tau": lambda t, q, v: np.zeros(5)}, ["(5,)", "(2,)"]),
+        ({"tau": (np.array([0, 1, 3.0]), np.zeros((3, 2)))}, ["equal intervals"]),
+        ({"tau": (np.array([0.0, 1.0]), np.zeros((3, 2)))}, ["(2,)", "(3, 2)"]),
+        ({"hold": "cubic"}, ["hold", "cubic", "linear"]),
+        ({"record_every": 0.0015}, ["record_every", "multiple"]),
+        ({"dt": None, "method": "rkmk45", "rtol": -1.0}, ["rtol", "-1.0"]),
+        ({"dt": None, "method": "rkmk45", "tau": lambda t, q, v: np.array([float(v[0]), 0.0])}, ["dt"]),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_in_words(options, words):
+    with pytest.raises(lb.LiebodyError) as error:
+        lb.simulate(lb.load("double_pendulum"), **{"t_end": 0.1, "dt": 1e-3, **options})
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_quaternions_far_from_unit_are_refused():
+    with pytest.raises(lb.LiebodyError, match="normalize"):
+        lb.simulate(lb.load("heavy_top"), [1.1, 0, 0, 0], t_end=0.1, dt=1e-2)
+
+
+def test_no_warning_in_a_plain_simulation():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = lb.simulate(lb.load("spherical_pendulum"), v0=[1.0, 0, 0], t_end=0.1, dt=1e-2, progress=True)
+    assert "spherical_pendulum" in repr(run)
