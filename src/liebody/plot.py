@@ -26,7 +26,7 @@ from .run import UNIT_OF_QUATERNIONS, Labels, Run
 Array = Any
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fa0", "#4d4d4d")
-LONGEST_LEGEND = 10
+LONGEST_LEGEND = 12
 LONGEST_NAME = 26
 MOST_MEMBERS = 40
 DOTS_PER_INCH = 150

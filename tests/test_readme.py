@@ -1,0 +1,156 @@
+"""The documents are run: their Python as written, what they print compared, their commands looked up."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from liebody.cli import main
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OTHER_COMMANDS = {"pip", "pytest", "python", "make"}
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+    line: int
+
+
+def blocks(text: str) -> list[Block]:
+    return [Block(m[1], m[2], text.count("\n", 0, m.start()) + 1) for m in FENCE.finditer(text)]
+
+
+def run_blocks(text: str, name: str) -> list[str]:
+    """Run the Python blocks of a document in order, in one namespace; what printed otherwise than stated."""
+    namespace: dict[str, object] = {"__name__": "__document__"}
+    wrong, printed = [], None
+    for block in blocks(text):
+        if block.language == "python":
+            output = io.StringIO()
+            code = compile("\n" * block.line + block.text, name, "exec")  # so that tracebacks name its lines
+            with contextlib.redirect_stdout(output):
+                exec(code, namespace)
+            printed = output.getvalue()
+        elif block.language == "text" and printed is not None:
+            flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            if not doctest.OutputChecker().check_output(block.text, printed, flags):
+                wrong.append(f"{name}:{block.line} states\n{block.text}\nbut its code prints\n{printed}")
+            printed = None
+    return wrong
+
+
+def problem_of(command: str) -> str | None:
+    """What a shell command of a document names that is not there; None if all of it is."""
+    words = shlex.split(command, comments=True)
+    if not words:
+        return None
+    if words[0] == "liebody":
+        return _problem_of_ours(words[1:])
+    if words[0] not in OTHER_COMMANDS:
+        return f"unknown command {words[0]!r}"
+    if words[:2] == ["pip", "install"]:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        for extra in re.findall(r"\[(.*?)\]", " ".join(words)):
+            missing = set(extra.split(",")) - set(project["optional-dependencies"])
+            if missing:
+                return f"no extra {missing}"
+    if words[0] == "python" and not (ROOT / words[1]).is_file():
+        return f"no file {words[1]}"
+    if words[0] == "make" and not re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE):
+        return f"no target {words[1]}"
+    return None
+
+
+def _problem_of_ours(words: list[str]) -> str | None:
+    if words[0] not in main.commands:
+        return f"no command liebody {words[0]}"
+    command = main.commands[words[0]]
+    try:
+        command.make_context(words[0], words[1:])
+    except click.UsageError as error:
+        return error.format_message()
+    return None
+
+
+def commands(text: str) -> list[str]:
+    lines = [line for b in blocks(text) if b.language == "sh" for line in b.text.splitlines()]
+    return [part.strip() for line in lines for part in line.split("&&")]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_code_of_documents_runs_and_prints_what_they_state(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_blocks(document.read_text(), document.name) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_of_documents_exist(document):
+    found = {command: problem_of(command) for command in commands(document.read_text())}
+    assert {command: problem for command, problem in found.items() if problem} == {}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_of_documents_lead_somewhere(document):
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text())
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (document.parent / target).exists()] == []
+
+
+def test_examples_of_the_help_can_be_given():
+    for name, command in main.commands.items():
+        examples = re.findall(r"^ +(liebody .*)$", command.help, re.MULTILINE)
+        assert examples, f"the help of {name} shows no example"
+        assert {example: problem_of(example) for example in examples if problem_of(example)} == {}
+
+
+def test_the_readme_has_what_is_checked_here():
+    text = (ROOT / "README.md").read_text()
+    languages = [block.language for block in blocks(text)]
+    assert languages.count("python") >= 4 and languages.count("text") >= 4 and languages.count("sh") >= 3
+    assert {"liebody demo", "pytest", 'pip install ".[test]"', "pip install ."} <= set(commands(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("```python\nprint(1)\n```\n\n```text\n1\n```\n", 0),
+        ("```python\nprint(1)\n```\n\n```text\n2\n```\n", 1),
+        ("```python\nx = 3\n```\n```python\nprint(x, 'and more')\n```\n```text\n3 ...\n```\n", 0),
+        ("```python\n```\n```text\nsomething\n```\n", 1),
+    ],
+)
+def test_stated_output_is_compared(text, wrong):
+    assert len(run_blocks(text, "page.md")) == wrong
+
+
+def test_code_that_fails_is_seen():
+    with pytest.raises(ZeroDivisionError):
+        run_blocks("```python\n1 / 0\n```\n", "page.md")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "liebody dance",
+        "liebody simulate robot.urdf --speed 3",
+        "liebody export robot.urdf --to fortran",
+        'pip install ".[gold]"',
+        "python benchmarks/missing.py",
+        "make coffee",
+        "curl example.org",
+    ],
+)
+def test_commands_that_do_not_exist_are_seen(command):
+    assert problem_of(command)
