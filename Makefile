@@ -19,4 +19,4 @@ slow:
 	$(PYTHON) -m pytest -m "slow and not gpu and not browser"
 
 bench:
-	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(PYTHON) $$script; done
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(PYTHON) $$script; done

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import h5netcdf
 import numpy as np
 import pytest
+import xarray
 
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.errors import LiebodyError, ShapeError
@@ -144,7 +146,6 @@ def test_a_file_gives_back_what_was_saved(tmp_path, batch, with_tau):
 
 
 def test_a_file_describes_itself_to_xarray(tmp_path):
-    xarray = pytest.importorskip("xarray")
     run = a_run((3,))
     run.save(tmp_path / "run.nc")
     with xarray.open_dataset(tmp_path / "run.nc") as file:
@@ -192,7 +193,6 @@ def _cut_off(path):
 
 def _edited(change):
     def make(path):
-        h5netcdf = pytest.importorskip("h5netcdf")
         a_run().save(path)
         with h5netcdf.File(path, "a") as file:
             change(file)
@@ -201,7 +201,6 @@ def _edited(change):
 
 
 def _of_someone_else(path):
-    xarray = pytest.importorskip("xarray")
     xarray.Dataset({"q": ("time", np.zeros(3))}).to_netcdf(path, engine="h5netcdf")
 
 

@@ -18,7 +18,8 @@ import numpy as np
 from . import models
 from .errors import LiebodyError
 from .integrators import tableau
-from .io import load_urdf
+from .io import DoubtfulInertia, UnusedElements, load_urdf
+from .io.report import report
 from .robot import Robot, load
 from .run import Labels, Run, labels
 from .simulate import simulate
@@ -164,12 +165,13 @@ def info(source: str, floating: bool) -> None:
     Lists bodies and joints with their groups, limits and masses, and checks the description: are the
     inertias those of real bodies, is the mass matrix well conditioned? Plain advice for each finding.
     """
-    from .io.report import report
-
     if source in models.__all__:
-        click.echo(report(load(source, floating=floating).tree))
+        tree = load(source, floating=floating).tree
     else:
-        click.echo(report(load_urdf(source, floating=floating, check="warn")))
+        warnings.simplefilter("ignore", DoubtfulInertia)  # these are among the findings
+        warnings.simplefilter("ignore", UnusedElements)
+        tree = load_urdf(source, floating=floating, check="warn")
+    click.echo(report(tree))
 
 
 @main.command(name="simulate")

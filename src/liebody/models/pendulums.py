@@ -53,7 +53,7 @@ def spherical_pendulum(mass: Any = 1.0, length: Any = 1.0, radius: Any = 0.1) ->
     )
 
 
-def planar_chain(n: int, length: Any = 1.0, mass: Any = 1.0) -> Tree:
+def planar_chain(n: int = 10, length: Any = 1.0, mass: Any = 1.0) -> Tree:
     """n equal thin rods in a row on hinges, hanging down at q = 0; for n = 1 the compound pendulum.
 
     n        number of rods
