@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import runpy
+import textwrap
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from math import factorial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.integrate
+import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -475,6 +480,18 @@ def test_a_tolerance_for_each_direction():
     assert loose.steps < tight.steps
 
 
+@pytest.mark.parametrize("method", EMBEDDED)
+@pytest.mark.parametrize("group", [SO3, SE3, SE2, Product(SO3, R(1))], ids=repr)
+def test_a_steady_motion_is_exact_though_its_error_estimate_is_zero(group, method):
+    """Steps would grow without bound, past the poles of dexp^-1 at rotations by 2 pi."""
+    u = np.array([0.3, -0.2, 2.0, 0.5, 1.0, -1.0])[: group.dim]
+    run = solve_ivp(lambda t, q: u, (0, 200), group.neutral(), group, method, dense_output=True)
+    assert run.steps > 10
+    for t in np.linspace(0, 200, 23):
+        exact = group.integrate(group.neutral(), t * u)
+        np.testing.assert_allclose(group.difference(exact, run.sol(t)), 0, atol=1e-10)
+
+
 def test_a_blow_up_ends_with_what_was_reached():
     run = solve_ivp(lambda t, x: x**2, (0, 2), [1.0], R(1), dense_output=True)
     assert (run.status, run.success) == (-1, False)
@@ -662,6 +679,35 @@ def test_roots_are_found_whatever_the_function(root, width, place, power, flip):
     assert abs(found - root) <= 1e-15 * max(abs(a), abs(b)) or f(found) == 0
     assert min(a, b) <= found <= max(a, b)
     assert len(calls) < 160
+
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "rigid_body_on_so3.py"
+
+
+def test_the_example_prints_what_it_says(capsys):
+    example = runpy.run_path(str(EXAMPLE))
+    run = example["main"]()
+    printed = capsys.readouterr().out
+    stated = textwrap.dedent(example["__doc__"].split("prints\n")[1]).strip()
+    number = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?")
+    assert number.sub("#", printed).strip() == number.sub("#", stated)
+    a, b = ([float(x) for x in number.findall(text)] for text in (printed, stated))
+    np.testing.assert_allclose(a, b, rtol=0.1, atol=2)  # the steps may differ by a few on other machines
+
+    # Landau, Lifshitz, Mechanics, section 37: omega_2 is an elliptic sine, and has its zeros 2 K apart
+    J1, J2, J3 = example["INERTIA"]
+    w = run.q[0, 4:]
+    energy, momentum = example["INERTIA"] @ w**2, (example["INERTIA"] ** 2) @ w**2
+    rate = np.sqrt((J3 - J2) * (momentum - energy * J1) / (J1 * J2 * J3))
+    m = (J2 - J1) * (energy * J3 - momentum) / ((J3 - J2) * (momentum - energy * J1))
+    np.testing.assert_allclose(np.diff(run.t_events[0]), 2 * scipy.special.ellipk(m) / rate, rtol=1e-5)
+
+
+def test_the_page_on_integration_runs():
+    page = (Path(__file__).parents[1] / "docs" / "integration.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    exec("".join(blocks), {})
 
 
 # The door

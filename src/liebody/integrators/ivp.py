@@ -17,8 +17,9 @@ from ..groups.real import SO2, RealGroup
 from .rkmk import Step, advance, evaluate, interpolant
 from .tableaux import DATA, Tableau, tableau
 
-EPSILON = float(np.finfo(float).eps)
+EPSILON, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0  # of the step size from one step to the next
+LARGEST_TURN = math.pi  # of a step, with error control
 INTEGRAL, PROPORTIONAL = 0.3, 0.4  # gains of the step size control, over the order of the error estimate
 
 
@@ -320,7 +321,7 @@ def _controlled_steps(
     size = control.first(field, t, q, velocity, t1 - t0)
     while t != t1:
         smallest = 10 * abs(math.nextafter(t, direction * math.inf) - t)
-        size = max(min(size, control.max_step), smallest)
+        size = max(min(size, control.max_step, LARGEST_TURN / turn_rate(field.group, velocity)), smallest)
         end = t + direction * size
         if (end - t1) * direction >= 0:
             end = t1
@@ -351,8 +352,8 @@ class _Control:
     """Error norm and step size control.
 
     The next step is (target/error)^(0.3/k) (previous error/error)^(0.4/k) times as long, with target = 0.9^k
-    and k the order of the error estimate (PI control: Gustafsson, ACM Trans. Math. Softw. 17 (1991)). The first
-    step is that of Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", section II.4.
+    and k the order of the error estimate (PI control: Gustafsson, ACM Trans. Math. Softw. 17 (1991)). The
+    first step is that of Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", section II.4.
     """
 
     def __init__(
@@ -417,6 +418,21 @@ class _Control:
         fastest = max(speed, _norm(change / scale) / small)
         guess = max(1e-6, 1e-3 * small) if fastest <= 1e-15 else (0.01 / fastest) ** (1 / self.order)
         return min(100 * small, guess, longest)
+
+
+def turn_rate(group: LieGroup, velocity: np.ndarray) -> float:
+    """How fast a motion turns: the spectral radius of ad(velocity), which is |omega| on SO(3) and SE(3).
+
+    dexp^-1_Psi has poles where ad_Psi has an eigenvalue 2 pi i k. A step must keep well away from them, even
+    where F is constant and its error estimate zero.
+    """
+    if isinstance(group, Product):
+        parts = zip(group.factors, group.dofs)
+        return max((turn_rate(factor, velocity[dofs]) for factor, dofs in parts), default=TINY)
+    if isinstance(group, RealGroup):
+        return TINY
+    ad = np.asarray(group.ad(velocity), dtype=float)
+    return max(TINY, float(np.abs(np.linalg.eigvals(ad)).max(initial=0)))
 
 
 def _norm(x: np.ndarray) -> float:
