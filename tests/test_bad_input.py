@@ -3,6 +3,7 @@
 Every error is a ValueError that says where, what, and what to do.
 """
 
+import re
 import time
 
 import numpy as np
@@ -442,3 +443,35 @@ def _says(caught, *words):
     message = str(caught.value)
     assert all(word in message for word in words), message
     assert message.replace("\n", "").isprintable(), "a message carries control characters of its input"
+
+
+COMPLETE = robot(
+    '<material name="red"><color rgba="1 0 0 1"/></material>',
+    A,
+    '<link name="b"><inertial><origin xyz="0 0 1" rpy="0.1 0 0"/><mass value="1"/>'
+    '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    '<visual><origin xyz="0 0 0"/><geometry><mesh filename="b.stl" scale="1 1 1"/></geometry></visual>'
+    '<collision><geometry><box size="1 1 1"/></geometry></collision>'
+    '<collision><geometry><cylinder radius="1" length="1"/></geometry></collision>'
+    '<collision><geometry><sphere radius="1"/></geometry></collision></link>',
+    C,
+    joint("j", "a", "b", '<axis xyz="0 0 1"/><dynamics damping="1" friction="1"/>' + LIMIT),
+    joint(
+        "k", "b", "c", '<origin xyz="1 0 0" rpy="0 0 0"/><mimic joint="j" multiplier="2" offset="1"/>' + LIMIT
+    ),
+)
+PLACES = [match.span(1) for match in re.finditer(r'="([^"]*)"', COMPLETE)]
+
+
+@pytest.mark.filterwarnings("ignore::liebody.io.DoubtfulInertia")
+@pytest.mark.parametrize(
+    "text", ["", " ", "nan", "-inf", "1e400", "-1", "0", "0 0 0", "1e300 1e300 1e300", "j", "../../x"]
+)
+def test_whatever_an_attribute_says_the_answer_is_a_tree_or_an_error_of_ours(text):
+    for start, end in PLACES:
+        try:
+            tree = load_urdf(COMPLETE[:start] + text + COMPLETE[end:])
+        except LiebodyError as error:
+            assert "Remedy: " in str(error)
+        else:
+            assert tree.nv >= 1

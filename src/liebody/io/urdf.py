@@ -101,7 +101,7 @@ class UnusedElements(UserWarning):
 
 
 class DoubtfulInertia(UserWarning):
-    """A description has inertias no body can have, and was loaded on request."""
+    """A description has inertias no body can have, and was loaded nevertheless."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +254,8 @@ def _warn(text: str, category: type[Warning]) -> None:
 
 
 def _is_definite(inertia: SpatialInertia) -> bool:
-    return bool(inertia.mass >= 0 and np.linalg.eigvalsh(inertia.rotational)[0] >= 0)
+    I = inertia.rotational
+    return bool(inertia.mass >= 0 and np.linalg.eigvalsh(I)[0] >= -1e-9 * np.abs(I).max())
 
 
 def _new_name(name: str, taken: Any) -> str:
