@@ -1,0 +1,104 @@
+"""Chains of 10 to 1000 links: compile time and time per state, inverse and forward dynamics, beside Pinocchio.
+
+    python benchmarks/chains.py [links ...]
+
+Hinges whose axes turn by a right angle from link to link, bodies with full inertia. Batches of 256 states, one thread;
+Pinocchio up to 300 links (above, its data structure takes tens of gigabytes). The last lines give the slopes, in log-log from
+100 links on: 1 is linear.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+
+import liebody as lb
+from liebody.groups import SE3, Revolute
+
+sys.path.insert(0, str(Path(__file__).parent))
+from machine import describe
+
+STATES, ROUNDS = 256, 7
+TURNS = (np.eye(3), np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]), np.array([[0, 0, 1.0], [0, 1, 0], [-1, 0, 0]]))
+
+
+def chain(n: int) -> lb.Tree:
+    rng = np.random.default_rng(0)
+    builder, parent = lb.TreeBuilder(f"chain{n}"), "world"
+    for i in range(n):
+        spread = rng.normal(size=(3, 3)) * 0.1
+        second = spread @ spread.T + 0.01 * np.eye(3)
+        body = lb.SpatialInertia(1.0, rng.normal(size=3) * 0.05, np.trace(second) * np.eye(3) - second)
+        placement = SE3.motion(TURNS[i % 3], rng.normal(size=3) * 0.1)
+        builder.add(f"link{i}", lb.Joint(f"joint{i}", Revolute([0, 0, 1])), body, parent, placement)
+        parent = f"link{i}"
+    return builder.build()
+
+
+def pinocchio_chain(tree: lb.Tree) -> pin.Model:
+    model = pin.Model()
+    for body in tree.bodies:
+        placement = pin.SE3(body.placement[:3, :3], body.placement[:3, 3])
+        joint = model.addJoint(body.parent, pin.JointModelRZ(), placement, body.joint.name)
+        inertia = body.inertia
+        model.appendBodyToJoint(joint, pin.Inertia(inertia.mass, inertia.com, inertia.rotational), pin.SE3.Identity())
+    return model
+
+
+def median(function: Callable[[], object]) -> float:
+    function()
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) / STATES
+
+
+def main() -> None:
+    sizes = [int(n) for n in sys.argv[1:]] or [10, 30, 100, 300, 1000]
+    print(describe("pin", "numpy"))
+    print(f"{'links':>6s} {'':17s} {'operations':>11s} {'trace s':>8s} {'compile s':>10s} {'us/state':>9s} {'pinocchio':>10s} {'ratio':>6s}")
+    found: dict[str, list[tuple[int, float, float]]] = {}
+    for n in sizes:
+        tree = chain(n)
+        robot = lb.Robot(tree)
+        rng = np.random.default_rng(1)
+        q, v, a = rng.standard_normal((3, STATES, n))
+        out = np.empty((STATES, n))
+        if n <= 300:
+            model = pinocchio_chain(tree)
+            pool = pin.ModelPool(model)
+            Q, V, A, Out = (np.asfortranarray(x.T) for x in (q, v, a, out))
+        for name in ("inverse_dynamics", "forward_dynamics"):
+            start = time.perf_counter()
+            kernel = robot.kernel(name)
+            function = kernel.function
+            traced = time.perf_counter() - start
+            start = time.perf_counter()
+            kernel(q, v, a, out=out)
+            compiled = time.perf_counter() - start
+            ours = median(lambda: kernel(q, v, a, out=out))  # noqa: B023
+            row = f"{n:6d} {name:17s} {sum(function.operations.values()):11d} {traced:8.2f} {compiled:10.2f} {ours * 1e6:9.2f}"
+            if n <= 300:
+                parallel = pin.rneaInParallel if name == "inverse_dynamics" else pin.abaInParallel
+                theirs = median(lambda: parallel(1, pool, Q, V, A, Out))  # noqa: B023
+                np.testing.assert_allclose(out.T, Out, rtol=1e-6, atol=1e-6 * np.abs(Out).max())
+                row += f" {theirs * 1e6:10.2f} {theirs / ours:6.1f}"
+            print(row, flush=True)
+            found.setdefault(name, []).append((n, compiled, ours))
+    for name, rows in found.items():
+        large = [row for row in rows if row[0] >= 100]
+        if len(large) > 1:
+            (n0, c0, t0), (n1, c1, t1) = large[0], large[-1]
+            print(f"{name}: slope of compile time {np.log(c1 / c0) / np.log(n1 / n0):.2f}, of time per state {np.log(t1 / t0) / np.log(n1 / n0):.2f}")
+
+
+if __name__ == "__main__":
+    main()
