@@ -186,6 +186,10 @@ XML = {
         robot(A, B, joint(rest='<origin xyz="inf 0 0"/>' + LIMIT)),
         ["not finite", "xyz"],
     ),
+    "a mass beyond measure": (
+        robot(A, link('<mass value="1e300"/><inertia ixx="1" iyy="1" izz="1"/>')),
+        ["line 3", "'1e300'", "beyond 1e+15", "SI units"],
+    ),
     "angles of Python": (robot(A, B, joint(rest='<origin rpy="1_0 0 0"/>' + LIMIT)), ["not made of numbers"]),
     "limits exchanged": (
         robot(A, B, joint(rest='<limit lower="1" upper="-1" effort="1" velocity="1"/>')),

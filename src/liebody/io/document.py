@@ -20,6 +20,9 @@ from ..errors import DescriptionError
 LARGEST_FILE = 64 * 2**20
 """Bytes. The largest robot description known to us has 1 MB; a file beyond this size is a mistake."""
 
+LARGEST_NUMBER = 1e15
+"""No length, mass or inertia; beyond it, sums of products lose all others."""
+
 LONGEST_NAME = 200
 NAME_SIGNS = " _-.:/+()[]#@,&="
 """What a name may have besides letters and digits."""
@@ -74,6 +77,8 @@ class Element:
             self.fail(f"{what} has {len(numbers)} numbers, expected {expected}", remedy)
         if any(math.isnan(x) or (math.isinf(x) and not infinite) for x in numbers):
             self.fail(f"{what} is not finite", remedy)
+        if not infinite and max(map(abs, numbers)) > LARGEST_NUMBER:
+            self.fail(f"{what} is beyond {LARGEST_NUMBER:g}", "give SI units: metres, kilograms, radians")
         return numbers
 
     def fail(self, what: str, remedy: str) -> NoReturn:
