@@ -26,12 +26,18 @@ INLINE T number(I i) { return (T)i; }
 #define EACH_LANE(y, f, ...) for (int lane = 0; lane < LANES; lane++) (y)[lane] = f(__VA_ARGS__)
 #define LANE(x) ((x)[lane])
 INLINE int any(I mask) {
-#if defined(__AVX__) && LANES == 4
-    if (sizeof(real) == 8) return __builtin_ia32_movmskpd256((__attribute__((vector_size(32))) double)mask) != 0;
-#endif
+#define VECTOR_BYTES (LANES * (SINGLE ? 4 : 8))
+#if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
+    typedef long long words __attribute__((vector_size(64)));
+    return __builtin_ia32_ptestmq512((words)mask, (words)mask, 255) != 0;
+#elif defined(__AVX__) && VECTOR_BYTES == 32
+    typedef long long words __attribute__((vector_size(32)));
+    return !__builtin_ia32_ptestz256((words)mask, (words)mask);
+#else
     whole found = 0;
     for (int lane = 0; lane < LANES; lane++) found |= mask[lane];
     return found != 0;
+#endif
 }
 #endif
 
@@ -50,14 +56,6 @@ PER_LANE(square_root, sqrt) PER_LANE(tangent, tan) PER_LANE(exponential, exp) PE
 PER_LANE2(angle_of, atan2)
 #endif
 
-#if SINGLE
-INLINE void sine_and_cosine(T x, T *s, T *c) {
-    T sine = x, cosine = x;
-    EACH_LANE(sine, sinf, LANE(x));
-    EACH_LANE(cosine, cosf, LANE(x));
-    *s = sine, *c = cosine;
-}
-#else
 static const uint64_t two_over_pi[] = { /* the bits of 2/pi behind a word of zeros */
     0,
     0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
@@ -101,6 +99,54 @@ static __attribute__((noinline, cold)) void reduce_large(double x, double *high,
     if (negative) *high = -*high, *low = -*low;
 }
 
+/* Lanes of a = |x| beyond LARGE: what is left of them after `quadrant` quarter turns, in two parts. */
+#define LARGE 8e5
+#define REDUCE_LARGE(a, r, e, quadrant) \
+    for (int lane = 0; lane < LANES; lane++) { \
+        double high = (double)LANE(a), low = 0; \
+        int64_t turns = 0; \
+        if (!(high > LARGE)) continue; \
+        if (high > 1.7976931348623157e308) high = NAN; \
+        else reduce_large(high, &high, &low, &turns); \
+        LANE(r) = (real)high, LANE(e) = (real)low, LANE(quadrant) = (whole)turns; \
+    }
+
+#if SINGLE
+#if LANES == 1
+typedef real H;
+typedef whole J;
+typedef double D;
+#define CONVERT(x, type) ((type)(x))
+#else
+typedef real H __attribute__((vector_size(LANES / 2 * sizeof(real))));
+typedef whole J __attribute__((vector_size(LANES / 2 * sizeof(real))));
+typedef double D __attribute__((vector_size(LANES / 2 * sizeof(double))));
+#define CONVERT(x, type) __builtin_convertvector(x, type)
+#endif
+
+/* sin x and cos x to 1 ulp: |x| = k pi/2 + r with |r| <= pi/4 in double precision, half the lanes at a time; then the
+   minimax polynomials of Cephes (Moshier, 1989) for sin r and cos r, swapped and signed by k mod 4. */
+INLINE void sine_and_cosine(T x, T *s, T *c) {
+    T a = absolute(x), r = a, e = a;
+    I quadrant = bits(a);
+    for (size_t i = 0; i < sizeof a; i += sizeof(H)) {
+        H part;
+        memcpy(&part, (const char *)&a + i, sizeof part);
+        D d = CONVERT(part, D), k = (d * 6.36619772367581382433e-01 + 0x1.8p52) - 0x1.8p52;
+        J turns = CONVERT(k, J);
+        part = CONVERT((d - k * 1.57079632673412561417e+00) - k * 6.07710050650619224932e-11, H);
+        memcpy((char *)&r + i, &part, sizeof part);
+        memcpy((char *)&quadrant + i, &turns, sizeof turns);
+    }
+    if (__builtin_expect(any(MASK(a > (real)LARGE)), 0)) REDUCE_LARGE(a, r, e, quadrant)
+    T z = r * r;
+    T sine = r + r * z * (-1.6666654611e-1f + z * (8.3321608736e-3f + z * -1.9515295891e-4f));
+    T cosine = 1.0f - (0.5f * z - z * z * (4.166664568298827e-2f + z * (-1.388731625493765e-3f + z * 2.443315711809948e-5f)));
+    I swap = -(quadrant & 1);
+    *s = number(bits(where(swap, cosine, sine)) ^ (quadrant & 2) << 30 ^ (bits(x) & bits(splat(-0.0f))));
+    *c = number(bits(where(swap, sine, cosine)) ^ ((quadrant + 1) & 2) << 30);
+}
+#else
 /* sin x and cos x to 1 ulp, from |x| = k pi/2 + r + e with |r| <= pi/4: pi/2 in two parts of 33 bits, whose products
    with k are exact for |k| < 2^20, and a rest; then the minimax polynomials of fdlibm (Sun Microsystems, 1993)
    for sin(r + e) and cos(r + e), swapped and signed by k mod 4. Larger arguments are reduced one by one. */
@@ -109,17 +155,8 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
     T a = absolute(x), shifted = a * 6.36619772367581382433e-01 + shift, k = shifted - shift;
     T t = a - k * 1.57079632673412561417e+00, w = k * 6.07710050630396597660e-11, high = t - w;
     T low = ((t - high) - w) - k * 2.02226624879595063154e-21, r = high + low, e = (high - r) + low;
-    I quadrant = bits(shifted), large = MASK(a > 8e5);
-    if (__builtin_expect(any(large), 0)) {
-        for (int lane = 0; lane < LANES; lane++) {
-            double high = LANE(a), low = 0;
-            int64_t turns = 0;
-            if (!(high > 8e5)) continue;
-            if (high > 1.7976931348623157e308) high = NAN;
-            else reduce_large(high, &high, &low, &turns);
-            LANE(r) = high, LANE(e) = low, LANE(quadrant) = turns;
-        }
-    }
+    I quadrant = bits(shifted);
+    if (__builtin_expect(any(MASK(a > LARGE)), 0)) REDUCE_LARGE(a, r, e, quadrant)
     T z = r * r, z2 = z * z, half = 0.5 * z, one = 1.0 - half;
     T ps = (8.33333333332248946124e-03 + z * -1.98412698298579493134e-04) +
            z2 * ((2.75573137070700676789e-06 + z * -2.50507602534068634195e-08) + z2 * 1.58969099521155010221e-10);
