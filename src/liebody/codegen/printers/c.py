@@ -305,6 +305,8 @@ def prelude(lanes: int, single: bool = False) -> str:
             f"#define SINGLE {int(single)}",
             f"typedef {'float' if single else 'double'} real;",
             f"#define whole {'int32_t' if single else 'int64_t'}",
+            f"#define LOWER_LANES {', '.join(map(str, range(lanes // 2)))}",
+            f"#define UPPER_LANES {', '.join(map(str, range(lanes // 2, lanes)))}",
             runtime("lanes.h"),
         ]
     )
@@ -572,14 +574,6 @@ def transposes(lanes: int) -> str:
     takes = ", ".join(f"T a{i}" for i in range(lanes))
     return "\n".join(
         [
-            "#if defined(__has_builtin)",
-            "#if __has_builtin(__builtin_shufflevector)",
-            "#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)",
-            "#endif",
-            "#endif",
-            "#ifndef SHUFFLE",
-            "#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (I){__VA_ARGS__})",
-            "#endif",
             "INLINE void load_block(T *x, const real *const *row, int j) {",
             *(f"    T a{i}; memcpy(&a{i}, row[{i}] + j, sizeof(T));" for i in range(lanes)),
             *(f"    {step}" for step in steps),

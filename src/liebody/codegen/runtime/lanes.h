@@ -25,6 +25,15 @@ INLINE T number(I i) { return (T)i; }
 #define MASK(condition) (condition)
 #define EACH_LANE(y, f, ...) for (int lane = 0; lane < LANES; lane++) (y)[lane] = f(__VA_ARGS__)
 #define LANE(x) ((x)[lane])
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define RESIZING_SHUFFLE
+#endif
+#endif
+#ifndef SHUFFLE
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (I){__VA_ARGS__})
+#endif
 INLINE int any(I mask) {
 #define VECTOR_BYTES (LANES * (SINGLE ? 4 : 8))
 #if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
@@ -112,32 +121,50 @@ static __attribute__((noinline, cold)) void reduce_large(double x, double *high,
     }
 
 #if SINGLE
+/* 0 <= a <= LARGE as k pi/2 + r with |r| <= pi/4, in double precision. */
+#define REDUCE(a, D, H, J, r, k) \
+    D r##_whole = CONVERT(a, D), r##_turns = (r##_whole * 6.36619772367581382433e-01 + 0x1.8p52) - 0x1.8p52; \
+    H r = CONVERT((r##_whole - r##_turns * 1.57079632673412561417e+00) - r##_turns * 6.07710050650619224932e-11, H); \
+    J k = CONVERT(r##_turns, J)
 #if LANES == 1
-typedef real H;
-typedef whole J;
-typedef double D;
 #define CONVERT(x, type) ((type)(x))
+INLINE void quarter_turns(T a, T *r, I *quadrant) {
+    REDUCE(a, double, T, I, rest, k);
+    *r = rest, *quadrant = k;
+}
 #else
-typedef real H __attribute__((vector_size(LANES / 2 * sizeof(real))));
-typedef whole J __attribute__((vector_size(LANES / 2 * sizeof(real))));
-typedef double D __attribute__((vector_size(LANES / 2 * sizeof(double))));
 #define CONVERT(x, type) __builtin_convertvector(x, type)
+INLINE void quarter_turns(T a, T *r, I *quadrant) { /* half the lanes at a time */
+    typedef real H __attribute__((vector_size(LANES / 2 * sizeof(real))));
+    typedef whole J __attribute__((vector_size(LANES / 2 * sizeof(real))));
+    typedef double D __attribute__((vector_size(LANES / 2 * sizeof(double))));
+#ifdef RESIZING_SHUFFLE
+    H low = SHUFFLE(a, a, LOWER_LANES), high = SHUFFLE(a, a, UPPER_LANES);
+#else
+    H low, high;
+    memcpy(&low, &a, sizeof low);
+    memcpy(&high, (const char *)&a + sizeof low, sizeof high);
+#endif
+    REDUCE(low, D, H, J, r0, k0);
+    REDUCE(high, D, H, J, r1, k1);
+#ifdef RESIZING_SHUFFLE
+    *r = SHUFFLE(r0, r1, LOWER_LANES, UPPER_LANES);
+    *quadrant = SHUFFLE(k0, k1, LOWER_LANES, UPPER_LANES);
+#else
+    memcpy(r, &r0, sizeof r0);
+    memcpy((char *)r + sizeof r0, &r1, sizeof r1);
+    memcpy(quadrant, &k0, sizeof k0);
+    memcpy((char *)quadrant + sizeof k0, &k1, sizeof k1);
+#endif
+}
 #endif
 
-/* sin x and cos x to 1 ulp: |x| = k pi/2 + r with |r| <= pi/4 in double precision, half the lanes at a time; then the
-   minimax polynomials of Cephes (Moshier, 1989) for sin r and cos r, swapped and signed by k mod 4. */
+/* sin x and cos x to 1.3 ulp: the minimax polynomials of Cephes (Moshier, 1989) for sin r and cos r, swapped and signed by
+   k mod 4, where |x| = k pi/2 + r. */
 INLINE void sine_and_cosine(T x, T *s, T *c) {
-    T a = absolute(x), r = a, e = a;
-    I quadrant = bits(a);
-    for (size_t i = 0; i < sizeof a; i += sizeof(H)) {
-        H part;
-        memcpy(&part, (const char *)&a + i, sizeof part);
-        D d = CONVERT(part, D), k = (d * 6.36619772367581382433e-01 + 0x1.8p52) - 0x1.8p52;
-        J turns = CONVERT(k, J);
-        part = CONVERT((d - k * 1.57079632673412561417e+00) - k * 6.07710050650619224932e-11, H);
-        memcpy((char *)&r + i, &part, sizeof part);
-        memcpy((char *)&quadrant + i, &turns, sizeof turns);
-    }
+    T a = absolute(x), r, e;
+    I quadrant;
+    quarter_turns(a, &r, &quadrant);
     if (__builtin_expect(any(MASK(a > (real)LARGE)), 0)) REDUCE_LARGE(a, r, e, quadrant)
     T z = r * r;
     T sine = r + r * z * (-1.6666654611e-1f + z * (8.3321608736e-3f + z * -1.9515295891e-4f));
