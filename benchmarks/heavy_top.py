@@ -98,7 +98,7 @@ def mujoco_top(t_end: float) -> float:
     return float((R @ data.qvel)[1])
 
 
-TOP = lb.Robot(lb.models.heavy_top())
+TOP = lb.models.heavy_top()
 MODEL = mujoco.MjModel.from_xml_string(MJCF)
 SPENT: dict[str, float] = {}
 

@@ -406,11 +406,11 @@ PYTHON = {
         ModelError,
         ["'a'", "not a rigid motion"],
     ),
-    "an unknown body": (lambda: models.puma560().body("elbow"), ModelError, ["'elbow'", "known", "link1"]),
+    "an unknown body": (lambda: models.puma560().tree.body("elbow"), ModelError, ["'elbow'", "known", "link1"]),
     # what a user calls
     "an unknown model": (lambda: lb.load("puma"), DescriptionError, ["puma"]),
     "gravity of two numbers": (
-        lambda: lb.Robot(models.puma560(), (0, -9.81)),
+        lambda: lb.Robot(models.puma560().tree, (0, -9.81)),
         ShapeError,
         ["gravity", "three"],
     ),
@@ -430,7 +430,7 @@ PYTHON = {
     ),
 }
 
-PUMA, TOP, ZERO = lb.Robot(models.puma560()), lb.Robot(models.heavy_top()), np.zeros(6)
+PUMA, TOP, ZERO = models.puma560(), models.heavy_top(), np.zeros(6)
 
 
 @pytest.mark.parametrize("name", PYTHON)

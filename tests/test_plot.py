@@ -45,7 +45,7 @@ def size_of_png(path):
 
 
 def test_a_panel_for_each_unit_and_two_for_the_energy():
-    figure = plot_run(a_run(models.free_rigid_body()))
+    figure = plot_run(a_run(models.free_rigid_body().tree))
     assert [axis.get_ylabel() for axis in figure.axes] == [
         "quaternion",
         "position [m]",
@@ -57,7 +57,7 @@ def test_a_panel_for_each_unit_and_two_for_the_energy():
 
 
 def test_curves_are_the_numbers_of_the_run():
-    run = a_run(models.free_rigid_body())
+    run = a_run(models.free_rigid_body().tree)
     quaternion, position, *_, energy, change = plot_run(run).axes
     for axis, values in ((quaternion, run.q[:, :4]), (position, run.q[:, 4:])):
         for (segment,), column in zip(curves(axis), values.T, strict=True):
@@ -68,13 +68,13 @@ def test_curves_are_the_numbers_of_the_run():
 
 
 def test_efforts_have_a_panel_where_there_are_any():
-    run = a_run(models.double_pendulum())
+    run = a_run(models.double_pendulum().tree)
     with_tau = Run(**{**vars(run), "tau": np.ones_like(run.v)})
     assert len(plot_run(with_tau).axes) == len(plot_run(run).axes) + 1
 
 
 def test_every_member_of_a_small_batch_is_drawn_and_some_of_a_large_one():
-    tree = models.double_pendulum()
+    tree = models.double_pendulum().tree
     small, large = plot_run(a_run(tree, (2, 3))), plot_run(a_run(tree, (300,)), members=7)
     assert [len(curve) for curve in curves(small.axes[0])] == [6, 6]
     assert [len(curve) for curve in curves(large.axes[0])] == [7, 7]
@@ -82,7 +82,7 @@ def test_every_member_of_a_small_batch_is_drawn_and_some_of_a_large_one():
 
 
 def test_legends_of_many_joints_stay_short_and_colours_differ():
-    axis = plot_run(a_run(models.planar_chain(40))).axes[0]
+    axis = plot_run(a_run(models.planar_chain(40).tree)).axes[0]
     texts = [text.get_text() for text in axis.get_legend().get_texts()]
     assert len(texts) <= LONGEST_LEGEND and texts[-1] == f"{LONGEST_LEGEND - 1} of 40 named"
     assert len({tuple(c.get_colors()[0]) for c in axis.collections}) == 40
@@ -93,7 +93,7 @@ def test_the_palette_has_no_colour_twice():
 
 
 def test_a_run_that_left_the_finite_numbers_is_drawn_up_to_there(tmp_path):
-    run = a_run(models.double_pendulum())
+    run = a_run(models.double_pendulum().tree)
     q, kinetic = run.q.copy(), run.kinetic.copy()
     q[12:], kinetic[12:] = np.nan, np.nan
     lost = Run(**{**vars(run), "q": q, "kinetic": kinetic})
@@ -105,14 +105,14 @@ def test_a_run_that_left_the_finite_numbers_is_drawn_up_to_there(tmp_path):
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_the_suffix_says_the_format(tmp_path, suffix, start):
     path = tmp_path / f"run.{suffix}"
-    a_run(models.double_pendulum()).plot(path)
+    a_run(models.double_pendulum().tree).plot(path)
     assert path.read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize("name", ["run.xyz", "missing/run.png"])
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path, name):
     with pytest.raises(LiebodyError, match="cannot write the picture"):
-        a_run(models.double_pendulum()).plot(tmp_path / name)
+        a_run(models.double_pendulum().tree).plot(tmp_path / name)
 
 
 def test_pictures_need_neither_display_nor_pyplot(tmp_path):
@@ -130,7 +130,7 @@ def test_pictures_need_neither_display_nor_pyplot(tmp_path):
 
 @pytest.mark.parametrize("spherical", [False, True])
 def test_links_in_the_picture_have_their_length_at_every_instant(spherical):
-    robot = lb.Robot(models.double_pendulum(lengths=(1.0, 0.7), spherical=spherical))
+    robot = models.double_pendulum(lengths=(1.0, 0.7), spherical=spherical)
     q = a_run(robot.tree).q
     segments, masses, tip = _skeleton(robot.tree, robot.poses(q))
     lengths = np.linalg.norm(segments[..., 1, :] - segments[..., 0, :], axis=-1)
@@ -140,7 +140,7 @@ def test_links_in_the_picture_have_their_length_at_every_instant(spherical):
 
 
 def test_a_free_base_is_not_tied_to_the_world():
-    segments, _, _ = _skeleton(models.free_rigid_body(), np.tile(np.eye(4), (3, 1, 1, 1)) + np.eye(4, k=3))
+    segments, _, _ = _skeleton(models.free_rigid_body().tree, np.tile(np.eye(4), (3, 1, 1, 1)) + np.eye(4, k=3))
     assert not np.any(np.all(segments[:, :, 0] == 0, axis=-1))
 
 
@@ -155,7 +155,7 @@ def test_what_moves_in_a_plane_is_drawn_in_it():
 
 @pytest.mark.parametrize("spherical", [False, True])
 def test_motion_is_drawn_in_the_plane_or_in_space(tmp_path, spherical):
-    robot = lb.Robot(models.double_pendulum(spherical=spherical))
+    robot = models.double_pendulum(spherical=spherical)
     figure = plot_motion(robot, a_run(robot.tree, (4,)), tmp_path / "motion.png", instants=3, window=1.0)
     scene = figure.axes[0]
     assert isinstance(scene, Axes3D) == spherical

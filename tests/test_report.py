@@ -14,7 +14,7 @@ BODY = SpatialInertia(2.0, [0.1, 0, 0], [0.02, 0.03, 0.04])
 
 
 def test_a_sound_mechanism_has_no_findings_and_its_numbers():
-    tree = models.planar_chain(3, length=0.5, mass=2.0)
+    tree = models.planar_chain(3, length=0.5, mass=2.0).tree
     told = report(tree)
     assert told.findings == ()
     assert told.mass == 6

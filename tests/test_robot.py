@@ -172,8 +172,8 @@ def test_robots_that_differ_in_one_number_do_not_share_kernels():
     first, second = lb.load("double_pendulum"), lb.load("double_pendulum", gravity=(0, 0, -1.62))
     assert not np.allclose(first.gravity(q), second.gravity(q))
     np.testing.assert_allclose(second.gravity(q), first.gravity(q) * 1.62 / 9.81)
-    chain = lb.Robot(lb.models.planar_chain(2, length=1.0))
-    longer = lb.Robot(lb.models.planar_chain(2, length=1.5))
+    chain = lb.models.planar_chain(2, length=1.0)
+    longer = lb.models.planar_chain(2, length=1.5)
     assert not np.allclose(chain.mass_matrix(q), longer.mass_matrix(q))
 
 

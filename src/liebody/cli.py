@@ -114,7 +114,7 @@ def demo(out: Path) -> None:
     from .plot import plot_motion
 
     out.mkdir(parents=True, exist_ok=True)
-    robot = Robot(models.double_pendulum(spherical=True))
+    robot = models.double_pendulum(spherical=True)
     q0 = robot.integrate(robot.neutral(), np.array(DEMO_TURN, float))
     v0 = np.array(DEMO_VELOCITY, float)
     click.echo(f"{robot}, on ball joints\n")

@@ -297,7 +297,7 @@ def load(source: str | Path | Tree, floating: bool = False, gravity: Array = GRA
     if isinstance(source, str) and source in models.__all__:
         if floating or options:
             raise ModelError(f"{source!r} is a bundled model; floating and reading options apply to descriptions only")
-        return Robot(getattr(models, source)(), gravity)
+        return Robot(getattr(models, source)().tree, gravity)
     return Robot(load_urdf(source, floating=floating, **options), gravity)
 
 

@@ -1,4 +1,4 @@
-"""Mechanisms that need no file: each function returns a Tree.
+"""Mechanisms that need no file: each function returns a Robot (its tree is `.tree`).
 
     double_pendulum     planar, with point masses; or on ball joints
     spherical_pendulum  a ball on a ball joint

@@ -10,11 +10,13 @@ import numpy as np
 from ..bodies import WORLD, SpatialInertia, Tree, TreeBuilder
 from ..errors import ModelError
 from ..groups import Revolute, Spherical
+from .model import model
 
 UPRIGHT = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
 """Pose of a plane that stands in the world: its x along x, its y along z."""
 
 
+@model
 def double_pendulum(
     masses: Sequence[Any] = (1.0, 1.0), lengths: Sequence[Any] = (1.0, 1.0), spherical: bool = False
 ) -> Tree:
@@ -22,10 +24,12 @@ def double_pendulum(
 
     masses     of the bobs, (2,)                                                         [kg]
     lengths    of the rods, (2,)                                                         [m]
-    spherical  False: hinges, point masses, q = (angle, angle between the rods), both zero hanging down; with
-                   c = cos q2 M = [(m1 + m2) l1^2 + m2 l2^2 + 2 m2 l1 l2 c,  m2 l2^2 + m2 l1 l2 c;  symmetric,
-                m2 l2^2] True: ball joints; the bobs are solid balls of a tenth of the rod's length as radius,
-                   since points would turn about their rods without inertia
+    spherical  False: hinges and point masses, q = (angle, angle between the rods), both zero hanging down; with
+               c = cos q2 the mass matrix is
+                   [(m1 + m2) l1^2 + m2 l2^2 + 2 m2 l1 l2 c    m2 l2^2 + m2 l1 l2 c]
+                   [m2 l2^2 + m2 l1 l2 c                       m2 l2^2             ]
+               True: ball joints; the bobs are solid balls with a tenth of the rod's length as radius, since points
+               would turn about their rods without inertia
     """
     for values, name in ((masses, "masses"), (lengths, "lengths")):
         if len(values) != 2:
@@ -35,6 +39,7 @@ def double_pendulum(
     return _chain("double_pendulum", masses, lengths, _ball if spherical else _point, spherical)
 
 
+@model
 def spherical_pendulum(mass: Any = 1.0, length: Any = 1.0, radius: Any = 0.1) -> Tree:
     """A solid ball on a massless rod on a ball joint.
 
@@ -53,6 +58,7 @@ def spherical_pendulum(mass: Any = 1.0, length: Any = 1.0, radius: Any = 0.1) ->
     )
 
 
+@model
 def planar_chain(n: int = 10, length: Any = 1.0, mass: Any = 1.0) -> Tree:
     """n equal thin rods in a row on hinges, hanging down at q = 0; for n = 1 the compound pendulum.
 

@@ -47,6 +47,7 @@ LINKS = (
     _Link(0,       0,      0, 0.09, (0, 0, 0.032),             (0.15e-3, 0.15e-3, 0.04e-3),
           33e-6,  76.686,   36.7e-6,  (3.96e-3, 10.5e-3),  (-266, 266)),
 )
+from .model import model
 # fmt: on
 """B. Armstrong, O. Khatib and J. Burdick, "The explicit dynamic model and inertial parameters of the PUMA 560
 arm", ICRA 1986, 510-518, in the consensus of P. Corke and B. Armstrong-Helouvry, "A search for consensus
@@ -54,6 +55,7 @@ among model parameters reported for the PUMA 560 robot", ICRA 1994, 1608-1613; i
 Robotics Toolbox."""
 
 
+@model
 def puma560(motors: bool = True) -> Tree:
     """The Puma 560: six hinges, q = 0 with the upper arm horizontal and the forearm up ("L").
 

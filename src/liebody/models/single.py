@@ -9,10 +9,12 @@ import numpy as np
 
 from ..bodies import SpatialInertia, Tree, TreeBuilder
 from ..groups import Free, Spherical
+from .model import model
 
 Array = Any
 
 
+@model
 def free_rigid_body(mass: Any = 1.0, inertia: Sequence[Any] | Array = (1.0, 2.0, 3.0)) -> Tree:
     """A rigid body on nothing: Euler's equations, I omega' + omega x I omega = 0.
 
@@ -25,6 +27,7 @@ def free_rigid_body(mass: Any = 1.0, inertia: Sequence[Any] | Array = (1.0, 2.0,
     return TreeBuilder("free_rigid_body").add("body", Free(), body).build()
 
 
+@model
 def heavy_top(
     mass: Any = 15.0,
     com: Sequence[Any] | Array = (0.0, 1.0, 0.0),
