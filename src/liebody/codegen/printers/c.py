@@ -65,13 +65,26 @@ C99_RULES: dict[str, str] = LANES_RULES | {
     "where": "{0} ? {1} : {2}",
 }
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})  # take plain literals beside vectors
-IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+RESERVED = re.compile(  # words of C and C++, macros of compilers and of math.h, functions of math.h
+    "auto|bool|break|case|char|const|constexpr|continue|default|do|double|else|enum|extern|float|for|goto|if|inline|int|"
+    "long|nullptr|register|restrict|return|short|signed|sizeof|static|struct|switch|thread_local|true|false|typedef|"
+    "typeof|typeof_unqual|union|unsigned|void|volatile|while|alignas|alignof|static_assert|asm|"
+    "and|and_eq|bitand|bitor|catch|class|compl|concept|decltype|delete|explicit|export|friend|mutable|namespace|new|"
+    "noexcept|not|not_eq|operator|or|or_eq|private|protected|public|requires|template|this|throw|try|typeid|typename|"
+    "using|virtual|wchar_t|xor|xor_eq|linux|unix|i386|main|"
+    r"NAN|INFINITY|HUGE_?\w*|M_\w+|FP_\w+|MATH_\w+|DOMAIN|SING|OVERFLOW|UNDERFLOW|PLOSS|TLOSS|X_TLOSS|signgam|"
+    "(a?(cos|sin|tan)h?|atan2|exp|exp2|exp10|expm1|log|log10|log1p|log2|logb|ilogb|ldexp|frexp|modf|scalbn|scalbln|scalb|"
+    "sqrt|cbrt|hypot|pow|pow10|sincos|erfc?|gamma|[lt]gamma|[lt]gamma_r|fabs|ceil|floor|l?l?rint|nearbyint|l?l?round|trunc|"
+    "roundeven|fmod|remainder|drem|remquo|copysign|nan|nextafter|nexttoward|nextup|nextdown|fdim|fmax|fmin|fma|significand|"
+    "finite|isinf|isnan|isfinite|isnormal|signbit|fpclassify|[jy][01n])[fl]?"
+)
 SIGNED_ZERO = "-0.0"
 
 
 def identifier(name: str) -> str:
     """`name`, which must be a plain C identifier: text from outside never reaches generated code."""
-    if not IDENTIFIER.match(name):
+    if not IDENTIFIER.fullmatch(name):
         raise GraphError(f"{name!r} cannot name a generated function or argument: use letters, digits and _")
     return name
 
@@ -232,18 +245,48 @@ def _end(node: Expr, dialect: Dialect) -> str:
 # -- C99, to read and to take along -------------------------------------------------------------------------
 
 
-def c99(function: Function, name: str | None = None, comment: str = "") -> str:
+def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
     """One C99 function of plain doubles, with the pieces it needs; depends on math.h alone.
 
-    The prototype is `void name(const double *in, ..., double *out, ...)`, arrays row-major.
+    The prototype is `void name(const double *in, ..., double *out, ...)`, arrays row-major. A name that C or math.h
+    uses gets an underscore at its end.
     """
     name = identifier(name or function.name)
-    arguments = [identifier(key) for key in function.inputs]
-    results = [f"{identifier(key)}_out" if key in arguments or key == name else key for key in function.outputs]
+    if RESERVED.fullmatch(name):
+        name += "_"
+    names: list[str] = []
+    for key in (*function.inputs, *function.outputs):
+        word = identifier(key)
+        if word == name or (word in names and len(names) >= len(function.inputs)):
+            word += "_out"
+        while RESERVED.fullmatch(word) or word in names or re.fullmatch(rf"t\d+|w|{name}(_\d+)?", word):
+            word += "_"
+        names.append(word)
+    arguments, results = names[: len(function.inputs)], names[len(function.inputs) :]
+    symbols, targets, fixed = _bindings(function, arguments, results, literal)
+    body = straight_line(function, C99, symbols, targets, piece)
+    takes = [f"const double *{key}" for key in arguments] + [f"double *{key}" for key in results]
+    head = f"void {name}({', '.join(takes) or 'void'})"
+    if len(body.pieces) == 1:
+        lines = [*fixed, *body.pieces[0]]
+        return _c_function(head, [*_unused(names, lines), *lines])
+    text = [
+        _c_function(f"static void {name}_{k}({', '.join([*takes, 'double *w'])})", [*_unused([*names, "w"], lines), *lines])
+        for k, lines in enumerate(body.pieces)
+    ]
+    calls = [f"{name}_{k}({', '.join([*names, 'w'])});" for k in range(len(body.pieces))]
+    return "\n".join([*text, _c_function(head, [f"double w[{max(body.places, 1)}];", *fixed, *calls])])
+
+
+def _bindings(
+    function: Function, arguments: Sequence[str], results: Sequence[str], constant: Callable[[float], str]
+) -> tuple[dict[Expr, str], dict[Expr, list[str]], list[str]]:
+    """How input symbols are written, where values of nodes go, and the statements for the other entries of outputs."""
     symbols = {
-        x: f"{key}[{i}]" for key, array in zip(arguments, function.inputs.values(), strict=True)
+        x: f"{key}[{i}]"
+        for key, array in zip(arguments, function.inputs.values(), strict=True)
         for i, x in enumerate(array.flat)
-    }  # fmt: skip
+    }
     targets: dict[Expr, list[str]] = {}
     fixed: list[str] = []
     for key, array in zip(results, function.outputs.values(), strict=True):
@@ -251,24 +294,15 @@ def c99(function: Function, name: str | None = None, comment: str = "") -> str:
             if type(x) is Expr and x.op != "input":
                 targets.setdefault(x, []).append(f"{key}[{i}]")
             else:
-                fixed.append(f"{key}[{i}] = {symbols[x] if type(x) is Expr else literal(x)};")
-    body = straight_line(function, C99, symbols, targets)
-    takes = ", ".join([f"const double *{key}" for key in arguments] + [f"double *{key}" for key in results])
-    passes = ", ".join([*arguments, *results])
-    text = []
-    if len(body.pieces) == 1:
-        text.append(_c_function(f"void {name}({takes})", [*fixed, *body.pieces[0]]))
-    else:
-        for k, lines in enumerate(body.pieces):
-            unused = [f"(void){key};" for key in (*arguments, *results, "w")]
-            text.append(_c_function(f"static void {name}_{k}({takes}, double *w)", [" ".join(unused), *lines]))
-        calls = [f"{name}_{k}({passes}, w);" for k in range(len(body.pieces))]
-        text.append(_c_function(f"void {name}({takes})", [f"double w[{max(body.places, 1)}];", *fixed, *calls]))
-    used = "\n".join(text)
-    ignored = [key for key in (*arguments, *results) if f"{key}[" not in used]
-    if len(body.pieces) == 1 and ignored:
-        used = used.replace("{\n", "{\n    " + " ".join(f"(void){key};" for key in ignored) + "\n", 1)
-    return (f"/* {comment} */\n" if comment else "") + used
+                fixed.append(f"{key}[{i}] = {symbols[x] if type(x) is Expr else constant(x)};")
+    return symbols, targets, fixed
+
+
+def _unused(names: Iterable[str], lines: Sequence[str]) -> list[str]:
+    """A statement that silences warnings about the arguments which `lines` do not mention."""
+    used = set(re.findall(r"\b\w+\b", "\n".join(lines)))
+    ignored = [f"(void){name};" for name in names if name not in used]
+    return [" ".join(ignored)] if ignored else []
 
 
 def _c_function(head: str, lines: Iterable[str]) -> str:
@@ -317,19 +351,12 @@ def over_lanes(function: Function, name: str) -> tuple[list[str], str]:
 
     That one is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output.
     """
-    symbols = {x: f"x{k}[{i}]" for k, a in enumerate(function.inputs.values()) for i, x in enumerate(a.flat)}
-    targets: dict[Expr, list[str]] = {}
-    fixed = []
     dialect = lanes_dialect(False)
-    for k, array in enumerate(function.outputs.values()):
-        for i, x in enumerate(array.flat):
-            if type(x) is Expr and x.op != "input":
-                targets.setdefault(x, []).append(f"y{k}[{i}]")
-            else:
-                fixed.append(f"y{k}[{i}] = {symbols[x] if type(x) is Expr else dialect.constant(x)};")
+    arguments, results = [f"x{k}" for k in range(len(function.inputs))], [f"y{k}" for k in range(len(function.outputs))]
+    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant)
     body = straight_line(function, dialect, symbols, targets)
-    names = [f"x{k}" for k in range(len(function.inputs))] + [f"y{k}" for k in range(len(function.outputs))]
-    takes = ", ".join(f"{'const ' if key[0] == 'x' else ''}T *restrict {key}" for key in names)
+    names = [*arguments, *results]
+    takes = ", ".join(f"{'const ' if key in arguments else ''}T *restrict {key}" for key in names)
     text = [
         _c_function(f"static __attribute__((noinline)) void {name}_{k}({takes}, T *restrict w)", lines)
         for k, lines in enumerate(body.pieces)
