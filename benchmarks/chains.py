@@ -1,10 +1,11 @@
-"""Chains of 10 to 1000 links: compile time and time per state, inverse and forward dynamics, beside Pinocchio.
+"""Chains of 10 to 1000 links: compile time and time per state, inverse and forward dynamics, beside
+Pinocchio.
 
     python benchmarks/chains.py [links ...]
 
-Hinges whose axes turn by a right angle from link to link, bodies with full inertia. Batches of 256 states, one thread;
-Pinocchio up to 300 links (above, its data structure takes tens of gigabytes). The last lines give the slopes, in log-log from
-100 links on: 1 is linear.
+Hinges whose axes turn by a right angle from link to link, bodies with full inertia. Batches of 256 states,
+one thread; Pinocchio up to 300 links (above, its data structure takes tens of gigabytes). The last lines give
+the slopes, in log-log from 100 links on: 1 is linear.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe
 
 STATES, ROUNDS = 256, 7
-TURNS = (np.eye(3), np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]), np.array([[0, 0, 1.0], [0, 1, 0], [-1, 0, 0]]))
+TURNS = (
+    np.eye(3),
+    np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]),
+    np.array([[0, 0, 1.0], [0, 1, 0], [-1, 0, 0]]),
+)
 
 
 def chain(n: int) -> lb.Tree:
@@ -47,7 +52,9 @@ def pinocchio_chain(tree: lb.Tree) -> pin.Model:
         placement = pin.SE3(body.placement[:3, :3], body.placement[:3, 3])
         joint = model.addJoint(body.parent, pin.JointModelRZ(), placement, body.joint.name)
         inertia = body.inertia
-        model.appendBodyToJoint(joint, pin.Inertia(inertia.mass, inertia.com, inertia.rotational), pin.SE3.Identity())
+        model.appendBodyToJoint(
+            joint, pin.Inertia(inertia.mass, inertia.com, inertia.rotational), pin.SE3.Identity()
+        )
     return model
 
 
@@ -64,7 +71,10 @@ def median(function: Callable[[], object]) -> float:
 def main() -> None:
     sizes = [int(n) for n in sys.argv[1:]] or [10, 30, 100, 300, 1000]
     print(describe("pin", "numpy"))
-    print(f"{'links':>6s} {'':17s} {'operations':>11s} {'trace s':>8s} {'compile s':>10s} {'us/state':>9s} {'pinocchio':>10s} {'ratio':>6s}")
+    print(
+        f"{'links':>6s} {'':17s} {'operations':>11s} {'trace s':>8s} {'compile s':>10s} {'us/state':>9s} "
+        f"{'pinocchio':>10s} {'ratio':>6s}"
+    )
     found: dict[str, list[tuple[int, float, float]]] = {}
     for n in sizes:
         tree = chain(n)
@@ -85,7 +95,8 @@ def main() -> None:
             kernel(q, v, a, out=out)
             compiled = time.perf_counter() - start
             ours = median(lambda: kernel(q, v, a, out=out))  # noqa: B023
-            row = f"{n:6d} {name:17s} {sum(function.operations.values()):11d} {traced:8.2f} {compiled:10.2f} {ours * 1e6:9.2f}"
+            operations = sum(function.operations.values())
+            row = f"{n:6d} {name:17s} {operations:11d} {traced:8.2f} {compiled:10.2f} {ours * 1e6:9.2f}"
             if n <= 300:
                 parallel = pin.rneaInParallel if name == "inverse_dynamics" else pin.abaInParallel
                 theirs = median(lambda: parallel(1, pool, Q, V, A, Out))  # noqa: B023
@@ -97,7 +108,8 @@ def main() -> None:
         large = [row for row in rows if row[0] >= 100]
         if len(large) > 1:
             (n0, c0, t0), (n1, c1, t1) = large[0], large[-1]
-            print(f"{name}: slope of compile time {np.log(c1 / c0) / np.log(n1 / n0):.2f}, of time per state {np.log(t1 / t0) / np.log(n1 / n0):.2f}")
+            compiling, running = (np.log(x1 / x0) / np.log(n1 / n0) for x0, x1 in ((c0, c1), (t0, t1)))
+            print(f"{name}: slope of compile time {compiling:.2f}, of time per state {running:.2f}")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
     python benchmarks/heavy_top.py
 
-Mass 15 kg, inertia diag(0.234375, 0.46875, 0.234375) kg m2 about the centre of mass, which lies 1 m along the body's y axis from
-the fixed point; angular velocity (0, 150, -4.61538) rad/s at the start; h = 1 ms. omega_y in the world after 2 s should be
--106.163804143 (Exudyn's converged reference); RK4 with this step has -106.16651966. All run alternately in this process, without
-output, on one thread.
+Mass 15 kg, inertia diag(0.234375, 0.46875, 0.234375) kg m2 about the centre of mass, which lies 1 m along the
+body's y axis from the fixed point; angular velocity (0, 150, -4.61538) rad/s at the start; h = 1 ms. omega_y
+in the world after 2 s should be -106.163804143 (Exudyn's converged reference); RK4 with this step has
+-106.16651966. All run alternately in this process, without output, on one thread.
 
-Exudyn (explicit Lie-group RK44 on a rotation-vector node) carries the top as a free body about its fixed point, whose
-translation has no force to move it on: its fastest way. MuJoCo integrates a ball joint by its RK4 on quaternions.
+Exudyn (explicit Lie-group RK44 on a rotation-vector node) carries the top as a free body about its fixed
+point, whose translation has no force to move it on: its fastest way. MuJoCo integrates a ball joint by its
+RK4 on quaternions.
 """
 
 from __future__ import annotations
@@ -64,13 +65,13 @@ def exudyn(t_end: float) -> float:
     system = container.AddSystem()
     about_point = np.array(INERTIA) + MASS * np.array([1.0, 0.0, 1.0])
     node = system.AddNode(NodeRigidBodyRotVecLG(initialVelocities=[0, 0, 0, *OMEGA]))
-    body = system.AddObject(
-        ObjectRigidBody(mass=MASS, inertia=[*about_point, 0, 0, 0], nodeNumber=node)
-    )
+    body = system.AddObject(ObjectRigidBody(mass=MASS, inertia=[*about_point, 0, 0, 0], nodeNumber=node))
     centre = system.AddMarker(MarkerBodyPosition(bodyNumber=body, localPosition=[0, 1, 0]))
     system.AddLoad(Force(markerNumber=centre, loadVector=[0, 0, -MASS * G]))
     sensor = system.AddSensor(
-        SensorNode(nodeNumber=node, writeToFile=False, outputVariableType=exu.OutputVariableType.AngularVelocity)
+        SensorNode(
+            nodeNumber=node, writeToFile=False, outputVariableType=exu.OutputVariableType.AngularVelocity
+        )
     )
     system.Assemble()
     settings = exu.SimulationSettings()

@@ -24,7 +24,10 @@ def describe(*packages: str) -> str:
     if compiler:
         lanes = build.lanes(compiler)
         name = _output([*compiler.command, "--version"]).splitlines()[0]
-    commit = _output(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]).strip() or "unknown"
+    commit = (
+        _output(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]).strip()
+        or "unknown"
+    )
     versions = ", ".join([f"liebody {__version__}", *(f"{p} {version(p)}" for p in packages)])
     return f"{cpu}, {lanes} lanes of float64 | {name} | commit {commit} | {versions}"
 

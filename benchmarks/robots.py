@@ -1,4 +1,5 @@
-"""The robots of the benchmarks: files of the PyPI package example-robot-data, with and without a floating base."""
+"""The robots of the benchmarks: files of the PyPI package example-robot-data, with and without a floating
+base."""
 
 from __future__ import annotations
 

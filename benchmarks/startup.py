@@ -1,9 +1,11 @@
-"""From a robot to its first result: tracing, compiling, and finding the kernel in the cache of an earlier process.
+"""From a robot to its first result: tracing, compiling, and finding the kernel in the cache of an earlier
+process.
 
     python benchmarks/startup.py
 
-Each row is measured in fresh processes with a cache folder of their own: the first compiles, the second finds. Seconds from the
-loaded robot to the first result of a single call and of a batch; reading the URDF and importing are not counted.
+Each row is measured in fresh processes with a cache folder of their own: the first compiles, the second
+finds. Seconds from the loaded robot to the first result of a single call and of a batch; reading the URDF and
+importing are not counted.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ print(json.dumps([single, batch, time.perf_counter() - start]))
 
 def main() -> None:
     print(describe("example-robot-data"))
-    print(f"{'seconds':28s} {'trace':>7s} {'compile, one':>13s} {'batch':>7s} {'found, one':>11s} {'batch':>7s}")
+    print(
+        f"{'seconds':28s} {'trace':>7s} {'compile, one':>13s} {'batch':>7s} {'found, one':>11s} {'batch':>7s}"
+    )
     for robot, function in CASES:
         with tempfile.TemporaryDirectory() as cache:
             rows = []
@@ -59,7 +63,10 @@ def main() -> None:
                 )  # fmt: skip
                 rows.append(json.loads(done.stdout))
         (single, batch, trace), (found, found_batch, _) = rows
-        print(f"{robot + ' ' + function:28s} {trace:7.3f} {single:13.2f} {batch:7.2f} {found:11.3f} {found_batch:7.3f}")
+        print(
+            f"{robot + ' ' + function:28s} {trace:7.3f} {single:13.2f} {batch:7.2f} "
+            f"{found:11.3f} {found_batch:7.3f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Robots: every call equals the algorithm it compiles, on single states and batches, and refuses what cannot be."""
+"""Robots: every call equals the algorithm it compiles, on single states and batches, and refuses what cannot
+be."""
 
 from __future__ import annotations
 
@@ -49,11 +50,15 @@ def test_a_call_is_its_algorithm_on_states_and_on_batches(robot, name):
     arguments, algorithm = CALLS[name]
     batch = dict(zip("qva", states(robot, (2, 7)), strict=True))
     arrays = [batch[x] for x in arguments.split()]
-    expected = np.array([[algorithm(robot.tree, *(x[i, j] for x in arrays)) for j in range(7)] for i in range(2)], float)
+    expected = np.array(
+        [[algorithm(robot.tree, *(x[i, j] for x in arrays)) for j in range(7)] for i in range(2)], float
+    )
     call = getattr(robot, name)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(call(*arrays), expected, atol=1e-12 * scale, rtol=1e-10)
-    np.testing.assert_allclose(call(*(x[1, 3] for x in arrays)), expected[1, 3], atol=1e-12 * scale, rtol=1e-10)
+    np.testing.assert_allclose(
+        call(*(x[1, 3] for x in arrays)), expected[1, 3], atol=1e-12 * scale, rtol=1e-10
+    )
     out = np.empty_like(expected)
     assert getattr(robot, name)(*arrays, out=out, threads=2) is out
     np.testing.assert_array_equal(out, call(*arrays))
@@ -70,8 +75,12 @@ def test_frame_calls_are_their_algorithms(robot, representation):
         (robot.twist, dynamics.frame_twist, (q, v)),
         (robot.acceleration, dynamics.frame_acceleration, (q, v, a)),
     ):
-        expected = np.array([algorithm(robot.tree, *(x[i] for x in arrays), **options) for i in range(3)], float)
-        np.testing.assert_allclose(call(*arrays, **options), expected, atol=1e-11 * max(1, np.abs(expected).max()))
+        expected = np.array(
+            [algorithm(robot.tree, *(x[i] for x in arrays), **options) for i in range(3)], float
+        )
+        np.testing.assert_allclose(
+            call(*arrays, **options), expected, atol=1e-11 * max(1, np.abs(expected).max())
+        )
     np.testing.assert_allclose(robot.pose(q, name), robot.poses(q)[:, -1], atol=1e-13)
 
 
@@ -110,7 +119,9 @@ def test_derivatives_of_inverse_dynamics_against_differences_along_the_group():
     def slope(f):
         return np.stack([(f(h * e) - f(-h * e)) / (2 * h) for e in np.eye(robot.nv)], axis=-1)
 
-    np.testing.assert_allclose(by_q, slope(lambda u: robot.inverse_dynamics(robot.integrate(q, u), v, a)), atol=1e-7 * scale)
+    np.testing.assert_allclose(
+        by_q, slope(lambda u: robot.inverse_dynamics(robot.integrate(q, u), v, a)), atol=1e-7 * scale
+    )
     np.testing.assert_allclose(by_v, slope(lambda u: robot.inverse_dynamics(q, v + u, a)), atol=1e-7 * scale)
     np.testing.assert_allclose(by_a, robot.mass_matrix(q), atol=1e-11 * scale)
 
@@ -121,11 +132,17 @@ def test_derivatives_of_forward_dynamics_are_those_of_its_inverse():
     by_q, by_v, by_tau = robot.forward_dynamics_derivatives(q, v, tau)
     h = 1e-6
     for k, e in enumerate(np.eye(robot.nv)):
-        by_difference = (robot.forward_dynamics(q + h * e, v, tau) - robot.forward_dynamics(q - h * e, v, tau)) / (2 * h)
+        by_difference = (
+            robot.forward_dynamics(q + h * e, v, tau) - robot.forward_dynamics(q - h * e, v, tau)
+        ) / (2 * h)
         np.testing.assert_allclose(by_q[..., k], by_difference, rtol=1e-6, atol=1e-6)
-        by_difference = (robot.forward_dynamics(q, v + h * e, tau) - robot.forward_dynamics(q, v - h * e, tau)) / (2 * h)
+        by_difference = (
+            robot.forward_dynamics(q, v + h * e, tau) - robot.forward_dynamics(q, v - h * e, tau)
+        ) / (2 * h)
         np.testing.assert_allclose(by_v[..., k], by_difference, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(by_tau @ robot.mass_matrix(q), np.broadcast_to(np.eye(robot.nv), by_tau.shape), atol=1e-10)
+    np.testing.assert_allclose(
+        by_tau @ robot.mass_matrix(q), np.broadcast_to(np.eye(robot.nv), by_tau.shape), atol=1e-10
+    )
 
 
 @needs_compiler
@@ -154,7 +171,8 @@ if sys.argv[1] == "second":
         raise AssertionError("traced or compiled")
     robot.trace, build._run = forbidden, forbidden
 r = lb.load("double_pendulum")
-print(r.inverse_dynamics(np.array([0.1, 0.2]), np.ones(2), np.ones(2)), r.mass_matrix(np.ones((100, 2))).sum())
+print(r.inverse_dynamics(np.array([0.1, 0.2]), np.ones(2), np.ones(2)), r.mass_matrix(np.ones((100,
+2))).sum())
 """
     runs = []
     for which in ("first", "second"):
@@ -168,7 +186,7 @@ print(r.inverse_dynamics(np.array([0.1, 0.2]), np.ones(2), np.ones(2)), r.mass_m
 
 @needs_compiler
 def test_robots_that_differ_in_one_number_do_not_share_kernels():
-    q, v, a = np.array([0.3, -0.2]), np.ones(2), np.ones(2)
+    q = np.array([0.3, -0.2])
     first, second = lb.load("double_pendulum"), lb.load("double_pendulum", gravity=(0, 0, -1.62))
     assert not np.allclose(first.gravity(q), second.gravity(q))
     np.testing.assert_allclose(second.gravity(q), first.gravity(q) * 1.62 / 9.81)
@@ -179,7 +197,14 @@ def test_robots_that_differ_in_one_number_do_not_share_kernels():
 
 @needs_compiler
 def test_exported_c_compiles_without_warnings_and_passes_its_own_test(robot, tmp_path):
-    names = ["inverse_dynamics", "forward_dynamics", "mass_matrix", "poses", "inverse_dynamics_wrenches", "integrate"]
+    names = [
+        "inverse_dynamics",
+        "forward_dynamics",
+        "mass_matrix",
+        "poses",
+        "inverse_dynamics_wrenches",
+        "integrate",
+    ]
     paths = robot.export_c(tmp_path / "out", names)
     assert [p.suffix for p in paths] == [".c", ".h", ".c"]
     program = tmp_path / "selftest"
@@ -194,7 +219,9 @@ def test_exported_c_compiles_without_warnings_and_passes_its_own_test(robot, tmp
     assert broken != text
     paths[0].write_text(broken)
     subprocess.run([*compiler.command, *flags, "-o", program, paths[0], paths[2], "-lm"], check=True)
-    assert subprocess.run([program], capture_output=True, check=False).returncode == 1, "the self-test can fail"
+    assert subprocess.run([program], capture_output=True, check=False).returncode == 1, (
+        "the self-test can fail"
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +229,10 @@ def test_exported_c_compiles_without_warnings_and_passes_its_own_test(robot, tmp
     [
         (lambda r: r.inverse_dynamics(np.zeros(3), np.zeros(2), np.zeros(2)), ["q", "(3,)", "(2,)"]),
         (lambda r: r.inverse_dynamics(np.zeros(2), np.zeros((4, 2)), np.zeros((3, 2))), ["(4, 2)", "(3, 2)"]),
-        (lambda r: r.inverse_dynamics(np.zeros(2), np.array([np.nan, 0]), np.zeros(2)), ["v[0]", "nan", "finite"]),
+        (
+            lambda r: r.inverse_dynamics(np.zeros(2), np.array([np.nan, 0]), np.zeros(2)),
+            ["v[0]", "nan", "finite"],
+        ),
         (lambda r: r.mass_matrix(np.full((3, 2), np.inf)), ["q[0]", "inf"]),
         (lambda r: r.mass_matrix("hello"), ["q", "float64"]),
         (lambda r: r.kernel("mass_matrics"), ["mass_matrics", "mass_matrix"]),

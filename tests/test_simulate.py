@@ -51,19 +51,25 @@ def test_attitude_of_the_heavy_top_against_scipy_on_quaternions():
         dw = np.linalg.solve(I, np.cross(I @ w, w) + 15 * np.cross([0, 1, 0], R.T @ [0, 0, -9.81]))
         return np.concatenate([dp, dw])
 
-    reference = scipy_solve_ivp(rate, (0, 0.5), [1, 0, 0, 0, 0, 150, -4.61538], "DOP853", rtol=1e-13, atol=1e-13).y[:, -1]
+    reference = scipy_solve_ivp(
+        rate, (0, 0.5), [1, 0, 0, 0, 0, 150, -4.61538], "DOP853", rtol=1e-13, atol=1e-13
+    ).y[:, -1]
     R = SO3.element(reference[:4] / np.linalg.norm(reference[:4]))
     steps = np.array([1e-3, 5e-4, 2.5e-4])
     errors = [
-        np.linalg.norm(final_rotation(lb.simulate(robot, v0=[0, 150, -4.61538], t_end=0.5, dt=h)) - R) for h in steps
+        np.linalg.norm(final_rotation(lb.simulate(robot, v0=[0, 150, -4.61538], t_end=0.5, dt=h)) - R)
+        for h in steps
     ]
     slopes = np.diff(np.log(errors)) / np.diff(np.log(steps))
     assert np.all(np.abs(slopes - 4) < 0.05), (slopes, errors)
 
 
-@pytest.mark.parametrize(("method", "order"), [("rkmk1", 1), ("rkmk2", 2), ("rkmk3", 3), ("rkmk4", 4), ("rkmk45", 5), ("rkmk6", 6)])
+@pytest.mark.parametrize(
+    ("method", "order"), [("rkmk1", 1), ("rkmk2", 2), ("rkmk3", 3), ("rkmk4", 4), ("rkmk45", 5), ("rkmk6", 6)]
+)
 def test_compiled_steps_have_the_order_of_their_method(method, order):
-    """On a tree with ball, planar and screw joints, against the same robot in 50 times finer steps of order six."""
+    """On a tree with ball, planar and screw joints, against the same robot in 50 times finer steps of order
+    six."""
     robot = lb.Robot(random_tree(np.random.default_rng(2), ["spherical", "planar", "helical"], rotors=False))
     q0 = robot.random(3)
     v0 = np.random.default_rng(4).standard_normal(robot.nv)
@@ -73,7 +79,9 @@ def test_compiled_steps_have_the_order_of_their_method(method, order):
     errors = []
     for n in counts:
         run = lb.simulate(robot, q0, v0, t_end=t_end, dt=t_end / n, method=method, record_every=t_end)
-        errors.append(np.linalg.norm(np.r_[robot.difference(exact.q[-1], run.q[-1]), exact.v[-1] - run.v[-1]]))
+        errors.append(
+            np.linalg.norm(np.r_[robot.difference(exact.q[-1], run.q[-1]), exact.v[-1] - run.v[-1]])
+        )
     slope = np.log2(errors[0] / errors[1])
     assert slope > order - 0.2, (slope, errors)
     if order < 5:
@@ -92,7 +100,8 @@ def test_many_steps_keep_quaternions_unit_and_energy_to_the_fourth_order(model):
         assert np.abs(norm - 1).max() < 1e-14
         energy = run.energy
         drifts.append(np.abs(energy - energy[0]).max() / run.kinetic.max())
-    # Either at round-off already, or falling by 2^4 at least (RK4's drift of energy is of order 4, or 5 when dissipative)
+    # Either at round-off already, or falling by 2^4 at least (RK4's drift of energy is of order 4, or 5 when
+    # dissipative)
     assert drifts[1] < 1e-9
     assert drifts[1] < 5e-13 or drifts[0] / drifts[1] > 14, drifts
 
@@ -152,7 +161,9 @@ def test_feedback_that_traces_is_compiled_and_any_other_is_called():
 @pytest.mark.parametrize("hold", ["zero", "linear"])
 def test_sampled_efforts_are_held_or_interpolated(hold):
     """On a single hinge without gravity: the speed is the integral of the effort."""
-    tree = lb.TreeBuilder("wheel").add("rim", lb.Joint("hub", Revolute([0, 0, 1])), lb.SpatialInertia.sphere(1.0, 1.0))
+    tree = lb.TreeBuilder("wheel").add(
+        "rim", lb.Joint("hub", Revolute([0, 0, 1])), lb.SpatialInertia.sphere(1.0, 1.0)
+    )
     robot = lb.Robot(tree.build(), gravity=(0, 0, 0))
     inertia = 0.4
     times = np.linspace(0, 1, 5)
@@ -160,11 +171,14 @@ def test_sampled_efforts_are_held_or_interpolated(hold):
     run = lb.simulate(robot, tau=(times, values[:, None]), t_end=1.5, dt=0.0125, hold=hold)
     if hold == "zero":
         held = sum(x * 0.25 for x in values[:-1]) + values[-1] * 0.5
-        # RK4 looks at the end of a step too, where the next sample begins: h/6 of each jump comes one step early
+        # RK4 looks at the end of a step too, where the next sample begins: h/6 of each jump comes one step
+        # early
         early = 0.0125 / 6 * (values[-1] - values[0])
         assert run.v[-1, 0] == pytest.approx((held + early) / inertia, rel=1e-12)
     else:
-        assert run.v[-1, 0] == pytest.approx((np.trapezoid(values, times) + values[-1] * 0.5) / inertia, rel=1e-12)
+        assert run.v[-1, 0] == pytest.approx(
+            (np.trapezoid(values, times) + values[-1] * 0.5) / inertia, rel=1e-12
+        )
 
 
 def test_error_control_keeps_its_tolerance_and_records_where_asked():
@@ -202,14 +216,18 @@ def test_a_member_that_diverges_does_not_stop_the_others():
     robot = lb.load("double_pendulum")
     q0 = np.array([[0.0, 0.0], [1.0, 0.5], [0.0, 0.0]])
     with pytest.warns(DivergedMembers, match=r"1 of 3 members.*\(1,\)"):
-        run = lb.simulate(robot, q0, t_end=0.5, dt=1e-2, tau=lambda t, q, v: 1e6 * v * scalar.where(q[0] > 0.2, 1.0, 0.0))
+        run = lb.simulate(
+            robot, q0, t_end=0.5, dt=1e-2, tau=lambda t, q, v: 1e6 * v * scalar.where(q[0] > 0.2, 1.0, 0.0)
+        )
     assert np.isnan(run.q[1, -1]).all()
     assert np.isfinite(run.q[[0, 2]]).all()
 
 
 def test_anymal_falls_as_in_scipy_with_pinocchio():
     pin = pytest.importorskip("pinocchio", reason="Pinocchio comes with the extra 'test'")
-    robots = metadata.distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
+    robots = metadata.distribution("example-robot-data").locate_file(
+        "cmeel.prefix/share/example-robot-data/robots"
+    )
     file = Path(str(robots)) / "anymal_b_simple_description/robots/anymal.urdf"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnusedElements)

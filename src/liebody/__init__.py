@@ -6,9 +6,9 @@
     tau = robot.inverse_dynamics(q, v, a)
     run = lb.simulate(robot, q, v, t_end=1.0, dt=1e-3)
 
-`load` reads a robot, `Robot` holds its equations of motion, `simulate` integrates them on the configuration manifold,
-`solve_ivp` integrates any vector field on any Lie group. `groups`, `bodies`, `models`, `dynamics` and `codegen` are the
-parts they are made of.
+`load` reads a robot, `Robot` holds its equations of motion, `simulate` integrates them on the configuration
+manifold, `solve_ivp` integrates any vector field on any Lie group. `groups`, `bodies`, `models`, `dynamics`
+and `codegen` are the parts they are made of.
 """
 
 from . import bodies, codegen, dynamics, groups, integrators, models

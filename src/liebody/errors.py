@@ -10,7 +10,8 @@ class ShapeError(LiebodyError):
 
 
 class ConfigurationError(LiebodyError):
-    """Coordinates that are not a point of the configuration group: NaN, infinity, a quaternion far from unit."""
+    """Coordinates that are not a point of the configuration group: NaN, infinity, a quaternion far from
+    unit."""
 
 
 class ModelError(LiebodyError):

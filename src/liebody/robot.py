@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
@@ -31,15 +30,15 @@ class Robot:
     tree     the mechanism
     gravity  acceleration of free fall in the world, (3,)                                     [m/s2]
 
-    q are flat coordinates (nq,), v left-trivialised velocities (nv,); see docs/conventions.md. Every call takes single
-    states or batches, (..., nq) and (..., nv) with leading axes that broadcast, and the keywords
+    q are flat coordinates (nq,), v left-trivialised velocities (nv,); see docs/conventions.md. Every call
+    takes single states or batches, (..., nq) and (..., nv) with leading axes that broadcast, and the keywords
 
         out      array to write the result into
         threads  number of threads that share a batch
 
-    The first call of a function traces and compiles it (later processes find it in the cache); from then on a call with
-    single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity and quaternions which
-    are not unit raise ConfigurationError.
+    The first call of a function traces and compiles it (later processes find it in the cache); from then on a
+    call with single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity
+    and quaternions which are not unit raise ConfigurationError.
     """
 
     def __init__(self, tree: Tree, gravity: Array = GRAVITY) -> None:
@@ -80,7 +79,8 @@ class Robot:
         return self.group.neutral()
 
     def random(self, rng: np.random.Generator | int | None = None, shape: int | Sequence[int] = ()) -> Array:
-        """Random configurations (*shape, nq): angles over a turn, rotations uniform, translations of order 1 m."""
+        """Random configurations (*shape, nq): angles over a turn, rotations uniform, translations of order 1
+        m."""
         rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         draws = [self.group.random(rng) for _ in range(int(np.prod(shape)))]
@@ -99,7 +99,8 @@ class Robot:
         return self._call("difference", q0, q1, out=out, threads=threads)
 
     def interpolate(self, q0: Array, q1: Array, s: Array, *, out: Array = None, threads: int = 1) -> Array:
-        """q0 exp(s log(q0^-1 q1)): the geodesic-like path from q0 (s = 0) to q1 (s = 1), (..., nq); s is (...,)."""
+        """q0 exp(s log(q0^-1 q1)): the geodesic-like path from q0 (s = 0) to q1 (s = 1), (..., nq); s is
+        (...,)."""
         return self._call("interpolate", q0, q1, s, out=out, threads=threads)
 
     # -- the equations of motion --------------------------------------------------------------------------
@@ -150,14 +151,18 @@ class Robot:
         """Kinetic plus potential energy, (...)                                                       [J]"""
         return self.kinetic_energy(q, v) + self.potential_energy(q)
 
-    def inverse_dynamics_derivatives(self, q: Array, v: Array, a: Array, *, threads: int = 1) -> tuple[Array, ...]:
+    def inverse_dynamics_derivatives(
+        self, q: Array, v: Array, a: Array, *, threads: int = 1
+    ) -> tuple[Array, ...]:
         """d tau/dq, d tau/dv and d tau/da = M, each (..., nv, nv).
 
         The derivative by q is along the group: d/de tau(q exp(e u), v, a) = (d tau/dq) u.
         """
         return self._call("inverse_dynamics_derivatives", q, v, a, threads=threads)
 
-    def forward_dynamics_derivatives(self, q: Array, v: Array, tau: Array, *, threads: int = 1) -> tuple[Array, ...]:
+    def forward_dynamics_derivatives(
+        self, q: Array, v: Array, tau: Array, *, threads: int = 1
+    ) -> tuple[Array, ...]:
         """da/dq, da/dv and da/dtau = M^-1, each (..., nv, nv); by q along the group."""
         a = self.forward_dynamics(q, v, tau, threads=threads)
         by_q, by_v, M = self.inverse_dynamics_derivatives(q, v, a, threads=threads)
@@ -179,7 +184,14 @@ class Robot:
         return self._call("pose", q, frame=frame, out=out, threads=threads)
 
     def twist(
-        self, q: Array, v: Array, frame: str, representation: str = "body", *, out: Array = None, threads: int = 1
+        self,
+        q: Array,
+        v: Array,
+        frame: str,
+        representation: str = "body",
+        *,
+        out: Array = None,
+        threads: int = 1,
     ) -> Array:
         """Twist (omega, v) of a body or frame, (..., 6); `representation` as in `jacobian`."""
         return self._call("twist", q, v, frame=frame, representation=representation, out=out, threads=threads)
@@ -189,13 +201,20 @@ class Robot:
     ) -> Array:
         """J(q), (..., 6, nv), with twist = J v, angular first.
 
-        representation  "body": in the frame's axes, at its origin; "world": in the world's axes, at the world's origin;
-                        "mixed": in the world's axes, at the frame's origin
+        representation  "body": in the frame's axes, at its origin; "world": in the world's axes, at the
+                        world's origin; "mixed": in the world's axes, at the frame's origin
         """
         return self._call("jacobian", q, frame=frame, representation=representation, out=out, threads=threads)
 
     def jacobian_rate(
-        self, q: Array, v: Array, frame: str, representation: str = "body", *, out: Array = None, threads: int = 1
+        self,
+        q: Array,
+        v: Array,
+        frame: str,
+        representation: str = "body",
+        *,
+        out: Array = None,
+        threads: int = 1,
     ) -> Array:
         """dJ/dt along v, (..., 6, nv); arguments as for `jacobian`."""
         return self._call(
@@ -203,10 +222,20 @@ class Robot:
         )
 
     def acceleration(
-        self, q: Array, v: Array, a: Array, frame: str, representation: str = "body", *, out: Array = None, threads: int = 1
+        self,
+        q: Array,
+        v: Array,
+        a: Array,
+        frame: str,
+        representation: str = "body",
+        *,
+        out: Array = None,
+        threads: int = 1,
     ) -> Array:
         """Time derivative of `twist`, J a + (dJ/dt) v, (..., 6); `representation` as in `jacobian`."""
-        return self._call("acceleration", q, v, a, frame=frame, representation=representation, out=out, threads=threads)
+        return self._call(
+            "acceleration", q, v, a, frame=frame, representation=representation, out=out, threads=threads
+        )
 
     def center_of_mass(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
         """Centre of mass in the world, (..., 3)                                                      [m]"""
@@ -224,22 +253,30 @@ class Robot:
     # -- kernels ------------------------------------------------------------------------------------------
 
     def kernel(self, name: str, dtype: Any = np.float64, **options: Any) -> Kernel:
-        """The compiled kernel behind the call `name`; `options` are those of the call (frame, representation)."""
+        """The compiled kernel behind the call `name`; `options` are those of the call (frame,
+        representation)."""
         key = (name, np.dtype(dtype), *sorted(options.items()))
         if key not in self._kernels:
             arguments, make = self._algorithm(name)
             if set(options) != set(_OPTIONS.get(name, ())):
-                raise ModelError(f"{name} takes the options {list(_OPTIONS.get(name, ()))}, got {list(options)}")
+                raise ModelError(
+                    f"{name} takes the options {list(_OPTIONS.get(name, ()))}, got {list(options)}"
+                )
             shapes = {argument: self._shape(argument) for argument in arguments}
             function: Callable[[], Function] = functools.partial(make, self, shapes, name, **options)
-            guard = Guard(tuple(arguments), self._quaternions(arguments)) if name != "normalize" else Guard(arguments)
+            guard = (
+                Guard(tuple(arguments), self._quaternions(arguments))
+                if name != "normalize"
+                else Guard(arguments)
+            )
             recipe = self.recipe(name, options)
             doc = inspect.getdoc(getattr(type(self), name.removesuffix("_wrenches"), None)) or ""
             self._kernels[key] = Kernel(function, dtype=dtype, guard=guard, recipe=recipe, doc=doc)
         return self._kernels[key]
 
     def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
-        """Write C99 source of `functions` (names of calls) to `folder`: source, header and a self-test program.
+        """Write C99 source of `functions` (names of calls) to `folder`: source, header and a self-test
+        program.
 
         The test compares the functions with numbers of this library at random states; it needs nothing but
         `cc -std=c99 source test -lm`. Returns the paths.
@@ -250,7 +287,8 @@ class Robot:
     def _call(self, name: str, *arrays: Array, out: Array = None, threads: int = 1, **options: Any) -> Array:
         kernel = self.kernel(name, **options)
         if not options and name in _DIRECT and name not in self.__dict__:
-            # from now on the entry of the generated library takes this method's place; what it cannot take comes back
+            # from now on the entry of the generated library takes this method's place; what it cannot take
+            # comes back
             self.__dict__[name] = kernel.entry(functools.partial(getattr(type(self), name), self))
         return kernel.general(*arrays, out=out, threads=threads)
 
@@ -273,21 +311,33 @@ class Robot:
         return self.group.random(rng) if argument[0] == "q" else rng.standard_normal(shape)
 
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
-        """A text that determines the traced function `name` of this robot; None where users' own code or symbols take part."""
+        """A text that determines the traced function `name` of this robot; None where users' own code or
+        symbols take part."""
         identity = fingerprint(self.tree)
         if identity is None:
             return None
-        return "|".join([identity, self.gravity_vector.tobytes().hex(), name, repr(sorted(options.items())), library_digest()])
+        return "|".join(
+            [
+                identity,
+                self.gravity_vector.tobytes().hex(),
+                name,
+                repr(sorted(options.items())),
+                library_digest(),
+            ]
+        )
 
 
-def load(source: str | Path | Tree, floating: bool = False, gravity: Array = GRAVITY, **options: Any) -> Robot:
+def load(
+    source: str | Path | Tree, floating: bool = False, gravity: Array = GRAVITY, **options: Any
+) -> Robot:
     """A robot from a URDF file (or its text), the name of a bundled model, or a `Tree`.
 
     floating  whether the root moves freely, with a joint of group SE(3) to the world
     gravity   acceleration of free fall, (3,)                                                         [m/s2]
     options   of `liebody.io.load_urdf`, e.g. merge_fixed=False
 
-    Raises DescriptionError for a file that is missing or cannot be read, ModelError for a mechanism that cannot be.
+    Raises DescriptionError for a file that is missing or cannot be read, ModelError for a mechanism that
+    cannot be.
     """
     from . import models
     from .io import load_urdf
@@ -296,7 +346,9 @@ def load(source: str | Path | Tree, floating: bool = False, gravity: Array = GRA
         return Robot(source, gravity)
     if isinstance(source, str) and source in models.__all__:
         if floating or options:
-            raise ModelError(f"{source!r} is a bundled model; floating and reading options apply to descriptions only")
+            raise ModelError(
+                f"{source!r} is a bundled model; floating and reading options apply to descriptions only"
+            )
         return Robot(getattr(models, source)().tree, gravity)
     return Robot(load_urdf(source, floating=floating, **options), gravity)
 
@@ -313,11 +365,20 @@ def quaternions(group: LieGroup, start: int = 0) -> list[int]:
 
 
 def fingerprint(tree: Tree) -> str | None:
-    """A digest of everything the equations of motion depend on; None where that holds symbols or users' groups."""
+    """A digest of everything the equations of motion depend on; None where that holds symbols or users'
+    groups."""
     parts = []
     for body in tree.bodies:
         group, inertia = body.joint.group, body.inertia
-        numbers = [body.placement, group.S, inertia.mass, inertia.com, inertia.rotational, body.ratio, body.offset]
+        numbers = [
+            body.placement,
+            group.S,
+            inertia.mass,
+            inertia.com,
+            inertia.rotational,
+            body.ratio,
+            body.offset,
+        ]
         numbers += [body.joint.armature, body.joint.damping]
         if not is_numeric(*numbers) or not type(group).__module__.startswith("liebody."):
             return None
@@ -343,7 +404,8 @@ def library_digest() -> str:
     return digest(*texts)
 
 
-# -- the table of algorithms: name -> (arguments, how to trace) ------------------------------------------------
+# -- the table of algorithms: name -> (arguments, how to trace)
+# ------------------------------------------------
 
 Make = Callable[..., Function]
 
@@ -367,7 +429,9 @@ def _with_wrenches(algorithm: Callable[..., Any]) -> Make:
     def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function:
         gravity = tuple(robot.gravity_vector)
         return trace(
-            lambda q, v, x, wrenches: algorithm(robot.tree, q, v, x, gravity=gravity, wrenches=wrenches), shapes, name
+            lambda q, v, x, wrenches: algorithm(robot.tree, q, v, x, gravity=gravity, wrenches=wrenches),
+            shapes,
+            name,
         )
 
     return make
@@ -422,4 +486,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "jacobian_rate": ("frame", "representation"),
     "acceleration": ("frame", "representation"),
 }
-_DIRECT = frozenset(_ALGORITHMS) - frozenset(_OPTIONS) - {"inverse_dynamics_wrenches", "forward_dynamics_wrenches"}
+_DIRECT = (
+    frozenset(_ALGORITHMS) - frozenset(_OPTIONS) - {"inverse_dynamics_wrenches", "forward_dynamics_wrenches"}
+)

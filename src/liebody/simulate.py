@@ -46,17 +46,18 @@ def simulate(
     threads: int = 1,
     progress: bool | None = None,
 ) -> Run:
-    """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) from (q0, v0) over [0, t_end], on the configuration manifold.
+    """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) from (q0, v0) over [0, t_end], on the configuration
+    manifold.
 
-    q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are lanes of vectors
-                  and shares of threads. Default: the neutral configuration, at rest
+    q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are
+                  lanes of vectors and shares of threads. Default: the neutral configuration, at rest
     t_end         end of the simulation                                                                  [s]
     dt            fixed step; None: steps under error control, where the method has an embedded one       [s]
     method        a Runge-Kutta-Munthe-Kaas method: "rkmk4", "rkmk45", ... or a Tableau (docs/integration.md)
-    tau           efforts: None (zero); constant (..., nv); sampled, a pair (times, values (..., samples, nv)) with equidistant
-                  times; or a function tau(t, q, v) -> (nv,) of a single state. A function made of NumPy operators and
-                  liebody.scalar is compiled into the loop; any other is called at every stage, slower, and must not depend on
-                  anything but its arguments
+    tau           efforts: None (zero); constant (..., nv); sampled, a pair (times, values (..., samples, nv))
+                  with equidistant times; or a function tau(t, q, v) -> (nv,) of a single state. A function
+                  made of NumPy operators and liebody.scalar is compiled into the loop; any other is called at
+                  every stage, slower, and must not depend on anything but its arguments
     record_every  time between recorded states; default: every step, or so that there are at most 1000     [s]
     rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, those of v relative to |v|
     hold          between samples of tau: "zero" (the last one) or "linear"
@@ -66,9 +67,10 @@ def simulate(
 
     returns       Run: t, q (..., times, nq), v, energies; .plot(), .save(file)
 
-    Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble that does not
-    stay finite (or whose step under error control vanishes) is NaN from there on, and named in a DivergedMembers warning; a
-    single simulation raises IntegrationError, whose attribute `run` holds what was reached.
+    Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble
+    that does not stay finite (or whose step under error control vanishes) is NaN from there on, and named in
+    a DivergedMembers warning; a single simulation raises IntegrationError, whose attribute `run` holds what
+    was reached.
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
@@ -77,7 +79,8 @@ def simulate(
     t_end, h = _positive("t_end", t_end), None if dt is None else _positive("dt", dt)
     if h is None and not method.error_weights:
         raise IntegrationError(
-            f"{method.name} has no embedded method, so its error cannot be controlled: give dt, or take method='rkmk45'"
+            f"{method.name} has no embedded method, so its error cannot be controlled: give dt, or take "
+            "method='rkmk45'"
         )
     n = len(q)
     table, feedback, sampling = _efforts(robot, tau, batch, n)
@@ -90,19 +93,23 @@ def simulate(
     record[:, 0] = y
     failed = np.zeros(n, np.int64)
     start = time.perf_counter()
-    compiled = feedback is None or _traceable(robot, feedback)
+    called = feedback if feedback is not None and not _traceable(robot, feedback) else None
     with _Progress(progress, t_end) as bar:
-        if compiled:
+        if called is None:
             flow = _flow(robot, method, feedback, damping)
             options = {"first": sampling[0], "linear": hold == "linear", "threads": threads}
             if h is not None:
                 _fixed(flow, y, table, clock, record, failed, bar, interval=sampling[1], **options)
             else:
-                _controlled(flow, y, table, clock, rtol, atol, record, failed, bar, sampling=sampling[1], **options)
+                _controlled(
+                    flow, y, table, clock, rtol, atol, record, failed, bar, sampling=sampling[1], **options
+                )
         else:
             if h is None:
-                raise IntegrationError("efforts by a function that cannot be compiled need a fixed step: give dt")
-            _called(robot, method, feedback, damping, y, clock, record, failed, bar)
+                raise IntegrationError(
+                    "efforts by a function that cannot be compiled need a fixed step: give dt"
+                )
+            _called(robot, method, called, damping, y, clock, record, failed, bar)
 
     for i in np.flatnonzero(failed):
         record[i, failed[i] :] = np.nan
@@ -123,7 +130,7 @@ def simulate(
             "model": robot.name,
             "method": method.name,
             **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
-            "efforts": "none" if tau is None else "compiled" if compiled else "called",
+            "efforts": "none" if tau is None else "called" if called else "compiled",
             "seconds": time.perf_counter() - start,
         },
     )
@@ -137,7 +144,9 @@ class _Clock:
     def __init__(self, t_end: float, h: float | None, record_every: float | None) -> None:
         self.h = h
         if h is None:
-            interval = t_end / MOST_STATES if record_every is None else _positive("record_every", record_every)
+            interval = (
+                t_end / MOST_STATES if record_every is None else _positive("record_every", record_every)
+            )
             self.rows = max(1, math.floor(t_end / interval * (1 + 1e-12)))
             self.interval = interval
             last = t_end - self.rows * interval
@@ -153,7 +162,8 @@ class _Clock:
             self.every = max(1, round(_positive("record_every", record_every) / h))
             if abs(self.every * h - record_every) > 1e-6 * record_every:
                 raise IntegrationError(
-                    f"record_every = {record_every} s is no multiple of dt = {h} s; take {self.every * h:g}, for instance"
+                    f"record_every = {record_every} s is no multiple of dt = {h} s; "
+                    f"take {self.every * h:g}, for instance"
                 )
         self.rows = self.steps // self.every
         self.extra = self.steps % self.every
@@ -164,7 +174,14 @@ class _Clock:
 
 
 def _fixed(
-    flow: Flow, y: Array, u: Array, clock: _Clock, record: Array, failed: Array, bar: _Progress, **options: Any
+    flow: Flow,
+    y: Array,
+    u: Array,
+    clock: _Clock,
+    record: Array,
+    failed: Array,
+    bar: _Progress,
+    **options: Any,
 ) -> None:
     """Fixed steps, in chunks of about a quarter of a second."""
     h, every = clock.h, clock.every
@@ -186,9 +203,17 @@ def _fixed(
 
 
 def _controlled(
-    flow: Flow, y: Array, u: Array, clock: _Clock, rtol: float, atol: float, record: Array, failed: Array, bar: _Progress,
+    flow: Flow,
+    y: Array,
+    u: Array,
+    clock: _Clock,
+    rtol: float,
+    atol: float,
+    record: Array,
+    failed: Array,
+    bar: _Progress,
     **options: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Steps under error control, in chunks of about a quarter of a second."""
     _positive("rtol", rtol), _positive("atol", atol)
     step = np.full(len(y), min(clock.interval, 1e-3))
@@ -207,9 +232,16 @@ def _controlled(
 
 
 def _called(
-    robot: Robot, method: Tableau, feedback: Callable[..., Any], damping: bool, y: Array, clock: _Clock, record: Array,
-    failed: Array, bar: _Progress,
-) -> None:  # fmt: skip
+    robot: Robot,
+    method: Tableau,
+    feedback: Callable[..., Any],
+    damping: bool,
+    y: Array,
+    clock: _Clock,
+    record: Array,
+    failed: Array,
+    bar: _Progress,
+) -> None:
     """Fixed steps with efforts by a Python function, called for every member at every stage."""
     field, advance, pull = (Kernel(part) for part in _flow(robot, method, None, damping).functions)
     A, b, c = method.A.tolist(), method.b.tolist(), method.c.tolist()
@@ -244,14 +276,15 @@ def _effort(feedback: Callable[..., Any], robot: Robot, t: float, q: Array, v: A
     return u
 
 
-# -- tracing ----------------------------------------------------------------------------------------------------
+# -- tracing
+# ----------------------------------------------------------------------------------------------------
 
 
 def _flow(robot: Robot, method: Tableau, feedback: Callable[..., Any] | None, damping: bool) -> Flow:
     """The compiled loop for this robot and method; kept with the robot unless it holds a user's function."""
     key = ("flow", method, damping)
     if feedback is None and key in robot.flows:
-        return robot.flows[key]  # type: ignore[no-any-return]
+        return robot.flows[key]
     tree, nq, nv = robot.tree, robot.nq, robot.nv
     state = Product(robot.group, R(nv))
     gravity = tuple(robot.gravity_vector)
@@ -308,7 +341,8 @@ def _traceable(robot: Robot, feedback: Callable[..., Any]) -> bool:
     return True
 
 
-# -- the door ---------------------------------------------------------------------------------------------------
+# -- the door
+# ---------------------------------------------------------------------------------------------------
 
 
 def _states(robot: Robot, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
@@ -317,11 +351,15 @@ def _states(robot: Robot, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int
     v = np.zeros(robot.nv) if v0 is None else _numbers("v0", v0)
     for name, array, size in (("q0", q, robot.nq), ("v0", v, robot.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
-            raise ShapeError(f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size})")
+            raise ShapeError(
+                f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size})"
+            )
     try:
         batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
     except ValueError:
-        raise ShapeError(f"q0 {q.shape} and v0 {v.shape} differ in their leading axes; make the ensembles equal") from None
+        raise ShapeError(
+            f"q0 {q.shape} and v0 {v.shape} differ in their leading axes; make the ensembles equal"
+        ) from None
     q = np.broadcast_to(q, (*batch, robot.nq)).reshape(-1, robot.nq).copy()
     v = np.broadcast_to(v, (*batch, robot.nv)).reshape(-1, robot.nv).copy()
     if not len(q):
@@ -331,8 +369,8 @@ def _states(robot: Robot, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int
         wrong = np.flatnonzero(np.abs(norm - 1) > 1e-6)
         if len(wrong):
             raise ConfigurationError(
-                f"the quaternion q0[{start}:{start + 4}] has norm {norm[wrong[0]]:.9g}, expected 1 (order w, x, y, z); "
-                "use robot.normalize(q0)"
+                f"the quaternion q0[{start}:{start + 4}] has norm {norm[wrong[0]]:.9g}, expected 1 "
+                "(order w, x, y, z); use robot.normalize(q0)"
             )
     return np.stack([robot.group.normalize(x) for x in q]) if len(q) < 64 else robot.normalize(q), v, batch
 
@@ -348,14 +386,22 @@ def _efforts(
         return nothing, tau, (0.0, 1.0)
     if isinstance(tau, tuple) and len(tau) == 2:
         times, values = _numbers("times of tau", tau[0]), _numbers("tau", tau[1])
-        if times.ndim != 1 or len(times) < 2 or values.ndim < 2 or values.shape[-2:] != (len(times), robot.nv):
+        if (
+            times.ndim != 1
+            or len(times) < 2
+            or values.ndim < 2
+            or values.shape[-2:] != (len(times), robot.nv)
+        ):
             raise ShapeError(
-                f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) with at least two, and "
-                f"values (..., samples, {robot.nv})"
+                f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) with at "
+                f"least two, and values (..., samples, {robot.nv})"
             )
         interval = (times[-1] - times[0]) / (len(times) - 1)
         if interval <= 0 or np.abs(np.diff(times) - interval).max() > 1e-6 * interval:
-            raise IntegrationError("the times of tau must increase in equal intervals; resample it, for instance with numpy.interp")
+            raise IntegrationError(
+                "the times of tau must increase in equal intervals; resample it, for instance with "
+                "numpy.interp"
+            )
         table, sampling = values, (float(times[0]), float(interval))
     else:
         table, sampling = _numbers("tau", tau), (0.0, 1.0)
@@ -367,7 +413,9 @@ def _efforts(
     try:
         table = np.broadcast_to(table, (*batch, *table.shape[-2:]))
     except ValueError:
-        raise ShapeError(f"tau has leading axes {table.shape[:-2]}, those of the states are {batch}") from None
+        raise ShapeError(
+            f"tau has leading axes {table.shape[:-2]}, those of the states are {batch}"
+        ) from None
     return np.ascontiguousarray(table.reshape(n, *table.shape[-2:])), None, sampling
 
 
@@ -378,18 +426,21 @@ def _numbers(name: str, given: Any) -> Array:
         raise ShapeError(f"{name} cannot be read as an array of numbers: {error}") from None
     if not np.all(np.isfinite(array)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ConfigurationError(f"{name}[{', '.join(map(str, where))}] is {array[where]}, expected a finite number")
+        raise ConfigurationError(
+            f"{name}[{', '.join(map(str, where))}] is {array[where]}, expected a finite number"
+        )
     return array
 
 
 def _positive(name: str, value: Any) -> float:
     if not isinstance(value, (int, float, np.number)) or not (0 < value < math.inf):
-        raise IntegrationError(f"{name} is {value!r}, expected a positive number of seconds" if name[-3:] != "tol" else
-                               f"{name} is {value!r}, expected a positive number")  # fmt: skip
+        unit = "" if name in ("rtol", "atol") else " of seconds"
+        raise IntegrationError(f"{name} is {value!r}, expected a positive number{unit}")
     return float(value)
 
 
-# -- afterwards -------------------------------------------------------------------------------------------------
+# -- afterwards
+# -------------------------------------------------------------------------------------------------
 
 
 def _where_finite(function: Callable[..., Array], finite: Array, *arrays: Array) -> Array:
@@ -405,14 +456,18 @@ def _report(run: Run, failed: Array, batch: tuple[int, ...], clock: _Clock) -> N
     first = clock.times[failed[lost[0]] - 1]
     if not batch:
         error = IntegrationError(
-            f"the state is not finite after t = {first:g} s; take a smaller step, and look for efforts or contact that "
+            f"the state is not finite after t = {first:g} s; take a smaller step, and look for efforts that "
             "pump energy in; the attribute `run` of this error holds the states up to there"
         )
         error.run = run  # type: ignore[attr-defined]
         raise error
-    named = ", ".join(f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {clock.times[failed[i] - 1]:g} s" for i in lost[:5])
+    named = ", ".join(
+        f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {clock.times[failed[i] - 1]:g} s"
+        for i in lost[:5]
+    )
     warnings.warn(
-        f"{len(lost)} of {len(failed)} members did not stay finite: {named}{', ...' if len(lost) > 5 else ''}",
+        f"{len(lost)} of {len(failed)} members did not stay finite: {named}"
+        + (", ..." if len(lost) > 5 else ""),
         DivergedMembers,
         stacklevel=3,
     )

@@ -24,12 +24,12 @@ def double_pendulum(
 
     masses     of the bobs, (2,)                                                         [kg]
     lengths    of the rods, (2,)                                                         [m]
-    spherical  False: hinges and point masses, q = (angle, angle between the rods), both zero hanging down; with
-               c = cos q2 the mass matrix is
+    spherical  False: hinges and point masses, q = (angle, angle between the rods), both zero hanging down;
+               with c = cos q2 the mass matrix is
                    [(m1 + m2) l1^2 + m2 l2^2 + 2 m2 l1 l2 c    m2 l2^2 + m2 l1 l2 c]
                    [m2 l2^2 + m2 l1 l2 c                       m2 l2^2             ]
-               True: ball joints; the bobs are solid balls with a tenth of the rod's length as radius, since points
-               would turn about their rods without inertia
+               True: ball joints; the bobs are solid balls with a tenth of the rod's length as radius, since
+               points would turn about their rods without inertia
     """
     for values, name in ((masses, "masses"), (lengths, "lengths")):
         if len(values) != 2:

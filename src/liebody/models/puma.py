@@ -8,6 +8,7 @@ import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia, Tree, TreeBuilder
 from ..groups import Revolute
+from .model import model
 
 
 class _Link(NamedTuple):
@@ -47,7 +48,7 @@ LINKS = (
     _Link(0,       0,      0, 0.09, (0, 0, 0.032),             (0.15e-3, 0.15e-3, 0.04e-3),
           33e-6,  76.686,   36.7e-6,  (3.96e-3, 10.5e-3),  (-266, 266)),
 )
-from .model import model
+
 # fmt: on
 """B. Armstrong, O. Khatib and J. Burdick, "The explicit dynamic model and inertial parameters of the PUMA 560
 arm", ICRA 1986, 510-518, in the consensus of P. Corke and B. Armstrong-Helouvry, "A search for consensus
