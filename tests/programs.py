@@ -96,7 +96,7 @@ def with_bounds(function, x):
             if node.op in ("lt", "le", "eq", "minimum", "maximum", "absolute"):
                 margin = abs(args[0] - args[-1]) if len(args) == 2 else abs(args[0])
                 assume(margin > 100 * sum(errors) or sum(errors) == 0)
-            if node.op == "arctan2":  # -pi or pi is up to the sign of a zero, which constants do not keep
+            if node.op in ("arctan2", "absolute"):  # at 0 the signs count that folding drops
                 assume(args[0] != 0)
             if node.op in CONDITIONS:
                 bounds[node] = 0.0

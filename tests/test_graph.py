@@ -431,7 +431,8 @@ def test_both_modes_agree_with_complex_steps(op, data):
         J = jacobian(f, "x", mode)
         assert J.outputs["d_program_d_x"].shape == (len(expected), INPUTS)
         actual, bound = with_bounds(J, x)
-        assert_within(actual, expected, 10 * bound + 1e-14 * np.abs(expected).max(initial=0))
+        # where the trace folds, as x / x = 1, the complex step still has the rounding of what cancels
+        assert_within(actual, expected, 10 * bound + 1e-12 * (1 + np.abs(expected).max()))
 
 
 @settings(max_examples=50)
