@@ -440,7 +440,7 @@ class _Plan:
         lines = []
         for name in guard.finite:
             k = names.index(name)
-            lines.append(f"for (int j = 0; j < {self.sizes[k]}; j++) bad += x{k}[j] - x{k}[j];")
+            lines.append(f"bad = unless_finite(x{k}, {self.sizes[k]}, bad);")
         for name, first in guard.unit:
             k = names.index(name)
             square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(4))

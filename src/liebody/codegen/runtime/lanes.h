@@ -55,6 +55,15 @@ INLINE T absolute(T a) { return number(bits(a) & ~bits(splat((real)-0.0))); }
 INLINE T minimum(T a, T b) { return where(MASK((a < b) | (a != a)), a, b); } /* NaN in, NaN out */
 INLINE T maximum(T a, T b) { return where(MASK((a > b) | (a != a)), a, b); }
 
+/* bad, but NaN where one of x[0] ... x[n - 1] is not finite. */
+INLINE T unless_finite(const T *x, long n, T bad) {
+    T b1 = splat(0), b2 = b1, b3 = b1;
+    long j = 0;
+    for (; j + 4 <= n; j += 4) bad += x[j] * 0, b1 += x[j + 1] * 0, b2 += x[j + 2] * 0, b3 += x[j + 3] * 0;
+    for (; j < n; j++) bad += x[j] * 0;
+    return (bad + b1) + (b2 + b3);
+}
+
 #define PER_LANE(name, f) INLINE T name(T a) { T y = a; EACH_LANE(y, f, LANE(a)); return y; }
 #define PER_LANE2(name, f) INLINE T name(T a, T b) { T y = a; EACH_LANE(y, f, LANE(a), LANE(b)); return y; }
 #if SINGLE
