@@ -393,8 +393,8 @@ def _efforts(
             or values.shape[-2:] != (len(times), robot.nv)
         ):
             raise ShapeError(
-                f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) with at "
-                f"least two, and values (..., samples, {robot.nv})"
+                f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) with "
+                f"at least two, and values (..., samples, {robot.nv})"
             )
         interval = (times[-1] - times[0]) / (len(times) - 1)
         if interval <= 0 or np.abs(np.diff(times) - interval).max() > 1e-6 * interval:

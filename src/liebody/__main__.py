@@ -1,0 +1,5 @@
+"""`python -m liebody`: the command line."""
+
+from .cli import main
+
+main()
