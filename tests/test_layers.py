@@ -33,7 +33,10 @@ FREE_OF_THIRD_PARTIES = range(5)
 
 # Imports inside a function that the floors alone would forbid, and why each is right.
 LAZY = {
-    ("robot", "liebody.models"): "load() takes the name of a bundled model; the models are robots, a line above",
+    (
+        "robot",
+        "liebody.models",
+    ): "load() takes names of bundled models, which are robots and stand a line above",
     ("run", "liebody.plot"): "run.plot() is where a user looks for it; the picture is made a floor above",
     ("codegen.build", "platformdirs"): "the user's cache folder is needed when the first kernel is compiled",
     ("codegen.printers.sympy_source", "sympy"): "a printer imports what it prints for",

@@ -140,7 +140,8 @@ def test_links_in_the_picture_have_their_length_at_every_instant(spherical):
 
 
 def test_a_free_base_is_not_tied_to_the_world():
-    segments, _, _ = _skeleton(models.free_rigid_body().tree, np.tile(np.eye(4), (3, 1, 1, 1)) + np.eye(4, k=3))
+    poses = np.tile(np.eye(4), (3, 1, 1, 1)) + np.eye(4, k=3)
+    segments, _, _ = _skeleton(models.free_rigid_body().tree, poses)
     assert not np.any(np.all(segments[:, :, 0] == 0, axis=-1))
 
 
