@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
-NEW_ARRAY = 93  # place of PyArray_New in NumPy's table of C functions, fixed since NumPy 1.0
+NEW_ARRAY, AS_SCALAR = 93, 76  # PyArray_New and PyArray_Return in NumPy's table of C functions, fixed since NumPy 1.0
+OUT = sys.intern("out")  # the one keyword that the entry knows, compared by identity
 
 
 class _Array(ctypes.Structure):
@@ -59,13 +60,13 @@ def available() -> bool:
         and seen.strides[0] == 40
         and seen.description == id(np.dtype(float))
         and seen.flags & 0x501 == 0x501
-        and _new_array() is not None
+        and _numpy_functions() is not None
     )
 
 
 @functools.cache
-def _new_array() -> int | None:
-    """The address of PyArray_New."""
+def _numpy_functions() -> Any:
+    """NumPy's table of C functions."""
     try:
         from numpy._core import _multiarray_umath as table_of
     except ImportError:
@@ -73,36 +74,41 @@ def _new_array() -> int | None:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     address = pointer(table_of._ARRAY_API, None)
-    return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))[NEW_ARRAY] if address else None
+    return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p)) if address else None
 
 
 def builtin(library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     """The function `call` of a generated library as a built-in; calls it cannot take go to `general`."""
-    api = ctypes.pythonapi
-    out = sys.intern("out")
+    library.setup(_table())
+    definition = _definition(_address(library.call), name, doc)
+    make = ctypes.PyDLL(None).PyCFunction_NewEx if sys.platform != "win32" else ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(definition), general, None)  # type: ignore[no-any-return]
 
-    def address(function: Any) -> int | None:
-        return ctypes.cast(function, ctypes.c_void_p).value
 
-    table = (ctypes.c_void_p * 10)(
+def _address(function: Any) -> int | None:
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+@functools.cache
+def _table() -> Any:
+    """What generated code needs of Python and NumPy: the structure `python` of runtime/call.h."""
+    api, numpy_functions = ctypes.pythonapi, _numpy_functions()
+    return (ctypes.c_void_p * 11)(
         id(np.ndarray),
         id(np.dtype(float)),
-        id(out),
-        id(general),
-        _new_array(),
-        address(api.PyObject_Vectorcall),
-        address(api.PyTuple_New),
-        address(api.PyTuple_SetItem),
-        address(api.Py_IncRef),
-        address(api.Py_DecRef),
+        id(OUT),
+        tuple.__basicsize__ // ctypes.sizeof(ctypes.c_void_p),
+        numpy_functions[NEW_ARRAY],
+        numpy_functions[AS_SCALAR],
+        _address(api.PyObject_Vectorcall),
+        _address(api.PyTuple_New),
+        _address(api.PyTuple_SetItem),
+        _address(api.Py_IncRef),
+        _address(api.Py_DecRef),
     )
-    library.setup(table)
-    definition = _MethodDef(name.encode(), address(library.call), METH_FASTCALL_KEYWORDS, doc.encode())
-    make = ctypes.PyDLL(None).PyCFunction_NewEx if sys.platform != "win32" else api.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-    function = make(ctypes.addressof(definition), None, None)
-    _ALIVE.append((library, definition, general, out))  # the built-in refers to them for as long as it lives
-    return function  # type: ignore[no-any-return]
 
 
-_ALIVE: list[Any] = []
+@functools.cache  # built-in functions refer to their definition for as long as they live
+def _definition(function: int, name: str, doc: str) -> _MethodDef:
+    return _MethodDef(name.encode(), function, METH_FASTCALL_KEYWORDS, doc.encode())

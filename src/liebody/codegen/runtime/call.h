@@ -1,5 +1,5 @@
 /* The call from Python with one state: `call(args...)` or `call(args..., out=array)` on float64 arrays of the right
-   shape, C-contiguous and aligned, goes straight to `run`; everything else to the Python function `general`.
+   shape, C-contiguous and aligned, goes straight to `run`; everything else to `self`, a Python callable.
    Python's and NumPy's headers are not needed: the structures below are part of their stable layout (checked by
    liebody.codegen.entry before use), and the functions come as pointers through `setup`. */
 typedef struct { intptr_t count; void *type; } object;
@@ -14,8 +14,10 @@ typedef struct {
 enum { CONTIGUOUS = 0x1, ALIGNED = 0x100, WRITEABLE = 0x400, DOUBLE = 12 };
 
 static struct {
-    void *array_type, *float64, *out, *general;
+    void *array_type, *float64, *out;
+    intptr_t first_item; /* of a tuple, in words from its beginning */
     array *(*new_array)(void *type, int nd, intptr_t *shape, int number, intptr_t *strides, void *data, int size, int flags, void *of);
+    void *(*as_scalar)(void *of_no_dimensions);
     void *(*vectorcall)(void *callable, void *const *args, size_t count, void *names);
     void *(*new_tuple)(intptr_t size);
     int (*set_item)(void *tuple, intptr_t index, void *item);
@@ -39,12 +41,11 @@ static const long no_strides[INPUTS + OUTPUTS];
 void *call(void *self, void *const *args, intptr_t count, void *const *names) {
     const real *in[INPUTS + 1];
     real *out[OUTPUTS];
-    array *made[OUTPUTS];
+    void *made[OUTPUTS];
     int given = 0;
-    (void)self;
     if (count != INPUTS) goto general;
-    if (names) { /* a tuple: its length, then its items */
-        given = OUTPUTS == 1 && (intptr_t)names[2] == 1 && names[3] == python.out;
+    if (names) { /* a tuple, whose length is its third word */
+        given = OUTPUTS == 1 && (intptr_t)names[2] == 1 && names[python.first_item] == python.out;
         if (!given) goto general;
     }
     for (int k = 0; k < INPUTS; k++) {
@@ -63,21 +64,27 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
         return a;
     }
     for (int k = 0; k < OUTPUTS; k++) {
-        made[k] = python.new_array(python.array_type, output_dimensions[k], output_shape[k], DOUBLE, 0, 0, 0, 0, 0);
-        if (!made[k]) {
+        array *a = python.new_array(python.array_type, output_dimensions[k], output_shape[k], DOUBLE, 0, 0, 0, 0, 0);
+        if (!a) {
             while (k--) python.drop(made[k]);
             return 0;
         }
-        out[k] = (real *)made[k]->data;
+        made[k] = a;
+        out[k] = (real *)a->data;
     }
     if (run(1, in, no_strides, out, no_strides)) {
         for (int k = 0; k < OUTPUTS; k++) python.drop(made[k]);
         goto general;
     }
+    for (int k = 0; k < OUTPUTS; k++)
+        if (!output_dimensions[k]) made[k] = python.as_scalar(made[k]);
     if (OUTPUTS == 1) return made[0];
     void *tuple = python.new_tuple(OUTPUTS);
-    for (int k = 0; tuple && k < OUTPUTS; k++) python.set_item(tuple, k, made[k]);
+    for (int k = 0; k < OUTPUTS; k++) {
+        if (tuple) python.set_item(tuple, k, made[k]);
+        else python.drop(made[k]);
+    }
     return tuple;
 general:
-    return python.vectorcall(python.general, args, (size_t)count, names);
+    return python.vectorcall(self, args, (size_t)count, names);
 }
