@@ -297,6 +297,18 @@ def test_the_summary_says_what_happened():
     )
 
 
+def test_what_left_the_finite_numbers_is_counted_and_leaves_the_rest_readable():
+    run = a_run((3,))
+    q, kinetic = run.q.copy(), run.kinetic.copy()
+    q[1, 3:], kinetic[1, 3:] = np.nan, np.nan
+    lost = a_run((3,), q=q, kinetic=kinetic)
+    assert lost.finite.tolist() == [True, False, True]
+    assert np.isfinite(lost.energy_drift) and np.isfinite(lost.quaternion_error)
+    assert lost.energy_drift >= max(run.member(i).energy_change.max() for i in (0, 2)) / run.kinetic.max()
+    assert "1 of 3 did not stay finite" in lost.summary() and "nan" not in lost.summary()
+    assert "finite" not in run.summary()
+
+
 def test_the_summary_of_many_joints_stays_short():
     tree = a_tree(*[Revolute([0, 1, 0])] * 60)
     lines = a_run(tree=tree).summary().splitlines()

@@ -164,8 +164,7 @@ class Run:
     @property
     def energy_drift(self) -> float:
         """The largest energy change over the largest kinetic energy: the error, where energy is conserved."""
-        largest = float(np.max(np.abs(self.energy_change), initial=0.0))
-        kinetic = float(np.max(self.kinetic, initial=0.0))
+        largest, kinetic = _largest(np.abs(self.energy_change)), _largest(self.kinetic)
         return largest / kinetic if kinetic else largest and np.inf
 
     @property
@@ -175,7 +174,12 @@ class Run:
         if not at:
             return None
         quaternions = self.q[..., at].reshape(*self.q.shape[:-1], -1, 4)
-        return float(np.max(np.abs(np.linalg.norm(quaternions, axis=-1) - 1), initial=0.0))
+        return _largest(np.abs(np.linalg.norm(quaternions, axis=-1) - 1))
+
+    @property
+    def finite(self) -> np.ndarray:
+        """Whether each simulation stayed finite to its end, (...); the numbers above leave out the rest."""
+        return np.isfinite(self.q).all(axis=(-2, -1)) & np.isfinite(self.v).all(axis=(-2, -1))
 
     def member(self, *index: int) -> Run:
         """One simulation of the batch, by its place in it: `run.member(3)`."""
@@ -200,10 +204,10 @@ class Run:
         """A table of what happened, as text."""
         lines = [repr(self)]
         if self.metadata:
-            lines.append(
-                "  " + ", ".join(f"{key} {value}" for key, value in self.metadata.items() if key != "model")
-            )
-        change = float(np.max(np.abs(self.energy_change)))
+            lines.append("  " + ", ".join(_words(self.metadata)))
+        if not np.all(self.finite):
+            lines.append(f"  {np.sum(~self.finite)} of {self.finite.size} did not stay finite")
+        change = _largest(np.abs(self.energy_change))
         first = self.energy[..., 0]
         start = f"{first:.6g}" if not self.batch else f"{first.min():.6g} to {first.max():.6g}"
         lines.append(
@@ -383,7 +387,12 @@ def _table(vectors: list[tuple[Labels, np.ndarray]], single: bool) -> list[str]:
     for title, (labels, values) in zip(("coordinate", "velocity"), vectors, strict=True):
         lines.append(f"  {title:{width}}  {'unit':5}" + "".join(f"{c:>13}" for c in columns))
         flat = values.reshape(-1, values.shape[-1])
-        numbers = {"first": flat[0], "last": flat[-1], "least": flat.min(axis=0), "largest": flat.max(axis=0)}
+        numbers = {
+            "first": flat[0],
+            "last": flat[-1],
+            "least": np.fmin.reduce(flat),
+            "largest": np.fmax.reduce(flat),
+        }
         for i, (name, unit) in enumerate(zip(labels.names, labels.units, strict=True)):
             if i == LONGEST_TABLE:
                 lines.append(f"  ... and {len(labels) - i} more")
@@ -391,6 +400,16 @@ def _table(vectors: list[tuple[Labels, np.ndarray]], single: bool) -> list[str]:
             row = "".join(f"{numbers[c][i]:13.6g}" for c in columns)
             lines.append(f"  {name:{width}}  {unit:5}{row}")
     return lines
+
+
+def _words(metadata: Mapping[str, str | int | float]) -> list[str]:
+    shown = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in metadata.items()}
+    return [f"{name} {value}" for name, value in shown.items() if name != "model"]
+
+
+def _largest(values: np.ndarray) -> float:
+    """The largest of the values that are numbers, 0 if there are none."""
+    return float(np.fmax.reduce(values, axis=None, initial=0.0))
 
 
 def _netcdf(path: str | os.PathLike[str]) -> Path:
