@@ -1,12 +1,13 @@
 """Compile C source into shared libraries, kept on disk by content, compiler and processor.
 
-The cache is the user's own (`$LIEBODY_CACHE`, else the platform's cache folder), readable by nobody else. A
+The cache is the user's own (in `$LIEBODY_CACHE`, else in the platform's cache folder), readable by nobody else. A
 library is linked under a temporary name and renamed, so that a compile which is killed, or two processes at
-once, leave nothing broken behind.
+once, leave nothing broken behind; its digest lies beside it, so that a damaged one is noticed and made again.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,15 +49,34 @@ class Compiler:
 
 @functools.cache
 def find_compiler() -> Compiler | None:
-    """$CC, cc, gcc or clang where one is on the path, else the compiler of the ziglang wheel, else None."""
-    wanted = shlex.split(os.environ.get("CC", ""))
-    for command in ([wanted] if wanted else []) + [["cc"], ["gcc"], ["clang"]]:
-        program = shutil.which(command[0])
-        if program:
-            return Compiler((program, *command[1:]), _identity(program, *command[1:]))
+    """$CC if it is set; else the first of cc, gcc, clang and the compiler of the ziglang wheel that works; else None.
+
+    Raises CompilerError where $CC is set and does not work.
+    """
+    wanted = os.environ.get("CC", "")
+    if wanted.strip():
+        try:
+            program, *options = shlex.split(wanted)
+        except ValueError as error:
+            raise CompilerError(f"$CC is {wanted!r}, which is no command: {error}") from None
+        path = shutil.which(program)
+        if path is None:
+            raise CompilerError(f"$CC is {wanted!r}, but there is no program {program!r}; unset CC, or {ADVICE}")
+        compiler = Compiler((path, *options), _identity(path, *options))
+        vector_bits(compiler)
+        return compiler
+    commands = [[path] for path in map(shutil.which, ("cc", "gcc", "clang")) if path]
     zig = importlib.util.find_spec("ziglang")
     if zig and zig.origin:
-        return Compiler((sys.executable, "-m", "ziglang", "cc"), _identity(zig.origin, "cc"))
+        commands.append([sys.executable, "-m", "ziglang", "cc"])
+    for command in commands:
+        of_zig = len(command) > 1
+        compiler = Compiler(tuple(command), _identity(zig.origin if of_zig else command[0], *command[1:]))
+        try:
+            vector_bits(compiler)
+        except CompilerError:
+            continue  # without headers, or a stand-in that only asks to be installed
+        return compiler
     return None
 
 
@@ -78,28 +98,40 @@ def processor() -> str:
         return "|".join([platform.machine(), platform.processor(), platform.node()])
 
 
-@functools.cache
 def cache_folder() -> Path:
-    """The user's folder of compiled kernels, private to the user."""
+    """The user's folder of compiled kernels, private to the user; made again if it was removed meanwhile."""
+    folder = _chosen_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+@functools.cache
+def _chosen_folder() -> Path:
     chosen = os.environ.get("LIEBODY_CACHE")
-    if chosen:
-        folder = Path(chosen)
-    else:
+    if not chosen:
         import platformdirs
 
-        folder = Path(platformdirs.user_cache_dir("liebody", appauthor=False)) / "kernels"
+        chosen = platformdirs.user_cache_dir("liebody", appauthor=False)
+    folder = Path(chosen).absolute() / "kernels"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
-        foreign = hasattr(os, "getuid") and status.st_uid != os.getuid()
-        if not foreign and stat.S_IMODE(status.st_mode) & 0o022:
-            folder.chmod(0o700)
-        if not foreign and os.access(folder, os.W_OK):
-            _sweep(folder)
-            return folder
+        if not hasattr(os, "getuid") or status.st_uid == os.getuid():
+            if stat.S_IMODE(status.st_mode) & 0o077:
+                folder.chmod(0o700)
+            if os.access(folder, os.W_OK):
+                _sweep(folder)
+                return folder
     except OSError:
         pass
-    return Path(tempfile.mkdtemp(prefix="liebody-"))  # no place of our own: kernels last as long as the process
+    folder = Path(tempfile.mkdtemp(prefix="liebody-"))  # no place of our own: kernels last as long as the process
+    atexit.register(_remove, folder, os.getpid())
+    return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sweep(folder: Path) -> None:
@@ -107,7 +139,7 @@ def _sweep(folder: Path) -> None:
     for leftover in folder.glob("tmp-*"):
         try:
             if time.time() - leftover.stat().st_mtime > ABANDONED:
-                shutil.rmtree(leftover)
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         except OSError:
             continue
 
@@ -122,6 +154,27 @@ def store(key: str, suffix: str, content: bytes) -> Path:
     return target
 
 
+def recall(key: str, suffix: str) -> bytes | None:
+    """What was stored, or None."""
+    try:
+        return (cache_folder() / f"{key}{suffix}").read_bytes()
+    except OSError:
+        return None
+
+
+def noted(note: str | None, make: Callable[[], Path]) -> Path:
+    """The library whose name is stored as `note`, if it is there and whole; else the one that `make` returns."""
+    name = recall(note, ".path") if note else None
+    if name:
+        known = cache_folder() / os.fsdecode(name)
+        if known.suffix == ".so" and _whole(known):
+            return known
+    path = make()
+    if note:
+        store(note, ".path", os.fsencode(path.name))
+    return path
+
+
 def digest(*parts: str) -> str:
     """The name under which something that depends on `parts` is kept."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
@@ -131,7 +184,7 @@ def library(units: Sequence[str], compiler: Compiler, flags: Sequence[str] = FLA
     """The shared library made of C translation units: from the cache, or compiled (units in parallel)."""
     key = digest(*units, compiler.identity, processor(), *flags)
     target = cache_folder() / f"{key}.so"
-    if target.exists():
+    if _whole(target):
         return target
     folder = Path(tempfile.mkdtemp(prefix="tmp-", dir=cache_folder()))
     try:
@@ -141,47 +194,67 @@ def library(units: Sequence[str], compiler: Compiler, flags: Sequence[str] = FLA
         if len(units) == 1:
             _run([*compiler.command, *flags, "-shared", "-o", str(built), str(folder / "unit0.c"), "-lm"])
         else:
+            names = [str(folder / f"unit{k}") for k in range(len(units))]
             with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-                list(pool.map(lambda k: _run(
-                    [*compiler.command, *flags, "-c", "-o", str(folder / f"unit{k}.o"), str(folder / f"unit{k}.c")]
-                ), range(len(units))))  # fmt: skip
-            objects = [str(folder / f"unit{k}.o") for k in range(len(units))]
-            _run([*compiler.command, "-shared", "-o", str(built), *objects, "-lm"])
+                list(pool.map(lambda x: _run([*compiler.command, *flags, "-c", "-o", f"{x}.o", f"{x}.c"]), names))
+            _run([*compiler.command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
         built.chmod(0o700)
+        store(key, ".sum", _sum(built))
         os.replace(built, target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return target
 
 
+def _sum(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+def _whole(path: Path) -> bool:
+    """Whether a library is there, as it was written: loading one that was cut off would end the process."""
+    try:
+        return path.with_suffix(".sum").read_bytes() == _sum(path)
+    except OSError:
+        return False
+
+
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, errors="replace")
+    except OSError as error:
+        raise CompilerError(f"the C compiler {command[0]} cannot be run: {error}; {ADVICE}") from None
     if done.returncode:
-        words = done.stderr.strip().splitlines()[:12]
-        raise CompilerError(
-            f"the C compiler {command[0]} stopped with exit status {done.returncode}: " + "\n".join(words) + f"\n{ADVICE}"
-        )
+        words = "\n".join(done.stderr.strip().splitlines()[:12])
+        raise CompilerError(f"the C compiler {command[0]} stopped with exit status {done.returncode}: {words}\n{ADVICE}")
+
+
+PROBE = """
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__AVX512F__)
+int vector_bits = 512;
+#elif defined(__AVX__)
+int vector_bits = 256;
+#else
+int vector_bits = 128;
+#endif
+"""
 
 
 @functools.cache
+def vector_bits(compiler: Compiler) -> int:
+    """The size of this processor's vectors as the compiler sees it; CompilerError if it cannot build a library."""
+    return ctypes.c_int.in_dll(load(library([PROBE], compiler)), "vector_bits").value
+
+
 def lanes(compiler: Compiler, single: bool = False) -> int:
-    """How many numbers this processor's vectors hold, as the compiler sees it."""
-    key = digest("lanes", compiler.identity, processor())
-    known = cache_folder() / f"{key}.lanes"
-    try:
-        bits = int(known.read_text())
-    except (OSError, ValueError):
-        done = subprocess.run(
-            [*compiler.command, "-march=native", "-dM", "-E", "-x", "c", os.devnull],
-            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        bits = 512 if "__AVX512F__" in done.stdout else 256 if "__AVX__" in done.stdout else 128
-        store(key, ".lanes", str(bits).encode())
-    return bits // (32 if single else 64)
+    """How many numbers this processor's vectors hold."""
+    return vector_bits(compiler) // (32 if single else 64)
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """Open a library of the cache; a damaged one is removed and reported."""
+    """Open a library of the cache; one that cannot be loaded is removed and reported."""
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
