@@ -39,6 +39,9 @@ ADVICE = (
 )
 
 
+REFUSALS: list[str] = []  # what compilers said that are there, but do not work
+
+
 @dataclass(frozen=True)
 class Compiler:
     """A C compiler: the command that calls it, and what identifies it."""
@@ -74,8 +77,9 @@ def find_compiler() -> Compiler | None:
         compiler = Compiler(tuple(command), _identity(zig.origin if of_zig else command[0], *command[1:]))
         try:
             vector_bits(compiler)
-        except CompilerError:
-            continue  # without headers, or a stand-in that only asks to be installed
+        except CompilerError as error:
+            REFUSALS.append(str(error))  # without headers, or a stand-in that only asks to be installed
+            continue
         return compiler
     return None
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,19 +40,23 @@ class Kernel:
 
     k(*arrays, out=None, threads=1) takes arrays of the input shapes, or batches of them: any leading axes, which
     broadcast against each other. It returns an array (a tuple of them where the function has several
-    outputs), in `out` if that is given. Arrays may have any strides; rows that are contiguous are not copied.
+    outputs), in `out` if that is given, which may overlap with inputs. Arrays may have any type and strides;
+    rows of the kernel's own type that are contiguous are not copied. The interpreter lock is released while a batch
+    is computed, by `threads` threads with equal results.
 
     function  a traced `Function`, or a call without arguments that traces it when it is needed
     dtype     float64, or float32
-    guard     what is checked of the inputs in the same pass; a violation raises ConfigurationError
-    recipe    a text that determines the function, if there is one: with it, a kernel of an earlier process is
-              found without tracing
+    guard     what is checked of the inputs in the same pass; a violation raises ConfigurationError, and leaves
+              `out` undefined
+    recipe    a text that determines the function and the version of the code that traces it, if there is one: with
+              it, a kernel of an earlier process is found without tracing
+    doc       what `help` shows of the kernel
 
     `k.call` is the entry with the least latency for one state (about 0.1 us above the computation itself).
     `k.source` is C99 text, `k.operations` counts operations. Kernels follow IEEE 754 on NaN and infinity.
 
     Raises ShapeError, ConfigurationError (guard), CompilerError (refused source; without any compiler the
-    kernel runs as NumPy source, with one warning).
+    kernel runs as NumPy source, with one warning), GraphError for a name that is no identifier.
     """
 
     def __init__(
@@ -78,6 +83,8 @@ class Kernel:
             self.name = f.name
             self.inputs = {key: array.shape for key, array in f.inputs.items()}
             self.outputs = {key: array.shape for key, array in f.outputs.items()}
+        for word in (self.name, *self.inputs, *self.outputs):
+            printer.identifier(word)
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -94,7 +101,7 @@ class Kernel:
     @property
     def source(self) -> str:
         """C99 source of the function, for one state."""
-        return printer.c99(self.function)
+        return "#include <math.h>\n\n" + printer.c99(self.function)
 
     def __repr__(self) -> str:
         return f"Kernel {self.name}({', '.join(f'{k}{list(s)}' for k, s in self.inputs.items())})"
@@ -112,22 +119,21 @@ class Kernel:
         return build.digest(self._recipe or "", kind, str(self.dtype), guard, identity, build.processor(), *build.FLAGS)
 
     def _remembered(self) -> dict[str, Any] | None:
-        if not self._recipe:
-            return None
         try:
-            known = json.loads((build.cache_folder() / f"{self._key('about')}.json").read_text())
-            return known if isinstance(known, dict) else None
-        except (OSError, ValueError):
+            known = json.loads(build.recall(self._key("about"), ".json") or "null") if self._recipe else None
+        except ValueError:
             return None
+        return known if isinstance(known, dict) and known.keys() == {"name", "inputs", "outputs"} else None
 
     def _library(self, kind: str, lanes: int) -> ctypes.CDLL:
         """The compiled batch loop over `lanes`, found by the recipe or by the source."""
+        library = build.load(build.noted(self._key(kind) if self._recipe else None, lambda: self._compile(lanes)))
+        library.run.restype = ctypes.c_long
+        library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4]
+        return library
+
+    def _compile(self, lanes: int) -> Path:
         assert self._compiler is not None
-        note = build.cache_folder() / f"{self._key(kind)}.path" if self._recipe else None
-        if note and note.exists():
-            path = build.cache_folder() / note.read_text()
-            if path.exists():
-                return _prepare(build.load(path))
         f = self.function
         total = sum(f.operations.values())
         units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
@@ -136,11 +142,10 @@ class Kernel:
         if lanes == 1 and not self._single:
             sources[-1] += "\n" + _call_text(f)
         path = build.library(sources, self._compiler, flags)
-        if note:
+        if self._recipe:
             about = {"name": self.name, "inputs": list(self.inputs.items()), "outputs": list(self.outputs.items())}
             build.store(self._key("about"), ".json", json.dumps(about).encode())
-            build.store(note.stem, ".path", path.name.encode())
-        return _prepare(build.load(path))
+        return path
 
     @cached_property
     def _one(self) -> ctypes.CDLL:
@@ -174,29 +179,27 @@ class Kernel:
     # -- calls --------------------------------------------------------------------------------------------
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
-        if out is None and threads == 1:
-            return self.call(*arrays)
+        if threads == 1:
+            return self.call(*arrays) if out is None else self.call(*arrays, out=out)
         return self.general(*arrays, out=out, threads=threads)
 
     def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
         """The call by the portable way: batches, strides, other types, threads, and the errors."""
         rows, batch = self._rows(arrays)
-        results = self._results(out, batch)
-        flat = [r.reshape(-1, max(1, math.prod(shape))) for r, shape in zip(results, self.outputs.values(), strict=True)]
-        count = math.prod(batch)
-        if count:
-            bad = self._run(rows, flat, count, threads)
-            if bad:
-                self._explain(rows, count)
-        if out is None:
-            results = [r[()] for r in results]
-        else:
-            given = (out,) if len(results) == 1 and not isinstance(out, (tuple, list)) else tuple(out)
-            for target, result in zip(given, results, strict=True):
-                if target is not result:
-                    target[...] = result
-            results = list(given)
-        return results[0] if len(results) == 1 else tuple(results)
+        given = self._given_results(out, batch)
+        results = [
+            y if _writable_directly(y, self.dtype) else np.empty((*batch, *shape), self.dtype)
+            for y, shape in zip(given, self.outputs.values(), strict=True)
+        ]
+        rows = [row.copy() if any(np.may_share_memory(row, y) for y in results) else row for row in rows]
+        if 0 not in batch:
+            flat = [y.reshape(math.prod(batch), -1 if y.size else 0) for y in results]
+            self._run(rows, flat, batch, threads)
+        for target, result in zip(given, results, strict=True):
+            if target is not None and target is not result:
+                target[...] = result
+        returned = [y[()] if target is None else target for y, target in zip(results, given, strict=True)]
+        return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _rows(self, arrays: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
         """The inputs as (n, size) arrays with contiguous rows (n = 1 where one row serves the whole batch)."""
@@ -207,7 +210,12 @@ class Kernel:
         converted, leading = [], []
         for (key, shape), given in zip(self.inputs.items(), arrays, strict=True):
             try:
-                array = np.asarray(given, dtype=self.dtype)
+                array = np.asarray(given)
+                if array.dtype != self.dtype:
+                    if array.dtype.kind not in "fiubO":
+                        raise TypeError(f"it holds {array.dtype}")
+                    with np.errstate(over="ignore"):
+                        array = array.astype(self.dtype)
             except (TypeError, ValueError) as error:
                 raise ShapeError(f"{self.name}: {key} cannot be read as an array of {self.dtype}: {error}") from None
             if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
@@ -226,41 +234,41 @@ class Kernel:
         for array, lead, shape in zip(converted, leading, self.inputs.values(), strict=True):
             size = math.prod(shape)
             if math.prod(lead) == 1:
-                rows.append(np.ascontiguousarray(array).reshape(1, size))
+                rows.append(np.require(array, requirements=["C", "A"]).reshape(1, size))
                 continue
             whole = array if lead == batch else np.broadcast_to(array, (*batch, *shape))
             flat = whole.reshape(math.prod(batch), size)  # a copy only where the axes cannot be merged
-            if flat.strides[-1] != flat.itemsize or flat.strides[0] % flat.itemsize or not flat.flags.aligned:
-                flat = np.ascontiguousarray(flat) if size else flat
+            contiguous = flat.strides[1] == flat.itemsize or size <= 1
+            if not contiguous or flat.strides[0] % flat.itemsize or not flat.flags.aligned:
+                flat = np.require(flat, requirements=["C", "A"])
             rows.append(flat)
         return rows, batch
 
-    def _results(self, out: Any, batch: tuple[int, ...]) -> list[Any]:
-        """Arrays to write into: `out` where it can be written directly, else new ones."""
-        shapes = [(*batch, *shape) for shape in self.outputs.values()]
+    def _given_results(self, out: Any, batch: tuple[int, ...]) -> list[Any]:
+        """`out` as a list of arrays of the right shape, or of None."""
         if out is None:
-            return [np.empty(shape, self.dtype) for shape in shapes]
-        given = (out,) if len(shapes) == 1 and not isinstance(out, (tuple, list)) else tuple(out)
-        if len(given) != len(shapes):
-            raise ShapeError(f"{self.name} has {len(shapes)} outputs ({', '.join(self.outputs)}), out has {len(given)}")
-        results = []
-        for target, (key, _), shape in zip(given, self.outputs.items(), shapes, strict=True):
-            if not isinstance(target, np.ndarray) or target.shape != shape:
-                raise ShapeError(f"{self.name}: out for {key} has shape {np.shape(target)}, expected {shape}")
+            return [None] * len(self.outputs)
+        given = (out,) if len(self.outputs) == 1 and not isinstance(out, (tuple, list)) else tuple(out)
+        if len(given) != len(self.outputs):
+            raise ShapeError(
+                f"{self.name} has {len(self.outputs)} outputs ({', '.join(self.outputs)}), out has {len(given)}"
+            )
+        for target, (key, shape) in zip(given, self.outputs.items(), strict=True):
+            if not isinstance(target, np.ndarray):
+                raise ShapeError(f"{self.name}: out for {key} is a {type(target).__name__}, expected an array to write into")
+            if target.shape != (*batch, *shape):
+                raise ShapeError(f"{self.name}: out for {key} has shape {target.shape}, expected {(*batch, *shape)}")
             if not target.flags.writeable:
                 raise ShapeError(f"{self.name}: out for {key} is read-only")
-            direct = target.dtype == self.dtype and target.flags.c_contiguous and target.flags.aligned
-            results.append(target if direct else np.empty(shape, self.dtype))
-        return results
+        return list(given)
 
-    def _run(self, rows: list[Any], results: list[Any], count: int, threads: int) -> int:
-        """Compute rows 0 .. count - 1; 0, or 1 + a row that breaks the guard."""
-        for i, result in enumerate(results):
-            if any(np.may_share_memory(result, row) for row in rows):
-                rows = [row.copy() if np.may_share_memory(result, row) else row for row in rows]
-            results[i] = result
+    def _run(self, rows: list[Any], results: list[Any], batch: tuple[int, ...], threads: int) -> None:
+        """Compute all rows; an error where one breaks the guard."""
+        count = math.prod(batch)
         if self._compiler is None:
-            return self._run_numpy(rows, results, count)
+            self._check(rows, batch, self._guard.tolerance)
+            self._run_numpy(rows, results, batch)
+            return
         few = count < FEW and "_many" not in self.__dict__
         library, lanes = (self._one, 1) if few or count == 1 else self._many
 
@@ -275,62 +283,64 @@ class Kernel:
                 )
             )
 
-        if threads <= 1 or count < 2 * lanes:
-            return share(0, count)
-        step = -(-count // threads)
+        step = -(-count // max(threads, 1))
         step += -step % lanes
-        with ThreadPoolExecutor(max_workers=threads) as pool:
-            return max(pool.map(lambda first: share(first, min(first + step, count)), range(0, count, step)))
+        if step >= count:
+            bad = share(0, count)
+        else:
+            with ThreadPoolExecutor(max_workers=threads) as pool:
+                bad = max(pool.map(lambda first: share(first, min(first + step, count)), range(0, count, step)))
+        if bad < 0:
+            raise MemoryError(f"{self.name}: no memory for intermediate results")
+        for tolerance in (1.0, 0.5) if bad else ():  # sums round in another order here
+            self._check(rows, batch, tolerance * self._guard.tolerance)
 
-    def _run_numpy(self, rows: list[Any], results: list[Any], count: int) -> int:
-        arrays = [np.broadcast_to(r, (count, r.shape[1])).reshape(count, *s) for r, s in zip(rows, self.inputs.values(), strict=True)]
-        if self._violation(rows, count) is not None:
-            return 1
-        computed = self._numpy(*arrays)
-        for result, value in zip(results, computed if len(results) > 1 else (computed,), strict=True):
-            result[...] = np.broadcast_to(value, (count, *np.shape(value)[np.ndim(value) - 1 :])).reshape(result.shape) if np.ndim(value) == 0 else np.asarray(value).reshape(result.shape)
-        return 0
+    def _run_numpy(self, rows: list[Any], results: list[Any], batch: tuple[int, ...]) -> None:
+        lead = batch if math.prod(batch) > 1 else ()
+        arrays = [
+            row.reshape((*(lead if len(row) > 1 else ()), *shape)).astype(np.float64)
+            for row, shape in zip(rows, self.inputs.values(), strict=True)
+        ]
+        with np.errstate(over="ignore"):
+            computed = self._numpy(*arrays)
+            for result, value in zip(results, computed if len(results) > 1 else (computed,), strict=True):
+                result[...] = np.reshape(value, (-1, result.shape[1]))
 
-    def _violation(self, rows: list[Any], count: int) -> str | None:
-        """What of the inputs breaks the guard, in words."""
-        names = list(self.inputs)
+    def _check(self, rows: list[Any], batch: tuple[int, ...], tolerance: float) -> None:
+        """ConfigurationError where an input breaks the guard."""
+        inputs = dict(zip(self.inputs, rows, strict=True))
+
+        def row_of(rows: Any, row: int) -> str:
+            state = tuple(int(i) for i in np.unravel_index(row, batch)) if len(rows) > 1 else ()
+            return f" of state {state if len(state) > 1 else state[0]}" if state else ""
+
         for name in self._guard.finite:
-            array = rows[names.index(name)]
-            wrong = ~np.isfinite(array)
+            wrong = ~np.isfinite(inputs[name])
             if wrong.any():
-                row, entry_ = (int(i) for i in np.argwhere(wrong)[0])
-                where = f" of row {row}" if len(array) > 1 else ""
-                return (
-                    f"{self.name}: {name}[{entry_}]{where} is {array[row, entry_]}, expected a finite number; "
-                    "look for a division by zero or an unset value where it was made"
+                row, place = (int(i) for i in np.argwhere(wrong)[0])
+                position = [int(i) for i in np.unravel_index(place, self.inputs[name])]
+                raise ConfigurationError(
+                    f"{self.name}: {name}{position or ''}{row_of(inputs[name], row)} is {inputs[name][row, place]}, expected "
+                    "a finite number; look for a division by zero or an unset value where it was made"
                 )
         for name, first in self._guard.unit:
-            array = rows[names.index(name)][:, first : first + 4]
-            norm = np.sqrt((array * array).sum(axis=1))
-            wrong = ~(np.abs(norm * norm - 1) < self._guard.tolerance)
-            if wrong.any():
-                row = int(np.argmax(wrong))
-                where = f" of row {row}" if len(array) > 1 else ""
-                return (
-                    f"{self.name}: the quaternion {name}[{first}:{first + 4}]{where} has norm {norm[row]:.9g}, expected 1 "
-                    "(order w, x, y, z); normalize the configuration first"
+            quaternions = inputs[name][:, first : first + 4].astype(np.float64)
+            square = (quaternions * quaternions).sum(axis=1)
+            if not (np.abs(square - 1) < tolerance).all():
+                row = int(np.argmax(np.abs(square - 1)))
+                raise ConfigurationError(
+                    f"{self.name}: the quaternion {name}[{first}:{first + 4}]{row_of(quaternions, row)} has norm "
+                    f"{math.sqrt(square[row]):.9g}, expected 1 (order w, x, y, z); normalize the configuration first"
                 )
-        return None
 
-    def _explain(self, rows: list[Any], count: int) -> None:
-        words = self._violation(rows, count)
-        if words:
-            raise ConfigurationError(words)
+
+def _writable_directly(array: Any, dtype: Any) -> bool:
+    """Whether compiled code can write into an array as it is."""
+    return type(array) is np.ndarray and array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned
 
 
 def _pointers(arrays: Sequence[Any]) -> Any:
     return (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
-
-
-def _prepare(library: ctypes.CDLL) -> ctypes.CDLL:
-    library.run.restype = ctypes.c_long
-    library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4]
-    return library
 
 
 def _call_text(function: Function) -> str:
@@ -360,6 +370,7 @@ def find_compiler_or_warn() -> build.Compiler | None:
     compiler = build.find_compiler()
     if compiler is None and not _warned:
         _warned = True
-        words = f"no C compiler was found, so kernels run as NumPy source, slower; {build.ADVICE}"
+        found = f"none that works ({build.REFUSALS[0]})" if build.REFUSALS else "no C compiler"
+        words = f"there is {found}, so kernels run as NumPy source, slower; {build.ADVICE}"
         warnings.warn(words, MissingCompiler, stacklevel=4)
     return compiler
