@@ -110,6 +110,7 @@ def simulate(
                     "efforts by a function that cannot be compiled need a fixed step: give dt"
                 )
             _called(robot, method, called, damping, y, clock, record, failed, bar)
+    seconds = time.perf_counter() - start
 
     for i in np.flatnonzero(failed):
         record[i, failed[i] :] = np.nan
@@ -131,7 +132,7 @@ def simulate(
             "method": method.name,
             **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
             "efforts": "none" if tau is None else "called" if called else "compiled",
-            "seconds": time.perf_counter() - start,
+            "seconds": seconds,
         },
     )
     _report(run, failed, batch, clock)
