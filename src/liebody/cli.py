@@ -21,7 +21,7 @@ from .integrators import tableau
 from .io import DoubtfulInertia, UnusedElements, load_urdf
 from .io.report import report
 from .robot import Robot, load
-from .run import Labels, Run, labels
+from .run import Labels, labels
 from .simulate import simulate
 
 Array = Any
