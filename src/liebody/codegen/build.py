@@ -68,13 +68,12 @@ def find_compiler() -> Compiler | None:
         compiler = Compiler((path, *options), _identity(path, *options))
         vector_bits(compiler)
         return compiler
-    commands = [[path] for path in map(shutil.which, ("cc", "gcc", "clang")) if path]
+    commands: list[tuple[tuple[str, ...], str]] = [((path,), path) for path in map(shutil.which, ("cc", "gcc", "clang")) if path]
     zig = importlib.util.find_spec("ziglang")
     if zig and zig.origin:
-        commands.append([sys.executable, "-m", "ziglang", "cc"])
-    for command in commands:
-        of_zig = len(command) > 1
-        compiler = Compiler(tuple(command), _identity(zig.origin if of_zig else command[0], *command[1:]))
+        commands.append(((sys.executable, "-m", "ziglang", "cc"), zig.origin))
+    for command, program in commands:
+        compiler = Compiler(command, _identity(program, *command[1:]))
         try:
             vector_bits(compiler)
         except CompilerError as error:

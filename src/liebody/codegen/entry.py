@@ -67,10 +67,8 @@ def available() -> bool:
 @functools.cache
 def _numpy_functions() -> Any:
     """NumPy's table of C functions."""
-    try:
-        from numpy._core import _multiarray_umath as table_of
-    except ImportError:
-        from numpy.core import _multiarray_umath as table_of  # type: ignore[no-redef]  # NumPy 1
+    from numpy._core import _multiarray_umath as table_of  # type: ignore[attr-defined]
+
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     address = pointer(table_of._ARRAY_API, None)
@@ -83,7 +81,7 @@ def builtin(library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: s
     definition = _definition(_address(library.call), name, doc)
     make = ctypes.PyDLL(None).PyCFunction_NewEx if sys.platform != "win32" else ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(definition), general, None)  # type: ignore[no-any-return]
+    return make(ctypes.addressof(definition), general, None)
 
 
 def _address(function: Any) -> int | None:

@@ -73,17 +73,13 @@ class Flow:
         return flow_source(*self.functions, *self.tableau, lanes, error, order, self.rigid)
 
     def _library(self, lanes: int) -> ctypes.CDLL:
-        assert self._compiler is not None
+        compiler = self._compiler
+        assert compiler is not None
         note = None
         if self._recipe:
-            parts = (self._recipe, repr((self.tableau, self.error, self.rigid)), f"flow{lanes}", self._compiler.identity, build.processor())
-            note = build.cache_folder() / f"{build.digest(*parts, *build.FLAGS)}.path"
-            if note.exists() and (path := build.cache_folder() / note.read_text()).exists():
-                return _prepare(build.load(path))
-        path = build.library([self.source(lanes)], self._compiler)
-        if note:
-            build.store(note.stem, ".path", path.name.encode())
-        return _prepare(build.load(path))
+            parts = (self._recipe, repr((self.tableau, self.error, self.rigid)), f"flow{lanes}", compiler.identity)
+            note = build.digest(*parts, build.processor(), *build.FLAGS)
+        return _prepare(build.load(build.noted(note, lambda: build.library([self.source(lanes)], compiler))))
 
     @cached_property
     def _one(self) -> ctypes.CDLL:
