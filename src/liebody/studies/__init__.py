@@ -1,0 +1,26 @@
+"""Papers, recomputed: each module regenerates the tables and claims of one source beside our numbers.
+
+A study is a module with `study() -> Report`. `reproduce(name, out)` writes its report, one HTML file that
+needs neither network nor scripts. A new study is a module and a line in STUDIES.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from ..errors import LiebodyError
+
+STUDIES = {"from-2012": "from_2012", "ploen": "ploen", "rnea-notes": "rnea_notes"}
+
+
+def reproduce(name: str, out: str | Path = ".") -> Path:
+    """Recompute the paper `name` and write the report `out`/`name`.html; returns its path.
+
+    Raises LiebodyError for a name that is not in STUDIES.
+    """
+    if name not in STUDIES:
+        raise LiebodyError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
+    report = importlib.import_module(f"{__name__}.{STUDIES[name]}").study()
+    path: Path = report.save(Path(out) / f"{name}.html")
+    return path
