@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from .mathml import mathml
+from .formulas import Typesetter
 
 WORDS = {
     # verdict -> (what the reader sees, colour)
@@ -35,24 +35,11 @@ a { color: var(--blue); text-decoration: none; } a:hover { text-decoration: unde
 .source, figcaption, caption { color: var(--soft); }
 nav { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: .88rem; columns: 2; margin: 1.3rem 0; }
 nav a { display: block; padding: .1rem 0; }
-.formula { display: grid; grid-template-columns: 1fr auto; align-items: center; gap: 1.5rem; margin: .9rem
+.formula { padding-left: 2rem; display: grid; grid-template-columns: 1fr auto; align-items: center; gap: 1.5rem; margin: .9rem
   0;
-           overflow-x: auto; padding: .2rem 0; }
+           overflow-x: auto; }
 .formula .label { color: var(--soft); font-size: .92rem; }
-math { font-family: "Latin Modern Math", "STIX Two Math", "Cambria Math", "STIXMath", math; font-size:
-  1.06em; }
-math .grid { padding: 0 .35em; margin: 0 .15em; }
-math .grid mtd { padding: .12em .42em; }
-math .square { background: linear-gradient(currentColor, currentColor) 0 0 / .35em 1.3px no-repeat,
-  linear-gradient(currentColor, currentColor) 0 100% / .35em 1.3px no-repeat,
-  linear-gradient(currentColor, currentColor) 100% 0 / .35em 1.3px no-repeat,
-  linear-gradient(currentColor, currentColor) 100% 100% / .35em 1.3px no-repeat;
-  border-left: 1.3px solid; border-right: 1.3px solid; }
-math .round { border-left: 1.3px solid; border-right: 1.3px solid; border-radius: .7em; }
-math .bar { border-left: 1.2px solid; border-right: 1.2px solid; }
-math .aligned mtd { text-align: left; padding: .3em .15em; } math .aligned mtd:nth-child(odd) { text-align:
-  right; }
-math .cases mtd { text-align: left; padding: .15em .5em .15em .2em; }
+svg.math { overflow: visible; font-size: 1.1em; }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table.rows { border-collapse: collapse; font-size: .93rem; }
 table.rows caption { text-align: left; padding-bottom: .4rem; caption-side: top; }
@@ -106,8 +93,8 @@ class Report:
     title   of the page
     source  the paper, as a line of text
 
-    In texts, cells and captions `$...$` is a formula in LaTeX (the subset of `mathml`), and `...` between
-    backticks is code.
+    In texts, cells and captions `$...$` is a formula in LaTeX (what matplotlib's mathtext knows, and matrices,
+    cases and aligned lines), and `...` between backticks is code.
 
         report = Report("Two plus two", "Anonymous (1900)")
         report.section("Sums")
@@ -121,6 +108,7 @@ class Report:
         self.verdicts: list[Verdict] = []
         self._parts: list[str] = []
         self._sections: list[str] = []
+        self._formulas = Typesetter()
 
     # -- what goes in -------------------------------------------------------------------------------------
 
@@ -130,16 +118,16 @@ class Report:
         if level == 2:
             self._sections.append(title)
             anchor = f' id="s{len(self._sections)}"'
-        self._parts.append(f"<h{level}{anchor}>{_inline(title)}</h{level}>")
+        self._parts.append(f"<h{level}{anchor}>{self._inline(title)}</h{level}>")
 
     def text(self, *paragraphs: str) -> None:
         """Paragraphs."""
-        self._parts += [f"<p>{_inline(' '.join(p.split()))}</p>" for p in paragraphs]
+        self._parts += [f"<p>{self._inline(' '.join(p.split()))}</p>" for p in paragraphs]
 
     def formula(self, latex: str, label: str = "") -> None:
         """A formula on a line of its own, with a label such as "(F-57)" at its right."""
-        name = f'<span class="label">{_inline(label)}</span>' if label else ""
-        self._parts.append(f'<div class="formula"><div>{mathml(latex, display=True)}</div>{name}</div>')
+        name = f'<span class="label">{self._inline(label)}</span>' if label else ""
+        self._parts.append(f'<div class="formula"><div>{self._formulas.svg(latex)}</div>{name}</div>')
 
     def table(self, rows: Iterable[Sequence[Any]], header: Sequence[str], caption: str = "") -> None:
         """A table. Cells are texts, numbers (set to three digits), verdicts or booleans."""
@@ -147,10 +135,12 @@ class Report:
         if any(len(row) != len(header) for row in rows):
             raise ValueError(f"rows of {sorted({len(r) for r in rows})} cells under {len(header)} headings")
         numeric = [bool(rows) and all(_is_number(row[k]) for row in rows) for k in range(len(header))]
-        head = "".join(f"<th{_class(n)}>{_inline(h)}</th>" for h, n in zip(header, numeric, strict=True))
-        cells = [[f"<td{_class(n)}>{_cell(x)}</td>" for x, n in zip(r, numeric, strict=True)] for r in rows]
+        head = "".join(f"<th{_class(n)}>{self._inline(h)}</th>" for h, n in zip(header, numeric, strict=True))
+        cells = [
+            [f"<td{_class(n)}>{self._cell(x)}</td>" for x, n in zip(r, numeric, strict=True)] for r in rows
+        ]
         body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
-        words = f"<caption>{_inline(caption)}</caption>" if caption else ""
+        words = f"<caption>{self._inline(caption)}</caption>" if caption else ""
         self._parts.append(
             f'<div class="wide"><table class="rows">{words}<thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
@@ -168,7 +158,7 @@ class Report:
         svg = buffer.getvalue()
         prefix = f"f{len(self._parts)}-"  # names inside one picture must not meet those of another
         svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", svg[svg.index("<svg") :])
-        note = f"<figcaption>{_inline(caption)}</figcaption>" if caption else ""
+        note = f"<figcaption>{self._inline(caption)}</figcaption>" if caption else ""
         self._parts.append(f"<figure>{svg}{note}</figure>")
 
     def code(self, text: str) -> None:
@@ -190,7 +180,7 @@ class Report:
 
     def claims(self, *verdicts: Verdict) -> None:
         """Verdicts as lines of text: badge and claim."""
-        self._parts += [f'<p class="claim">{v.badge}{_inline(v.claim)}</p>' for v in verdicts]
+        self._parts += [f'<p class="claim">{v.badge}{self._inline(v.claim)}</p>' for v in verdicts]
 
     # -- what comes out -----------------------------------------------------------------------------------
 
@@ -202,14 +192,18 @@ class Report:
     @property
     def html(self) -> str:
         """The page."""
-        links = "".join(f'<a href="#s{k}">{_inline(s)}</a>' for k, s in enumerate(self._sections, start=1))
+        links = "".join(
+            f'<a href="#s{k}">{self._inline(s)}</a>' for k, s in enumerate(self._sections, start=1)
+        )
         contents = f"<nav>{links}</nav>" if len(self._sections) > 2 else ""
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(self.title)}</title><style>{STYLE}</style></head><body><main>"
-            f'<h1>{_inline(self.title)}</h1><p class="source">{_inline(self.source)}</p>'
-            f"{self._summary()}{contents}\n" + "\n".join(self._parts) + "\n</main></body></html>\n"
+            f'<h1>{self._inline(self.title)}</h1><p class="source">{self._inline(self.source)}</p>'
+            f"{self._summary()}{contents}\n"
+            + "\n".join(self._parts)
+            + f"\n{self._formulas.glyphs}</main></body></html>\n"
         )
 
     def save(self, path: str | Path) -> Path:
@@ -232,7 +226,31 @@ class Report:
             if not bad
             else f"NOT borne out by the numbers: {'; '.join(bad)}."
         )
-        return f'<p class="summary">Claims looked at: {len(self.verdicts)}. {badges}<br>{_inline(words)}</p>'
+        words = f"{badges}<br>{self._inline(words)}"
+        return f'<p class="summary">Claims looked at: {len(self.verdicts)}. {words}</p>'
+
+    def _cell(self, x: Any) -> str:
+        if isinstance(x, Verdict):
+            return x.badge
+        if isinstance(x, bool):
+            return "yes" if x else "no"
+        if x is None:
+            return ""
+        if isinstance(x, str):
+            return self._inline(x)
+        return number(x)
+
+    def _inline(self, text: str) -> str:
+        """Text with `$...$` and backticks, as HTML."""
+        parts = re.split(r"(\$[^$]+\$|`[^`]+`)", text)
+        return "".join(
+            self._formulas.svg(p[1:-1])
+            if p.startswith("$") and len(p) > 2
+            else f"<code>{escape(p[1:-1])}</code>"
+            if p.startswith("`") and len(p) > 2
+            else escape(p)
+            for p in parts
+        )
 
 
 def _is_number(x: Any) -> bool:
@@ -241,18 +259,6 @@ def _is_number(x: Any) -> bool:
 
 def _class(number: bool) -> str:
     return ' class="number"' if number else ""
-
-
-def _cell(x: Any) -> str:
-    if isinstance(x, Verdict):
-        return x.badge
-    if isinstance(x, bool):
-        return "yes" if x else "no"
-    if x is None:
-        return ""
-    if isinstance(x, str):
-        return _inline(x)
-    return number(x)
 
 
 def number(x: Any, digits: int = 2) -> str:
@@ -264,16 +270,3 @@ def number(x: Any, digits: int = 2) -> str:
         return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}".replace("-", "−")
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     return f"{mantissa}·10<sup>{int(exponent)}</sup>".replace("-", "−")
-
-
-def _inline(text: str) -> str:
-    """Text with `$...$` and backticks, as HTML."""
-    parts = re.split(r"(\$[^$]+\$|`[^`]+`)", text)
-    return "".join(
-        mathml(p[1:-1])
-        if p.startswith("$") and len(p) > 2
-        else f"<code>{escape(p[1:-1])}</code>"
-        if p.startswith("`") and len(p) > 2
-        else escape(p)
-        for p in parts
-    )
