@@ -23,6 +23,8 @@ from .io.report import report
 from .robot import Robot, load
 from .run import Labels, labels
 from .simulate import simulate
+from .studies import STUDIES
+from .studies import reproduce as reproduce_
 
 Array = Any
 DEFAULT_STEP = 1e-3
@@ -296,6 +298,25 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
     sources = " ".join(str(path) for path in paths if path.suffix == ".c")
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
     click.echo(f"\ntest it:\n  {compiler} -std=c99 -O2 {sources} -lm -o {out / 'test'} && {out / 'test'}")
+
+
+@main.command()
+@_examples("""
+liebody reproduce from-2012
+liebody reproduce from-2012 --out studies/
+""")
+@click.argument("name", type=click.Choice(sorted(STUDIES)))
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=".",
+    help="Folder for the report; made if it is not there.  [default: here]",
+)  # fmt: skip
+def reproduce(name: str, out: Path) -> None:
+    """Recompute a paper and write a report.
+
+    One HTML file with the paper's tables, formulas and claims beside the numbers of this library, and what of
+    it is a misprint.
+    """
+    click.echo(f"wrote {reproduce_(name, out)}")
 
 
 def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Array:

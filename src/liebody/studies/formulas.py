@@ -20,7 +20,7 @@ COLUMN, ROW = 78.0, 34.0  # gaps in a matrix
 ALIGNED_ROW = 52.0
 
 REPLACED = {
-    r"\tfrac": r"\frac", r"\dfrac": r"\frac", r"\lVert": r"\|", r"\rVert": r"\|", r"\mathsf": r"\mathrm",
+    r"\tfrac": r"\frac", r"\lVert": r"\|", r"\rVert": r"\|", r"\mathsf": r"\mathrm",
     r"\displaystyle": "", r"\textstyle": "", r"\bigl": "", r"\bigr": "", r"\Bigl": "", r"\Bigr": "",
     r"\boldsymbol": r"\mathbf", r"\varpi": r"\pi",
 }  # fmt: skip

@@ -21,23 +21,21 @@ WORDS = {
     "wrong": ("wrong", "wrong"),
 }
 STYLE = """
-:root { color-scheme: light; --ink: #1b1f24; --soft: #5b6470; --line: #d8dde3; --tint: #f5f7f9; --blue:
-  #1f5fa8; }
+:root { color-scheme: light; --ink: #1b1f24; --soft: #5b6470; --line: #d8dde3; --tint: #f5f7f9; 
+        --blue: #1f5fa8; }
 body { margin: 0; color: var(--ink); background: #fff; font: 16px/1.55 "Source Serif 4", "Charter", Georgia,
        "DejaVu Serif", serif; }
 main { max-width: 62rem; margin: 0 auto; padding: 2.5rem 1.5rem 5rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
-h2 { font-size: 1.35rem; margin: 3rem 0 .6rem; padding-bottom: .3rem; border-bottom: 1px solid var(--line);
-  }
+h2 { font-size: 1.35rem; margin: 3rem 0 .6rem; padding-bottom: .3rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1.08rem; margin: 1.9rem 0 .3rem; }
 p { margin: .6rem 0; max-width: 50rem; }
 a { color: var(--blue); text-decoration: none; } a:hover { text-decoration: underline; }
 .source, figcaption, caption { color: var(--soft); }
 nav { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: .88rem; columns: 2; margin: 1.3rem 0; }
 nav a { display: block; padding: .1rem 0; }
-.formula { padding-left: 2rem; display: grid; grid-template-columns: 1fr auto; align-items: center; gap: 1.5rem; margin: .9rem
-  0;
-           overflow-x: auto; }
+.formula { display: grid; grid-template-columns: 1fr auto; align-items: center; gap: 1.5rem;
+           margin: .9rem 0; padding-left: 2rem; overflow-x: auto; }
 .formula .label { color: var(--soft); font-size: .92rem; }
 svg.math { overflow: visible; font-size: 1.1em; }
 .wide { overflow-x: auto; margin: 1rem 0; }
@@ -93,8 +91,8 @@ class Report:
     title   of the page
     source  the paper, as a line of text
 
-    In texts, cells and captions `$...$` is a formula in LaTeX (what matplotlib's mathtext knows, and matrices,
-    cases and aligned lines), and `...` between backticks is code.
+    In texts, cells and captions `$...$` is a formula in LaTeX (what matplotlib's mathtext knows,
+    and matrices, cases and aligned lines), and `...` between backticks is code.
 
         report = Report("Two plus two", "Anonymous (1900)")
         report.section("Sums")
