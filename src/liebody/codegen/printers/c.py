@@ -23,6 +23,7 @@ from ..graph import CONDITIONS, Expr, Function
 
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many
+STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
 LANES_RULES: dict[str, str] = {
@@ -144,7 +145,7 @@ def straight_line(
     function: Function,
     dialect: Dialect,
     inputs: Mapping[Expr, str],
-    outputs: Mapping[Expr, Iterable[str]],
+    outputs: Mapping[Expr, Sequence[str]],
     piece: int = PIECE,
 ) -> Body:
     """Print every node of `function` once.
@@ -153,7 +154,7 @@ def straight_line(
     outputs  where the value of a node is stored as soon as it is known
     """
     nodes = [node for node in function.nodes if node.op != "input"]
-    pieces = [nodes[i : i + piece] for i in range(0, len(nodes), piece)] or [[]]
+    pieces = _cut(nodes, piece, lambda node: 1 + STORE * len(outputs.get(node, ()))) or [[]]
     home = {node: k for k, members in enumerate(pieces) for node in members}
     last = dict(home)  # the last piece that reads a node
     partner: dict[Expr, dict[str, Expr]] = {}  # argument -> its sine and cosine
@@ -226,6 +227,19 @@ def straight_line(
         body.pieces.append(lines)
         body.work.append((reads, writes))
     return body
+
+
+def _cut(items: Sequence[Any], limit: int, cost: Callable[[Any], int]) -> list[list[Any]]:
+    """`items` in runs whose costs add up to `limit` at most."""
+    runs: list[list[Any]] = []
+    total = limit
+    for item in items:
+        total += cost(item)
+        if total > limit:
+            runs.append([])
+            total = cost(item)
+        runs[-1].append(item)
+    return runs
 
 
 def _pack(node: Expr, name: str, dialect: Dialect) -> str:
@@ -515,14 +529,9 @@ class _Plan:
                         values = ", ".join(self._value(x, dialect) for x in group)
                         statements.append(f"store(row + {i}, step, {values});")
             calls.append([])
-            for part in range(0, len(statements), 300):
-                name = f"store{k}_{part // 300}"
-                helpers.append(
-                    _c_function(
-                        f"static __attribute__((noinline)) void {name}(real *row, long step, {takes})",
-                        statements[part : part + 300],
-                    )
-                )
+            for part, share in enumerate(_cut(statements, PIECE, lambda _: STORE * L)):
+                name = f"store{k}_{part}"
+                helpers.append(_c_function(f"static __attribute__((noinline)) void {name}(real *row, long step, {takes})", share))
                 calls[k].append(f"{name}(row{k}, step{k}, {passed});")
         return calls, helpers
 
