@@ -19,9 +19,21 @@ from .kinematics import (
     frame_twist,
 )
 from .mass import mass_matrix
+from .rigid_body import (
+    BoltzmannHamel,
+    RigidBody,
+    SelectedMotions,
+    ellipsoid_added_mass,
+    exponential_transformation,
+    roll_pitch_yaw_transformation,
+    structure_constants,
+)
 
 __all__ = [
     "FREE_FALL",
+    "BoltzmannHamel",
+    "RigidBody",
+    "SelectedMotions",
     "articulated_body",
     "bias_forces",
     "body_poses",
@@ -30,6 +42,8 @@ __all__ = [
     "center_of_mass_jacobian",
     "center_of_mass_velocity",
     "forward_dynamics",
+    "ellipsoid_added_mass",
+    "exponential_transformation",
     "frame_acceleration",
     "frame_jacobian",
     "frame_jacobian_rate",
@@ -40,4 +54,6 @@ __all__ = [
     "kinetic_energy",
     "mass_matrix",
     "potential_energy",
+    "roll_pitch_yaw_transformation",
+    "structure_constants",
 ]

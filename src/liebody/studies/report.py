@@ -21,7 +21,7 @@ WORDS = {
     "wrong": ("wrong", "wrong"),
 }
 STYLE = """
-:root { color-scheme: light; --ink: #1b1f24; --soft: #5b6470; --line: #d8dde3; --tint: #f5f7f9; 
+:root { color-scheme: light; --ink: #1b1f24; --soft: #5b6470; --line: #d8dde3; --tint: #f5f7f9;
         --blue: #1f5fa8; }
 body { margin: 0; color: var(--ink); background: #fff; font: 16px/1.55 "Source Serif 4", "Charter", Georgia,
        "DejaVu Serif", serif; }
