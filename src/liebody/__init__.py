@@ -13,8 +13,10 @@ and `codegen` are the parts they are made of.
 
 from . import bodies, codegen, dynamics, groups, integrators, models
 from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
+from .dynamics import RigidBody
 from .errors import LiebodyError
 from .integrators import solve_ivp
+from .rigid_body_equations import rigid_body_equations
 from .robot import Robot, load
 from .run import Run
 from .simulate import simulate
@@ -24,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Joint",
     "LiebodyError",
+    "RigidBody",
     "Robot",
     "Run",
     "SpatialInertia",
@@ -36,6 +39,7 @@ __all__ = [
     "integrators",
     "load",
     "models",
+    "rigid_body_equations",
     "simulate",
     "solve_ivp",
 ]
