@@ -23,6 +23,7 @@ from ..graph import CONDITIONS, Expr, Function
 
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many
+STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
@@ -390,8 +391,8 @@ def batch_units(
     returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`
     """
     head = prelude(lanes, single)
-    plan = _Plan(function, lanes)
     dialect = lanes_dialect(single)
+    plan = _Plan(function, lanes, dialect)
     body = straight_line(function, dialect, plan.symbols, plan.targets, piece)
     scope = "static" if units <= 1 or len(body.pieces) <= 1 else "__attribute__((visibility(\"hidden\")))"
     signature = ", ".join(
@@ -403,7 +404,7 @@ def batch_units(
         _c_function(f"{scope} __attribute__((noinline)) void piece{k}({signature})", lines)
         for k, lines in enumerate(body.pieces)
     ]
-    loop = plan.loop(body, dialect, guard or Guard(), function)
+    loop = plan.loop(body, guard or Guard())
     if scope == "static":
         return ["\n".join([head, *pieces, loop])]
     shares = [pieces[k::units] for k in range(min(units, len(pieces)))]
@@ -415,130 +416,133 @@ def batch_units(
 class _Plan:
     """Where the batch loop keeps inputs and results, and the loop itself."""
 
-    def __init__(self, function: Function, lanes: int) -> None:
-        self.lanes = lanes
-        self.symbols = {
-            x: f"x{k}[{i}]" for k, array in enumerate(function.inputs.values()) for i, x in enumerate(array.flat)
-        }
-        self.sizes = [array.size for array in function.inputs.values()]
-        self.outputs = [list(array.flat) for array in function.outputs.values()]
-        self.targets: dict[Expr, list[str]] = {}
-        self.fixed: list[str] = []
-        if lanes == 1:  # straight into the output rows
-            self.results = len(self.outputs)
-            for k, entries in enumerate(self.outputs):
-                for i, x in enumerate(entries):
-                    if type(x) is Expr and x.op != "input":
-                        self.targets.setdefault(x, []).append(f"y{k}[{i}]")
-                    else:
-                        self.fixed.append(f"y{k}[{i}] = {self.symbols[x] if type(x) is Expr else literal(x)};")
-        else:  # each distinct value once, in y0
-            self.results = 1
-            self.kept: dict[Expr, int] = {}
-            for entries in self.outputs:
-                for x in entries:
-                    if type(x) is Expr and x.op != "input" and x not in self.kept:
-                        self.kept[x] = len(self.kept)
-                        self.targets[x] = [f"y0[{self.kept[x]}]"]
+    HEAD = "long run(long n, const real *const *in, const long *in_stride, real *const *out, const long *out_stride)"
 
-    def loop(self, body: Body, dialect: Dialect, guard: Guard, function: Function) -> str:
-        return (self._loop_of_one if self.lanes == 1 else self._loop_of_lanes)(body, dialect, guard, function)
+    def __init__(self, function: Function, lanes: int, dialect: Dialect) -> None:
+        self.lanes, self.dialect = lanes, dialect
+        self.inputs = {key: array.size for key, array in function.inputs.items()}
+        self.outputs = [list(array.flat) for array in function.outputs.values()]
+        names = [f"x{k}" for k in range(len(self.inputs))]
+        self.symbols, self.targets, self.fixed = _bindings(
+            function, names, [f"y{k}" for k in range(len(self.outputs))], lambda x: literal(x, dialect.suffix)
+        )
+        self.results = len(self.outputs)
+        if lanes > 1:  # each distinct entry once, in y0: nodes and inputs are written per block, constants once
+            entries = [x for entries in self.outputs for x in entries]
+            kept = dict.fromkeys(map(_entry, sorted(entries, key=lambda x: type(x) is not Expr)))
+            self.place = {x: i for i, x in enumerate(kept)}
+            self.targets = {x: [f"y0[{i}]"] for x, i in self.place.items() if type(x) is Expr and x.op != "input"}
+            self.results = 1
+
+    def loop(self, body: Body, guard: Guard) -> str:
+        return (self._loop_of_one if self.lanes == 1 else self._loop_of_lanes)(body, guard)
 
     def _calls(self, body: Body) -> list[str]:
-        passed = [f"x{k}" for k in range(len(self.sizes))] + [f"y{k}" for k in range(self.results)] + ["w"]
+        passed = [f"x{k}" for k in range(len(self.inputs))] + [f"y{k}" for k in range(self.results)] + ["w"]
         return [f"piece{k}({', '.join(passed)});" for k in range(len(body.pieces))]
 
-    def _checks(self, guard: Guard, function: Function) -> list[str]:
+    def _checks(self, guard: Guard) -> list[str]:
         """Statements which make `bad` differ from zero (or NaN) where an input breaks the guard."""
-        names = list(function.inputs)
+        names = list(self.inputs)
         lines = []
         for name in guard.finite:
-            k = names.index(name)
-            lines.append(f"bad = unless_finite(x{k}, {self.sizes[k]}, bad);")
+            lines.append(f"bad = unless_finite(x{names.index(name)}, {self.inputs[name]}, bad);")
         for name, first in guard.unit:
             k = names.index(name)
             square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(4))
-            excess = f"absolute({square} - 1)"
-            tolerance = f"splat({literal(guard.tolerance)})"
+            excess, tolerance = f"absolute({square} - 1)", self.dialect.constant(guard.tolerance)
             lines.append(f"bad += where(MASK({excess} < {tolerance}), splat(0), splat(1));")
-        return lines
+        return ["T bad = splat(0);", *lines] if lines else []
 
-    HEAD = "long run(long n, const real *const *in, const long *in_stride, real *const *out, const long *out_stride)"
-
-    def _loop_of_one(self, body: Body, dialect: Dialect, guard: Guard, function: Function) -> str:
-        checks = self._checks(guard, function)
+    def _loop_of_one(self, body: Body, guard: Guard) -> str:
+        """Results go straight into the rows."""
+        checks = self._checks(guard)
         lines = [f"T w[{max(body.places, 1)}];", "(void)w;", "for (long i = 0; i < n; i++) {"]
-        lines += [f"    const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.sizes))]
+        lines += [f"    const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
         lines += [f"    real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
-        if checks:
-            lines += ["    T bad = 0;", *(f"    {c}" for c in checks), "    if (bad != 0) return i + 1;"]
+        lines += [f"    {line}" for line in (*checks, *(["if (bad != 0) return i + 1;"] if checks else []))]
         lines += [f"    {line}" for line in [*self.fixed, *self._calls(body)]]
         return _c_function(self.HEAD, [*lines, "}", "return 0;"])
 
-    def _loop_of_lanes(self, body: Body, dialect: Dialect, guard: Guard, function: Function) -> str:
-        L = self.lanes
-        stores, helpers = self._stores(dialect)
-        lines = [f"T y0[{max(len(self.kept), 1)}], w[{max(body.places, 1)}];", "(void)y0, (void)w;"]
-        lines += [f"T x{k}[{max(size, 1)}];" for k, size in enumerate(self.sizes)]
-        lines += [f"real spare{k}[LANES * {max(len(e), 1)}];" for k, e in enumerate(self.outputs)]
-        lines += ["for (long i = 0; i < n; i += LANES) {", "    long rows = n - i < LANES ? n - i : LANES;"]
-        for k, size in enumerate(self.sizes):
+    def _loop_of_lanes(self, body: Body, guard: Guard) -> str:
+        """Results go to y0, each distinct one once, and from there into the rows, by blocks that are transposed."""
+        members = [f"T x{k}[{max(size, 1)}];" for k, size in enumerate(self.inputs.values())]
+        members += [f"T y0[{max(len(self.place), 1)}], w[{max(body.places, 1)}];"]
+        members += [f"real spare{k}[LANES * {max(len(e), 1)}];" for k, e in enumerate(self.outputs)]
+        tables, stores = self._stores()
+        nodes = sum(type(x) is Expr for x in self.place)
+        numbers = [literal(float(x), self.dialect.suffix) for x in self.place if type(x) is not Expr]
+        tables.append(_table("real", "constants", numbers))
+        lines = [
+            "Workspace here[SMALL], *s = SMALL ? here : aligned_alloc(sizeof(T), sizeof(Workspace));",
+            "long bad_row = 0;",
+            "if (!s) return -1;",
+            "T *y0 = s->y0, *w = s->w;",
+            "(void)y0, (void)w;",
+            *(f"T *x{k} = s->x{k};" for k in range(len(self.inputs))),
+            f"for (int j = 0; j < {len(numbers)}; j++) y0[{nodes} + j] = splat(constants[j]);",
+            "for (long i = 0; i < n; i += LANES) {",
+            "    long rows = n - i < LANES ? n - i : LANES;",
+        ]
+        for k, size in enumerate(self.inputs.values()):
             if size:
                 lines.append(f"    load(x{k}, {size}, in[{k}] + i * in_stride[{k}], in_stride[{k}], rows);")
-        checks = self._checks(guard, function)
+        checks = self._checks(guard)
+        lines += [f"    {line}" for line in checks]
         if checks:
-            lines += ["    T bad = splat(0);", *(f"    {c}" for c in checks)]
-            lines += ["    if (any(MASK(bad != 0))) return i + 1;"]
-        lines += [f"    {call}" for call in self._calls(body)]
+            lines += ["    if (any(MASK(bad != 0))) {", "        bad_row = i + 1;", "        break;", "    }"]
+        copies = [f"y0[{i}] = {self.symbols[x]};" for x, i in self.place.items() if type(x) is Expr and x.op == "input"]
+        lines += [f"    {line}" for line in (*copies, *self._calls(body))]
         for k, entries in enumerate(self.outputs):
             width = len(entries)
             if not width:
                 continue
-            lines.append(f"    real *row{k} = rows == LANES ? out[{k}] + i * out_stride[{k}] : spare{k};")
-            lines.append(f"    long step{k} = rows == LANES ? out_stride[{k}] : {width};")
-            lines += [f"    {line}" for line in stores[k]]
-            lines.append(f"    if (rows < LANES) for (long l = 0; l < rows; l++)")
-            lines.append(
-                f"        memcpy(out[{k}] + (i + l) * out_stride[{k}], spare{k} + l * {width}, {width} * sizeof(real));"
-            )
-        text = [transposes(L), LOAD, *helpers, _c_function(self.HEAD, [*lines, "}", "return 0;"])]
-        return "\n".join(text)
+            lines += [
+                f"    real *row{k} = rows == LANES ? out[{k}] + i * out_stride[{k}] : s->spare{k};",
+                f"    long step{k} = rows == LANES ? out_stride[{k}] : {width};",
+                *(f"    {line}" for line in stores[k]),
+                "    if (rows < LANES)",
+                "        for (long l = 0; l < rows; l++)",
+                f"            memcpy(out[{k}] + (i + l) * out_stride[{k}], row{k} + l * {width}, {width} * sizeof(real));",
+            ]
+        workspace = ["typedef struct {", *(f"    {m}" for m in members), "} Workspace;"]
+        workspace.append(f"enum {{ SMALL = sizeof(Workspace) <= {STACK} }};")
+        ending = ["}", "if (!SMALL) free(s);", "return bad_row;"]
+        loop = _c_function(self.HEAD, [*lines, *ending])
+        return "\n".join([transposes(self.lanes), LOAD, write_text(self.lanes), *workspace, *tables, loop])
 
-    def _stores(self, dialect: Dialect) -> tuple[list[list[str]], list[str]]:
-        """For each output the statements that store it, and the functions they call."""
-        calls: list[list[str]] = []
-        helpers: list[str] = []
+    def _stores(self) -> tuple[list[str], list[list[str]]]:
+        """Tables of what goes where, and for each output the statements that store it."""
+        tables: list[str] = []
+        statements: list[list[str]] = []
         L = self.lanes
-        passed = ", ".join([f"x{k}" for k in range(len(self.sizes))] + ["y0"])
-        takes = ", ".join([f"const T *x{k}" for k in range(len(self.sizes))] + ["const T *y0"])
         for k, entries in enumerate(self.outputs):
-            statements = []
-            if len(entries) < L:
-                for i, x in enumerate(entries):
-                    statements.append(f"for (int l = 0; l < LANES; l++) (row + l * step)[{i}] = ({self._value(x, dialect)})[l];")
-            else:
-                starts = list(range(0, len(entries) - L + 1, L))
-                if starts[-1] + L < len(entries):
-                    starts.append(len(entries) - L)
-                for i in starts:
-                    group = entries[i : i + L]
-                    if all(type(x) is not Expr for x in group):
-                        vector = ", ".join(literal(x, dialect.suffix) for x in group)
-                        statements.append(f"STORE_SAME(row + {i}, step, ((T){{{vector}}}));")
-                    else:
-                        values = ", ".join(self._value(x, dialect) for x in group)
-                        statements.append(f"store(row + {i}, step, {values});")
-            calls.append([])
-            for part, share in enumerate(_cut(statements, PIECE, lambda _: STORE * L)):
-                name = f"store{k}_{part}"
-                helpers.append(_c_function(f"static __attribute__((noinline)) void {name}(real *row, long step, {takes})", share))
-                calls[k].append(f"{name}(row{k}, step{k}, {passed});")
-        return calls, helpers
+            width = len(entries)
+            starts = list(range(0, width - L + 1, L))
+            if width > L and width % L:
+                starts.append(width - L)  # the last block overlaps the one before
+            same = [i for i in starts if all(type(x) is not Expr for x in entries[i : i + L])]
+            mixed = [i for i in starts if i not in set(same)]
+            tables.append(_table("int", f"from{k}", [str(self.place[_entry(x)]) for x in entries]))
+            if width < L:
+                statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width});"])
+                continue
+            tables.append(_table("int", f"mixed{k}", map(str, mixed)))
+            statements.append([f"write(row{k}, step{k}, y0, from{k}, mixed{k}, {len(mixed)});"])
+            if same:
+                values = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
+                tables += [_table("int", f"same{k}", map(str, same)), _table("real", f"fixed{k}", values)]
+                statements[-1].append(f"write_fixed(row{k}, step{k}, fixed{k}, same{k}, {len(same)});")
+        return tables, statements
 
-    def _value(self, x: Any, dialect: Dialect) -> str:
-        if type(x) is not Expr:
-            return dialect.constant(x)
-        return self.symbols[x] if x.op == "input" else f"y0[{self.kept[x]}]"
+
+def _entry(x: Any) -> Any:
+    """What tells an entry of an output from others: the node, or the text of the constant (0.0 and -0.0 differ)."""
+    return x if type(x) is Expr else repr(x)
+
+
+def _table(kind: str, name: str, values: Iterable[str]) -> str:
+    return f"static const {kind} {name}[] = {{{', '.join(values) or '0'}}};"
 
 
 LOAD = """
@@ -554,8 +558,6 @@ INLINE void load(T *x, int width, const real *first, long stride, long rows) {
     for (int j = 0; j + LANES <= width; j += LANES) load_block(x + j, row, j);
     if (width % LANES) load_block(x + width - LANES, row, width - LANES);
 }
-#define STORE_SAME(first, step, vector) \\
-    for (int l = 0; l < LANES; l++) memcpy((first) + l * (step), &(vector), sizeof(T))
 """
 ROWS_OF_ONE = """
 INLINE void load(T *x, int width, const real *first, long stride, long rows) {
@@ -586,6 +588,28 @@ INLINE void save(const T *x, int width, real *first, long stride, long rows) {{
         j = width - LANES;
         store(first + j, stride, {values});
     }}
+}}
+"""
+
+
+def write_text(lanes: int) -> str:
+    """C text of the functions that store results from y, where entry j of a row is y[from[j]]."""
+    values = ", ".join(f"y[f[{i}]]" for i in range(lanes))
+    return f"""
+/* Blocks of LANES entries, which begin at entries at[0], at[1], ... */
+INLINE void write(real *row, long step, const T *y, const int *from, const int *at, int blocks) {{
+    for (int b = 0; b < blocks; b++) {{
+        const int *f = from + at[b];
+        store(row + at[b], step, {values});
+    }}
+}}
+INLINE void write_fixed(real *row, long step, const real *fixed, const int *at, int blocks) {{
+    for (int b = 0; b < blocks; b++)
+        for (int l = 0; l < LANES; l++) memcpy(row + l * step + at[b], fixed + at[b], sizeof(T));
+}}
+INLINE void write_short(real *row, long step, const T *y, const int *from, int width) {{
+    for (int j = 0; j < width; j++)
+        for (int l = 0; l < LANES; l++) row[l * step + j] = y[from[j]][l];
 }}
 """
 

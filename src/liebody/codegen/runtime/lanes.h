@@ -2,6 +2,7 @@
    Before this text: `real` is double or float, `whole` the integer of its size, LANES a power of two. */
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
