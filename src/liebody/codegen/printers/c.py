@@ -24,6 +24,7 @@ from ..graph import CONDITIONS, Expr, Function
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many
 STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
+UNROLLED = 100  # blocks of an output up to which its stores are printed one by one, above by a loop over a table
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
@@ -521,18 +522,24 @@ class _Plan:
             starts = list(range(0, width - L + 1, L))
             if width > L and width % L:
                 starts.append(width - L)  # the last block overlaps the one before
-            same = [i for i in starts if all(type(x) is not Expr for x in entries[i : i + L])]
-            mixed = [i for i in starts if i not in set(same)]
-            tables.append(_table("int", f"from{k}", [str(self.place[_entry(x)]) for x in entries]))
+            places = [self.place[_entry(x)] for x in entries]
+            constant = {i for i in starts if all(type(x) is not Expr for x in entries[i : i + L])}
+            if constant:
+                values = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
+                tables.append(_table("real", f"fixed{k}", values))
+            if width < L or len(starts) > UNROLLED:
+                tables.append(_table("long", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:
                 statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width});"])
-                continue
-            tables.append(_table("int", f"mixed{k}", map(str, mixed)))
-            statements.append([f"write(row{k}, step{k}, y0, from{k}, mixed{k}, {len(mixed)});"])
-            if same:
-                values = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
-                tables += [_table("int", f"same{k}", map(str, same)), _table("real", f"fixed{k}", values)]
-                statements[-1].append(f"write_fixed(row{k}, step{k}, fixed{k}, same{k}, {len(same)});")
+            elif len(starts) > UNROLLED:
+                tables.append(_table("int", f"at{k}", (str(~i if i in constant else i) for i in starts)))
+                fixed = f"fixed{k}" if constant else "0"
+                statements.append([f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)});"])
+            else:
+                statements.append([])
+                for i in starts:
+                    values = f"fixed{k} + {i}" if i in constant else ", ".join(f"y0[{j}]" for j in places[i : i + L])
+                    statements[-1].append(f"store{'_same' * (i in constant)}(row{k} + {i}, step{k}, {values});")
         return tables, statements
 
 
@@ -594,22 +601,24 @@ INLINE void save(const T *x, int width, real *first, long stride, long rows) {{
 
 def write_text(lanes: int) -> str:
     """C text of the functions that store results from y, where entry j of a row is y[from[j]]."""
-    values = ", ".join(f"y[f[{i}]]" for i in range(lanes))
+    values = ", ".join(f"AT(f[{i}])" for i in range(lanes))
     return f"""
-/* Blocks of LANES entries, which begin at entries at[0], at[1], ... */
-INLINE void write(real *row, long step, const T *y, const int *from, const int *at, int blocks) {{
+#define AT(offset) (*(const T *)((const char *)y + (offset)))
+INLINE void store_same(real *first, long step, const real *values) {{
+    for (int l = 0; l < LANES; l++) memcpy(first + l * step, values, sizeof(T));
+}}
+/* Blocks of LANES entries in order: one that begins at entry i >= 0 comes from y, one at ~i < 0 is constant. */
+INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed, const int *at, int blocks) {{
     for (int b = 0; b < blocks; b++) {{
-        const int *f = from + at[b];
-        store(row + at[b], step, {values});
+        int i = at[b];
+        const long *f = from + i;
+        if (i < 0) store_same(row + ~i, step, fixed + ~i);
+        else store(row + i, step, {values});
     }}
 }}
-INLINE void write_fixed(real *row, long step, const real *fixed, const int *at, int blocks) {{
-    for (int b = 0; b < blocks; b++)
-        for (int l = 0; l < LANES; l++) memcpy(row + l * step + at[b], fixed + at[b], sizeof(T));
-}}
-INLINE void write_short(real *row, long step, const T *y, const int *from, int width) {{
+INLINE void write_short(real *row, long step, const T *y, const long *from, int width) {{
     for (int j = 0; j < width; j++)
-        for (int l = 0; l < LANES; l++) row[l * step + j] = y[from[j]][l];
+        for (int l = 0; l < LANES; l++) row[l * step + j] = AT(from[j])[l];
 }}
 """
 
