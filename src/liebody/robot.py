@@ -151,6 +151,75 @@ class Robot:
         """Kinetic plus potential energy, (...)                                                       [J]"""
         return self.kinetic_energy(q, v) + self.potential_energy(q)
 
+    # -- Coriolis matrices, and what controllers build from them ----------------------------------------
+
+    def coriolis_matrix(
+        self, q: Array, v: Array, form: str = "christoffel", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """C(q, v), (..., nv, nv), with C v + g = bias.
+
+        form  "christoffel": dM/dt - 2 C is skew, torsion-free; "ploen", "coadjoint": other skew ones;
+              "newton-euler", "hamel": not skew. See docs/coriolis.md
+        """
+        if form != "christoffel":
+            return self._call("coriolis_matrix_of_form", q, v, form=form, out=out, threads=threads)
+        return self._call("coriolis_matrix", q, v, out=out, threads=threads)
+
+    def mass_matrix_derivative(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """dM/dt while q moves with v, (..., nv, nv), symmetric."""
+        return self._call("mass_matrix_derivative", q, v, out=out, threads=threads)
+
+    def mass_and_coriolis(self, q: Array, v: Array, *, threads: int = 1) -> tuple[Array, ...]:
+        """M, dM/dt and C of the form "christoffel" in one call, each (..., nv, nv)."""
+        return self._call("mass_and_coriolis", q, v, threads=threads)
+
+    def christoffel_symbols(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """Gamma, (..., nv, nv, nv), with coriolis_matrix = Gamma @ v, in the left-trivialised frame."""
+        return self._call("christoffel_symbols", q, out=out, threads=threads)
+
+    def passive_inverse_dynamics(
+        self, q: Array, v: Array, v_r: Array, a_r: Array, *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """M(q) a_r + C(q, v) v_r + g(q), (..., nv), with the skew C of the form "christoffel", without forming
+        it."""
+        return self._call("passive_inverse_dynamics", q, v, v_r, a_r, out=out, threads=threads)
+
+    def coriolis_transpose_times(
+        self, q: Array, v: Array, w: Array = None, *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """C(q, v)^T w, (..., nv), without forming C; w is v if None, as momentum observers need it:
+        d(M v)/dt = tau + C^T v - g."""
+        if w is not None:
+            return self._call("coriolis_transpose_times_vector", q, v, w, out=out, threads=threads)
+        return self._call("coriolis_transpose_times", q, v, out=out, threads=threads)
+
+    def inverse_dynamics_regressor(
+        self, q: Array, v: Array, a: Array, *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """Y, (..., nv, 10 n), with Y pi = M(q) a + C(q, v) v + g(q) for the bodies' parameters pi.
+
+        pi: (m, h, I_xx, I_xy, I_xz, I_yy, I_yz, I_zz) of each body about its frame's origin, without armature;
+        those of this robot are `inertial_parameters`
+        """
+        return self._call("inverse_dynamics_regressor", q, v, a, out=out, threads=threads)
+
+    def passive_regressor(
+        self, q: Array, v: Array, v_r: Array, a_r: Array, *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """Y, (..., nv, 10 n), with Y pi = M(q) a_r + C(q, v) v_r + g(q): the regressor of Slotine and Li."""
+        return self._call("passive_regressor", q, v, v_r, a_r, out=out, threads=threads)
+
+    @property
+    def inertial_parameters(self) -> Array:
+        """pi, (10 n,), the bodies' parameters in the order of the regressors            [kg, kg m, kg m2]"""
+        return dynamics.inertial_parameters(self.tree).astype(float)
+
+    def base_parameters(self) -> dynamics.BaseParameters:
+        """The parameters that efforts can tell: columns of the regressor, and K with the combinations K pi."""
+        return dynamics.base_parameters(self.tree, tuple(self.gravity_vector))
+
+    # -- derivatives --------------------------------------------------------------------------------------
+
     def inverse_dynamics_derivatives(
         self, q: Array, v: Array, a: Array, *, threads: int = 1
     ) -> tuple[Array, ...]:
@@ -270,7 +339,7 @@ class Robot:
                 else Guard(arguments)
             )
             recipe = self.recipe(name, options)
-            doc = inspect.getdoc(getattr(type(self), name.removesuffix("_wrenches"), None)) or ""
+            doc = inspect.getdoc(getattr(type(self), _VARIANTS.get(name, name), None)) or ""
             self._kernels[key] = Kernel(function, dtype=dtype, guard=guard, recipe=recipe, doc=doc)
         return self._kernels[key]
 
@@ -465,6 +534,22 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
     "kinetic_energy": (("q", "v"), _of_tree(dynamics.kinetic_energy)),
     "potential_energy": (("q",), _of_tree(dynamics.potential_energy, gravity=True)),
     "inverse_dynamics_derivatives": (("q", "v", "a"), _inverse_dynamics_derivatives),
+    "coriolis_matrix": (("q", "v"), _of_tree(dynamics.coriolis_matrix)),
+    "coriolis_matrix_of_form": (("q", "v"), _of_tree(dynamics.coriolis_matrix)),
+    "mass_matrix_derivative": (("q", "v"), _of_tree(dynamics.mass_matrix_derivative)),
+    "mass_and_coriolis": (("q", "v"), _of_tree(dynamics.mass_and_coriolis)),
+    "christoffel_symbols": (("q",), _of_tree(dynamics.christoffel_symbols)),
+    "passive_inverse_dynamics": (
+        ("q", "v", "v_r", "a_r"),
+        _of_tree(dynamics.passive_inverse_dynamics, gravity=True),
+    ),
+    "coriolis_transpose_times": (("q", "v"), _of_tree(dynamics.coriolis_transpose_times)),
+    "coriolis_transpose_times_vector": (("q", "v", "w"), _of_tree(dynamics.coriolis_transpose_times)),
+    "inverse_dynamics_regressor": (
+        ("q", "v", "a"),
+        _of_tree(dynamics.inverse_dynamics_regressor, gravity=True),
+    ),
+    "passive_regressor": (("q", "v", "v_r", "a_r"), _of_tree(dynamics.passive_regressor, gravity=True)),
     "poses": (("q",), _of_tree(dynamics.body_poses)),
     "twists": (("q", "v"), _of_tree(dynamics.body_twists)),
     "pose": (("q",), _of_tree(dynamics.frame_pose)),
@@ -480,12 +565,17 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
     "interpolate": (("q0", "q1", "s"), _of_group("interpolate")),
 }
 _OPTIONS: dict[str, tuple[str, ...]] = {
+    "coriolis_matrix_of_form": ("form",),
     "pose": ("frame",),
     "twist": ("frame", "representation"),
     "jacobian": ("frame", "representation"),
     "jacobian_rate": ("frame", "representation"),
     "acceleration": ("frame", "representation"),
 }
-_DIRECT = (
-    frozenset(_ALGORITHMS) - frozenset(_OPTIONS) - {"inverse_dynamics_wrenches", "forward_dynamics_wrenches"}
-)
+_VARIANTS = {  # of a call, with other arguments
+    "inverse_dynamics_wrenches": "inverse_dynamics",
+    "forward_dynamics_wrenches": "forward_dynamics",
+    "coriolis_matrix_of_form": "coriolis_matrix",
+    "coriolis_transpose_times_vector": "coriolis_transpose_times",
+}
+_DIRECT = frozenset(_ALGORITHMS) - frozenset(_OPTIONS) - frozenset(_VARIANTS)

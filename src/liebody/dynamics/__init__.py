@@ -1,5 +1,13 @@
 """Rigid-body algorithms on flat q, v, without batch axes, over any scalar: written once, then traced."""
 
+from .coriolis import (
+    christoffel_symbols,
+    coriolis_matrix,
+    coriolis_transpose_times,
+    mass_and_coriolis,
+    mass_matrix_derivative,
+    passive_inverse_dynamics,
+)
 from .energy import (
     center_of_mass,
     center_of_mass_jacobian,
@@ -19,6 +27,13 @@ from .kinematics import (
     frame_twist,
 )
 from .mass import mass_matrix
+from .regressor import (
+    BaseParameters,
+    base_parameters,
+    inertial_parameters,
+    inverse_dynamics_regressor,
+    passive_regressor,
+)
 from .rigid_body import (
     BoltzmannHamel,
     RigidBody,
@@ -31,16 +46,21 @@ from .rigid_body import (
 
 __all__ = [
     "FREE_FALL",
+    "BaseParameters",
     "BoltzmannHamel",
     "RigidBody",
     "SelectedMotions",
     "articulated_body",
+    "base_parameters",
     "bias_forces",
     "body_poses",
     "body_twists",
     "center_of_mass",
     "center_of_mass_jacobian",
     "center_of_mass_velocity",
+    "christoffel_symbols",
+    "coriolis_matrix",
+    "coriolis_transpose_times",
     "ellipsoid_added_mass",
     "exponential_transformation",
     "forward_dynamics",
@@ -50,9 +70,15 @@ __all__ = [
     "frame_pose",
     "frame_twist",
     "gravity_forces",
+    "inertial_parameters",
     "inverse_dynamics",
+    "inverse_dynamics_regressor",
     "kinetic_energy",
+    "mass_and_coriolis",
     "mass_matrix",
+    "mass_matrix_derivative",
+    "passive_inverse_dynamics",
+    "passive_regressor",
     "potential_energy",
     "roll_pitch_yaw_transformation",
     "structure_constants",

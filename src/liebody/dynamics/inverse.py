@@ -54,7 +54,7 @@ def inverse_dynamics(
         acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A[3:] + cross(carried + w[i], V[3:]))
         U.append(_rate_of_turning(w[i], alpha[i]))
         f.append(m * acc[i] + U[i] @ h)
-        n.append(_twice_skew_part(U[i] @ Sigma) + cross(h, acc[i]))
+        n.append(vector_of_skew_part(U[i] @ Sigma) + cross(h, acc[i]))
         if wrenches is not None:
             n[i], f[i] = n[i] - wrenches[i - 1][:3], f[i] - wrenches[i - 1][3:]
 
@@ -99,6 +99,6 @@ def _rate_of_turning(w: Array, alpha: Array) -> Array:
     )
 
 
-def _twice_skew_part(Y: Array) -> Array:
+def vector_of_skew_part(Y: Array) -> Array:
     """vec(Y) (3,): the integral of r x (U r) dm is vec(U Sigma)."""
     return np.array([Y[2, 1] - Y[1, 2], Y[0, 2] - Y[2, 0], Y[1, 0] - Y[0, 1]])

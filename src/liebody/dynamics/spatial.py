@@ -58,6 +58,12 @@ class Motion:
         f = self.out(f)
         return self.out(n) + cross(self.p, f), f
 
+    def turn_out(self, B: Array) -> Array:
+        """R B R^T: a (3, 3) tensor of the body's axes in the parent's."""
+        for R in reversed(self.turns):
+            B = _turn(R, B)
+        return B
+
     def moments_out(self, body: Moments) -> Moments:
         """The body's moments, about the parent's frame."""
         h, Sigma, p = self.out(body.h), body.Sigma, self.p
@@ -74,8 +80,9 @@ class Motion:
 
         After the rotation:  B' = B + [p] C,  A' = A - B' [p] - (B [p])^T.
         """
+        B = self.turn_out(B)
         for R in reversed(self.turns):
-            A, B, C = _turn_symmetric(R, A), _turn(R, B), _turn_symmetric(R, C)
+            A, C = _turn_symmetric(R, A), _turn_symmetric(R, C)
         P = skew(self.p)
         shifted = B + P @ C
         left, right = shifted @ P, B @ P

@@ -1,0 +1,528 @@
+"""Coriolis matrices of trees, the derivative of the mass matrix, and what controllers build from them.
+
+The points of the bodies move with the velocities J_r v, r their positions in the world. Then
+
+    M = int J_r^T J_r dm,    C(q, v) = int J_r^T (dJ_r/dt) dm                         (form "christoffel")
+
+and with the integrals of position and velocity r' over the mass of a body and all that it carries,
+
+    m,  h = int r dm,  Sigma = int r r^T dm,  l = int r' dm,  K = int r' r^T dm,
+
+everything is a sum over pairs of a joint and one of its ancestors. With I = tr(Sigma) 1 - Sigma, and the
+body's twist V = (omega, v),
+
+    J = [[I, [h]], [-[h], m 1]],    B = [[tr(K) 1 - K, 0], [-[l], 0]],
+    C_ij = S_i^T (J ad_V_j S_j + B S_j),   C_ji = (J ad_V_i S_i + B S_i)^T S_j        (i an ancestor of j)
+
+where J and B are those of all that joint j carries, and all is moved into one frame. B + B^T is the rate of J,
+and B = C_b - J ad_V with the body's Coriolis matrix C_b = (-ad_V^T J + J ad_V + ad~_JV) / 2; other matrices C_b
+give the other forms (`FORMS`). The recursion over pairs is that of Echeandia and Wensing (2021), "Numerical
+methods to compute the Coriolis matrix and Christoffel symbols for rigid-body systems", with twelve numbers
+instead of a 6 x 6 matrix B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..bodies import Body, Moments, Tree
+from ..errors import ModelError
+from ..linear import cross, skew
+from .inverse import FREE_FALL, vector_of_skew_part
+from .spatial import Motion
+
+Array = Any
+Pair = tuple[Array, Array]  # a twist (omega, v) or a wrench (n, f)
+REST = np.zeros(3, int)
+
+
+class Flux(NamedTuple):
+    """l = int r' dm and K = int r' r^T dm, and by them the operator B = [[tr(K) 1 - K, 0], [-[l], 0]]."""
+
+    l: Array
+    K: Array
+
+    def times(self, w: Array, v: Array) -> Pair:
+        """B (w, v)."""
+        return self._trace() * w - self.K @ w, cross(w, self.l)
+
+    def transpose_times(self, w: Array, v: Array) -> Pair:
+        """B^T (w, v); its force is zero wherever it is carried."""
+        return self._trace() * w - self.K.T @ w + cross(self.l, v), REST
+
+    def out(self, T: Motion) -> Flux:
+        """The same, about the parent's frame: positions become R r + p, velocities R r'."""
+        l = T.out(self.l)
+        return Flux(l, T.turn_out(self.K) + np.outer(l, T.p))
+
+    def plus(self, other: Flux) -> Flux:
+        return Flux(self.l + other.l, self.K + other.K)
+
+    def _trace(self) -> Any:
+        return self.K[0, 0] + self.K[1, 1] + self.K[2, 2]
+
+
+class Rate(NamedTuple):
+    """The rate of the moments h and Sigma, and by it the operator dJ/dt = [[dI/dt, [l]], [-[l], 0]]."""
+
+    moments: Moments
+
+    def times(self, w: Array, v: Array) -> Pair:
+        return _momentum(self.moments, w, v)
+
+    def transpose_times(self, w: Array, v: Array) -> Pair:
+        return self.times(w, v)
+
+    def out(self, T: Motion) -> Rate:
+        return Rate(T.moments_out(self.moments))
+
+    def plus(self, other: Rate) -> Rate:
+        return Rate(_sum(self.moments, other.moments))
+
+
+class Blocks(NamedTuple):
+    """Any operator [[P, Q], [R, Z]] from twists to wrenches, by its 3 x 3 blocks."""
+
+    P: Array
+    Q: Array
+    R: Array
+    Z: Array
+
+    def times(self, w: Array, v: Array) -> Pair:
+        return self.P @ w + self.Q @ v, self.R @ w + self.Z @ v
+
+    def transpose_times(self, w: Array, v: Array) -> Pair:
+        return self.P.T @ w + self.R.T @ v, self.Q.T @ w + self.Z.T @ v
+
+    def out(self, T: Motion) -> Blocks:
+        """Ad(T^-1)^T [[P, Q], [R, Z]] Ad(T^-1)."""
+        P, Q, R, Z = (T.turn_out(block) for block in self)
+        p = skew(T.p)
+        P, Q = P + p @ R, Q + p @ Z
+        return Blocks(P - Q @ p, Q, R - Z @ p, Z)
+
+    def plus(self, other: Blocks) -> Blocks:
+        return Blocks(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+Operator = Any  # a Flux, Rate or Blocks
+
+
+def _flux(moments: Moments, w: Array, u: Array) -> Flux:
+    """B = C_b - J ad_V of the form "christoffel": r' = u + w x r."""
+    m, h, Sigma = moments
+    return Flux(m * u + cross(w, h), skew(w) @ Sigma + np.outer(u, h))
+
+
+def _ploen(moments: Moments, w: Array, u: Array) -> Flux:
+    """With C_b of Ploen's Proposition 1, which is the one above plus [[[w] tr(I) / 2, 0], [0, 0]]."""
+    m, h, _ = moments
+    return Flux(m * u + cross(w, h), np.outer(u, h) - skew(w) @ moments.I)
+
+
+def _coadjoint(moments: Moments, w: Array, u: Array) -> Blocks:
+    """With C_b = ad~ of the momentum J V (From 2012, eq. 94): [[-[p_w], -[p_v]], [-[p_v], 0]]."""
+    m, h, _ = moments
+    I, W, U, H = moments.I, skew(w), skew(u), skew(h)
+    pw, pv = _momentum(moments, w, u)
+    return Blocks(
+        -skew(pw) - I @ W - H @ U,
+        -skew(pv) - H @ W,
+        H @ W - m * U - skew(pv),
+        -m * W,
+    )
+
+
+def _rate(moments: Moments, w: Array, u: Array) -> Rate:
+    """With C_b = -ad_V^T J: all of dJ/dt, the rate of J seen from the world."""
+    l, K = _flux(moments, w, u)
+    return Rate(Moments(0, l, _twice_symmetric_part(K)))
+
+
+FORMS: dict[str, Callable[[Moments, Array, Array], Operator]] = {
+    "christoffel": _flux,
+    "ploen": _ploen,
+    "coadjoint": _coadjoint,
+    "newton-euler": _rate,
+    "hamel": _flux,
+}
+BY_KINETIC_ENERGY = ("christoffel", "hamel")  # forms that the kinetic energy alone determines
+
+
+def coriolis_matrix(tree: Tree, q: Array, v: Array, form: str = "christoffel") -> Array:
+    """C(q, v) (nv, nv) with C v + g the efforts at no acceleration; recursive, O(n d) at depth d.
+
+    q     configuration, (nq,)
+    v     velocity, left-trivialised, (nv,)                                [rad/s, m/s]
+    form  which of the matrices that give the same C v:
+          "christoffel"   dM/dt - 2 C is skew-symmetric, and C(v) w - C(w) v = M [v, w] with the bracket of the
+                          joints' groups: M^-1 C(v) w is the Levi-Civita connection of the kinetic energy on
+                          left-invariant fields. Where these are fields of coordinates (all groups commute) C is
+                          made of Christoffel's symbols, Ploen (1999), eqs (2), (3)
+          "ploen"         the bodies' matrices of Ploen's Proposition 1; skew, depends on the choice of the
+                          bodies' frames
+          "coadjoint"     the bodies' matrices ad~ of the momentum, From (2012), eq. (94); skew likewise
+          "newton-euler"  the bodies' matrices -ad_V^T J, Ploen eq. (25); dM/dt - 2 C is not skew
+          "hamel"         dM/dt - ad_v^T M - (v^T X_i M) / 2, the Boltzmann-Hamel equations of the joints' groups;
+                          not skew
+
+    The joints' armature has no part in C: rotors have no gyroscopic moments. In "christoffel" the law with the
+    bracket holds for M without it, wherever it acts on joints whose motions do not commute.
+
+    Raises ModelError for an unknown form.
+    """
+    return mass_and_coriolis(tree, q, v, form)[2]
+
+
+def mass_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
+    """dM/dt (nv, nv), symmetric, while q moves with v; equal to C + C^T for the skew forms. Recursive, O(n d).
+
+    d/dt (S_i^T J S_j) of all that joint j carries, seen from the world, where dS/dt = ad_V S and dJ/dt =
+    -ad_V^T J - J ad_V. Ploen (1999), eq. (28), without forming its factors.
+    """
+    rate = _Matrix(tree.nv)
+    for block in _pairs(tree, q, v, tree.base_moments, _rate, moving_origin=True):
+        rate.add_symmetric(block, block.forward + block.turning)
+    return rate.array()
+
+
+def mass_and_coriolis(
+    tree: Tree, q: Array, v: Array, form: str = "christoffel"
+) -> tuple[Array, Array, Array]:
+    """M, dM/dt and C in one recursion, each (nv, nv); arguments as in `coriolis_matrix`."""
+    if form not in FORMS:
+        raise ModelError(f"form {form!r} of a Coriolis matrix is unknown; use one of {', '.join(FORMS)}")
+    moments = (
+        tree.base_moments
+        if form in BY_KINETIC_ENERGY
+        else (tree.base_moments[0], *(b.inertia.moments for b in tree.bodies))
+    )
+    mass, rate, coriolis, mixed = (_Matrix(tree.nv) for _ in range(4))
+    origin = form == "christoffel"
+    for block in _pairs(tree, q, v, moments, FORMS[form], moving_origin=origin):
+        mass.add_symmetric(block, block.mass)
+        coriolis.add(block.ancestor, block.body, block.forward)
+        mixed.add(block.ancestor, block.body, -block.transposed)
+        if block.ancestor is not block.body:
+            coriolis.add(block.body, block.ancestor, (block.turning + block.transposed).T)
+            mixed.add(block.body, block.ancestor, -block.transposed.T)
+        if form == "newton-euler":  # B = dJ/dt
+            rate.add_symmetric(block, block.forward + block.turning)
+    M, C = mass.array(), coriolis.array()
+    dM = rate.array() if form == "newton-euler" else _twice_symmetric_part(C)
+    if form == "hamel":
+        C = C + 0.5 * (C.T - _coadjoint_times(tree, v, M) - mixed.array())
+    return M + np.diag(_armature(tree)), dM, C
+
+
+def christoffel_symbols(tree: Tree, q: Array) -> Array:
+    """Gamma (nv, nv, nv) with C(q, v) = Gamma @ v for the form "christoffel":  C_kj = sum_i Gamma_kji v_i.
+
+    Gamma_kji = <e_k, nabla_i e_j> of the kinetic energy's connection in the left-invariant frame e; Gamma_kji -
+    Gamma_kij = (M [e_i, e_j])_k, and zero for velocities of different joints. With commuting joints it is
+    Ploen (1999), eq. (3): (d_i M_kj + d_j M_ki - d_k M_ij) / 2.
+
+    As d_i J_j = omega_i x J_j where joint j sits on i, the symbols are omega_i . int J_j x J_k dm.
+    """
+    symbols: dict[tuple[int, int, int], Any] = {}
+    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
+    composite = _gather(tree, T, list(tree.base_moments), lambda x, T: T.moments_out(x), _sum)
+    columns: list[Any] = [[]]  # of each body: (body, dof, omega, v) of all joints on the way, in its axes
+    for body in tree.bodies:
+        inherited = [(b, k, *T[body.index].twist_into(w, u)) for b, k, w, u in columns[body.parent]]
+        own = [(body.index, k, S[:3], S[3:]) for k, S in _dofs(tree, body)]
+        columns.append([*inherited, *own])
+        for b in own:
+            for a in columns[-1]:
+                if a[0] == body.index and a[1] < b[1]:
+                    continue  # the pair comes again, in the other order
+                W = _cross_moment(composite[body.index], a[2:], b[2:])
+                for row, moved, sign in ((b, a, 1), (a, b, -1)) if a is not b else ():
+                    for c in columns[-1]:
+                        if c[0] <= moved[0]:  # omega_c x J_moved, c not behind `moved`
+                            value = sign * (c[2] @ W)
+                            _add(symbols, (row[1], moved[1], c[1]), value)
+                            if c[0] < moved[0]:
+                                _add(symbols, (row[1], c[1], moved[1]), value)
+    n = range(tree.nv)
+    return np.array([[[symbols.get((k, j, i), 0) for i in n] for j in n] for k in n]).reshape(3 * (tree.nv,))
+
+
+def passive_inverse_dynamics(
+    tree: Tree, q: Array, v: Array, v_r: Array, a_r: Array, gravity: Array = FREE_FALL
+) -> Array:
+    """M(q) a_r + C(q, v) v_r + g(q) (nv,) with the form "christoffel", without forming C, O(n).
+
+    q         configuration, (nq,)
+    v         velocity, left-trivialised, (nv,)                            [rad/s, m/s]
+    v_r, a_r  reference velocity and its rate, (nv,)                       [rad/s, m/s], [rad/s2, m/s2]
+    gravity   acceleration of free fall in the world, (3,)                 [m/s2]
+
+    The feedforward of passivity-based controllers: with tau = this - K (v - v_r) the energy (v - v_r)^T M (v -
+    v_r) / 2 falls, because dM/dt - 2 C is skew. Slotine and Li (1987). With v_r = v it is `inverse_dynamics`.
+    Recursive Newton-Euler on the reference velocities u_r + omega_r x r of the bodies' points, which change at
+    the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
+    """
+    T: list[Any] = [None]
+    w, w_r, alpha, acc = [REST], [REST], [REST], [np.negative(gravity)]
+    U, n, f = [np.zeros((3, 3), int)], [REST], [REST]
+    for body in tree.bodies:
+        i, p, S = body.index, body.parent, body.joint.S
+        m, h, Sigma = tree.base_moments[i]
+        V, V_r, A_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
+        T.append(Motion(body, q))
+        carried = T[i].into(w_r[p])
+        w.append(T[i].into(w[p]) + V[:3])
+        w_r.append(carried + V_r[:3])
+        alpha.append(T[i].into(alpha[p]) + A_r[:3] + cross(w[i], V_r[:3]))
+        moved = cross(carried, V[3:]) + cross(w[i], V_r[3:])
+        acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A_r[3:] + moved)
+        U.append(rate_of_reference(w[i], w_r[i], alpha[i]))
+        f.append(m * acc[i] + U[i] @ h)
+        n.append(vector_of_skew_part(U[i] @ Sigma) + cross(h, acc[i]))
+    efforts = _Vector(tree.nv)
+    for body in reversed(tree.bodies):
+        i, p = body.index, body.parent
+        efforts.add(body, body.twist[:3].T @ n[i] + body.twist[3:].T @ f[i] + body.armature * a_r[body.dofs])
+        if p:
+            moment, force = T[i].wrench_out(n[i], f[i])
+            n[p], f[p] = n[p] + moment, f[p] + force
+    return efforts.array()
+
+
+def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = None) -> Array:
+    """C(q, v)^T w (nv,) with the form "christoffel", without forming C, O(n).
+
+    q  configuration, (nq,)
+    v  velocity, left-trivialised, (nv,)                                   [rad/s, m/s]
+    w  (nv,); v if None
+
+    Momentum observers need C^T v: the generalized momentum p = M v has the rate dp/dt = tau + C^T v - g,
+    because dM/dt = C + C^T. De Luca and Mattone (2003). Here (C^T w)_i = S_i^T ad_V_i^T F_i + omega_i . k_i with
+    the momentum F_i that the velocities w give to all that joint i carries, and k = int r' x J_r w dm, which is
+    zero for w = v.
+    """
+    same = w is None
+    w = v if w is None else w
+    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
+    twists = _twists(tree, T, v)
+    others = twists if same else _twists(tree, T, w)
+    n, f, k = [REST], [REST], [REST]
+    for body in tree.bodies:
+        moments = tree.base_moments[body.index]
+        moment, force = _momentum(moments, *others[body.index])
+        n.append(moment)
+        f.append(force)
+        k.append(REST if same else _cross_moment(moments, twists[body.index], others[body.index]))
+    efforts = _Vector(tree.nv)
+    for body in reversed(tree.bodies):
+        i, p, S = body.index, body.parent, body.twist
+        moment, force = _turning(twists[i], n[i], f[i])
+        efforts.add(body, S[:3].T @ (moment + k[i]) + S[3:].T @ force)
+        if p:
+            moment, force = T[i].wrench_out(n[i], f[i])
+            n[p], f[p], k[p] = n[p] + moment, f[p] + force, k[p] + T[i].out(k[i])
+    return efforts.array()
+
+
+# -- the recursion over pairs of joints ---------------------------------------------------------------------
+
+
+class _Block(NamedTuple):
+    """Rows of `ancestor`, columns of `body` (which may be the same); J and B of all that the body carries."""
+
+    ancestor: Body
+    body: Body
+    mass: Array  # S_i^T J S_j
+    forward: Array  # S_i^T (J ad_V_j + B) S_j
+    turning: Array  # (ad_V_i S_i)^T J S_j
+    transposed: Array  # S_i^T B^T S_j
+
+
+def _pairs(
+    tree: Tree,
+    q: Array,
+    v: Array,
+    moments: tuple[Moments, ...],
+    operator: Callable[[Moments, Array, Array], Operator],
+    moving_origin: bool,
+) -> Iterator[_Block]:
+    """The blocks of all pairs of a body and its ancestors, each wrench carried inwards from body to body.
+
+    operator       B of a single body, from its moments and twist
+    moving_origin  measure velocities against a frame that moves on with the root's origin, without turning:
+                   it is inertial, so dM/dt and the connection are the same, and linear velocities are fewer
+    """
+    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
+    twists = _twists(tree, T, v, moving_origin)
+    rates = [operator(x, *V) for x, V in zip(moments, twists, strict=True)]
+    inertias = _gather(tree, T, list(moments), lambda x, T: T.moments_out(x), _sum)
+    rates = _gather(tree, T, rates, lambda x, T: x.out(T), lambda x, y: x.plus(y))
+    for body in reversed(tree.bodies):
+        i = body.index
+        momenta, forward, backward = [], [], []
+        for S in body.twist.T:
+            w, u = _bracket(twists[i], S)
+            n, f = _momentum(inertias[i], w, u)
+            b, c = rates[i].times(S[:3], S[3:])
+            momenta.append(_momentum(inertias[i], S[:3], S[3:]))
+            forward.append((n + b, f + c))
+            backward.append(rates[i].transpose_times(S[:3], S[3:]))
+        ancestor = body
+        while body.joint.dim:
+            turning = [_turning(twists[ancestor.index], *F) for F in momenta]
+            blocks = [_products(ancestor, x) for x in (momenta, forward, turning, backward)]
+            yield _Block(ancestor, body, *blocks)
+            if not ancestor.parent:
+                break
+            X = T[ancestor.index]
+            momenta, forward, backward = ([X.wrench_out(*F) for F in x] for x in (momenta, forward, backward))
+            ancestor = tree.bodies[ancestor.parent - 1]
+
+
+def _products(body: Body, wrenches: list[Pair]) -> Array:
+    """S^T F (k, len(wrenches))."""
+    rows = [[S[:3] @ n + S[3:] @ f for n, f in wrenches] for S in body.twist.T]
+    return np.array(rows).reshape(len(rows), len(wrenches))
+
+
+def _gather(tree: Tree, T: list[Any], items: list[Any], out: Any, plus: Any) -> list[Any]:
+    """Of each body: its own item and those of all that it carries."""
+    for body in reversed(tree.bodies):
+        if body.parent:
+            items[body.parent] = plus(items[body.parent], out(items[body.index], T[body.index]))
+    return items
+
+
+def _twists(tree: Tree, T: list[Any], v: Array, moving_origin: bool = False) -> list[Pair]:
+    """Twists of the world and all bodies."""
+    twists: list[Any] = [(REST, REST)]
+    for body in tree.bodies:
+        w, u = T[body.index].twist_into(*twists[body.parent])
+        V = body.joint.S @ body.joint_rates(v)
+        u = REST if moving_origin and not body.parent else u + V[3:]
+        twists.append((w + V[:3], u))
+    return twists
+
+
+def _momentum(moments: Moments, w: Array, u: Array) -> Pair:
+    """J (w, u)."""
+    m, h, _ = moments
+    return moments.I @ w + cross(h, u), m * u - cross(h, w)
+
+
+def _bracket(V: Pair, S: Array) -> Pair:
+    """ad_V S."""
+    w, u = V
+    return cross(w, S[:3]), cross(w, S[3:]) + cross(u, S[:3])
+
+
+def _turning(V: Pair, n: Array, f: Array) -> Pair:
+    """ad_V^T (n, f)."""
+    w, u = V
+    return -(cross(w, n) + cross(u, f)), -cross(w, f)
+
+
+def _cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
+    """int J_a x J_b dm (3,) of the velocities that two twists give to the points.
+
+    As (omega_a x r) x (omega_b x r) = r r^T (omega_a x omega_b).
+    """
+    m, h, Sigma = moments
+    (wa, va), (wb, vb) = a, b
+    return cross(m * va + cross(wa, h), vb) + cross(va, cross(wb, h)) + Sigma @ cross(wa, wb)
+
+
+def rate_of_reference(w: Array, w_r: Array, alpha: Array) -> Array:
+    """U = [alpha] + [omega_r] [omega] (3, 3), and [a] [b] = b a^T - (a . b) 1."""
+    xx, yy, zz = w * w_r
+    ax, ay, az = alpha
+    return np.array(
+        [
+            [-(yy + zz), w[0] * w_r[1] - az, w[0] * w_r[2] + ay],
+            [w[1] * w_r[0] + az, -(zz + xx), w[1] * w_r[2] - ax],
+            [w[2] * w_r[0] - ay, w[2] * w_r[1] + ax, -(xx + yy)],
+        ]
+    )
+
+
+def _coadjoint_times(tree: Tree, v: Array, M: Array) -> Array:
+    """ad_v^T M (nv, nv), with the bracket of the joints' groups."""
+    rows = [0 * M[k] for k in range(tree.nv)]
+    for body in tree.bodies:
+        if body.joint.dim > 1:
+            block = body.joint.group.ad(v[body.dofs]).T @ M[body.dofs]
+            for k, row in zip(range(tree.nv)[body.dofs], block, strict=True):
+                rows[k] = row
+    return np.array(rows).reshape(tree.nv, tree.nv)
+
+
+def _armature(tree: Tree) -> Array:
+    """What the rotors add to the diagonal of M (nv,)."""
+    diagonal = _Vector(tree.nv)
+    for body in tree.bodies:
+        diagonal.add(body, body.armature)
+    return diagonal.array()
+
+
+def _dofs(tree: Tree, body: Body) -> list[tuple[int, Array]]:
+    """(position in v, column of S) of a body's joint."""
+    return list(zip(range(tree.nv)[body.dofs], body.twist.T, strict=True))
+
+
+def _sum(a: Moments, b: Moments) -> Moments:
+    return Moments(a.m + b.m, a.h + b.h, a.Sigma + b.Sigma)
+
+
+def _twice_symmetric_part(A: Array) -> Array:
+    """A + A^T, each entry computed once."""
+    n = len(A)
+    upper = {(i, j): A[i, j] + A[j, i] for i in range(n) for j in range(i, n)}
+    return np.array([[upper[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]).reshape(n, n)
+
+
+def _add(table: dict[Any, Any], key: Any, value: Any) -> None:
+    table[key] = table[key] + value if key in table else value
+
+
+class _Vector:
+    """(nv,), summed joint by joint."""
+
+    def __init__(self, nv: int) -> None:
+        self.entries: list[Any] = [0] * nv
+
+    def add(self, body: Body, values: Array) -> None:
+        for k, x in zip(range(len(self.entries))[body.dofs], values, strict=True):
+            self.entries[k] = self.entries[k] + x
+
+    def array(self) -> Array:
+        return np.array(self.entries)
+
+
+class _Matrix:
+    """(nv, nv), summed block by block: joints that follow others have their leader's rows and columns."""
+
+    def __init__(self, nv: int) -> None:
+        self.entries: list[list[Any]] = [[0] * nv for _ in range(nv)]
+
+    def add(self, rows: Body, columns: Body, block: Array) -> None:
+        n = range(len(self.entries))
+        for k, i in enumerate(n[rows.dofs]):
+            for l, j in enumerate(n[columns.dofs]):
+                self.entries[i][j] = self.entries[i][j] + block[k, l]
+
+    def add_symmetric(self, pair: _Block, block: Array) -> None:
+        """A block and its mirror; of a body's own block the upper triangle."""
+        if pair.body is pair.ancestor:
+            n = len(block)
+            block = np.array([[block[min(i, j), max(i, j)] for j in range(n)] for i in range(n)])
+            self.add(pair.body, pair.body, block)
+        else:
+            self.add(pair.ancestor, pair.body, block)
+            self.add(pair.body, pair.ancestor, block.T)
+
+    def array(self) -> Array:
+        return np.array(self.entries).reshape(len(self.entries), len(self.entries))

@@ -1,0 +1,160 @@
+"""The equations of motion as linear maps of the bodies' inertial parameters, and which of these can be told.
+
+Ten parameters per body, in the order of the tree's bodies,
+
+    pi = (m, h_x, h_y, h_z, I_xx, I_xy, I_xz, I_yy, I_yz, I_zz)
+
+the mass, the first moments h = m c, and the rotational inertia about the origin of the body's frame. Armature
+and losses are none of them: M below is that without rotors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..bodies import Tree
+from ..errors import ModelError
+from ..linear import cross, is_numeric
+from .coriolis import rate_of_reference
+from .inverse import FREE_FALL, vector_of_skew_part
+from .spatial import Motion
+
+Array = Any
+PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
+SECOND_MOMENTS = {  # dSigma / dI = (tr(dI) 1 / 2 - dI)
+    (i, j): np.eye(3) / 2 * (i == j)
+    - np.array([[float({r, c} == {i, j}) for c in range(3)] for r in range(3)])
+    for i, j in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+}
+
+
+def inertial_parameters(tree: Tree) -> Array:
+    """pi (10 n,) of all bodies, see above.  [kg, kg m, kg m2]"""
+    parts = []
+    for body in tree.bodies:
+        m, h, _ = moments = body.inertia.moments
+        I = moments.I
+        parts += [m, *h, I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2]]
+    return np.array(parts)
+
+
+def passive_regressor(
+    tree: Tree, q: Array, v: Array, v_r: Array, a_r: Array, gravity: Array = FREE_FALL
+) -> Array:
+    """Y (nv, 10 n) with Y pi = M(q) a_r + C(q, v) v_r + g(q), C of the form "christoffel"; O(n d).
+
+    Arguments as in `passive_inverse_dynamics`, which computes Y pi for the tree's own parameters (and adds the
+    armature). With it the adaptive controller tau = Y pi^ - K s, dpi^/dt = -Gamma Y^T s, s = v - v_r, tracks with
+    unknown parameters: Slotine and Li (1987). Atkeson, An and Hollerbach (1986) for v_r = v.
+    """
+    rest = np.zeros(3, int)
+    T: list[Any] = [None]
+    w, w_r, alpha, acc = [rest], [rest], [rest], [np.negative(gravity)]
+    U = [np.zeros((3, 3), int)]
+    for body in tree.bodies:
+        i, p, S = body.index, body.parent, body.joint.S
+        V, V_r, A_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
+        T.append(Motion(body, q))
+        carried = T[i].into(w_r[p])
+        w.append(T[i].into(w[p]) + V[:3])
+        w_r.append(carried + V_r[:3])
+        alpha.append(T[i].into(alpha[p]) + A_r[:3] + cross(w[i], V_r[:3]))
+        moved = cross(carried, V[3:]) + cross(w[i], V_r[3:])
+        acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A_r[3:] + moved)
+        U.append(rate_of_reference(w[i], w_r[i], alpha[i]))
+
+    Y: list[list[Any]] = [[0] * (10 * len(tree.bodies)) for _ in range(tree.nv)]
+    for body in tree.bodies:
+        columns = _wrenches(acc[body.index], U[body.index])
+        ancestor = body
+        while True:
+            S = ancestor.twist
+            for k, row in enumerate(range(tree.nv)[ancestor.dofs]):
+                for j, (n, f) in enumerate(columns, start=10 * (body.index - 1)):
+                    Y[row][j] = Y[row][j] + (S[:3, k] @ n + S[3:, k] @ f)
+            if not ancestor.parent:
+                break
+            columns = [T[ancestor.index].wrench_out(n, f) for n, f in columns]
+            ancestor = tree.bodies[ancestor.parent - 1]
+    return np.array(Y).reshape(tree.nv, 10 * len(tree.bodies))
+
+
+def inverse_dynamics_regressor(tree: Tree, q: Array, v: Array, a: Array, gravity: Array = FREE_FALL) -> Array:
+    """Y (nv, 10 n) with Y pi = M(q) a + C(q, v) v + g(q); arguments as in `inverse_dynamics`."""
+    return passive_regressor(tree, q, v, v, a, gravity)
+
+
+class BaseParameters(NamedTuple):
+    """Which parameters the efforts can tell.
+
+    columns  positions in pi of r parameters whose columns of Y are independent, (r,)
+    K        (r, 10 n) with Y pi = Y[:, columns] (K pi) at every state: K pi are the base parameters, each the
+             parameter at its column plus multiples of those that always act together with it
+    names    the names of the parameters at `columns`
+    """
+
+    columns: Array
+    K: Array
+    names: tuple[str, ...]
+
+
+def base_parameters(
+    tree: Tree, gravity: Array = FREE_FALL, states: int = 0, tolerance: float = 1e-9, seed: int = 0
+) -> BaseParameters:
+    """The identifiable parameters, by the rank of Y at random states.
+
+    gravity    acceleration of free fall in the world, (3,)                [m/s2]
+    states     number of states; as many as make four times as many rows as columns if 0
+    tolerance  length that is left of a column of unit length without those before, below which it depends on
+               them
+
+    QR decomposition with pivoting among the columns, scaled to unit length; Gautier (1991), "Numerical
+    calculation of the base inertial parameters of robots".
+    """
+    if not tree.nv:
+        raise ModelError(f"tree {tree.name!r} has no degree of freedom: no effort tells any parameter")
+    if not is_numeric(*(x for b in tree.bodies for x in (b.placement, b.joint.S))):
+        raise ModelError(f"tree {tree.name!r} has symbols in its geometry; ranks are found with numbers only")
+    rng = np.random.default_rng(seed)
+    size = 10 * len(tree.bodies)
+    states = states or -(-4 * size // tree.nv)
+    rows = [
+        passive_regressor(tree, tree.group.random(rng), *rng.normal(size=(2, tree.nv)), a, gravity)
+        for a in rng.normal(size=(states, tree.nv))
+    ]
+    return _independent_columns(np.concatenate(rows).astype(float), tree, tolerance)
+
+
+def _independent_columns(Y: Array, tree: Tree, tolerance: float) -> BaseParameters:
+    """Columns of Y that span all, and how the others combine of them."""
+    scale = np.linalg.norm(Y, axis=0)
+    largest = scale.max(initial=0)
+    rest = Y / np.where(scale > tolerance * largest, scale, np.inf)
+    chosen: list[int] = []
+    basis = np.zeros((len(Y), 0))
+    for _ in range(min(Y.shape)):
+        sizes = np.linalg.norm(rest, axis=0)
+        k = int(np.argmax(sizes))
+        if sizes[k] <= tolerance:
+            break
+        e = rest[:, k] / sizes[k]
+        for _ in range(2):  # twice is enough
+            e = e - basis @ (basis.T @ e)
+            e = e / np.linalg.norm(e)
+        basis = np.column_stack([basis, e])
+        rest = rest - np.outer(e, e @ rest)
+        chosen.append(k)
+    columns = np.array(sorted(chosen), dtype=int)
+    K = np.linalg.lstsq(Y[:, columns], Y, rcond=None)[0]
+    K = np.where(np.abs(K) > 1e-10 * max(1.0, np.abs(K).max(initial=0)), K, 0.0)
+    names = [f"{PARAMETERS[k % 10]} of {tree.bodies[k // 10].name}" for k in columns]
+    return BaseParameters(columns, K, tuple(names))
+
+
+def _wrenches(acc: Array, U: Array) -> list[tuple[Array, Array]]:
+    """The wrench (n, f) of a body per parameter: f = m a + U h, n = h x a + vec(U Sigma)."""
+    rest, one = np.zeros(3, int), np.eye(3, dtype=int)
+    masses = [(rest, acc), *((cross(e, acc), U @ e) for e in one)]
+    return [*masses, *((vector_of_skew_part(U @ dSigma), rest) for dSigma in SECOND_MOMENTS.values())]
