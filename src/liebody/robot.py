@@ -180,8 +180,7 @@ class Robot:
     def passive_inverse_dynamics(
         self, q: Array, v: Array, v_r: Array, a_r: Array, *, out: Array = None, threads: int = 1
     ) -> Array:
-        """M(q) a_r + C(q, v) v_r + g(q), (..., nv), with the skew C of the form "christoffel", without forming
-        it."""
+        """M(q) a_r + C(q, v) v_r + g(q), (..., nv), with C of the form "christoffel", without forming it."""
         return self._call("passive_inverse_dynamics", q, v, v_r, a_r, out=out, threads=threads)
 
     def coriolis_transpose_times(
@@ -198,8 +197,8 @@ class Robot:
     ) -> Array:
         """Y, (..., nv, 10 n), with Y pi = M(q) a + C(q, v) v + g(q) for the bodies' parameters pi.
 
-        pi: (m, h, I_xx, I_xy, I_xz, I_yy, I_yz, I_zz) of each body about its frame's origin, without armature;
-        those of this robot are `inertial_parameters`
+        pi: (m, h, I_xx, I_xy, I_xz, I_yy, I_yz, I_zz) of each body about its frame's origin, without
+        armature; those of this robot are `inertial_parameters`
         """
         return self._call("inverse_dynamics_regressor", q, v, a, out=out, threads=threads)
 
@@ -215,7 +214,7 @@ class Robot:
         return dynamics.inertial_parameters(self.tree).astype(float)
 
     def base_parameters(self) -> dynamics.BaseParameters:
-        """The parameters that efforts can tell: columns of the regressor, and K with the combinations K pi."""
+        """The parameters that efforts can tell: columns of the regressors, and combinations K pi."""
         return dynamics.base_parameters(self.tree, tuple(self.gravity_vector))
 
     # -- derivatives --------------------------------------------------------------------------------------

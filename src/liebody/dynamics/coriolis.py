@@ -14,11 +14,11 @@ body's twist V = (omega, v),
     J = [[I, [h]], [-[h], m 1]],    B = [[tr(K) 1 - K, 0], [-[l], 0]],
     C_ij = S_i^T (J ad_V_j S_j + B S_j),   C_ji = (J ad_V_i S_i + B S_i)^T S_j        (i an ancestor of j)
 
-where J and B are those of all that joint j carries, and all is moved into one frame. B + B^T is the rate of J,
-and B = C_b - J ad_V with the body's Coriolis matrix C_b = (-ad_V^T J + J ad_V + ad~_JV) / 2; other matrices C_b
-give the other forms (`FORMS`). The recursion over pairs is that of Echeandia and Wensing (2021), "Numerical
-methods to compute the Coriolis matrix and Christoffel symbols for rigid-body systems", with twelve numbers
-instead of a 6 x 6 matrix B.
+where J and B are those of all that joint j carries, and all is moved into one frame. B + B^T is the rate of
+J, and B = C_b - J ad_V with the body's Coriolis matrix C_b = (-ad_V^T J + J ad_V + ad~_JV) / 2; other
+matrices C_b give the other forms (`FORMS`). The recursion over pairs is that of Echeandia and Wensing (2021),
+"Numerical methods to compute the Coriolis matrix and Christoffel symbols for rigid-body systems", with twelve
+numbers instead of a 6 x 6 matrix B.
 """
 
 from __future__ import annotations
@@ -158,19 +158,19 @@ def coriolis_matrix(tree: Tree, q: Array, v: Array, form: str = "christoffel") -
     q     configuration, (nq,)
     v     velocity, left-trivialised, (nv,)                                [rad/s, m/s]
     form  which of the matrices that give the same C v:
-          "christoffel"   dM/dt - 2 C is skew-symmetric, and C(v) w - C(w) v = M [v, w] with the bracket of the
-                          joints' groups: M^-1 C(v) w is the Levi-Civita connection of the kinetic energy on
-                          left-invariant fields. Where these are fields of coordinates (all groups commute) C is
-                          made of Christoffel's symbols, Ploen (1999), eqs (2), (3)
+          "christoffel"   dM/dt - 2 C is skew-symmetric, and C(v) w - C(w) v = M [v, w] with the bracket of
+                          the joints' groups: M^-1 C(v) w is the Levi-Civita connection of the kinetic energy
+                          on left-invariant fields. Where these are fields of coordinates (all groups commute)
+                          C is made of Christoffel's symbols, Ploen (1999), eqs (2), (3)
           "ploen"         the bodies' matrices of Ploen's Proposition 1; skew, depends on the choice of the
                           bodies' frames
           "coadjoint"     the bodies' matrices ad~ of the momentum, From (2012), eq. (94); skew likewise
           "newton-euler"  the bodies' matrices -ad_V^T J, Ploen eq. (25); dM/dt - 2 C is not skew
-          "hamel"         dM/dt - ad_v^T M - (v^T X_i M) / 2, the Boltzmann-Hamel equations of the joints' groups;
-                          not skew
+          "hamel"         dM/dt - ad_v^T M - (v^T X_i M) / 2, the Boltzmann-Hamel equations of the joints'
+                          groups; not skew
 
-    The joints' armature has no part in C: rotors have no gyroscopic moments. In "christoffel" the law with the
-    bracket holds for M without it, wherever it acts on joints whose motions do not commute.
+    The joints' armature has no part in C: rotors have no gyroscopic moments. In "christoffel" the law with
+    the bracket holds for M without it, wherever it acts on joints whose motions do not commute.
 
     Raises ModelError for an unknown form.
     """
@@ -178,7 +178,7 @@ def coriolis_matrix(tree: Tree, q: Array, v: Array, form: str = "christoffel") -
 
 
 def mass_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
-    """dM/dt (nv, nv), symmetric, while q moves with v; equal to C + C^T for the skew forms. Recursive, O(n d).
+    """dM/dt (nv, nv) while q moves with v, symmetric: C + C^T of the skew forms. Recursive, O(n d).
 
     d/dt (S_i^T J S_j) of all that joint j carries, seen from the world, where dS/dt = ad_V S and dJ/dt =
     -ad_V^T J - J ad_V. Ploen (1999), eq. (28), without forming its factors.
@@ -221,8 +221,8 @@ def mass_and_coriolis(
 def christoffel_symbols(tree: Tree, q: Array) -> Array:
     """Gamma (nv, nv, nv) with C(q, v) = Gamma @ v for the form "christoffel":  C_kj = sum_i Gamma_kji v_i.
 
-    Gamma_kji = <e_k, nabla_i e_j> of the kinetic energy's connection in the left-invariant frame e; Gamma_kji -
-    Gamma_kij = (M [e_i, e_j])_k, and zero for velocities of different joints. With commuting joints it is
+    Gamma_kji = <e_k, nabla_i e_j> of the kinetic energy's connection in the left-invariant frame e; Gamma_kji
+    - Gamma_kij = (M [e_i, e_j])_k, and zero for velocities of different joints. With commuting joints it is
     Ploen (1999), eq. (3): (d_i M_kj + d_j M_ki - d_k M_ij) / 2.
 
     As d_i J_j = omega_i x J_j where joint j sits on i, the symbols are omega_i . int J_j x J_k dm.
@@ -261,10 +261,10 @@ def passive_inverse_dynamics(
     v_r, a_r  reference velocity and its rate, (nv,)                       [rad/s, m/s], [rad/s2, m/s2]
     gravity   acceleration of free fall in the world, (3,)                 [m/s2]
 
-    The feedforward of passivity-based controllers: with tau = this - K (v - v_r) the energy (v - v_r)^T M (v -
-    v_r) / 2 falls, because dM/dt - 2 C is skew. Slotine and Li (1987). With v_r = v it is `inverse_dynamics`.
-    Recursive Newton-Euler on the reference velocities u_r + omega_r x r of the bodies' points, which change at
-    the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
+    The feedforward of passivity-based controllers: with tau = this - K s, s = v - v_r, the energy s^T M s / 2
+    falls, because dM/dt - 2 C is skew. Slotine and Li (1987). With v_r = v it is
+    `inverse_dynamics`. Recursive Newton-Euler on the reference velocities u_r + omega_r x r of the bodies'
+    points, which change at the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
     """
     T: list[Any] = [None]
     w, w_r, alpha, acc = [REST], [REST], [REST], [np.negative(gravity)]
@@ -301,9 +301,9 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     w  (nv,); v if None
 
     Momentum observers need C^T v: the generalized momentum p = M v has the rate dp/dt = tau + C^T v - g,
-    because dM/dt = C + C^T. De Luca and Mattone (2003). Here (C^T w)_i = S_i^T ad_V_i^T F_i + omega_i . k_i with
-    the momentum F_i that the velocities w give to all that joint i carries, and k = int r' x J_r w dm, which is
-    zero for w = v.
+    because dM/dt = C + C^T. De Luca and Mattone (2003). Here (C^T w)_i = S_i^T ad_V_i^T F_i + omega_i . k_i
+    with the momentum F_i that the velocities w give to all that joint i carries, and k = int r' x J_r w dm,
+    which is zero for w = v.
     """
     same = w is None
     w = v if w is None else w

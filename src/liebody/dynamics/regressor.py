@@ -45,9 +45,9 @@ def passive_regressor(
 ) -> Array:
     """Y (nv, 10 n) with Y pi = M(q) a_r + C(q, v) v_r + g(q), C of the form "christoffel"; O(n d).
 
-    Arguments as in `passive_inverse_dynamics`, which computes Y pi for the tree's own parameters (and adds the
-    armature). With it the adaptive controller tau = Y pi^ - K s, dpi^/dt = -Gamma Y^T s, s = v - v_r, tracks with
-    unknown parameters: Slotine and Li (1987). Atkeson, An and Hollerbach (1986) for v_r = v.
+    Arguments as in `passive_inverse_dynamics`, which computes Y pi for the tree's own parameters (and adds
+    the armature). With it the adaptive controller tau = Y pi^ - K s, dpi^/dt = -Gamma Y^T s, s = v - v_r,
+    tracks with unknown parameters: Slotine and Li (1987). Atkeson, An and Hollerbach (1986) for v_r = v.
     """
     rest = np.zeros(3, int)
     T: list[Any] = [None]
@@ -120,10 +120,9 @@ def base_parameters(
     rng = np.random.default_rng(seed)
     size = 10 * len(tree.bodies)
     states = states or -(-4 * size // tree.nv)
-    rows = [
-        passive_regressor(tree, tree.group.random(rng), *rng.normal(size=(2, tree.nv)), a, gravity)
-        for a in rng.normal(size=(states, tree.nv))
-    ]
+    rows = []
+    for v, v_r, a in rng.normal(size=(states, 3, tree.nv)):
+        rows.append(passive_regressor(tree, tree.group.random(rng), v, v_r, a, gravity))
     return _independent_columns(np.concatenate(rows).astype(float), tree, tolerance)
 
 
@@ -131,7 +130,9 @@ def _independent_columns(Y: Array, tree: Tree, tolerance: float) -> BaseParamete
     """Columns of Y that span all, and how the others combine of them."""
     scale = np.linalg.norm(Y, axis=0)
     largest = scale.max(initial=0)
-    rest = Y / np.where(scale > tolerance * largest, scale, np.inf)
+    scale = np.where(scale > tolerance * largest, scale, np.inf)
+    unit = Y / scale
+    rest = unit
     chosen: list[int] = []
     basis = np.zeros((len(Y), 0))
     for _ in range(min(Y.shape)):
@@ -147,8 +148,9 @@ def _independent_columns(Y: Array, tree: Tree, tolerance: float) -> BaseParamete
         rest = rest - np.outer(e, e @ rest)
         chosen.append(k)
     columns = np.array(sorted(chosen), dtype=int)
-    K = np.linalg.lstsq(Y[:, columns], Y, rcond=None)[0]
-    K = np.where(np.abs(K) > 1e-10 * max(1.0, np.abs(K).max(initial=0)), K, 0.0)
+    K = np.linalg.lstsq(unit[:, columns], unit, rcond=None)[0]
+    K = np.where(np.abs(K) > tolerance, K, 0.0) * np.where(np.isfinite(scale), scale, 0.0)
+    K = K / scale[columns, None]
     names = [f"{PARAMETERS[k % 10]} of {tree.bodies[k // 10].name}" for k in columns]
     return BaseParameters(columns, K, tuple(names))
 
