@@ -1,0 +1,94 @@
+"""Coriolis matrices: nanoseconds per state beside Pinocchio's `computeCoriolisMatrix`, one thread.
+
+    python benchmarks/coriolis.py [ur5 panda anymal talos]
+
+Both run alternately in this process on the same URDF and the same random states; a round times each once. The
+table shows medians over the rounds: the time per state, and the ratio round by round with its quartiles.
+Batches of 8192 states; Pinocchio has no batch call for it, so it runs in a Python loop over states, which costs
+about 0.1 us per state. "one": a Python call of each, results allocated. Pinocchio has nothing that corresponds
+to the other lines; they are timed alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+sys.path.insert(0, str(Path(__file__).parent))
+from dynamics import BATCH, ROUNDS, SINGLE, compare, seconds
+from machine import describe
+from robots import FILES, path
+
+import liebody as lb
+from liebody.io import UnusedElements
+from liebody.io.layouts import pinocchio_layout
+
+
+def alone(label: str, ours: Callable[[], Any], states: int) -> None:
+    ours()
+    times = [seconds(ours) / states for _ in range(ROUNDS)]
+    print(f"{label:28s} {statistics.median(times) * 1e9:10.1f}")
+
+
+def robot(name: str, states: int) -> None:
+    file, floating = path(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedElements)
+        ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default
+    root = [pin.JointModelFreeFlyer()] if floating else []
+    model = pin.buildModelFromUrdf(str(file), *root)
+    data, layout = model.createData(), pinocchio_layout(ours.tree, model)
+
+    rng = np.random.default_rng(0)
+    q = ours.random(rng, states)
+    v, v_r, a_r = rng.standard_normal((3, states, ours.nv))
+    pairs = [
+        (np.ascontiguousarray(x), np.ascontiguousarray(y))
+        for x, y in zip(layout.to_q(q), layout.to_v(q, v), strict=True)
+    ]
+    C, tau = np.empty((states, ours.nv, ours.nv)), np.empty((states, ours.nv))
+
+    def loop() -> None:
+        for x, y in pairs:
+            pin.computeCoriolisMatrix(model, data, x, y)
+
+    compare(f"{name} C", lambda: ours.coriolis_matrix(q, v, out=C), loop, states)
+    q0, v0, (Q0, V0) = q[0].copy(), v[0].copy(), pairs[0]
+    ours.coriolis_matrix(q0, v0)
+    entry = ours.coriolis_matrix
+    compare(
+        f"{name} one C",
+        lambda: entry(q0, v0),
+        lambda: pin.computeCoriolisMatrix(model, data, Q0, V0),
+        1,
+        SINGLE,
+    )
+    alone(f"{name} dM/dt", lambda: ours.mass_matrix_derivative(q, v, out=C), states)
+    alone(f"{name} M, dM/dt and C", lambda: ours.mass_and_coriolis(q, v), states)
+    alone(f"{name} M a_r + C v_r + g", lambda: ours.passive_inverse_dynamics(q, v, v_r, a_r, out=tau), states)
+    alone(f"{name} C^T v", lambda: ours.coriolis_transpose_times(q, v, out=tau), states)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("robots", nargs="*", default=list(FILES))
+    parser.add_argument("--batch", type=int, default=BATCH, help="states in a batch")
+    chosen = parser.parse_args()
+    print(describe("pin", "numpy"))
+    print(f"{'ns per state':28s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
+    for name in chosen.robots:
+        robot(name, chosen.batch)
+
+
+if __name__ == "__main__":
+    main()
