@@ -7,6 +7,7 @@ be zero while tracing costs nothing, and symmetric matrices are computed in thei
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ Array = Any
 
 
 def is_numeric(*arrays: Any) -> bool:
-    """Whether the values are known: False as soon as one array holds symbols."""
-    return not any(hasattr(x, "apply") for a in arrays for x in np.asarray(a).flat)
+    """Whether the values are known: False as soon as one array holds symbols, of a trace or of SymPy."""
+    objects = (a for a in map(np.asarray, arrays) if a.dtype == object)
+    return all(isinstance(x, Real) for a in objects for x in a.flat)
 
 
 def cross(a: Array, b: Array) -> Array:
