@@ -37,7 +37,7 @@ nav a { display: block; padding: .1rem 0; }
 .formula { display: grid; grid-template-columns: 1fr auto; align-items: center; gap: 1.5rem;
            margin: .9rem 0; padding-left: 2rem; overflow-x: auto; }
 .formula .label { color: var(--soft); font-size: .92rem; }
-svg.math { overflow: visible; font-size: 1.1em; }
+sup { line-height: 0; } svg.math { overflow: visible; font-size: 1.1em; }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table.rows { border-collapse: collapse; font-size: .93rem; }
 table.rows caption { text-align: left; padding-bottom: .4rem; caption-side: top; }
@@ -246,7 +246,7 @@ class Report:
             if p.startswith("$") and len(p) > 2
             else f"<code>{escape(p[1:-1])}</code>"
             if p.startswith("`") and len(p) > 2
-            else escape(p)
+            else escape(p).replace("\n", "<br>")
             for p in parts
         )
 
