@@ -556,13 +556,13 @@ LOAD = """
 /* Rows first .. first + rows - 1 of a row-major array, as vectors: x[j] holds entry j of LANES rows. */
 INLINE void load(T *x, int width, const real *first, long stride, long rows) {
     const real *row[LANES];
-    for (int l = 0; l < LANES; l++) row[l] = first + (l < rows ? l : rows - 1) * stride;
+    UNROLL for (int l = 0; l < LANES; l++) row[l] = first + (l < rows ? l : rows - 1) * stride;
     if (width < LANES) {
         for (int j = 0; j < width; j++)
             for (int l = 0; l < LANES; l++) x[j][l] = row[l][j];
         return;
     }
-    for (int j = 0; j + LANES <= width; j += LANES) load_block(x + j, row, j);
+    UNROLL for (int j = 0; j + LANES <= width; j += LANES) load_block(x + j, row, j);
     if (width % LANES) load_block(x + width - LANES, row, width - LANES);
 }
 """

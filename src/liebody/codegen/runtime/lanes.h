@@ -1,11 +1,16 @@
 /* Arithmetic over T: one number (LANES 1), or a vector of LANES numbers, one state in each lane.
    Before this text: `real` is double or float, `whole` the integer of its size, LANES a power of two. */
+#if defined(__GNUC__) && !defined(__clang__) /* order instructions for parallelism before registers are given out */
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
+
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
 
 #if LANES == 1
 typedef real T;
@@ -60,7 +65,7 @@ INLINE T maximum(T a, T b) { return where(MASK((a > b) | (a != a)), a, b); }
 INLINE T unless_finite(const T *x, long n, T bad) {
     T b1 = splat(0), b2 = b1, b3 = b1;
     long j = 0;
-    for (; j + 4 <= n; j += 4) bad += x[j] * 0, b1 += x[j + 1] * 0, b2 += x[j + 2] * 0, b3 += x[j + 3] * 0;
+    UNROLL for (; j + 4 <= n; j += 4) bad += x[j] * 0, b1 += x[j + 1] * 0, b2 += x[j + 2] * 0, b3 += x[j + 3] * 0;
     for (; j < n; j++) bad += x[j] * 0;
     return (bad + b1) + (b2 + b3);
 }
