@@ -20,7 +20,7 @@ FLOORS: dict[int, list[set[str]]] = {
     2: [{"bodies", "integrators"}],
     3: [{"dynamics", "constrained"}],
     4: [{"systems"}],
-    5: [{"run", "io", "rigid_body_equations"}, {"robot"}, {"models", "simulate"}, {"sweep"}],
+    5: [{"run", "io", "rigid_body_equations"}, {"robot"}, {"models", "simulate"}, {"sweep", "equations"}],
     6: [{"plot", "viewer", "studies"}, {"cli"}, {"__init__", "__main__"}],
 }
 LEVEL = {

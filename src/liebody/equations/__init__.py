@@ -1,0 +1,63 @@
+"""Closed forms: the equations of motion of a mechanism as SymPy expressions, to read, print and generate code.
+
+SymPy is imported with the first call of `equations`: pip install "liebody[sympy]".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..bodies import Tree
+from ..robot import Robot
+
+if TYPE_CHECKING:
+    from .closed_forms import Equations
+
+__all__ = ["equations"]
+
+
+def equations(
+    robot: Robot | Tree | str,
+    form: str = "christoffel",
+    simplify: bool = True,
+    *,
+    symbols: bool = False,
+    gravity: Sequence[Any] | None = None,
+    q: Sequence[Any] | None = None,
+    v: Sequence[Any] | None = None,
+    a: Sequence[Any] | None = None,
+    floating: bool = False,
+) -> Equations:
+    """The equations of motion M(q) dv/dt + C(q, v) v + g(q) = tau in closed form, as SymPy expressions.
+
+    robot     a Robot, a Tree, the name of a bundled model, or a URDF file. The masses, centres of mass,
+              inertias, armatures and placements of a tree may be SymPy symbols and expressions
+    form      of the Coriolis matrix, a key of `dynamics.coriolis.FORMS`
+    simplify  True: bring every entry to a short form; False: the expressions as the algorithms make them,
+              which is what to take for robots of more than four or five joints, with common subexpressions
+              (`python`, `c`, `matlab`; `latex` and `text` name them, too)
+    symbols   whether the numbers of the robot become symbols: the parameters of a bundled model (m1, l1, ...),
+              or mass m1, centre of mass c1x, c1y, c1z, inertia about it I1xx, ..., placement p1x, ... and
+              armature J1 of each body. Zeros stay zero. Their numbers are in `Equations.values`
+    gravity   acceleration of free fall, (3,), numbers or symbols; by default the robot's, of size g (a symbol)
+              where the robot has symbols                                                     [m/s2]
+    q, v, a   names or symbols for coordinates, velocities and accelerations. By default q1, v1, a1 for joints
+              of one degree of freedom, with the number of the degree of freedom; else joint and component,
+              base_qw, base_wx, base_dwx
+    floating  for a URDF file: whether the root moves freely
+
+        eq = lb.equations("double_pendulum", symbols=True)
+        eq.M, eq.C, eq.g                      # SymPy matrices
+        print(eq.text())                      # or latex(), python(), c(), matlab()
+
+    Raises ModelError for an unknown form, for symbols of one name, and when an entry is too large to be
+    simplified; ImportError without SymPy.
+    """
+    try:
+        import sympy  # noqa: F401
+    except ImportError as error:
+        raise ImportError('closed forms need SymPy: pip install "liebody[sympy]"') from error
+    from .closed_forms import make
+
+    return make(robot, form, simplify, symbols, gravity, (q, v, a), floating)

@@ -1,0 +1,115 @@
+"""The numbers of a tree: found, named, and put back as something else."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sympy
+
+from .. import models
+from ..bodies import Body, SpatialInertia, Tree
+from .numbers import exact
+
+Array = Any
+AXES = "xyz"
+
+
+def replaced(tree: Tree, value: Callable[[Any, str], Any]) -> Tree:
+    """The tree with value(x, name) for each of its numbers x but 0, and 1 and -1 in rotations.
+
+    Numbers are called m1, c1x, I1xx, p1x, J1 (mass, centre of mass, inertia about it, placement and armature
+    of body 1), and those that have no name of their own R1, k1: entries of rotations, and ratio and offset of
+    mimics. Axes and pitches of joints stay.
+    """
+
+    def of(x: Any, name: str) -> Any:
+        return 0 if not hasattr(x, "free_symbols") and x == 0 else value(x, name)
+
+    def entries(array: Array, name: str) -> Array:
+        return np.array([of(x, f"{name}{axis}") for x, axis in zip(array, AXES, strict=True)])
+
+    def turn(x: Any, name: str) -> Any:
+        known = not hasattr(x, "free_symbols") and x in (-1, 0, 1)
+        return int(x) if known else value(x, name)
+
+    def body(b: Body) -> Body:
+        i, I, T = b.index, b.inertia.rotational, b.placement
+        upper = {
+            (j, k): of(I[j, k], f"I{i}{AXES[j]}{AXES[k]}") for j in range(3) for k in range(j, 3)
+        }
+        rotational = np.array([[upper[min(j, k), max(j, k)] for k in range(3)] for j in range(3)])
+        inertia = SpatialInertia(of(b.inertia.mass, f"m{i}"), entries(b.inertia.com, f"c{i}"), rotational)
+        placement = np.zeros((4, 4), int).astype(object)
+        placement[3, 3] = 1
+        placement[:3, 3] = entries(T[:3, 3], f"p{i}")
+        for j in range(3):
+            for k in range(3):
+                placement[j, k] = turn(T[j, k], f"R{i}")
+        armature = [
+            of(x, f"J{i}" if b.joint.dim == 1 else f"J{i}_{k}")
+            for k, x in enumerate(b.joint.armature, start=1)
+        ]
+        joint = replace(b.joint, armature=np.array(armature, dtype=object))
+        changed = replace(b, inertia=inertia, placement=placement, joint=joint)
+        if b.joint.mimic is not None:
+            changed = replace(changed, ratio=turn(b.ratio, f"k{i}"), offset=of(b.offset, f"k{i}"))
+        return changed
+
+    return Tree(tree.name, tuple(map(body, tree.bodies)), tree.frames)
+
+
+def exact_numbers(tree: Tree) -> tuple[Tree, list[Any]]:
+    """The tree with exact SymPy numbers and expressions, and the different ones among them."""
+    found: dict[Any, None] = {}
+
+    def of(x: Any, name: str) -> Any:
+        number = exact(x, roots=name.startswith("R"))
+        found.setdefault(number)
+        return number
+
+    return replaced(tree, of), list(found)
+
+
+def with_symbols(tree: Tree) -> tuple[Tree, dict[Any, float]]:
+    """The tree with a symbol for each number that is not structure, and the numbers by their symbols."""
+    values: dict[Any, float] = {}
+
+    def of(x: Any, name: str) -> Any:
+        if name[0] in "Rk" or hasattr(x, "free_symbols"):
+            return x
+        symbol = sympy.Symbol(name, real=True)
+        values[symbol] = float(x)
+        return symbol
+
+    return replaced(tree, of), values
+
+
+def model_with_symbols(name: str) -> tuple[Tree, dict[Any, float]] | None:
+    """A bundled model with symbols for its parameters, masses=(1, 1) being m1, m2; None if it has none."""
+    make = getattr(models, name)
+    given, values = {}, {}
+    for parameter in inspect.signature(make).parameters.values():
+        default = parameter.default
+        if isinstance(default, float) or (isinstance(default, Sequence) and not isinstance(default, str)):
+            letter = {"inertia": "I", "com": "c"}.get(parameter.name, parameter.name[0])
+            numbers = np.atleast_1d(np.asarray(default, float))
+            names = [letter] if np.ndim(default) == 0 else [f"{letter}{k}" for k in range(1, len(numbers) + 1)]
+            symbols = [sympy.Symbol(word, positive=True) if x else 0 for word, x in zip(names, numbers, strict=True)]
+            given[parameter.name] = symbols if np.ndim(default) else symbols[0]
+            values.update({s: float(x) for s, x in zip(symbols, numbers, strict=True) if x})
+    return (make(**given).tree, values) if given else None
+
+
+def parameters_of(expressions: Sequence[Any]) -> tuple[Any, ...]:
+    """The symbols in SymPy expressions, in natural order: m1, m2, m10."""
+    return tuple(sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: _natural(s.name)))
+
+
+def _natural(name: str) -> list[tuple[int, Any]]:
+    words = re.findall(r"\d+|\D+", name)
+    return [(0, int(word)) if word.isdigit() else (1, word) for word in words]
