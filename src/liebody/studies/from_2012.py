@@ -539,7 +539,7 @@ def _fluid(report: Report) -> None:
     report.figure(
         figure,
         "A neutrally buoyant ellipsoid with semi-axes 1.0, 0.35 and 0.35 m in water. Left: the moment of the"
-        " fluid. Right: pushed ahead at 1 m/s with a yaw rate of 0.01 rad/s, it turns over, and back.",
+        " fluid. Right: pushed ahead at 1 m/s with a yaw rate of 0.01 rad/s, it tumbles, half a turn at a time.",
     )
     report.claims(
         report.verdict(
