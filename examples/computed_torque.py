@@ -2,10 +2,11 @@
 
     python examples/computed_torque.py
 
-tau = M(q) (a_d + D (v_d - v) + K (q_d - q)) + C(q, v) v + g(q) is inverse dynamics of a reference acceleration. It is
-written below with the same function that `robot.inverse_dynamics` compiles; `simulate` traces it, so that robot,
-controller and integrator are one C loop. The second run drives the same robot with a law that believes the
-last link 30 % lighter; the error then settles at what stiffness K leaves of the wrong weight.
+tau = M(q) (a_d + D (v_d - v) + K (q_d - q)) + C(q, v) v + g(q) is inverse dynamics of a reference
+acceleration. It is written below with the same function that `robot.inverse_dynamics` compiles; `simulate`
+traces it, so that robot, controller and integrator are one C loop. The second run drives the same robot with
+a law that believes the last link 30 % lighter; the error then settles at what stiffness K leaves of the wrong
+weight.
 """
 
 from __future__ import annotations
