@@ -111,7 +111,7 @@ def random_nodes(seed, length):
     operations = sorted(OPERATIONS)
     for k in range(length):
         op = operations[k % len(operations)]
-        pools = {"n": numbers[-40:] + [*x], "c": conditions[-10:]}
+        pools = {"n": numbers[-60:] + [*x], "c": conditions[-10:]}
         args = [pools[kind][rng.integers(len(pools[kind]))] for kind in OPERANDS[op]]
         if len(args) > 1 and OPERANDS[op][-1] == "n" and rng.random() < 0.25:
             args[-1] = CONSTANTS[rng.integers(len(CONSTANTS))]
@@ -156,7 +156,7 @@ def states(real, n=300):
 @pytest.mark.parametrize(("lanes", "single"), FORMS, ids=NAMES)
 def test_every_operation_over_lanes_is_that_of_the_graph(lanes, single, piece):
     real = np.float32 if single else np.float64
-    function, nodes = random_nodes(lanes + piece, 20 * len(OPERATIONS))
+    function, nodes = random_nodes(lanes + piece, 8 * len(OPERATIONS))
     x = states(real)
     status, (y,) = compiled(function, lanes, single, piece)(x)
     assert status == 0
@@ -165,8 +165,172 @@ def test_every_operation_over_lanes_is_that_of_the_graph(lanes, single, piece):
 
 @pytest.mark.parametrize("piece", [printer.PIECE, 7])
 def test_every_operation_in_c99_is_that_of_the_graph(piece, tmp_path):
-    function, nodes = random_nodes(piece, 20 * len(OPERATIONS))
+    function, nodes = random_nodes(piece, 8 * len(OPERATIONS))
     x = states(np.float64)
     kernel = compiled_c99(function, tmp_path, piece=piece)
     y = np.array([kernel(row)[0] for row in x])
     assert_operations(function, nodes, x, y, np.float64, contracted=False)
+
+
+def test_units_compiled_apart_compute_what_one_unit_does():
+    function, _ = random_nodes(3, 8 * len(OPERATIONS))
+    x = states(np.float64)
+    _, one = compiled(function, 4, piece=50)(x)
+    _, three = compiled(function, 4, piece=50, units=3)(x)
+    np.testing.assert_array_equal(three, one)
+
+
+# -- inputs and outputs -------------------------------------------------------------------------------------
+
+SHAPES = {
+    "scalar": lambda a, m: a * 2.0,
+    "input": lambda a, m: m,
+    "constants": lambda a, m: np.array([1.5, -0.0, np.inf, -np.inf, np.nan, 1e-320, 0.1]),
+    "mixed with constants": lambda a, m: np.concatenate([np.zeros(9, int), [a, a, a], np.ones(9), m[0], [-0.0], m[1] * a]),
+    "transposed and repeated": lambda a, m: np.stack([m.T @ m, m.T @ m * a]),
+    "rank 3": lambda a, m: m[None] * np.array([a, 2 * a, 0])[:, None, None],
+    "empty": lambda a, m: m[:0],
+    "wide": lambda a, m: np.concatenate([np.array([m[0, 0] * (a + k), 0, 0]) for k in range(700)]),
+    "several": lambda a, m: (m, a, m[0] @ m[1], np.array([]), np.array([3.0]), m[:, 1:2] * a),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(("lanes", "single"), FORMS, ids=NAMES)
+def test_outputs_of_every_kind_are_stored(name, lanes, single):
+    function = trace(SHAPES[name], {"a": (), "m": (2, 3)}, "f")
+    real = np.float32 if single else np.float64
+    rng = np.random.default_rng(2)
+    a, m = rng.standard_normal(11).astype(real), rng.standard_normal((11, 2, 3)).astype(real)
+    status, results = compiled(function, lanes, single)(a, m)
+    assert status == 0
+    for i in range(11):
+        expected = function(a[i], m[i])
+        for y, e in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            with np.errstate(over="ignore", under="ignore"):
+                e = np.asarray(e).astype(real)
+            np.testing.assert_allclose(y[i], e, rtol=4 * np.finfo(real).eps, atol=np.finfo(real).eps)
+            np.testing.assert_array_equal(np.signbit(y[i]), np.signbit(e))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_c99_stores_outputs_of_every_kind(name, tmp_path):
+    function = trace(SHAPES[name], {"a": (), "m": (2, 3)}, "f")
+    a, m = np.array(0.7), np.arange(6.0).reshape(2, 3) - 2.5
+    expected = function(a, m)
+    results = compiled_c99(function, tmp_path)(a, m)
+    for y, e in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        np.testing.assert_allclose(y, e, rtol=1e-15)
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(e))
+
+
+def test_more_results_than_a_stack_holds(lanes=8):
+    n = 300
+    function = trace(lambda x: np.array([[x[max(i, j) % 7] * (1 + min(i, j)) for i in range(n)] for j in range(n)]), {"x": 7})
+    x = np.random.default_rng(0).standard_normal((lanes + 1, 7))
+    _, (y,) = compiled(function, lanes)(x)
+    i = np.arange(n)
+    expected = x[:, np.maximum.outer(i, i) % 7] * (1 + np.minimum.outer(i, i))
+    np.testing.assert_allclose(y, expected, rtol=1e-15)
+
+
+# -- the guard ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("lanes", "single"), FORMS, ids=NAMES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_the_guard_finds_an_entry_that_is_not_finite_wherever_it_is(lanes, single, bad):
+    function = trace(lambda x, y: x[:1] + y, {"x": 11, "y": 1}, "f")
+    call = compiled(function, lanes, single, guard=Guard(("x",)))
+    for row, place in [(0, 0), (0, 10), (5, 3), (12, 7)]:
+        x, y = np.ones((13, 11)), np.full((13, 1), bad)  # y is not guarded
+        assert call(x, y)[0] == 0
+        x[row, place] = bad
+        status, _ = call(x, y)
+        assert 0 < status <= row + 1 < status + lanes
+
+
+@pytest.mark.parametrize(("lanes", "single"), FORMS, ids=NAMES)
+def test_the_guard_finds_quaternions_off_unit(lanes, single):
+    function = trace(lambda q: q[:1], {"q": 9}, "f")
+    call = compiled(function, lanes, single, guard=Guard((), (("q", 1), ("q", 5)), 1e-4))
+    q = np.tile([7.0, 0.5, 0.5, -0.5, 0.5, 0.0, 0.0, 0.6, 0.8], (9, 1))
+    assert call(q)[0] == 0
+    for row, scale in [(0, 1.001), (3, 0.999), (8, np.nan), (8, np.inf), (2, 0)]:
+        off = q.copy()
+        off[row, 7:] *= scale
+        assert 0 < call(off)[0] <= row + 1
+        off[row, 5:] = q[row, 5:] * (1 + 1e-5)
+        assert call(off)[0] == 0
+
+
+# -- names and text -----------------------------------------------------------------------------------------
+
+HOSTILE = ['q"', "q\n", "q; system(0)", "", "1q", "q-1", "ä", "_q", "q\x00", "q/*"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_text_from_outside_never_becomes_code(name):
+    with pytest.raises(GraphError, match="use letters, digits and _"):
+        identifier(name)
+    with pytest.raises(GraphError):
+        c99(trace(lambda q: q, {name: 2}, "f"))
+    with pytest.raises(GraphError):
+        c99(trace(lambda q: q, {"q": 2}, name or "\n"))
+    with pytest.raises(GraphError):
+        c99(trace(lambda q: {name: q}, {"q": 2}, "f"))
+
+
+WORDS = ["int", "t1", "t2", "w", "y0", "in", "out", "sin", "NAN", "f", "f_0", "main", "M_PI", "sin_", "n", "linux"]
+
+
+@pytest.mark.parametrize("piece", [printer.PIECE, 2])
+def test_arguments_may_have_names_that_mean_something_in_c(piece, tmp_path):
+    def function(*x):
+        products = {f"{name}": scalar.sin(a) * b + c for name, a, b, c in zip(WORDS, x, x[1:], x[2:])}
+        return {"f": x[0] * 2.0, **products}
+
+    traced = trace(function, dict.fromkeys(WORDS, 2), "f")
+    x = np.random.default_rng(0).standard_normal((len(WORDS), 2))
+    np.testing.assert_allclose(compiled_c99(traced, tmp_path, piece=piece)(*x), traced(*x), rtol=1e-14)
+
+
+def test_a_function_may_have_the_name_of_one_in_math_h(tmp_path):
+    traced = trace(lambda x: scalar.exp(x), {"x": 2}, "exp")
+    assert c99(traced).startswith("void exp_(const double *x, double *exp_out)\n")
+    np.testing.assert_allclose(compiled_c99(traced, tmp_path, "exp_")(np.ones(2)), [np.exp([1.0, 1.0])])
+
+
+def test_literals_read_back_as_the_same_number():
+    rng = np.random.default_rng(0)
+    for x in [*rng.standard_normal(50) * 10.0 ** rng.integers(-320, 308, 50), 5e-324, 1.7976931348623157e308, -0.0]:
+        back = float(literal(float(x)).strip("()"))
+        assert back == x and np.signbit(back) == np.signbit(x)
+    assert [literal(x) for x in (np.nan, np.inf, -np.inf, 2.0)] == ["NAN", "INFINITY", "(-INFINITY)", "2.0"]
+
+
+def test_the_c99_text_is_what_a_reader_expects():
+    def spring(x, v, k):
+        return {"force": -k * x - 0.5 * v, "energy": 0.5 * (k * x) @ x}
+
+    assert c99(trace(spring, {"x": 2, "v": 2, "k": ()}, "spring")) == """\
+void spring(const double *x, const double *v, const double *k, double *force, double *energy)
+{
+    const double t6 = x[0] * k[0];
+    const double t8 = x[1] * k[0];
+    const double t10 = v[0] * 0.5;
+    const double t11 = v[1] * 0.5;
+    const double t12 = t6 + t10;
+    const double t13 = -t12;
+    force[0] = t13;
+    const double t14 = t8 + t11;
+    const double t15 = -t14;
+    force[1] = t15;
+    const double t16 = t6 * 0.5;
+    const double t17 = t8 * 0.5;
+    const double t18 = x[0] * t16;
+    const double t19 = x[1] * t17;
+    const double t20 = t18 + t19;
+    energy[0] = t20;
+}
+"""

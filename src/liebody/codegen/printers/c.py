@@ -76,7 +76,7 @@ RESERVED = re.compile(  # words of C and C++, macros of compilers and of math.h,
     "and|and_eq|bitand|bitor|catch|class|compl|concept|decltype|delete|explicit|export|friend|mutable|namespace|new|"
     "noexcept|not|not_eq|operator|or|or_eq|private|protected|public|requires|template|this|throw|try|typeid|typename|"
     "using|virtual|wchar_t|xor|xor_eq|linux|unix|i386|main|"
-    r"NAN|INFINITY|HUGE_?\w*|M_\w+|FP_\w+|MATH_\w+|DOMAIN|SING|OVERFLOW|UNDERFLOW|PLOSS|TLOSS|X_TLOSS|signgam|"
+    r"NAN|INFINITY|(HUGE|M_|FP_|MATH_)\w*(?<!_)|DOMAIN|SING|OVERFLOW|UNDERFLOW|PLOSS|TLOSS|X_TLOSS|signgam|"
     "(a?(cos|sin|tan)h?|atan2|exp|exp2|exp10|expm1|log|log10|log1p|log2|logb|ilogb|ldexp|frexp|modf|scalbn|scalbln|scalb|"
     "sqrt|cbrt|hypot|pow|pow10|sincos|erfc?|gamma|[lt]gamma|[lt]gamma_r|fabs|ceil|floor|l?l?rint|nearbyint|l?l?round|trunc|"
     "roundeven|fmod|remainder|drem|remquo|copysign|nan|nextafter|nexttoward|nextup|nextdown|fdim|fmax|fmin|fma|significand|"
@@ -273,7 +273,7 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
     names: list[str] = []
     for key in (*function.inputs, *function.outputs):
         word = identifier(key)
-        if word == name or (word in names and len(names) >= len(function.inputs)):
+        if word in (name, function.name) or (word in names and len(names) >= len(function.inputs)):
             word += "_out"
         while RESERVED.fullmatch(word) or word in names or re.fullmatch(rf"t\d+|w|{name}(_\d+)?", word):
             word += "_"
