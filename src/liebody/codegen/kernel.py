@@ -304,7 +304,7 @@ class Kernel:
         with np.errstate(over="ignore"):
             computed = self._numpy(*arrays)
             for result, value in zip(results, computed if len(results) > 1 else (computed,), strict=True):
-                result[...] = np.reshape(value, (-1, result.shape[1]))
+                result[...] = np.reshape(value, result.shape)
 
     def _check(self, rows: list[Any], batch: tuple[int, ...], tolerance: float) -> None:
         """ConfigurationError where an input breaks the guard."""

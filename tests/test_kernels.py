@@ -1,0 +1,454 @@
+"""Kernels: single calls, batches of any layout, outputs, threads, guards, errors, and what they leave behind."""
+
+import gc
+import sys
+import threading
+import time
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+
+from liebody import scalar
+from liebody.codegen import Guard, Kernel, build, entry, kernel, trace
+from liebody.errors import ConfigurationError, GraphError, ShapeError
+
+needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
+
+
+def function(m, x, s):
+    """A matrix, a vector and a scalar in; a matrix with constants, a vector and a scalar out."""
+    y = scalar.sin(x) @ m * s
+    return {"A": np.block([[m, np.zeros((3, 1), int)], [y[None, :], np.ones((1, 1))]]), "y": y, "e": y @ y}
+
+
+TRACED = trace(function, {"m": (3, 5), "x": 3, "s": ()}, "f")
+SHAPES = {"m": (3, 5), "x": (3,), "s": ()}
+
+
+def expected(m, x, s):
+    y = np.einsum("...i,...ij->...j", np.sin(x), m) * np.asarray(s)[..., None]
+    zeros, ones = np.zeros((*y.shape[:-1], 3, 1)), np.ones((*y.shape[:-1], 1, 1))
+    m = np.broadcast_to(m, (*y.shape[:-1], 3, 5))
+    A = np.concatenate([np.concatenate([m, zeros], -1), np.concatenate([y[..., None, :], ones], -1)], -2)
+    return A, y, np.einsum("...i,...i->...", y, y)
+
+
+def arguments(*batch, seed=0, shapes=SHAPES):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((*batch, *shape)) for shape in shapes.values()]
+
+
+def assert_close(actual, desired, rtol=1e-13):
+    assert len(actual) == len(desired)
+    for a, d in zip(actual, desired, strict=True):
+        assert np.shape(a) == np.shape(d)
+        np.testing.assert_allclose(a, d, rtol=rtol, atol=rtol)
+
+
+@pytest.fixture(params=["compiled", "NumPy source"])
+def make(request, monkeypatch):
+    """How kernels are made: with the compiler, and without one."""
+    if request.param == "NumPy source":
+        monkeypatch.setattr(kernel, "find_compiler_or_warn", lambda: None)
+    elif build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    return Kernel
+
+
+@pytest.fixture
+def f(make):
+    return make(TRACED)
+
+
+# -- batches ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (0,), (3, 0), (2,), (7,), (8,), (9,), (67,), (130,), (3, 7), (2, 1, 33)])
+def test_any_leading_axes(f, batch):
+    x = arguments(*batch)
+    assert_close(f(*x), expected(*x))
+
+
+@pytest.mark.parametrize(
+    ("m", "x", "s"), [((), (90,), ()), ((90,), (1,), (1,)), ((5, 1), (18,), ()), ((5, 1, 1), (3, 1), (1, 1, 6)), ((1, 1), (), ())]
+)
+def test_leading_axes_broadcast(f, m, x, s):
+    values = [arguments(*batch)[i] for i, batch in enumerate((m, x, s))]
+    batch = np.broadcast_shapes(m, x, s)
+    assert_close(f(*values), expected(*(np.broadcast_to(v, (*batch, *SHAPES[k])) for k, v in zip(SHAPES, values))))
+
+
+LAYOUTS = {
+    "Fortran order": np.asfortranarray,
+    "every second": lambda a: np.repeat(a, 2, axis=-1)[..., ::2] if a.ndim > 1 else np.repeat(a, 2)[::2],
+    "backwards": lambda a: a[::-1].copy()[::-1],
+    "rows apart": lambda a: np.repeat(a, 3, axis=0)[::3],
+    "rows in a wider array": lambda a: np.concatenate([a, a], axis=-1)[..., : a.shape[-1]],
+    "axes swapped": lambda a: np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 0, -1)), -1, 0),
+    "big-endian": lambda a: a.astype(">f8"),
+    "float32": lambda a: a.astype(np.float32),
+    "integers": lambda a: (10 * a).astype(int),
+    "objects": lambda a: a.astype(object),
+    "lists": lambda a: a.tolist(),
+    "unaligned": lambda a: np.frombuffer(b"x" + a.tobytes(), offset=1).reshape(a.shape),
+    "read-only": lambda a: np.frombuffer(a.tobytes()).reshape(a.shape),
+    "zero strides": lambda a: np.broadcast_to(a[:1], a.shape),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("batch", [(5,), (70,), (10, 7)])
+def test_inputs_of_any_layout_and_type(f, name, batch):
+    x = [LAYOUTS[name](a) for a in arguments(*batch)]
+    assert_close(f(*x), expected(*(np.asarray(a, float) for a in x)))
+
+
+@pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "zero strides"])
+def test_single_states_of_any_layout_and_type(f, name):
+    m, x, s = arguments()
+    m, x = LAYOUTS[name](m), LAYOUTS[name](x)
+    assert_close(f(m, x, s), expected(np.asarray(m, float), np.asarray(x, float), s))
+
+
+def test_subclasses_of_arrays_are_arrays(f):
+    m, x, s = arguments()
+    assert_close(f(m.view(np.recarray), x, s), expected(m, x, s))
+    assert_close(f(m, np.ma.array(x), np.float64(s)), expected(m, x, s))
+    assert_close(f(m, x, float(s)), expected(m, x, s))
+    assert_close(f(m, x, s[None][0]), expected(m, x, s))
+
+
+def test_scalar_outputs_are_scalars_whatever_the_way(f):
+    x = arguments()
+    assert type(f(*x)[2]) is type(f.general(*x)[2]) is np.float64
+    energy = Kernel(trace(lambda x: x @ x, {"x": 2}, "energy"))
+    assert type(energy(np.ones(2))) is type(energy([1, 1])) is np.float64
+    assert energy(np.ones((4, 2))).shape == (4,)
+    out = np.zeros(())
+    assert energy(np.ones(2), out=out) is out and out == 2
+
+
+def test_float32_kernels(make):
+    f = make(TRACED, dtype=np.float32)
+    for batch in [(), (5,), (67,)]:
+        x = arguments(*batch)
+        results = f(*x)
+        assert all(y.dtype == np.float32 for y in results)
+        assert_close(results, expected(*x), rtol=3e-6)
+    with pytest.raises(GraphError, match="float16"):
+        make(TRACED, dtype=np.float16)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (80,)])
+def test_functions_without_inputs_operations_or_outputs(make, batch):
+    constant = make(trace(lambda: np.array([1.0, 2.0]), {}, "constant"))
+    np.testing.assert_array_equal(constant(), [1, 2])
+    x = np.random.default_rng(0).standard_normal((*batch, 3))
+    np.testing.assert_array_equal(make(trace(lambda x: x, {"x": 3}, "identity"))(x), x)
+    np.testing.assert_array_equal(make(trace(lambda x: np.zeros(4), {"x": 3}, "zero"))(x), np.zeros((*batch, 4)))
+    assert make(trace(lambda x: np.zeros((0, 3)), {"x": 3}, "empty"))(x).shape == (*batch, 0, 3)
+    nothing = make(trace(lambda x, none: (x, none), {"x": 3, "none": (0, 2)}, "both"))
+    assert [y.shape for y in nothing(x, np.zeros((*batch, 0, 2)))] == [(*batch, 3), (*batch, 0, 2)]
+    assert make(trace(lambda x: (), {"x": 3}, "none"))(x) == ()
+
+
+# -- out ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (130,)])
+def test_results_go_to_out(f, batch):
+    x = arguments(*batch)
+    right = expected(*x)
+    plain = tuple(np.full(y.shape, np.nan) for y in right)
+    strided = tuple(np.full((*y.shape, 2), np.nan)[..., 1] for y in right)
+    single = tuple(np.full(y.shape, np.nan, np.float32) for y in right)
+    fortran = tuple(np.full(y.shape, np.nan, order="F") for y in right)
+    unaligned = tuple(np.frombuffer(bytearray(8 * y.size + 1), offset=1).reshape(y.shape) for y in right)
+    for out in (plain, strided, fortran, unaligned):
+        returned = f(*x, out=out)
+        assert all(a is b for a, b in zip(returned, out, strict=True))
+        assert_close(out, right)
+    assert_close(f(*x, out=list(single)), right, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [(), (4,), (130,)])
+def test_out_may_overlap_with_inputs(make, batch):
+    g = make(trace(lambda a, b: b[::-1] + 2 * a, {"a": 6, "b": 6}, "g"))
+    memory = np.random.default_rng(0).standard_normal((*batch, 6))
+    right = memory[..., ::-1] + 2 * memory
+    assert g(memory, memory, out=memory) is memory
+    np.testing.assert_allclose(memory, right)
+    line = np.random.default_rng(0).standard_normal(6 * 131 + 3)
+    n = max(1, *batch) if batch else 1
+    a, out = line[: 6 * n].reshape(*batch, 6), line[3 : 6 * n + 3].reshape(*batch, 6)  # shifted by half a row
+    right = a[..., ::-1] + 2 * a
+    g(a, a, out=out)
+    np.testing.assert_allclose(out, right)
+
+
+def test_a_subclass_is_filled_as_an_array(make):
+    g = make(trace(lambda x: np.outer(x, x), {"x": 3}, "g"))
+    out = np.zeros((3, 3)).view(np.recarray)
+    assert g(np.arange(3.0), out=out) is out
+    np.testing.assert_array_equal(np.asarray(out), np.outer(range(3), range(3)))
+
+
+def test_bad_out_is_refused_with_both_shapes(f):
+    x = arguments(4)
+    A, y, e = expected(*x)
+    with pytest.raises(ShapeError, match=r"out for y has shape \(4, 4\), expected \(4, 5\)"):
+        f(*x, out=(A, y[:, :4], e))
+    with pytest.raises(ShapeError, match="3 outputs .A, y, e., out has 2"):
+        f(*x, out=(A, y))
+    with pytest.raises(ShapeError, match="out for e is a list, expected an array"):
+        f(*x, out=(A, y, [0.0] * 4))
+    y.flags.writeable = False
+    with pytest.raises(ShapeError, match="out for y is read-only"):
+        f(*x, out=(A, y, e))
+
+
+# -- threads ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("n", [1, 5, 16, 67, 1000])
+def test_results_are_the_same_for_any_number_of_threads(make, n, single):
+    f = make(TRACED, dtype=np.float32 if single else np.float64)
+    f(*arguments(200))  # from here on, all batches run over lanes
+    x = arguments(n)
+    one = f(*x, threads=1)
+    for threads in (2, 3, 8, 1000):
+        for a, b in zip(f(*x, threads=threads), one, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@needs_compiler
+def test_batches_release_the_interpreter_lock():
+    f = Kernel(trace(lambda x: scalar.exp(scalar.exp(scalar.sin(x))), {"x": 40}, "slow"))
+    x, out = np.random.default_rng(0).standard_normal((40_000, 40)), np.empty((40_000, 40))
+    f(x, out=out)
+    ticks, running = [], threading.Event()
+
+    def run():
+        running.set()
+        f(x, out=out)
+        running.clear()
+
+    worker = threading.Thread(target=run)
+    worker.start()
+    running.wait()
+    while running.is_set():
+        ticks.append(time.perf_counter())
+        time.sleep(1e-4)
+    worker.join()
+    assert len(ticks) > 5  # Python code ran while the batch did
+
+
+@needs_compiler
+def test_kernels_are_called_from_many_threads_at_once():
+    f = Kernel(TRACED)
+    x = arguments(50)
+    right = f(*x)
+    wrong = []
+
+    def run():
+        for i in range(200):
+            results = f(*x) if i % 10 == 0 else f(*(a[i % 50] for a in x))
+            desired = right if i % 10 == 0 else [y[i % 50] for y in right]
+            wrong.extend(0 for a, b in zip(results, desired) if not np.allclose(a, b, rtol=1e-12))
+
+    workers = [threading.Thread(target=run) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+# -- errors -------------------------------------------------------------------------------------------------
+
+
+def test_wrong_shapes_are_refused_with_both_shapes(f):
+    m, x, s = arguments()
+    with pytest.raises(ShapeError, match=r"f takes 3 arrays \(m, x, s\), got 2"):
+        f(m, x)
+    with pytest.raises(ShapeError, match=r"x has shape \(4,\), expected \(3,\)"):
+        f(m, np.zeros(4), s)
+    with pytest.raises(ShapeError, match=r"m has shape \(5, 3\), expected \(3, 5\)"):
+        f(m.T, x, s)
+    with pytest.raises(ShapeError, match=r"x has shape \(\), expected \(3,\)"):
+        f(m, 1.0, s)
+    with pytest.raises(ShapeError, match=r"broadcast.*m \(4, 3, 5\), x \(7, 3\), s \(\)"):
+        f(np.zeros((4, 3, 5)), np.zeros((7, 3)), s)
+
+
+@pytest.mark.parametrize("x", [["a", "b", "c"], [1j, 0, 0], [[1], [2, 3], 4], [None, object(), 1], ["1", "2", "3"]])
+def test_what_is_no_array_of_numbers_is_refused(f, x):
+    m, _, s = arguments()
+    with pytest.raises(ShapeError, match="x cannot be read as an array of float64"):
+        f(m, x, s)
+
+
+@pytest.mark.parametrize("general", [False, True])
+def test_unknown_keywords_are_refused_by_name(f, general):
+    x = arguments()
+    call = f.general if general else f
+    with pytest.raises(TypeError, match="dtype"):
+        call(*x, dtype=float)
+    with pytest.raises(TypeError, match="dtype"):
+        call(*x, out=None, dtype=float)
+
+
+@pytest.mark.parametrize("name", ["q'", "q\n", 'q"; system("rm")', "", "1q"])
+def test_names_are_identifiers(make, name):
+    for traced in (
+        trace(lambda q: q, {name: 2}, "f"),
+        trace(lambda q: {name: q}, {"q": 2}, "f"),
+        trace(lambda q: q, {"q": 2}, name or "\n"),
+    ):
+        with pytest.raises(GraphError, match="use letters, digits and _"):
+            make(traced)
+
+
+# -- guards -------------------------------------------------------------------------------------------------
+
+GUARD = Guard(("q", "m"), (("q", 1),))
+ORIENTED = trace(lambda q, m: q[1:5] * m[0, 1], {"q": 6, "m": (2, 2)}, "oriented")
+
+
+def oriented(*batch):
+    q = np.zeros((*batch, 6))
+    q[..., 3] = 1
+    return q, np.ones((*batch, 2, 2))
+
+
+CASES = [  # batch, where, what is written there, words
+    ((), (2,), np.nan, r"q\[2\] is nan, expected a finite number"),
+    ((1,), (0, 2), np.inf, r"q\[2\] is inf"),
+    ((7,), (5, 5), -np.inf, r"q\[5\] of state 5 is -inf"),
+    ((3, 70), (2, 5, 0), np.nan, r"q\[0\] of state \(2, 5\) is nan"),
+    ((), (3,), 2.0, r"quaternion q\[1:5\] has norm 2, expected 1 .order w, x, y, z.; normalize"),
+    ((3, 70), (1, 69, 3), 0.0, r"quaternion q\[1:5\] of state \(1, 69\) has norm 0"),
+]
+
+
+@pytest.mark.parametrize(("batch", "where", "value", "words"), CASES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_guard_names_the_entry_and_the_state(make, batch, where, value, words, dtype, threads):
+    f = make(ORIENTED, dtype=dtype, guard=GUARD)
+    q, m = oriented(*batch)
+    f(q, m, threads=threads)
+    q[where] = value
+    with pytest.raises(ConfigurationError, match=words):
+        f(q, m, threads=threads)
+    with pytest.raises(ConfigurationError, match=words):
+        f(q, m, out=np.zeros((*batch, 4)), threads=threads)
+
+
+def test_a_guard_names_entries_of_matrices_and_shared_rows(make):
+    f = make(ORIENTED, guard=GUARD)
+    q, m = oriented(9)
+    m = m[0]
+    m[1, 0] = np.nan
+    with pytest.raises(ConfigurationError, match=r"m\[1, 0\] is nan"):
+        f(q, m)
+
+
+def test_a_guard_is_not_deceived_by_an_out_that_overlaps(make):
+    f = make(trace(lambda q: np.zeros(6), {"q": 6}, "g"), guard=Guard(("q",)))
+    q = np.ones((300, 6))
+    q[17, 2] = np.nan
+    with pytest.raises(ConfigurationError, match=r"q\[2\] of state 17"):
+        f(q, out=q)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_quaternion_at_the_tolerance_never_passes_in_silence(make, dtype):
+    """Either results are computed, all of them, or there is an error, however sums are rounded."""
+    f = make(ORIENTED, dtype=dtype, guard=GUARD)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        q, m = oriented(11)
+        q[:, 1:5] = rng.standard_normal((11, 4))
+        q[:, 1:5] /= np.linalg.norm(q[:, 1:5], axis=1, keepdims=True)
+        q[:, 1:5] *= np.sqrt(1 + GUARD.tolerance * (1 + 1e-9 * rng.standard_normal()))
+        out = np.full((11, 4), np.nan)
+        try:
+            f(q, m, out=out)
+        except ConfigurationError:
+            continue
+        assert np.isfinite(out).all()
+
+
+# -- the low-latency entry ----------------------------------------------------------------------------------
+
+
+@needs_compiler
+def test_the_entry_is_a_built_in_function_here():
+    assert entry.available()
+    assert type(Kernel(TRACED).call).__name__ == "builtin_function_or_method"
+
+
+@needs_compiler
+def test_the_entry_leaves_no_memory_behind():
+    f = Kernel(ORIENTED, guard=GUARD)
+    several = Kernel(TRACED)
+    q, m = oriented()
+    x = arguments()
+    bad, out = np.full(6, np.nan), np.zeros(4)
+    batch = oriented(3)
+
+    def everything(n):
+        for _ in range(n):
+            f.call(q, m)
+            f.call(q, m, out=out)
+            several.call(*x)
+        for _ in range(n // 100):
+            f.call(*batch)
+            for arrays in ((bad, m), (q, m, m), (q[:3], m)):
+                with pytest.raises(ValueError):
+                    f.call(*arrays)
+            with pytest.raises(TypeError):
+                f.call(q, m, nonsense=1)
+
+    everything(300)
+    gc.collect()
+    counts = [sys.getrefcount(a) for a in (q, m, out, *x, f.call, f)]
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    everything(100_000)
+    gc.collect()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert [sys.getrefcount(a) for a in (q, m, out, *x, f.call, f)] == counts
+    assert after - before < 20_000
+
+
+@needs_compiler
+def test_two_entries_of_one_library_keep_their_own_ways_out():
+    f = Kernel(TRACED)
+    one, two = f.entry(lambda *arrays: "one"), f.entry(lambda *arrays: "two")
+    assert one("other") == "one" and two("other") == "two"
+    assert_close(one(*arguments()), expected(*arguments()))
+
+
+@needs_compiler
+def test_kernels_are_let_go():
+    f = Kernel(trace(lambda x: 3 * x, {"x": 3}, "f"))
+    f(np.ones(3)), f(np.ones((100, 3)))
+    gone = weakref.ref(f)
+    del f
+    gc.collect()
+    assert gone() is None
+
+
+def test_kernels_say_what_they_are(make):
+    f = make(lambda: TRACED, doc="What it does.")
+    assert f.operations == TRACED.operations
+    assert repr(f) == "Kernel f(m[3, 5], x[3], s[])"
+    assert f.source.startswith("#include <math.h>\n\nvoid f(const double *m, const double *x, const double *s, double *A,")
+    assert f.__doc__ == "What it does."
+    assert f.inputs == SHAPES and f.outputs == {"A": (4, 6), "y": (5,), "e": ()}
