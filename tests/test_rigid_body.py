@@ -364,6 +364,20 @@ def test_they_can_be_traced():
     close(kernel(v, x), b.acceleration(v, x), rtol=1e-11)
 
 
+def test_inertias_may_be_symbols_of_a_trace():
+    """Masses as inputs of a kernel: identification and design ask for their derivatives."""
+
+    def acceleration(m, I, v):
+        return RigidBody(Free(), SpatialInertia(m, (0.1, 0.2, 0.3), I)).acceleration(v)
+
+    traced = trace(acceleration, {"m": (), "I": (3,), "v": (6,)})
+    I, v = np.array([2.0, 3.0, 4.0]), np.random.default_rng(20).standard_normal(6)
+    close(traced(1.5, I, v), acceleration(1.5, I, v))
+    slope = jacobian(traced, "m")(1.5, I, v)
+    step = 1e-5
+    close(slope, (acceleration(1.5 + step, I, v) - acceleration(1.5 - step, I, v)) / (2 * step), 1, 1e-8)
+
+
 # -- the counter-example ------------------------------------------------------------------------------------
 
 

@@ -158,6 +158,12 @@ def test_unknown_studies_are_refused(tmp_path):
     assert result.exit_code == 2 and all(name in result.output for name in STUDIES)
 
 
+def test_studies_say_what_they_need(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(LiebodyError, match=r"liebody\[sympy\]"):
+        reproduce("from-2012", tmp_path)
+
+
 # -- reports ------------------------------------------------------------------------------------------------
 
 
@@ -202,7 +208,7 @@ def test_reports_refuse_what_does_not_fit():
 
 @pytest.mark.parametrize(
     ("x", "text"),
-    [(0, "0"), (3, "3"), (-2.0, "-2"), (0.12345, "0.12"), (123.4, "123"), (1.26e-15, "1.3·10<sup>−15</sup>"),
+    [(0, "0"), (3, "3"), (-2.0, "−2"), (0.12345, "0.12"), (123.4, "123"), (1.26e-15, "1.3·10<sup>−15</sup>"),
      (-0.25, "−0.25"), (6.1e7 + 0.5, "6.1·10<sup>7</sup>"), (float("nan"), "nan"),
      (np.float64(2e-9), "2.0·10<sup>−9</sup>")],
 )  # fmt: skip

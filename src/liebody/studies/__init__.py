@@ -7,6 +7,7 @@ needs neither network nor scripts. A new study is a module and a line in STUDIES
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from pathlib import Path
 
 from ..errors import LiebodyError
@@ -17,10 +18,12 @@ STUDIES = {"from-2012": "from_2012", "ploen": "ploen", "rnea-notes": "rnea_notes
 def reproduce(name: str, out: str | Path = ".") -> Path:
     """Recompute the paper `name` and write the report `out`/`name`.html; returns its path.
 
-    Raises LiebodyError for a name that is not in STUDIES.
+    Raises LiebodyError for a name that is not in STUDIES, and without SymPy.
     """
     if name not in STUDIES:
         raise LiebodyError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
+    if importlib.util.find_spec("sympy") is None:
+        raise LiebodyError('studies need SymPy: pip install "liebody[sympy]"')
     report = importlib.import_module(f"{__name__}.{STUDIES[name]}").study()
     path: Path = report.save(Path(out) / f"{name}.html")
     return path

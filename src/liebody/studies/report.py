@@ -260,11 +260,15 @@ def _class(number: bool) -> str:
 
 
 def number(x: Any, digits: int = 2) -> str:
-    """A number as HTML: integers as they are, others with `digits` significant digits, 1.2 × 10^-15."""
+    """A number as HTML: integers as they are, others with `digits` significant digits, 1.2·10^-15."""
     value = float(x)
-    if value == int(value) if math.isfinite(value) else True:
-        return escape(str(x)) if not math.isfinite(value) or abs(value) >= 1e15 else str(int(value))
-    if 1e-3 <= abs(value) < 1e5:
-        return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}".replace("-", "−")
-    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-    return f"{mantissa}·10<sup>{int(exponent)}</sup>".replace("-", "−")
+    if not math.isfinite(value):
+        return str(value)
+    if value.is_integer() and abs(value) < 1e15:
+        text = str(int(value))
+    elif 1e-3 <= abs(value) < 1e5:
+        text = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+    else:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        text = f"{mantissa}·10<sup>{int(exponent)}</sup>"
+    return text.replace("-", "−")
