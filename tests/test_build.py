@@ -1,0 +1,302 @@
+"""Compiling and keeping kernels: compilers found and missing, the cache, other processes, damage."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from liebody.codegen import build
+
+COMPILER = build.find_compiler()
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+
+KERNEL = """
+import numpy as np
+from liebody import scalar
+from liebody.codegen import Kernel, trace
+traced = []
+def make():
+    traced.append(1)
+    return trace(lambda q: scalar.sin(q) + q[::-1], {"q": 5}, "f")
+f = Kernel(make, recipe=RECIPE)
+q = np.arange(500.0).reshape(100, 5)
+right = np.sin(q) + q[:, ::-1]
+np.testing.assert_allclose(f(q[0]), right[0], rtol=1e-14)
+np.testing.assert_allclose(f(q), right, rtol=1e-14)
+print(len(traced), "traced")
+"""
+
+
+@pytest.fixture
+def count(tmp_path):
+    """A compiler that writes a line for each time it runs."""
+    script = tmp_path / "cc with spaces" / "counting"
+    script.parent.mkdir()
+    log = tmp_path / "log"
+    log.touch()
+    script.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\nexec {" ".join(COMPILER.command)} "$@"\n')
+    script.chmod(0o755)
+    return f"'{script}' -DANYTHING", lambda: len(log.read_text().splitlines())
+
+
+def python(code, folder, check=True, **environment):
+    """Run Python code in a process of its own, with its cache in `folder`."""
+    inherited = {k: v for k, v in os.environ.items() if k not in ("CC", "LIEBODY_CACHE")}
+    paths = os.pathsep.join([str(Path(build.__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    given = {**inherited, "PYTHONPATH": paths, "LIEBODY_CACHE": str(folder), **environment}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=given, capture_output=True, text=True, check=False)
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+def kernel(recipe=None):
+    return KERNEL.replace("RECIPE", repr(recipe))
+
+
+# -- what is kept -------------------------------------------------------------------------------------------
+
+
+def test_a_second_process_compiles_nothing(tmp_path, count):
+    command, runs = count
+    python(kernel(), tmp_path, CC=command)
+    assert runs() == 3  # the probe of the compiler, the loops over one state and over lanes
+    assert python(kernel(), tmp_path, CC=command).stdout == "1 traced\n"
+    assert runs() == 3
+
+
+def test_with_a_recipe_a_second_process_traces_nothing(tmp_path, count):
+    command, runs = count
+    assert python(kernel("sine, version 1"), tmp_path, CC=command).stdout == "1 traced\n"
+    assert python(kernel("sine, version 1"), tmp_path, CC=command).stdout == "0 traced\n"
+    assert runs() == 3
+    assert python(kernel("sine, version 2"), tmp_path, CC=command).stdout == "1 traced\n"
+
+
+def test_the_key_depends_on_text_compiler_processor_and_flags(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    text = "int f(void) { return 1; }"
+    paths = [build.library([text], COMPILER)]
+    paths.append(build.library([text + " "], COMPILER))
+    paths.append(build.library([text], build.Compiler(COMPILER.command, "another")))
+    paths.append(build.library([text], COMPILER, build.LONG_FLAGS))
+    monkeypatch.setattr(build, "processor", lambda: "another")
+    paths.append(build.library([text], COMPILER))
+    assert len(set(paths)) == len(paths)
+    assert not list(tmp_path.glob("tmp-*"))
+
+
+DAMAGES = [("truncated", None), ("truncated", "a recipe"), ("garbage", "a recipe"), ("no sum", None)]
+
+
+@pytest.mark.parametrize(("damage", "recipe"), DAMAGES)
+def test_a_damaged_library_is_made_again(tmp_path, damage, recipe, count):
+    command, runs = count
+    python(kernel(recipe), tmp_path, CC=command)
+    folder = tmp_path / "kernels"
+    for library in folder.glob("*.so"):
+        if damage == "no sum":
+            library.with_suffix(".sum").unlink()
+        else:
+            whole = library.read_bytes()
+            library.write_bytes(whole[: len(whole) // 2] if damage == "truncated" else os.urandom(5000))
+    python(kernel(recipe), tmp_path, CC=command)
+    assert runs() == 6
+
+
+def test_damaged_notes_are_passed_over(tmp_path):
+    python(kernel("a recipe"), tmp_path)
+    for suffix, content in [(".path", b""), (".path", b"../../etc"), (".json", b"\xff{"), (".json", b'{"name": 1}')]:
+        for note in (tmp_path / "kernels").glob(f"*{suffix}"):
+            note.write_bytes(content)
+        assert python(kernel("a recipe"), tmp_path).stdout == "1 traced\n"
+
+
+def test_two_processes_at_once_both_succeed(tmp_path):
+    script = ["-c", kernel("a recipe")]
+    paths = os.pathsep.join([str(Path(build.__file__).parents[2])])
+    environment = {**os.environ, "LIEBODY_CACHE": str(tmp_path), "PYTHONPATH": paths}
+    processes = [subprocess.Popen([sys.executable, *script], env=environment, stderr=subprocess.PIPE) for _ in range(2)]
+    for process in processes:
+        _, words = process.communicate()
+        assert process.returncode == 0, words
+    assert not list((tmp_path / "kernels").glob("tmp-*"))
+
+
+def test_a_compile_that_is_killed_leaves_nothing_broken(tmp_path):
+    slow = tmp_path / "slow"
+    started = tmp_path / "started"
+    python(kernel(), tmp_path / "other")  # bytecode is compiled by now
+    slow.write_text(f'#!/bin/sh\ntouch "{started}"\nexec sleep 60\n')
+    slow.chmod(0o755)
+    environment = {**os.environ, "LIEBODY_CACHE": str(tmp_path), "PYTHONPATH": str(Path(build.__file__).parents[2]), "CC": str(slow)}
+    process = subprocess.Popen([sys.executable, "-c", kernel("a recipe")], env=environment, start_new_session=True)
+    while not started.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    folder = tmp_path / "kernels"
+    (left,) = folder.glob("tmp-*")
+    (folder / "tmp-file").write_text("half a note")
+    assert python(kernel("a recipe"), tmp_path).stdout == "1 traced\n"
+    assert left.exists()  # it could belong to a compile that is still going on
+    for path in (left, folder / "tmp-file"):
+        os.utime(path, (time.time() - 2 * build.ABANDONED,) * 2)
+    python(kernel("a recipe"), tmp_path)
+    assert not list(folder.glob("tmp-*"))
+
+
+def test_a_cache_that_is_removed_meanwhile_is_made_again(tmp_path):
+    python(
+        kernel()
+        + """
+import shutil, os
+shutil.rmtree(os.environ["LIEBODY_CACHE"])
+g = Kernel(trace(lambda q: scalar.cos(q), {"q": 5}, "g"), recipe="g")
+np.testing.assert_allclose(g(q), np.cos(q), rtol=1e-14)
+""",
+        tmp_path / "cache",
+    )
+
+
+# -- where it is kept ---------------------------------------------------------------------------------------
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("before", [None, 0o777, 0o755])
+def test_the_cache_is_private(tmp_path, before):
+    folder = tmp_path / "kernels"
+    if before is not None:
+        folder.mkdir()
+        folder.chmod(before)
+    tmp_path.chmod(0o755)
+    python("from liebody.codegen import build; assert build.cache_folder().name == 'kernels'", tmp_path)
+    assert mode(folder) == 0o700
+    assert mode(tmp_path) == 0o755  # the folder that was named is left as it is
+
+
+def test_without_the_variable_it_is_the_users_cache_folder(tmp_path):
+    code = "from liebody.codegen import build; print(build.cache_folder())"
+    done = python(code, "", XDG_CACHE_HOME=str(tmp_path), HOME=str(tmp_path))
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path)
+
+
+OF_ANOTHER = "import os; os.getuid = lambda: 12345\n"
+UNWRITABLE = "import os; os.access = lambda path, mode: False\n"
+
+
+@pytest.mark.parametrize("why", [OF_ANOTHER, UNWRITABLE, ""], ids=["of another user", "unwritable", "a file"])
+def test_without_a_folder_of_its_own_a_process_uses_a_private_one_and_removes_it(tmp_path, why):
+    (tmp_path / "temporary").mkdir()
+    if not why:
+        (tmp_path / "kernels").write_text("a file")
+    code = """
+from liebody.codegen import build
+folder = build.cache_folder()
+assert folder.stat().st_mode & 0o777 == 0o700
+assert list(folder.glob("*.so")), "it is used"
+if os.fork() == 0:
+    raise SystemExit  # a child does not take it away
+os.wait()
+assert folder.exists()
+print(folder)
+"""
+    done = python("import os\n" + why + kernel() + code, tmp_path, TMPDIR=str(tmp_path / "temporary"))
+    folder = Path(done.stdout.splitlines()[-1])
+    assert folder.parent == tmp_path / "temporary" and not folder.exists()
+    assert not list(tmp_path.glob("kernels/*"))
+
+
+# -- compilers ----------------------------------------------------------------------------------------------
+
+
+def test_a_compiler_named_by_the_user_must_work(tmp_path):
+    done = python(kernel(), tmp_path, check=False, CC="no-such-compiler -O2")
+    assert "CompilerError: $CC is 'no-such-compiler -O2', but there is no program 'no-such-compiler'" in done.stderr
+    done = python(kernel(), tmp_path, check=False, CC="'unclosed")
+    assert "CompilerError: $CC is \"'unclosed\", which is no command" in done.stderr
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho 'licence expired' >&2\nexit 3\n")
+    broken.chmod(0o755)
+    done = python(kernel(), tmp_path, check=False, CC=str(broken))
+    assert f"CompilerError: the C compiler {broken} stopped with exit status 3: licence expired" in done.stderr
+    assert not list((tmp_path / "kernels").glob("tmp-*"))
+
+
+def test_a_compiler_that_does_not_work_is_passed_over(tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "cc").write_text("#!/bin/sh\necho 'install the tools first' >&2\nexit 1\n")
+    (folder / "gcc").write_text(f'#!/bin/sh\nexec {" ".join(COMPILER.command)} "$@"\n')
+    for program in folder.iterdir():
+        program.chmod(0o755)
+    code = kernel() + "from liebody.codegen import build; print(build.find_compiler().command)"
+    done = python(code, tmp_path, PATH=f"{folder}:{os.environ['PATH']}")
+    assert str(folder / "gcc") in done.stdout
+
+
+WITHOUT = """
+import warnings, importlib.util
+importlib.util.find_spec = lambda name: None
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+CODE
+    from liebody.codegen import Flow
+    from liebody.codegen.kernel import MissingCompiler
+    g = Kernel(trace(lambda q: 2 * q, {"q": 5}, "g"))
+    np.testing.assert_array_equal(g(q, threads=3), 2 * q)
+(warning,) = caught
+assert warning.category is MissingCompiler
+print(warning.message)
+"""
+
+
+@pytest.mark.parametrize("stub", [False, True])
+def test_without_a_compiler_numpy_takes_over_with_one_warning(tmp_path, stub):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    if stub:
+        (folder / "cc").write_text("#!/bin/sh\necho 'install the tools first' >&2\nexit 1\n")
+        (folder / "cc").chmod(0o755)
+    done = python(WITHOUT.replace("CODE", textwrap.indent(kernel(), "    ")), tmp_path, PATH=str(folder))
+    words = "none that works (the C compiler" if stub else "no C compiler, so kernels run as NumPy source, slower"
+    assert words in done.stdout and 'pip install "liebody[compiler]"' in done.stdout
+    assert ("install the tools first" in done.stdout) == stub
+
+
+@pytest.mark.slow  # zig prepares its libraries at first use
+def test_the_compiler_of_the_ziglang_wheel_builds_kernels(tmp_path):
+    pytest.importorskip("ziglang")
+    code = kernel() + """
+from liebody.codegen import build
+from liebody.codegen.printers.c import Guard, batch_units
+assert "ziglang" in build.find_compiler().command
+h = trace(lambda q: [q := scalar.sin(q) * q[::-1] for _ in range(40)][-1], {"q": 5}, "h")
+units = batch_units(h, 4, units=2, piece=100)
+assert len(units) == 2
+build.load(build.library(units, build.find_compiler())).run
+k = Kernel(h, dtype=np.float32)
+np.testing.assert_allclose(k(np.tile(q / 500, (2, 1))), np.tile(Kernel(h)(q / 500), (2, 1)), rtol=1e-4, atol=1e-6)
+"""
+    python(code, tmp_path, PATH=str(tmp_path))
+
+
+def test_the_number_of_lanes_is_that_of_the_processor(tmp_path):
+    bits = build.vector_bits(COMPILER)
+    assert bits in (128, 256, 512)
+    assert build.lanes(COMPILER) == bits // 64 and build.lanes(COMPILER, single=True) == bits // 32
+    try:
+        flags = next(x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("flags")).split()
+    except (OSError, StopIteration):
+        return
+    assert bits == (512 if "avx512f" in flags else 256 if "avx" in flags else 128)
