@@ -1,6 +1,6 @@
 /* Arithmetic over T: one number (LANES 1), or a vector of LANES numbers, one state in each lane.
    Before this text: `real` is double or float, `whole` the integer of its size, LANES a power of two. */
-#if defined(__GNUC__) && !defined(__clang__) /* order instructions for parallelism before registers are given out */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(LONG_CODE) /* order instructions for parallelism before registers are given out */
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
 
