@@ -44,10 +44,19 @@ STRICT = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -fPIC -shared".split()
 
 
 def compiled_c99(function, folder, name=None, piece=PIECE):
-    """The C99 text of `function`, compiled with every warning an error, as a call on one state: a list of results."""
+    """The C99 text of `function`, with every warning an error, as a call on one state: a list of results."""
     name = name or function.name
-    (folder / "f.c").write_text("#include <math.h>\n" + prototype(function, name, piece) + c99(function, name, piece=piece))
-    command = [*build.find_compiler().command, *STRICT, "-o", str(folder / "f.so"), str(folder / "f.c"), "-lm"]
+    (folder / "f.c").write_text(
+        "#include <math.h>\n" + prototype(function, name, piece) + c99(function, name, piece=piece)
+    )
+    command = [
+        *build.find_compiler().command,
+        *STRICT,
+        "-o",
+        str(folder / "f.so"),
+        str(folder / "f.c"),
+        "-lm",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     entry = getattr(ctypes.CDLL(os.fspath(folder / "f.so")), name)
@@ -62,5 +71,5 @@ def compiled_c99(function, folder, name=None, piece=PIECE):
 
 
 def prototype(function, name, piece):
-    head = [line for line in c99(function, name, piece=piece).splitlines() if line.startswith(f"void {name}(")][0]
-    return f"{head};\n"
+    lines = c99(function, name, piece=piece).splitlines()
+    return next(line for line in lines if line.startswith(f"void {name}(")) + ";\n"

@@ -48,9 +48,13 @@ def count(tmp_path):
 def python(code, folder, check=True, **environment):
     """Run Python code in a process of its own, with its cache in `folder`."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("CC", "LIEBODY_CACHE")}
-    paths = os.pathsep.join([str(Path(build.__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    paths = os.pathsep.join(
+        [str(Path(build.__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     given = {**inherited, "PYTHONPATH": paths, "LIEBODY_CACHE": str(folder), **environment}
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=given, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=given, capture_output=True, text=True, check=False
+    )
     if check:
         assert done.returncode == 0, done.stderr
     return done
@@ -112,7 +116,12 @@ def test_a_damaged_library_is_made_again(tmp_path, damage, recipe, count):
 
 def test_damaged_notes_are_passed_over(tmp_path):
     python(kernel("a recipe"), tmp_path)
-    for suffix, content in [(".path", b""), (".path", b"../../etc"), (".json", b"\xff{"), (".json", b'{"name": 1}')]:
+    for suffix, content in [
+        (".path", b""),
+        (".path", b"../../etc"),
+        (".json", b"\xff{"),
+        (".json", b'{"name": 1}'),
+    ]:
         for note in (tmp_path / "kernels").glob(f"*{suffix}"):
             note.write_bytes(content)
         assert python(kernel("a recipe"), tmp_path).stdout == "1 traced\n"
@@ -122,7 +131,9 @@ def test_two_processes_at_once_both_succeed(tmp_path):
     script = ["-c", kernel("a recipe")]
     paths = os.pathsep.join([str(Path(build.__file__).parents[2])])
     environment = {**os.environ, "LIEBODY_CACHE": str(tmp_path), "PYTHONPATH": paths}
-    processes = [subprocess.Popen([sys.executable, *script], env=environment, stderr=subprocess.PIPE) for _ in range(2)]
+    processes = [
+        subprocess.Popen([sys.executable, *script], env=environment, stderr=subprocess.PIPE) for _ in range(2)
+    ]
     for process in processes:
         _, words = process.communicate()
         assert process.returncode == 0, words
@@ -135,8 +146,15 @@ def test_a_compile_that_is_killed_leaves_nothing_broken(tmp_path):
     python(kernel(), tmp_path / "other")  # bytecode is compiled by now
     slow.write_text(f'#!/bin/sh\ntouch "{started}"\nexec sleep 60\n')
     slow.chmod(0o755)
-    environment = {**os.environ, "LIEBODY_CACHE": str(tmp_path), "PYTHONPATH": str(Path(build.__file__).parents[2]), "CC": str(slow)}
-    process = subprocess.Popen([sys.executable, "-c", kernel("a recipe")], env=environment, start_new_session=True)
+    environment = {
+        **os.environ,
+        "LIEBODY_CACHE": str(tmp_path),
+        "PYTHONPATH": str(Path(build.__file__).parents[2]),
+        "CC": str(slow),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", kernel("a recipe")], env=environment, start_new_session=True
+    )
     while not started.exists():
         assert process.poll() is None
         time.sleep(0.01)
@@ -222,14 +240,19 @@ print(folder)
 
 def test_a_compiler_named_by_the_user_must_work(tmp_path):
     done = python(kernel(), tmp_path, check=False, CC="no-such-compiler -O2")
-    assert "CompilerError: $CC is 'no-such-compiler -O2', but there is no program 'no-such-compiler'" in done.stderr
+    assert (
+        "CompilerError: $CC is 'no-such-compiler -O2', but there is no program 'no-such-compiler'"
+        in done.stderr
+    )
     done = python(kernel(), tmp_path, check=False, CC="'unclosed")
-    assert "CompilerError: $CC is \"'unclosed\", which is no command" in done.stderr
+    assert 'CompilerError: $CC is "\'unclosed", which is no command' in done.stderr
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho 'licence expired' >&2\nexit 3\n")
     broken.chmod(0o755)
     done = python(kernel(), tmp_path, check=False, CC=str(broken))
-    assert f"CompilerError: the C compiler {broken} stopped with exit status 3: licence expired" in done.stderr
+    assert (
+        f"CompilerError: the C compiler {broken} stopped with exit status 3: licence expired" in done.stderr
+    )
     assert not list((tmp_path / "kernels").glob("tmp-*"))
 
 
@@ -269,7 +292,9 @@ def test_without_a_compiler_numpy_takes_over_with_one_warning(tmp_path, stub):
         (folder / "cc").write_text("#!/bin/sh\necho 'install the tools first' >&2\nexit 1\n")
         (folder / "cc").chmod(0o755)
     done = python(WITHOUT.replace("CODE", textwrap.indent(kernel(), "    ")), tmp_path, PATH=str(folder))
-    words = "none that works (the C compiler" if stub else "no C compiler, so kernels run as NumPy source, slower"
+    words = (
+        "none that works (the C compiler" if stub else "no C compiler, so kernels run as NumPy source, slower"
+    )
     assert words in done.stdout and 'pip install "liebody[compiler]"' in done.stdout
     assert ("install the tools first" in done.stdout) == stub
 
@@ -277,7 +302,9 @@ def test_without_a_compiler_numpy_takes_over_with_one_warning(tmp_path, stub):
 @pytest.mark.slow  # zig prepares its libraries at first use
 def test_the_compiler_of_the_ziglang_wheel_builds_kernels(tmp_path):
     pytest.importorskip("ziglang")
-    code = kernel() + """
+    code = (
+        kernel()
+        + """
 from liebody.codegen import build
 from liebody.codegen.printers.c import Guard, batch_units
 assert "ziglang" in build.find_compiler().command
@@ -286,8 +313,10 @@ units = batch_units(h, 4, units=2, piece=100)
 assert len(units) == 2
 build.load(build.library(units, build.find_compiler())).run
 k = Kernel(h, dtype=np.float32)
-np.testing.assert_allclose(k(np.tile(q / 500, (2, 1))), np.tile(Kernel(h)(q / 500), (2, 1)), rtol=1e-4, atol=1e-6)
+np.testing.assert_allclose(k(np.tile(q / 500, (2, 1))), np.tile(Kernel(h)(q / 500), (2, 1)), rtol=1e-4,
+atol=1e-6)
 """
+    )
     python(code, tmp_path, PATH=str(tmp_path))
 
 
@@ -296,7 +325,9 @@ def test_the_number_of_lanes_is_that_of_the_processor(tmp_path):
     assert bits in (128, 256, 512)
     assert build.lanes(COMPILER) == bits // 64 and build.lanes(COMPILER, single=True) == bits // 32
     try:
-        flags = next(x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("flags")).split()
+        flags = next(
+            x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("flags")
+        ).split()
     except (OSError, StopIteration):
         return
     assert bits == (512 if "avx512f" in flags else 256 if "avx" in flags else 128)

@@ -1,11 +1,10 @@
 """Generated C: elementary functions, every operation in random programs, pieces, and the readable C99."""
 
-import re
-
 import mpmath
 import numpy as np
 import pytest
 from native import LANES, compiled, compiled_c99
+from programs import OPERANDS
 
 from liebody import scalar
 from liebody.codegen import build
@@ -13,13 +12,14 @@ from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr, Function, Graph,
 from liebody.codegen.printers import c as printer
 from liebody.codegen.printers.c import Guard, c99, identifier, literal
 from liebody.errors import GraphError
-from programs import OPERANDS
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
 FORMS = [(lanes, single) for single in (False, True) for lanes in (1, 4, 8)]
 NAMES = [f"{'float32' if single else 'float64'} x {lanes}" for lanes, single in FORMS]
-HARDEST = 6381956970095103 * 2.0**797  # the double closest to a multiple of pi/2, relative to its size (Kahan)
+HARDEST = (
+    6381956970095103 * 2.0**797
+)  # the double closest to a multiple of pi/2, relative to its size (Kahan)
 
 
 # -- sine and cosine ----------------------------------------------------------------------------------------
@@ -37,7 +37,15 @@ def arguments(real):
     with mpmath.workprec(1200):
         near = [real(float(n * mpmath.pi / 2)) for n in k]
     near += [np.nextafter(x, real(towards)) for x in near for towards in (0, np.inf)]
-    known = [0, info.smallest_subnormal, info.tiny, info.max, 8e5, np.nextafter(real(8e5), real(1e9)), np.pi / 4]
+    known = [
+        0,
+        info.smallest_subnormal,
+        info.tiny,
+        info.max,
+        8e5,
+        np.nextafter(real(8e5), real(1e9)),
+        np.pi / 4,
+    ]
     x = np.array([*sweep, *near, *known, *([HARDEST] if real is np.float64 else [])], real)
     return np.concatenate([x, -x])
 
@@ -90,14 +98,32 @@ def test_compilers_without_shuffles_between_sizes_reduce_float32_the_same_way(si
     x = arguments(np.float32)
     _, expected = compiled(sine_and_cosine, 8, True)(x)
     runtime = printer.runtime
-    monkeypatch.setattr(printer, "runtime", lambda name: runtime(name).replace("#define RESIZING_SHUFFLE", ""))
+    monkeypatch.setattr(
+        printer, "runtime", lambda name: runtime(name).replace("#define RESIZING_SHUFFLE", "")
+    )
     _, (s, c) = compiled(sine_and_cosine, 8, True)(x)
     np.testing.assert_array_equal([s, c], expected)
 
 
 # -- every operation ----------------------------------------------------------------------------------------
 
-SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 5e-324, 1e-310, 1e300, -2.5e-8, 3.0, 710.0, 1e5)
+SPECIAL = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    5e-324,
+    1e-310,
+    1e300,
+    -2.5e-8,
+    3.0,
+    710.0,
+    1e5,
+)
 CLOSE = frozenset({"sin", "cos", "tan", "exp", "log", "arctan2"})  # rounded by different libraries
 CONSTANTS = (0.3, -2.0, 1.0, 1e30, np.inf, 0.0)
 
@@ -123,8 +149,10 @@ def random_nodes(seed, length):
 
 def assert_operations(function, nodes, x, y, real, contracted):
     """Every number in y (n, nodes) is the operation of the numbers in y that it is made of."""
-    values = {node: column for node, column in zip(function.inputs["x"], x.T)}
-    values.update((node, column != 0 if node.op in CONDITIONS else column) for node, column in zip(nodes, y.T))
+    values = dict(zip(function.inputs["x"], x.T))
+    values.update(
+        (node, column != 0 if node.op in CONDITIONS else column) for node, column in zip(nodes, y.T)
+    )
     unit = np.finfo(real).eps
     seen = set()
     with np.errstate(all="ignore"):
@@ -140,7 +168,11 @@ def assert_operations(function, nodes, x, y, real, contracted):
                 same |= np.abs(actual - expected) <= unit * (np.abs(args[0]) + np.abs(args[1]))
                 same |= ~np.isfinite(expected)  # inf - inf where the product alone overflows
             wrong = np.flatnonzero(~same)
-            assert not len(wrong), (node, [a[wrong[:3]] if np.ndim(a) else a for a in args], actual[wrong[:3]])
+            assert not len(wrong), (
+                node,
+                [a[wrong[:3]] if np.ndim(a) else a for a in args],
+                actual[wrong[:3]],
+            )
     assert seen == set(OPERATIONS)
 
 
@@ -186,7 +218,9 @@ SHAPES = {
     "scalar": lambda a, m: a * 2.0,
     "input": lambda a, m: m,
     "constants": lambda a, m: np.array([1.5, -0.0, np.inf, -np.inf, np.nan, 1e-320, 0.1]),
-    "mixed with constants": lambda a, m: np.concatenate([np.zeros(9, int), [a, a, a], np.ones(9), m[0], [-0.0], m[1] * a]),
+    "mixed with constants": lambda a, m: np.concatenate(
+        [np.zeros(9, int), [a, a, a], np.ones(9), m[0], [-0.0], m[1] * a]
+    ),
     "transposed and repeated": lambda a, m: np.stack([m.T @ m, m.T @ m * a]),
     "rank 3": lambda a, m: m[None] * np.array([a, 2 * a, 0])[:, None, None],
     "empty": lambda a, m: m[:0],
@@ -226,7 +260,10 @@ def test_c99_stores_outputs_of_every_kind(name, tmp_path):
 
 def test_more_results_than_a_stack_holds(lanes=8):
     n = 300
-    function = trace(lambda x: np.array([[x[max(i, j) % 7] * (1 + min(i, j)) for i in range(n)] for j in range(n)]), {"x": 7})
+    function = trace(
+        lambda x: np.array([[x[max(i, j) % 7] * (1 + min(i, j)) for i in range(n)] for j in range(n)]),
+        {"x": 7},
+    )
     x = np.random.default_rng(0).standard_normal((lanes + 1, 7))
     _, (y,) = compiled(function, lanes)(x)
     i = np.arange(n)
@@ -281,7 +318,24 @@ def test_text_from_outside_never_becomes_code(name):
         c99(trace(lambda q: {name: q}, {"q": 2}, "f"))
 
 
-WORDS = ["int", "t1", "t2", "w", "y0", "in", "out", "sin", "NAN", "f", "f_0", "main", "M_PI", "sin_", "n", "linux"]
+WORDS = [
+    "int",
+    "t1",
+    "t2",
+    "w",
+    "y0",
+    "in",
+    "out",
+    "sin",
+    "NAN",
+    "f",
+    "f_0",
+    "main",
+    "M_PI",
+    "sin_",
+    "n",
+    "linux",
+]
 
 
 @pytest.mark.parametrize("piece", [printer.PIECE, 2])
@@ -303,7 +357,12 @@ def test_a_function_may_have_the_name_of_one_in_math_h(tmp_path):
 
 def test_literals_read_back_as_the_same_number():
     rng = np.random.default_rng(0)
-    for x in [*rng.standard_normal(50) * 10.0 ** rng.integers(-320, 308, 50), 5e-324, 1.7976931348623157e308, -0.0]:
+    for x in [
+        *rng.standard_normal(50) * 10.0 ** rng.integers(-320, 308, 50),
+        5e-324,
+        1.7976931348623157e308,
+        -0.0,
+    ]:
         back = float(literal(float(x)).strip("()"))
         assert back == x and np.signbit(back) == np.signbit(x)
     assert [literal(x) for x in (np.nan, np.inf, -np.inf, 2.0)] == ["NAN", "INFINITY", "(-INFINITY)", "2.0"]
@@ -313,7 +372,9 @@ def test_the_c99_text_is_what_a_reader_expects():
     def spring(x, v, k):
         return {"force": -k * x - 0.5 * v, "energy": 0.5 * (k * x) @ x}
 
-    assert c99(trace(spring, {"x": 2, "v": 2, "k": ()}, "spring")) == """\
+    assert (
+        c99(trace(spring, {"x": 2, "v": 2, "k": ()}, "spring"))
+        == """\
 void spring(const double *x, const double *v, const double *k, double *force, double *energy)
 {
     const double t6 = x[0] * k[0];
@@ -334,3 +395,4 @@ void spring(const double *x, const double *v, const double *k, double *force, do
     energy[0] = t20;
 }
 """
+    )

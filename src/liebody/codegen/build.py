@@ -1,8 +1,9 @@
 """Compile C source into shared libraries, kept on disk by content, compiler and processor.
 
-The cache is the user's own (in `$LIEBODY_CACHE`, else in the platform's cache folder), readable by nobody else. A
-library is linked under a temporary name and renamed, so that a compile which is killed, or two processes at
-once, leave nothing broken behind; its digest lies beside it, so that a damaged one is noticed and made again.
+The cache is the user's own (in `$LIEBODY_CACHE`, else in the platform's cache folder), readable by nobody
+else. A library is linked under a temporary name and renamed, so that a compile which is killed, or two
+processes at once, leave nothing broken behind; its digest lies beside it, so that a damaged one is noticed
+and made again.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ FLAGS = (
 LONG_FLAGS = (*("-O1" if flag == "-O2" else flag for flag in FLAGS), "-DLONG_CODE")
 ABANDONED = 24 * 3600.0  # seconds after which a temporary folder belongs to nobody
 ADVICE = (
-    "install a C compiler (Debian, Ubuntu: apt install gcc; macOS: xcode-select --install), or the one that pip "
-    'installs: pip install "liebody[compiler]"; $CC chooses another'
+    "install a C compiler (Debian, Ubuntu: apt install gcc; macOS: xcode-select --install), or the one that "
+    'pip installs: pip install "liebody[compiler]"; $CC chooses another'
 )
 
 
@@ -54,7 +55,7 @@ class Compiler:
 
 @functools.cache
 def find_compiler() -> Compiler | None:
-    """$CC if it is set; else the first of cc, gcc, clang and the compiler of the ziglang wheel that works; else None.
+    """$CC if it is set; else the first of cc, gcc, clang and the ziglang wheel's that works; else None.
 
     Raises CompilerError where $CC is set and does not work.
     """
@@ -66,11 +67,15 @@ def find_compiler() -> Compiler | None:
             raise CompilerError(f"$CC is {wanted!r}, which is no command: {error}") from None
         path = shutil.which(program)
         if path is None:
-            raise CompilerError(f"$CC is {wanted!r}, but there is no program {program!r}; unset CC, or {ADVICE}")
+            raise CompilerError(
+                f"$CC is {wanted!r}, but there is no program {program!r}; unset CC, or {ADVICE}"
+            )
         compiler = Compiler((path, *options), _identity(path, *options))
         vector_bits(compiler)
         return compiler
-    commands: list[tuple[tuple[str, ...], str]] = [((path,), path) for path in map(shutil.which, ("cc", "gcc", "clang")) if path]
+    commands: list[tuple[tuple[str, ...], str]] = [
+        ((path,), path) for path in map(shutil.which, ("cc", "gcc", "clang")) if path
+    ]
     zig = importlib.util.find_spec("ziglang")
     if zig and zig.origin:
         commands.append(((sys.executable, "-m", "ziglang", "cc"), zig.origin))
@@ -97,7 +102,9 @@ def processor() -> str:
     """What code for this very processor depends on."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-        lines = [x for x in text.split("\n\n")[0].splitlines() if x.startswith(("model name", "flags", "Features"))]
+        lines = [
+            x for x in text.split("\n\n")[0].splitlines() if x.startswith(("model name", "flags", "Features"))
+        ]
         return "|".join([platform.machine(), *lines])
     except OSError:
         return "|".join([platform.machine(), platform.processor(), platform.node()])
@@ -129,7 +136,9 @@ def _chosen_folder() -> Path:
                 return folder
     except OSError:
         pass
-    folder = Path(tempfile.mkdtemp(prefix="liebody-"))  # no place of our own: kernels last as long as the process
+    folder = Path(
+        tempfile.mkdtemp(prefix="liebody-")
+    )  # no place of our own: kernels last as long as the process
     atexit.register(_remove, folder, os.getpid())
     return folder
 
@@ -168,7 +177,7 @@ def recall(key: str, suffix: str) -> bytes | None:
 
 
 def noted(note: str | None, make: Callable[[], Path]) -> Path:
-    """The library whose name is stored as `note`, if it is there and whole; else the one that `make` returns."""
+    """The library whose name is stored as `note`, if it is there and whole; else what `make` returns."""
     name = recall(note, ".path") if note else None
     if name:
         known = cache_folder() / os.fsdecode(name)
@@ -201,7 +210,11 @@ def library(units: Sequence[str], compiler: Compiler, flags: Sequence[str] = FLA
         else:
             names = [str(folder / f"unit{k}") for k in range(len(units))]
             with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-                list(pool.map(lambda x: _run([*compiler.command, *flags, "-c", "-o", f"{x}.o", f"{x}.c"]), names))
+                list(
+                    pool.map(
+                        lambda x: _run([*compiler.command, *flags, "-c", "-o", f"{x}.o", f"{x}.c"]), names
+                    )
+                )
             _run([*compiler.command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
         built.chmod(0o700)
         store(key, ".sum", _sum(built))
@@ -225,12 +238,16 @@ def _whole(path: Path) -> bool:
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, errors="replace")
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, errors="replace"
+        )
     except OSError as error:
         raise CompilerError(f"the C compiler {command[0]} cannot be run: {error}; {ADVICE}") from None
     if done.returncode:
         words = "\n".join(done.stderr.strip().splitlines()[:12])
-        raise CompilerError(f"the C compiler {command[0]} stopped with exit status {done.returncode}: {words}\n{ADVICE}")
+        raise CompilerError(
+            f"the C compiler {command[0]} stopped with exit status {done.returncode}: {words}\n{ADVICE}"
+        )
 
 
 PROBE = """
@@ -249,7 +266,7 @@ int vector_bits = 128;
 
 @functools.cache
 def vector_bits(compiler: Compiler) -> int:
-    """The size of this processor's vectors as the compiler sees it; CompilerError if it cannot build a library."""
+    """The size of the processor's vectors as the compiler sees it; CompilerError if that cannot build."""
     return ctypes.c_int.in_dll(load(library([PROBE], compiler)), "vector_bits").value
 
 
@@ -264,4 +281,6 @@ def load(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise CompilerError(f"the compiled kernel {path} cannot be loaded ({error}); it was removed: try again") from error
+        raise CompilerError(
+            f"the compiled kernel {path} cannot be loaded ({error}); it was removed: try again"
+        ) from error

@@ -1,9 +1,9 @@
 """The low-latency entry: a generated C function as a Python callable, without Python's headers.
 
 The library holds a function with CPython's fast calling convention (METH_FASTCALL), which reads NumPy's array
-structure directly. Here it is wrapped as a built-in function through `ctypes.pythonapi`. The layout it relies on is
-checked on a probe array; where it differs (free-threaded or debug builds, other interpreters) there is no such
-entry, and calls take the portable way.
+structure directly. Here it is wrapped as a built-in function through `ctypes.pythonapi`. The layout it relies
+on is checked on a probe array; where it differs (free-threaded or debug builds, other interpreters) there is
+no such entry, and calls take the portable way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
-NEW_ARRAY, AS_SCALAR = 93, 76  # PyArray_New and PyArray_Return in NumPy's table of C functions, fixed since NumPy 1.0
+NEW_ARRAY, AS_SCALAR = (
+    93,
+    76,
+)  # PyArray_New and PyArray_Return in NumPy's table of C functions, fixed since NumPy 1.0
 OUT = sys.intern("out")  # the one keyword that the entry knows, compared by identity
 
 
@@ -79,7 +82,11 @@ def builtin(library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: s
     """The function `call` of a generated library as a built-in; calls it cannot take go to `general`."""
     library.setup(_table())
     definition = _definition(_address(library.call), name, doc)
-    make = ctypes.PyDLL(None).PyCFunction_NewEx if sys.platform != "win32" else ctypes.pythonapi.PyCFunction_NewEx
+    make = (
+        ctypes.PyDLL(None).PyCFunction_NewEx
+        if sys.platform != "win32"
+        else ctypes.pythonapi.PyCFunction_NewEx
+    )
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(definition), general, None)
 

@@ -29,18 +29,18 @@ class _Efforts(ctypes.Structure):
 
 
 class Flow:
-    """The steps y -> y exp(psi) of an explicit method for a left-trivialised vector field, compiled into one loop.
+    """The steps y -> y exp(psi) of an explicit method for a left-trivialised field, compiled into one loop.
 
     field    (t, y, u) -> f, the velocity in the algebra; u are efforts, constant or sampled
     advance  (y, psi) -> y exp(psi)
     pull     (psi, f) -> dexp^-1_(-psi) f
     tableau  (A, b, c) of the method
     error    b minus embedded weights and the order of that defect in the step, for steps under error control
-    rigid    how many of the first entries of the algebra have size 1 in the error control; the others are as large as the last
-             coordinates of y
+    rigid    how many of the first entries of the algebra have size 1 in the error control; the others are as
+             large as the last coordinates of y
 
-    Members of an ensemble are lanes of vectors and shares of threads. Without a compiler the same steps run as
-    NumPy source.
+    Members of an ensemble are lanes of vectors and shares of threads. Without a compiler the same steps run
+    as NumPy source.
     """
 
     def __init__(
@@ -77,7 +77,12 @@ class Flow:
         assert compiler is not None
         note = None
         if self._recipe:
-            parts = (self._recipe, repr((self.tableau, self.error, self.rigid)), f"flow{lanes}", compiler.identity)
+            parts = (
+                self._recipe,
+                repr((self.tableau, self.error, self.rigid)),
+                f"flow{lanes}",
+                compiler.identity,
+            )
             note = build.digest(*parts, build.processor(), *build.FLAGS)
         return _prepare(build.load(build.noted(note, lambda: build.library([self.source(lanes)], compiler))))
 
@@ -156,12 +161,15 @@ class Flow:
         linear: bool = False,
         threads: int = 1,
     ) -> tuple[int, int]:
-        """Advance the ensemble under error control from time t, to `rows` records `interval` apart; (steps, rejected ones).
+        """Advance the ensemble under error control to `rows` records, `interval` apart; (steps, rejected).
 
-        h (n,) holds each member's step, in and out; otherwise as `steps`, with `sampling` the interval of the efforts.
+        h (n,) holds each member's step, in and out; otherwise as `steps`, with `sampling` the interval of the
+        efforts.
         """
         if self._compiler is None:
-            return self._controlled_numpy(y, u, t, interval, rows, rtol, atol, h, record, row, failed, first, sampling, linear)
+            return self._controlled_numpy(
+                y, u, t, interval, rows, rtol, atol, h, record, row, failed, first, sampling, linear
+            )
         library = self._one
         counts = []
 
@@ -194,7 +202,9 @@ class Flow:
 
         return tuple(compile_numpy(f) for f in self.functions)
 
-    def _stages_numpy(self, t: float, h: Any, y: Any, efforts: Callable[[float], Any]) -> tuple[list[Any], Any]:
+    def _stages_numpy(
+        self, t: float, h: Any, y: Any, efforts: Callable[[float], Any]
+    ) -> tuple[list[Any], Any]:
         """The function `stages` of runtime/flow.h, with NumPy source for its functions."""
         field, advance, pull = self._numpy
         A, b, c = self.tableau
@@ -224,8 +234,8 @@ class Flow:
         y[...] = state
 
     def _controlled_numpy(
-        self, y: Any, u: Any, t0: float, interval: float, rows: int, rtol: float, atol: float, h: Any, record: Any, first_row: int,
-        failed: Any, first: float, sampling: float, linear: bool,
+        self, y: Any, u: Any, t0: float, interval: float, rows: int, rtol: float, atol: float, h: Any,
+        record: Any, first_row: int, failed: Any, first: float, sampling: float, linear: bool,
     ) -> tuple[int, int]:  # fmt: skip
         """The function `controlled_steps` of runtime/flow.h."""
         assert self.error is not None
@@ -244,11 +254,18 @@ class Flow:
                         following = self._numpy[1](now, psi)
                         size = np.maximum(np.abs(now[-len(psi) :]), np.abs(following[-len(psi) :]))
                         size[: self.rigid] = 1
-                        error = length * sum((w * x for w, x in zip(weights, k, strict=True) if w), np.zeros_like(psi))
+                        error = length * sum(
+                            (w * x for w, x in zip(weights, k, strict=True) if w), np.zeros_like(psi)
+                        )
                         defect = float(np.sqrt(np.mean((error / (atol + rtol * size)) ** 2)))
                     if defect <= 1:
                         factor = 0.9 * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
-                        factor, before, now, t = min(max(factor, 0.2), 10), max(defect, 1e-4), following, end if last else t + length
+                        factor, before, now, t = (
+                            min(max(factor, 0.2), 10),
+                            max(defect, 1e-4),
+                            following,
+                            end if last else t + length,
+                        )
                         taken += 1
                         if not last or factor < 1 or length >= step:
                             step = length * factor
@@ -268,7 +285,9 @@ def _efforts(u: Any, start: int, first: float, interval: float, linear: bool) ->
     """The table of efforts for the members from `start` on."""
     shared = len(u) == 1
     table = u if shared else u[start:]
-    return _Efforts(table.ctypes.data, 0 if shared else u.shape[1] * u.shape[2], u.shape[1], first, interval, int(linear))
+    return _Efforts(
+        table.ctypes.data, 0 if shared else u.shape[1] * u.shape[2], u.shape[1], first, interval, int(linear)
+    )
 
 
 def _sampler(u: Any, first: float, interval: float, linear: bool) -> Callable[[float], Any]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CompilerError, ConfigurationError, GraphError, ShapeError
+from ..errors import ConfigurationError, GraphError, ShapeError
 from . import build, entry
 from .graph import Function
 from .printers import c as printer
@@ -26,7 +26,7 @@ from .printers.c import Guard
 Shapes = dict[str, tuple[int, ...]]
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
-LONG = 40_000  # operations from which on code is bound by memory, and compiled in smaller pieces with less effort
+LONG = 40_000  # operations from which on code is bound by memory, and compiled with less effort
 FEW_MEMBERS = 2  # an ensemble from here on runs over lanes
 FEW = 64  # rows up to which the scalar loop serves while the loop over lanes is not compiled
 
@@ -38,18 +38,18 @@ class MissingCompiler(UserWarning):
 class Kernel:
     """A function compiled to machine code.
 
-    k(*arrays, out=None, threads=1) takes arrays of the input shapes, or batches of them: any leading axes, which
-    broadcast against each other. It returns an array (a tuple of them where the function has several
+    k(*arrays, out=None, threads=1) takes arrays of the input shapes, or batches of them: any leading axes,
+    which broadcast against each other. It returns an array (a tuple of them where the function has several
     outputs), in `out` if that is given, which may overlap with inputs. Arrays may have any type and strides;
-    rows of the kernel's own type that are contiguous are not copied. The interpreter lock is released while a batch
-    is computed, by `threads` threads with equal results.
+    rows of the kernel's own type that are contiguous are not copied. The interpreter lock is released while a
+    batch is computed, by `threads` threads with equal results.
 
     function  a traced `Function`, or a call without arguments that traces it when it is needed
     dtype     float64, or float32
-    guard     what is checked of the inputs in the same pass; a violation raises ConfigurationError, and leaves
-              `out` undefined
-    recipe    a text that determines the function and the version of the code that traces it, if there is one: with
-              it, a kernel of an earlier process is found without tracing
+    guard     what is checked of the inputs in the same pass; a violation raises ConfigurationError, and
+              leaves `out` undefined
+    recipe    a text that determines the function and the version of the code that traces it, if there is one:
+              with it, a kernel of an earlier process is found without tracing
     doc       what `help` shows of the kernel
 
     `k.call` is the entry with the least latency for one state (about 0.1 us above the computation itself).
@@ -116,7 +116,9 @@ class Kernel:
         compiler = self._compiler
         identity = compiler.identity if compiler else ""
         guard = f"{self._guard.finite}{self._guard.unit}{self._guard.tolerance}"
-        return build.digest(self._recipe or "", kind, str(self.dtype), guard, identity, build.processor(), *build.FLAGS)
+        return build.digest(
+            self._recipe or "", kind, str(self.dtype), guard, identity, build.processor(), *build.FLAGS
+        )
 
     def _remembered(self) -> dict[str, Any] | None:
         try:
@@ -127,7 +129,9 @@ class Kernel:
 
     def _library(self, kind: str, lanes: int) -> ctypes.CDLL:
         """The compiled batch loop over `lanes`, found by the recipe or by the source."""
-        library = build.load(build.noted(self._key(kind) if self._recipe else None, lambda: self._compile(lanes)))
+        library = build.load(
+            build.noted(self._key(kind) if self._recipe else None, lambda: self._compile(lanes))
+        )
         library.run.restype = ctypes.c_long
         library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4]
         return library
@@ -137,13 +141,19 @@ class Kernel:
         f = self.function
         total = sum(f.operations.values())
         units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
-        piece, flags = (printer.PIECE, build.FLAGS) if total < LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
+        piece, flags = (
+            (printer.PIECE, build.FLAGS) if total < LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
+        )
         sources = printer.batch_units(f, lanes, self._single, self._guard, units, piece)
         if lanes == 1 and not self._single:
             sources[-1] += "\n" + _call_text(f)
         path = build.library(sources, self._compiler, flags)
         if self._recipe:
-            about = {"name": self.name, "inputs": list(self.inputs.items()), "outputs": list(self.outputs.items())}
+            about = {
+                "name": self.name,
+                "inputs": list(self.inputs.items()),
+                "outputs": list(self.outputs.items()),
+            }
             build.store(self._key("about"), ".json", json.dumps(about).encode())
         return path
 
@@ -171,7 +181,7 @@ class Kernel:
         return self.entry(self.general)
 
     def entry(self, general: Callable[..., Any]) -> Callable[..., Any]:
-        """A built-in function for single states, which leaves what it cannot take to the function `general`."""
+        """A built-in function for single states, which leaves what it cannot take to `general`."""
         if self._compiler is None or self._single or not entry.available():
             return general
         return entry.builtin(self._one, general, self.name, self.__doc__ or "")
@@ -202,7 +212,7 @@ class Kernel:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _rows(self, arrays: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-        """The inputs as (n, size) arrays with contiguous rows (n = 1 where one row serves the whole batch)."""
+        """The inputs as (n, size) arrays with contiguous rows; n = 1 where one row serves the whole batch."""
         if len(arrays) != len(self.inputs):
             raise ShapeError(
                 f"{self.name} takes {len(self.inputs)} arrays ({', '.join(self.inputs)}), got {len(arrays)}"
@@ -217,7 +227,9 @@ class Kernel:
                     with np.errstate(over="ignore"):
                         array = array.astype(self.dtype)
             except (TypeError, ValueError) as error:
-                raise ShapeError(f"{self.name}: {key} cannot be read as an array of {self.dtype}: {error}") from None
+                raise ShapeError(
+                    f"{self.name}: {key} cannot be read as an array of {self.dtype}: {error}"
+                ) from None
             if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
                 raise ShapeError(
                     f"{self.name}: {key} has shape {array.shape}, expected {shape} or a batch (..., "
@@ -228,8 +240,12 @@ class Kernel:
         try:
             batch = np.broadcast_shapes(*leading)
         except ValueError:
-            shapes = ", ".join(f"{key} {array.shape}" for key, array in zip(self.inputs, converted, strict=True))
-            raise ShapeError(f"{self.name}: the leading axes do not broadcast against each other: {shapes}") from None
+            shapes = ", ".join(
+                f"{key} {array.shape}" for key, array in zip(self.inputs, converted, strict=True)
+            )
+            raise ShapeError(
+                f"{self.name}: the leading axes do not broadcast against each other: {shapes}"
+            ) from None
         rows = []
         for array, lead, shape in zip(converted, leading, self.inputs.values(), strict=True):
             size = math.prod(shape)
@@ -251,13 +267,18 @@ class Kernel:
         given = (out,) if len(self.outputs) == 1 and not isinstance(out, (tuple, list)) else tuple(out)
         if len(given) != len(self.outputs):
             raise ShapeError(
-                f"{self.name} has {len(self.outputs)} outputs ({', '.join(self.outputs)}), out has {len(given)}"
+                f"{self.name} has {len(self.outputs)} outputs ({', '.join(self.outputs)}), "
+                f"out has {len(given)}"
             )
         for target, (key, shape) in zip(given, self.outputs.items(), strict=True):
             if not isinstance(target, np.ndarray):
-                raise ShapeError(f"{self.name}: out for {key} is a {type(target).__name__}, expected an array to write into")
+                raise ShapeError(
+                    f"{self.name}: out for {key} is a {type(target).__name__}, expected an array"
+                )
             if target.shape != (*batch, *shape):
-                raise ShapeError(f"{self.name}: out for {key} has shape {target.shape}, expected {(*batch, *shape)}")
+                raise ShapeError(
+                    f"{self.name}: out for {key} has shape {target.shape}, expected {(*batch, *shape)}"
+                )
             if not target.flags.writeable:
                 raise ShapeError(f"{self.name}: out for {key} is read-only")
         return list(given)
@@ -277,7 +298,9 @@ class Kernel:
                 library.run(
                     last - first,
                     _pointers([row[first:] if len(row) > 1 else row for row in rows]),
-                    (ctypes.c_long * len(rows))(*[r.strides[0] // r.itemsize if len(r) > 1 else 0 for r in rows]),
+                    (ctypes.c_long * len(rows))(
+                        *[r.strides[0] // r.itemsize if len(r) > 1 else 0 for r in rows]
+                    ),
                     _pointers([result[first:] for result in results]),
                     (ctypes.c_long * len(results))(*[result.shape[1] for result in results]),
                 )
@@ -289,7 +312,9 @@ class Kernel:
             bad = share(0, count)
         else:
             with ThreadPoolExecutor(max_workers=threads) as pool:
-                bad = max(pool.map(lambda first: share(first, min(first + step, count)), range(0, count, step)))
+                bad = max(
+                    pool.map(lambda first: share(first, min(first + step, count)), range(0, count, step))
+                )
         if bad < 0:
             raise MemoryError(f"{self.name}: no memory for intermediate results")
         for tolerance in (1.0, 0.5) if bad else ():  # sums round in another order here
@@ -320,8 +345,9 @@ class Kernel:
                 row, place = (int(i) for i in np.argwhere(wrong)[0])
                 position = [int(i) for i in np.unravel_index(place, self.inputs[name])]
                 raise ConfigurationError(
-                    f"{self.name}: {name}{position or ''}{row_of(inputs[name], row)} is {inputs[name][row, place]}, expected "
-                    "a finite number; look for a division by zero or an unset value where it was made"
+                    f"{self.name}: {name}{position or ''}{row_of(inputs[name], row)} is "
+                    f"{inputs[name][row, place]}, expected a finite number; look for a division by "
+                    "zero or an unset value where it was made"
                 )
         for name, first in self._guard.unit:
             quaternions = inputs[name][:, first : first + 4].astype(np.float64)
@@ -329,14 +355,20 @@ class Kernel:
             if not (np.abs(square - 1) < tolerance).all():
                 row = int(np.argmax(np.abs(square - 1)))
                 raise ConfigurationError(
-                    f"{self.name}: the quaternion {name}[{first}:{first + 4}]{row_of(quaternions, row)} has norm "
-                    f"{math.sqrt(square[row]):.9g}, expected 1 (order w, x, y, z); normalize the configuration first"
+                    f"{self.name}: the quaternion {name}[{first}:{first + 4}]"
+                    f"{row_of(quaternions, row)} has norm {math.sqrt(square[row]):.9g}, expected 1 "
+                    "(order w, x, y, z); normalize the configuration first"
                 )
 
 
 def _writable_directly(array: Any, dtype: Any) -> bool:
     """Whether compiled code can write into an array as it is."""
-    return type(array) is np.ndarray and array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned
+    return (
+        type(array) is np.ndarray
+        and array.dtype == dtype
+        and array.flags.c_contiguous
+        and array.flags.aligned
+    )
 
 
 def _pointers(arrays: Sequence[Any]) -> Any:
@@ -357,7 +389,11 @@ def _call_text(function: Function) -> str:
 
     inputs = [array.shape for array in function.inputs.values()]
     outputs = [array.shape for array in function.outputs.values()]
-    lines = [f"enum {{ INPUTS = {len(inputs)}, OUTPUTS = {len(outputs)} }};", *table("input", inputs), *table("output", outputs)]
+    lines = [
+        f"enum {{ INPUTS = {len(inputs)}, OUTPUTS = {len(outputs)} }};",
+        *table("input", inputs),
+        *table("output", outputs),
+    ]
     return "\n".join([*lines, printer.runtime("call.h")])
 
 

@@ -1,8 +1,8 @@
 """C source of a traced function: readable C99, and batch loops over one number or a vector of lanes.
 
-Straight-line code in single assignment: a statement per node, in functions of about 1500 operations (`PIECE`),
-so that compile time stays linear in the length. What one function computes and a later one needs goes through a
-work array `w`, whose places are reused.
+Straight-line code in single assignment: a statement per node, in functions of about 1500 operations
+(`PIECE`), so that compile time stays linear in the length. What one function computes and a later one needs
+goes through a work array `w`, whose places are reused.
 
 The batch loop takes NumPy's row-major arrays, (n, dim) with any stride between rows. Over lanes it transposes
 a block of LANES rows into vectors in registers, runs the body once, and transposes the results back.
@@ -24,7 +24,9 @@ from ..graph import CONDITIONS, Expr, Function
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many
 STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
-UNROLLED = 100  # blocks of an output up to which its stores are printed one by one, above by a loop over a table
+UNROLLED = (
+    100  # blocks of an output up to which its stores are printed one by one, above by a loop over a table
+)
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
@@ -191,7 +193,9 @@ def straight_line(
                 reads = True
                 local[a] = f"t{a.index}"
                 kind = dialect.condition if a.op in CONDITIONS else dialect.value
-                lines.append(f"const {kind} t{a.index} = {_unpack(a, dialect)}w[{place[a]}]{_end(a, dialect)};")
+                lines.append(
+                    f"const {kind} t{a.index} = {_unpack(a, dialect)}w[{place[a]}]{_end(a, dialect)};"
+                )
             return local[a]
 
         def define(node: Expr, lines: list[str] = lines, local: dict[Expr, str] = local, k: int = k) -> None:
@@ -264,8 +268,8 @@ def _end(node: Expr, dialect: Dialect) -> str:
 def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
     """One C99 function of plain doubles, with the pieces it needs; depends on math.h alone.
 
-    The prototype is `void name(const double *in, ..., double *out, ...)`, arrays row-major. A name that C or math.h
-    uses gets an underscore at its end.
+    The prototype is `void name(const double *in, ..., double *out, ...)`, arrays row-major. A name that C or
+    math.h uses gets an underscore at its end.
     """
     name = identifier(name or function.name)
     if RESERVED.fullmatch(name):
@@ -287,7 +291,10 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
         lines = [*fixed, *body.pieces[0]]
         return _c_function(head, [*_unused(names, lines), *lines])
     text = [
-        _c_function(f"static void {name}_{k}({', '.join([*takes, 'double *w'])})", [*_unused([*names, "w"], lines), *lines])
+        _c_function(
+            f"static void {name}_{k}({', '.join([*takes, 'double *w'])})",
+            [*_unused([*names, "w"], lines), *lines],
+        )
         for k, lines in enumerate(body.pieces)
     ]
     calls = [f"{name}_{k}({', '.join([*names, 'w'])});" for k in range(len(body.pieces))]
@@ -297,7 +304,7 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
 def _bindings(
     function: Function, arguments: Sequence[str], results: Sequence[str], constant: Callable[[float], str]
 ) -> tuple[dict[Expr, str], dict[Expr, list[str]], list[str]]:
-    """How input symbols are written, where values of nodes go, and the statements for the other entries of outputs."""
+    """How input symbols are written, where nodes go, and the statements for the other entries of outputs."""
     symbols = {
         x: f"{key}[{i}]"
         for key, array in zip(arguments, function.inputs.values(), strict=True)
@@ -368,7 +375,10 @@ def over_lanes(function: Function, name: str) -> tuple[list[str], str]:
     That one is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output.
     """
     dialect = lanes_dialect(False)
-    arguments, results = [f"x{k}" for k in range(len(function.inputs))], [f"y{k}" for k in range(len(function.outputs))]
+    arguments, results = (
+        [f"x{k}" for k in range(len(function.inputs))],
+        [f"y{k}" for k in range(len(function.outputs))],
+    )
     symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant)
     body = straight_line(function, dialect, symbols, targets)
     names = [*arguments, *results]
@@ -383,19 +393,24 @@ def over_lanes(function: Function, name: str) -> tuple[list[str], str]:
 
 
 def batch_units(
-    function: Function, lanes: int, single: bool = False, guard: Guard | None = None, units: int = 1, piece: int = PIECE
+    function: Function,
+    lanes: int,
+    single: bool = False,
+    guard: Guard | None = None,
+    units: int = 1,
+    piece: int = PIECE,
 ) -> list[str]:
-    """Translation units which define `long run(n, in, in_stride, out, out_stride)`, a batch loop over `lanes`.
+    """Translation units that define `long run(n, in, in_stride, out, out_stride)`, a batch loop over lanes.
 
     in, out     a pointer per input and output, to rows of doubles (floats if `single`)
     in_stride   numbers between rows, 0 for one row shared by the batch
-    returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`
+    returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`; -1 without memory
     """
     head = prelude(lanes, single)
     dialect = lanes_dialect(single)
     plan = _Plan(function, lanes, dialect)
     body = straight_line(function, dialect, plan.symbols, plan.targets, piece)
-    scope = "static" if units <= 1 or len(body.pieces) <= 1 else "__attribute__((visibility(\"hidden\")))"
+    scope = "static" if units <= 1 or len(body.pieces) <= 1 else '__attribute__((visibility("hidden")))'
     signature = ", ".join(
         [f"const T *restrict x{k}" for k in range(len(function.inputs))]
         + [f"T *restrict y{k}" for k in range(plan.results)]
@@ -410,14 +425,17 @@ def batch_units(
         return ["\n".join([head, *pieces, loop])]
     shares = [pieces[k::units] for k in range(min(units, len(pieces)))]
     declared = "\n".join(f"void piece{k}({signature});" for k in range(len(pieces)))
-    hidden = '#pragma GCC visibility push(hidden)\n{}\n#pragma GCC visibility pop'.format(declared)
+    hidden = f"#pragma GCC visibility push(hidden)\n{declared}\n#pragma GCC visibility pop"
     return ["\n".join([head, *share]) for share in shares[1:]] + ["\n".join([head, hidden, *shares[0], loop])]
 
 
 class _Plan:
     """Where the batch loop keeps inputs and results, and the loop itself."""
 
-    HEAD = "long run(long n, const real *const *in, const long *in_stride, real *const *out, const long *out_stride)"
+    HEAD = (
+        "long run(long n, const real *const *in, const long *in_stride, "
+        "real *const *out, const long *out_stride)"
+    )
 
     def __init__(self, function: Function, lanes: int, dialect: Dialect) -> None:
         self.lanes, self.dialect = lanes, dialect
@@ -428,11 +446,15 @@ class _Plan:
             function, names, [f"y{k}" for k in range(len(self.outputs))], lambda x: literal(x, dialect.suffix)
         )
         self.results = len(self.outputs)
-        if lanes > 1:  # each distinct entry once, in y0: nodes and inputs are written per block, constants once
+        if (
+            lanes > 1
+        ):  # each distinct entry once, in y0: nodes and inputs are written per block, constants once
             entries = [x for entries in self.outputs for x in entries]
             kept = dict.fromkeys(map(_entry, sorted(entries, key=lambda x: type(x) is not Expr)))
             self.place = {x: i for i, x in enumerate(kept)}
-            self.targets = {x: [f"y0[{i}]"] for x, i in self.place.items() if type(x) is Expr and x.op != "input"}
+            self.targets = {
+                x: [f"y0[{i}]"] for x, i in self.place.items() if type(x) is Expr and x.op != "input"
+            }
             self.results = 1
 
     def loop(self, body: Body, guard: Guard) -> str:
@@ -466,7 +488,7 @@ class _Plan:
         return _c_function(self.HEAD, [*lines, "}", "return 0;"])
 
     def _loop_of_lanes(self, body: Body, guard: Guard) -> str:
-        """Results go to y0, each distinct one once, and from there into the rows, by blocks that are transposed."""
+        """Results go to y0, each distinct one once, and from there into the rows, by transposed blocks."""
         members = [f"T x{k}[{max(size, 1)}];" for k, size in enumerate(self.inputs.values())]
         members += [f"T y0[{max(len(self.place), 1)}], w[{max(body.places, 1)}];"]
         members += [f"real spare{k}[LANES * {max(len(e), 1)}];" for k, e in enumerate(self.outputs)]
@@ -492,7 +514,11 @@ class _Plan:
         lines += [f"    {line}" for line in checks]
         if checks:
             lines += ["    if (any(MASK(bad != 0))) {", "        bad_row = i + 1;", "        break;", "    }"]
-        copies = [f"y0[{i}] = {self.symbols[x]};" for x, i in self.place.items() if type(x) is Expr and x.op == "input"]
+        copies = [
+            f"y0[{i}] = {self.symbols[x]};"
+            for x, i in self.place.items()
+            if type(x) is Expr and x.op == "input"
+        ]
         lines += [f"    {line}" for line in (*copies, *self._calls(body))]
         for k, entries in enumerate(self.outputs):
             width = len(entries)
@@ -504,7 +530,8 @@ class _Plan:
                 *(f"    {line}" for line in stores[k]),
                 "    if (rows < LANES)",
                 "        for (long l = 0; l < rows; l++)",
-                f"            memcpy(out[{k}] + (i + l) * out_stride[{k}], row{k} + l * {width}, {width} * sizeof(real));",
+                f"            memcpy(out[{k}] + (i + l) * out_stride[{k}], row{k} + l * {width}, "
+                f"{width} * sizeof(real));",
             ]
         workspace = ["typedef struct {", *(f"    {m}" for m in members), "} Workspace;"]
         workspace.append(f"enum {{ SMALL = sizeof(Workspace) <= {STACK} }};")
@@ -525,8 +552,8 @@ class _Plan:
             places = [self.place[_entry(x)] for x in entries]
             constant = {i for i in starts if all(type(x) is not Expr for x in entries[i : i + L])}
             if constant:
-                values = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
-                tables.append(_table("real", f"fixed{k}", values))
+                numbers = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
+                tables.append(_table("real", f"fixed{k}", numbers))
             if width < L or len(starts) > UNROLLED:
                 tables.append(_table("long", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:
@@ -538,13 +565,19 @@ class _Plan:
             else:
                 statements.append([])
                 for i in starts:
-                    values = f"fixed{k} + {i}" if i in constant else ", ".join(f"y0[{j}]" for j in places[i : i + L])
-                    statements[-1].append(f"store{'_same' * (i in constant)}(row{k} + {i}, step{k}, {values});")
+                    values = (
+                        f"fixed{k} + {i}"
+                        if i in constant
+                        else ", ".join(f"y0[{j}]" for j in places[i : i + L])
+                    )
+                    statements[-1].append(
+                        f"store{'_same' * (i in constant)}(row{k} + {i}, step{k}, {values});"
+                    )
         return tables, statements
 
 
 def _entry(x: Any) -> Any:
-    """What tells an entry of an output from others: the node, or the text of the constant (0.0 and -0.0 differ)."""
+    """What tells an entry of an output from others: the node, or the constant's text (-0.0 is not 0.0)."""
     return x if type(x) is Expr else repr(x)
 
 
@@ -607,8 +640,9 @@ def write_text(lanes: int) -> str:
 INLINE void store_same(real *first, long step, const real *values) {{
     for (int l = 0; l < LANES; l++) memcpy(first + l * step, values, sizeof(T));
 }}
-/* Blocks of LANES entries in order: one that begins at entry i >= 0 comes from y, one at ~i < 0 is constant. */
-INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed, const int *at, int blocks) {{
+/* Blocks of LANES entries in order: one at i >= 0 comes from y, one at ~i < 0 is constant. */
+INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed, const int *at,
+                  int blocks) {{
     for (int b = 0; b < blocks; b++) {{
         int i = at[b];
         const long *f = from + i;
@@ -624,7 +658,7 @@ INLINE void write_short(real *row, long step, const T *y, const long *from, int 
 
 
 def transposes(lanes: int) -> str:
-    """C text of `load_block` and `store`: a LANES x LANES block, transposed in registers in log2(LANES) steps."""
+    """C text of `load_block` and `store`: LANES x LANES blocks, transposed in registers."""
     steps, now = [], [f"a{i}" for i in range(lanes)]
     distance, generation = 1, 0
     while distance < lanes:

@@ -1,0 +1,234 @@
+"""Compiled flows against the steps of liebody.integrators and against solve_ivp."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from liebody import scalar
+from liebody.codegen import Flow, build, flow, trace
+from liebody.groups import SO3, Product, R
+from liebody.integrators import solve_ivp
+from liebody.integrators.rkmk import rkmk_step
+from liebody.integrators.tableaux import tableau
+
+GROUP = Product(SO3, R(3))  # a free body with a damped momentum: orientation, angular velocity
+INERTIA = np.array([1.0, 2.0, 2.5])
+METHODS = ["euler", "rk4", "rkmk45"]
+
+
+def field(t, y, u):
+    w = y[4:]
+    torque = u - 0.1 * w + np.array([0, 0, 0.3]) * scalar.sin(3.0 * t)
+    return np.concatenate([w, (torque - np.cross(w, INERTIA * w)) / INERTIA])
+
+
+def make(method="rk4", error=True, **options):
+    """The flow of `field`, and the tableau."""
+    method = tableau(method)
+    weights = [dict(method.error_weights or ()).get(i, 0.0) for i in range(method.stages)]
+    order = min(method.order, method.embedded_order or 0) + 1
+    return method, Flow(
+        functools.partial(trace, field, {"t": (), "y": 7, "u": 3}, "field"),
+        functools.partial(
+            trace, lambda y, psi: GROUP.normalize(GROUP.integrate(y, psi)), {"y": 7, "psi": 6}, "advance"
+        ),
+        functools.partial(
+            trace, lambda psi, f: GROUP.dexp_inverse_times(-psi, f), {"psi": 6, "f": 6}, "pull"
+        ),
+        (method.A.tolist(), method.b.tolist(), method.c.tolist()),
+        error=(weights, order) if error and method.error_weights else None,
+        rigid=3,
+        **options,
+    )
+
+
+def states(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.stack([np.concatenate([SO3.random(rng), rng.standard_normal(3)]) for _ in range(n)])
+
+
+@pytest.fixture(params=["compiled", "NumPy source"])
+def way(request, monkeypatch):
+    if request.param == "NumPy source":
+        monkeypatch.setattr(flow, "find_compiler_or_warn", lambda: None)
+    elif build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+
+
+def run(f, y, u=None, t=0.0, h=0.01, steps=20, every=4, **options):
+    """(record, last states, failed)"""
+    y = y.copy()
+    u = np.zeros((1, 1, 3)) if u is None else u
+    record, failed = np.full((len(y), 1 + steps // every, 7), np.nan), np.zeros(len(y), np.int64)
+    record[:, 0] = y
+    f.steps(y, u, t, h, steps, every, record, 1, failed, **options)
+    return record, y, failed
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_steps_are_those_of_the_integrators(way, method, n):
+    method, f = make(method)
+    u = np.array([0.3, -0.2, 0.1])
+    y = states(n)
+    record, last, failed = run(f, y, u[None, None], t=0.5)
+    for i in range(n):
+        q = y[i]
+        for s in range(20):
+            q = rkmk_step(
+                GROUP, method, lambda t, q: np.asarray(field(t, q, u), float), 0.5 + 0.01 * s, q, 0.01
+            )[0]
+            if (s + 1) % 4 == 0:
+                np.testing.assert_allclose(record[i, (s + 1) // 4], q, rtol=1e-12, atol=1e-13)
+        np.testing.assert_array_equal(last[i], record[i, -1])
+    assert not failed.any()
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 13])
+def test_members_of_an_ensemble_do_not_notice_each_other(way, n):
+    _, f = make()
+    y = states(n)
+    together = run(f, y)[0]
+    alone = np.concatenate([run(f, y[i : i + 1])[0] for i in range(n)])
+    np.testing.assert_allclose(together, alone, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 50])
+def test_threads_change_nothing(way, threads):
+    _, f = make("rkmk45")
+    y = states(21)
+    u = np.random.default_rng(1).standard_normal((21, 4, 3))
+    sampling = {"first": 0.0, "interval": 0.05, "linear": True}
+    np.testing.assert_array_equal(run(f, y, u, **sampling, threads=threads)[0], run(f, y, u, **sampling)[0])
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_sampled_efforts_hold_or_interpolate(way, linear, shared):
+    """Samples from before the run until within it: the first and the last one go on outside."""
+    method, f = make("rk4")
+    y = states(5)
+    table = np.random.default_rng(2).standard_normal((1 if shared else 5, 5, 3))
+    times = 0.03 + 0.025 * np.arange(5)
+    record, _, _ = run(f, y, table, first=times[0], interval=0.025, linear=linear)
+    for i in range(5):
+        samples = table[0 if shared else i]
+
+        def u(t, samples=samples):
+            if linear:
+                return np.array([np.interp(t, times, samples[:, j]) for j in range(3)])
+            return samples[np.clip(np.searchsorted(times, t + 1e-10, side="right") - 1, 0, 4)]
+
+        q = y[i]
+        for s in range(20):
+            q = rkmk_step(
+                GROUP, method, lambda t, q, u=u: np.asarray(field(t, q, u(t)), float), 0.01 * s, q, 0.01
+            )[0]
+        np.testing.assert_allclose(record[i, -1], q, rtol=1e-11, atol=1e-12)
+
+
+def test_a_run_may_be_cut_in_two(way):
+    _, f = make()
+    y = states(3)
+    whole, last, _ = run(f, y, steps=20)
+    first, middle, _ = run(f, y, steps=8)
+    second, end, _ = run(f, middle, t=0.08, steps=12)
+    np.testing.assert_allclose(np.concatenate([first, second[:, 1:]], axis=1), whole, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(end, last, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 3, 6])
+def test_members_that_are_lost_are_marked_with_their_row(way, n):
+    _, f = make()
+    y = states(n)
+    u = np.zeros((n, 3, 3))
+    u[-1, 1:] = np.inf  # from the middle on
+    record, _, failed = run(f, y, u, first=0.0, interval=0.1)
+    assert failed.tolist() == [0] * (n - 1) + [4]  # 1 + the row of t = 0.12
+    assert (
+        np.isfinite(record[:-1]).all()
+        and np.isfinite(record[-1, :3]).all()
+        and np.isnan(record[-1, 3:]).any()
+    )
+    y[0, 4] = np.nan
+    assert run(f, y)[2][0] == 2
+
+
+# -- error control ------------------------------------------------------------------------------------------
+
+
+def controlled(f, y, u=None, rows=5, interval=0.3, rtol=1e-9, atol=1e-10, **options):
+    y = y.copy()
+    u = np.zeros((1, 1, 3)) if u is None else u
+    record, failed = np.full((len(y), 1 + rows, 7), np.nan), np.zeros(len(y), np.int64)
+    record[:, 0] = y
+    h = np.full(len(y), 1e-3)
+    counts = f.controlled(y, u, 0.0, interval, rows, rtol, atol, h, record, 1, failed, **options)
+    return record, counts, failed, h
+
+
+def exact(y, times):
+    """The states at `times`, by solve_ivp with a much smaller tolerance."""
+
+    def vector(t, q):
+        return np.asarray(field(t, q, np.zeros(3)), float)
+
+    return solve_ivp(
+        vector, (0.0, times[-1]), y, group=GROUP, method="rkmk45", rtol=1e-12, atol=1e-13, t_eval=times
+    ).q
+
+
+@pytest.mark.parametrize(("rtol", "bound"), [(1e-5, 3e-4), (1e-8, 3e-7), (1e-10, 3e-9)])
+def test_steps_under_error_control_keep_the_tolerance(way, rtol, bound):
+    _, f = make("rkmk45")
+    y = states(3)
+    record, (taken, rejected), failed, h = controlled(f, y, rtol=rtol, atol=rtol)
+    assert not failed.any() and taken > 3 * 5 and rejected < taken
+    assert np.all((h > 1e-4) & (h < 1))
+    for i in range(3):
+        np.testing.assert_allclose(record[i], exact(y[i], 0.3 * np.arange(6)), atol=bound)
+
+
+def test_a_smaller_tolerance_takes_more_steps_by_the_order(way):
+    _, f = make("rkmk45")
+    few, many = (controlled(f, states(1), rtol=r, atol=r, rows=1, interval=4.0)[1][0] for r in (1e-5, 1e-10))
+    assert 10 ** (5 / 5) / 2 < many / few < 2 * 10 ** (5 / 5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_members_control_their_steps_alone(way, threads):
+    _, f = make("rkmk45")
+    y = states(4)
+    u = np.random.default_rng(1).standard_normal((4, 4, 3))
+    options = {"first": 0.0, "sampling": 0.3, "linear": True}
+    record, counts, _, _ = controlled(f, y, u, **options, threads=threads)
+    singles = [controlled(f, y[i : i + 1], u[i : i + 1], **options) for i in range(4)]
+    np.testing.assert_array_equal(record, np.concatenate([single[0] for single in singles]))
+    assert counts == tuple(np.sum([single[1] for single in singles], axis=0))
+
+
+def test_a_member_that_cannot_go_on_is_marked_and_left(way):
+    _, f = make("rkmk45")
+    y = states(3)
+    u = np.zeros((3, 3, 3))
+    u[1, 1:] = np.inf
+    record, _, failed, _ = controlled(f, y, u, first=0.0, sampling=0.5)
+    assert failed.tolist() == [0, 3, 0]  # 1 + the row of t = 0.6
+    assert (
+        np.isfinite(record[[0, 2]]).all()
+        and np.isfinite(record[1, :2]).all()
+        and np.isnan(record[1, 2:]).all()
+    )
+
+
+def test_flows_are_kept_by_recipe(tmp_path, monkeypatch):
+    if build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    expected = run(make(recipe="flow")[1], states(1))[0]
+    _, again = make(recipe="flow")
+    monkeypatch.setattr(again, "_parts", None)  # nothing can be traced
+    np.testing.assert_array_equal(run(again, states(1))[0], expected)
+    _, other = make("euler", recipe="flow")
+    assert not np.array_equal(run(other, states(1))[0], expected)
