@@ -14,6 +14,7 @@ and `codegen` are the parts they are made of.
 from . import bodies, codegen, dynamics, groups, integrators, models
 from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
 from .dynamics import RigidBody
+from .equations import equations
 from .errors import LiebodyError
 from .integrators import solve_ivp
 from .rigid_body_equations import rigid_body_equations
@@ -35,6 +36,7 @@ __all__ = [
     "bodies",
     "codegen",
     "dynamics",
+    "equations",
     "groups",
     "integrators",
     "load",

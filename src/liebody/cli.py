@@ -16,6 +16,7 @@ import click
 import numpy as np
 
 from . import models
+from .equations import equations
 from .errors import LiebodyError
 from .integrators import tableau
 from .io import DoubtfulInertia, UnusedElements, load_urdf
@@ -298,6 +299,53 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
     sources = " ".join(str(path) for path in paths if path.suffix == ".c")
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
     click.echo(f"\ntest it:\n  {compiler} -std=c99 -O2 {sources} -lm -o {out / 'test'} && {out / 'test'}")
+
+
+@main.command(name="equations")
+@_examples("""
+liebody equations double_pendulum --symbols
+liebody equations double_pendulum --symbols --latex --parts M,C,g
+liebody equations puma560 --no-simplify --c --parts tau
+liebody equations ur5.urdf --matlab --form coadjoint
+""")
+@SOURCE
+@FLOATING
+@click.option("--latex", "language", flag_value="latex", help="LaTeX, one equation a line.")
+@click.option("--python", "language", flag_value="python", help="A Python function.")
+@click.option("--c", "language", flag_value="c", help="A C99 function.")
+@click.option("--matlab", "language", flag_value="matlab", help="A MATLAB or Octave function.")
+@click.option(
+    "--form",
+    default="christoffel",
+    show_default=True,
+    help="Form of the Coriolis matrix; a wrong name lists them.",
+)
+@click.option("--symbols", is_flag=True, help="Masses, lengths and inertias as symbols instead of numbers.")
+@click.option("--no-simplify", is_flag=True, help="Expressions as they are computed, for large robots.")
+@click.option(
+    "--parts", metavar="NAMES",
+    help="Some of M, C, g, kinetic, potential, and equations (tau in code), separated by commas.",
+)  # fmt: skip
+def equations_(
+    source: str,
+    floating: bool,
+    language: str | None,
+    form: str,
+    symbols: bool,
+    no_simplify: bool,
+    parts: str | None,
+) -> None:
+    """Print the equations of motion in closed form.
+
+    Mass matrix M, Coriolis matrix C, gravity g, energies and the equations themselves, as text or LaTeX; or a
+    function that computes M, C and g, with common subexpressions. Needs SymPy: pip install "liebody[sympy]".
+    """
+    try:
+        found = equations(source, form, not no_simplify, symbols=symbols, floating=floating)
+    except ImportError as error:
+        raise Refused(str(error)) from error
+    names = [name.strip() for name in (parts or "").split(",") if name.strip()]
+    click.echo(getattr(found, language or "text")(*names), nl=False)
 
 
 @main.command()

@@ -69,7 +69,9 @@ class Equations:
     form: str = "christoffel"
     simplified: bool = True
     values: Mapping[Any, float] = field(default_factory=dict)
-    symbol_names: Mapping[Any, str] = field(default_factory=dict)  # LaTeX of symbols that SymPy would not guess
+    symbol_names: Mapping[Any, str] = field(
+        default_factory=dict
+    )  # LaTeX of symbols that SymPy would not guess
 
     # -- the parts ----------------------------------------------------------------------------------------
 
@@ -96,7 +98,9 @@ class Equations:
     @cached_property
     def potential(self) -> Any:
         """The potential energy, zero where all mass is in the world's origin, a scalar."""
-        return self._part("potential", lambda tree, q, v, a, gravity: dynamics.potential_energy(tree, q, gravity))
+        return self._part(
+            "potential", lambda tree, q, v, a, gravity: dynamics.potential_energy(tree, q, gravity)
+        )
 
     @cached_property
     def efforts(self) -> Any:
@@ -113,7 +117,8 @@ class Equations:
             terms = [_times(self.M[i, j], self.a[j]) for j in range(self.tree.nv)]
             terms += [_times(products.centrifugal[i, j], self.v[j] ** 2) for j in range(self.tree.nv)]
             terms += [
-                _times(products.coriolis[i, k], self.v[j] * self.v[l]) for k, (j, l) in enumerate(products.pairs)
+                _times(products.coriolis[i, k], self.v[j] * self.v[l])
+                for k, (j, l) in enumerate(products.pairs)
             ]
             rows.append(sympy.Add(*terms, self.g[i]))
         return sympy.ImmutableMatrix(rows)
@@ -126,7 +131,9 @@ class Equations:
     def coriolis(self, form: str) -> Any:
         """The Coriolis matrix C(q, v), (nv, nv), of any form; all have the same product with v."""
         _check_form(form)
-        return self._part(f"C, form {form!r}", lambda tree, q, v, a, gravity: coriolis_matrix(tree, q, v, form))
+        return self._part(
+            f"C, form {form!r}", lambda tree, q, v, a, gravity: coriolis_matrix(tree, q, v, form)
+        )
 
     def velocity_products(self) -> VelocityProducts:
         """C(q, v) v as the coefficients of v_j^2 (centrifugal terms) and of v_j v_k (Coriolis terms)."""
@@ -184,8 +191,8 @@ class Equations:
         function = trace(run, {"q": nq, "v": nv, "a": nv, "parameter": len(numbers)}, name)
         if len(function.nodes) > LARGEST_GRAPH:
             raise ModelError(
-                f"{self.tree.name}: {name} takes {len(function.nodes)} operations, and SymPy can be asked for "
-                f"expressions up to {LARGEST_GRAPH}; Robot.kernel and Robot.export_c have no such limit"
+                f"{self.tree.name}: {name} takes {len(function.nodes)} operations, and SymPy would need more "
+                f"than minutes for over {LARGEST_GRAPH}; Robot.kernel and Robot.export_c have no such limit"
             )
         return function
 
@@ -238,7 +245,7 @@ class Equations:
         return "\n".join(lines) + "\n"
 
     def text(self, *parts: str) -> str:
-        """The parts (all, if none is named) for a terminal: matrices drawn where they fit, else by entries."""
+        """The parts (all, if none is named) for a terminal: matrices drawn where they fit, else entries."""
         definitions, contents = self._contents(parts)
         lines = [_wrapped(f"{s} = {x}") for s, x in definitions]
         for part, content in contents:
@@ -251,7 +258,9 @@ class Equations:
                 if max(map(len, drawn.splitlines())) <= WIDTH - len(part) - 3:
                     lines.append(_beside(f"{part} = ", drawn))
                 else:
-                    entries = [((i, j), content[i, j]) for i in range(content.rows) for j in range(content.cols)]
+                    entries = [
+                        ((i, j), content[i, j]) for i in range(content.rows) for j in range(content.cols)
+                    ]
                     column = content.cols == 1
                     lines.append("\n".join(
                         _wrapped(f"{part}[{i + 1}{'' if column else f', {j + 1}'}] = {_plain(x)}")
@@ -304,8 +313,12 @@ class Equations:
 
     def __repr__(self) -> str:
         kind = "simplified" if self.simplified else "not simplified"
-        parameters = f"parameters {', '.join(map(str, self.parameters))}" if self.parameters else "no parameters"
-        return f"Equations of {self.tree.name!r}: nv = {self.tree.nv}, form {self.form!r}, {kind}, {parameters}"
+        parameters = (
+            f"parameters {', '.join(map(str, self.parameters))}" if self.parameters else "no parameters"
+        )
+        return (
+            f"Equations of {self.tree.name!r}: nv = {self.tree.nv}, form {self.form!r}, {kind}, {parameters}"
+        )
 
 
 def dynamics_of(name: str) -> Callable[..., Any]:
@@ -325,7 +338,9 @@ def make(
     """The `Equations` of what `liebody.equations` takes."""
     _check_form(form)
     values: dict[Any, float] = {}
-    bundled = model_with_symbols(robot) if symbols and isinstance(robot, str) and robot in models.__all__ else None
+    bundled = (
+        model_with_symbols(robot) if symbols and isinstance(robot, str) and robot in models.__all__ else None
+    )
     if bundled:
         tree, values = bundled
         direction: Any = GRAVITY
@@ -339,17 +354,23 @@ def make(
     _, numbers = exact_numbers(tree)
     if gravity is None:
         gravity = _gravity(direction, any(x.free_symbols for x in numbers))
-        values.update({s: float(np.linalg.norm(direction)) for x in gravity for s in x.free_symbols if values})
+        values.update(
+            {s: float(np.linalg.norm(direction)) for x in gravity for s in x.free_symbols if values}
+        )
     elif np.shape(gravity) != (3,):
         raise ShapeError(f"gravity is {gravity!r}, expected three numbers or symbols, such as (0, 0, -g)")
     gravity = tuple(map(exact, gravity))
-    q, v, a, tex = _symbols(tree, names)
+    (q, v, a), tex = _symbols(tree, names)
     tau = [sympy.Symbol(f"tau{k}", real=True) for k in range(1, tree.nv + 1)]
     tex.update({t: rf"\tau_{{{k}}}" for k, t in enumerate(tau, start=1)})
     parameters = parameters_of([*numbers, *gravity])
-    _check_distinct(tree.name, {"coordinate": q, "velocity": v, "acceleration": a, "effort": tau, "parameter": parameters})
-    columns = (sympy.ImmutableMatrix(x) for x in (q, v, a, tau))
-    return Equations(tree, *columns, parameters, gravity, form, simplify, values, tex)
+    _check_distinct(
+        tree.name, {"coordinate": q, "velocity": v, "acceleration": a, "effort": tau, "parameter": parameters}
+    )
+    column = sympy.ImmutableMatrix
+    return Equations(
+        tree, column(q), column(v), column(a), column(tau), parameters, gravity, form, simplify, values, tex
+    )
 
 
 def _gravity(vector: Any, symbolic: bool) -> tuple[Any, ...]:
@@ -361,10 +382,11 @@ def _gravity(vector: Any, symbolic: bool) -> tuple[Any, ...]:
     return tuple(g * exact(x, roots=True) for x in direction)
 
 
-def _symbols(tree: Tree, names: tuple[Sequence[Any] | None, ...]) -> tuple[Any, Any, Any, dict[Any, str]]:
+def _symbols(tree: Tree, names: tuple[Sequence[Any] | None, ...]) -> tuple[list[list[Any]], dict[Any, str]]:
     """Symbols of q, v and a, and their LaTeX."""
     rows: tuple[list[tuple[str, str]], ...] = ([], [], [])
-    coordinates, velocities = iter(labels(tree)[0].names), iter(labels(tree)[1].names)
+    coordinates, velocities = (iter(vector.names) for vector in labels(tree))
+    several = sum(b.joint.dim > 1 and b.joint.mimic is None for b in tree.bodies) > 1
     for body in tree.bodies:
         joint = body.joint
         if joint.mimic is not None:
@@ -375,25 +397,26 @@ def _symbols(tree: Tree, names: tuple[Sequence[Any] | None, ...]) -> tuple[Any, 
             for row, letter, tex in zip(rows, "qva", ("q", r"\dot{q}", r"\ddot{q}"), strict=True):
                 row.append((f"{letter}{k}", f"{tex}_{{{k}}}"))
             continue
-        prefix = sources.identifier(joint.name)
+        prefix, of = (f"{sources.identifier(joint.name)}_", joint.name) if several else ("", "")
         for _ in range(joint.nq):
             component = next(coordinates).rpartition(".")[2]
-            rows[0].append((f"{prefix}_{component}", _tex(component, joint.name)))
+            rows[0].append((f"{prefix}{component}", _tex(component, of)))
         for _ in range(joint.dim):
             component = next(velocities).rpartition(".")[2]
-            rows[1].append((f"{prefix}_{component}", _tex(component, joint.name)))
-            rows[2].append((f"{prefix}_d{component}", _tex(component, joint.name, dot=True)))
-    found, tex = [], {}
+            rows[1].append((f"{prefix}{component}", _tex(component, of)))
+            rows[2].append((f"{prefix}d{component}", _tex(component, of, dot=True)))
+    found: list[list[Any]] = []
+    latex: dict[Any, str] = {}
     for given, row, what in zip(names, rows, "qva", strict=True):
         if given is None:
             symbols = [sympy.Symbol(name, real=True) for name, _ in row]
-            tex.update({s: words for s, (_, words) in zip(symbols, row, strict=True)})
+            latex.update({s: words for s, (_, words) in zip(symbols, row, strict=True)})
         else:
             symbols = [x if isinstance(x, sympy.Symbol) else sympy.Symbol(str(x), real=True) for x in given]
         if len(symbols) != len(row):
             raise ShapeError(f"{len(symbols)} names for {what} of {tree.name}, expected {len(row)}")
         found.append(symbols)
-    return (*found, tex)  # type: ignore[return-value]
+    return found, latex
 
 
 LETTERS = {"angle": r"\theta", "omega": r"\omega", "distance": "d", "v": "v"}
@@ -406,8 +429,9 @@ def _tex(component: str, joint: str, dot: bool = False) -> str:
         pairs = {"q": "q", "w": r"\omega", "v": "v"}
         letter, index = (pairs[component[0]], component[1:]) if component[0] in pairs else (component, "")
     letter = rf"\dot{{{letter}}}" if dot else letter
-    name = joint.replace("_", r"\_")
-    return rf"{letter}_{{{index}{',' if index else ''}\mathrm{{{name}}}}}"
+    words = [index, rf"\mathrm{{{joint}}}".replace("_", r"\_") if joint else ""]
+    subscript = ",".join(filter(None, words))
+    return f"{letter}_{{{subscript}}}" if subscript else letter
 
 
 def _check_form(form: str) -> None:

@@ -16,7 +16,7 @@ ROUNDING = 4 * 2.0**-53  # relative, of the numbers that a trace has folded
 
 
 def recognized(x: Any, roots: bool = False) -> Any:
-    """The SymPy number that is meant by a float: a fraction, a square root of one, or the decimal it prints as.
+    """The SymPy number that is meant by a float: a fraction, a root of one, or the decimal it prints as.
 
     roots  whether x may be a root, as entries of rotations and directions are
 

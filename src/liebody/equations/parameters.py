@@ -39,9 +39,7 @@ def replaced(tree: Tree, value: Callable[[Any, str], Any]) -> Tree:
 
     def body(b: Body) -> Body:
         i, I, T = b.index, b.inertia.rotational, b.placement
-        upper = {
-            (j, k): of(I[j, k], f"I{i}{AXES[j]}{AXES[k]}") for j in range(3) for k in range(j, 3)
-        }
+        upper = {(j, k): of(I[j, k], f"I{i}{AXES[j]}{AXES[k]}") for j in range(3) for k in range(j, 3)}
         rotational = np.array([[upper[min(j, k), max(j, k)] for k in range(3)] for j in range(3)])
         inertia = SpatialInertia(of(b.inertia.mass, f"m{i}"), entries(b.inertia.com, f"c{i}"), rotational)
         placement = np.zeros((4, 4), int).astype(object)
@@ -98,8 +96,12 @@ def model_with_symbols(name: str) -> tuple[Tree, dict[Any, float]] | None:
         if isinstance(default, float) or (isinstance(default, Sequence) and not isinstance(default, str)):
             letter = {"inertia": "I", "com": "c"}.get(parameter.name, parameter.name[0])
             numbers = np.atleast_1d(np.asarray(default, float))
-            names = [letter] if np.ndim(default) == 0 else [f"{letter}{k}" for k in range(1, len(numbers) + 1)]
-            symbols = [sympy.Symbol(word, positive=True) if x else 0 for word, x in zip(names, numbers, strict=True)]
+            names = (
+                [letter] if np.ndim(default) == 0 else [f"{letter}{k}" for k in range(1, len(numbers) + 1)]
+            )
+            symbols = [
+                sympy.Symbol(word, positive=True) if x else 0 for word, x in zip(names, numbers, strict=True)
+            ]
             given[parameter.name] = symbols if np.ndim(default) else symbols[0]
             values.update({s: float(x) for s, x in zip(symbols, numbers, strict=True) if x})
     return (make(**given).tree, values) if given else None

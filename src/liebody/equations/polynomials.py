@@ -32,10 +32,11 @@ Polynomial = dict[Monomial, Any]
 Wave = tuple[Monomial, bool, tuple[int, ...]]  # a product of generators with cos (False) or sin of an angle
 
 BITS = 8
-LARGEST = 20_000  # terms of a polynomial; beyond, nobody reads what comes out
-LARGEST_PRODUCT = 2_000_000
+LARGEST = 20_000  # terms of a polynomial on the way
+LARGEST_PRODUCT = 2_000_000  # products of terms in one step
+READABLE = 2_000  # terms of an entry; beyond, nobody reads what comes out
 FEW = 40  # terms of which everything that could make them shorter is tried
-FOURIER = 3_000  # terms that are still turned into sines and cosines of sums
+FOURIER = 400  # terms that are still turned into sines and cosines of sums
 
 
 class TooLarge(ModelError):
@@ -197,6 +198,8 @@ class Ring:
         """
         if not a:
             return sympy.Integer(0)
+        if len(a) > READABLE:
+            raise TooLarge(f"an expression of {len(a)} terms")
         by_outer: dict[Monomial, Polynomial] = {}
         inner = self._mask([k for pair in (*self.circles.values(), *self.quaternions) for k in pair])
         for m, x in a.items():
@@ -206,11 +209,12 @@ class Ring:
             if len(by_outer) > 1:
                 candidates.append(self._collected(by_outer, self._split_waves))
             candidates.append(self._collected(by_outer, self._split_monomials))
-        cost, shortest = min(candidates, key=lambda c: c[0])
-        return shortest
+        return min(candidates, key=lambda c: c[0])[1]
 
     def _collected(
-        self, by_outer: Mapping[Monomial, Polynomial], split: Callable[[Polynomial], Iterable[tuple[Any, Any]]]
+        self,
+        by_outer: Mapping[Monomial, Polynomial],
+        split: Callable[[Polynomial], Iterable[tuple[Any, Any]]],
     ) -> tuple[int, Any]:
         """(length, sum over functions f of the angles of (polynomial in the rest) f), by one way to split."""
         groups: dict[Any, Polynomial] = {}
@@ -512,7 +516,10 @@ def _factor_list(p: Polynomial, places: Sequence[int]) -> tuple[Any, list[tuple[
     """The factors of a polynomial over the rationals, and the number before them."""
     domain, *_ = sympy.ring([f"x{k}" for k in places], sympy.QQ)
     element = domain.from_dict(
-        {tuple(exponent(m, k) for k in places): sympy.QQ(*Fraction(x).as_integer_ratio()) for m, x in p.items()}
+        {
+            tuple(exponent(m, k) for k in places): sympy.QQ(*Fraction(x).as_integer_ratio())
+            for m, x in p.items()
+        }
     )
     number, factors = element.factor_list()
     found = []
@@ -538,7 +545,21 @@ def _length(f: Any) -> int:
 
 
 def _times(a: Any, b: Any) -> Any:
-    """a b; numbers stay before sums."""
-    if a == 1 or b == 1 or not (a.is_Number and b.is_Add):
+    """a b, with the sign before a sum that reads well; fractions stay before sums, decimals do not."""
+    sums = [x for x in sympy.Mul.make_args(b) if x.is_Add]
+    if not sums:
         return a * b
-    return sympy.Mul(a, b, evaluate=False)
+    number, rest = a.as_coeff_Mul()
+    if number.is_Float:
+        inside = sympy.Add(*(_decimal_times(number, term) for term in sums[0].args))
+        others = [x for x in sympy.Mul.make_args(b) if x is not sums[0]]
+        return _times(rest, sympy.Mul(inside, *others))
+    if b.is_Add and b.could_extract_minus_sign():
+        a, b = -a, -b
+    return a if b == 1 else b if a == 1 else sympy.Mul(a, b, evaluate=not a.is_Number)
+
+
+def _decimal_times(number: Any, term: Any) -> Any:
+    """The product, its number rounded to the digits that were meant."""
+    coefficient, rest = term.as_coeff_Mul()
+    return readable(Fraction(f"{float(number * coefficient):.15g}")) * rest
