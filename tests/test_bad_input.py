@@ -406,7 +406,11 @@ PYTHON = {
         ModelError,
         ["'a'", "not a rigid motion"],
     ),
-    "an unknown body": (lambda: models.puma560().tree.body("elbow"), ModelError, ["'elbow'", "known", "link1"]),
+    "an unknown body": (
+        lambda: models.puma560().tree.body("elbow"),
+        ModelError,
+        ["'elbow'", "known", "link1"],
+    ),
     # what a user calls
     "an unknown model": (lambda: lb.load("puma"), DescriptionError, ["puma"]),
     "gravity of two numbers": (
