@@ -296,7 +296,7 @@ class Equations:
             arguments["v"] = self.v
         if "tau" in outputs:
             arguments["a"] = self.a
-        used = {s for x in results.values() for s in x.free_symbols}
+        used = sources.symbols_in(results.values())
         parameters = [p for p in self.parameters if p in used]
         return sources.source(language, name or self.tree.name, arguments, parameters, results)
 

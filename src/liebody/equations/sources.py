@@ -25,10 +25,22 @@ WORDS_OF_C = frozenset(
     " while main y0 y1 yn j0 j1 jn gamma signgam".split()
 )
 WORDS_OF_MATLAB = frozenset(
-    "break case catch classdef continue do else elseif end end_try_catch endfor endfunction endif endwhile for"
-    " function global if otherwise parfor persistent return spmd switch try until unwind_protect while"
+    "break case catch classdef continue do else elseif end end_try_catch endfor endfunction endif endwhile"
+    " for function global if otherwise parfor persistent return spmd switch try until unwind_protect while"
     " pi Inf NaN".split()
 )
+
+
+def symbols_in(expressions: Iterable[Any]) -> set[Any]:
+    """The symbols in expressions and matrices; what they share is looked at once, not wherever it occurs."""
+    seen: set[Any] = set()
+    pending = [x for e in expressions for x in (e if isinstance(e, sympy.MatrixBase) else (e,))]
+    while pending:
+        x = pending.pop()
+        if x not in seen:
+            seen.add(x)
+            pending.extend(x.args)
+    return {x for x in seen if x.is_Symbol}
 
 
 def common_subexpressions(
@@ -73,7 +85,7 @@ def source(
     definitions, remaining = common_subexpressions(list(results.values()), "t", taken)
     for symbol, _ in definitions:
         words[symbol] = symbol.name
-    used = {s for x in (*(x for _, x in definitions), *remaining) for s in x.free_symbols}
+    used = symbols_in((*(x for _, x in definitions), *remaining))
     return printer.file(
         function,
         {key: [(words[s], s in used) for s in symbols] for key, symbols in arguments.items()},
