@@ -34,8 +34,8 @@ def compiled(function, lanes=1, single=False, piece=PIECE, guard=None, units=1):
             return (ctypes.c_long * (len(xs) + 1))(*[x[0].size if len(x) else 0 for x in xs])
 
         library.run.restype = ctypes.c_long
-        library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4]
-        return library.run(n, pointers(arrays), strides(arrays), pointers(results), strides(results))
+        library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4, ctypes.c_int]
+        return library.run(n, pointers(arrays), strides(arrays), pointers(results), strides(results), 0)
 
     return call
 

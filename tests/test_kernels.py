@@ -468,3 +468,27 @@ def test_kernels_say_what_they_are(make):
     )
     assert f.__doc__ == "What it does."
     assert f.inputs == SHAPES and f.outputs == {"A": (4, 6), "y": (5,), "e": ()}
+
+
+@pytest.mark.parametrize("size", [3, 9, 30], ids=lambda n: f"{n}x{n}")
+def test_a_buffer_fills_constant_entries_once_and_gives_what_a_call_gives(size):
+    def sparse(x):
+        rows = np.zeros((size, size), int).astype(object)
+        rows[0] = x
+        rows[:, size // 2] = x[::-1] * 2.0
+        rows[-1, -1] = 5.0
+        return rows, x[:1]
+
+    kernel = Kernel(trace(sparse, {"x": size}, "sparse"))
+    rng = np.random.default_rng(0)
+    for count in (1, 5, 64, 131):
+        buffer = kernel.buffer(count)
+        for _ in range(3):
+            x = rng.standard_normal((count, size))
+            for ours, expected in zip(buffer(x), kernel(x), strict=True):
+                np.testing.assert_array_equal(ours, expected)
+                assert not ours.flags.writeable
+    with pytest.raises(ShapeError, match=r"batch of shape \(2,\).*for \(131,\)"):
+        buffer(np.zeros((2, size)))
+    single = kernel.buffer()
+    np.testing.assert_array_equal(single(x[0])[0], kernel(x[0])[0])

@@ -6,6 +6,6 @@ This package knows operations, not mechanics.
 from .derivatives import jacobian, jvp, vjp
 from .flow import Flow
 from .graph import Expr, Function, Graph, trace
-from .kernel import Guard, Kernel
+from .kernel import Buffer, Guard, Kernel
 
-__all__ = ["Expr", "Flow", "Function", "Graph", "Guard", "Kernel", "jacobian", "jvp", "trace", "vjp"]
+__all__ = ["Buffer", "Expr", "Flow", "Function", "Graph", "Guard", "Kernel", "jacobian", "jvp", "trace", "vjp"]

@@ -133,7 +133,7 @@ class Kernel:
             build.noted(self._key(kind) if self._recipe else None, lambda: self._compile(lanes))
         )
         library.run.restype = ctypes.c_long
-        library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4]
+        library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4, ctypes.c_int]
         return library
 
     def _compile(self, lanes: int) -> Path:
@@ -211,6 +211,10 @@ class Kernel:
         returned = [y[()] if target is None else target for y, target in zip(results, given, strict=True)]
         return returned[0] if len(returned) == 1 else tuple(returned)
 
+    def buffer(self, *batch: int) -> Buffer:
+        """A place for the results of batches of one shape, whose constant entries are filled once."""
+        return Buffer(self, batch)
+
     def _rows(self, arrays: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
         """The inputs as (n, size) arrays with contiguous rows; n = 1 where one row serves the whole batch."""
         if len(arrays) != len(self.inputs):
@@ -283,8 +287,10 @@ class Kernel:
                 raise ShapeError(f"{self.name}: out for {key} is read-only")
         return list(given)
 
-    def _run(self, rows: list[Any], results: list[Any], batch: tuple[int, ...], threads: int) -> None:
-        """Compute all rows; an error where one breaks the guard."""
+    def _run(
+        self, rows: list[Any], results: list[Any], batch: tuple[int, ...], threads: int, kept: bool = False
+    ) -> None:
+        """Compute all rows; an error where one breaks the guard. `kept`: constants are there already."""
         count = math.prod(batch)
         if self._compiler is None:
             self._check(rows, batch, self._guard.tolerance)
@@ -303,6 +309,7 @@ class Kernel:
                     ),
                     _pointers([result[first:] for result in results]),
                     (ctypes.c_long * len(results))(*[result.shape[1] for result in results]),
+                    int(kept),
                 )
             )
 
@@ -369,6 +376,40 @@ def _writable_directly(array: Any, dtype: Any) -> bool:
         and array.flags.c_contiguous
         and array.flags.aligned
     )
+
+
+class Buffer:
+    """Results of a kernel for batches of one shape, in arrays that are used again and again.
+
+        M = robot.kernel("mass_matrix").buffer(8192)
+        M(q)                                            # (8192, nv, nv), valid until the next call
+
+    Blocks of entries that are constant, such as the zeros of a mass matrix, are written in the first call
+    only. So the arrays are read-only: copy what has to be kept or changed. Outputs with many entries are
+    bound by their stores.
+    """
+
+    def __init__(self, kernel: Kernel, batch: tuple[int, ...]) -> None:
+        self.kernel, self.batch = kernel, batch
+        self._arrays = [np.empty((*batch, *shape), kernel.dtype) for shape in kernel.outputs.values()]
+        self._views = [array.view() for array in self._arrays]
+        for view in self._views:
+            view.flags.writeable = False
+        self._filled = False
+
+    def __call__(self, *arrays: Any, threads: int = 1) -> Any:
+        rows, batch = self.kernel._rows(arrays)
+        if batch != self.batch:
+            raise ShapeError(
+                f"{self.kernel.name}: the arrays make a batch of shape {batch}, "
+                f"this buffer is for {self.batch}"
+            )
+        rows = [row.copy() if any(np.may_share_memory(row, y) for y in self._arrays) else row for row in rows]
+        if 0 not in batch:
+            flat = [y.reshape(math.prod(batch), -1 if y.size else 0) for y in self._arrays]
+            self.kernel._run(rows, flat, batch, threads, kept=self._filled)
+            self._filled = True
+        return self._views[0] if len(self._views) == 1 else tuple(self._views)
 
 
 def _pointers(arrays: Sequence[Any]) -> Any:

@@ -400,7 +400,8 @@ def batch_units(
     units: int = 1,
     piece: int = PIECE,
 ) -> list[str]:
-    """Translation units that define `long run(n, in, in_stride, out, out_stride)`, a batch loop over lanes.
+    """Translation units that define `long run(n, in, in_stride, out, out_stride, kept)`, a batch loop over
+    lanes.
 
     in, out     a pointer per input and output, to rows of doubles (floats if `single`)
     in_stride   numbers between rows, 0 for one row shared by the batch
@@ -434,7 +435,7 @@ class _Plan:
 
     HEAD = (
         "long run(long n, const real *const *in, const long *in_stride, "
-        "real *const *out, const long *out_stride)"
+        "real *const *out, const long *out_stride, int kept)"
     )
 
     def __init__(self, function: Function, lanes: int, dialect: Dialect) -> None:
@@ -484,7 +485,13 @@ class _Plan:
         lines += [f"    const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
         lines += [f"    real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
         lines += [f"    {line}" for line in (*checks, *(["if (bad != 0) return i + 1;"] if checks else []))]
-        lines += [f"    {line}" for line in [*self.fixed, *self._calls(body)]]
+        constants = {
+            f"y{k}[{i}]" for k, y in enumerate(self.outputs) for i, x in enumerate(y) if type(x) is not Expr
+        }
+        once = [line for line in self.fixed if line.split(" = ")[0] in constants]
+        always = [line for line in self.fixed if line not in once]
+        lines += ["    if (!kept) {", *(f"        {line}" for line in once), "    }"]
+        lines += [f"    {line}" for line in [*always, *self._calls(body)]]
         return _c_function(self.HEAD, [*lines, "}", "return 0;"])
 
     def _loop_of_lanes(self, body: Body, guard: Guard) -> str:
@@ -506,6 +513,8 @@ class _Plan:
             f"for (int j = 0; j < {len(numbers)}; j++) y0[{nodes} + j] = splat(constants[j]);",
             "for (long i = 0; i < n; i += LANES) {",
             "    long rows = n - i < LANES ? n - i : LANES;",
+            "    int same = kept && rows == LANES;",
+            "    (void)same;",
         ]
         for k, size in enumerate(self.inputs.values()):
             if size:
@@ -561,7 +570,9 @@ class _Plan:
             elif len(starts) > UNROLLED:
                 tables.append(_table("int", f"at{k}", (str(~i if i in constant else i) for i in starts)))
                 fixed = f"fixed{k}" if constant else "0"
-                statements.append([f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)});"])
+                statements.append(
+                    [f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, same);"]
+                )
             else:
                 statements.append([])
                 for i in starts:
@@ -570,9 +581,8 @@ class _Plan:
                         if i in constant
                         else ", ".join(f"y0[{j}]" for j in places[i : i + L])
                     )
-                    statements[-1].append(
-                        f"store{'_same' * (i in constant)}(row{k} + {i}, step{k}, {values});"
-                    )
+                    store = "if (!same) store_same" if i in constant else "store"
+                    statements[-1].append(f"{store}(row{k} + {i}, step{k}, {values});")
         return tables, statements
 
 
@@ -640,14 +650,15 @@ def write_text(lanes: int) -> str:
 INLINE void store_same(real *first, long step, const real *values) {{
     for (int l = 0; l < LANES; l++) memcpy(first + l * step, values, sizeof(T));
 }}
-/* Blocks of LANES entries in order: one at i >= 0 comes from y, one at ~i < 0 is constant. */
-INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed, const int *at,
-                  int blocks) {{
+/* Blocks of LANES entries in order: one at i >= 0 comes from y, one at ~i < 0 is constant, and there already
+if `same`. */ INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed, const
+int *at,
+                  int blocks, int same) {{
     for (int b = 0; b < blocks; b++) {{
         int i = at[b];
         const long *f = from + i;
-        if (i < 0) store_same(row + ~i, step, fixed + ~i);
-        else store(row + i, step, {values});
+        if (i >= 0) store(row + i, step, {values});
+        else if (!same) store_same(row + ~i, step, fixed + ~i);
     }}
 }}
 INLINE void write_short(real *row, long step, const T *y, const long *from, int width) {{

@@ -59,7 +59,7 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
         out[0] = (real *)a->data;
         for (int k = 0; k < INPUTS; k++)
             if (out[0] < in[k] + input_size[k] && in[k] < out[0] + output_size[0]) goto general;
-        if (run(1, in, no_strides, out, no_strides)) goto general;
+        if (run(1, in, no_strides, out, no_strides, 0)) goto general;
         python.keep(a);
         return a;
     }
@@ -72,7 +72,7 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
         made[k] = a;
         out[k] = (real *)a->data;
     }
-    if (run(1, in, no_strides, out, no_strides)) {
+    if (run(1, in, no_strides, out, no_strides, 0)) {
         for (int k = 0; k < OUTPUTS; k++) python.drop(made[k]);
         goto general;
     }
