@@ -354,7 +354,7 @@ class Robot:
 
     def _call(self, name: str, *arrays: Array, out: Array = None, threads: int = 1, **options: Any) -> Array:
         kernel = self.kernel(name, **options)
-        if not options and name in _DIRECT and name not in self.__dict__:
+        if not options and name in _DIRECT and name not in self.__dict__ and kernel.is_single(arrays):
             # from now on the entry of the generated library takes this method's place; what it cannot take
             # comes back
             self.__dict__[name] = kernel.entry(functools.partial(getattr(type(self), name), self))

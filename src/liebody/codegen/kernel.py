@@ -189,9 +189,16 @@ class Kernel:
     # -- calls --------------------------------------------------------------------------------------------
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
-        if threads == 1:
+        if threads == 1 and ("call" in self.__dict__ or self.is_single(arrays)):
             return self.call(*arrays) if out is None else self.call(*arrays, out=out)
         return self.general(*arrays, out=out, threads=threads)
+
+    def is_single(self, arrays: Sequence[Any]) -> bool:
+        """Whether these are arrays of one state; a batch does not compile the entry for them."""
+        shapes = self.inputs.values()
+        return all(
+            isinstance(x, np.ndarray) and x.ndim == len(s) for x, s in zip(arrays, shapes, strict=False)
+        )
 
     def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
         """The call by the portable way: batches, strides, other types, threads, and the errors."""
