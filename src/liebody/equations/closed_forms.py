@@ -20,7 +20,7 @@ from ..errors import ModelError, ShapeError
 from ..robot import GRAVITY, Robot, load, quaternions
 from ..run import labels
 from . import sources
-from .numbers import exact
+from .numbers import exact, readable_numbers
 from .parameters import exact_numbers, model_with_symbols, parameters_of, replaced, with_symbols
 from .polynomials import Ring, TooLarge
 
@@ -309,7 +309,8 @@ class Equations:
             return [], list(zip(parts, contents, strict=True))
         names = {s.name for s in (*self.q, *self.v, *self.a, *self.tau, *self.parameters)}
         definitions, contents = sources.common_subexpressions(contents, "x", names)
-        return definitions, list(zip(parts, contents, strict=True))
+        shown = [(s, readable_numbers(x)) for s, x in definitions]
+        return shown, list(zip(parts, map(readable_numbers, contents), strict=True))
 
     def __repr__(self) -> str:
         kind = "simplified" if self.simplified else "not simplified"
@@ -364,9 +365,14 @@ def make(
     tau = [sympy.Symbol(f"tau{k}", real=True) for k in range(1, tree.nv + 1)]
     tex.update({t: rf"\tau_{{{k}}}" for k, t in enumerate(tau, start=1)})
     parameters = parameters_of([*numbers, *gravity])
-    _check_distinct(
-        tree.name, {"coordinate": q, "velocity": v, "acceleration": a, "effort": tau, "parameter": parameters}
-    )
+    kinds = {
+        "a coordinate": q,
+        "a velocity": v,
+        "an acceleration": a,
+        "an effort": tau,
+        "a parameter": parameters,
+    }
+    _check_distinct(tree.name, kinds)
     column = sympy.ImmutableMatrix
     return Equations(
         tree, column(q), column(v), column(a), column(tau), parameters, gravity, form, simplify, values, tex
@@ -452,7 +458,7 @@ def _check_distinct(name: str, kinds: Mapping[str, Sequence[Any]]) -> None:
         for symbol in symbols:
             if symbol.name in seen:
                 raise ModelError(
-                    f"{name}: {symbol.name!r} is the name of a {seen[symbol.name]} and of a {kind}; give the "
+                    f"{name}: {symbol.name!r} names {seen[symbol.name]} and {kind}; give the "
                     "symbols of the robot other names, or name coordinates, velocities and accelerations by "
                     "q=[...], v=[...], a=[...]"
                 )

@@ -12,6 +12,7 @@ from ..errors import ModelError
 
 LARGEST_DENOMINATOR = 10_000  # of fractions that are recognised
 READABLE = 100  # fractions of larger numbers are written as decimals
+EXPONENTS = (sympy.Rational(1, 2), sympy.Rational(-1, 2))  # of square roots
 ROUNDING = 4 * 2.0**-53  # relative, of the numbers that a trace has folded
 
 
@@ -52,3 +53,9 @@ def readable(x: Any) -> Any:
     if x.denominator == 1 or max(abs(x.numerator), x.denominator) <= READABLE:
         return sympy.Rational(x.numerator, x.denominator)
     return sympy.Float(float(x))
+
+
+def readable_numbers(expression: Any) -> Any:
+    """An expression or a matrix whose fractions are written as `readable` writes them."""
+    fractions = [x for x in expression.atoms(sympy.Rational) if not x.is_Integer and x not in EXPONENTS]
+    return expression.xreplace({x: readable(Fraction(int(x.p), int(x.q))) for x in fractions})

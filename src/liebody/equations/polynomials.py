@@ -23,6 +23,7 @@ from typing import Any
 import sympy
 
 from ..codegen import Expr, Function
+from ..codegen.graph import CONDITIONS
 from ..codegen.printers.sympy_source import RULES
 from ..errors import ModelError
 from .numbers import readable, recognized
@@ -130,14 +131,22 @@ class Ring:
 
     def evaluate(self, function: Function, inputs: Mapping[Expr, Any]) -> dict[str, list[Polynomial]]:
         """The outputs of a traced function, flat, as polynomials, given its inputs as SymPy expressions."""
-        values: dict[Expr, Polynomial] = {}
+        values: dict[Expr, Any] = {}  # polynomials, and conditions as SymPy has them
 
-        def value(x: Any) -> Polynomial:
+        def value(x: Any) -> Any:
             return values[x] if type(x) is Expr else self.from_sympy(recognized(x, roots=True))
 
         for node in function.nodes:
             if node.op == "input":
                 values[node] = self.from_sympy(inputs[node])
+                continue
+            if node.op in CONDITIONS or node.op == "where":
+                operands = [
+                    x if isinstance(x, sympy.Basic) else self.polynomial_expression(x)
+                    for x in map(value, node.args)
+                ]
+                condition = RULES[node.op](sympy, *operands)
+                values[node] = condition if node.op in CONDITIONS else self.from_sympy(condition)
                 continue
             a, *others = map(value, node.args)
             if node.op in ("add", "sub"):

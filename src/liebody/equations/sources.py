@@ -18,6 +18,7 @@ from sympy.printing.pycode import PythonCodePrinter
 
 Assignments = list[tuple[Any, Any]]
 WORDS = {"g": "gravity"}  # what an output is called in code where g may be a parameter
+COLUMNS = ("gravity", "tau")
 INDENT = "    "
 WORDS_OF_C = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long"
@@ -91,7 +92,7 @@ def source(
         {key: [(words[s], s in used) for s in symbols] for key, symbols in arguments.items()},
         [words[s] for s in parameters],
         [(words[s], printer.doprint(x)) for s, x in definitions],
-        {key: _entries(x, printer) for key, x in zip(results, remaining, strict=True)},
+        {key: _entries(x, key in COLUMNS, printer) for key, x in zip(results, remaining, strict=True)},
         name,
     )
 
@@ -109,10 +110,10 @@ class Entries:
         self.shape, self.texts = shape, texts
 
 
-def _entries(x: Any, printer: Any) -> Entries:
+def _entries(x: Any, column: bool, printer: Any) -> Entries:
     if not isinstance(x, sympy.MatrixBase):
         return Entries((), [printer.doprint(x)])
-    shape = (x.rows,) if x.cols == 1 else (x.rows, x.cols)
+    shape = (x.rows,) if column else (x.rows, x.cols)
     return Entries(shape, [printer.doprint(entry) for entry in x])
 
 
