@@ -4,9 +4,9 @@
 
 Both run alternately in this process on the same URDF and the same random states; a round times each once. The
 table shows medians over the rounds: the time per state, and the ratio round by round with its quartiles.
-Batches of 8192 states; Pinocchio has no batch call for it, so it runs in a Python loop over states, which costs
-about 0.1 us per state. "one": a Python call of each, results allocated. Pinocchio has nothing that corresponds
-to the other lines; they are timed alone.
+Batches of 8192 states; Pinocchio has no batch call for it, so it runs in a Python loop over states, which
+costs about 0.1 us per state. "one": a Python call of each, results allocated. Pinocchio has nothing that
+corresponds to the other lines; they are timed alone.
 """
 
 from __future__ import annotations

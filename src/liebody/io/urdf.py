@@ -529,12 +529,20 @@ def _pose(origin: np.ndarray | None) -> np.ndarray:
     """A pose (4, 4); round-off next to 0 and 1 in its rotation is removed (pi/2 written as 1.57079632679)."""
     if origin is None:
         return np.eye(4)
-    R = origin[:3, :3]
-    R = np.where(np.abs(R) < RIGHT_ANGLE_TOLERANCE, 0.0, R)
-    R = np.where(np.count_nonzero(R, axis=1, keepdims=True) == 1, np.sign(R), R)
+    R = _rotation(origin[:3, :3], RIGHT_ANGLE_TOLERANCE)
+    if np.abs(R.T @ R - np.eye(3)).max() > ROUND_OFF:  # what was removed belonged to no right angle
+        R = _rotation(origin[:3, :3], ROUND_OFF)
     T = np.eye(4)
     T[:3, :3], T[:3, 3] = R, origin[:3, 3]
     return T + 0.0
+
+
+def _rotation(R: np.ndarray, tolerance: float) -> np.ndarray:
+    """The rotation next to R with exact zeros where entries are below the tolerance."""
+    zero = np.abs(R) < tolerance
+    U, _, V = np.linalg.svd(np.where(zero, 0.0, R))
+    R = np.where(zero, 0.0, U @ V)
+    return np.where(np.count_nonzero(R, axis=1, keepdims=True) == 1, np.sign(R), R)
 
 
 def _shapes(document: Element, robot: Any, path: Path | None, unused: Counter[str]) -> list[Shape]:
