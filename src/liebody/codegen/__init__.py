@@ -8,4 +8,16 @@ from .flow import Flow
 from .graph import Expr, Function, Graph, trace
 from .kernel import Buffer, Guard, Kernel
 
-__all__ = ["Buffer", "Expr", "Flow", "Function", "Graph", "Guard", "Kernel", "jacobian", "jvp", "trace", "vjp"]
+__all__ = [
+    "Buffer",
+    "Expr",
+    "Flow",
+    "Function",
+    "Graph",
+    "Guard",
+    "Kernel",
+    "jacobian",
+    "jvp",
+    "trace",
+    "vjp",
+]
