@@ -152,7 +152,7 @@ def test_reproduce_writes_the_page(tmp_path, monkeypatch):
 
 
 def test_unknown_studies_are_refused(tmp_path):
-    with pytest.raises(LiebodyError, match="ploen"):
+    with pytest.raises(LiebodyError, match="rnea-notes"):
         reproduce("newton-1687", tmp_path)
     result = CliRunner().invoke(main, ["reproduce", "newton-1687"])
     assert result.exit_code == 2 and all(name in result.output for name in STUDIES)
