@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -747,3 +748,12 @@ def test_joints_with_armature_and_pitch():
     m, g = positive("m g")
     assert sp.expand(eq.M[0, 0] - (J + 1 + m / 100)) == 0
     assert sp.expand(eq.g[0] - g * m / 10) == 0
+
+
+def test_the_example_prints_what_it_says(capsys):
+    path = Path(__file__).parent.parent / "examples" / "equations_of_a_double_pendulum.py"
+    spec = importlib.util.spec_from_file_location("example", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    example.main()
+    assert capsys.readouterr().out.split() == example.__doc__.split("prints\n", 1)[1].split()

@@ -343,9 +343,10 @@ def power_defect(chain: Chain, q: Array, v: Array, form: str) -> float:
 
 
 def mass_rate_minus_2c(chain: Chain, q: Array, v: Array, form: str) -> Array:
-    """dM/dt - 2 C, (n, n)."""
-    rate = dynamics.coriolis_matrix(chain.tree, q, v, "christoffel")  # dM/dt = C + C^T of this form
-    return rate + rate.T - 2 * dynamics.coriolis_matrix(chain.tree, q, v, form)
+    """dM/dt - 2 C (n, n), with the derivative of M by a complex step."""
+    step = 1e-30
+    rate = dynamics.mass_matrix(chain.tree, q + 1j * step * v).imag / step
+    return rate - 2 * dynamics.coriolis_matrix(chain.tree, q, v, form)
 
 
 def right_as_printed(seed: int = 1) -> list[tuple[str, str, float]]:
