@@ -559,13 +559,13 @@ def _times(a: Any, b: Any) -> Any:
     if not sums:
         return a * b
     number, rest = a.as_coeff_Mul()
-    if number.is_Float:
+    if number.is_Float and any(abs(term.as_coeff_Mul()[0]) != 1 for term in sums[0].args):
         inside = sympy.Add(*(_decimal_times(number, term) for term in sums[0].args))
         others = [x for x in sympy.Mul.make_args(b) if x is not sums[0]]
         return _times(rest, sympy.Mul(inside, *others))
     if b.is_Add and b.could_extract_minus_sign():
         a, b = -a, -b
-    return a if b == 1 else b if a == 1 else sympy.Mul(a, b, evaluate=not a.is_Number)
+    return a * b if not a.is_Number or abs(a) == 1 else sympy.Mul(a, b, evaluate=False)
 
 
 def _decimal_times(number: Any, term: Any) -> Any:
