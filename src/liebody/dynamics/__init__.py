@@ -15,6 +15,12 @@ from .energy import (
     kinetic_energy,
     potential_energy,
 )
+from .factorization import (
+    Factorization,
+    factorization,
+    jacobian_mass_matrix,
+    jacobian_mass_matrix_derivative,
+)
 from .forward import articulated_body, forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics
 from .kinematics import (
@@ -48,6 +54,7 @@ __all__ = [
     "FREE_FALL",
     "BaseParameters",
     "BoltzmannHamel",
+    "Factorization",
     "RigidBody",
     "SelectedMotions",
     "articulated_body",
@@ -63,6 +70,7 @@ __all__ = [
     "coriolis_transpose_times",
     "ellipsoid_added_mass",
     "exponential_transformation",
+    "factorization",
     "forward_dynamics",
     "frame_acceleration",
     "frame_jacobian",
@@ -73,6 +81,8 @@ __all__ = [
     "inertial_parameters",
     "inverse_dynamics",
     "inverse_dynamics_regressor",
+    "jacobian_mass_matrix",
+    "jacobian_mass_matrix_derivative",
     "kinetic_energy",
     "mass_and_coriolis",
     "mass_matrix",

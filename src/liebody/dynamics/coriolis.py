@@ -215,7 +215,7 @@ def mass_and_coriolis(
     dM = rate.array() if form == "newton-euler" else _twice_symmetric_part(C)
     if form == "hamel":
         C = C + 0.5 * (C.T - _coadjoint_times(tree, v, M) - mixed.array())
-    return M + np.diag(_armature(tree)), dM, C
+    return M + np.diag(armature(tree)), dM, C
 
 
 def christoffel_symbols(tree: Tree, q: Array) -> Array:
@@ -460,7 +460,7 @@ def _coadjoint_times(tree: Tree, v: Array, M: Array) -> Array:
     return np.array(rows).reshape(tree.nv, tree.nv)
 
 
-def _armature(tree: Tree) -> Array:
+def armature(tree: Tree) -> Array:
     """What the rotors add to the diagonal of M (nv,)."""
     diagonal = _Vector(tree.nv)
     for body in tree.bodies:

@@ -1,0 +1,192 @@
+"""The equations of motion in factors: Ploen's global matrices, for trees with any joints.
+
+    M = S^T G^T J G S,    C = S^T G^T (J G ad_Sv Gamma + C_b) G S,    g = S^T G^T J G P_0 dV_0/dt
+
+over the stacked twists V = G (S v + P_0 V_0) of all bodies. The matrices are dense, of size 6 n: this is for
+reading, proving and checking. What is fast are the recursions that they stand for: `mass_matrix`,
+`coriolis_matrix`, `inverse_dynamics`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..bodies import Tree
+from ..errors import ModelError
+from ..groups import SE3
+from .coriolis import armature
+from .inverse import FREE_FALL
+from .kinematics import frame_jacobian, frame_jacobian_rate
+
+Array = Any
+BODY_FORMS = ("christoffel", "ploen", "coadjoint", "newton-euler")
+
+
+@dataclass(frozen=True, eq=False)
+class Factorization:
+    """Ploen (1999), eqs (19)-(29) and (35)-(38), at a state of a tree with n bodies.
+
+    Gamma  (6n, 6n), the block (i, parent of i) is X_i = Ad(T_i^-1), T_i the pose of body i in its parent
+    P_0    (6n, 6), X_i where the parent is the world
+    S      (6n, nv), the joints' twists; a joint that follows another fills the column of that one
+    J      (6n, 6n), block-diagonal: the bodies' spatial inertias
+    V      (6n,), the bodies' twists
+    ad_Sv  (6n, 6n), block-diagonal: -ad of the joints' own twists; the sign is part of the definition
+    ad_V   (6n, 6n), block-diagonal: -ad_V^T; likewise (Ploen's ad*_V)
+    rotors (nv,), what the joints' armature adds to the diagonal of M
+    """
+
+    Gamma: Array
+    P_0: Array
+    S: Array
+    J: Array
+    V: Array
+    ad_Sv: Array
+    ad_V: Array
+    rotors: Array
+
+    @cached_property
+    def G(self) -> Array:
+        """(1 - Gamma)^-1 = 1 + Gamma + Gamma^2 + ... (6n, 6n), as Gamma is nilpotent.
+
+        Its block (i, j) is Ad of the pose of j in i, where j is i or one of its ancestors.
+        """
+        total = term = np.eye(len(self.Gamma), dtype=int)
+        for _ in range(len(self.Gamma) // 6 - 1):
+            term = term @ self.Gamma
+            total = total + term
+        return total
+
+    @property
+    def M(self) -> Array:
+        """S^T G^T J G S (nv, nv), eq. (24), with the rotors on its diagonal."""
+        GS = self.G @ self.S
+        return GS.T @ self.J @ GS + np.diag(self.rotors)
+
+    @property
+    def G_rate(self) -> Array:
+        """dG/dt = G ad_Sv Gamma G (6n, 6n), eq. (27)."""
+        return self.G @ self.ad_Sv @ self.Gamma @ self.G
+
+    @property
+    def N(self) -> Array:
+        """S^T (dG/dt)^T J G S (nv, nv): dM/dt = N + N^T, eq. (28)."""
+        return self.S.T @ self.G_rate.T @ self.J @ self.G @ self.S
+
+    @property
+    def M_rate(self) -> Array:
+        """dM/dt (nv, nv), eq. (28)."""
+        return self.N + self.N.T
+
+    def body_coriolis(self, form: str = "christoffel") -> Array:
+        """C_b (6n, 6n), block-diagonal: the bodies' Coriolis matrices, all with C_b V = -ad_V^T J V.
+
+        "newton-euler"  -ad_V^T J, eq. (25); not skew
+        "ploen"         [[[w] I + I [w], m [r] [w]], [-m [w] [r], m [w]]], Proposition 1
+        "coadjoint"     ad~ of the momentum: [[-[p_w], -[p_v]], [-[p_v], 0]], From (2012), eq. (94)
+        "christoffel"   (-ad_V^T J + J ad_V + ad~_JV) / 2
+        """
+        if form not in BODY_FORMS:
+            raise ModelError(
+                f"form {form!r} of the bodies' Coriolis matrices is unknown; use one of "
+                f"{', '.join(BODY_FORMS)}"
+            )
+        return _diagonal([_of_body(form, J, V) for J, V in zip(self._inertias, self._twists, strict=True)])
+
+    def C(self, form: str = "christoffel") -> Array:
+        """S^T G^T (J G ad_Sv Gamma + C_b) G S (nv, nv), eqs (25), (37)."""
+        GS = self.G @ self.S
+        return GS.T @ (self.J @ self.G @ self.ad_Sv @ self.Gamma + self.body_coriolis(form)) @ GS
+
+    def g(self, gravity: Array = FREE_FALL) -> Array:
+        """S^T G^T J G P_0 dV_0/dt (nv,), eq. (26), with the world's twist rate dV_0/dt = (0, -gravity)."""
+        start = np.concatenate([np.zeros(3, int), np.negative(gravity)])
+        return self.S.T @ self.G.T @ self.J @ self.G @ self.P_0 @ start
+
+    @property
+    def _inertias(self) -> list[Array]:
+        return [self.J[k : k + 6, k : k + 6] for k in range(0, len(self.J), 6)]
+
+    @property
+    def _twists(self) -> list[Array]:
+        return [self.V[k : k + 6] for k in range(0, len(self.V), 6)]
+
+
+def factorization(tree: Tree, q: Array, v: Array) -> Factorization:
+    """The global factors at the configuration q (nq,) and the velocity v (nv,), of any scalars."""
+    n = len(tree.bodies)
+    Gamma, P_0, S = _blocks(n, n), _blocks(n, 1), [[0] * tree.nv for _ in range(6 * n)]
+    V: list[Any] = [np.zeros(6, int)]
+    for body in tree.bodies:
+        i, p = body.index, body.parent
+        X = SE3.Ad(SE3.inverse(body.pose(q)))
+        if p:
+            Gamma[i - 1][p - 1] = X
+        else:
+            P_0[i - 1][0] = X
+        for k, column in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
+            for row, x in enumerate(column, start=6 * (i - 1)):
+                S[row][k] = S[row][k] + x
+        V.append(X @ V[p] + body.twist @ v[body.dofs])
+    return Factorization(
+        Gamma=_matrix(Gamma, 6 * n, 6 * n),
+        P_0=_matrix(P_0, 6 * n, 6),
+        S=np.array(S).reshape(6 * n, tree.nv),
+        J=_diagonal([body.inertia.matrix() for body in tree.bodies]),
+        V=np.concatenate(V[1:]) if n else np.zeros(0),
+        ad_Sv=_diagonal([-SE3.ad(body.twist @ v[body.dofs]) for body in tree.bodies]),
+        ad_V=_diagonal([-SE3.ad(x).T for x in V[1:]]),
+        rotors=armature(tree),
+    )
+
+
+def jacobian_mass_matrix(tree: Tree, q: Array) -> Array:
+    """M = sum of J_i^T I_i J_i over the bodies' Jacobians (nv, nv), and the rotors: the definition."""
+    M = np.diag(armature(tree))
+    for body in tree.bodies:
+        J = frame_jacobian(tree, q, body.name)
+        M = M + J.T @ body.inertia.matrix() @ J
+    return M
+
+
+def jacobian_mass_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
+    """dM/dt = sum of dJ_i^T I_i J_i + J_i^T I_i dJ_i (nv, nv): the definition, for trees with any joints."""
+    rate = np.zeros((tree.nv, tree.nv), int)
+    for body in tree.bodies:
+        J, dJ = frame_jacobian(tree, q, body.name), frame_jacobian_rate(tree, q, v, body.name)
+        half = dJ.T @ body.inertia.matrix() @ J
+        rate = rate + half + half.T
+    return rate
+
+
+def _of_body(form: str, J: Array, V: Array) -> Array:
+    """A body's Coriolis matrix (6, 6), from its inertia J and twist V."""
+    ad = SE3.ad(V)
+    if form == "newton-euler":
+        return -ad.T @ J
+    if form == "coadjoint":
+        return SE3.coad(J @ V)
+    if form == "christoffel":
+        return 0.5 * (-ad.T @ J + J @ ad + SE3.coad(J @ V))
+    W, I, mr, m = ad[:3, :3], J[:3, :3], J[:3, 3:], J[5, 5]
+    return np.block([[W @ I + I @ W, mr @ W], [-W @ mr, m * W]])
+
+
+def _blocks(rows: int, columns: int) -> list[list[Array]]:
+    return [[np.zeros((6, 6), int) for _ in range(columns)] for _ in range(rows)]
+
+
+def _matrix(blocks: list[list[Array]], rows: int, columns: int) -> Array:
+    return np.block(blocks) if blocks else np.zeros((rows, columns))
+
+
+def _diagonal(items: list[Array]) -> Array:
+    """Block-diagonal of (6, 6) matrices."""
+    blocks = _blocks(len(items), len(items))
+    for i, item in enumerate(items):
+        blocks[i][i] = item
+    return _matrix(blocks, 0, 0)

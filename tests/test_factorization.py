@@ -1,0 +1,116 @@
+"""Ploen's global factors against the recursions, on trees of every joint type, and in symbols."""
+
+import numpy as np
+import pytest
+from random_trees import JOINTS, random_inertia, random_state, random_tree
+
+from liebody import dynamics as dyn
+from liebody.bodies import TreeBuilder
+from liebody.codegen import jvp, trace
+from liebody.dynamics.factorization import BODY_FORMS
+from liebody.errors import ModelError
+from liebody.groups import SE3
+
+WEIGHT = (0.3, -0.2, -9.81)
+MECHANISMS = {
+    **{kind: [kind, "revolute", kind] for kind in JOINTS},
+    "every-joint-floating": ["free", *JOINTS],
+    "floating-with-followers": ["free", "revolute", "spherical", "helical", "prismatic"],
+}
+
+
+@pytest.fixture(params=MECHANISMS, scope="module")
+def mechanism(request):
+    rng = np.random.default_rng(sum(map(ord, request.param)) + 5)
+    tree = random_tree(rng, MECHANISMS[request.param], followers=3 if "followers" in request.param else 0)
+    q, v, _ = random_state(rng, tree)
+    return tree, q, v, dyn.factorization(tree, q, v)
+
+
+def close(actual, expected, gate=1e-13):
+    size = max(1.0, np.linalg.norm(expected))
+    assert np.shape(actual) == np.shape(expected)
+    assert np.linalg.norm(actual - expected) <= gate * size
+
+
+def test_the_mass_matrix_and_the_weight(mechanism):
+    """(24), (26)."""
+    tree, q, _, factors = mechanism
+    close(factors.M, dyn.mass_matrix(tree, q))
+    close(factors.M, dyn.jacobian_mass_matrix(tree, q))
+    close(factors.g(WEIGHT), dyn.gravity_forces(tree, q, WEIGHT))
+
+
+def test_the_stacked_twists(mechanism):
+    """V = G S v, (19)."""
+    tree, q, v, factors = mechanism
+    close(factors.V, factors.G @ factors.S @ v)
+    close(factors.V.reshape(-1, 6), dyn.body_twists(tree, q, v))
+
+
+def test_G_is_the_inverse_and_holds_the_relative_poses(mechanism):
+    tree, q, _, factors = mechanism
+    close((np.eye(len(factors.G)) - factors.Gamma) @ factors.G, np.eye(len(factors.G)))
+    close(np.linalg.matrix_power(factors.Gamma, len(tree.bodies)), np.zeros_like(factors.Gamma))
+    poses = dyn.body_poses(tree, q)
+    for i, body in enumerate(tree.bodies):
+        on_the_way = {ancestor.index for ancestor in tree.ancestors(body.index)}
+        for j in range(len(tree.bodies)):
+            block = factors.G[6 * i : 6 * i + 6, 6 * j : 6 * j + 6]
+            expected = SE3.Ad(SE3.inverse(poses[i]) @ poses[j]) if j + 1 in on_the_way else np.zeros((6, 6))
+            close(block, expected, 1e-12)
+
+
+@pytest.mark.parametrize("form", BODY_FORMS)
+def test_coriolis_matrices_are_those_of_the_recursion(mechanism, form):
+    """(25), (37)."""
+    tree, q, v, factors = mechanism
+    close(factors.C(form), dyn.coriolis_matrix(tree, q, v, form), 1e-12)
+
+
+def test_the_bodies_matrices_share_one_product(mechanism):
+    *_, factors = mechanism
+    product = factors.ad_V @ factors.J @ factors.V
+    for form in BODY_FORMS:
+        C_b = factors.body_coriolis(form)
+        close(C_b @ factors.V, product, 1e-12)
+        skew = np.linalg.norm(C_b + C_b.T) <= 1e-14 * np.linalg.norm(C_b)
+        assert skew == (form != "newton-euler") or not np.linalg.norm(factors.V)
+
+
+def test_the_rates_of_G_and_M(mechanism):
+    """(27), (28), against derivatives of the graphs along the motion."""
+    tree, q, v, factors = mechanism
+
+    def moving(function):
+        f = trace(lambda s: function(dyn.factorization(tree, tree.group.integrate(q, s * v), v)), {"s": ()})
+        return jvp(f, "s")(0.0, 1.0)
+
+    if len(tree.bodies) < 5:
+        close(factors.G_rate, moving(lambda f: f.G), 1e-12)
+    close(factors.M_rate, dyn.jacobian_mass_matrix_derivative(tree, q, v), 1e-12)
+    close(factors.M_rate, dyn.mass_matrix_derivative(tree, q, v), 1e-12)
+
+
+def test_proposition_2(mechanism):
+    """dM/dt - 2 C = N - N^T - 2 S^T G^T C_b G S, (29): skew as the bodies' matrices are."""
+    *_, factors = mechanism
+    GS = factors.G @ factors.S
+    for form in BODY_FORMS:
+        rest = factors.M_rate - 2 * factors.C(form)
+        close(rest, factors.N - factors.N.T - 2 * GS.T @ factors.body_coriolis(form) @ GS, 1e-12)
+
+
+def test_in_symbols():
+    rng = np.random.default_rng(1)
+    tree = random_tree(rng, ["revolute", "spherical", "prismatic"])
+    q, v, _ = random_state(rng, tree)
+    shapes = {"q": tree.nq, "v": tree.nv}
+    function = trace(lambda q, v: dyn.factorization(tree, q, v).C("ploen"), shapes)
+    close(function(q, v), dyn.coriolis_matrix(tree, q, v, "ploen"))
+
+
+def test_a_form_of_no_body_is_refused():
+    tree = TreeBuilder().add("a", JOINTS["free"](None), random_inertia(np.random.default_rng(0))).build()
+    with pytest.raises(ModelError, match=r"'hamel' .* use one of christoffel, ploen"):
+        dyn.factorization(tree, tree.group.neutral(), np.ones(6)).C("hamel")

@@ -1,0 +1,154 @@
+"""Regressors: what they multiply to, and which parameters they can tell."""
+
+import numpy as np
+import pytest
+from random_trees import JOINTS, random_inertia, random_state, random_tree
+
+import liebody as lb
+from liebody import dynamics as dyn
+from liebody.bodies import Joint, SpatialInertia, TreeBuilder
+from liebody.codegen import trace
+from liebody.errors import ModelError
+from liebody.groups import Free, Prismatic, Revolute
+from liebody.linear import skew
+
+WEIGHT = (0.3, -0.2, -9.81)
+MECHANISMS = {
+    **{kind: [kind, "revolute", kind] for kind in JOINTS},
+    "every-joint-floating": ["free", *JOINTS],
+    "floating-with-followers": ["free", "revolute", "spherical", "helical", "prismatic"],
+}
+
+
+@pytest.fixture(params=MECHANISMS, scope="module")
+def mechanism(request):
+    rng = np.random.default_rng(sum(map(ord, request.param)) + 6)
+    followers = 3 if "followers" in request.param else 0
+    tree = random_tree(rng, MECHANISMS[request.param], followers, rotors=False)
+    return tree, *random_state(rng, tree), rng.normal(size=tree.nv)
+
+
+def close(actual, expected, gate=1e-12):
+    assert np.shape(actual) == np.shape(expected)
+    assert np.linalg.norm(actual - expected) <= gate * max(1.0, np.linalg.norm(expected))
+
+
+def test_times_the_parameters_they_are_the_efforts(mechanism):
+    """Y pi = M a_r + C v_r + g, with C of the default form."""
+    tree, q, v, a, v_r = mechanism
+    pi = dyn.inertial_parameters(tree)
+    M, C, g = dyn.mass_matrix(tree, q), dyn.coriolis_matrix(tree, q, v), dyn.gravity_forces(tree, q, WEIGHT)
+    close(dyn.passive_regressor(tree, q, v, v_r, a, WEIGHT) @ pi, M @ a + C @ v_r + g)
+    close(
+        dyn.inverse_dynamics_regressor(tree, q, v, a, WEIGHT) @ pi,
+        dyn.inverse_dynamics(tree, q, v, a, WEIGHT),
+    )
+
+
+def test_they_do_not_depend_on_the_inertias(mechanism):
+    """Of two mechanisms that differ in the bodies' inertias only, either's regressor serves the other."""
+    tree, q, v, a, v_r = mechanism
+    rng, builder = np.random.default_rng(1), TreeBuilder()
+    for body in tree.bodies:
+        parent = tree.bodies[body.parent - 1].name if body.parent else "world"
+        builder.add(body.name, body.joint, random_inertia(rng), parent, body.placement)
+    other = builder.build()
+    assert [b.name for b in other.bodies] == [b.name for b in tree.bodies]
+    Y = dyn.passive_regressor(tree, q, v, v_r, a, WEIGHT)
+    close(Y @ dyn.inertial_parameters(other), dyn.passive_inverse_dynamics(other, q, v, v_r, a, WEIGHT))
+
+
+def test_the_parameters_are_in_the_documented_order():
+    I, c = np.array([[1.0, 0.1, 0.2], [0.1, 1.1, 0.3], [0.2, 0.3, 1.2]]), np.array([0.3, 0.5, 0.7])
+    tree = TreeBuilder().add("a", Revolute([0, 0, 1]), SpatialInertia(2.0, c, I)).build()
+    about_origin = I - 2.0 * skew(c) @ skew(c)
+    expected = [2.0, *(2.0 * c), *about_origin[np.triu_indices(3)]]
+    np.testing.assert_allclose(dyn.inertial_parameters(tree), expected, atol=1e-15)
+
+
+def test_armature_is_not_among_them():
+    tree = (
+        TreeBuilder()
+        .add("a", Joint("a", Revolute([0, 0, 1]), armature=0.4), SpatialInertia(2.0, [0.3, 0, 0], np.ones(3)))
+        .build()
+    )
+    q, v, a = np.array([[0.2], [0.5], [1.5]])
+    rest = dyn.passive_inverse_dynamics(tree, q, v, v, a) - dyn.inverse_dynamics_regressor(
+        tree, q, v, a
+    ) @ dyn.inertial_parameters(tree)
+    np.testing.assert_allclose(rest, 0.4 * a, atol=1e-14)
+
+
+# -- base parameters -------------------------------------------------------------------------------------
+
+
+def test_base_parameters_are_all_that_the_efforts_tell(mechanism):
+    tree, q, v, a, v_r = mechanism
+    base = dyn.base_parameters(tree, WEIGHT)
+    Y, pi = dyn.passive_regressor(tree, q, v, v_r, a, WEIGHT), dyn.inertial_parameters(tree)
+    close(Y[:, base.columns] @ (base.K @ pi), Y @ pi, 1e-7)  # the rank's tolerance, 1e-9, times sizes
+    close(base.K[:, base.columns], np.eye(len(base.columns)))
+    assert len(base.names) == len(base.columns) == np.linalg.matrix_rank(base.K)
+
+
+@pytest.mark.parametrize(
+    ("tree", "gravity", "expected"),
+    [
+        (lb.models.puma560().tree, (0, 0, -9.81), 36),  # Mayeda, Yoshida and Osuka (1990)
+        (lb.models.double_pendulum().tree, (0, 0, -9.81), 6),
+        (lb.models.double_pendulum().tree, (0, 0, 0), 4),
+        (
+            TreeBuilder().add("a", Free(), SpatialInertia(1, np.ones(3), np.ones(3))).build(),
+            (0, 0, -9.81),
+            10,
+        ),
+        (TreeBuilder().add("a", Prismatic([0, 0, 1]), SpatialInertia.point(1)).build(), (0, 0, -9.81), 1),
+        (TreeBuilder().add("a", Revolute([0, 0, 1]), SpatialInertia.sphere(1, 1)).build(), (0, 0, -9.81), 1),
+        (TreeBuilder().add("a", Revolute([1, 0, 0]), SpatialInertia.sphere(1, 1)).build(), (0, 0, -9.81), 3),
+    ],
+)
+def test_their_number(tree, gravity, expected):
+    """As known: 36 of the PUMA 560, two of an arm's link that the weight pulls, all ten of a free body."""
+    assert len(dyn.base_parameters(tree, gravity).columns) == expected
+
+
+def test_an_arm_is_identified_from_its_efforts():
+    """Least squares from efforts at random states, without noise: the base parameters come out."""
+    robot = lb.models.puma560(motors=False)
+    base, rng = robot.base_parameters(), np.random.default_rng(2)
+    q = robot.random(rng, 50)
+    v, a = rng.normal(size=(2, 50, 6))
+    Y = np.concatenate([dyn.inverse_dynamics_regressor(robot.tree, *x) for x in zip(q, v, a, strict=True)])
+    tau = np.concatenate([dyn.inverse_dynamics(robot.tree, *x) for x in zip(q, v, a, strict=True)])
+    found = np.linalg.lstsq(Y[:, base.columns], tau, rcond=None)[0]
+    np.testing.assert_allclose(found, base.K @ robot.inertial_parameters, rtol=1e-9, atol=1e-9)
+
+
+def test_rocks_have_none():
+    tree = TreeBuilder().add("a", JOINTS["fixed"](None), SpatialInertia.sphere(1, 1)).build()
+    with pytest.raises(ModelError, match="no degree of freedom"):
+        dyn.base_parameters(tree)
+
+
+# -- traces and robots -----------------------------------------------------------------------------------
+
+
+def test_a_trace_computes_what_the_floats_do(mechanism):
+    tree, q, v, a, v_r = mechanism
+    shapes = {"q": tree.nq, "v": tree.nv, "v_r": tree.nv, "a_r": tree.nv}
+    f = trace(lambda q, v, v_r, a_r: dyn.passive_regressor(tree, q, v, v_r, a_r, WEIGHT), shapes)
+    close(f(q, v, v_r, a), dyn.passive_regressor(tree, q, v, v_r, a, WEIGHT))
+
+
+def test_a_robots_regressors():
+    robot = lb.models.double_pendulum(spherical=True)
+    rng = np.random.default_rng(4)
+    q = robot.random(rng, 9)
+    v, v_r, a_r = rng.normal(size=(3, 9, robot.nv))
+    Y = robot.passive_regressor(q, v, v_r, a_r)
+    assert Y.shape == (9, robot.nv, 20)
+    close(Y @ robot.inertial_parameters, robot.passive_inverse_dynamics(q, v, v_r, a_r))
+    close(
+        robot.inverse_dynamics_regressor(q, v, a_r) @ robot.inertial_parameters,
+        robot.inverse_dynamics(q, v, a_r),
+    )
