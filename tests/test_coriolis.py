@@ -39,7 +39,7 @@ MECHANISMS = {
     "chain-with-followers": ["revolute", "prismatic", "revolute"],
     "floating-with-followers": ["free", "revolute", "spherical", "helical", "prismatic"],
 }
-SKEW = ("christoffel", "ploen", "coadjoint")
+SKEW = ("christoffel", "ploen", "coadjoint", "feurstein")
 WEIGHT = (0.3, -0.2, -9.81)
 
 
@@ -224,6 +224,7 @@ def test_one_free_body(form):
         "christoffel": (-ad.T @ J + J @ ad + coad) / 2,
         "ploen": np.block([[W @ moments.I + moments.I @ W, H @ W], [-W @ H, m * W]]),
         "coadjoint": coad,
+        "feurstein": J @ ad - ad.T @ J,
         "newton-euler": -ad.T @ J,
         "hamel": -ad.T @ J,
     }

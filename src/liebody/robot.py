@@ -158,7 +158,8 @@ class Robot:
     ) -> Array:
         """C(q, v), (..., nv, nv), with C v + g = bias.
 
-        form  "christoffel": dM/dt - 2 C is skew, torsion-free; "ploen", "coadjoint": other skew ones;
+        form  "christoffel": dM/dt - 2 C is skew, torsion-free; "ploen", "coadjoint", "feurstein": other
+              skew ones;
               "newton-euler", "hamel": not skew. See docs/coriolis.md
         """
         if form != "christoffel":

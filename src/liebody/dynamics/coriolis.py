@@ -71,7 +71,7 @@ class Rate(NamedTuple):
     moments: Moments
 
     def times(self, w: Array, v: Array) -> Pair:
-        return _momentum(self.moments, w, v)
+        return momentum_of(self.moments, w, v)
 
     def transpose_times(self, w: Array, v: Array) -> Pair:
         return self.times(w, v)
@@ -80,7 +80,7 @@ class Rate(NamedTuple):
         return Rate(T.moments_out(self.moments))
 
     def plus(self, other: Rate) -> Rate:
-        return Rate(_sum(self.moments, other.moments))
+        return Rate(sum_of(self.moments, other.moments))
 
 
 class Blocks(NamedTuple):
@@ -127,13 +127,20 @@ def _coadjoint(moments: Moments, w: Array, u: Array) -> Blocks:
     """With C_b = ad~ of the momentum J V (From 2012, eq. 94): [[-[p_w], -[p_v]], [-[p_v], 0]]."""
     m, h, _ = moments
     I, W, U, H = moments.I, skew(w), skew(u), skew(h)
-    pw, pv = _momentum(moments, w, u)
+    pw, pv = momentum_of(moments, w, u)
     return Blocks(
         -skew(pw) - I @ W - H @ U,
         -skew(pv) - H @ W,
         H @ W - m * U - skew(pv),
         -m * W,
     )
+
+
+def _feurstein(moments: Moments, w: Array, u: Array) -> Blocks:
+    """With C_b = J ad_V - ad_V^T J (Feurstein 2021, eq. 3.41), so that B = -ad_V^T J."""
+    m, h, _ = moments
+    I, W, U, H = moments.I, skew(w), skew(u), skew(h)
+    return Blocks(W @ I - U @ H, W @ H + m * U, -(W @ H), m * W)
 
 
 def _rate(moments: Moments, w: Array, u: Array) -> Rate:
@@ -146,6 +153,7 @@ FORMS: dict[str, Callable[[Moments, Array, Array], Operator]] = {
     "christoffel": _flux,
     "ploen": _ploen,
     "coadjoint": _coadjoint,
+    "feurstein": _feurstein,
     "newton-euler": _rate,
     "hamel": _flux,
 }
@@ -165,6 +173,8 @@ def coriolis_matrix(tree: Tree, q: Array, v: Array, form: str = "christoffel") -
           "ploen"         the bodies' matrices of Ploen's Proposition 1; skew, depends on the choice of the
                           bodies' frames
           "coadjoint"     the bodies' matrices ad~ of the momentum, From (2012), eq. (94); skew likewise
+          "feurstein"     the bodies' matrices J ad_V - ad_V^T J, the passive C of Feurstein (2021), eq. (3.41);
+                          skew likewise
           "newton-euler"  the bodies' matrices -ad_V^T J, Ploen eq. (25); dM/dt - 2 C is not skew
           "hamel"         dM/dt - ad_v^T M - (v^T X_i M) / 2, the Boltzmann-Hamel equations of the joints'
                           groups; not skew
@@ -229,7 +239,7 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
     """
     symbols: dict[tuple[int, int, int], Any] = {}
     T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
-    composite = _gather(tree, T, list(tree.base_moments), lambda x, T: T.moments_out(x), _sum)
+    composite = gather(tree, T, list(tree.base_moments), lambda x, T: T.moments_out(x), sum_of)
     columns: list[Any] = [[]]  # of each body: (body, dof, omega, v) of all joints on the way, in its axes
     for body in tree.bodies:
         inherited = [(b, k, *T[body.index].twist_into(w, u)) for b, k, w, u in columns[body.parent]]
@@ -239,7 +249,7 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
             for a in columns[-1]:
                 if a[0] == body.index and a[1] < b[1]:
                     continue  # the pair comes again, in the other order
-                W = _cross_moment(composite[body.index], a[2:], b[2:])
+                W = cross_moment(composite[body.index], a[2:], b[2:])
                 for row, moved, sign in ((b, a, 1), (a, b, -1)) if a is not b else ():
                     for c in columns[-1]:
                         if c[0] <= moved[0]:  # omega_c x J_moved, c not behind `moved`
@@ -308,15 +318,15 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     same = w is None
     w = v if w is None else w
     T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
-    twists = _twists(tree, T, v)
-    others = twists if same else _twists(tree, T, w)
+    twists = twists_of(tree, T, v)
+    others = twists if same else twists_of(tree, T, w)
     n, f, k = [REST], [REST], [REST]
     for body in tree.bodies:
         moments = tree.base_moments[body.index]
-        moment, force = _momentum(moments, *others[body.index])
+        moment, force = momentum_of(moments, *others[body.index])
         n.append(moment)
         f.append(force)
-        k.append(REST if same else _cross_moment(moments, twists[body.index], others[body.index]))
+        k.append(REST if same else cross_moment(moments, twists[body.index], others[body.index]))
     efforts = _Vector(tree.nv)
     for body in reversed(tree.bodies):
         i, p, S = body.index, body.parent, body.twist
@@ -357,18 +367,18 @@ def _pairs(
                    it is inertial, so dM/dt and the connection are the same, and linear velocities are fewer
     """
     T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
-    twists = _twists(tree, T, v, moving_origin)
+    twists = twists_of(tree, T, v, moving_origin)
     rates = [operator(x, *V) for x, V in zip(moments, twists, strict=True)]
-    inertias = _gather(tree, T, list(moments), lambda x, T: T.moments_out(x), _sum)
-    rates = _gather(tree, T, rates, lambda x, T: x.out(T), lambda x, y: x.plus(y))
+    inertias = gather(tree, T, list(moments), lambda x, T: T.moments_out(x), sum_of)
+    rates = gather(tree, T, rates, lambda x, T: x.out(T), lambda x, y: x.plus(y))
     for body in reversed(tree.bodies):
         i = body.index
         momenta, forward, backward = [], [], []
         for S in body.twist.T:
             w, u = _bracket(twists[i], S)
-            n, f = _momentum(inertias[i], w, u)
+            n, f = momentum_of(inertias[i], w, u)
             b, c = rates[i].times(S[:3], S[3:])
-            momenta.append(_momentum(inertias[i], S[:3], S[3:]))
+            momenta.append(momentum_of(inertias[i], S[:3], S[3:]))
             forward.append((n + b, f + c))
             backward.append(rates[i].transpose_times(S[:3], S[3:]))
         ancestor = body
@@ -389,7 +399,7 @@ def _products(body: Body, wrenches: list[Pair]) -> Array:
     return np.array(rows).reshape(len(rows), len(wrenches))
 
 
-def _gather(tree: Tree, T: list[Any], items: list[Any], out: Any, plus: Any) -> list[Any]:
+def gather(tree: Tree, T: list[Any], items: list[Any], out: Any, plus: Any) -> list[Any]:
     """Of each body: its own item and those of all that it carries."""
     for body in reversed(tree.bodies):
         if body.parent:
@@ -397,7 +407,7 @@ def _gather(tree: Tree, T: list[Any], items: list[Any], out: Any, plus: Any) -> 
     return items
 
 
-def _twists(tree: Tree, T: list[Any], v: Array, moving_origin: bool = False) -> list[Pair]:
+def twists_of(tree: Tree, T: list[Any], v: Array, moving_origin: bool = False) -> list[Pair]:
     """Twists of the world and all bodies."""
     twists: list[Any] = [(REST, REST)]
     for body in tree.bodies:
@@ -408,7 +418,7 @@ def _twists(tree: Tree, T: list[Any], v: Array, moving_origin: bool = False) -> 
     return twists
 
 
-def _momentum(moments: Moments, w: Array, u: Array) -> Pair:
+def momentum_of(moments: Moments, w: Array, u: Array) -> Pair:
     """J (w, u)."""
     m, h, _ = moments
     return moments.I @ w + cross(h, u), m * u - cross(h, w)
@@ -426,7 +436,7 @@ def _turning(V: Pair, n: Array, f: Array) -> Pair:
     return -(cross(w, n) + cross(u, f)), -cross(w, f)
 
 
-def _cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
+def cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
     """int J_a x J_b dm (3,) of the velocities that two twists give to the points.
 
     As (omega_a x r) x (omega_b x r) = r r^T (omega_a x omega_b).
@@ -473,7 +483,7 @@ def _dofs(tree: Tree, body: Body) -> list[tuple[int, Array]]:
     return list(zip(range(tree.nv)[body.dofs], body.twist.T, strict=True))
 
 
-def _sum(a: Moments, b: Moments) -> Moments:
+def sum_of(a: Moments, b: Moments) -> Moments:
     return Moments(a.m + b.m, a.h + b.h, a.Sigma + b.Sigma)
 
 

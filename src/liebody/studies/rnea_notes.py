@@ -24,7 +24,7 @@ from .report import Report
 Array = Any
 EXACT = 1e-12  # what is called right, relative to the size of the terms
 APART = 1e-2  # what is called different
-SKEW = ("christoffel", "ploen", "coadjoint")
+SKEW = ("christoffel", "ploen", "coadjoint", "feurstein")
 REST = np.zeros(3)
 UP = np.array(
     [[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
