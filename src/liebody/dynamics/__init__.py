@@ -33,6 +33,18 @@ from .kinematics import (
     frame_twist,
 )
 from .mass import mass_matrix
+from .momentum import (
+    BaseBlocks,
+    base_blocks,
+    base_dofs,
+    base_momentum,
+    floating_base,
+    link_jacobian,
+    link_jacobian_derivative,
+    locked_inertia,
+    locked_velocity,
+    mechanical_connection,
+)
 from .regressor import (
     BaseParameters,
     base_parameters,
@@ -52,12 +64,16 @@ from .rigid_body import (
 
 __all__ = [
     "FREE_FALL",
+    "BaseBlocks",
     "BaseParameters",
     "BoltzmannHamel",
     "Factorization",
     "RigidBody",
     "SelectedMotions",
     "articulated_body",
+    "base_blocks",
+    "base_dofs",
+    "base_momentum",
     "base_parameters",
     "bias_forces",
     "body_poses",
@@ -71,6 +87,7 @@ __all__ = [
     "ellipsoid_added_mass",
     "exponential_transformation",
     "factorization",
+    "floating_base",
     "forward_dynamics",
     "frame_acceleration",
     "frame_jacobian",
@@ -84,9 +101,14 @@ __all__ = [
     "jacobian_mass_matrix",
     "jacobian_mass_matrix_derivative",
     "kinetic_energy",
+    "link_jacobian",
+    "link_jacobian_derivative",
+    "locked_inertia",
+    "locked_velocity",
     "mass_and_coriolis",
     "mass_matrix",
     "mass_matrix_derivative",
+    "mechanical_connection",
     "passive_inverse_dynamics",
     "passive_regressor",
     "potential_energy",
