@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import factorial
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.integrate
@@ -228,7 +229,7 @@ STEPS = {1: 64, 2: 48, 3: 40, 4: 40, 5: 80, 6: 40}
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if tableau(name).order in STEPS])
 def test_order_of_the_state_by_slope(method, problem):
     """E(h) = C h^p + D h^(p+1) + ..., whose second term the combination E(h) - 2^(p+1) E(h/2) removes.
 
@@ -241,6 +242,59 @@ def test_order_of_the_state_by_slope(method, problem):
     D = [np.linalg.norm(a - 2 ** (p + 1) * b) for a, b in pairwise(E)]
     assert abs(np.log2(D[0] / D[1]) - p) < 0.1
     assert np.linalg.norm(E[2]) < 2 * np.linalg.norm(E[1]) / 2**p
+
+
+def quaternion_product(p, q):
+    a, u, b, w = p[0], p[1:], q[0], q[1:]
+    return np.concatenate([[a * b - u @ w], a * w + b * u + np.cross(u, w)])
+
+
+def precise_step(A, b, q, w, h):
+    """A Runge-Kutta-Munthe-Kaas step of the heavy top, from its definition, in the numbers of mpmath."""
+
+    def move(psi):
+        angle = mpmath.sqrt(psi[:3] @ psi[:3])
+        half = [mpmath.cos(angle / 2), *(mpmath.sin(angle / 2) / angle * psi[:3])] if angle else [1, 0, 0, 0]
+        return quaternion_product(q, np.array(half)), w + psi[3:]
+
+    def pull(psi, f):  # dexp^-1_{-psi}
+        u, x = psi[:3], psi[:3] @ psi[:3]
+        g = (1 - mpmath.sqrt(x) / 2 * mpmath.cot(mpmath.sqrt(x) / 2)) / x if x else 0
+        turn = f[:3] + np.cross(u, f[:3]) / 2 + g * np.cross(u, np.cross(u, f[:3]))
+        return np.concatenate([turn, f[3:]])
+
+    k = []
+    for row in A:
+        psi = h * sum((a * s for a, s in zip(row, k)), np.array([mpmath.mpf(0)] * 6))
+        attitude, velocity = move(psi)
+        k.append(pull(psi, np.concatenate([velocity, top(rotation(attitude), velocity)])))
+    return move(h * sum(x * s for x, s in zip(b, k)))
+
+
+@pytest.mark.parametrize("method", ["rk4", "fehlberg7", "dop853"])
+def test_high_orders_by_slope_in_40_digits(method):
+    """Orders 7 and 8 reach the round-off of doubles before their slope is settled. So the slope is found in
+    40 digits, by steps which agree with those of the library to the round-off of doubles.
+    """
+    data, ends = DATA[method], []
+    with mpmath.workdps(40):
+        A = [[mpmath.mpf(x.numerator) / x.denominator for x in map(Fraction, row)] for row in data["A"]]
+        b = [mpmath.mpf(x.numerator) / x.denominator for x in map(Fraction, data["b"])]
+        start = [np.array([mpmath.mpf(x) for x in part]) for part in ([1, 0, 0, 0], [1, 2, 3])]
+        for steps in (16, 32, 64, 128):
+            q, w = start
+            for _ in range(steps):
+                q, w = precise_step(A, b, q, w, mpmath.mpf(1) / (2 * steps))
+            ends.append(np.concatenate([q, w]))
+        D = [np.array(a - 2 ** (data["order"] + 1) * b, float) for a, b in pairwise(_differences(ends))]
+    assert abs(np.log2(np.linalg.norm(D[0]) / np.linalg.norm(D[1])) - data["order"]) < 0.1
+    F, q0 = PROBLEMS["SO3 x velocity"][1:3]
+    run = solve_ivp(F, (0, 0.5), q0, KINETIC, f"rkmk-{method}", dt=1 / 256)
+    np.testing.assert_allclose(run.q[-1], np.array(ends[-1], float), atol=1e-14)
+
+
+def _differences(values):
+    return [a - b for a, b in pairwise(values)]
 
 
 class Truncated(type(SE3)):
@@ -364,7 +418,7 @@ def test_a_step_can_be_traced(method, problem):
 @pytest.mark.parametrize("method", METHODS)
 def test_dense_output_is_as_accurate_as_the_steps(method):
     group, F, q0, f, _ = PROBLEMS["SO3"]
-    p, n = tableau(method).order, 30
+    p, n = min(tableau(method).order, 6), 30
     times = np.linspace(0, END, 4 * n + 1)  # includes points within every step
     errors = []
     exact = [np.eye(3).ravel()]
