@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import LiebodyError
 
-STUDIES = {"from-2012": "from_2012", "rnea-notes": "rnea_notes"}
+STUDIES = {"from-2012": "from_2012", "ploen": "ploen", "rnea-notes": "rnea_notes"}
 
 
 def reproduce(name: str, out: str | Path = ".") -> Path:
