@@ -45,6 +45,25 @@ def test_times_the_parameters_they_are_the_efforts(mechanism):
     )
 
 
+@pytest.mark.parametrize("form", ["ploen", "coadjoint", "feurstein", "newton-euler"])
+def test_other_forms_multiply_to_the_efforts_with_their_coriolis_matrix(mechanism, form):
+    tree, q, v, a, v_r = mechanism
+    M, C, g = (
+        dyn.mass_matrix(tree, q),
+        dyn.coriolis_matrix(tree, q, v, form),
+        dyn.gravity_forces(tree, q, WEIGHT),
+    )
+    Y = dyn.passive_regressor(tree, q, v, v_r, a, WEIGHT, form)
+    close(Y @ dyn.inertial_parameters(tree), M @ a + C @ v_r + g)
+
+
+@pytest.mark.parametrize("form", ["hamel", "euler"])
+def test_there_is_no_regressor_of_a_form_that_bodies_do_not_make(form):
+    tree = lb.models.double_pendulum().tree
+    with pytest.raises(ModelError, match=f"no regressor of the form '{form}'; use one of christoffel, ploen"):
+        dyn.passive_regressor(tree, *np.ones((4, 2)), form=form)
+
+
 def test_they_do_not_depend_on_the_inertias(mechanism):
     """Of two mechanisms that differ in the bodies' inertias only, either's regressor serves the other."""
     tree, q, v, a, v_r = mechanism

@@ -143,7 +143,7 @@ def _feurstein(moments: Moments, w: Array, u: Array) -> Blocks:
     return Blocks(W @ I - U @ H, W @ H + m * U, -(W @ H), m * W)
 
 
-def _rate(moments: Moments, w: Array, u: Array) -> Rate:
+def rate_of_inertia(moments: Moments, w: Array, u: Array) -> Rate:
     """With C_b = -ad_V^T J: all of dJ/dt, the rate of J seen from the world."""
     l, K = _flux(moments, w, u)
     return Rate(Moments(0, l, _twice_symmetric_part(K)))
@@ -154,7 +154,7 @@ FORMS: dict[str, Callable[[Moments, Array, Array], Operator]] = {
     "ploen": _ploen,
     "coadjoint": _coadjoint,
     "feurstein": _feurstein,
-    "newton-euler": _rate,
+    "newton-euler": rate_of_inertia,
     "hamel": _flux,
 }
 BY_KINETIC_ENERGY = ("christoffel", "hamel")  # forms that the kinetic energy alone determines
@@ -173,8 +173,8 @@ def coriolis_matrix(tree: Tree, q: Array, v: Array, form: str = "christoffel") -
           "ploen"         the bodies' matrices of Ploen's Proposition 1; skew, depends on the choice of the
                           bodies' frames
           "coadjoint"     the bodies' matrices ad~ of the momentum, From (2012), eq. (94); skew likewise
-          "feurstein"     the bodies' matrices J ad_V - ad_V^T J, the passive C of Feurstein (2021), eq. (3.41);
-                          skew likewise
+          "feurstein"     the bodies' matrices J ad_V - ad_V^T J, Feurstein (2021), eq. (3.41); skew
+                          likewise
           "newton-euler"  the bodies' matrices -ad_V^T J, Ploen eq. (25); dM/dt - 2 C is not skew
           "hamel"         dM/dt - ad_v^T M - (v^T X_i M) / 2, the Boltzmann-Hamel equations of the joints'
                           groups; not skew
@@ -194,7 +194,7 @@ def mass_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
     -ad_V^T J - J ad_V. Ploen (1999), eq. (28), without forming its factors.
     """
     rate = _Matrix(tree.nv)
-    for block in _pairs(tree, q, v, tree.base_moments, _rate, moving_origin=True):
+    for block in _pairs(tree, q, v, tree.base_moments, rate_of_inertia, moving_origin=True):
         rate.add_symmetric(block, block.forward + block.turning)
     return rate.array()
 
@@ -375,7 +375,7 @@ def _pairs(
         i = body.index
         momenta, forward, backward = [], [], []
         for S in body.twist.T:
-            w, u = _bracket(twists[i], S)
+            w, u = bracket(twists[i], S)
             n, f = momentum_of(inertias[i], w, u)
             b, c = rates[i].times(S[:3], S[3:])
             momenta.append(momentum_of(inertias[i], S[:3], S[3:]))
@@ -424,7 +424,7 @@ def momentum_of(moments: Moments, w: Array, u: Array) -> Pair:
     return moments.I @ w + cross(h, u), m * u - cross(h, w)
 
 
-def _bracket(V: Pair, S: Array) -> Pair:
+def bracket(V: Pair, S: Array) -> Pair:
     """ad_V S."""
     w, u = V
     return cross(w, S[:3]), cross(w, S[3:]) + cross(u, S[:3])

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..bodies import Tree
+from ..bodies import Moments, Tree
 from ..errors import ModelError
 from ..linear import cross, is_numeric
-from .coriolis import rate_of_reference
+from .coriolis import FORMS, REST, Pair, bracket, momentum_of, rate_of_reference
 from .inverse import FREE_FALL, vector_of_skew_part
 from .spatial import Motion
 
@@ -28,6 +28,12 @@ SECOND_MOMENTS = {  # dSigma / dI = (tr(dI) 1 / 2 - dI)
     - np.array([[float({r, c} == {i, j}) for c in range(3)] for r in range(3)])
     for i, j in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 }
+UNIT_MOMENTS = [  # of bodies with one parameter equal to one, and no other
+    Moments(1, REST, np.zeros((3, 3), int)),
+    *(Moments(0, e, np.zeros((3, 3), int)) for e in np.eye(3, dtype=int)),
+    *(Moments(0, REST, dSigma) for dSigma in SECOND_MOMENTS.values()),
+]
+BODY_FORMS = tuple(form for form in FORMS if form != "hamel")  # made of the bodies' matrices
 
 
 def inertial_parameters(tree: Tree) -> Array:
@@ -41,33 +47,34 @@ def inertial_parameters(tree: Tree) -> Array:
 
 
 def passive_regressor(
-    tree: Tree, q: Array, v: Array, v_r: Array, a_r: Array, gravity: Array = FREE_FALL
+    tree: Tree,
+    q: Array,
+    v: Array,
+    v_r: Array,
+    a_r: Array,
+    gravity: Array = FREE_FALL,
+    form: str = "christoffel",
 ) -> Array:
-    """Y (nv, 10 n) with Y pi = M(q) a_r + C(q, v) v_r + g(q), C of the form "christoffel"; O(n d).
+    """Y (nv, 10 n) with Y pi = M(q) a_r + C(q, v) v_r + g(q), C of the given form; O(n d).
 
     Arguments as in `passive_inverse_dynamics`, which computes Y pi for the tree's own parameters (and adds
     the armature). With it the adaptive controller tau = Y pi^ - K s, dpi^/dt = -Gamma Y^T s, s = v - v_r,
     tracks with unknown parameters: Slotine and Li (1987). Atkeson, An and Hollerbach (1986) for v_r = v.
-    """
-    rest = np.zeros(3, int)
-    T: list[Any] = [None]
-    w, w_r, alpha, acc = [rest], [rest], [rest], [np.negative(gravity)]
-    U = [np.zeros((3, 3), int)]
-    for body in tree.bodies:
-        i, p, S = body.index, body.parent, body.joint.S
-        V, V_r, A_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
-        T.append(Motion(body, q))
-        carried = T[i].into(w_r[p])
-        w.append(T[i].into(w[p]) + V[:3])
-        w_r.append(carried + V_r[:3])
-        alpha.append(T[i].into(alpha[p]) + A_r[:3] + cross(w[i], V_r[:3]))
-        moved = cross(carried, V[3:]) + cross(w[i], V_r[3:])
-        acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A_r[3:] + moved)
-        U.append(rate_of_reference(w[i], w_r[i], alpha[i]))
 
+    form  of `coriolis_matrix`, other than "hamel". Those but the default depend on the choice of the bodies'
+          frames: their columns combine in other ways than `base_parameters` tells
+
+    Raises ModelError for another form.
+    """
+    if form not in BODY_FORMS:
+        raise ModelError(f"there is no regressor of the form {form!r}; use one of {', '.join(BODY_FORMS)}")
+    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
+    if form == "christoffel":
+        wrenches = _wrenches_of_points(tree, T, v, v_r, a_r, gravity)
+    else:
+        wrenches = _wrenches_of_form(form, tree, T, v, v_r, a_r, gravity)
     Y: list[list[Any]] = [[0] * (10 * len(tree.bodies)) for _ in range(tree.nv)]
-    for body in tree.bodies:
-        columns = _wrenches(acc[body.index], U[body.index])
+    for body, columns in zip(tree.bodies, wrenches, strict=True):
         ancestor = body
         while True:
             S = ancestor.twist
@@ -155,8 +162,48 @@ def _independent_columns(Y: Array, tree: Tree, tolerance: float) -> BaseParamete
     return BaseParameters(columns, K, tuple(names))
 
 
-def _wrenches(acc: Array, U: Array) -> list[tuple[Array, Array]]:
-    """The wrench (n, f) of a body per parameter: f = m a + U h, n = h x a + vec(U Sigma)."""
-    rest, one = np.zeros(3, int), np.eye(3, dtype=int)
-    masses = [(rest, acc), *((cross(e, acc), U @ e) for e in one)]
-    return [*masses, *((vector_of_skew_part(U @ dSigma), rest) for dSigma in SECOND_MOMENTS.values())]
+def _wrenches_of_points(
+    tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array
+) -> list[list[Pair]]:
+    """Of each body, per parameter: f = m a + U h, n = h x a + vec(U Sigma), as `passive_inverse_dynamics`."""
+    one = np.eye(3, dtype=int)
+    w, w_r, alpha, acc = [REST], [REST], [REST], [np.negative(gravity)]
+    U = [np.zeros((3, 3), int)]
+    wrenches: list[list[Pair]] = []
+    for body in tree.bodies:
+        i, p, S = body.index, body.parent, body.joint.S
+        V, V_r, A_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
+        carried = T[i].into(w_r[p])
+        w.append(T[i].into(w[p]) + V[:3])
+        w_r.append(carried + V_r[:3])
+        alpha.append(T[i].into(alpha[p]) + A_r[:3] + cross(w[i], V_r[:3]))
+        moved = cross(carried, V[3:]) + cross(w[i], V_r[3:])
+        acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A_r[3:] + moved)
+        U.append(rate_of_reference(w[i], w_r[i], alpha[i]))
+        columns = [(REST, acc[i]), *((cross(e, acc[i]), U[i] @ e) for e in one)]
+        turning = ((vector_of_skew_part(U[i] @ dSigma), REST) for dSigma in SECOND_MOMENTS.values())
+        wrenches.append([*columns, *turning])
+    return wrenches
+
+
+def _wrenches_of_form(
+    form: str, tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array
+) -> list[list[Pair]]:
+    """Of each body, per parameter: J A_r + B V_r, A_r = dV_r/dt + ad_V V_r, B = C_b - J ad_V of a form."""
+    V, V_r, A_r = [(REST, REST)], [(REST, REST)], [(REST, np.negative(gravity))]
+    wrenches = []
+    for body in tree.bodies:
+        i, p, S = body.index, body.parent, body.joint.S
+        Sv, Sv_r, Sa_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
+        V.append(_plus(T[i].twist_into(*V[p]), (Sv[:3], Sv[3:])))
+        V_r.append(_plus(T[i].twist_into(*V_r[p]), (Sv_r[:3], Sv_r[3:])))
+        own = _plus((Sa_r[:3], Sa_r[3:]), bracket(V[i], Sv_r))
+        A_r.append(_plus(T[i].twist_into(*A_r[p]), own))
+        wrenches.append(
+            [_plus(momentum_of(x, *A_r[i]), FORMS[form](x, *V[i]).times(*V_r[i])) for x in UNIT_MOMENTS]
+        )
+    return wrenches
+
+
+def _plus(a: Pair, b: Pair) -> Pair:
+    return a[0] + b[0], a[1] + b[1]
