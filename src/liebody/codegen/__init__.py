@@ -7,6 +7,7 @@ from .derivatives import jacobian, jvp, vjp
 from .flow import Flow
 from .graph import Expr, Function, Graph, trace
 from .kernel import Buffer, Guard, Kernel
+from .program import Program
 
 __all__ = [
     "Buffer",
@@ -16,6 +17,7 @@ __all__ = [
     "Graph",
     "Guard",
     "Kernel",
+    "Program",
     "jacobian",
     "jvp",
     "trace",

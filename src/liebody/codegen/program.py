@@ -1,0 +1,317 @@
+"""Programs: functions of many places, in which one small traced function is applied to each place in turn.
+
+Straight-line code for a thousand bodies compiles slowly and waits for its own instructions. A `Program` keeps
+the loops: it is a sequence of *passes* over a memory of scalar cells, and each pass applies one `Function` at
+many places, in their order. Its text does not grow with the number of places, tables of indices and constants
+aside; `unroll` makes the straight-line function of it.
+
+    program = Program("total", {"q": (n, 3)})
+    q, length, total = program.cells("q"), trace(norm, {"r": 3}), program.zeros(())
+    program.apply(add, total, program.apply(length, q), into=total)
+    program.output("total", total)
+
+Cells are numbers in integer arrays, so slicing, `reshape`, `np.stack` and fancy indices arrange them. Each
+program has a range of numbers to itself, so that cells of another one are noticed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import GraphError, ShapeError
+from .graph import Function, trace
+
+Cells = Any  # an integer array of cell numbers
+_RANGE = 1 << 40  # cell numbers of one program
+_ranges = itertools.count(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A function at `places` places: arguments and results are arrays (places, size).
+
+    Integers are positions in the memory, floats are constants. `written` are the results that go to cells
+    which were there before; the others go to new cells, in order.
+    """
+
+    function: Function
+    places: int
+    arguments: tuple[Any, ...]
+    results: tuple[Any, ...]
+    written: tuple[bool, ...]
+
+    @cached_property
+    def reads(self) -> Any:
+        """The cells that each place reads, (places, number)."""
+        return _beside([a for a in self.arguments if a.dtype.kind == "i"], self.places)
+
+    @cached_property
+    def writes(self) -> Any:
+        """The cells that each place writes and that were there before, (places, number)."""
+        return _beside([y for y, old in zip(self.results, self.written, strict=True) if old], self.places)
+
+    @cached_property
+    def runs(self) -> list[slice]:
+        """The places, cut into runs in which none reads what an earlier one of the run has written."""
+        if not self.places:
+            return []
+        starts = [0]
+        if self.writes.size and self.reads.size:
+            last = np.full(max(self.writes.max(), self.reads.max()) + 1, -1)
+            for i, (reads, writes) in enumerate(zip(self.reads, self.writes, strict=True)):
+                if (last[reads] >= starts[-1]).any():
+                    starts.append(i)
+                last[writes] = i
+        return [slice(*bounds) for bounds in itertools.pairwise([*starts, self.places])]
+
+
+class Program:
+    """A function, named inputs to named outputs, made of passes over a memory of cells.
+
+    name    as of a traced function
+    inputs  the name and shape of each argument; `6` is `(6,)`, and `()` is a scalar
+
+    `Kernel` and `Flow` take a program where they take a `Function`. `inputs` and `outputs` map names to
+    cells, whose shapes are those of the arrays.
+    """
+
+    def __init__(self, name: str, inputs: Mapping[str, int | Sequence[int]]) -> None:
+        self.name = name
+        self.passes: list[Pass] = []
+        self.outputs: dict[str, Cells] = {}
+        self._base = next(_ranges) * _RANGE
+        self._start = np.empty(0)  # what each cell is at the start of a run; NaN where nothing is said
+        self._known = np.empty(0, bool)  # whether a cell has a value after the passes so far
+        self._callables: dict[Function, Callable[..., Any]] = {}
+        self.inputs: dict[str, Cells] = {key: self._new(shape, True) for key, shape in inputs.items()}
+
+    # -- cells --------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self._start)
+
+    def cells(self, name: str) -> Cells:
+        """The cells of the input `name`, an integer array of its shape."""
+        if name not in self.inputs:
+            raise GraphError(f"{self.name} has no input {name!r}; its inputs are {', '.join(self.inputs)}")
+        return self.inputs[name]
+
+    def zeros(self, shape: int | Sequence[int] = ()) -> Cells:
+        """New cells that are 0 at the start of each run."""
+        return self.constants(np.zeros(shape))
+
+    def constants(self, values: Any) -> Cells:
+        """New cells that have these values at the start of each run."""
+        values = np.asarray(values, float)
+        cells = self._new(values.shape, True)
+        self._start[self.positions(cells)] = values
+        return cells
+
+    def empty(self, shape: int | Sequence[int] = ()) -> Cells:
+        """New cells without a value: for `into`, before anything reads them."""
+        return self._new(shape, False)
+
+    def positions(self, cells: Cells) -> Any:
+        """Where in the memory cells are: numbers from 0 to `size`."""
+        return np.asarray(cells) - self._base
+
+    def _new(self, shape: int | Sequence[int], known: bool) -> Cells:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        count = math.prod(shape)
+        cells = self._base + self.size + np.arange(count).reshape(shape)
+        self._start = np.concatenate([self._start, np.full(count, np.nan)])
+        self._known = np.concatenate([self._known, np.full(count, known)])
+        return cells
+
+    # -- passes -------------------------------------------------------------------------------------------
+
+    def apply(self, function: Function, *arguments: Any, into: Any = None) -> Any:
+        """Apply `function` at many places, in order; returns the cells of its results.
+
+        arguments  for each input of the function, whose shape is `shape`: an integer array of cells, or a
+                   float array of constants, (places, *shape), or one of `shape` alone, which all places share
+        into       cells to write instead of new ones: an array (places, *shape) or `shape` for each output
+                   (a tuple where there are several), None for new cells. A place may read what an earlier
+                   place of the same pass has written, and write what it reads itself
+        returns    integer arrays (places, *shape), one or a tuple, as `function` returns; without the axis of
+                   places where no argument has one: a single place
+
+        Raises ShapeError where shapes do not fit, GraphError for cells of another program, and for cells that
+        are read before they have a value.
+        """
+        if not isinstance(function, Function):
+            raise GraphError(
+                f"{self.name}: a pass applies a traced Function, not {function!r}; use trace(...)"
+            )
+        targets = (
+            into if isinstance(into, tuple) else [into] * (1 if into is not None else len(function.outputs))
+        )
+        arrays = [*arguments, *targets]
+        for word, got, expected in (
+            ("takes", arguments, function.inputs),
+            ("returns", targets, function.outputs),
+        ):
+            if len(got) != len(expected):
+                raise ShapeError(
+                    f"{self.name}: {function.name} {word} {len(expected)} arrays ({', '.join(expected)}), "
+                    f"got {len(got)}"
+                )
+        names = [*function.inputs, *(f"into for {key}" for key in function.outputs)]
+        shapes = [x.shape for x in (*function.inputs.values(), *function.outputs.values())]
+        arrays = [
+            None if x is None else self._checked(f"{self.name}: {function.name}: {name}", x, shape)
+            for name, x, shape in zip(names, arrays, shapes, strict=True)
+        ]
+        for name, x in zip(names[len(arguments) :], arrays[len(arguments) :], strict=True):
+            if x is not None and x.dtype.kind == "f":
+                raise GraphError(f"{self.name}: {function.name}: {name} holds constants, expected cells")
+        counts = {
+            name: len(x)
+            for name, x, shape in zip(names, arrays, shapes, strict=True)
+            if x is not None and x.ndim > len(shape)
+        }
+        if len(set(counts.values())) > 1:
+            listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
+            raise ShapeError(f"{self.name}: {function.name} has different numbers of places ({listed})")
+        lead = tuple(counts.values())[:1]
+        written = tuple(x is not None for x in arrays[len(arguments) :])
+        arrays = [
+            self._new((*lead, *s), False) if x is None else x for x, s in zip(arrays, shapes, strict=True)
+        ]
+        places = math.prod(lead)
+        flat = [
+            np.broadcast_to(x, (*lead, *shape)).reshape(places, math.prod(shape))
+            for x, shape in zip(arrays, shapes, strict=True)
+        ]
+        flat = [self.positions(x) if x.dtype.kind == "i" else x for x in flat]
+        step = Pass(function, places, tuple(flat[: len(arguments)]), tuple(flat[len(arguments) :]), written)
+        self._check_order(step)
+        self.passes.append(step)
+        results = arrays[len(arguments) :]
+        self._known[self.positions(np.concatenate([x.ravel() for x in results]))] = True
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def output(self, name: str, cells: Cells) -> None:
+        """Name what the program returns: the values of `cells` after the last pass."""
+        if name in self.outputs:
+            raise GraphError(f"{self.name}: there is an output {name!r} already")
+        cells = np.asarray(cells)
+        cells = self._checked(f"{self.name}: output {name}", cells, cells.shape)
+        if cells.dtype.kind != "i":
+            raise GraphError(f"{self.name}: output {name} holds constants, expected cells")
+        if not self._known[self.positions(cells)].all():
+            raise GraphError(f"{self.name}: output {name} holds cells that no pass has written")
+        self.outputs[name] = cells
+
+    def _checked(self, what: str, given: Any, shape: tuple[int, ...]) -> Any:
+        """`given` as an array (places, *shape) or `shape`, of cells of this program or of constants."""
+        array = np.asarray(given)
+        if (array.shape != shape and array.shape[1:] != shape) or array.ndim > len(shape) + 1:
+            raise ShapeError(f"{what} has shape {array.shape}, expected {shape} or (places, *{shape})")
+        if array.dtype.kind == "f":
+            return array.astype(float)
+        if array.dtype.kind not in "iu" and array.size:
+            raise GraphError(f"{what} holds {array.dtype}, expected cells (integers) or constants (floats)")
+        foreign = (array < self._base) | (array >= self._base + self.size)
+        if foreign.any():
+            raise GraphError(
+                f"{what} holds {array[foreign][0]}, which is no cell of this program; constants are floats, "
+                "and a cell belongs to the program that made it"
+            )
+        return array.astype(np.int64)
+
+    def _check_order(self, step: Pass) -> None:
+        """GraphError where a place reads a cell without a value, or writes one cell twice."""
+        writes = np.sort(step.writes, axis=1)
+        twice = np.argwhere(writes[:, 1:] == writes[:, :-1])
+        if len(twice):
+            raise GraphError(f"{self.name}: place {twice[0][0]} of {step.function.name} writes a cell twice")
+        ready = np.where(self._known, -1, step.places)  # the place after which a cell has a value
+        np.minimum.at(ready, step.writes, np.arange(step.places)[:, None])
+        early = np.argwhere(ready[step.reads] >= np.arange(step.places)[:, None])
+        if len(early):
+            raise GraphError(
+                f"{self.name}: place {early[0][0]} of {step.function.name} reads a cell before anything has "
+                "written it; order the places (parents first), or begin with zeros()"
+            )
+
+    # -- what it computes ---------------------------------------------------------------------------------
+
+    @property
+    def operations(self) -> Counter[str]:
+        """How often each operation occurs in one run."""
+        total: Counter[str] = Counter()
+        for step in self.passes:
+            total.update({op: step.places * count for op, count in step.function.operations.items()})
+        return total
+
+    def unroll(self) -> Function:
+        """The same as one straight-line graph, with every place inlined and constants folded."""
+        return trace(self._on_symbols, {key: x.shape for key, x in self.inputs.items()}, self.name)
+
+    def _on_symbols(self, *arrays: Any) -> dict[str, Any]:
+        memory = self._start.astype(object)
+        for cells, array in zip(self.inputs.values(), arrays, strict=True):
+            memory[self.positions(cells)] = array
+        for step in self.passes:
+            inputs = [x.shape for x in step.function.inputs.values()]
+            for i in range(step.places):
+                values = [memory[a[i]] if a.dtype.kind == "i" else a[i] for a in step.arguments]
+                computed = step.function(*(x.reshape(s) for x, s in zip(values, inputs, strict=True)))
+                computed = computed if isinstance(computed, tuple) else (computed,)
+                for cells, value in zip(step.results, computed, strict=True):
+                    memory[cells[i]] = np.reshape(value, -1)
+        return {key: memory[self.positions(cells)] for key, cells in self.outputs.items()}
+
+    def evaluate(self, *arrays: Any) -> Any:
+        """Run the program in NumPy, on float arrays of the shapes of its inputs or on batches of them.
+
+        Places that do not wait for each other are computed at once. This is the reference for what is
+        printed, and what runs where there is no compiler.
+        """
+        from .printers.numpy_source import _rows, compile_numpy
+
+        rows, batch = _rows(self.name, {key: x.shape for key, x in self.inputs.items()}, arrays)
+        memory = np.broadcast_to(self._start, (*batch, self.size)).copy()
+        for cells, row in zip(self.inputs.values(), rows, strict=True):
+            memory[..., self.positions(cells).ravel()] = row
+        for step in self.passes:
+            if step.function not in self._callables:
+                self._callables[step.function] = compile_numpy(step.function)
+            run = self._callables[step.function]
+            inputs, outputs = (x.values() for x in (step.function.inputs, step.function.outputs))
+            for part in step.runs:
+                lead = (part.stop - part.start,) if part.stop - part.start > 1 else ()
+                values = [memory[..., a[part]] if a.dtype.kind == "i" else a[part] for a in step.arguments]
+                values = [
+                    x.reshape((*x.shape[:-2], *lead, *symbols.shape))
+                    for x, symbols in zip(values, inputs, strict=True)
+                ]
+                computed = run(*values) if len(outputs) > 1 else (run(*values),)
+                for cells, value in zip(step.results, computed, strict=True):
+                    memory[..., cells[part]] = np.reshape(value, (*batch, *cells[part].shape))
+        results = [memory[..., self.positions(cells)] for cells in self.outputs.values()]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.inputs.items())
+        outputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.outputs.items())
+        places = sum(step.places for step in self.passes)
+        return (
+            f"{self.name}({inputs}) -> {outputs}: {sum(self.operations.values())} operations in "
+            f"{len(self.passes)} passes over {places} places"
+        )
+
+
+def _beside(arrays: Sequence[Any], places: int) -> Any:
+    return np.concatenate([np.empty((places, 0), np.int64), *arrays], axis=1)
