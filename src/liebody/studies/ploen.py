@@ -273,7 +273,7 @@ def exp_printed(x: Array, angle: float) -> Array:
 def J_printed(inertia: SpatialInertia) -> Array:
     """(12)."""
     m, r, I = inertia.mass, skew(inertia.com), inertia.rotational
-    return np.block([[I - m * r @ r, m * r], [-m * r, m * np.eye(3)]])
+    return np.block([[I - m * r @ r, m * r], [-m * r, m * np.eye(3, dtype=int)]])
 
 
 def body_matrix(form: str, inertia: SpatialInertia, V: Array) -> Array:
@@ -392,8 +392,8 @@ def _introduction(tree: Tree, q: Array, v: Array) -> list[Check]:
     return [
         Check(
             "2, 3",
-            r"$C_{kj} = \sum_i \Gamma_{ijk}\,\dot q_i$ with Christoffel's symbols of the first kind: "
-            r"$C\dot q$ is right",
+            r"$C_{kj} = \sum_i \Gamma_{ijk}\,\dot q_i$ with Christoffel's symbols of the first kind: $C\dot "
+            r"q$ is right",
             r"$\dot M\dot q - \partial T/\partial q$ from graphs",
             apart(C @ v, quadratic),
         ),
@@ -457,8 +457,8 @@ def _algebra(rng: np.random.Generator) -> list[Check]:
         ),
         Check(
             "5",
-            r"$\mathrm{Ad}^*_X = \left[\begin{matrix}\Theta^\top & \Theta^\top [b]^\top\\ 0 & \Theta^\top"
-            r"\end{matrix}\right]$, $F_2 = \mathrm{Ad}^*_{X_{12}} F_1$",
+            r"$\mathrm{Ad}^*_X = \left[\begin{matrix}\Theta^\top & \Theta^\top [b]^\top\\ 0 & "
+            r"\Theta^\top\end{matrix}\right]$, $F_2 = \mathrm{Ad}^*_{X_{12}} F_1$",
             r"equal power, $F_2^\top V_2 = F_1^\top V_1$",
             apart(
                 [(Ad_star_printed(X) @ z) @ e for e in np.eye(6)], [z @ (SE3.Ad(X) @ e) for e in np.eye(6)]
@@ -482,8 +482,8 @@ def _algebra(rng: np.random.Generator) -> list[Check]:
         Check(
             "9–11",
             r"$e^{[x]\phi}$, unit $\omega$: $e^{[\omega]\phi} = 1 + \sin\phi\,[\omega] + "
-            r"(1-\cos\phi)[\omega]^2$, "
-            r"$b = (\phi 1 + (1-\cos\phi)[\omega] + (\phi-\sin\phi)[\omega]^2)\,v$; and $\omega = 0$",
+            r"(1-\cos\phi)[\omega]^2$, $b = (\phi 1 + (1-\cos\phi)[\omega] + (\phi-\sin\phi)[\omega]^2)\,v$; "
+            r"and $\omega = 0$",
             "the exponential series",
             max(
                 apart(exp_printed(unit, 1.3), _series(1.3 * SE3.hat(unit))),
@@ -563,8 +563,7 @@ def _recursive(rng: np.random.Generator, chain: Chain, q: Array, v: Array, a: Ar
         Check(
             "16",
             r"$\dot V_i = S_i\ddot q_i + \mathrm{Ad}_{f_{i-1,i}^{-1}}(\dot V_{i-1}) - \mathrm{ad}_{S_i\dot "
-            r"q_i}"
-            r"\mathrm{Ad}_{f_{i-1,i}^{-1}}(V_{i-1})$",
+            r"q_i}\mathrm{Ad}_{f_{i-1,i}^{-1}}(V_{i-1})$",
             r"the rates of $V_i$ along the motion",
             apart(still.A, accelerations),
         ),
@@ -682,8 +681,8 @@ def _global(rng: np.random.Generator, tree: Tree, q: Array, v: Array, a: Array) 
         ),
         Check(
             "28",
-            r"$\dot M = S^\top G^\top\Gamma^\top\mathrm{ad}_{S\dot q}^\top G^\top JGS + "
-            r"S^\top G^\top JG\,\mathrm{ad}_{S\dot q}\Gamma GS$",
+            r"$\dot M = S^\top G^\top\Gamma^\top\mathrm{ad}_{S\dot q}^\top G^\top JGS + S^\top G^\top "
+            r"JG\,\mathrm{ad}_{S\dot q}\Gamma GS$",
             "the rate of the graph of M",
             apart(half + half.T, M_rate),
         ),
@@ -877,7 +876,7 @@ def corrections(seed: int = 0) -> list[Correction]:
             "2-2",
             "before (35)",
             r"“$\bar C_i$ as given in Proposition 2”",
-            r"Proposition 1; “after” is the skewness of its $\bar C_i$",
+            r"Proposition 1; the number is the skewness of its $\bar C_i$",
             None,
             skewness(C_bar),
         ),
@@ -894,8 +893,7 @@ def corrections(seed: int = 0) -> list[Correction]:
             "2-4",
             "after (22)",
             r"$\mathrm{ad}_{S\dot q}$ and $\mathrm{ad}^*_V$, names of $\mathrm{diag}[-\mathrm{ad}_{S_i\dot "
-            r"q_i}]$ and "
-            r"$\mathrm{diag}[-\mathrm{ad}^*_{V_i}]$",
+            r"q_i}]$ and $\mathrm{diag}[-\mathrm{ad}^*_{V_i}]$",
             "the minus signs are inside: who reads the names by (6) and (7) gets (20) and (21) wrong",
             apart(negated, moving.A.ravel()),
             apart(rate, moving.A.ravel()),
@@ -925,8 +923,8 @@ def corrections(seed: int = 0) -> list[Correction]:
             "2-7",
             "(24)–(26)",
             r"$\tau = M\ddot q + C\dot q + \phi$, where the base may move",
-            r"derived for $V_0 = 0$; else $V = GS\dot q + GP_0V_0$ in $\mathrm{ad}^*_V$, and "
-            r"$S^\top G^\top(JG\,\mathrm{ad}_{S\dot q} + \mathrm{ad}^*_VJ)\,GP_0V_0$ is added",
+            r"derived for $V_0 = 0$; else $V = GS\dot q + GP_0V_0$ in $\mathrm{ad}^*_V$, and $S^\top "
+            r"G^\top(JG\,\mathrm{ad}_{S\dot q} + \mathrm{ad}^*_VJ)\,GP_0V_0$ is added",
             apart(f.M @ a + C @ v + phi, moving.tau),
             apart(with_base, moving.tau),
             "imprecise",
@@ -1083,6 +1081,11 @@ def three_axes() -> tuple[Any, dict[str, Any], Any]:
     return eq, {form: eq.coriolis(form) for form in SKEW}, factor
 
 
+def vanishes(*matrices: Any) -> bool:
+    """Whether all entries are the number zero, in normal form."""
+    return all(x == 0 for matrix in matrices for x in short(matrix))
+
+
 def short(matrix: Any) -> Any:
     """Trigonometric entries in their shortest form, zero where they vanish identically."""
     import sympy
@@ -1181,31 +1184,26 @@ def study() -> Report:
     report = Report(TITLE, SOURCE)
     report.text(
         r"The equations of motion $M\ddot q + C\dot q + \phi = \tau$ determine $C\dot q$, and not C. Proofs "
-        r"of"
-        r" stability in robot control need a C that makes $\dot M - 2C$ skew-symmetric. The paper writes the"
-        " recursive Newton-Euler algorithm in global matrices, differentiates M in that form, sees that its "
-        "own C"
-        " fails because the matrices of the single bodies are not skew, and replaces these:"
+        r"of stability in robot control need a C that makes $\dot M - 2C$ skew-symmetric. The paper writes "
+        r"the recursive Newton-Euler algorithm in global matrices, differentiates M in that form, sees that "
+        r"its own C fails because the matrices of the single bodies are not skew, and replaces these:"
     )
     report.formula(
         r"M = S^\top G^\top J G S, \qquad C = S^\top G^\top (J G\,\mathrm{ad}_{S\dot q}\,\Gamma + \bar C)\, "
-        r"G S,"
-        r" \qquad \phi = S^\top G^\top J G P_0 \dot V_0",
+        r"G S, \qquad \phi = S^\top G^\top J G P_0 \dot V_0",
         "(36)–(38)",
     )
     report.formula(
-        r"\bar C_i = \left[\begin{matrix}[\omega_i]\bar I_i + \bar I_i[\omega_i] & m_i[r_i][\omega_i]\\"
-        r" -m_i[\omega_i][r_i] & m_i[\omega_i]\end{matrix}\right], \qquad \bar I_i = I_i - m_i[r_i]^2",
+        r"\bar C_i = \left[\begin{matrix}[\omega_i]\bar I_i + \bar I_i[\omega_i] & m_i[r_i][\omega_i]\\ "
+        r"-m_i[\omega_i][r_i] & m_i[\omega_i]\end{matrix}\right], \qquad \bar I_i = I_i - m_i[r_i]^2",
         "(Proposition 1)",
     )
     report.text(
         "All of this is right, for trees with joints of any kind and floating bases too, once one inverse is "
-        "put"
-        " back and a few words are made precise. What the paper does not say: its C is another one than that "
-        "of"
-        " Christoffel's symbols, (2) and (3), from three degrees of freedom on, and it depends on where the "
-        "bodies'"
-        " frames lie. A third choice of the bodies' matrices is skew, and gives (2) itself."
+        "put back and a few words are made precise. What the paper does not say: with three degrees of "
+        "freedom and more its C is in general not that of Christoffel's symbols, (2) and (3), and it depends "
+        "on where the bodies' frames lie. A third choice of the bodies' matrices is skew, and gives (2) "
+        "itself."
     )
     _equations(report)
     _symbols(report)
@@ -1220,13 +1218,10 @@ def _equations(report: Report) -> None:
     report.section("Equation by equation")
     report.text(
         "A random chain of six joints, revolute, prismatic and helical, whose axes meet no frame's origin; "
-        "state"
-        " and inertias random. Each formula is evaluated as it is printed, with dense matrices, and compared "
-        "with"
-        " what does not come from it. Derivatives are those of graphs along the motion, not differences. "
-        "“Off” is"
-        " the largest difference relative to the size of the terms; where the paper says that something is"
-        " not skew or not unique, it has to be large."
+        "state and inertias random. Each formula is evaluated as it is printed, with dense matrices, and "
+        "compared with what does not come from it. Derivatives are those of graphs along the motion, not "
+        "differences. “Off” is the largest difference relative to the size of the terms; where the paper "
+        "says that something is not skew or not unique, it has to be large."
     )
     rows = []
     for c in checks():
@@ -1247,26 +1242,22 @@ def _symbols(report: Report) -> None:
     steps = proposition_1()
     report.text(
         r"For a body with any mass m, centre r, moments and products of inertia $I_{xx}, \dots, I_{yz}$, and "
-        r"any"
-        r" twist $(\omega, v)$: each line of the proof less $-\mathrm{ad}_V^\top JV$, expanded, in"
-        " SymPy. Every entry is the number zero."
+        r"any twist $(\omega, v)$: each line of the proof less $-\mathrm{ad}_V^\top JV$, expanded, in SymPy. "
+        r"Every entry is the number zero."
     )
     report.claims(
         *(
-            report.verdict(
-                f"({key}) in symbols, for every body and twist", "holds", steps[key].is_zero_matrix
-            )
+            report.verdict(f"({key}) in symbols, for every body and twist", "holds", vanishes(steps[key]))
             for key in ("31", "32", "33", "34")
         ),
-        report.verdict(r"$\bar C_i + \bar C_i^\top = 0$ in symbols", "holds", steps["skew"].is_zero_matrix),
+        report.verdict(r"$\bar C_i + \bar C_i^\top = 0$ in symbols", "holds", vanishes(steps["skew"])),
     )
 
     report.section("Proposition 2 on the planar arm of two links, in symbols")
     arm = planar_arm()
     report.text(
         r"Link i has the length $l_i$, its centre of mass at $r_i$ beyond joint i, the moment $I_i$ about "
-        r"it. From"
-        r" (24), by multiplying out the 12 × 12 matrices, and $\dot M$ by differentiating:"
+        r"it. From (24), by multiplying out the 12 × 12 matrices, and $\dot M$ by differentiating:"
     )
     report.formula(f"M = {sympy.latex(arm.M)}", "(24)")
     report.formula(rf"\dot M = {sympy.latex(arm.rate)}")
@@ -1283,38 +1274,37 @@ def _symbols(report: Report) -> None:
         ["form", "$C$", r"$\dot M - 2C$"],
     )
     rest = {form: arm.rest(form) for form in FORMS}
-    symmetric = {form: short(rest[form] + rest[form].T) for form in FORMS}
+    symmetric = {form: rest[form] + rest[form].T for form in FORMS}
     velocity = sympy.Matrix(arm.v)
-    powers = [short(velocity.T * rest[form] * velocity) for form in FORMS]
-    closed = [short(arm.C(form) - arm.equations.coriolis(form)) for form in FORMS]
+    powers = [velocity.T * rest[form] * velocity for form in FORMS]
+    closed = [arm.C(form) - arm.equations.coriolis(form) for form in FORMS]
     half = arm.factors.N
     one_skew = all(arm.C(form) == arm.C("christoffel") for form in SKEW)
     report.claims(
         report.verdict(
             r"Proposition 2: $\dot M - 2C$ plus its transpose is exactly zero with (37)",
             "holds",
-            symmetric["ploen"].is_zero_matrix,
+            vanishes(symmetric["ploen"]),
         ),
-        report.verdict("with (25) it is not", "holds", not symmetric["newton-euler"].is_zero_matrix),
+        report.verdict("with (25) it is not", "holds", not vanishes(symmetric["newton-euler"])),
         report.verdict(
             r"(28): $N + N^\top$ is $\dot M$, exactly",
             "holds",
-            short(half + half.T - arm.rate).is_zero_matrix,
+            vanishes(half + half.T - arm.rate),
         ),
         report.verdict(
             r"$\dot q^\top(\dot M - 2C)\,\dot q$ is exactly zero for all five forms",
             "holds",
-            all(x.is_zero_matrix for x in powers),
+            vanishes(*powers),
         ),
         report.verdict(
             "the closed forms of `liebody.equations` are these matrices, for all five forms",
             "holds",
-            all(x.is_zero_matrix for x in closed) and short(arm.M - arm.equations.M).is_zero_matrix,
+            vanishes(*closed, arm.M - arm.equations.M),
         ),
         report.verdict(
             "two degrees of freedom have one skew form: the difference of two is skew and takes $\\dot q$ to "
-            "zero,"
-            " so it is zero",
+            "zero, so it is zero",
             "holds",
             one_skew,
         ),
@@ -1324,14 +1314,12 @@ def _symbols(report: Report) -> None:
 def _propositions(report: Report) -> None:
     report.section("Propositions 1 and 2, in numbers")
     report.text(
-        "On the PUMA 560, whose symbolic complexity the paper quotes, and on random trees. The bodies' "
-        "matrices"
-        r" are those below; “product” is $C\dot q$ beside the recursion as printed, “skewness” is"
-        r" $|A + A^\top|/|A|$ of $\dot M - 2C$ with the derivative of the graph of M, “(29)” that identity "
-        r"with the"
-        " form's matrices of the bodies, and “from (2)” the relative distance to Christoffel's matrix, where "
-        "joints do"
-        " not commute to the matrix of the Levi-Civita connection, by Koszul's formula."
+        r"On the PUMA 560, whose symbolic complexity the paper quotes, and on random trees. The bodies' "
+        r"matrices are those below; “product” is $C\dot q$ beside the recursion as printed, “skewness” is "
+        r"$|A + A^\top|/|A|$ of $\dot M - 2C$ with the derivative of the graph of M, “(29)” that identity "
+        r"with the form's matrices of the bodies, and “from (2)” the relative distance to Christoffel's "
+        r"matrix, where joints do not commute to the matrix of the Levi-Civita connection, by Koszul's "
+        r"formula."
     )
     report.table(
         [[f"`{form}`", formula] for form, formula in BODY_MATRICES.items()], ["form", "matrix of a body"]
@@ -1352,15 +1340,14 @@ def _propositions(report: Report) -> None:
     report.table(rows, ["mechanism", "form", "product", "skewness", "(29)", "from (2)", "", ""])
     report.text(
         "The entries of that matrix side by side. The upper row of each pair is $\\dot M - 2C$, the lower "
-        "one that"
-        " plus its transpose, in the same colours: white everywhere if it is skew."
+        "one that plus its transpose, in the same colours: white everywhere if it is skew."
     )
     for x, words in ((found[0], "The PUMA 560"), (found[3], "A random tree with a floating base")):
         report.figure(
             _heat_maps(x),
             f"{words}: $\\dot M - 2C$ (above) and its symmetric part, twice (below), for the five forms. "
-            f"Blue is"
-            " positive, red negative, in units of the largest entry of each form.",
+            f"Blue is positive, red negative, in units of the largest entry of each form; the numbers are "
+            f"the skewness.",
         )
 
 
@@ -1391,10 +1378,9 @@ def _purpose(report: Report) -> None:
     report.section("What it is for")
     report.text(
         r"Slotine and Li's controller leaves $M\dot s + C(q, \dot q)\,s = -Ks$ plus the error of the "
-        r"parameters, with"
-        r" $s \neq \dot q$. Then $\frac{d}{dt}\frac{1}{2}s^\top Ms = \frac{1}{2}s^\top(\dot M - 2C)s - "
-        r"s^\top Ks$:"
-        " for a skew form the first term is not there. Without K, along a fast motion of the PUMA 560:"
+        r"parameters, with $s \neq \dot q$. Then $\frac{d}{dt}\frac{1}{2}s^\top Ms = \frac{1}{2}s^\top(\dot "
+        r"M - 2C)s - s^\top Ks$: for a skew form the first term is not there. Without K, along a fast motion "
+        r"of the PUMA 560:"
     )
     t, energies = transported_energy()
     figure = Figure(figsize=(8.2, 3.2), layout="constrained")
@@ -1413,9 +1399,9 @@ def _purpose(report: Report) -> None:
     kept = {form: float(np.ptp(energies[form])) for form in FORMS}
     report.claims(
         report.verdict(
-            f"the skew forms keep the energy of s, to {max(kept[f] for f in SKEW):.0e} by RK4;"
-            f" `newton-euler` lets it range over {kept['newton-euler']:.2g} and `hamel` over"
-            f" {kept['hamel']:.2g} times its start",
+            f"the skew forms keep the energy of s, to {max(kept[f] for f in SKEW):.0e} by RK4; "
+            f"`newton-euler` lets it range over {kept['newton-euler']:.2g} and `hamel` over "
+            f"{kept['hamel']:.2g} times its start",
             "holds",
             max(kept[f] for f in SKEW) < 1e-5 and min(kept["newton-euler"], kept["hamel"]) > 0.1,
         )
@@ -1427,35 +1413,31 @@ def _comparison(report: Report) -> None:
 
     report.section("Which of them is Christoffel's")
     report.text(
-        "The paper gives (2), (3) as one skew choice, and its own as another that needs no symbols of"
-        " Christoffel. The two differ: each is skew and has the right product with $\\dot q$, so that their"
-        " difference D is skew with $D\\dot q = 0$. That leaves nothing for two degrees of freedom, and"
-        " $D = \\lambda[\\dot q]$ for three. A body with the moments A, B, D on three hinges whose axes "
-        "meet, yaw, pitch"
-        " and roll, in symbols:"
+        "The paper gives (2), (3) as one skew choice, and its own as another that needs no symbols of "
+        "Christoffel. The two differ: each is skew and has the right product with $\\dot q$, so that their "
+        "difference D is skew with $D\\dot q = 0$. That leaves nothing for two degrees of freedom, and $D = "
+        "\\lambda[\\dot q]$ for three. A body with the moments A, B, D on three hinges whose axes meet, yaw, "
+        "pitch and roll, in symbols:"
     )
     eq, C, factor = three_axes()
-    names = dict(eq.symbol_names)
     velocity = skew(np.array(list(eq.v), dtype=object))
-    report.formula(rf"C_{{(2)}} = {sympy.latex(C['christoffel'], symbol_names=names)}")
     report.formula(
-        rf"C_{{(37)}} - C_{{(2)}} = -{sympy.latex(factor)}\;{sympy.latex(sympy.Matrix(velocity))}"
+        rf"C_{{(37)}} - C_{{(2)}} = "
+        rf"-{sympy.latex(sympy.factor(factor))}\;{sympy.latex(sympy.Matrix(velocity))}"
         r" = C_{(2)} - C_{\widetilde{\mathrm{ad}}}"
     )
     matrix = factor * sympy.Matrix(velocity)
     report.text(
         r"In general $C_{(37)} - C_{(2)} = \sum_i J_{\omega,i}^\top\,[\frac{1}{2}\mathrm{tr}(\bar "
-        r"I_i)\,\omega_i]\,J_{\omega,i}$"
-        r" over the bodies, with the rotational part of their Jacobians. $\bar I_i$ is taken about the "
-        r"origin of the"
-        " body's frame: that C changes with the frame, though the recursion's τ does not. The forms of (25), "
-        "of From"
-        " and of (2) do not change. The body's matrix that leads to (2) is not in the paper:"
+        r"I_i)\,\omega_i]\,J_{\omega,i}$ over the bodies, with the rotational part of their Jacobians; zero "
+        r"for mechanisms in a plane. $\bar I_i$ is taken about the origin of the body's frame: that C "
+        r"changes with the frame, though the recursion's τ does not. The forms of (25), of From and of (2) "
+        r"do not change. The body's matrix that leads to (2) is not in the paper:"
     )
     report.formula(
-        r"C_i = \frac{1}{2}\left(-\mathrm{ad}_{V_i}^\top J_i + J_i\,\mathrm{ad}_{V_i} +"
-        r" \widetilde{\mathrm{ad}}_{J_iV_i}\right), \qquad \widetilde{\mathrm{ad}}_p ="
-        r" \left[\begin{matrix}-[p_\omega] & -[p_v]\\ -[p_v] & 0\end{matrix}\right]"
+        r"C_i = \frac{1}{2}\left(-\mathrm{ad}_{V_i}^\top J_i + J_i\,\mathrm{ad}_{V_i} + "
+        r"\widetilde{\mathrm{ad}}_{J_iV_i}\right), \qquad \widetilde{\mathrm{ad}}_p = "
+        r"\left[\begin{matrix}-[p_\omega] & -[p_v]\\ -[p_v] & 0\end{matrix}\right]"
     )
     x, y = mechanisms()[:2]
     first, second = form_checks(x), form_checks(y)
@@ -1485,16 +1467,15 @@ def _comparison(report: Report) -> None:
         rows,
         ["form", "skew", "from (2), PUMA 560", "from (2), tree", "change with the frames", "", ""],
         "Distances relative to the size of C. The last column but two: a random chain with other frames in "
-        "its"
-        " bodies.",
+        "its bodies.",
     )
     report.claims(
         report.verdict(
-            "three axes that meet: (37) is as far from (2) on one side as the coadjoint form is on the other,"
-            " in symbols",
+            "three axes that meet: (37) is as far from (2) on one side as the coadjoint form is on the "
+            "other, in symbols",
             "holds",
-            short(C["ploen"] - C["christoffel"] + matrix).is_zero_matrix
-            and short(C["coadjoint"] - C["christoffel"] - matrix).is_zero_matrix,
+            vanishes(C["ploen"] - C["christoffel"] + matrix)
+            and vanishes(C["coadjoint"] - C["christoffel"] - matrix),
         )
     )
 
@@ -1503,10 +1484,8 @@ def _errata(report: Report) -> None:
     report.section("What to correct")
     report.text(
         "One misprint, one wrong reference, and places where words leave room for a wrong program. “Off” is "
-        "the"
-        " largest difference from the truth, relative to its size, as printed (or as one would read it) and "
-        "as"
-        " corrected, for a random chain."
+        "the largest difference from the truth, relative to its size, as printed (or as one would read it) "
+        "and as corrected, for a random chain."
     )
     found = corrections()
     rows: list[list[Any]] = []
@@ -1519,9 +1498,8 @@ def _errata(report: Report) -> None:
         _bars(found), "The errors as printed (amber) and after correction (blue), and what is called exact."
     )
     report.text(
-        "The signs of (12) and of (16), which are doubted now and then, are right. Armature of motors has no "
-        "place in"
-        " the paper's J; it adds to the diagonal of M alone."
+        "The signs of (12) and of (16) are right. Armature of motors has no place in the paper's J; it adds "
+        "to the diagonal of M alone."
     )
 
 
