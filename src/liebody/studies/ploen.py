@@ -1158,10 +1158,15 @@ def transported_energy(steps: int = 100, t_end: float = 2.0) -> tuple[Array, dic
     speeds, phases = np.array([3.0, 4.0, 5.0, 6.0, 5.5, 4.5]), np.arange(6.0)
     angles = speeds * t[:, None] + phases
     q, v = np.sin(angles), speeds * np.cos(angles)
-    M = np.array([dynamics.mass_matrix(tree, x) for x in q])
+    states = list(zip(q, v, strict=True))
+    factors = [factorization(tree, *x) for x in states]
+    M = np.array([f.M for f in factors])
     energies = {}
     for form in FORMS:
-        C = np.array([dynamics.coriolis_matrix(tree, *state, form) for state in zip(q, v, strict=True)])
+        if form in OF_BODIES:
+            C = np.array([f.C(form) for f in factors])
+        else:
+            C = np.array([dynamics.coriolis_matrix(tree, *x, form) for x in states])
         rate = -np.linalg.solve(M, C)
         s, energy = np.array([1.0, -0.5, 0.8, 1.0, -1.0, 0.5]), []
         for k in range(0, 2 * steps + 1, 2):
