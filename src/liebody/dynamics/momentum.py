@@ -27,11 +27,12 @@ import numpy as np
 
 from ..bodies import Body, Frame, Moments, Tree
 from ..errors import ModelError, ShapeError
-from ..groups import Free
+from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
-from .coriolis import Pair, gather, momentum_of, sum_of
+from .centroidal import about_center, composites, motions, total_momentum
+from .coriolis import Pair, momentum_of
+from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
-from .spatial import Motion
 
 Array = Any
 REST = np.zeros(3, int)
@@ -65,10 +66,9 @@ def floating_base(tree: Tree) -> Body:
     (base,) = roots
     joint = base.joint
     if joint.dim < 2:
-        advice = (
-            ("merge_fixed() removes fixed joints; " if not joint.dim and len(tree.bodies) > 1 else "")
-            + "give it a first joint such as Free() or Planar(normal), or load the description with floating=True"
-        )
+        advice = "give it a first joint such as Free() or Planar(normal), or load it with floating=True"
+        if not joint.dim and len(tree.bodies) > 1:
+            advice += "; merge_fixed() removes fixed joints"
         raise ModelError(
             f"tree {tree.name!r} has no floating base: its first joint {joint.name!r} is {joint.group!r}, of "
             f"{joint.dim} degrees of freedom, and a base that floats has two or more; {advice}"
@@ -117,7 +117,7 @@ def link_jacobian(tree: Tree, q: Array, link: str | Frame) -> Array:
     """[A_jb S, J_j] (6, nv) of a body or frame j: its twist in its own axes is this times v.
 
     A_jb = Ad(H_bj^-1) moves twists of the base, S is the twist of its joint; J_j are the joints' columns
-    (Feurstein, eq. 2.24). It is frame_jacobian(tree, q, link, "body").
+    (Feurstein, eqs 2.24, 2.47). It is frame_jacobian(tree, q, link, "body").
     """
     return frame_jacobian(tree, q, link, "body")
 
@@ -139,29 +139,32 @@ def base_momentum(tree: Tree, q: Array, v: Array) -> Array:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)                                   [rad/s, m/s]
 
-    S^T of the momentum of all bodies about the base, in its axes [N m s, N s]. Feurstein, eq. (2.48).
+    S^T of the momentum of all bodies about the base, in its axes [N m s, N s]. Feurstein, eq. (3.65).
     """
     base = floating_base(tree)
-    n, f = _total(tree, _motions(tree, q), v)[0]
+    n, f = total_momentum(tree, motions(tree, q), v)
     return _on(base, n, f)
 
 
 def locked_inertia(tree: Tree, q: Array) -> Array:
-    """Mbb(q) (k, k): the inertia about the base of all bodies, the joints locked; O(n). Feurstein, eq. (2.46)."""
+    """Mbb(q) (k, k): the inertia of all bodies about the base, the joints locked; O(n).
+
+    Feurstein, eq. (2.51a); about the centre of mass it is `centroidal_inertia`.
+    """
     base = floating_base(tree)
-    return _locked_inertia(base, _composites(tree, _motions(tree, q))[1])
+    return _locked_inertia(base, composites(tree, motions(tree, q))[1])
 
 
 def locked_velocity(tree: Tree, q: Array, v: Array) -> Array:
     """nu_b^loc = nu_b + Mbb^-1 Mbq q' (k,): how the base would move if the joints locked at once; O(n).
 
     Arguments as in `base_momentum`. The kinetic energy is (nu_loc^T Mbb nu_loc + q'^T (Mqq - Mbq^T Mbb^-1
-    Mbq) q') / 2. Feurstein, eq. (3.65). Raises ModelError where Mbb is singular.
+    Mbq) q') / 2. Feurstein, eq. (3.66). Raises ModelError where Mbb is singular.
     """
     base = floating_base(tree)
-    T = _motions(tree, q)
-    (n, f), _ = _total(tree, T, v, base_at_rest=True)
-    return v[base.dofs] + _divided(tree, base, _composites(tree, T)[1], [(n, f)])[:, 0]
+    T = motions(tree, q)
+    n, f = total_momentum(tree, T, np.concatenate([np.zeros(base.joint.dim, int), v[base.dofs.stop :]]))
+    return v[base.dofs] + divided(tree, composites(tree, T)[1], [(n, f)])[:, 0]
 
 
 def mechanical_connection(tree: Tree, q: Array) -> Array:
@@ -173,25 +176,110 @@ def mechanical_connection(tree: Tree, q: Array) -> Array:
     Feurstein, eq. (3.70). Raises ModelError where Mbb is singular.
     """
     base = floating_base(tree)
-    T = _motions(tree, q)
-    composite = _composites(tree, T)
-    columns = _columns(tree, _poses_in_base(tree, T), composite)[base.joint.dim :]
-    return _divided(tree, base, composite[1], columns)
+    T = motions(tree, q)
+    composite = composites(tree, T)
+    columns = columns_in_base(tree, poses_in_base(tree, T), composite)[base.joint.dim :]
+    return divided(tree, composite[1], columns)
+
+
+# -- momentum in other frames -------------------------------------------------------------------------------
+
+
+class MovingFrame(NamedTuple):
+    """A frame x and its velocity, in the base's group.
+
+    g  its pose in the inertial frame, which is the fixed frame of the first joint, an element (matrix)
+    u  its velocity u^ = g^-1 dg/dt, in its own axes, (k,)
+    """
+
+    g: Array
+    u: Array
+
+
+def momentum_in_frame(tree: Tree, q: Array, v: Array, frame: MovingFrame | Array) -> Array:
+    """h_x = Ad(H_bx)^T h_b (k,), H_bx = H_ib^-1 g: the momentum in a frame x of the base's group.
+
+    q      configuration, (nq,)
+    v      velocity, left-trivialised, (nv,)                               [rad/s, m/s]
+    frame  its pose g in the inertial frame, an element of the base's group; or a MovingFrame
+
+    With the identity it is h_i, in the inertial frame. Feurstein, eqs (3.67), (3.69). `momentum` has other
+    frames, and all six components.
+    """
+    g = _pose_of(tree, frame)
+    return _carried(tree, q, g, base_momentum(tree, q, v))
+
+
+def momentum_rate_in_frame(
+    tree: Tree, q: Array, v: Array, frame: MovingFrame, wrench: Array | None = None
+) -> Array:
+    """dh_x/dt = ad(u)^T h_x + Ad(H_bx)^T F_b (k,).
+
+    frame   with its velocity u
+    wrench  F_b, what acts from outside on the base's motion, in its axes, (k,); none if None  [N m, N]
+
+    Joint efforts have no part in it. Feurstein's proof of eq. (3.60), with ad(u) = Ad(H_bx)^-1 (a_b - a_xb)
+    Ad(H_bx).
+    """
+    base = floating_base(tree)
+    rate = base.joint.group.ad(np.asarray(frame.u)).T @ momentum_in_frame(tree, q, v, frame)
+    return rate if wrench is None else rate + _carried(tree, q, _pose_of(tree, frame), np.asarray(wrench))
+
+
+def is_momentum_conserved(
+    tree: Tree, q: Array, v: Array, frame: MovingFrame, tolerance: float = 1e-10
+) -> bool:
+    """Whether the momentum in a frame stays at this state while nothing acts from outside: ad(u)^T h_x = 0.
+
+    tolerance  of |ad(u)^T h_x|, per |u| |h_x|
+
+    So it is in the inertial frame, in a frame at the centre of mass that does not turn, and in space in any
+    frame with the twist u = (a p, a l + b p) by its own momentum (l, p), though it turns: Feurstein's remark
+    to eq. (3.62) excludes that wrongly. With the locked velocity it is not, in general.
+    """
+    h = np.asarray(momentum_in_frame(tree, q, v, frame), float)
+    rate = np.asarray(momentum_rate_in_frame(tree, q, v, frame), float)
+    size = np.linalg.norm(np.asarray(frame.u, float)) * np.linalg.norm(h)
+    return bool(np.linalg.norm(rate) <= tolerance * size)
+
+
+def center_of_mass_frame(tree: Tree, q: Array, v: Array, moving: str = "aligned") -> MovingFrame:
+    """A frame c at the centre of mass with the axes of the inertial frame, and how it moves.
+
+    q       configuration, (nq,)
+    v       velocity, left-trivialised, (nv,)                              [rad/s, m/s]
+    moving  "aligned": it keeps these axes; "locked": it turns with the locked velocity, u = Ad(H_cb) nu_loc
+
+    The momentum in the aligned frame is the centroidal one, and is conserved. The locked one has a pose that
+    depends on q alone only where the connection has no curvature, see `locked_frame`. Feurstein, section
+    3.2.4. A base that cannot translate in all directions has c as near the centre of mass as its group can
+    bring it.
+
+    Raises ModelError for an unknown way to move.
+    """
+    if moving not in ("aligned", "locked"):
+        raise ModelError(
+            f"moving {moving!r} is unknown for a frame at the centre of mass; use aligned or locked"
+        )
+    base = floating_base(tree)
+    group, (R, p) = base.joint.group, SE3.parts(base.placement)
+    translations = [k for k, S in enumerate(base.joint.S.T) if not np.any(S[:3])]
+
+    def coordinates(x: Array) -> Array:
+        x = R.T @ x
+        return np.array([base.joint.S[3:, k] @ x if k in translations else 0 for k in range(group.dim)])
+
+    g = group.exp(coordinates(center_of_mass(tree, q) - p))
+    if moving == "aligned":
+        return MovingFrame(g, coordinates(center_of_mass_velocity(tree, q, v)))
+    H_cb = group.compose(group.inverse(g), group.element(base.joint_coordinates(q)))
+    return MovingFrame(g, group.Ad(H_cb) @ locked_velocity(tree, q, v))
 
 
 # -- parts --------------------------------------------------------------------------------------------------
 
 
-def _motions(tree: Tree, q: Array) -> list[Any]:
-    return [None, *(Motion(body, q) for body in tree.bodies)]
-
-
-def _composites(tree: Tree, T: list[Any]) -> list[Moments]:
-    """Of each body: the moments of it and of all it carries, in its frame. At 0 what the world carries alone."""
-    return gather(tree, T, list(tree.base_moments), lambda x, T: T.moments_out(x), sum_of)
-
-
-def _poses_in_base(tree: Tree, T: list[Any]) -> list[Any]:
+def poses_in_base(tree: Tree, T: list[Any]) -> list[Any]:
     """(R, p) of each body in the first one's frame."""
     poses: list[Any] = [None, (np.eye(3, dtype=int), REST)]
     for body in tree.bodies[1:]:
@@ -200,7 +288,7 @@ def _poses_in_base(tree: Tree, T: list[Any]) -> list[Any]:
     return poses
 
 
-def _columns(tree: Tree, poses: list[Any], composite: list[Moments]) -> list[Pair]:
+def columns_in_base(tree: Tree, poses: list[Any], composite: list[Moments]) -> list[Pair]:
     """The momentum (n, f) that each velocity gives to all that its joint carries, where the poses lead."""
     columns = [(REST, REST)] * tree.nv
     for body in tree.bodies:
@@ -212,20 +300,23 @@ def _columns(tree: Tree, poses: list[Any], composite: list[Moments]) -> list[Pai
     return columns
 
 
-def _total(tree: Tree, T: list[Any], v: Array, base_at_rest: bool = False) -> tuple[Pair, Pair]:
-    """The momentum of all bodies about the first one's frame, in its axes; and the twist of that."""
-    twists: list[Any] = [(REST, REST)]
-    for body in tree.bodies:
-        w, u = T[body.index].twist_into(*twists[body.parent])
-        if body.parent or not base_at_rest:
-            V = body.joint.S @ body.joint_rates(v)
-            w, u = w + V[:3], u + V[3:]
-        twists.append((w, u))
-    momenta = [momentum_of(x, *V) for x, V in zip(tree.base_moments, twists, strict=True)]
-    for body in reversed(tree.bodies[1:]):
-        n, f = T[body.index].wrench_out(*momenta[body.index])
-        momenta[body.parent] = momenta[body.parent][0] + n, momenta[body.parent][1] + f
-    return momenta[1], twists[1]
+def _pose_of(tree: Tree, frame: MovingFrame | Array) -> Array:
+    group = floating_base(tree).joint.group
+    g = np.asarray(frame.g if isinstance(frame, MovingFrame) else frame)
+    if g.shape != (group.n, group.n):
+        raise ShapeError(
+            f"a frame of {group!r} is an element {(group.n, group.n)} of it, got shape {g.shape}; "
+            "group.element makes one of coordinates"
+        )
+    return g
+
+
+def _carried(tree: Tree, q: Array, g: Array, h: Array) -> Array:
+    """Ad(H_bx)^T h."""
+    base = floating_base(tree)
+    group = base.joint.group
+    H = group.compose(group.inverse(group.element(base.joint_coordinates(q))), g)
+    return group.Ad(H).T @ h
 
 
 def _on(base: Body, n: Array, f: Array) -> Array:
@@ -241,27 +332,22 @@ def _locked_inertia(base: Body, composite: Moments) -> Array:
     return np.array([[columns[max(i, j)][min(i, j)] for j in k] for i in k])
 
 
-def _divided(tree: Tree, base: Body, composite: Moments, momenta: list[Pair]) -> Array:
+def divided(tree: Tree, composite: Moments, momenta: list[Pair]) -> Array:
     """Mbb^-1 of each of the momenta (n, f) at the base, (k, number).
 
     A base that moves freely turns by I_c^-1 of the moment about the centre of mass c, which goes with f / m.
     """
+    base = floating_base(tree)
     _check_locked(tree, base, composite)
     if not momenta:
         return np.zeros((base.joint.dim, 0))
     if not isinstance(base.joint.group, Free):
         h = np.stack([_on(base, n, f) for n, f in momenta], axis=1)
         return solve(_locked_inertia(base, composite), h)
-    c, I_c = _about_center(composite)
+    c, I_c = about_center(tree, composite)
     w = solve(I_c, np.stack([n - cross(c, f) for n, f in momenta], axis=1))
-    u = [f / composite.m + cross(c, x) for (_, f), x in zip(momenta, w.T, strict=True)]
+    u = [f / tree.mass + cross(c, x) for (_, f), x in zip(momenta, w.T, strict=True)]
     return np.concatenate([w, np.stack(u, axis=1)])
-
-
-def _about_center(x: Moments) -> tuple[Array, Array]:
-    """c = h / m, and the rotational inertia about it."""
-    c = x.h / x.m
-    return c, Moments(x.m, REST, x.Sigma - np.outer(x.h, c)).I
 
 
 def _check_locked(tree: Tree, base: Body, composite: Moments) -> None:
@@ -275,7 +361,7 @@ def _check_locked(tree: Tree, base: Body, composite: Moments) -> None:
 @lru_cache(maxsize=64)
 def _check_somewhere(tree: Tree) -> None:
     """The same at a configuration as good as any; nothing is known where the tree itself has symbols."""
-    composite = _composites(tree, _motions(tree, tree.group.random(np.random.default_rng(0))))[1]
+    composite = composites(tree, motions(tree, tree.group.random(np.random.default_rng(0))))[1]
     if is_numeric(composite.m, composite.h, composite.Sigma):
         _check_regular(tree, floating_base(tree), composite)
 

@@ -1,0 +1,276 @@
+"""Momentum of all bodies together, above all about their centre of mass. For any tree, fixed or floating.
+
+The centroidal momentum h_G = (l, p) is taken about the centre of mass c, in the world's axes: p = m dc/dt,
+and l does not depend on how fast c moves. It is linear in the velocities,
+
+    h_G = A(q) v,      dh_G/dt = A dv/dt + (dA/dt) v,
+
+and it changes by the wrenches that act from outside, taken about c. Column i of A is the momentum of all that
+joint i carries, moved by it as one rigid body. Rotors (armature) have no part in it. Orin, Goswami and Lee
+(2013), "Centroidal dynamics of a humanoid robot", Autonomous Robots 35.
+
+Inside, a tree that does not hang on one freely moving body is put on such a body, which rests in the world:
+then the first body's frame is where momenta are summed, and its own linear velocity needs no part in l.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..bodies import Body, Frame, Joint, Moments, SpatialInertia, Tree
+from ..errors import ModelError, ShapeError
+from ..groups import SE3, Free
+from ..linear import cross, is_numeric, solve
+from .coriolis import Pair, bracket, gather, momentum_of, rate_of_inertia, sum_of, twists_of
+from .inverse import inverse_dynamics
+from .kinematics import frame_pose
+from .spatial import Motion
+
+Array = Any
+REST = np.zeros(3, int)
+
+
+def momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world") -> Array:
+    """(l, p) (6,) of all bodies about the origin of a frame and in its axes; O(n).  [N m s, N s]
+
+    q      configuration, (nq,)
+    v      velocity, left-trivialised, (nv,)                               [rad/s, m/s]
+    frame  a Frame, the name of a frame or body, or a pose (4, 4) in the world
+
+    h_x = Ad(H_bx)^T h_b, with the frame's pose H_bx in the frame where h_b is summed. Feurstein (2021), eqs
+    (3.65), (3.67), (3.69). In the world it changes by outer wrenches alone; in frames that move, see
+    `momentum_rate_in_frame`.
+    """
+    if isinstance(frame, (str, Frame)):
+        X = frame_pose(tree, q, frame)
+    else:
+        X = np.asarray(frame)
+        if X.shape != (4, 4):
+            raise ShapeError(f"frame has shape {X.shape}, expected a name or a pose (4, 4) in the world")
+    tree, q, v = _afloat(tree, q, v)
+    n, f = total_momentum(tree, motions(tree, q), v)
+    R, p = SE3.parts(SE3.compose(SE3.inverse(tree.bodies[0].pose(q)), X))
+    return np.concatenate([R.T @ (n - cross(p, f)), R.T @ f])
+
+
+def centroidal_momentum(tree: Tree, q: Array, v: Array) -> Array:
+    """h_G = (l, p) (6,) about the centre of mass, in the world's axes; O(n), without A.  [N m s, N s]
+
+    q  configuration, (nq,)
+    v  velocity, left-trivialised, (nv,)                                   [rad/s, m/s]
+
+    Raises ModelError for a tree without mass.
+    """
+    tree, q, v = _afloat(tree, q, v)
+    T = motions(tree, q)
+    n, f = total_momentum(tree, T, _standing(v))
+    R, c = _turned(T), _center(tree, composites(tree, T)[1])
+    return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * v[3:6])])
+
+
+def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
+    """A(q) (6, nv) with h_G = A v; composite bodies inwards, poses outwards, O(n).
+
+    q  configuration, (nq,)
+
+    Orin, Goswami and Lee (2013). Its lower half is the mass times `center_of_mass_jacobian`. Raises
+    ModelError for a tree without mass.
+    """
+    nv = tree.nv
+    tree, q = _afloat(tree, q)
+    T = motions(tree, q)
+    composite = composites(tree, T)
+    poses = _from_center(tree, T, composite[1])
+    columns = [(REST, REST)] * tree.nv
+    for body in tree.bodies:
+        R, p = poses[body.index]
+        for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
+            n, f = momentum_of(composite[body.index], S[:3], S[3:] if body.parent else REST)
+            f = R @ f
+            l = R @ n + cross(p, f)
+            f = f if body.parent else f + tree.mass * (R @ S[3:])
+            columns[k] = columns[k][0] + l, columns[k][1] + f
+    return _as_matrix(columns, nv)
+
+
+def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
+    """dA/dt (6, nv) while q moves with v (nv,); O(n).
+
+    With the composite inertias J and the twists V of the bodies, all seen from the world, a column J S
+    changes by (J ad_V + dJ/dt) S; what is about the centre of mass moves with it.
+    """
+    nv = tree.nv
+    tree, q, v = _afloat(tree, q, v)
+    T, v = motions(tree, q), _standing(v)
+    twists = twists_of(tree, T, v)
+    composite = composites(tree, T)
+    rates = [rate_of_inertia(x, *V) for x, V in zip(tree.base_moments, twists, strict=True)]
+    rates = gather(tree, T, rates, lambda x, T: x.out(T), lambda x, y: x.plus(y))
+    poses = _from_center(tree, T, composite[1])
+    slide = _turned(T) @ (rates[1].moments.h / tree.mass)
+    columns = [(REST, REST)] * tree.nv
+    for body in tree.bodies:
+        (R, p), J, rate = poses[body.index], composite[body.index], rates[body.index]
+        for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
+            w, u = S[:3], S[3:] if body.parent else REST
+            _, f = momentum_of(J, w, u)
+            dn, df = momentum_of(J, *bracket(twists[body.index], np.concatenate([w, u])))
+            n_, f_ = rate.times(w, u)
+            df = R @ (df + f_)
+            dl = R @ (dn + n_) + cross(p, df) - cross(slide, R @ f)
+            if not body.parent:
+                df = df + tree.mass * (R @ cross(twists[1][0], S[3:]))
+            columns[k] = columns[k][0] + dl, columns[k][1] + df
+    return _as_matrix(columns, nv)
+
+
+def centroidal_momentum_bias(tree: Tree, q: Array, v: Array) -> Array:
+    """(dA/dt) v (6,): the rate of the centroidal momentum at dv/dt = 0; O(n), without dA/dt.  [N m, N]
+
+    Arguments as in `centroidal_momentum`. Wensing and Orin (2016), "Improved computation of the humanoid
+    centroidal dynamics and application for whole-body control".
+    """
+    return centroidal_momentum_rate(tree, q, v, np.zeros(tree.nv, int))
+
+
+def centroidal_momentum_rate(tree: Tree, q: Array, v: Array, a: Array) -> Array:
+    """dh_G/dt = A a + (dA/dt) v (6,), by recursive Newton-Euler; O(n).  [N m, N]
+
+    a  acceleration, dv/dt, (nv,)                                          [rad/s2, m/s2]
+
+    It is the resultant of all wrenches from outside about the centre of mass, weight included. Raises
+    ModelError for a tree without mass.
+    """
+    tree, q, v, a = _afloat(tree, q, v, a)
+    T = motions(tree, q)
+    efforts = inverse_dynamics(tree, q, _standing(v), _standing(a), gravity=(0, 0, 0))
+    n, f = efforts[:3], efforts[3:6]
+    R, c = _turned(T), _center(tree, composites(tree, T)[1])
+    return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * (a[3:6] + cross(v[:3], v[3:6])))])
+
+
+def centroidal_inertia(tree: Tree, q: Array) -> Array:
+    """diag(I_c, m 1) (6, 6): the inertia of all bodies, joints locked, about c in the world's axes; O(n).
+
+    The same as A_cb^-T Mbb A_cb^-1 of a free base. Feurstein (2021), section 3.2.4. Raises ModelError for a
+    tree without mass.
+    """
+    tree, q = _afloat(tree, q)
+    T = motions(tree, q)
+    zero, one = np.zeros((3, 3), int), np.eye(3, dtype=int)
+    I_c = T[1].turn_out(about_center(tree, composites(tree, T)[1])[1])
+    return np.block([[I_c, zero], [zero, tree.mass * one]])
+
+
+def centroidal_velocity(tree: Tree, q: Array, v: Array) -> Array:
+    """(I_c^-1 l, p / m) (6,): the average velocity of all bodies, h_G by the centroidal inertia; O(n).
+
+    In the world's axes, at the centre of mass. Of a floating robot it is the locked velocity, moved there.
+    Orin, Goswami and Lee (2013). Raises ModelError for a tree without mass.
+    """
+    lifted, q_, v_ = _afloat(tree, q, v)
+    T = motions(lifted, q_)
+    n, f = total_momentum(lifted, T, _standing(v_))
+    c, I_c = about_center(lifted, composites(lifted, T)[1])
+    R = _turned(T)
+    w = solve(I_c, n - cross(c, f))
+    return np.concatenate([R @ w, R @ (f / tree.mass + v_[3:6])])
+
+
+# -- parts --------------------------------------------------------------------------------------------------
+
+
+def motions(tree: Tree, q: Array) -> list[Any]:
+    """The bodies' motions in their parents; None for the world."""
+    return [None, *(Motion(body, q) for body in tree.bodies)]
+
+
+def composites(tree: Tree, T: list[Any]) -> list[Moments]:
+    """Of each body the moments of it and of all it carries, in its frame; those of the world at 0."""
+    return gather(tree, T, list(tree.base_moments), lambda x, T: T.moments_out(x), sum_of)
+
+
+def total_momentum(tree: Tree, T: list[Any], v: Array) -> Pair:
+    """The momentum of all bodies about the first one's frame, in its axes; they all hang on it."""
+    twists = twists_of(tree, T, v)
+    momenta = [momentum_of(x, *V) for x, V in zip(tree.base_moments, twists, strict=True)]
+    return gather(tree, T, momenta, lambda F, T: T.wrench_out(*F), lambda F, G: (F[0] + G[0], F[1] + G[1]))[1]
+
+
+def about_center(tree: Tree, composite: Moments) -> tuple[Array, Array]:
+    """The centre of mass c of a floating tree in its first frame, and the rotational inertia about it."""
+    c = _center(tree, composite)
+    return c, Moments(composite.m, REST, composite.Sigma - np.outer(composite.h, c)).I
+
+
+def _center(tree: Tree, composite: Moments) -> Array:
+    if is_numeric(tree.mass) and not tree.mass > 0:
+        raise ModelError(
+            f"the bodies of tree {tree.name!r} have the mass {tree.mass} kg together, so there is no centre "
+            "of mass; give them inertia"
+        )
+    return composite.h / tree.mass
+
+
+def _from_center(tree: Tree, T: list[Any], composite: Moments) -> list[Any]:
+    """(R, p) of each body in the world's axes, from the centre of mass."""
+    R = _turned(T)
+    poses: list[Any] = [None, (R, -(R @ _center(tree, composite)))]
+    for body in tree.bodies[1:]:
+        R, p = poses[body.parent]
+        poses.append((T[body.index].rotation_after(R), p + R @ T[body.index].p))
+    return poses
+
+
+def _turned(T: list[Any]) -> Array:
+    """R of the first body in the world."""
+    return T[1].rotation_after(np.eye(3, dtype=int))
+
+
+def _standing(v: Array) -> Array:
+    """v without the linear velocity of the free first body, which does not change what is about c."""
+    return np.concatenate([v[:3], REST, v[6:]])
+
+
+def _as_matrix(columns: list[Pair], nv: int) -> Array:
+    """(6, nv) of columns (l, p), without those of a base that was put under the tree."""
+    columns = columns[len(columns) - nv :]
+    return np.stack([np.concatenate(x) for x in columns], axis=1) if columns else np.zeros((6, 0))
+
+
+def _afloat(tree: Tree, q: Array, *velocities: Array) -> tuple[Any, ...]:
+    """The tree on a freely moving first body, and q, v, ... with that; itself if it has one."""
+    lifted = _lifted(tree)
+    if lifted is tree:
+        return tree, q, *velocities
+    still = np.zeros(6, int)
+    free = np.array([1, 0, 0, 0, 0, 0, 0])
+    return lifted, np.concatenate([free, q]), *(np.concatenate([still, v]) for v in velocities)
+
+
+@lru_cache(maxsize=64)
+def _lifted(tree: Tree) -> Tree:
+    roots = [body for body in tree.bodies if not body.parent]
+    if len(roots) == 1 and isinstance(roots[0].joint.group, Free):
+        if not any(hasattr(x, "apply") or x != 0 for x in roots[0].joint.armature):
+            return tree
+    ground = Body("", 1, 0, np.eye(4), Joint("", Free()), SpatialInertia(), slice(0, 7), slice(0, 6))
+    moved = [
+        replace(
+            body,
+            index=body.index + 1,
+            parent=body.parent + 1,
+            coordinates=_after(body.coordinates, 7),
+            dofs=_after(body.dofs, 6),
+        )
+        for body in tree.bodies
+    ]
+    return Tree(tree.name, (ground, *moved))
+
+
+def _after(place: slice, size: int) -> slice:
+    return slice(place.start + size, place.stop + size)

@@ -1,0 +1,389 @@
+"""How joints turn a floating base without momentum: curvature of the connection, locked frame, holonomy.
+
+Without momentum the base moves by nu_b = -m(q) q', with the mechanical connection m of `momentum`. A frame c
+that moves with the locked velocity has a pose H_bc in the base with
+
+    (dH_bc/dt) H_bc^-1 = (m(q) q')^                                        (Feurstein 2021, eq. 3.70)
+
+and H_bc is a function of q exactly if the curvature
+
+    B_ij = d_j m_i - d_i m_j + [m_i, m_j]                                  (eq. 3.72)
+
+vanishes. If not, a closed loop of the joints leaves the base turned, as a falling cat does. Velocities of
+joints that turn in space have no coordinates; d_i are then derivatives along the left-invariant fields of the
+joints' groups, and m([e_i, e_j]) is added.
+
+B takes one sum over the bodies. The points of the robot, seen from its base, have the velocities u_i when
+velocity i is one and there is no momentum. Then
+
+    Mbb B_ij = S^T (-2 int u_i x u_j dm, 0),
+
+so only the angular part of B is free, its linear part is c x that, and bases that cannot turn have none. By
+the inequality of Schwarz |int u_i x u_j dm| is at most the square root of the product of int u_i . u_i dm, the
+inertias that the joints have with the base free to move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..bodies import Moments, Tree
+from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from ..groups import Product
+from ..integrators import solve_ivp
+from ..linear import cross, is_numeric, skew
+from .centroidal import composites, motions
+from .coriolis import Pair, cross_moment, momentum_of
+from .momentum import (
+    base_dofs,
+    center_of_mass_frame,
+    columns_in_base,
+    divided,
+    floating_base,
+    mechanical_connection,
+    poses_in_base,
+)
+
+Array = Any
+Path = Array | Callable[[float], tuple[Array, Array]]
+
+
+# -- curvature ----------------------------------------------------------------------------------------------
+
+
+def connection_curvature(tree: Tree, q: Array) -> Array:
+    """B(q) (k, n, n) of the mechanical connection, antisymmetric in its last two indices; O(n^2).
+
+    q  configuration, (nq,); of the base nothing depends
+
+    B[:, i, j] = d_j m_i - d_i m_j + [m_i, m_j] (+ m([e_i, e_j]) where joint motions do not commute), by the
+    sum over the bodies above: nothing is differentiated. Feurstein, eq. (3.72). Raises ModelError for a tree
+    without a floating base, and where Mbb is singular.
+    """
+    fields = _InternalFields(tree, q)
+    n = range(fields.n)
+    pairs = [(i, j) for i in n for j in n if i < j]
+    found = divided(tree, fields.composite, [(-2 * fields.cross_moment(i, j), _ZERO) for i, j in pairs])
+    columns = dict(zip(pairs, found.T, strict=True))
+    zero = np.zeros(base_dofs(tree)[0].stop, int)
+    rows = [[columns.get((i, j), zero) if i <= j else -columns[j, i] for j in n] for i in n]
+    return np.moveaxis(np.array(rows), -1, 0) if rows else np.zeros((len(zero), 0, 0))
+
+
+class Integrability(NamedTuple):
+    """Whether the locked frame is a function of the configuration.
+
+    integrable  whether no curvature above the tolerance was found
+    worst       the largest |S^T int u_i x u_j dm| / sqrt(int u_i . u_i dm int u_j . u_j dm), from 0 to 1
+    tolerance   of that
+    velocities  places in v of the two joint velocities that it belongs to; None with fewer than two
+    q           where it was found, (nq,)
+    states      number of configurations that were tried
+    """
+
+    integrable: bool
+    worst: float
+    tolerance: float
+    velocities: tuple[int, int] | None
+    q: Array
+    states: int
+
+
+def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: int = 0) -> Integrability:
+    """Whether the connection has no curvature, at random configurations.
+
+    states     number of configurations
+    tolerance  of the curvature, made a number without unit: see `Integrability.worst`. Round-off is below
+               1e-13, and generic robots are between 0.01 and 1
+
+    A curvature that is analytic and not zero is missed with probability zero, so one state would do where
+    round-off is none. `lb.equations(tree).curvature` decides for small robots without round-off. Saccon,
+    Traversaro, Nori and Nijmeijer (2017), "On centroidal dynamics and integrability of average angular
+    velocity". Raises ModelError for a tree with symbols.
+    """
+    k = base_dofs(tree)[0].stop
+    rng = np.random.default_rng(seed)
+    worst = Integrability(True, 0.0, tolerance, None, tree.group.neutral(), states)
+    S = floating_base(tree).joint.S
+    for _ in range(states):
+        q = tree.group.random(rng)
+        fields = _InternalFields(tree, q)
+        if not is_numeric(fields.composite.m, fields.composite.Sigma):
+            raise ModelError(f"tree {tree.name!r} has symbols; see lb.equations(tree).curvature")
+        sizes = np.sqrt(np.maximum([fields.inertia(i) for i in range(fields.n)], 0))
+        for j in range(fields.n):
+            for i in range(j):
+                size = sizes[i] * sizes[j]
+                found = np.linalg.norm(S[:3].T @ np.asarray(fields.cross_moment(i, j), float))
+                if size > 0 and (worst.velocities is None or found / size > worst.worst):
+                    ratio = float(found / size)
+                    worst = Integrability(ratio <= tolerance, ratio, tolerance, (k + i, k + j), q, states)
+    return worst
+
+
+_ZERO = np.zeros(3, int)
+
+
+class _InternalFields:
+    """The velocities u_i of all points, seen from the base, for unit joint velocities without momentum.
+
+    In the base's axes, u_i = (s_i on what joint i carries) - m_i. The twists s_i and m_i are about the base's
+    frame, and so are the moments of what a joint carries.
+    """
+
+    def __init__(self, tree: Tree, q: Array) -> None:
+        base, T = floating_base(tree), motions(tree, q)
+        composite, poses = composites(tree, T), poses_in_base(tree, T)
+        k, S = base.joint.dim, base.joint.S
+        m = divided(tree, composite[1], columns_in_base(tree, poses, composite)[k:])
+        self.n, self.composite = tree.nv - k, composite[1]
+        self.locked = [(S[:3] @ x, S[3:] @ x) for x in m.T]
+        self.carried: list[Any] = [None, composite[1]]
+        self.twists: list[list[tuple[int, Pair]]] = [
+            [] for _ in m.T
+        ]  # s_i: (body, twist); several if followed
+        for body in tree.bodies[1:]:
+            R, p = poses[body.index]
+            self.carried.append(_out(R, p, composite[body.index]))
+            for i, s in zip(range(-k, self.n)[body.dofs], body.twist.T, strict=True):
+                w = R @ s[:3]
+                self.twists[i].append((body.index, (w, R @ s[3:] + cross(p, w))))
+        self.above = {b.index: {a.index for a in tree.ancestors(b.index)} for b in tree.bodies}
+        self.own = [[_moment(self.carried[b], *s) for b, s in parts] for parts in self.twists]
+        everywhere = [_moment(composite[1], *twist) for twist in self.locked]
+        self.all = [_less(parts, x) for parts, x in zip(self.own, everywhere, strict=True)]
+
+    def cross_moment(self, i: int, j: int) -> Array:
+        """int u_i x u_j dm (3,)."""
+        (w_i, v_i), (w_j, v_j) = self.locked[i], self.locked[j]
+        p, K = self.all[i]
+        total = -(cross(p, v_j) + K @ w_j)
+        for p, K in self.own[j]:
+            total = total + cross(p, v_i) + K @ w_i
+        return total + self._between(i, j, cross_moment)
+
+    def inertia(self, i: int) -> Any:
+        """int u_i . u_i dm: of the joints' inertia what is left when the base moves along."""
+        w, v = self.locked[i]
+        n, f = momentum_of(self.composite, w, v)
+        return self._between(i, i, _inner) - (w @ n + v @ f)
+
+    def _between(self, i: int, j: int, moment: Callable[[Moments, Pair, Pair], Any]) -> Any:
+        """The moment of s_i and s_j on all that both carry."""
+        total: Any = 0
+        for a, s in self.twists[i]:
+            for b, t in self.twists[j]:
+                if a in self.above[b] or b in self.above[a]:
+                    total = total + moment(self.carried[b if a in self.above[b] else a], s, t)
+        return total
+
+
+def _inner(moments: Moments, a: Pair, b: Pair) -> Any:
+    n, f = momentum_of(moments, *b)
+    return a[0] @ n + a[1] @ f
+
+
+def _moment(moments: Moments, w: Array, u: Array) -> tuple[Array, Array]:
+    """p and K with int (u + w x r) x (v' + w' x r) dm = p x v' + K w'."""
+    m, h, Sigma = moments
+    return m * u + cross(w, h), Sigma @ skew(w) - skew(u) @ skew(h)
+
+
+def _less(parts: list[tuple[Array, Array]], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    p, K = -other[0], -other[1]
+    for x, Y in parts:
+        p, K = p + x, K + Y
+    return p, K
+
+
+def _out(R: Array, p: Array, x: Moments) -> Moments:
+    """Moments under r' = R r + p."""
+    h = R @ x.h
+    shift = np.outer(h, p)
+    return Moments(x.m, h + x.m * p, R @ x.Sigma @ R.T + shift + shift.T + x.m * np.outer(p, p))
+
+
+# -- along paths of the joints ------------------------------------------------------------------------------
+
+
+class Holonomy(NamedTuple):
+    """Where a closed loop of the joints leaves the base that started at the identity, without momentum.
+
+    coordinates  of the base's group, (nq of the base,); angles about one axis are not wrapped
+    turn         its rotation vector, in the base's axes, (3,)                        [rad]
+    """
+
+    coordinates: Array
+    turn: Array
+
+
+def joint_group(tree: Tree) -> Product:
+    """The configuration group of the joints without the base: coordinates q[nq of the base:].
+
+    Raises ModelError for a tree without a floating base.
+    """
+    floating_base(tree)
+    return Product(*tree.group.factors[1:])
+
+
+def motion_without_momentum(tree: Tree, path: Path, tolerance: float = 1e-12) -> Array:
+    """The base's coordinates (nq of the base,) at the end of a path of the joints, from the identity.
+
+    path       configurations of the joints (m, nq of the joints), joined by geodesics (straight lines, for
+               angles and lengths); or a function of s from 0 to 1 that returns such a configuration, and the
+               joints' velocity by s
+    tolerance  of each step
+
+    dg/ds = -g (m(q) q')^: the base moves by minus the connection, which does not depend on how fast the
+    path is passed. Integrated on the base's group by a method of order 8.
+
+    Raises ModelError for a tree without a floating base, ShapeError for paths of another shape, and
+    IntegrationError where the tolerance cannot be kept.
+    """
+    base = floating_base(tree)
+    return _integrated(tree, path, base.joint.group.neutral(), lambda g, u: -u, tolerance)
+
+
+def holonomy(tree: Tree, loop: Path, tolerance: float = 1e-12) -> Holonomy:
+    """What a closed loop of the joints moves the base by, without momentum: how a falling cat turns.
+
+    loop  as `path` in `motion_without_momentum`, with the same configuration at its start and end
+
+    For a small loop it is the curvature times the area, g = 1 + B_ij^ da_ij, i before j along the loop (eq.
+    3.72); it is the identity for all loops that can be contracted exactly if the curvature is zero.
+
+    Raises ConfigurationError for a loop that is not closed, and as `motion_without_momentum`.
+    """
+    first, last = _ends(tree, loop)
+    gap = np.abs(joint_group(tree).difference(first, last)).max(initial=0.0)
+    if gap > 1e-9:
+        raise ConfigurationError(
+            f"the loop ends {gap:.3g} away from where it starts; close it, or ask for motion_without_momentum"
+        )
+    base = floating_base(tree)
+    group = base.joint.group
+    coordinates = motion_without_momentum(tree, loop, tolerance)
+    return Holonomy(coordinates, base.joint.S[:3] @ group.difference(group.neutral(), coordinates))
+
+
+def locked_frame(tree: Tree, q: Array, start: Array | None = None, tolerance: float = 1e-12) -> Array:
+    """H_bc (nq of the base,): the frame at the centre of mass, moving with the locked velocity, in the base.
+
+    q          configuration, (nq,); of the base nothing depends
+    start      configuration of the joints where c has the base's axes; their neutral one if None
+    tolerance  of each step
+
+    (dH/ds) H^-1 = (m(q) q')^ along the geodesic from `start`. It is a function of q, whatever the path, where
+    the connection has no curvature (`integrability`), as with one joint. Feurstein, eqs (3.70), (3.76).
+    """
+    base, joints = floating_base(tree), joint_group(tree)
+    group = base.joint.group
+    start = joints.neutral() if start is None else np.asarray(start, float)
+    home = np.concatenate([group.neutral(), start])
+    c = center_of_mass_frame(tree, home, np.zeros(tree.nv)).g
+    path = np.stack([start, np.asarray(q, float)[base.coordinates.stop :]])
+
+    def velocity(g: Array, u: Array) -> Array:
+        return group.Ad(group.inverse(group.element(g))) @ u
+
+    return _integrated(tree, path, group.coordinates(c), velocity, tolerance)
+
+
+def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
+    """theta_bc = int m_w(q) q' ds, the angle of the locked frame in a base that turns about one axis.  [rad]
+
+    q, start  as in `locked_frame`
+
+    The line integral along the geodesic from `start`, by Gauss's quadrature with 16 nodes on twice as many
+    intervals until it stays. It counts turns. Feurstein, eq. (3.76).
+
+    Raises ModelError for a base that turns otherwise, IntegrationError where the integral does not settle.
+    """
+    base, joints = floating_base(tree), joint_group(tree)
+    turning = [k for k, S in enumerate(base.joint.S.T) if np.any(S[:3])]
+    if len(turning) != 1:
+        raise ModelError(
+            f"the base of tree {tree.name!r} moves by {base.joint.group!r}, which turns about "
+            f"{len(turning)} axes, so its orientation is no angle; use locked_frame"
+        )
+    start = joints.neutral() if start is None else np.asarray(start, float)
+    end = np.asarray(q, float)[base.coordinates.stop :]
+    velocity, neutral = joints.difference(start, end), base.joint.group.neutral()
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+
+    def rate(s: float) -> float:
+        at = np.concatenate([neutral, joints.integrate(start, s * velocity)])
+        return float(mechanical_connection(tree, at)[turning[0]] @ velocity)
+
+    last = np.inf
+    for count in (1, 2, 4, 8, 16, 32):
+        edges = np.arange(count)[:, None] / count
+        points = (edges + (nodes + 1) / (2 * count)).ravel()
+        total = sum(w * rate(s) for s, w in zip(points, np.tile(weights, count), strict=True)) / (2 * count)
+        if abs(total - last) <= 1e-13 * max(1.0, abs(total)):
+            return float(total)
+        last = total
+    raise IntegrationError(
+        f"the angle of the locked frame of tree {tree.name!r} does not settle on the way to {end.tolist()}: "
+        "the locked inertia nearly vanishes there; use locked_frame with a tolerance"
+    )
+
+
+def _integrated(
+    tree: Tree, path: Path, start: Array, velocity: Callable[[Array, Array], Array], tolerance: float
+) -> Array:
+    """Where g^-1 dg/ds = velocity(g, m(q) dq/ds) leads from `start`, leg by leg."""
+    group, neutral = floating_base(tree).joint.group, floating_base(tree).joint.group.neutral()
+    g = start
+    for leg in _legs(tree, path):
+
+        def F(s: float, g: Array, leg: Callable[[float], tuple[Array, Array]] = leg) -> Array:
+            q, rate = leg(s)
+            return velocity(g, mechanical_connection(tree, np.concatenate([neutral, q])) @ rate)
+
+        solution = solve_ivp(F, (0.0, 1.0), g, group, "rkmk8", t_eval=[1.0], rtol=tolerance, atol=tolerance)
+        if not solution.success:
+            raise IntegrationError(f"the motion of the base: {solution.message}")
+        g = solution.q[-1]
+    return g
+
+
+def _legs(tree: Tree, path: Path) -> list[Callable[[float], tuple[Array, Array]]]:
+    """Functions s -> (q of the joints, dq/ds), s from 0 to 1, one after the other."""
+    joints = joint_group(tree)
+    if callable(path):
+        q, rate = (np.asarray(x) for x in path(0.0))
+        if q.shape != (joints.nq,) or rate.shape != (joints.dim,):
+            raise ShapeError(
+                f"the path gives a configuration of shape {q.shape} and a velocity of shape {rate.shape}; "
+                f"the joints have {(joints.nq,)} and {(joints.dim,)}"
+            )
+        return [lambda s: (np.asarray(path(s)[0], float), np.asarray(path(s)[1], float))]
+    points = _points(tree, path)
+
+    def geodesic(a: Array, b: Array) -> Callable[[float], tuple[Array, Array]]:
+        u = joints.difference(a, b)
+        return lambda s: (joints.integrate(a, s * u), u)
+
+    return [geodesic(a, b) for a, b in pairwise(points)]
+
+
+def _ends(tree: Tree, path: Path) -> tuple[Array, Array]:
+    if callable(path):
+        return np.asarray(path(0.0)[0], float), np.asarray(path(1.0)[0], float)
+    points = _points(tree, path)
+    return points[0], points[-1]
+
+
+def _points(tree: Tree, path: Array) -> Array:
+    joints, points = joint_group(tree), np.asarray(path, float)
+    if points.ndim != 2 or points.shape[1] != joints.nq or len(points) < 2:
+        raise ShapeError(
+            f"a path of shape {points.shape} is no list of two or more configurations of the joints; "
+            f"expected (m, {joints.nq})"
+        )
+    return np.asarray(joints.check(points))
