@@ -1,0 +1,337 @@
+"""Compiled implicit flows: many steps of a method with equations to solve, for an ensemble, in one call."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import IntegrationError
+from . import build
+from .derivatives import jacobian
+from .flow import _efforts, _sampler, _shared
+from .graph import Function, trace
+from .kernel import FEW_MEMBERS, LONG, find_compiler_or_warn
+from .printers.implicit import PhaseFunctions, implicit_source
+
+REASONS = {
+    1: "a value is not finite",
+    2: "the equations of a step are singular: constraints that depend on each other, or a singular place",
+    3: "Newton's method does not converge: take a shorter step",
+}
+LOOSE, ROUND_OFF, ITERATIONS = 1e-8, 1e-13, 30  # as in runtime/implicit.h
+Shapes = dict[str, int | Sequence[int]]
+MEMORY = "there is no memory for the equations of a step"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One system of equations within a step: residual(x) = 0 for unknowns x.
+
+    predict   (z, t, h, y, u) -> x, the first guess
+    residual  (x, z, t, h, y, u) -> r, as many as unknowns
+    keep      (x, z, t, h, y, u) -> what is appended to z; default: x
+    linear    whether the residual is affine in x, so that one correction solves it
+
+    z is what earlier phases of the step have kept, (..,), y the state at its start t, h its length, and u
+    (nodes, dim) the efforts at its nodes. Functions of array operations, which can be traced.
+    """
+
+    predict: Callable[..., Any]
+    residual: Callable[..., Any]
+    keep: Callable[..., Any] = lambda x, z, t, h, y, u: x
+    linear: bool = False
+
+
+class ImplicitFlow:
+    """The steps of an implicit one-step method, compiled into one loop; called as `Flow` is.
+
+    phases      the systems that a step solves, in order, each by Newton's method with the Jacobian from the
+                derivatives of its graph
+    finish      (z, t, h, y, u) -> y at the end of the step
+    point       length of y, which may hold more than the state: what a method remembers from step to step
+    efforts     length of u
+    nodes       at which parts of a step u is taken
+    tolerance   relative, of each unknown; the default is round-off, which Newton's method reaches with at
+                most one iteration more than it needs for 1e-8
+    iterations  of Newton's method, at most
+    recipe      a text that determines all this, with which a library of an earlier process is found untraced
+
+    The Jacobian is made once per step and phase, and again when convergence is slower than tenfold. The
+    linear systems are dense: (n^3)/3 multiplications for n unknowns, less where the Jacobian has zeros below
+    its diagonal. Members of an ensemble are lanes of vectors and shares of threads, with pivots of their own.
+    """
+
+    def __init__(
+        self,
+        phases: Sequence[Phase],
+        finish: Callable[..., Any],
+        point: int,
+        efforts: int = 0,
+        nodes: Sequence[float] = (0.0, 1.0),
+        tolerance: float = 1e-15,
+        iterations: int = ITERATIONS,
+        recipe: str | None = None,
+    ) -> None:
+        self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
+        self.nodes = tuple(map(float, nodes))
+        self.tolerance, self.iterations = tolerance, iterations
+        self._recipe = recipe
+        self._lock = threading.RLock()
+
+    # -- one step, as it reads ----------------------------------------------------------------------------
+
+    def step(self, t: float, h: float, y: Any, u: Any = None) -> np.ndarray:
+        """One step from (t, y) to t + h in plain NumPy: the reference for the compiled loop.
+
+        The Jacobians are difference quotients, so functions need not be traceable, and derivatives of the
+        graph are not trusted. u is constant (efforts,) or given at the nodes, (nodes, efforts).
+
+        Errors: IntegrationError where Newton's method does not converge.
+        """
+        u = np.zeros(self.efforts) if u is None else np.asarray(u, float)
+        u = np.broadcast_to(u, (len(self.nodes), self.efforts))
+        y, z = np.asarray(y, float), np.zeros(0)
+        for phase in self.phases:
+            x = solve_by_differences(
+                phase.residual,
+                np.asarray(phase.predict(z, t, h, y, u), float),
+                (z, t, h, y, u),
+            )
+            z = np.concatenate([z, phase.keep(x, z, t, h, y, u)])
+        return np.asarray(self.finish(z, t, h, y, u), float)
+
+    # -- traced and compiled ------------------------------------------------------------------------------
+
+    @cached_property
+    def functions(self) -> tuple[tuple[PhaseFunctions, ...], Function]:
+        """The phases, with their Jacobians, and `finish`, traced."""
+        rest: Shapes = {"t": (), "h": (), "y": self.point, "u": (len(self.nodes), self.efforts)}
+        traced, kept = [], 0
+        for phase in self.phases:
+            before: Shapes = {"z": kept, **rest}
+            predict = trace(phase.predict, before, "predict")
+            (x,) = predict.outputs.values()
+            inputs: Shapes = {"x": x.size, **before}
+            residual = trace(phase.residual, inputs, "residual")
+            (r,) = residual.outputs.values()
+            if r.size != x.size:
+                raise IntegrationError(
+                    f"a phase has {r.size} equations for {x.size} unknowns; make them as many"
+                )
+            D = jacobian(residual, "x", "forward")
+            both = Function("both", residual.inputs, {**residual.outputs, **D.outputs})
+            keep = trace(phase.keep, inputs, "keep")
+            traced.append(PhaseFunctions(predict, residual, both, keep, phase.linear))
+            (k,) = keep.outputs.values()
+            kept += k.size
+        return tuple(traced), trace(self.finish, {"z": kept, **rest}, "finish")
+
+    @cached_property
+    def _compiler(self) -> build.Compiler | None:
+        return find_compiler_or_warn()
+
+    def source(self, lanes: int = 1) -> str:
+        """C source of the loop over `lanes`."""
+        phases, finish = self.functions
+        return implicit_source(phases, finish, self.nodes, self.tolerance, self.iterations, lanes)
+
+    def _library(self, lanes: int) -> ctypes.CDLL:
+        compiler = self._compiler
+        assert compiler is not None
+        note = None
+        if self._recipe:
+            settings = repr((self.nodes, self.tolerance, self.iterations))
+            parts = (self._recipe, settings, f"implicit{lanes}", compiler.identity)
+            note = build.digest(*parts, build.processor(), *build.FLAGS)
+
+        def compiled() -> Any:
+            flags = build.FLAGS if self._operations < LONG else build.LONG_FLAGS
+            return build.library([self.source(lanes)], compiler, flags)
+
+        library = build.load(build.noted(note, compiled))
+        p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
+        library.implicit_steps.restype = n
+        library.implicit_steps.argtypes = [n, p, p, d, d, n, n, p, n, n, p, p, p]
+        return library
+
+    @property
+    def _operations(self) -> int:
+        phases, finish = self.functions
+        parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
+        return sum(sum(f.operations.values()) for f in (*parts, finish))
+
+    @cached_property
+    def _one(self) -> ctypes.CDLL:
+        with self._lock:
+            return self._library(1)
+
+    @cached_property
+    def _many(self) -> tuple[ctypes.CDLL, int]:
+        assert self._compiler is not None
+        with self._lock:
+            lanes = build.lanes(self._compiler)
+            return self._library(lanes), lanes
+
+    def steps(
+        self,
+        y: Any,
+        u: Any,
+        t: float,
+        h: float,
+        steps: int,
+        every: int,
+        record: Any,
+        row: int,
+        failed: Any,
+        first: float = 0.0,
+        interval: float = 1.0,
+        linear: bool = False,
+        threads: int = 1,
+        losses: Any = None,
+    ) -> tuple[int, int]:
+        """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
+
+        u       efforts (1 or n, samples, dim), sampled from time `first` on at `interval`
+        record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
+        failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise. A
+                member whose equations cannot be solved is NaN from there on, and the others go on
+        losses  (n, 2): for those members, the time at the start of that step, and the reason (`REASONS`)
+
+        Returns how many iterations and Jacobians there were (of a vector of members at a time).
+        """
+        n = len(y)
+        losses = np.zeros((n, 2)) if losses is None else losses
+        if self._compiler is None:
+            return self._steps_numpy(
+                y, u, t, h, steps, every, record, row, failed, first, interval, linear, losses
+            )
+        library, lanes = (self._one, 1) if n < FEW_MEMBERS else self._many
+        counts = []
+
+        def share(start: int, stop: int) -> None:
+            count = (ctypes.c_long * 2)()
+            counts.append(count)
+            if library.implicit_steps(
+                stop - start,
+                y[start:].ctypes.data,
+                ctypes.byref(_efforts(u, start, first, interval, linear)),
+                t,
+                h,
+                steps,
+                every,
+                record[start:].ctypes.data,
+                record.shape[1],
+                row,
+                failed[start:].ctypes.data,
+                losses[start:].ctypes.data,
+                count,
+            ):
+                raise MemoryError(MEMORY)
+
+        _shared(share, n, lanes, threads)
+        return sum(c[0] for c in counts), sum(c[1] for c in counts)
+
+    # -- without a compiler -------------------------------------------------------------------------------
+
+    @cached_property
+    def _numpy(self) -> tuple[list[tuple[Callable[..., Any], ...]], Callable[..., Any]]:
+        from .printers.numpy_source import compile_numpy
+
+        phases, finish = self.functions
+        return [tuple(map(compile_numpy, phase[:4])) for phase in phases], compile_numpy(finish)
+
+    def _steps_numpy(
+        self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
+        first: float, interval: float, linear: bool, losses: Any,
+    ) -> tuple[int, int]:  # fmt: skip
+        """The function `implicit_steps` of runtime/implicit.h, over the whole ensemble at once."""
+        phases, finish = self._numpy
+        efforts = _sampler(np.broadcast_to(u, (len(y), *u.shape[1:])), first, interval, linear)
+        state, lost, iterations = y.copy(), np.zeros(len(y), int), 0
+        with np.errstate(all="ignore"):
+            for s in range(steps):
+                now = t + s * h
+                at = np.stack([efforts(now + c * h) for c in self.nodes], axis=-2)
+                arguments = (np.full(len(y), now), np.full(len(y), h), state, at)
+                z, before = np.zeros((len(y), 0)), lost.copy()
+                for phase, (predict, _, both, keep) in zip(self.phases, phases, strict=True):
+                    x = predict(z, *arguments)
+                    iterations += self._newton_numpy(both, x, z, arguments, lost, phase.linear)
+                    z = np.concatenate([z, keep(x, z, *arguments)], axis=-1)
+                state = np.where(lost[:, None] != 0, np.nan, finish(z, *arguments))
+                newly = (lost != 0) & (before == 0) & (failed == 0)
+                losses[newly] = np.stack([np.full(newly.sum(), now), lost[newly]], axis=-1)
+                if (s + 1) % every == 0:
+                    record[:, row] = state
+                    row += 1
+                    failed[~np.isfinite(state).all(axis=1) & (failed == 0)] = row
+        y[...] = state
+        return iterations, iterations
+
+    def _newton_numpy(
+        self, both: Callable[..., Any], x: Any, z: Any, arguments: tuple[Any, ...], lost: Any, linear: bool
+    ) -> int:
+        """The function `newton` of runtime/implicit.h, with a new Jacobian in each iteration."""
+        active, before = lost == 0, np.full(len(x), np.inf)
+        for k in range(self.iterations):
+            if not active.any():
+                return k
+            r, D = both(x, z, *arguments)
+            bad = active & ~(np.isfinite(r).all(axis=-1) & np.isfinite(D).all(axis=(-1, -2)))
+            lost[bad], active = 1, active & ~bad
+            scale = np.abs(D).max(axis=-1, initial=0.0)
+            scaled = D / scale[..., None]
+            regular = np.zeros(len(x), bool)
+            if active.any():
+                singular = np.linalg.svd(scaled[active], compute_uv=False)
+                regular[active] = singular[:, -1] > 1e-14 * singular[:, 0]
+            lost[active & ~regular], active = 2, active & regular
+            dx = np.zeros_like(x)
+            if active.any():
+                dx[active] = np.linalg.solve(scaled[active], (r / scale)[active][..., None])[..., 0]
+            size = np.abs(x)
+            norm = (np.abs(dx) / (1 + size)).max(axis=-1)
+            rate = norm / before
+            bound = self.tolerance * (size + size.max(axis=-1, keepdims=True) / 1024)
+            sharp = (rate[:, None] * np.abs(dx) <= bound).all(axis=-1)
+            x -= dx
+            bad = active & ~np.isfinite(norm)
+            lost[bad], active = 1, active & ~bad
+            done = (norm == 0) | linear
+            if k:
+                done |= ((rate > 0.25) & (norm <= LOOSE)) | (sharp & (rate < 0.5))
+            active, before = active & ~done, norm
+        lost[active] = 3
+        return self.iterations
+
+
+def solve_by_differences(residual: Callable[..., Any], x: Any, rest: tuple[Any, ...]) -> np.ndarray:
+    """x with residual(x, *rest) = 0, by Newton's method, until corrections stop to shrink.
+
+    Derivatives are central differences.
+
+    Errors: IntegrationError where it does not converge.
+    """
+    before = np.inf
+    for _ in range(ITERATIONS):
+        d = 1e-5 * (1 + np.abs(x))
+        columns = [(residual(x + e, *rest) - residual(x - e, *rest)) / (2 * e.max()) for e in np.diag(d)]
+        r = residual(x, *rest)
+        try:
+            dx = np.linalg.solve(np.stack(columns, axis=-1), r)
+        except np.linalg.LinAlgError:
+            raise IntegrationError(REASONS[2]) from None
+        norm = np.max(np.abs(dx) / (1 + np.abs(x)))
+        if not np.isfinite(norm):
+            raise IntegrationError(f"{REASONS[1]}: in the equations of a step")
+        x = x - dx
+        if norm == 0 or (norm <= LOOSE and norm > 0.25 * before):
+            return x
+        before = norm
+    raise IntegrationError(REASONS[3])

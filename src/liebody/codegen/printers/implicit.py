@@ -1,0 +1,86 @@
+"""C source of an implicit flow: the phases of a step and Newton's method in one loop over steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..graph import Function
+from .c import LOAD, ROWS_OF_ONE, _c_function, literal, over_lanes, prelude, runtime, save_text, transposes
+
+
+class PhaseFunctions(NamedTuple):
+    """One phase of a step, traced; arguments are named as in runtime/implicit.h."""
+
+    predict: Function
+    """(z, t, h, y, u) -> x"""
+    residual: Function
+    """(x, z, t, h, y, u) -> r"""
+    both: Function
+    """(x, z, t, h, y, u) -> r, dr/dx"""
+    keep: Function
+    """(x, z, t, h, y, u) -> what is appended to z"""
+    linear: bool
+
+
+def implicit_source(
+    phases: Sequence[PhaseFunctions],
+    finish: Function,
+    nodes: Sequence[float],
+    tolerance: float,
+    iterations: int,
+    lanes: int,
+) -> str:
+    """The translation unit of `implicit_steps` (runtime/implicit.h) over `lanes`.
+
+    phases      the systems that a step solves, in order
+    finish      (z, t, h, y, u) -> y at the end of the step
+    nodes       at which parts of a step the efforts u (nodes, dim) are taken
+    tolerance   of each unknown, relative
+    iterations  of Newton's method, at most
+    """
+    kept, _, _, y, u = finish.inputs.values()
+    text = [prelude(lanes), *([ROWS_OF_ONE] if lanes == 1 else [transposes(lanes), LOAD, save_text(lanes)])]
+    for p, phase in enumerate(phases):
+        for name in ("predict", "residual", "both", "keep"):
+            text += over_lanes(getattr(phase, name), f"{name}_{p}")[0]
+    text += over_lanes(finish, "finish")[0]
+    sizes = {
+        "POINT": y.size,
+        "EFFORTS": u.shape[1],
+        "NODES": len(nodes),
+        "KEPT": kept.size,
+        "LARGEST": max(_size(phase) for phase in phases),
+        "ITERATIONS": iterations,
+    }
+    text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
+    text.append(f"#define TOLERANCE {literal(float(tolerance))}")
+    text.append(f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};")
+    text.append(runtime("flow.h").split("/* STAGES */")[0])  # Efforts, and the function `sample`
+    text.append(runtime("implicit.h").replace("/* PHASES */", _phases(phases)))
+    return "\n".join(text)
+
+
+def _size(phase: PhaseFunctions) -> int:
+    """Number of unknowns."""
+    (r,) = phase.residual.outputs.values()
+    return int(r.size)
+
+
+def _phases(phases: Sequence[PhaseFunctions]) -> str:
+    lines, kept = [], 0
+    for p, phase in enumerate(phases):
+        (k,) = phase.keep.outputs.values()
+        lines += [
+            f"predict_{p}(z, t, h, y, u, x);",
+            f"newton({_size(phase)}, {int(phase.linear)}, residual_{p}, both_{p}, x, z, t, h, y, u, "
+            "work, pivot, lost, count);",
+            f"keep_{p}(x, z, t, h, y, u, z + {kept});",
+        ]
+        kept += k.size
+    head = (
+        "/* What the phases of a step from (t, y) keep, z. */\n"
+        "static void phases(const T *t, const T *h, const T *y, const T *u, T *x, T *z, T *work, I *pivot, "
+        "I *lost, long *count)"
+    )
+    return _c_function(head, lines)

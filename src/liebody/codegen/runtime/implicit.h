@@ -1,0 +1,178 @@
+/* Steps of an implicit one-step method for an ensemble. A step solves equations in phases, r(x; z, t, h, y, u) = 0 for x by
+   Newton's method, where z is what earlier phases have kept; then it finishes:
+       predict_p(z, t, h, y, u, x)   residual_p(x, z, t, h, y, u, r)   both_p(x, z, t, h, y, u, r, D), with D = dr/dx
+       keep_p(x, z, t, h, y, u, k)   finish(z, t, h, y, u, next)
+   These come before this text, with the dimensions POINT, EFFORTS, NODES (of y, of u, and times per step at which u is
+   taken), KEPT (of z), LARGEST (of x), and the settings TOLERANCE, ITERATIONS. The function `phases`, which calls them in
+   order, is printed in the place marked so. */
+
+#define LOOSE 1e-8     /* relative corrections that Newton's method may end with, where they no longer shrink ... */
+#define ROUND_OFF 1e-13 /* ... and where it is then not worth a new Jacobian */
+#define SLOW 0.1       /* ratio of two corrections that asks for a new Jacobian */
+#define SMALLEST_PIVOT 1e-14
+
+enum { NOT_FINITE = 1, SINGULAR = 2, NOT_CONVERGED = 3 };
+
+typedef void Residual(const T *restrict x, const T *restrict z, const T *restrict t, const T *restrict h,
+                      const T *restrict y, const T *restrict u, T *restrict r);
+typedef void Both(const T *restrict x, const T *restrict z, const T *restrict t, const T *restrict h,
+                  const T *restrict y, const T *restrict u, T *restrict r, T *restrict D);
+
+INLINE void swap_rows(long n, T *A, long k, I row) { /* in each lane, row k and its own other row */
+    for (int lane = 0; lane < LANES; lane++) {
+        long other = (long)LANE(row);
+        if (other == k) continue;
+        for (long j = 0; j < n; j++) {
+            real kept = LANE(A[k * n + j]);
+            LANE(A[k * n + j]) = LANE(A[other * n + j]);
+            LANE(A[other * n + j]) = kept;
+        }
+    }
+}
+
+/* P diag(scale) A = L U in the place of A (n, n), with the reciprocals of U's diagonal, rows scaled to largest entries of 1 and
+   pivots chosen in each lane. Returns the lanes whose matrix is singular to round-off. */
+INLINE I factor(long n, T *restrict A, T *restrict scale, I *restrict pivot) {
+    I singular = MASK(splat(0) != splat(0));
+    for (long i = 0; i < n; i++) {
+        T largest = splat(0);
+        for (long j = 0; j < n; j++) largest = maximum(absolute(A[i * n + j]), largest);
+        scale[i] = 1 / largest;
+        for (long j = 0; j < n; j++) A[i * n + j] *= scale[i];
+    }
+    for (long k = 0; k < n; k++) {
+        T best = absolute(A[k * n + k]);
+        I row = bits(splat(0)) + k;
+        for (long i = k + 1; i < n; i++) {
+            T candidate = absolute(A[i * n + k]);
+            I better = MASK(candidate > best);
+            best = where(better, candidate, best);
+            row = (better & i) | (~better & row);
+        }
+        singular |= ~MASK(best > SMALLEST_PIVOT);
+        pivot[k] = row;
+        if (any(MASK(row != k))) swap_rows(n, A, k, row);
+        T reciprocal = A[k * n + k] = 1 / A[k * n + k];
+        for (long i = k + 1; i < n; i++) {
+            T multiple = A[i * n + k] *= reciprocal;
+            if (!any(MASK(multiple != 0))) continue; /* sparse rows are cheap */
+            for (long j = k + 1; j < n; j++) A[i * n + j] -= multiple * A[k * n + j];
+        }
+    }
+    return singular;
+}
+
+/* b becomes A^-1 b, from the result of `factor`. */
+INLINE void substitute(long n, const T *restrict A, const T *restrict scale, const I *restrict pivot, T *restrict b) {
+    for (long i = 0; i < n; i++) b[i] *= scale[i];
+    for (long k = 0; k < n; k++)
+        if (any(MASK(pivot[k] != k))) swap_rows(1, b, k, pivot[k]);
+    for (long i = 1; i < n; i++)
+        for (long j = 0; j < i; j++) b[i] -= A[i * n + j] * b[j];
+    for (long i = n - 1; i >= 0; i--) {
+        for (long j = i + 1; j < n; j++) b[i] -= A[i * n + j] * b[j];
+        b[i] *= A[i * n + i];
+    }
+}
+
+/* x with residual(x) = 0, from a first guess in x, to round-off: until what the next correction would be, judged by the
+   ratio of the last two, is below TOLERANCE of each unknown, or corrections no longer shrink. The Jacobian is kept while it serves.
+   Lanes that are lost already stay as they are; others that are get the reason. A linear system takes one correction. */
+INLINE void newton(long n, int linear, Residual *residual, Both *both, T *restrict x, const T *z, const T *t, const T *h,
+                   const T *y, const T *u, T *work, I *pivot, I *lost, long *count) {
+    T *D = work, *r = D + n * n, *scale = r + n, before = splat(INFINITY);
+    I active = MASK(*lost == 0);
+    int fresh = 1;
+    for (int k = 0; k < ITERATIONS && any(active); k++) {
+        int fresh_now = fresh;
+        count[0]++;
+        if (fresh) {
+            count[1]++;
+            both(x, z, t, h, y, u, r, D);
+            T sum = splat(0);
+            for (long i = 0; i < n * n; i++) sum += D[i] * 0;
+            for (long i = 0; i < n; i++) sum += r[i] * 0;
+            I bad = active & ~MASK(sum == 0);
+            *lost |= bad & NOT_FINITE;
+            active &= ~bad;
+            I singular = active & factor(n, D, scale, pivot);
+            *lost |= singular & SINGULAR;
+            active &= ~singular;
+        } else
+            residual(x, z, t, h, y, u, r);
+        substitute(n, D, scale, pivot, r);
+        T largest = splat(0), norm = splat(0);
+        for (long i = 0; i < n; i++) {
+            T size = absolute(x[i]);
+            largest = maximum(size, largest);
+            norm = maximum(absolute(r[i]) / (1 + size), norm);
+        }
+        T rate = norm / before;
+        I sharp = ~bits(splat(0));
+        for (long i = 0; i < n; i++) {
+            T old = x[i];
+            sharp &= MASK(rate * absolute(r[i]) <= TOLERANCE * (absolute(old) + largest * 0x1p-10));
+            x[i] = where(active, old - r[i], old);
+        }
+        I bad = active & ~MASK(norm < 1e300);
+        *lost |= bad & NOT_FINITE;
+        active &= ~bad;
+        I done = MASK(norm == 0);
+        if (linear) done = ~done | done;
+        if (k) {
+            I at_rest = MASK(rate > 0.25) & MASK(norm <= (fresh_now ? LOOSE : ROUND_OFF));
+            done |= at_rest | (sharp & MASK(rate < 0.5));
+        }
+        active &= ~done;
+        fresh = k && any(active & MASK(rate > SLOW));
+        before = norm;
+    }
+    *lost |= active & NOT_CONVERGED;
+}
+
+/* PHASES */
+
+/* Steps of length h for members 0 .. n - 1, as `fixed_steps` of flow.h. Where the equations of a step cannot be solved, that member
+   is NaN from there on, and losses[2 i] is the time at which that step began, losses[2 i + 1] the reason. count[0] counts iterations,
+   count[1] Jacobians (of LANES members at a time). Returns 0, or -1 without memory. */
+long implicit_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every, double *record,
+                    long records, long first, long *failed, double *losses, long *count) {
+    enum { SYSTEM = LARGEST * LARGEST + 2 * LARGEST }; /* D, r, scale */
+    T *work = aligned_alloc(sizeof(T), (SYSTEM + LARGEST + KEPT) * sizeof(T)), *x = work + SYSTEM, *z = x + LARGEST;
+    I *pivot = aligned_alloc(sizeof(I), LARGEST * sizeof(I));
+    if (!work || !pivot) {
+        free(work), free(pivot);
+        return -1;
+    }
+    for (long i = 0; i < n; i += LANES) {
+        long rows = n - i < LANES ? n - i : LANES;
+        T now[POINT], next[POINT], u[NODES * EFFORTS + 1], step = splat(h);
+        I lost = bits(splat(0));
+        load(now, POINT, y + i * POINT, POINT, rows);
+        for (long s = 0, row = first; s < steps; s++) {
+            double begin = t0 + (double)s * h;
+            T t = splat(begin);
+            if (!s || e->samples > 1)
+                for (int k = 0; k < NODES; k++) sample(e, begin + nodes[k] * h, i, rows, u + k * EFFORTS);
+            I before = lost;
+            phases(&t, &step, now, u, x, z, work, pivot, &lost, count);
+            finish(z, &t, &step, now, u, next);
+            for (int j = 0; j < POINT; j++) now[j] = where(MASK(lost != 0), splat(NAN), next[j]);
+            I newly = lost & MASK(before == 0);
+            if (any(MASK(newly != 0)))
+                for (int lane = 0; lane < rows; lane++)
+                    if (LANE(newly) && !failed[i + lane]) losses[2 * (i + lane)] = begin, losses[2 * (i + lane) + 1] = (double)LANE(newly);
+            if ((s + 1) % every) continue;
+            save(now, POINT, record + (i * records + row) * POINT, records * POINT, rows);
+            row++;
+            T bad = splat(0);
+            for (int j = 0; j < POINT; j++) bad += now[j] - now[j];
+            if (any(MASK(bad != 0)))
+                for (int lane = 0; lane < rows; lane++)
+                    if (LANE(bad) != 0 && !failed[i + lane]) failed[i + lane] = row;
+        }
+        save(now, POINT, y + i * POINT, POINT, rows);
+    }
+    free(work), free(pivot);
+    return 0;
+}

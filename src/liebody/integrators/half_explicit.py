@@ -1,0 +1,119 @@
+"""Half-explicit Runge-Kutta-Munthe-Kaas methods, for systems constrained at the level of velocity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..codegen.implicit import Phase
+from ..errors import IntegrationError
+from ..scalar import Array
+from .implicit_tableaux import implicit_tableau
+from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
+
+
+class HalfExplicit(MechanicalMethod):
+    """The methods HEM3 and HEM4 of Brasey and Hairer, on any group: explicit but for the multipliers.
+
+        Psi_i = h sum_(j<i) a_ij k_j,   V_i = v + h sum_(j<i) a_ij A_j,   k_i = dexp^-1_(-Psi_i) V_i
+        M A_i + b + J^T lambda_i = Q,   J(q_(i+1)) V_(i+1) = 0        at q_i = q exp(Psi_i), for A_i, lambda_i
+
+    and the result in place of the stage s + 1. So the velocity constraints hold to round-off at every stage
+    and result, without derivatives of J. A step solves a linear system of dim + m equations per stage: 3
+    stages at order 3, 5 at order 4. For motions that are not stiff. With J alone, without g, the constraints
+    need not be integrable.
+
+    order    3 or 4
+    project  whether the result is moved onto g = 0, along M^-1 J^T, before the last velocity constraint is
+             formed: then position constraints hold to round-off too, at the price of a system of m equations.
+             Otherwise they drift, with the order of the method
+
+    Brasey, Hairer, SIAM J. Numer. Anal. 30 (1993); Hairer, Wanner, "Solving Ordinary Differential Equations
+    II", section VII.6.
+    """
+
+    takes_velocity_constraints = True
+
+    def __init__(self, order: int = 4, project: bool = False) -> None:
+        if order not in (3, 4):
+            raise IntegrationError(f"there are half-explicit methods of order 3 and 4 here, not {order!r}")
+        self.tableau, self.project, self.order = implicit_tableau(f"hem{order}"), bool(project), order
+        self.name = f"half-explicit{order}"
+
+    def __repr__(self) -> str:
+        return f"HalfExplicit(order={self.order}{', project=True' if self.project else ''})"
+
+    def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
+        group, nq, n, m = system.group, system.nq, system.dim, system.m
+        s, c = self.tableau.stages, self.tableau.c.tolist()
+        rows = [*self.tableau.A.tolist(), self.tableau.b.tolist()]
+        project = self.project and system.holonomic and m > 0
+
+        def combined(i: int, vectors: list[Array]) -> Array:
+            """sum_j a_ij vectors_j over the stages that are known."""
+            return sum((w * x for w, x in zip(rows[i], vectors, strict=False) if w), np.zeros(n, int))
+
+        def known(z: Array, i: int) -> tuple[list[Array], list[Array]]:
+            """A_j and k_j of the stages before i."""
+            pairs = np.reshape(z[: 2 * n * i], (i, 2 * n))
+            return [pair[:n] for pair in pairs], [pair[n:] for pair in pairs]
+
+        def stage(i: int, z: Array, h: Any, y: Array) -> tuple[Array, Array, Array]:
+            """q_i, V_i and k_i."""
+            A, k = known(z, i)
+            psi, V = h * combined(i, k), y[nq:] + h * combined(i, A)
+            return group.integrate(y[:nq], psi), V, group.dexp_inverse_times(-psi, V)
+
+        def end(z: Array, h: Any, y: Array, k: Array) -> Array:
+            """q at the end of the step, before projection, from the last k."""
+            return group.integrate(y[:nq], h * combined(s, [*known(z, s - 1)[1], k]))
+
+        def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.zeros(n + m)
+
+        def equations(i: int) -> Phase:
+            def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+                A, multipliers = x[:n], x[n:]
+                q, V, k = stage(i, z, h, y)
+                balance = (
+                    system.mass(q) @ A + system.inertial(q, V) - system.applied(t + c[i] * h, q, V, u[i])
+                )
+                if not m:
+                    return balance
+                before, ks = known(z, i)
+                if i == s - 1:
+                    following = z[2 * n * i :] if project else end(z, h, y, k)
+                else:
+                    following = group.integrate(y[:nq], h * combined(i + 1, [*ks, k]))
+                V1 = y[nq:] + h * combined(i + 1, [*before, A])
+                rate = system.jacobian(following) @ V1 / (h * rows[i + 1][i])
+                return np.concatenate([balance + system.jacobian(q).T @ multipliers, rate])
+
+            def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+                return np.concatenate([x[:n], stage(i, z, h, y)[2]])
+
+            return Phase(predict, residual, keep, linear=True)
+
+        def moved(x: Array, z: Array, h: Any, y: Array) -> Array:
+            """q at the end, moved along M^-1 J^T x."""
+            q = end(z, h, y, stage(s - 1, z, h, y)[2])
+            return group.integrate(q, system.solve_mass(q, system.jacobian(q).T @ x))
+
+        projection = Phase(
+            lambda z, t, h, y, u: np.zeros(m),
+            lambda x, z, t, h, y, u: system.constraint(moved(x, z, h, y)),
+            lambda x, z, t, h, y, u: group.normalize(moved(x, z, h, y)),
+        )
+
+        def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            last = z[len(z) - 2 * n :] if project else z[2 * n * (s - 1) :]
+            A, _ = known(z, s - 1)
+            v = y[nq:] + h * combined(s, [*A, last[:n]])
+            q = z[2 * n * (s - 1) : 2 * n * (s - 1) + nq] if project else end(z, h, y, last[n:])
+            return np.concatenate([group.normalize(q), v])
+
+        phases = [equations(i) for i in range(s)]
+        if project:
+            phases.insert(s - 1, projection)
+        return MechanicalFlow(system, phases, finish, nodes=c, **options)

@@ -1,0 +1,50 @@
+"""The methods for mechanical systems by their names."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import IntegrationError
+from .collocation import Gauss, RadauIIA
+from .generalized_alpha import GeneralizedAlpha
+from .half_explicit import HalfExplicit
+from .mechanics import MechanicalMethod
+from .variational import Variational
+
+NAMES: dict[str, Callable[[], MechanicalMethod]] = {
+    "implicit-midpoint": lambda: Gauss(2),
+    "gauss2": lambda: Gauss(2),
+    "gauss4": lambda: Gauss(4),
+    "gauss6": lambda: Gauss(6),
+    "radau1": lambda: RadauIIA(1),
+    "radau3": lambda: RadauIIA(3),
+    "radau5": lambda: RadauIIA(5),
+    "generalized-alpha": GeneralizedAlpha,
+    "variational": Variational,
+    "half-explicit3": lambda: HalfExplicit(3),
+    "half-explicit4": lambda: HalfExplicit(4),
+    "half-explicit": HalfExplicit,
+}
+
+
+def is_mechanical(name: Any) -> bool:
+    """Whether `mechanical_method` knows this name, or it is such a method itself."""
+    return isinstance(name, MechanicalMethod) or (isinstance(name, str) and name in NAMES)
+
+
+def mechanical_method(name: str | MechanicalMethod) -> MechanicalMethod:
+    """The method of this name, with its defaults; a method is itself.
+
+    Errors: IntegrationError for a name that is not known; it lists those that are.
+    """
+    if isinstance(name, MechanicalMethod):
+        return name
+    if name in NAMES:
+        return NAMES[name]()
+    close = difflib.get_close_matches(str(name).lower(), NAMES, n=1)
+    raise IntegrationError(
+        f"no method {name!r} for mechanical systems; {f'did you mean {close[0]!r}? ' if close else ''}"
+        f"There are {', '.join(NAMES)}"
+    )

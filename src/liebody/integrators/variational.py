@@ -1,0 +1,86 @@
+"""A variational integrator on Lie groups: symplectic, momentum preserving, with and without constraints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..codegen.implicit import Phase
+from ..scalar import Array
+from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
+
+
+class Variational(MechanicalMethod):
+    """Stationary points of a discrete action: the Lie-group Verlet method, and RATTLE with constraints.
+
+    The Lagrangian of a step from q to q' = q exp(Psi) is (1/2h) Psi^T M Psi - h (U(q) + U(q'))/2, with the
+    mean of M at both ends where it is not constant. With the body momentum p = M v:
+
+        dexp^-T_Psi M Psi/h = p + h/2 (Q(q) - J(q)^T lambda),          g(q') = 0           for Psi, lambda
+        p' = Ad_exp(Psi)^T (p + h/2 (Q(q) - J(q)^T lambda)) + h/2 (Q(q') - J(q')^T mu),    J(q') M^-1 p' = 0
+
+    Second order and symmetric. Symplectic where Q is the force of a potential: the energy error oscillates
+    and does not grow; of a free body the spatial momentum Ad^-T p is constant to round-off. Position and
+    velocity constraints hold to round-off. Other forces enter by the principle of Lagrange and d'Alembert,
+    Q(t, q, v, u) with v = Psi/h at both ends. Inertial forces follow from M: Q must not contain them, and b
+    is not used. A step solves dim + m equations, then m linear ones.
+
+    Moser, Veselov, Comm. Math. Phys. 139 (1991); Marsden, Pekarsky, Shkoller, Nonlinearity 12 (1999);
+    Bou-Rabee, Marsden, Found. Comput. Math. 9 (2009); RATTLE: Andersen (1983); Jay, SIAM J. Numer. Anal. 33
+    (1996).
+    """
+
+    name, order = "variational", 2
+
+    def __repr__(self) -> str:
+        return "Variational()"
+
+    def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
+        group, nq, n, m = system.group, system.nq, system.dim, system.m
+
+        def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.concatenate([h * y[nq:], np.zeros(m, int)])
+
+        def force(t: Any, q: Array, psi: Array, h: Any, u: Array) -> Array:
+            """h^2 Q at one end, and what the dependence of M on q adds there."""
+            Q = h * h * system.applied(t, q, psi / h, u)
+            return Q if system.constant else Q + 0.5 * (system.momentum_gradient(q, psi).T @ psi)
+
+        def kicked(x: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            """h p + h^2/2 (Q - J^T lambda) at the start, from the unknowns Psi, h^2 lambda."""
+            q, v = y[:nq], y[nq:]
+            impulse = force(t, q, x[:n], h, u[0])
+            impulse = impulse - system.jacobian(q).T @ x[n:] if m else impulse
+            return h * (system.mass(q) @ v) + 0.5 * impulse
+
+        def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            q, psi = y[:nq], x[:n]
+            q1 = group.integrate(q, psi)
+            M = system.mass(q) if system.constant else 0.5 * (system.mass(q) + system.mass(q1))
+            balance = group.dexp_inverse(psi).T @ (M @ psi) - kicked(x, t, h, y, u)
+            return np.concatenate([balance, system.constraint(q1)])
+
+        def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            """q' and h p' without mu."""
+            q, psi = y[:nq], x[:n]
+            q1 = group.normalize(group.integrate(q, psi))
+            p = group.Ad(group.exp(psi)).T @ kicked(x, t, h, y, u)  # so momentum is kept, Psi exact or not
+            return np.concatenate([q1, p + 0.5 * force(t + h, q1, psi, h, u[1])])
+
+        def velocity(z: Array, mu: Array) -> Array:
+            """h v' from h p' and the impulse h^2/2 mu."""
+            q1, p = z[:nq], z[nq:]
+            return system.solve_mass(q1, p - system.jacobian(q1).T @ mu if m else p)
+
+        def reaction(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return system.jacobian(z[:nq]) @ velocity(z, x)
+
+        def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            first, mu = z[: nq + n], z[nq + n :]
+            return np.concatenate([first[:nq], velocity(first, mu) / h])
+
+        phases = [Phase(predict, residual, keep)]
+        if m:
+            phases.append(Phase(lambda z, t, h, y, u: np.zeros(m), reaction, linear=True))
+        return MechanicalFlow(system, phases, finish, nodes=(0.0, 1.0), **options)
