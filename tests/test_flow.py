@@ -8,13 +8,12 @@ import pytest
 from liebody import scalar
 from liebody.codegen import Flow, build, flow, trace
 from liebody.groups import SO3, Product, R
-from liebody.integrators import solve_ivp
-from liebody.integrators.rkmk import rkmk_step
-from liebody.integrators.tableaux import tableau
+from liebody.integrators import method_named, solve_ivp
+from liebody.integrators.methods import advance
 
 GROUP = Product(SO3, R(3))  # a free body with a damped momentum: orientation, angular velocity
 INERTIA = np.array([1.0, 2.0, 2.5])
-METHODS = ["euler", "rk4", "rkmk45"]
+METHODS = ["rkmk1", "rkmk4", "rkmk45", "cf3", "cf4", "crouch-grossman3"]
 
 
 def field(t, y, u):
@@ -23,20 +22,21 @@ def field(t, y, u):
     return np.concatenate([w, (torque - np.cross(w, INERTIA * w)) / INERTIA])
 
 
-def make(method="rk4", error=True, **options):
-    """The flow of `field`, and the tableau."""
-    method = tableau(method)
-    weights = [dict(method.error_weights or ()).get(i, 0.0) for i in range(method.stages)]
+def make(method="rkmk4", error=True, **options):
+    """The flow of `field`, and the method."""
+    method = method_named(method)
+    weights = [dict(method.error_weights or ()).get(i, 0.0) for i in range(len(method.c))]
     order = min(method.order, method.embedded_order or 0) + 1
     return method, Flow(
         functools.partial(trace, field, {"t": (), "y": 7, "u": 3}, "field"),
         functools.partial(
             trace, lambda y, psi: GROUP.normalize(GROUP.integrate(y, psi)), {"y": 7, "psi": 6}, "advance"
         ),
-        functools.partial(
-            trace, lambda psi, f: GROUP.dexp_inverse_times(-psi, f), {"psi": 6, "f": 6}, "pull"
-        ),
-        (method.A.tolist(), method.b.tolist(), method.c.tolist()),
+        functools.partial(trace, lambda psi, f: GROUP.dexp_inverse_times(-psi, f), {"psi": 6, "f": 6}, "pull")
+        if method.pulls_back
+        else None,
+        method.paths,
+        method.c,
         error=(weights, order) if error and method.error_weights else None,
         rigid=3,
         **options,
@@ -76,9 +76,9 @@ def test_steps_are_those_of_the_integrators(way, method, n):
     for i in range(n):
         q = y[i]
         for s in range(20):
-            q = rkmk_step(
+            q = advance(
                 GROUP, method, lambda t, q: np.asarray(field(t, q, u), float), 0.5 + 0.01 * s, q, 0.01
-            )[0]
+            ).q
             if (s + 1) % 4 == 0:
                 np.testing.assert_allclose(record[i, (s + 1) // 4], q, rtol=1e-12, atol=1e-13)
         np.testing.assert_array_equal(last[i], record[i, -1])
@@ -107,7 +107,7 @@ def test_threads_change_nothing(way, threads):
 @pytest.mark.parametrize("shared", [False, True])
 def test_sampled_efforts_hold_or_interpolate(way, linear, shared):
     """Samples from before the run until within it: the first and the last one go on outside."""
-    method, f = make("rk4")
+    method, f = make("rkmk4")
     y = states(5)
     table = np.random.default_rng(2).standard_normal((1 if shared else 5, 5, 3))
     times = 0.03 + 0.025 * np.arange(5)
@@ -122,9 +122,9 @@ def test_sampled_efforts_hold_or_interpolate(way, linear, shared):
 
         q = y[i]
         for s in range(20):
-            q = rkmk_step(
+            q = advance(
                 GROUP, method, lambda t, q, u=u: np.asarray(field(t, q, u(t)), float), 0.01 * s, q, 0.01
-            )[0]
+            ).q
         np.testing.assert_allclose(record[i, -1], q, rtol=1e-11, atol=1e-12)
 
 
@@ -230,5 +230,5 @@ def test_flows_are_kept_by_recipe(tmp_path, monkeypatch):
     _, again = make(recipe="flow")
     monkeypatch.setattr(again, "_parts", None)  # nothing can be traced
     np.testing.assert_array_equal(run(again, states(1))[0], expected)
-    _, other = make("euler", recipe="flow")
+    _, other = make("rkmk1", recipe="flow")
     assert not np.array_equal(run(other, states(1))[0], expected)

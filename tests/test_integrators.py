@@ -22,7 +22,15 @@ from hypothesis import strategies as st
 from liebody.codegen import trace
 from liebody.errors import ConfigurationError, IntegrationError, ShapeError
 from liebody.groups import SE2, SE3, SO2, SO3, Product, R, SO3xR3
-from liebody.integrators import Tableau, rkmk_step, solve_ivp, tableau
+from liebody.integrators import (
+    CommutatorFree,
+    Tableau,
+    commutator_free,
+    method_named,
+    rkmk_step,
+    solve_ivp,
+    tableau,
+)
 from liebody.integrators.ivp import find_root
 from liebody.integrators.tableaux import DATA, density, rooted_trees, stage_weights
 
@@ -295,6 +303,70 @@ def test_high_orders_by_slope_in_40_digits(method):
 
 def _differences(values):
     return [a - b for a, b in pairwise(values)]
+
+
+COMMUTATOR_FREE = list(commutator_free.DATA)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("method", COMMUTATOR_FREE)
+def test_order_of_commutator_free_methods_by_slope(method, problem):
+    p = method_named(method).order
+    E = [error(problem, method, STEPS[p] * 2**k) for k in range(3)]
+    D = [np.linalg.norm(a - 2 ** (p + 1) * b) for a, b in pairwise(E)]
+    assert abs(np.log2(D[0] / D[1]) - p) < 0.1
+    assert np.linalg.norm(E[2]) < 2 * np.linalg.norm(E[1]) / 2**p
+
+
+def test_words_of_ordered_trees_are_counted_by_catalan():
+    assert [len(set(commutator_free.words(n))) for n in range(7)] == [1, 1, 2, 5, 14, 42, 132]
+    # d/ds of a word: the flow of F from 0 to 1 passes the trees in their order, so both orders of two nodes
+    assert commutator_free.exact(((), ())) == Fraction(1, 2) == commutator_free.exact((((),),))
+    assert commutator_free.exact(((), ((),))) == Fraction(1, 3)
+    assert commutator_free.exact((((),), ())) == Fraction(1, 6)
+
+
+@pytest.mark.parametrize("name", COMMUTATOR_FREE)
+def test_a_mistyped_entry_of_a_commutator_free_method_is_refused(name):
+    data = commutator_free.DATA[name]
+    for i, stage in enumerate([*data["stages"], data["weights"]]):
+        for m, row in enumerate(stage):
+            for j, entry in enumerate(row):
+                wrong = [[[*r] for r in rows] for rows in [*data["stages"], data["weights"]]]
+                wrong[i][m][j] = float(Fraction(entry)) + 1e-6
+                changed = {**data, "stages": wrong[:-1], "weights": wrong[-1]}
+                with pytest.raises(IntegrationError, match="misses the condition of the ordered trees"):
+                    CommutatorFree(name=name, **changed)
+
+
+def test_order_conditions_of_ordered_trees_are_more_than_those_of_runge_and_kutta():
+    """Kutta's weights in one exponential are of order 4 on vectors; without dexp^-1 a group knows only 2."""
+    rk4 = {
+        "stages": [[], [["1/2"]], [[0, "1/2"]], [[0, 0, 1]]],
+        "weights": [["1/6", "1/3", "1/3", "1/6"]],
+    }
+    naive = CommutatorFree("naive", **rk4, order=2)
+    E = [np.linalg.norm(error("SO3", naive, n)) for n in (64, 128)]
+    assert np.log2(E[0] / E[1]) == pytest.approx(2, abs=0.1)
+    with pytest.raises(IntegrationError, match=r"said to be of order 3, but misses .* with 3 nodes"):
+        CommutatorFree("naive", **rk4, order=3)
+    with pytest.raises(IntegrationError, match="stage 1 combines the velocities of the 1 stages before it"):
+        CommutatorFree("ahead", stages=[[], [[0, 1]]], weights=[[1]], order=1)
+
+
+def test_stages_begin_where_an_earlier_one_ended():
+    starts = {name: [start for start, _ in method_named(name).paths] for name in ("cf3", "cf4")}
+    assert starts == {"cf3": [0, 0, 0, 1], "cf4": [0, 0, 0, 1, 0]}
+
+
+def test_names_of_methods():
+    assert method_named("rkmk8") is tableau("dop853") and method_named("cf4").order == 4
+    own = method_named("cf4")
+    assert method_named(own) is own
+    with pytest.raises(IntegrationError, match="no method 'cf5'; did you mean 'cf4'"):
+        method_named("cf5")
+    with pytest.raises(IntegrationError, match="has no error estimate; give a fixed step dt"):
+        solve_ivp(PROBLEMS["SO3"][1], (0, 1), PROBLEMS["SO3"][2], SO3, "cf4")
 
 
 class Truncated(type(SE3)):

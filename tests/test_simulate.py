@@ -269,7 +269,7 @@ def test_anymal_falls_as_in_scipy_with_pinocchio():
         ({"t_end": np.inf}, ["t_end", "inf"]),
         ({"dt": 0.0}, ["dt", "0.0"]),
         ({"dt": None}, ["rk4", "rkmk45"]),
-        ({"method": "rkmk5"}, ["rkmk5", "rkmk45"]),
+        ({"method": "rkmk9"}, ["rkmk9", "rkmk45"]),
         ({"tau": np.zeros(3)}, ["tau", "(3,)", "(2,)"]),
         ({"tau": lambda t, q, v: np.zeros(5)}, ["(5,)", "(2,)"]),
         ({"tau": (np.array([0, 1, 3.0]), np.zeros((3, 2)))}, ["equal intervals"]),

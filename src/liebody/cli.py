@@ -18,7 +18,7 @@ import numpy as np
 from . import models
 from .equations import equations
 from .errors import LiebodyError
-from .integrators import tableau
+from .integrators import method_named
 from .io import DoubtfulInertia, UnusedElements, load_urdf
 from .io.report import report
 from .robot import Robot, load
@@ -239,7 +239,7 @@ def simulate_(
     if members > 1 and seed is None:
         raise click.UsageError("--members draws random states, and so needs --seed.")
     _check_suffixes(picture, data)
-    scheme = tableau(method)
+    scheme = method_named(method)
     if dt is None and not scheme.error_weights:
         dt = DEFAULT_STEP
     robot = load(source, floating=floating)

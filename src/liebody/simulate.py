@@ -14,9 +14,10 @@ import numpy as np
 
 from . import dynamics
 from .codegen import Flow, Kernel, trace
+from .codegen.flow import stages
 from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError
 from .groups import Product, R
-from .integrators import Tableau, tableau
+from .integrators import Method, method_named
 from .robot import Robot, quaternions
 from .run import Run, labels
 
@@ -36,7 +37,7 @@ def simulate(
     *,
     t_end: float,
     dt: float | None = None,
-    method: str | Tableau = "rkmk4",
+    method: str | Method = "rkmk4",
     tau: Any = None,
     record_every: float | None = None,
     rtol: float = 1e-8,
@@ -53,7 +54,7 @@ def simulate(
                   lanes of vectors and shares of threads. Default: the neutral configuration, at rest
     t_end         end of the simulation                                                                  [s]
     dt            fixed step; None: steps under error control, where the method has an embedded one       [s]
-    method        a Runge-Kutta-Munthe-Kaas method: "rkmk4", "rkmk45", ... or a Tableau (docs/integration.md)
+    method        an explicit method: "rkmk4", "rkmk45", "cf4", ... or a Tableau (docs/integration.md)
     tau           efforts: None (zero); constant (..., nv); sampled, a pair (times, values (..., samples, nv))
                   with equidistant times; or a function tau(t, q, v) -> (nv,) of a single state. A function
                   made of NumPy operators and liebody.scalar is compiled into the loop; any other is called at
@@ -74,7 +75,7 @@ def simulate(
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
-    method = tableau(method)
+    method = method_named(method)
     q, v, batch = _states(robot, q0, v0)
     t_end, h = _positive("t_end", t_end), None if dt is None else _positive("dt", dt)
     if h is None and not method.error_weights:
@@ -234,7 +235,7 @@ def _controlled(
 
 def _called(
     robot: Robot,
-    method: Tableau,
+    method: Method,
     feedback: Callable[..., Any],
     damping: bool,
     y: Array,
@@ -244,25 +245,19 @@ def _called(
     bar: _Progress,
 ) -> None:
     """Fixed steps with efforts by a Python function, called for every member at every stage."""
-    field, advance, pull = (Kernel(part) for part in _flow(robot, method, None, damping).functions)
-    A, b, c = method.A.tolist(), method.b.tolist(), method.c.tolist()
+    field, advance, pull = (part and Kernel(part) for part in _flow(robot, method, None, damping).functions)
+    assert field is not None and advance is not None
     nq = robot.nq
 
     def velocity(t: float, y: Array) -> Array:
         u = [_effort(feedback, robot, t, state[:nq], state[nq:]) for state in y]
         return field(t, y, u)
 
-    def step(t: float, h: float) -> Array:
-        k = [velocity(t, y)]
-        for i in range(1, len(b)):
-            psi = h * sum((A[i][j] * k[j] for j in range(i) if A[i][j]), np.zeros_like(k[0]))
-            k.append(pull(psi, velocity(t + c[i] * h, advance(y, psi))))
-        return advance(y, h * sum((w * x for w, x in zip(b, k, strict=True) if w), np.zeros_like(k[0])))
-
     h, row = clock.h, 1
     assert h is not None
     for s in range(clock.steps + bool(clock.rest)):
-        y[:] = step(s * h, h if s < clock.steps else clock.rest)
+        step = h if s < clock.steps else clock.rest
+        y[:] = stages(method.paths, method.c, velocity, advance, pull, s * h, step, y)[1]
         if (s + 1) % clock.every == 0 or s + 1 >= clock.steps:
             record[:, row] = y
             failed[(failed == 0) & ~np.isfinite(y).all(axis=1)] = row
@@ -281,7 +276,7 @@ def _effort(feedback: Callable[..., Any], robot: Robot, t: float, q: Array, v: A
 # ----------------------------------------------------------------------------------------------------
 
 
-def _flow(robot: Robot, method: Tableau, feedback: Callable[..., Any] | None, damping: bool) -> Flow:
+def _flow(robot: Robot, method: Method, feedback: Callable[..., Any] | None, damping: bool) -> Flow:
     """The compiled loop for this robot and method; kept with the robot unless it holds a user's function."""
     key = ("flow", method, damping)
     if feedback is None and key in robot.flows:
@@ -305,8 +300,9 @@ def _flow(robot: Robot, method: Tableau, feedback: Callable[..., Any] | None, da
     flow = Flow(
         functools.partial(trace, field, {"t": (), "y": nq + nv, "u": nv}, "field"),
         functools.partial(trace, advance, {"y": nq + nv, "psi": 2 * nv}, "advance"),
-        functools.partial(trace, pull, {"psi": 2 * nv, "f": 2 * nv}, "pull"),
-        (method.A.tolist(), method.b.tolist(), method.c.tolist()),
+        functools.partial(trace, pull, {"psi": 2 * nv, "f": 2 * nv}, "pull") if method.pulls_back else None,
+        method.paths,
+        tuple(method.c),
         error=_error(method),
         rigid=nv,
         recipe=robot.recipe("flow", {"damping": damping}) if feedback is None else None,
@@ -316,10 +312,10 @@ def _flow(robot: Robot, method: Tableau, feedback: Callable[..., Any] | None, da
     return flow
 
 
-def _error(method: Tableau) -> tuple[list[float], int] | None:
+def _error(method: Method) -> tuple[list[float], int] | None:
     if not method.error_weights:
         return None
-    weights = [0.0] * method.stages
+    weights = [0.0] * len(method.c)
     for i, w in method.error_weights:
         weights[i] = w
     assert method.embedded_order is not None

@@ -1,4 +1,4 @@
-"""Compiled flows: many steps of a Runge-Kutta-Munthe-Kaas method, for an ensemble, in one call."""
+"""Compiled flows: many steps of an explicit Lie-group method, for an ensemble, in one call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from . import build
 from .graph import Function
 from .kernel import FEW_MEMBERS, find_compiler_or_warn
-from .printers.flow import flow_source
+from .printers.flow import Path, flow_source
 
 
 class _Efforts(ctypes.Structure):
@@ -29,12 +29,14 @@ class _Efforts(ctypes.Structure):
 
 
 class Flow:
-    """The steps y -> y exp(psi) of an explicit method for a left-trivialised field, compiled into one loop.
+    """The steps of an explicit method for a left-trivialised field, compiled into one loop.
 
     field    (t, y, u) -> f, the velocity in the algebra; u are efforts, constant or sampled
     advance  (y, psi) -> y exp(psi)
-    pull     (psi, f) -> dexp^-1_(-psi) f
-    tableau  (A, b, c) of the method
+    pull     (psi, f) -> dexp^-1_(-psi) f; None for methods that compose exponentials of velocities themselves
+    paths    for each stage, and at last for the result: the stage it starts from, and exponents in units of
+             the step, each as pairs (stage, coefficient)
+    c        nodes, the times of the stages in units of the step
     error    b minus embedded weights and the order of that defect in the step, for steps under error control
     rigid    how many of the first entries of the algebra have size 1 in the error control; the others are as
              large as the last coordinates of y
@@ -47,21 +49,23 @@ class Flow:
         self,
         field: Callable[[], Function],
         advance: Callable[[], Function],
-        pull: Callable[[], Function],
-        tableau: tuple[Sequence[Sequence[float]], Sequence[float], Sequence[float]],
+        pull: Callable[[], Function] | None,
+        paths: Sequence[Path],
+        c: Sequence[float],
         error: tuple[Sequence[float], int] | None = None,
         rigid: int = 0,
         recipe: str | None = None,
     ) -> None:
-        self._parts, self.tableau, self._recipe = (field, advance, pull), tableau, recipe
+        self._parts, self._recipe = (field, advance, pull), recipe
+        self.paths, self.c = tuple(paths), tuple(c)
         self.error, self.rigid = error, rigid
         self._lock = threading.RLock()
 
     @cached_property
-    def functions(self) -> tuple[Function, Function, Function]:
+    def functions(self) -> tuple[Function, Function, Function | None]:
         """field, advance and pull, traced."""
-        field, advance, pull = (part() for part in self._parts)
-        return field, advance, pull
+        field, advance, pull = self._parts
+        return field(), advance(), pull and pull()
 
     @cached_property
     def _compiler(self) -> build.Compiler | None:
@@ -70,7 +74,7 @@ class Flow:
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
         error, order = self.error or (None, 1)
-        return flow_source(*self.functions, *self.tableau, lanes, error, order, self.rigid)
+        return flow_source(*self.functions, self.paths, self.c, lanes, error, order, self.rigid)
 
     def _library(self, lanes: int) -> ctypes.CDLL:
         compiler = self._compiler
@@ -79,7 +83,7 @@ class Flow:
         if self._recipe:
             parts = (
                 self._recipe,
-                repr((self.tableau, self.error, self.rigid)),
+                repr((self.paths, self.c, self.error, self.rigid)),
                 f"flow{lanes}",
                 compiler.identity,
             )
@@ -197,23 +201,19 @@ class Flow:
         return sum(c[0] for c in counts), sum(c[1] for c in counts)
 
     @cached_property
-    def _numpy(self) -> tuple[Callable[..., Any], ...]:
+    def _numpy(self) -> tuple[Any, ...]:
         from .printers.numpy_source import compile_numpy
 
-        return tuple(compile_numpy(f) for f in self.functions)
+        return tuple(compile_numpy(f) if f else None for f in self.functions)
 
     def _stages_numpy(
         self, t: float, h: Any, y: Any, efforts: Callable[[float], Any]
     ) -> tuple[list[Any], Any]:
         """The function `stages` of runtime/flow.h, with NumPy source for its functions."""
         field, advance, pull = self._numpy
-        A, b, c = self.tableau
-        k = [field(t, y, efforts(t))]
-        for i in range(1, len(b)):
-            psi = h * sum((A[i][j] * k[j] for j in range(i) if A[i][j]), np.zeros_like(k[0]))
-            at = t + c[i] * h
-            k.append(pull(psi, field(at, advance(y, psi), efforts(at))))
-        return k, h * sum((w * stage for w, stage in zip(b, k, strict=True) if w), np.zeros_like(k[0]))
+        return stages(
+            self.paths, self.c, lambda at, point: field(at, point, efforts(at)), advance, pull, t, h, y
+        )
 
     def _steps_numpy(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
@@ -225,7 +225,7 @@ class Flow:
         with np.errstate(all="ignore"):
             for s in range(steps):
                 efforts = _sampler(u[0] if alone else u, first, interval, linear)
-                state = self._numpy[1](state, self._stages_numpy(t + s * h, h, state, efforts)[1])
+                state = self._stages_numpy(t + s * h, h, state, efforts)[1]
                 if (s + 1) % every == 0:
                     record[:, row] = state
                     row += 1
@@ -250,12 +250,11 @@ class Flow:
                     last = t + 1.0000001 * step >= end
                     length = end - t if last else (end - t) / 2 if t + 2 * step > end else step
                     with np.errstate(all="ignore"):
-                        k, psi = self._stages_numpy(t, length, now, efforts)
-                        following = self._numpy[1](now, psi)
-                        size = np.maximum(np.abs(now[-len(psi) :]), np.abs(following[-len(psi) :]))
+                        k, following = self._stages_numpy(t, length, now, efforts)
+                        size = np.maximum(np.abs(now[-len(k[0]) :]), np.abs(following[-len(k[0]) :]))
                         size[: self.rigid] = 1
                         error = length * sum(
-                            (w * x for w, x in zip(weights, k, strict=True) if w), np.zeros_like(psi)
+                            (w * x for w, x in zip(weights, k, strict=True) if w), np.zeros_like(k[0])
                         )
                         defect = float(np.sqrt(np.mean((error / (atol + rtol * size)) ** 2)))
                     if defect <= 1:
@@ -279,6 +278,30 @@ class Flow:
                 record[i, first_row + r] = now
             y[i], h[i] = now, step
         return taken, rejected
+
+
+def stages(
+    paths: Sequence[Path],
+    c: Sequence[float],
+    velocity: Callable[[float, Any], Any],
+    advance: Callable[[Any, Any], Any],
+    pull: Callable[[Any, Any], Any] | None,
+    t: float,
+    h: Any,
+    y: Any,
+) -> tuple[list[Any], Any]:
+    """The velocities k of a step from (t, y), and its end; the arguments are those of `Flow`."""
+    k, points = [velocity(t, y)], [y]
+    for i, (start, exponents) in enumerate(paths[1:], start=1):
+        point = points[start]
+        for row in exponents:
+            psi = h * sum((a * k[j] for j, a in row), np.zeros_like(k[0]))
+            point = advance(point, psi)
+        points.append(point)
+        if i < len(c):
+            f = velocity(t + c[i] * h, point)
+            k.append(f if pull is None else pull(psi, f))
+    return k, points[-1]
 
 
 def _efforts(u: Any, start: int, first: float, interval: float, linear: bool) -> _Efforts:

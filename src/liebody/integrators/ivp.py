@@ -14,8 +14,9 @@ import numpy as np
 from ..errors import ConfigurationError, IntegrationError, ShapeError
 from ..groups import LieGroup, Product
 from ..groups.real import SO2, RealGroup
-from .rkmk import Step, advance, evaluate, interpolant
-from .tableaux import DATA, Tableau, tableau
+from .methods import Method, advance, method_named
+from .rkmk import Step, evaluate, interpolant
+from .tableaux import DATA
 
 EPSILON, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0  # of the step size from one step to the next
@@ -121,7 +122,7 @@ def solve_ivp(
     t_span: Sequence[float],
     g0: Any,
     group: LieGroup,
-    method: str | Tableau = "rkmk45",
+    method: str | Method = "rkmk45",
     t_eval: Any = None,
     *,
     rtol: float = 1e-6,
@@ -133,7 +134,7 @@ def solve_ivp(
     args: tuple[Any, ...] | None = None,
     dt: float | None = None,
 ) -> Solution:
-    """Integrate g^-1 dg/dt = F(t, g) on a Lie group from g0, by a Runge-Kutta-Munthe-Kaas method.
+    """Integrate g^-1 dg/dt = F(t, g) on a Lie group from g0, by an explicit Lie-group method.
 
     F           F(t, q, *args) is the body velocity g^-1 dg/dt, (dim,), at coordinates q (nq,). For a
                 mechanical system the group is Product(G, R(nv)), q is (coordinates of G, v) and F is (v,
@@ -142,8 +143,9 @@ def solve_ivp(
     g0          where it starts: coordinates (nq,), or an element (n, n)
     group       the group, such as SO3, SE3 or Product(SE3, R(6))
     method      with error control "rkmk45" (Dormand, Prince), "rkmk23" (Bogacki, Shampine), "rkmk56"
-                (Verner), "rkmk-tsitouras", "rkmk-heun"; with dt also "rkmk1" to "rkmk4", "rkmk6" and "rkmk-"
-                with the name of any tableau, or a Tableau of one's own
+                (Verner), "rkmk8" (Dormand, Prince), "rkmk-tsitouras", "rkmk-heun"; with dt also "rkmk1" to
+                "rkmk8" and "rkmk-" with the name of any tableau; "cf3", "cf4" (commutator-free) and
+                "crouch-grossman2" to "crouch-grossman4"; or a Tableau or CommutatorFree of one's own
     t_eval      times at which to return the solution, in the direction of time; default: the steps       [s]
     rtol, atol  tolerances of each step: the root mean square over the algebra of error_i/(atol_i + rtol
                 size_i) is kept below 1. In factors R(n), size_i is the larger |x_i| of both ends, as in
@@ -172,7 +174,7 @@ def solve_ivp(
     One state at a time, in Python. Ensembles belong in `liebody.simulate`, which compiles F and the method
     into one loop.
     """
-    rule = tableau(method)
+    rule = method_named(method)
     t0, t1 = _span(t_span)
     if not isinstance(group, LieGroup):
         raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
@@ -267,7 +269,7 @@ class _Taken:
     """A step that has been taken, from (t, q) to (end, step.q)."""
 
     field: _Velocity
-    method: Tableau
+    method: Method
     t: float
     h: float
     end: float
@@ -292,7 +294,7 @@ class _Taken:
 
 
 def _fixed_steps(
-    field: _Velocity, method: Tableau, t0: float, t1: float, q: np.ndarray, dt: float
+    field: _Velocity, method: Method, t0: float, t1: float, q: np.ndarray, dt: float
 ) -> Iterator[_Taken]:
     """Steps of dt from t0 to t1; the last is shorter if dt does not divide the span."""
     count = math.ceil(abs(t1 - t0) / dt - 1e-9)
@@ -311,7 +313,7 @@ def _fixed_steps(
 
 
 def _controlled_steps(
-    field: _Velocity, method: Tableau, t0: float, t1: float, q: np.ndarray, control: _Control
+    field: _Velocity, method: Method, t0: float, t1: float, q: np.ndarray, control: _Control
 ) -> Iterator[_Taken]:
     """Steps from t0 to t1 whose estimated error is within the tolerances."""
     if t0 == t1:
@@ -359,7 +361,7 @@ class _Control:
     def __init__(
         self,
         group: LieGroup,
-        method: Tableau,
+        method: Method,
         rtol: float,
         atol: Any,
         max_step: float,

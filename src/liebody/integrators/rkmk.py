@@ -70,23 +70,23 @@ def advance(
     stages = [velocity]  # at Psi = 0, where dexp is the identity
     psi, point = np.zeros(group.dim, int), q
     for row, c in zip(method.rows[1:], method.c.tolist()[1:]):
-        psi = h * _combination(row, stages)
+        psi = h * combination(row, stages)
         point = group.integrate(q, psi)
         velocity = F(t + c * h, point)
         stages.append(group.dexp_inverse_times(-psi, velocity))
     if not method.fsal:
-        psi = h * _combination(method.weights, stages)
+        psi = h * combination(method.weights, stages)
         point = group.integrate(q, psi)
     return Step(
         q=group.normalize(point),
         stages=np.stack(stages),
-        error=h * _combination(method.error_weights, stages) if method.error_weights else None,
+        error=h * combination(method.error_weights, stages) if method.error_weights else None,
         increment=psi,
         velocity=velocity if method.fsal else None,
     )
 
 
-def _combination(entries: Sequence[tuple[int, float]], vectors: Sequence[Array]) -> Array:
+def combination(entries: Sequence[tuple[int, float]], vectors: Sequence[Array]) -> Array:
     """sum of weight vectors[j] over the pairs (j, weight)."""
     (j, weight), *others = entries
     total = weight * vectors[j]
@@ -103,7 +103,7 @@ the conditions are independent, which excludes 1/2 alone, and the nodes of Lobat
 
 
 def interpolant(
-    group: LieGroup, method: Tableau, F: VectorField, t: float, q: Array, h: float, step: Step
+    group: LieGroup, method: Any, F: VectorField, t: float, q: Array, h: float, step: Step
 ) -> Array:
     """Coefficients C (d, dim) of g(t + theta h) = g exp Psi(theta) over a step made by `advance` from (t, q).
 

@@ -12,13 +12,12 @@ and its interpolant. So a mistyped digit cannot get past the constructor.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -107,11 +106,14 @@ class Tableau:
     interpolant: Any = None
     source: str = ""
 
+    pulls_back: ClassVar[bool] = True
+    """Velocities are pulled back to the algebra by dexp^-1, and added there."""
+
     def __post_init__(self) -> None:
         s, given = len(self.c), [*self.A, self.b, self.c]
         given += [] if self.embedded is None else [self.embedded]
         given += [] if self.interpolant is None else self.interpolant
-        slack = ROUNDED if any(_is_rounded(x) for row in given for x in row) else Fraction(0)
+        slack = ROUNDED if any(is_rounded(x) for row in given for x in row) else Fraction(0)
         self._require(
             len(self.A) == s and all(len(row) <= s for row in [*self.A, self.b]),
             f"{s} nodes go with {s} rows of A, each with at most {s} entries, and as many weights",
@@ -208,6 +210,11 @@ class Tableau:
         """The weights of the error estimate that are not zero, as pairs (i, b_i - embedded_i)."""
         return nonzero(self.b - self.embedded) if self.embedded is not None else ()
 
+    @cached_property
+    def paths(self) -> tuple[tuple[int, tuple[tuple[tuple[int, float], ...], ...]], ...]:
+        """How a step reaches each stage, and at last the result: from its start, by one exponential."""
+        return ((0, ()), *((0, (row,)) for row in self.rows[1:]), (0, (self.weights,)))
+
     def __repr__(self) -> str:
         embedded = "" if self.embedded_order is None else f"({self.embedded_order})"
         return f"Tableau({self.name!r}, order {self.order}{embedded}, {self.stages} stages)"
@@ -218,7 +225,7 @@ def nonzero(row: Any) -> tuple[tuple[int, float], ...]:
     return tuple((j, a) for j, a in enumerate(np.asarray(row).tolist()) if a != 0)
 
 
-def _is_rounded(entry: Entry) -> bool:
+def is_rounded(entry: Entry) -> bool:
     return isinstance(entry, float) or "." in str(entry)
 
 
@@ -506,6 +513,11 @@ SHORT_NAMES = {
 }
 
 
+def is_name(name: Any) -> bool:
+    """Whether there is a tableau of this name."""
+    return isinstance(name, str) and SHORT_NAMES.get(name, name.removeprefix("rkmk-")) in DATA
+
+
 def tableau(name: str | Tableau) -> Tableau:
     """The tableau "rk4", by this name, as "rkmk-rk4", or by a short name such as "rkmk45"; a `Tableau` is
     itself.
@@ -514,15 +526,9 @@ def tableau(name: str | Tableau) -> Tableau:
     """
     if isinstance(name, Tableau):
         return name
-    key = SHORT_NAMES.get(name, name.removeprefix("rkmk-")) if isinstance(name, str) else ""
-    if key not in DATA:
-        known = [*SHORT_NAMES, *(f"rkmk-{k}" for k in DATA)]
-        close = difflib.get_close_matches(str(name).lower().replace("rk", "rkmk", 1), known, n=1)
-        raise IntegrationError(
-            f"no method {name!r}; {f'did you mean {close[0]!r}? ' if close else ''}"
-            f"There are {', '.join(known)}, and any liebody.integrators.Tableau"
-        )
-    return _verified(key)
+    if not is_name(name):
+        raise IntegrationError(f"no tableau {name!r}; there are {', '.join([*SHORT_NAMES, *DATA])}")
+    return _verified(SHORT_NAMES.get(name, name.removeprefix("rkmk-")))
 
 
 @cache

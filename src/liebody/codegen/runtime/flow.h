@@ -1,8 +1,8 @@
-/* Explicit Runge-Kutta-Munthe-Kaas steps for an ensemble: y is a point of the group, psi and k lie in its algebra.
+/* Steps of explicit Lie-group methods for an ensemble: y is a point of the group, psi and k lie in its algebra.
        field(t, y, u, f)   left-trivialised velocity        advance(y, psi, z)   z = y exp(psi), normalised
-       pull(psi, f, k)     k = dexp^-1_(-psi) f
-   These three come before this text, as do their dimensions POINT, ALGEBRA, EFFORTS (of y, psi, u) and STAGES. The
-   function `stages` for the method's tableau is printed in the place marked so. */
+       pull(psi, f, k)     k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
+   These come before this text, as do their dimensions POINT, ALGEBRA, EFFORTS (of y, psi, u) and STAGES. The
+   function `stages` for the method's coefficients is printed in the place marked so. */
 
 typedef struct {
     const double *table;    /* u: samples rows of EFFORTS, per member or shared */
@@ -38,11 +38,10 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
                  long records, long first, long *failed) {
     for (long i = 0; i < n; i += LANES) {
         long rows = n - i < LANES ? n - i : LANES;
-        T now[POINT], next[POINT], k[STAGES * ALGEBRA], psi[ALGEBRA];
+        T now[POINT], next[POINT], k[STAGES * ALGEBRA];
         load(now, POINT, y + i * POINT, POINT, rows);
         for (long s = 0, row = first; s < steps; s++) {
-            stages(t0 + (double)s * h, h, now, e, i, rows, k, psi);
-            advance(now, psi, next);
+            stages(t0 + (double)s * h, h, now, e, i, rows, k, next);
             memcpy(now, next, sizeof now);
             if ((s + 1) % every) continue;
             save(now, POINT, record + (i * records + row) * POINT, records * POINT, rows);
@@ -65,7 +64,7 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
 void controlled_steps(long n, double *y, const Efforts *e, double t0, double interval, long rows, double rtol, double atol,
                       double *h, double *record, long records, long first, long *failed, long *taken) {
     for (long i = 0; i < n; i++) {
-        double now[POINT], next[POINT], k[STAGES * ALGEBRA], psi[ALGEBRA], step = h[i], before = 1;
+        double now[POINT], next[POINT], k[STAGES * ALGEBRA], step = h[i], before = 1;
         if (failed[i]) continue;
         memcpy(now, y + i * POINT, sizeof now);
         for (long r = 0; r < rows && !failed[i]; r++) {
@@ -73,8 +72,7 @@ void controlled_steps(long n, double *y, const Efforts *e, double t0, double int
             while (t < end) {
                 int last = t + 1.0000001 * step >= end;
                 double length = last ? end - t : t + 2 * step > end ? (end - t) / 2 : step;
-                stages(t, length, now, e, i, 1, k, psi);
-                advance(now, psi, next);
+                stages(t, length, now, e, i, 1, k, next);
                 double sum = 0;
                 for (int m = 0; m < ALGEBRA; m++) {
                     const double *a = now + POINT - ALGEBRA + m, *b = next + POINT - ALGEBRA + m;

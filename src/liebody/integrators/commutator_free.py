@@ -1,0 +1,271 @@
+"""Commutator-free methods on any Lie group, of which those of Crouch and Grossman are a kind.
+
+Where a Runge-Kutta-Munthe-Kaas method adds velocities in the algebra, and corrects by dexp^-1, these compose
+exponentials of combinations of velocities:
+
+    g_i = g exp(h sum_j alpha_ij^1 k_j) exp(h sum_j alpha_ij^2 k_j) ...,    k_i = F(t + c_i h, g_i),
+
+and the result in the same way with weights beta. No dexp^-1 is needed; the price is more exponentials per
+step (Celledoni, Marthinsen, Owren, Future Gener. Comput. Syst. 19 (2003)). Methods of Crouch and Grossman (J.
+Nonlinear Sci. 3 (1993)) have a single velocity in each exponential.
+
+The order is a matter of *ordered* rooted trees, since velocities at different points do not commute. Let a
+word of trees stand for the differential operator that applies their elementary differentials one after the
+other. Then exp(v_1) exp(v_2) ... is a series of words, the exact flow is one, and the order is p if they
+agree for every word with at most p nodes (Munthe-Kaas, BIT 38 (1998); Owren, J. Phys. A 39 (2006)). A
+`CommutatorFree` verifies this when it is made, in exact fractions, as a `Tableau` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+from math import factorial, prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import IntegrationError
+from ..groups import LieGroup
+from ..scalar import Array
+from .rkmk import Step, VectorField, combination
+from .tableaux import ROUNDED, Entry, is_rounded, nonzero
+
+Word = tuple[Any, ...]  # of ordered trees, each of them the word of the trees that hang from its root
+Combination = tuple[tuple[int, float], ...]  # of velocities: pairs (stage, coefficient)
+
+
+def words(nodes: int) -> Iterator[Word]:
+    """All words of ordered trees with `nodes` nodes: 1, 1, 2, 5, 14, 42, ... of them."""
+    if nodes == 0:
+        yield ()
+    for last in range(1, nodes + 1):
+        for branches in words(last - 1):
+            for first in words(nodes - last):
+                yield (*first, branches)
+
+
+def size(word: Word) -> int:
+    """Number of nodes."""
+    return sum(1 + size(tree) for tree in word)
+
+
+@cache
+def exact(word: Word) -> Fraction:
+    """The coefficient of a word in the flow: d/ds of it is that of the word without its last tree, times that
+    of the tree.
+    """
+    return exact(word[:-1]) * exact(word[-1]) / size(word) if word else Fraction(1)
+
+
+def composed(word: Word, factors: Sequence[Callable[[Word], Fraction]]) -> Fraction:
+    """The coefficient of a word in exp(v_1) exp(v_2) ..., each v given by its coefficient of a tree."""
+    if not factors:
+        return Fraction(not word)
+    return sum(
+        (
+            composed(word[: len(word) - m], factors[:-1])
+            * prod((factors[-1](tree) for tree in word[len(word) - m :]), start=Fraction(1, factorial(m)))
+            for m in range(len(word) + 1)
+        ),
+        Fraction(0),
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CommutatorFree:
+    """A commutator-free method, verified on construction.
+
+    name     how it is called
+    stages   for each stage the coefficients of its exponentials: rows alpha_i^1, alpha_i^2, ..., each with
+             at most i entries; the first stage has none
+    weights  rows beta^1, beta^2, ... of the result
+    order    of the result
+    source   where it was published
+
+    Entries are fractions, as int, Fraction or text like "1/4", and then every condition must hold exactly;
+    with a float or a decimal among them, up to 1e-12.
+
+    Errors: IntegrationError, naming the condition that does not hold.
+    """
+
+    name: str
+    stages: Sequence[Sequence[Sequence[Entry]]]
+    weights: Sequence[Sequence[Entry]]
+    order: int
+    source: str = ""
+
+    pulls_back: ClassVar[bool] = False
+    embedded_order: ClassVar[int | None] = None
+    error_weights: ClassVar[Combination] = ()
+    interpolant: ClassVar[None] = None
+    fsal: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        rows = [*(row for stage in self.stages for row in stage), *self.weights]
+        slack = ROUNDED if any(is_rounded(x) for row in rows for x in row) else Fraction(0)
+        for i, stage in enumerate([*self.stages, self.weights]):
+            if any(len(row) > i for row in stage):
+                raise IntegrationError(
+                    f"method {self.name!r}: stage {i} combines the velocities of the {i} stages before it, "
+                    "and no more; leave entries out at the end"
+                )
+        for nodes in range(1, self.order + 1):
+            for word in words(nodes):
+                defect = composed(word, self._factors(self.weights)) - exact(word)
+                if abs(defect) > slack:
+                    raise IntegrationError(
+                        f"method {self.name!r} is said to be of order {self.order}, but misses the condition "
+                        f"of the ordered trees {word} with {nodes} nodes by {float(defect):.3g}; compare its "
+                        "entries with its source"
+                    )
+
+    def _factors(self, rows: Sequence[Sequence[Entry]]) -> list[Callable[[Word], Fraction]]:
+        """For each exponential, the coefficient of a tree in its argument."""
+
+        def argument(row: Sequence[Entry]) -> Callable[[Word], Fraction]:
+            terms = [(j, Fraction(x)) for j, x in enumerate(row) if Fraction(x)]
+            return lambda tree: sum((x * self._velocity(j, tree) for j, x in terms), Fraction(0))
+
+        return [argument(row) for row in rows]
+
+    @cached_property
+    def _velocities(self) -> dict[tuple[int, Word], Fraction]:
+        return {}
+
+    def _velocity(self, stage: int, tree: Word) -> Fraction:
+        """The coefficient of a tree in k_stage: that of its branches, a word, in g_stage."""
+        key = stage, tree
+        if key not in self._velocities:
+            self._velocities[key] = composed(tree, self._factors(self.stages[stage]))
+        return self._velocities[key]
+
+    @cached_property
+    def c(self) -> tuple[float, ...]:
+        """Nodes: the sums of the coefficients of each stage."""
+        return tuple(float(sum(Fraction(x) for row in stage for x in row)) for stage in self.stages)
+
+    @cached_property
+    def paths(self) -> tuple[tuple[int, tuple[Combination, ...]], ...]:
+        """How to reach each stage, and at last the result: from the point of an earlier one, by exponentials.
+
+        A stage whose first exponentials are all those of an earlier one begins there; the others, at stage 0.
+        """
+        points = [tuple(_combination(row) for row in stage) for stage in [*self.stages, self.weights]]
+        paths = []
+        for i, point in enumerate(points):
+            start = max(
+                (j for j in range(i) if point[: len(points[j])] == points[j]),
+                key=lambda j: len(points[j]),
+                default=0,
+            )
+            paths.append((start, point[len(points[start]) :] if i else ()))
+        return tuple(paths)
+
+    def __repr__(self) -> str:
+        exponentials = sum(len(path) for _, path in self.paths)
+        return (
+            f"CommutatorFree({self.name!r}, order {self.order}, {len(self.stages)} stages, "
+            f"{exponentials} exponentials)"
+        )
+
+
+def _combination(row: Sequence[Entry]) -> Combination:
+    return nonzero([float(Fraction(x)) for x in row])
+
+
+def advance(
+    group: LieGroup,
+    method: CommutatorFree,
+    F: VectorField,
+    t: Any,
+    q: Array,
+    h: Any,
+    first: Array | None = None,
+) -> Step:
+    """One step of the flow of F from g at t to t + h; arguments and result as those of `rkmk.advance`.
+
+        g_i = g exp(h sum_j alpha_ij^1 k_j) exp(h sum_j alpha_ij^2 k_j) ...,    k_i = F(t + c_i h, g_i)
+
+    Celledoni, Marthinsen, Owren (2003), eq (3).
+    """
+    points, velocities = [q], [F(t, q) if first is None else first]
+    for i, (start, exponentials) in enumerate(method.paths[1:], start=1):
+        point = points[start]
+        for row in exponentials:
+            point = group.integrate(point, h * combination(row, velocities))
+        points.append(point)
+        if i < len(method.stages):
+            velocities.append(F(t + method.c[i] * h, point))
+    end = group.normalize(points[-1])
+    return Step(
+        q=end,
+        stages=np.stack(velocities),
+        error=None,
+        increment=group.difference(q, end),
+        velocity=None,
+    )
+
+
+DATA: dict[str, dict[str, Any]] = {
+    "cf3": {
+        "stages": [[], [["1/3"]], [[0, "2/3"]]],
+        "weights": [["1/3"], ["-1/12", 0, "3/4"]],
+        "order": 3,
+        "source": "Celledoni, Marthinsen, Owren, Future Gener. Comput. Syst. 19 (2003)",
+    },
+    "cf4": {
+        "stages": [[], [["1/2"]], [[0, "1/2"]], [["1/2"], ["-1/2", 0, 1]]],
+        "weights": [["1/4", "1/6", "1/6", "-1/12"], ["-1/12", "1/6", "1/6", "1/4"]],
+        "order": 4,
+        "source": "Celledoni, Marthinsen, Owren, Future Gener. Comput. Syst. 19 (2003)",
+    },
+    "crouch-grossman2": {
+        "stages": [[], [["1/2"]]],
+        "weights": [[0, 1]],
+        "order": 2,
+        "source": "Crouch, Grossman, J. Nonlinear Sci. 3 (1993)",
+    },
+    "crouch-grossman3": {
+        "stages": [[], [["3/4"]], [["119/216"], [0, "17/108"]]],
+        "weights": [["13/51"], [0, "-2/3"], [0, 0, "24/17"]],
+        "order": 3,
+        "source": "Crouch, Grossman, J. Nonlinear Sci. 3 (1993)",
+    },
+    "crouch-grossman4": {
+        "stages": [
+            [],
+            [["0.8177227988124852"]],
+            [["0.3199876375476427"], [0, "0.0659864263556022"]],
+            [["0.9214417194464946"], [0, "0.4997857776773573"], [0, 0, "-1.0969984448371582"]],
+            [
+                ["0.3552358559023322"],
+                [0, "0.2390958372307326"],
+                [0, 0, "1.3918565724203246"],
+                [0, 0, 0, "-1.1092979392113565"],
+            ],
+        ],
+        "weights": [
+            ["0.1370831520630755"],
+            [0, "-0.0183698531564020"],
+            [0, 0, "0.7397813985370780"],
+            [0, 0, 0, "-0.1907142565505889"],
+            [0, 0, 0, 0, "0.3322195591068374"],
+        ],
+        "order": 4,
+        "source": "Jackiewicz, Marthinsen, Owren, Adv. Comput. Math. 13 (2000)",
+    },
+}
+
+
+@cache
+def commutator_free(name: str) -> CommutatorFree:
+    """The method "cf3", "cf4", "crouch-grossman4", ... by its name.
+
+    Errors: IntegrationError for a name that is not known; it lists those that are.
+    """
+    if name not in DATA:
+        raise IntegrationError(f"no commutator-free method {name!r}; there are {', '.join(DATA)}")
+    return CommutatorFree(name=name, **DATA[name])

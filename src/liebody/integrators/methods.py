@@ -1,0 +1,48 @@
+"""The explicit methods by name, and a step of any of them."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from ..errors import IntegrationError
+from ..groups import LieGroup
+from ..scalar import Array
+from . import commutator_free, rkmk, tableaux
+from .commutator_free import CommutatorFree
+from .rkmk import Step, VectorField
+from .tableaux import SHORT_NAMES, Tableau
+
+Method = Tableau | CommutatorFree
+
+
+def method_named(name: str | Method) -> Method:
+    """The method "rkmk45", "rkmk-" with the name of a tableau, "cf4", "crouch-grossman3"; a method is itself.
+
+    Errors: IntegrationError for a name that is not known; it lists those that are.
+    """
+    if isinstance(name, CommutatorFree) or name in commutator_free.DATA:
+        return name if isinstance(name, CommutatorFree) else commutator_free.commutator_free(name)
+    if isinstance(name, Tableau) or tableaux.is_name(name):
+        return tableaux.tableau(name)
+    known = [*SHORT_NAMES, *(f"rkmk-{key}" for key in tableaux.DATA), *commutator_free.DATA]
+    close = difflib.get_close_matches(str(name).lower(), known, n=1) or difflib.get_close_matches(
+        str(name).lower().replace("rk", "rkmk", 1), known, n=1
+    )
+    raise IntegrationError(
+        f"no method {name!r}; {f'did you mean {close[0]!r}? ' if close else ''}"
+        f"There are {', '.join(known)}, and any liebody.integrators.Tableau or CommutatorFree"
+    )
+
+
+def advance(
+    group: LieGroup, method: Method, F: VectorField, t: Any, q: Array, h: Any, first: Array | None = None
+) -> Step:
+    """One step of the flow of F from g at t to t + h, with all there is to know about it.
+
+    group   the group of g, with coordinates q (nq,)
+    F       vector field: F(t, q) is the body velocity, (dim,)
+    first   F(t, q), where it is known
+    """
+    step = commutator_free.advance if isinstance(method, CommutatorFree) else rkmk.advance
+    return step(group, method, F, t, q, h, first)  # type: ignore[arg-type]
