@@ -63,7 +63,9 @@ class Graph:
     __slots__ = ("size", "tables")
 
     def __init__(self) -> None:
-        self.tables: dict[str, dict[tuple[Any, ...], Expr]] = {op: {} for op in ("input", *OPERATIONS)}
+        self.tables: dict[str, dict[tuple[Any, ...], Expr]] = {
+            op: {} for op in ("input", "cell", *OPERATIONS)
+        }
         self.size = 0
 
     def node(self, op: str, *args: Scalar) -> Expr:

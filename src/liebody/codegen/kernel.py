@@ -22,6 +22,8 @@ from . import build, entry
 from .graph import Function
 from .printers import c as printer
 from .printers.c import Guard
+from .printers.program import c99_program, program_unit
+from .program import Program
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -44,7 +46,7 @@ class Kernel:
     rows of the kernel's own type that are contiguous are not copied. The interpreter lock is released while a
     batch is computed, by `threads` threads with equal results.
 
-    function  a traced `Function`, or a call without arguments that traces it when it is needed
+    function  a traced `Function` or a `Program`, or a call without arguments that makes it when it is needed
     dtype     float64, or float32
     guard     what is checked of the inputs in the same pass; a violation raises ConfigurationError, and
               leaves `out` undefined
@@ -61,7 +63,7 @@ class Kernel:
 
     def __init__(
         self,
-        function: Function | Callable[[], Function],
+        function: Function | Program | Callable[[], Function | Program],
         dtype: Any = np.float64,
         guard: Guard | None = None,
         recipe: str | None = None,
@@ -89,9 +91,9 @@ class Kernel:
     # -- what it is ---------------------------------------------------------------------------------------
 
     @cached_property
-    def function(self) -> Function:
-        """The traced function."""
-        return self._given if isinstance(self._given, Function) else self._given()
+    def function(self) -> Function | Program:
+        """The traced function, or the program."""
+        return self._given if isinstance(self._given, (Function, Program)) else self._given()
 
     @property
     def operations(self) -> Counter[str]:
@@ -101,6 +103,8 @@ class Kernel:
     @property
     def source(self) -> str:
         """C99 source of the function, for one state."""
+        if isinstance(self.function, Program):
+            return "#include <math.h>\n#include <string.h>\n\n" + c99_program(self.function)
         return "#include <math.h>\n\n" + printer.c99(self.function)
 
     def __repr__(self) -> str:
@@ -139,12 +143,17 @@ class Kernel:
     def _compile(self, lanes: int) -> Path:
         assert self._compiler is not None
         f = self.function
-        total = sum(f.operations.values())
-        units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
-        piece, flags = (
-            (printer.PIECE, build.FLAGS) if total < LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
-        )
-        sources = printer.batch_units(f, lanes, self._single, self._guard, units, piece)
+        if isinstance(f, Program):
+            sources, flags = [program_unit(f, lanes, self._single, self._guard)], tuple(build.FLAGS)
+        else:
+            total = sum(f.operations.values())
+            units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
+            piece, flags = (
+                (printer.PIECE, tuple(build.FLAGS))
+                if total < LONG
+                else (printer.SMALL_PIECE, build.LONG_FLAGS)
+            )
+            sources = printer.batch_units(f, lanes, self._single, self._guard, units, piece)
         if lanes == 1 and not self._single:
             sources[-1] += "\n" + _call_text(f)
         path = build.library(sources, self._compiler, flags)
@@ -173,7 +182,7 @@ class Kernel:
     def _numpy(self) -> Callable[..., Any]:
         from .printers.numpy_source import compile_numpy
 
-        return compile_numpy(self.function)
+        return self.function.evaluate if isinstance(self.function, Program) else compile_numpy(self.function)
 
     @cached_property
     def call(self) -> Callable[..., Any]:
@@ -423,7 +432,7 @@ def _pointers(arrays: Sequence[Any]) -> Any:
     return (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
 
 
-def _call_text(function: Function) -> str:
+def _call_text(function: Function | Program) -> str:
     """runtime/call.h for the shapes of `function`."""
 
     def table(name: str, shapes: list[tuple[int, ...]]) -> list[str]:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError, ShapeError
-from .graph import Function, trace
+from .graph import Function, Graph, trace
 
 Cells = Any  # an integer array of cell numbers
 _RANGE = 1 << 40  # cell numbers of one program
@@ -88,7 +88,7 @@ class Program:
         self.passes: list[Pass] = []
         self.outputs: dict[str, Cells] = {}
         self._base = next(_ranges) * _RANGE
-        self._start = np.empty(0)  # what each cell is at the start of a run; NaN where nothing is said
+        self.starts: list[tuple[int, Any]] = []  # positions from which on cells begin with values
         self._known = np.empty(0, bool)  # whether a cell has a value after the passes so far
         self._callables: dict[Function, Callable[..., Any]] = {}
         self.inputs: dict[str, Cells] = {key: self._new(shape, True) for key, shape in inputs.items()}
@@ -98,7 +98,7 @@ class Program:
     @property
     def size(self) -> int:
         """Number of cells."""
-        return len(self._start)
+        return len(self._known)
 
     def cells(self, name: str) -> Cells:
         """The cells of the input `name`, an integer array of its shape."""
@@ -113,8 +113,11 @@ class Program:
     def constants(self, values: Any) -> Cells:
         """New cells that have these values at the start of each run."""
         values = np.asarray(values, float)
-        cells = self._new(values.shape, True)
-        self._start[self.positions(cells)] = values
+        first, cells = self.size, self._new(values.shape, True)
+        if self.starts and self.starts[-1][0] + len(self.starts[-1][1]) == first:
+            first, before = self.starts.pop()
+            values = np.concatenate([before, values.ravel()])
+        self.starts.append((first, values.ravel()))
         return cells
 
     def empty(self, shape: int | Sequence[int] = ()) -> Cells:
@@ -129,7 +132,6 @@ class Program:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         count = math.prod(shape)
         cells = self._base + self.size + np.arange(count).reshape(shape)
-        self._start = np.concatenate([self._start, np.full(count, np.nan)])
         self._known = np.concatenate([self._known, np.full(count, known)])
         return cells
 
@@ -259,8 +261,15 @@ class Program:
         """The same as one straight-line graph, with every place inlined and constants folded."""
         return trace(self._on_symbols, {key: x.shape for key, x in self.inputs.items()}, self.name)
 
+    def _memory(self, *batch: int) -> Any:
+        """The cells at the start of a run, NaN where nothing is said."""
+        memory = np.full((*batch, self.size), np.nan)
+        for first, values in self.starts:
+            memory[..., first : first + len(values)] = values
+        return memory
+
     def _on_symbols(self, *arrays: Any) -> dict[str, Any]:
-        memory = self._start.astype(object)
+        memory = self._memory().astype(object)
         for cells, array in zip(self.inputs.values(), arrays, strict=True):
             memory[self.positions(cells)] = array
         for step in self.passes:
@@ -282,7 +291,7 @@ class Program:
         from .printers.numpy_source import _rows, compile_numpy
 
         rows, batch = _rows(self.name, {key: x.shape for key, x in self.inputs.items()}, arrays)
-        memory = np.broadcast_to(self._start, (*batch, self.size)).copy()
+        memory = self._memory(*batch)
         for cells, row in zip(self.inputs.values(), rows, strict=True):
             memory[..., self.positions(cells).ravel()] = row
         for step in self.passes:
@@ -302,6 +311,14 @@ class Program:
                     memory[..., cells[part]] = np.reshape(value, (*batch, *cells[part].shape))
         results = [memory[..., self.positions(cells)] for cells in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
+
+    def interface(self) -> Function:
+        """A function with the same inputs and outputs, for loops around the program: its nodes are cells."""
+        graph = Graph()
+        inputs = {key: graph.symbols(key, x.shape) for key, x in self.inputs.items()}
+        of_cell = np.frompyfunc(lambda cell: graph.node("cell", int(cell)), 1, 1)
+        outputs = {key: of_cell(self.positions(x)) for key, x in self.outputs.items()}
+        return Function(self.name, inputs, outputs)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.inputs.items())

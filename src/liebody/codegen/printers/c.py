@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -113,6 +113,7 @@ class Dialect:
     splat: str  # a literal as an operand of a function
     sincos: Callable[[str, str, str], list[str]]  # (argument, sine or "", cosine or "") -> statements
     suffix: str = ""
+    real: str = "real"  # type of one lane
 
     def constant(self, x: float) -> str:
         return self.splat.format(literal(x, self.suffix))
@@ -133,7 +134,7 @@ def lanes_dialect(single: bool) -> Dialect:
     return Dialect(LANES_RULES, "T", "I", "splat({})", _sincos_lanes, "f" if single else "")
 
 
-C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99)
+C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
 
 
 @dataclass
@@ -271,18 +272,8 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
     The prototype is `void name(const double *in, ..., double *out, ...)`, arrays row-major. A name that C or
     math.h uses gets an underscore at its end.
     """
-    name = identifier(name or function.name)
-    if RESERVED.fullmatch(name):
-        name += "_"
-    names: list[str] = []
-    for key in (*function.inputs, *function.outputs):
-        word = identifier(key)
-        if word in (name, function.name) or (word in names and len(names) >= len(function.inputs)):
-            word += "_out"
-        while RESERVED.fullmatch(word) or word in names or re.fullmatch(rf"t\d+|w|{name}(_\d+)?", word):
-            word += "_"
-        names.append(word)
-    arguments, results = names[: len(function.inputs)], names[len(function.inputs) :]
+    name, arguments, results = c99_names(function, name)
+    names = [*arguments, *results]
     symbols, targets, fixed = _bindings(function, arguments, results, literal)
     body = straight_line(function, C99, symbols, targets, piece)
     takes = [f"const double *{key}" for key in arguments] + [f"double *{key}" for key in results]
@@ -301,13 +292,39 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
     return "\n".join([*text, _c_function(head, [f"double w[{max(body.places, 1)}];", *fixed, *calls])])
 
 
+def c99_names(
+    function: Any, name: str | None = None, local: str = r"t\d+|w"
+) -> tuple[str, list[str], list[str]]:
+    """What a function, its arguments and its results are called in C99, beside names for `local` use."""
+    name = identifier(name or function.name)
+    if RESERVED.fullmatch(name):
+        name += "_"
+    names: list[str] = []
+    for key in (*function.inputs, *function.outputs):
+        word = identifier(key)
+        if word in (name, function.name) or (word in names and len(names) >= len(function.inputs)):
+            word += "_out"
+        while RESERVED.fullmatch(word) or word in names or re.fullmatch(rf"{local}|{name}(_\d+)?", word):
+            word += "_"
+        names.append(word)
+    return name, names[: len(function.inputs)], names[len(function.inputs) :]
+
+
 def _bindings(
-    function: Function, arguments: Sequence[str], results: Sequence[str], constant: Callable[[float], str]
+    function: Function,
+    arguments: Sequence[str],
+    results: Sequence[str],
+    constant: Callable[[float], str],
+    entries: Sequence[str] | None = None,
 ) -> tuple[dict[Expr, str], dict[Expr, list[str]], list[str]]:
-    """How input symbols are written, where nodes go, and the statements for the other entries of outputs."""
+    """How input symbols are written, where nodes go, and the statements for the other entries of outputs.
+
+    An entry of an argument is written as `entries` say, else as name[i].
+    """
+    entries = entries or [f"{key}[{{}}]" for key in arguments]
     symbols = {
-        x: f"{key}[{i}]"
-        for key, array in zip(arguments, function.inputs.values(), strict=True)
+        x: entry.format(i)
+        for entry, array in zip(entries, function.inputs.values(), strict=True)
         for i, x in enumerate(array.flat)
     }
     targets: dict[Expr, list[str]] = {}
@@ -369,27 +386,41 @@ def prelude(lanes: int, single: bool = False) -> str:
     )
 
 
-def over_lanes(function: Function, name: str) -> tuple[list[str], str]:
-    """C functions over T which compute `function`, and the head of the one that calls the others.
+def over_lanes(
+    function: Function,
+    name: str,
+    dialect: Dialect | None = None,
+    constants: Container[int] = (),
+    attribute: str = "__attribute__((noinline)) ",
+) -> tuple[list[str], str]:
+    """C functions over T which compute `function`, and the head of the last one, which calls the others.
 
-    That one is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output.
+    That one is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output; inputs whose
+    numbers are in `constants` are `const real *`, the same in all lanes.
     """
-    dialect = lanes_dialect(False)
-    arguments, results = (
-        [f"x{k}" for k in range(len(function.inputs))],
-        [f"y{k}" for k in range(len(function.outputs))],
-    )
-    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant)
+    dialect = dialect or lanes_dialect(False)
+    T, real = dialect.value, dialect.real
+    arguments = [f"x{k}" for k in range(len(function.inputs))]
+    results = [f"y{k}" for k in range(len(function.outputs))]
+    entries = [
+        dialect.splat.format(f"{x}[{{}}]") if k in constants else f"{x}[{{}}]"
+        for k, x in enumerate(arguments)
+    ]
+    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant, entries)
     body = straight_line(function, dialect, symbols, targets)
     names = [*arguments, *results]
-    takes = ", ".join(f"{'const ' if key in arguments else ''}T *restrict {key}" for key in names)
+    kinds = [f"const {real if k in constants else T}" for k in range(len(arguments))] + [T] * len(results)
+    takes = ", ".join(f"{kind} *restrict {key}" for kind, key in zip(kinds, names, strict=True))
+    if len(body.pieces) == 1:
+        head = f"static {attribute}void {name}({takes})"
+        return [_c_function(head, [*fixed, *body.pieces[0]])], head
     text = [
-        _c_function(f"static __attribute__((noinline)) void {name}_{k}({takes}, T *restrict w)", lines)
+        _c_function(f"static __attribute__((noinline)) void {name}_{k}({takes}, {T} *restrict w)", lines)
         for k, lines in enumerate(body.pieces)
     ]
     calls = [f"{name}_{k}({', '.join(names)}, w);" for k in range(len(body.pieces))]
     head = f"static void {name}({takes})"
-    return [*text, _c_function(head, [f"T w[{max(body.places, 1)}];", *fixed, *calls])], head
+    return [*text, _c_function(head, [f"{T} w[{body.places}];", *fixed, *calls])], head
 
 
 def batch_units(
@@ -481,7 +512,7 @@ class _Plan:
     def _loop_of_one(self, body: Body, guard: Guard) -> str:
         """Results go straight into the rows."""
         checks = self._checks(guard)
-        lines = [f"T w[{max(body.places, 1)}];", "(void)w;", "for (long i = 0; i < n; i++) {"]
+        lines = [f"{_storage(body)}T w[{max(body.places, 1)}];", "(void)w;", "for (long i = 0; i < n; i++) {"]
         lines += [f"    const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
         lines += [f"    real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
         lines += [f"    {line}" for line in (*checks, *(["if (bad != 0) return i + 1;"] if checks else []))]
@@ -584,6 +615,11 @@ class _Plan:
                     store = "if (!same) store_same" if i in constant else "store"
                     statements[-1].append(f"{store}(row{k} + {i}, step{k}, {values});")
         return tables, statements
+
+
+def _storage(body: Body) -> str:
+    """Where the work array of one state is kept: on the stack, or once for each thread."""
+    return "static __thread " if 8 * body.places > STACK else ""
 
 
 def _entry(x: Any) -> Any:
