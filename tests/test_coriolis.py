@@ -3,6 +3,7 @@
 Time derivatives are exact: a motion q(s) = integrate(q, s v) is traced and differentiated at s = 0.
 """
 
+import re
 import warnings
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -330,6 +331,32 @@ def test_operations_stay_few():
         lambda q, v, v_r, a_r: dyn.passive_inverse_dynamics(tree, q, v, v_r, a_r), "q", "v", "v_r", "a_r"
     )
     assert passive <= LIMITS["passive"]
+
+
+@pytest.mark.parametrize(("column", "name"), [(0, "ur5_robot"), (1, "anymal")])
+def test_the_page_states_the_operations_that_there_are(column, name):
+    """The tables of docs/coriolis.md, to 2 %."""
+    files = [file for file in _collection() if file.stem == name and "anymal_c" not in str(file)]
+    if not files:
+        pytest.skip("the test extra `example-robot-data` is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = load_urdf(files[0], floating=name == "anymal")
+    page = (Path(__file__).parents[1] / "docs" / "coriolis.md").read_text()
+    rows = [re.split(r" *(?<!\\)\| *", line)[1:-1] for line in page.splitlines() if line.startswith("| ")]
+    stated = {row[0].strip("`"): row[4 + column] for row in rows if row[0].strip("`") in FORMS}
+    calls = [re.match(r"`(\w+)\((.*)\)`", row[1]) for row in rows]
+    stated |= {c[0]: row[2 + column] for c, row in zip(calls, rows, strict=True) if c and row[2 + column]}
+    assert len(stated) == len(FORMS) + 7
+    for key, operations in stated.items():
+        if key in FORMS:
+            algorithm, arguments, options = dyn.coriolis_matrix, ["q", "v"], {"form": key}
+        else:
+            words = re.findall(r"\w+", key)
+            algorithm, arguments, options = getattr(dyn, words[0]), words[1:], {}
+        shapes = {x: tree.nq if x == "q" else tree.nv for x in arguments}
+        found = trace(lambda *x, f=algorithm, o=options: f(tree, *x, **o), shapes).operations
+        assert int(operations) == pytest.approx(sum(found.values()), rel=0.02), key
 
 
 LIMITS = {"C": 1260, "dM": 1190, "C^T v": 340, "passive": 660}
