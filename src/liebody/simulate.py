@@ -1,4 +1,4 @@
-"""Simulation of a robot: its vector field and a Lie-group integrator, compiled into one loop."""
+"""Simulation of robots and of constrained systems: a vector field and a Lie-group integrator in one loop."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from . import dynamics
+from . import constrained, dynamics
 from .codegen import Flow, Kernel, trace
-from .codegen.flow import stages
+from .codegen.flow import _sampler, stages
+from .constrained import Stabilization, System
+from .constrained_run import ConstrainedRun
 from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError
 from .groups import Product, R
 from .integrators import Method, method_named
@@ -31,7 +33,7 @@ class DivergedMembers(UserWarning):
 
 
 def simulate(
-    robot: Robot,
+    mechanism: Robot | System,
     q0: Array = None,
     v0: Array = None,
     *,
@@ -44,6 +46,7 @@ def simulate(
     atol: float = 1e-10,
     hold: str = "zero",
     damping: bool = True,
+    stabilization: str | Stabilization | None = None,
     threads: int = 1,
     progress: bool | None = None,
 ) -> Run:
@@ -51,22 +54,27 @@ def simulate(
     manifold.
 
     q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are
-                  lanes of vectors and shares of threads. Default: the neutral configuration, at rest
+                  lanes of vectors and shares of threads. Default: the neutral configuration (of a System:
+                  the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
     dt            fixed step; None: steps under error control, where the method has an embedded one       [s]
     method        an explicit method: "rkmk4", "rkmk45", "cf4", ... or a Tableau (docs/integration.md)
-    tau           efforts: None (zero); constant (..., nv); sampled, a pair (times, values (..., samples, nv))
-                  with equidistant times; or a function tau(t, q, v) -> (nv,) of a single state. A function
+    tau           efforts: None (zero); constant (..., nu); sampled, a pair (times, values (..., samples, nu))
+                  with equidistant times; or a function tau(t, q, v) -> (nu,) of a single state. nu is nv of a
+                  Robot, and the number of driven motions of a System. A function
                   made of NumPy operators and liebody.scalar is compiled into the loop; any other is called at
                   every stage, slower, and must not depend on anything but its arguments
     record_every  time between recorded states; default: every step, or so that there are at most 1000     [s]
     rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, those of v relative to |v|
     hold          between samples of tau: "zero" (the last one) or "linear"
-    damping       whether the joints' damping acts
+    damping       whether the joints' damping acts, of a Robot
+    stabilization against drift of a System's constraints: "projection" after each step (the default),
+                  "none", "baumgarte", "index-2", or a `constrained.Stabilization` (docs/constrained.md)
     threads       threads that share an ensemble
     progress      whether to show a progress bar; default: on a terminal, when it takes long
 
-    returns       Run: t, q (..., times, nq), v, energies; .plot(), .save(file)
+    returns       Run: t, q (..., times, nq), v, energies; .plot(), .save(file). Of a System, a ConstrainedRun,
+                  which also has violations and multipliers
 
     Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble
     that does not stay finite (or whose step under error control vanishes) is NaN from there on, and named in
@@ -76,15 +84,16 @@ def simulate(
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
     method = method_named(method)
-    q, v, batch = _states(robot, q0, v0)
     t_end, h = _positive("t_end", t_end), None if dt is None else _positive("dt", dt)
+    loop = _loop(mechanism, damping, stabilization, h)
+    q, v, batch = _states(loop, q0, v0)
     if h is None and not method.error_weights:
         raise IntegrationError(
             f"{method.name} has no embedded method, so its error cannot be controlled: give dt, or take "
             "method='rkmk45'"
         )
     n = len(q)
-    table, feedback, sampling = _efforts(robot, tau, batch, n)
+    table, feedback, sampling = _efforts(loop.nu, tau, batch, n)
     if hold not in ("zero", "linear"):
         raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
     clock = _Clock(t_end, h, record_every)
@@ -94,10 +103,10 @@ def simulate(
     record[:, 0] = y
     failed = np.zeros(n, np.int64)
     start = time.perf_counter()
-    called = feedback if feedback is not None and not _traceable(robot, feedback) else None
+    called = feedback if feedback is not None and not _traceable(loop, feedback) else None
     with _Progress(progress, t_end) as bar:
         if called is None:
-            flow = _flow(robot, method, feedback, damping)
+            flow = loop.flow(method, feedback)
             options = {"first": sampling[0], "linear": hold == "linear", "threads": threads}
             if h is not None:
                 _fixed(flow, y, table, clock, record, failed, bar, interval=sampling[1], **options)
@@ -110,33 +119,31 @@ def simulate(
                 raise IntegrationError(
                     "efforts by a function that cannot be compiled need a fixed step: give dt"
                 )
-            _called(robot, method, called, damping, y, clock, record, failed, bar)
+            _called(loop, method, called, y, clock, record, failed, bar)
     seconds = time.perf_counter() - start
 
     for i in np.flatnonzero(failed):
         record[i, failed[i] :] = np.nan
     shape = (*batch, len(clock.times))
-    Q = record[..., : robot.nq].reshape(*shape, robot.nq)
-    V = record[..., robot.nq :].reshape(*shape, robot.nv)
-    coordinates, dofs = labels(robot.tree)
+    Q = record[..., : loop.nq].reshape(*shape, loop.nq)
+    V = record[..., loop.nq :].reshape(*shape, loop.nv)
     finite = np.isfinite(record).all(axis=-1).reshape(shape)
-    run = Run(
+    run = loop.run(
         clock.times,
         Q,
         V,
-        kinetic=_where_finite(robot.kinetic_energy, finite, Q, V),
-        potential=_where_finite(robot.potential_energy, finite, Q),
-        coordinates=coordinates,
-        dofs=dofs,
+        kinetic=_where_finite(loop.mechanism.kinetic_energy, finite, Q, V),
+        potential=_where_finite(loop.mechanism.potential_energy, finite, Q),
         metadata={
-            "model": robot.name,
+            "model": mechanism.name,
             "method": method.name,
             **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
             "efforts": "none" if tau is None else "called" if called else "compiled",
             "seconds": seconds,
         },
+        efforts=functools.partial(_recorded, loop, table, feedback, sampling, hold, clock.times, Q, V),
     )
-    _report(run, failed, batch, clock)
+    _report(loop, run, failed, batch, clock)
     return run
 
 
@@ -234,10 +241,9 @@ def _controlled(
 
 
 def _called(
-    robot: Robot,
+    loop: _Loop,
     method: Method,
     feedback: Callable[..., Any],
-    damping: bool,
     y: Array,
     clock: _Clock,
     record: Array,
@@ -245,19 +251,23 @@ def _called(
     bar: _Progress,
 ) -> None:
     """Fixed steps with efforts by a Python function, called for every member at every stage."""
-    field, advance, pull = (part and Kernel(part) for part in _flow(robot, method, None, damping).functions)
+    functions = loop.flow(method, None).functions
+    field, advance, pull, after = (part and Kernel(part) for part in functions)
     assert field is not None and advance is not None
-    nq = robot.nq
+
+    def efforts(t: float, y: Array) -> Array:
+        return [_effort(feedback, loop, t, state[: loop.nq], state[loop.nq :]) for state in y]
 
     def velocity(t: float, y: Array) -> Array:
-        u = [_effort(feedback, robot, t, state[:nq], state[nq:]) for state in y]
-        return field(t, y, u)
+        return field(t, y, efforts(t, y))
 
     h, row = clock.h, 1
     assert h is not None
     for s in range(clock.steps + bool(clock.rest)):
         step = h if s < clock.steps else clock.rest
         y[:] = stages(method.paths, method.c, velocity, advance, pull, s * h, step, y)[1]
+        if after is not None:
+            y[:] = after(s * h + step, y, np.zeros(loop.nu))
         if (s + 1) % clock.every == 0 or s + 1 >= clock.steps:
             record[:, row] = y
             failed[(failed == 0) & ~np.isfinite(y).all(axis=1)] = row
@@ -265,10 +275,31 @@ def _called(
             bar.at((s + 1) * h)
 
 
-def _effort(feedback: Callable[..., Any], robot: Robot, t: float, q: Array, v: Array) -> Array:
+def _effort(feedback: Callable[..., Any], loop: _Loop, t: float, q: Array, v: Array) -> Array:
     u = np.asarray(feedback(t, q, v), float)
-    if u.shape != (robot.nv,):
-        raise ShapeError(f"tau(t, q, v) returned an array of shape {u.shape}, expected ({robot.nv},)")
+    if u.shape != (loop.nu,):
+        raise ShapeError(f"tau(t, q, v) returned an array of shape {u.shape}, expected ({loop.nu},)")
+    return u
+
+
+def _recorded(
+    loop: _Loop,
+    table: Array,
+    feedback: Callable[..., Any] | None,
+    sampling: tuple[float, float],
+    hold: str,
+    times: Array,
+    Q: Array,
+    V: Array,
+) -> Array:
+    """The efforts at the recorded times, (..., times, nu)."""
+    u = np.zeros((*Q.shape[:-1], loop.nu))
+    if feedback is not None:
+        for at in np.ndindex(Q.shape[:-1]):
+            u[at] = _effort(feedback, loop, times[at[-1]], Q[at], V[at])
+        return u
+    sampled = np.stack([_sampler(table, *sampling, hold == "linear")(t) for t in times], axis=-2)
+    u[...] = sampled.reshape(*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), loop.nu)
     return u
 
 
@@ -276,40 +307,155 @@ def _effort(feedback: Callable[..., Any], robot: Robot, t: float, q: Array, v: A
 # ----------------------------------------------------------------------------------------------------
 
 
-def _flow(robot: Robot, method: Method, feedback: Callable[..., Any] | None, damping: bool) -> Flow:
-    """The compiled loop for this robot and method; kept with the robot unless it holds a user's function."""
-    key = ("flow", method, damping)
-    if feedback is None and key in robot.flows:
-        return robot.flows[key]
-    tree, nq, nv = robot.tree, robot.nq, robot.nv
-    state = Product(robot.group, R(nv))
-    gravity = tuple(robot.gravity_vector)
+class _Loop(Protocol):
+    """What `simulate` asks of a mechanism; its state is y = (q, v)."""
 
-    def field(t: Any, y: Array, u: Array) -> Array:
-        q, v = y[:nq], y[nq:]
-        if feedback is not None:
-            u = np.asarray(feedback(t, q, v))
-        return np.concatenate([v, dynamics.forward_dynamics(tree, q, v, u, gravity, damping=damping)])
+    mechanism: Any
+    nq: int
+    nv: int
+    nu: int
 
-    def advance(y: Array, psi: Array) -> Array:
-        return state.normalize(state.integrate(y, psi))
+    def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
+        """The compiled loop."""
 
-    def pull(psi: Array, f: Array) -> Array:
-        return state.dexp_inverse_times(-psi, f)
+    def start(self) -> Array:
+        """The configuration from where it starts by default, (nq,)."""
 
-    flow = Flow(
-        functools.partial(trace, field, {"t": (), "y": nq + nv, "u": nv}, "field"),
-        functools.partial(trace, advance, {"y": nq + nv, "psi": 2 * nv}, "advance"),
-        functools.partial(trace, pull, {"psi": 2 * nv, "f": 2 * nv}, "pull") if method.pulls_back else None,
-        method.paths,
-        tuple(method.c),
-        error=_error(method),
-        rigid=nv,
-        recipe=robot.recipe("flow", {"damping": damping}) if feedback is None else None,
-    )
-    if feedback is None:
-        robot.flows[key] = flow
-    return flow
+    def normalize(self, q: Array) -> Array:
+        """Configurations (n, nq) with unit quaternions."""
+
+    def check(self, q: Array, v: Array) -> None:
+        """Raise an error for states from which it cannot start."""
+
+    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any) -> Run:
+        """The result."""
+
+    def explain(self, t: float, q: Array, v: Array) -> str:
+        """Why there are no finite states after this one."""
+
+
+def _loop(
+    mechanism: Robot | System, damping: bool, given: str | Stabilization | None, h: float | None
+) -> _Loop:
+    if isinstance(mechanism, Robot):
+        if given is not None:
+            raise IntegrationError(
+                f"stabilization is {given!r}, and {mechanism!r} has no constraints to stabilise; leave it out"
+            )
+        return _RobotLoop(mechanism, damping)
+    if isinstance(mechanism, System):
+        return _SystemLoop(mechanism, constrained.stabilization("projection" if given is None else given, h))
+    raise IntegrationError(f"simulate takes a Robot or a constrained System, not {mechanism!r}")
+
+
+class _RobotLoop:
+    """A robot's joint coordinates."""
+
+    def __init__(self, robot: Robot, damping: bool) -> None:
+        self.mechanism, self.damping = robot, damping
+        self.nq, self.nv, self.nu = robot.nq, robot.nv, robot.nv
+
+    def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
+        """The compiled loop for this method; kept with the robot unless it holds a user's function."""
+        robot, damping = self.mechanism, self.damping
+        key = ("flow", method, damping)
+        if feedback is None and key in robot.flows:
+            return robot.flows[key]
+        tree, nq, nv = robot.tree, robot.nq, robot.nv
+        state = Product(robot.group, R(nv))
+        gravity = tuple(robot.gravity_vector)
+
+        def field(t: Any, y: Array, u: Array) -> Array:
+            q, v = y[:nq], y[nq:]
+            if feedback is not None:
+                u = np.asarray(feedback(t, q, v))
+            return np.concatenate([v, dynamics.forward_dynamics(tree, q, v, u, gravity, damping=damping)])
+
+        def advance(y: Array, psi: Array) -> Array:
+            return state.normalize(state.integrate(y, psi))
+
+        def pull(psi: Array, f: Array) -> Array:
+            return state.dexp_inverse_times(-psi, f)
+
+        flow = Flow(
+            functools.partial(trace, field, {"t": (), "y": nq + nv, "u": nv}, "field"),
+            functools.partial(trace, advance, {"y": nq + nv, "psi": 2 * nv}, "advance"),
+            functools.partial(trace, pull, {"psi": 2 * nv, "f": 2 * nv}, "pull")
+            if method.pulls_back
+            else None,
+            method.paths,
+            tuple(method.c),
+            error=_error(method),
+            rigid=nv,
+            recipe=robot.recipe("flow", {"damping": damping}) if feedback is None else None,
+        )
+        if feedback is None:
+            robot.flows[key] = flow
+        return flow
+
+    def start(self) -> Array:
+        return self.mechanism.neutral()
+
+    def normalize(self, q: Array) -> Array:
+        group = self.mechanism.group
+        return np.stack([group.normalize(x) for x in q]) if len(q) < 64 else self.mechanism.normalize(q)
+
+    def check(self, q: Array, v: Array) -> None:
+        pass
+
+    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any) -> Run:
+        coordinates, dofs = labels(self.mechanism.tree)
+        return Run(t, q, v, coordinates=coordinates, dofs=dofs, **rest)
+
+    def explain(self, t: float, q: Array, v: Array) -> str:
+        return "take a smaller step, and look for efforts that pump energy in"
+
+
+class _SystemLoop:
+    """Absolute coordinates with constraints."""
+
+    def __init__(self, system: System, stabilized: Stabilization) -> None:
+        self.mechanism, self.stabilized = system, stabilized
+        self.nq, self.nv, self.nu = system.nq, system.nv, system.nu
+
+    def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
+        """The compiled loop for this method; kept with the system unless it holds a user's function."""
+        system = self.mechanism
+        key = (method, self.stabilized, system.redundant)
+        if feedback is None and key in system.flows:
+            return system.flows[key]
+        parts = constrained.parts(system, self.stabilized, system.redundant, feedback)
+        flow = Flow(
+            parts.field,
+            parts.advance,
+            parts.pull if method.pulls_back else None,
+            method.paths,
+            tuple(method.c),
+            error=_error(method),
+            rigid=system.group.dim,
+            after=parts.after,
+        )
+        if feedback is None:
+            system.flows[key] = flow
+        return flow
+
+    def start(self) -> Array:
+        return self.mechanism.assemble()
+
+    def normalize(self, q: Array) -> Array:
+        return np.stack([self.mechanism.group.normalize(x) for x in q])
+
+    def check(self, q: Array, v: Array) -> None:
+        self.mechanism.check_state(q, v)
+
+    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any) -> Run:
+        rest["metadata"]["stabilization"] = self.stabilized.name
+        return ConstrainedRun.of(self.mechanism, t, q, v, efforts, **rest)
+
+    def explain(self, t: float, q: Array, v: Array) -> str:
+        return self.mechanism.diagnosis(q) or (
+            "take a smaller step, and look for forces that pump energy in, or constraints that drift apart"
+        )
 
 
 def _error(method: Method) -> tuple[list[float], int] | None:
@@ -322,19 +468,19 @@ def _error(method: Method) -> tuple[list[float], int] | None:
     return weights, min(method.order, method.embedded_order) + 1
 
 
-def _traceable(robot: Robot, feedback: Callable[..., Any]) -> bool:
+def _traceable(loop: _Loop, feedback: Callable[..., Any]) -> bool:
     """Whether the function runs on symbols; its result must have the right shape."""
 
     def efforts(t: Any, q: Array, v: Array) -> Array:
         return np.asarray(feedback(t, q, v))
 
     try:
-        traced = trace(efforts, {"t": (), "q": robot.nq, "v": robot.nv}, "tau")
+        traced = trace(efforts, {"t": (), "q": loop.nq, "v": loop.nv}, "tau")
     except (GraphError, TypeError, AttributeError):
         return False
     (result,) = traced.outputs.values()
-    if result.shape != (robot.nv,):
-        raise ShapeError(f"tau(t, q, v) returned an array of shape {result.shape}, expected ({robot.nv},)")
+    if result.shape != (loop.nu,):
+        raise ShapeError(f"tau(t, q, v) returned an array of shape {result.shape}, expected ({loop.nu},)")
     return True
 
 
@@ -342,11 +488,11 @@ def _traceable(robot: Robot, feedback: Callable[..., Any]) -> bool:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _states(robot: Robot, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
+def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
     """Initial states as (n, nq) and (n, nv), and the ensemble's shape."""
-    q = robot.neutral() if q0 is None else _numbers("q0", q0)
-    v = np.zeros(robot.nv) if v0 is None else _numbers("v0", v0)
-    for name, array, size in (("q0", q, robot.nq), ("v0", v, robot.nv)):
+    q = loop.start() if q0 is None else _numbers("q0", q0)
+    v = np.zeros(loop.nv) if v0 is None else _numbers("v0", v0)
+    for name, array, size in (("q0", q, loop.nq), ("v0", v, loop.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
             raise ShapeError(
                 f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size})"
@@ -357,26 +503,28 @@ def _states(robot: Robot, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int
         raise ShapeError(
             f"q0 {q.shape} and v0 {v.shape} differ in their leading axes; make the ensembles equal"
         ) from None
-    q = np.broadcast_to(q, (*batch, robot.nq)).reshape(-1, robot.nq).copy()
-    v = np.broadcast_to(v, (*batch, robot.nv)).reshape(-1, robot.nv).copy()
+    q = np.broadcast_to(q, (*batch, loop.nq)).reshape(-1, loop.nq).copy()
+    v = np.broadcast_to(v, (*batch, loop.nv)).reshape(-1, loop.nv).copy()
     if not len(q):
         raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
-    for start in quaternions(robot.group):
+    for start in quaternions(loop.mechanism.group):
         norm = np.linalg.norm(q[:, start : start + 4], axis=1)
         wrong = np.flatnonzero(np.abs(norm - 1) > 1e-6)
         if len(wrong):
             raise ConfigurationError(
                 f"the quaternion q0[{start}:{start + 4}] has norm {norm[wrong[0]]:.9g}, expected 1 "
-                "(order w, x, y, z); use robot.normalize(q0)"
+                "(order w, x, y, z); divide it by its norm"
             )
-    return np.stack([robot.group.normalize(x) for x in q]) if len(q) < 64 else robot.normalize(q), v, batch
+    q = loop.normalize(q)
+    loop.check(q, v)
+    return q, v, batch
 
 
 def _efforts(
-    robot: Robot, tau: Any, batch: tuple[int, ...], n: int
+    nu: int, tau: Any, batch: tuple[int, ...], n: int
 ) -> tuple[Array, Callable[..., Any] | None, tuple[float, float]]:
-    """(table (1 or n, samples, nv), function or None, (first time, interval))."""
-    nothing = np.zeros((1, 1, robot.nv))
+    """(table (1 or n, samples, nu), function or None, (first time, interval))."""
+    nothing = np.zeros((1, 1, nu))
     if tau is None:
         return nothing, None, (0.0, 1.0)
     if callable(tau):
@@ -387,11 +535,11 @@ def _efforts(
             times.ndim != 1
             or len(times) < 2
             or values.ndim < 2
-            or values.shape[-2:] != (len(times), robot.nv)
+            or values.shape[-2:] != (len(times), nu)
         ):
             raise ShapeError(
                 f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) with "
-                f"at least two, and values (..., samples, {robot.nv})"
+                f"at least two, and values (..., samples, {nu})"
             )
         interval = (times[-1] - times[0]) / (len(times) - 1)
         if interval <= 0 or np.abs(np.diff(times) - interval).max() > 1e-6 * interval:
@@ -402,8 +550,8 @@ def _efforts(
         table, sampling = values, (float(times[0]), float(interval))
     else:
         table, sampling = _numbers("tau", tau), (0.0, 1.0)
-        if table.ndim < 1 or table.shape[-1] != robot.nv:
-            raise ShapeError(f"tau has shape {table.shape}, expected ({robot.nv},) or (..., {robot.nv})")
+        if table.ndim < 1 or table.shape[-1] != nu:
+            raise ShapeError(f"tau has shape {table.shape}, expected ({nu},) or (..., {nu})")
         table = table[..., None, :]
     if table.ndim == 2:
         return np.ascontiguousarray(table[None]), None, sampling
@@ -446,15 +594,16 @@ def _where_finite(function: Callable[..., Array], finite: Array, *arrays: Array)
     return values
 
 
-def _report(run: Run, failed: Array, batch: tuple[int, ...], clock: _Clock) -> None:
+def _report(loop: _Loop, run: Run, failed: Array, batch: tuple[int, ...], clock: _Clock) -> None:
     lost = np.flatnonzero(failed)
     if not len(lost):
         return
     first = clock.times[failed[lost[0]] - 1]
     if not batch:
         error = IntegrationError(
-            f"the state is not finite after t = {first:g} s; take a smaller step, and look for efforts that "
-            "pump energy in; the attribute `run` of this error holds the states up to there"
+            f"the state is not finite after t = {first:g} s; "
+            f"{loop.explain(first, run.q[failed[0] - 1], run.v[failed[0] - 1])}; "
+            "the attribute `run` of this error holds the states up to there"
         )
         error.run = run  # type: ignore[attr-defined]
         raise error

@@ -15,6 +15,7 @@ from . import build
 from .graph import Function
 from .kernel import FEW_MEMBERS, find_compiler_or_warn
 from .printers.flow import Path, flow_source
+from .program import Program
 
 
 class _Efforts(ctypes.Structure):
@@ -31,6 +32,8 @@ class _Efforts(ctypes.Structure):
 class Flow:
     """The steps of an explicit method for a left-trivialised field, compiled into one loop.
 
+    The parts are traced functions or programs, given as calls without arguments that make them:
+
     field    (t, y, u) -> f, the velocity in the algebra; u are efforts, constant or sampled
     advance  (y, psi) -> y exp(psi)
     pull     (psi, f) -> dexp^-1_(-psi) f; None for methods that compose exponentials of velocities themselves
@@ -40,6 +43,8 @@ class Flow:
     error    b minus embedded weights and the order of that defect in the step, for steps under error control
     rigid    how many of the first entries of the algebra have size 1 in the error control; the others are as
              large as the last coordinates of y
+    after    (t, y, u) -> y, what becomes of the state at the end of each step that is kept, such as a
+             projection onto constraints; None for nothing
 
     Members of an ensemble are lanes of vectors and shares of threads. Without a compiler the same steps run
     as NumPy source.
@@ -47,25 +52,31 @@ class Flow:
 
     def __init__(
         self,
-        field: Callable[[], Function],
-        advance: Callable[[], Function],
-        pull: Callable[[], Function] | None,
+        field: Callable[[], Function | Program],
+        advance: Callable[[], Function | Program],
+        pull: Callable[[], Function | Program] | None,
         paths: Sequence[Path],
         c: Sequence[float],
         error: tuple[Sequence[float], int] | None = None,
         rigid: int = 0,
         recipe: str | None = None,
+        after: Callable[[], Function | Program] | None = None,
     ) -> None:
-        self._parts, self._recipe = (field, advance, pull), recipe
+        self._parts, self._after, self._recipe = (field, advance, pull), after, recipe
         self.paths, self.c = tuple(paths), tuple(c)
         self.error, self.rigid = error, rigid
         self._lock = threading.RLock()
 
     @cached_property
-    def functions(self) -> tuple[Function, Function, Function | None]:
-        """field, advance and pull, traced."""
+    def functions(self) -> tuple[Function | Program, Function | Program, Function | Program | None]:
+        """field, advance and pull."""
         field, advance, pull = self._parts
         return field(), advance(), pull and pull()
+
+    @cached_property
+    def after(self) -> Function | Program | None:
+        """What follows each step."""
+        return self._after and self._after()
 
     @cached_property
     def _compiler(self) -> build.Compiler | None:
@@ -74,7 +85,7 @@ class Flow:
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
         error, order = self.error or (None, 1)
-        return flow_source(*self.functions, self.paths, self.c, lanes, error, order, self.rigid)
+        return flow_source(*self.functions, self.after, self.paths, self.c, lanes, error, order, self.rigid)
 
     def _library(self, lanes: int) -> ctypes.CDLL:
         compiler = self._compiler
@@ -83,7 +94,7 @@ class Flow:
         if self._recipe:
             parts = (
                 self._recipe,
-                repr((self.paths, self.c, self.error, self.rigid)),
+                repr((self.paths, self.c, self.error, self.rigid, self._after is not None)),
                 f"flow{lanes}",
                 compiler.identity,
             )
@@ -206,14 +217,31 @@ class Flow:
 
         return tuple(compile_numpy(f) if f else None for f in self.functions)
 
+    @cached_property
+    def _after_numpy(self) -> Callable[..., Any]:
+        from .printers.numpy_source import compile_numpy
+
+        assert self.after is not None
+        return compile_numpy(self.after)
+
     def _stages_numpy(
         self, t: float, h: Any, y: Any, efforts: Callable[[float], Any]
     ) -> tuple[list[Any], Any]:
         """The function `stages` of runtime/flow.h, with NumPy source for its functions."""
         field, advance, pull = self._numpy
-        return stages(
-            self.paths, self.c, lambda at, point: field(at, point, efforts(at)), advance, pull, t, h, y
-        )
+
+        def velocity(at: float, point: Any) -> Any:
+            return field(self._time(at), point, efforts(at))
+
+        return stages(self.paths, self.c, velocity, advance, pull, t, h, y)
+
+    def _finish_numpy(self, t: float, y: Any, efforts: Callable[[float], Any]) -> Any:
+        """The function `finish` of runtime/flow.h."""
+        return y if self.after is None else self._after_numpy(self._time(t), y, efforts(t))
+
+    def _time(self, t: float) -> Any:
+        """t in the shape that the field takes."""
+        return np.reshape(t, next(iter(self.functions[0].inputs.values())).shape)
 
     def _steps_numpy(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
@@ -226,6 +254,7 @@ class Flow:
             for s in range(steps):
                 efforts = _sampler(u[0] if alone else u, first, interval, linear)
                 state = self._stages_numpy(t + s * h, h, state, efforts)[1]
+                state = self._finish_numpy(t + (s + 1) * h, state, efforts)
                 if (s + 1) % every == 0:
                     record[:, row] = state
                     row += 1
@@ -259,12 +288,9 @@ class Flow:
                         defect = float(np.sqrt(np.mean((error / (atol + rtol * size)) ** 2)))
                     if defect <= 1:
                         factor = 0.9 * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
-                        factor, before, now, t = (
-                            min(max(factor, 0.2), 10),
-                            max(defect, 1e-4),
-                            following,
-                            end if last else t + length,
-                        )
+                        factor, before = min(max(factor, 0.2), 10), max(defect, 1e-4)
+                        t = end if last else t + length
+                        now = self._finish_numpy(t, following, efforts)
                         taken += 1
                         if not last or factor < 1 or length >= step:
                             step = length * factor
@@ -273,6 +299,8 @@ class Flow:
                         rejected += 1
                         if step < 1e-14 * max(abs(end), interval):
                             failed[i] = first_row + r + 1
+                if not np.isfinite(now).all() and not failed[i]:
+                    failed[i] = first_row + r + 1
                 if failed[i]:
                     break
                 record[i, first_row + r] = now

@@ -22,7 +22,7 @@ from . import build, entry
 from .graph import Function
 from .printers import c as printer
 from .printers.c import Guard
-from .printers.program import c99_program, program_unit
+from .printers.program import callable_c99, program_unit
 from .program import Program
 
 Shapes = dict[str, tuple[int, ...]]
@@ -103,9 +103,7 @@ class Kernel:
     @property
     def source(self) -> str:
         """C99 source of the function, for one state."""
-        if isinstance(self.function, Program):
-            return "#include <math.h>\n#include <string.h>\n\n" + c99_program(self.function)
-        return "#include <math.h>\n\n" + printer.c99(self.function)
+        return "#include <math.h>\n\n" + callable_c99(self.function)
 
     def __repr__(self) -> str:
         return f"Kernel {self.name}({', '.join(f'{k}{list(s)}' for k, s in self.inputs.items())})"
@@ -182,7 +180,7 @@ class Kernel:
     def _numpy(self) -> Callable[..., Any]:
         from .printers.numpy_source import compile_numpy
 
-        return self.function.evaluate if isinstance(self.function, Program) else compile_numpy(self.function)
+        return compile_numpy(self.function)
 
     @cached_property
     def call(self) -> Callable[..., Any]:

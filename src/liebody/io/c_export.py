@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..codegen import Kernel
-from ..codegen.printers.c import c99, identifier, literal
+from ..codegen.printers.c import identifier, literal
+from ..codegen.printers.program import callable_c99
 from ..errors import LiebodyError
 
 Array = Any
@@ -75,7 +76,7 @@ def write_c(
     for key, kernel in kernels.items():
         function = identifier(f"{prefix}_{key}")
         f = kernel.function
-        text = c99(f, function)
+        text = callable_c99(f, function)
         bodies.append(text)
         head = [line for line in text.splitlines() if line.startswith(f"void {function}(")][-1]
         arguments = head[head.index("(") + 1 : -1].split(", ")

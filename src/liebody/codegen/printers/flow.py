@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..graph import Function
-from .c import LOAD, ROWS_OF_ONE, _c_function, literal, over_lanes, prelude, runtime, save_text, transposes
+from ..program import Program
+from .c import LOAD, ROWS_OF_ONE, STACK, _c_function, literal, prelude, runtime, save_text, transposes
+from .program import callable_over_lanes
 
-Path = tuple[
-    int, Sequence[Sequence[tuple[int, float]]]
-]  # where to start, and exponents: pairs (stage, factor)
+# where to start, and the exponents: pairs (stage, factor)
+Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
 
 
 def flow_source(
-    field: Function,
-    advance: Function,
-    pull: Function | None,
+    field: Function | Program,
+    advance: Function | Program,
+    pull: Function | Program | None,
+    after: Function | Program | None,
     paths: Sequence[Path],
     c: Sequence[float],
     lanes: int,
@@ -25,7 +27,8 @@ def flow_source(
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/flow.h) over `lanes`, and `controlled_steps` over one.
 
-    field    (t, y, u) -> f;  advance  (y, psi) -> z;  pull  (psi, f) -> k, or None
+    field    (t, y, u) -> f;  advance  (y, psi) -> z;  pull  (psi, f) -> k, or None;  after  (t, y, u) -> z,
+             or None
     paths, c  the coefficients of the method, as in `Flow`
     error    b minus the embedded weights, whose defect is of order `error_order` in the step; without them a
              step under error control is never accepted
@@ -42,26 +45,56 @@ def flow_source(
         "RIGID": rigid,
     }
     text = [prelude(lanes), *([ROWS_OF_ONE] if lanes == 1 else [transposes(lanes), LOAD, save_text(lanes)])]
-    for function, name in ((field, "field"), (advance, "advance"), (pull, "pull")):
-        text += over_lanes(function, name)[0] if function else []
+    for name, function in {"field": field, "advance": advance, "pull": pull, "after": after}.items():
+        text += callable_over_lanes(function, name) if function else []
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
     terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in enumerate(error or ()) if x]
     text.append(
         _c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"])
     )
-    text.append(runtime("flow.h").replace("/* STAGES */", _stages(paths, c, pull is not None)))
+    large = 8 * lanes * (5 * y.size + (len(c) + 2) * f.size) > STACK
+    text.append(f"#define KEPT {'static __thread' if large else ''}")
+    printed = _stages(paths, c, pull is not None) + "\n" + _finish(after is not None)
+    text.append(runtime("flow.h").replace("/* STAGES */", printed))
     return "\n".join(text)
 
 
+def _finish(projected: bool) -> str:
+    """What happens after a step that is kept."""
+    lines = ["T u[EFFORTS + 1], now = splat(t);", "sample(e, t, member, rows, u);", "after(&now, y, u, z);"]
+    head = (
+        "/* The state z at time t, where a step has led to y. */\n"
+        "INLINE void finish(double t, const T *y, const Efforts *e, long member, long rows, T *z)"
+    )
+    return _c_function(head, lines if projected else ["memcpy(z, y, POINT * sizeof *z);"])
+
+
 def _stages(paths: Sequence[Path], c: Sequence[float], pulled: bool) -> str:
-    """Points y exp(psi) exp(psi') ... of the stages, their velocities k, and the point of the end."""
+    """The function `stages` of runtime/flow.h: all lanes at one time, efforts sampled."""
+    head = (
+        "/* The velocities k_1 ... k_STAGES of a step from (t, y), and its end. */\n"
+        "static void stages(double t, double h, const T *y, const Efforts *e, long member, long rows, "
+        "T *k, T *next)"
+    )
+    start = ["T u[EFFORTS + 1], now = splat(t);", "sample(e, t, member, rows, u);"]
+
+    def moment(node: str) -> list[str]:
+        again = f"if (e->samples > 1) sample(e, t + {node} * h, member, rows, u);"
+        return [f"now = splat(t + {node} * h);", again]
+
+    return _c_function(head, [*start, *stage_lines(paths, c, pulled, moment)])
+
+
+def stage_lines(
+    paths: Sequence[Path], c: Sequence[float], pulled: bool, moment: Callable[[str], list[str]]
+) -> list[str]:
+    """Points y exp(psi) exp(psi') ... of the stages, their velocities k, and the end `next`, in C.
+
+    `moment` gives the lines which set the time `now` and the efforts u of a node. Variables y, k, h, next.
+    """
     starts = {start for start, _ in paths if start}
-    lines = [
-        "T z[POINT], here[POINT], there[POINT], f[ALGEBRA], psi[ALGEBRA], u[EFFORTS + 1], now = splat(t);",
-        *(f"T z{i}[POINT];" for i in sorted(starts)),
-        "sample(e, t, member, rows, u);",
-        "field(&now, y, u, k);",
-    ]
+    lines = ["KEPT T z[POINT], here[POINT], there[POINT], f[ALGEBRA], psi[ALGEBRA];"]
+    lines += [*(f"KEPT T z{i}[POINT];" for i in sorted(starts)), "field(&now, y, u, k);"]
     for i, (start, exponents) in enumerate(paths[1:], start=1):
         point, last = f"z{start}" if start else "y", i == len(c)
         end = "next" if last else f"z{i}" if i in starts else "z"
@@ -72,19 +105,11 @@ def _stages(paths: Sequence[Path], c: Sequence[float], pulled: bool) -> str:
             lines.append(f"advance({point}, psi, {to});")
             point = to
         if not last:
-            lines += [
-                f"now = splat(t + {literal(float(c[i]))} * h);",
-                f"if (e->samples > 1) sample(e, t + {literal(float(c[i]))} * h, member, rows, u);",
-            ]
             slope = f"k + {i} * ALGEBRA"
+            lines += moment(literal(float(c[i])))
             lines += (
                 [f"field(&now, {end}, u, f);", f"pull(psi, f, {slope});"]
                 if pulled
                 else [f"field(&now, {end}, u, {slope});"]
             )
-    head = (
-        "/* The velocities k_1 ... k_STAGES of a step from (t, y), and its end. */\n"
-        "static void stages(double t, double h, const T *y, const Efforts *e, long member, long rows, "
-        "T *k, T *next)"
-    )
-    return _c_function(head, lines)
+    return lines

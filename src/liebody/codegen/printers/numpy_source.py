@@ -20,6 +20,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ..graph import Expr, Function, Scalar
+from ..program import Program
 from .c import identifier
 
 PIECE = 500  # operations in one Python function
@@ -107,7 +108,7 @@ def numpy_source(function: Function) -> str:
     return f"{''.join(pieces)}def {name}({', '.join(parameters)}):\n{''.join(calls)}{returned}"
 
 
-def compile_numpy(function: Function) -> Callable[..., Any]:
+def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     """`function` as a call on NumPy arrays: one state, or batches by leading axes that broadcast.
 
     Returns an array of shape (*batch, *shape), a tuple of them where the function has several outputs. NaN,
@@ -115,6 +116,8 @@ def compile_numpy(function: Function) -> Callable[..., Any]:
 
     Raises ShapeError where an array does not end in the shape of its input, or batches do not broadcast.
     """
+    if isinstance(function, Program):
+        return function.evaluate
     code = compile(numpy_source(function), f"<{function.name}>", "exec")
     of_floats, of_arrays = (_run(code, names)[_function_name(function)] for names in (SCALAR, ARRAY))
     shapes = {key: symbols.shape for key, symbols in function.inputs.items()}

@@ -24,6 +24,7 @@ from .c import (
     _c_function,
     _Plan,
     _table,
+    c99,
     c99_names,
     identifier,
     lanes_dialect,
@@ -65,8 +66,10 @@ def program_unit(program: Program, lanes: int, single: bool = False, guard: Guar
     return "\n".join([prelude(lanes, single), *text.functions, whole, loop])
 
 
-def c99_program(program: Program, name: str | None = None) -> str:
-    """C99 functions of plain doubles, of which the last runs the program; needs math.h and string.h."""
+def callable_c99(program: Function | Program, name: str | None = None) -> str:
+    """C99 functions of plain doubles, of which the last computes `program`; see `c99`."""
+    if isinstance(program, Function):
+        return c99(program, name)
     name, arguments, results = c99_names(program, name, r"w|i|j|[ar]\d+")
     text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), C99)
     takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results)]
@@ -101,7 +104,7 @@ class _Text:
         for key, cells in zip(arguments, program.inputs.values(), strict=True):
             if cells.size:
                 first = program.positions(cells).flat[0]
-                self.lines.append(f"memcpy(w + {first}, {key}, {cells.size} * sizeof *w);")
+                self._assign(cells.size, f"w[{first} + j]", f"{key}[j]")
         for first, values in program.starts:
             value = self._literal(values[0]) if (values == values[:1]).all() else f"{self._reals(values)}[j]"
             self._assign(len(values), f"w[{first} + j]", self.dialect.splat.format(value))

@@ -1,8 +1,9 @@
 /* Steps of explicit Lie-group methods for an ensemble: y is a point of the group, psi and k lie in its algebra.
        field(t, y, u, f)   left-trivialised velocity        advance(y, psi, z)   z = y exp(psi), normalised
        pull(psi, f, k)     k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
-   These come before this text, as do their dimensions POINT, ALGEBRA, EFFORTS (of y, psi, u) and STAGES. The
-   function `stages` for the method's coefficients is printed in the place marked so. */
+   These come before this text, as do their dimensions POINT, ALGEBRA, EFFORTS (of y, psi, u) and STAGES, and KEPT, the
+   storage class of arrays that may be too large for the stack. The functions `stages` for the method's coefficients,
+   and `finish`, which does what is wanted after a step, are printed in the place marked so. */
 
 typedef struct {
     const double *table;    /* u: samples rows of EFFORTS, per member or shared */
@@ -38,11 +39,11 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
                  long records, long first, long *failed) {
     for (long i = 0; i < n; i += LANES) {
         long rows = n - i < LANES ? n - i : LANES;
-        T now[POINT], next[POINT], k[STAGES * ALGEBRA];
+        KEPT T now[POINT], next[POINT], k[STAGES * ALGEBRA];
         load(now, POINT, y + i * POINT, POINT, rows);
         for (long s = 0, row = first; s < steps; s++) {
             stages(t0 + (double)s * h, h, now, e, i, rows, k, next);
-            memcpy(now, next, sizeof now);
+            finish(t0 + (double)(s + 1) * h, next, e, i, rows, now);
             if ((s + 1) % every) continue;
             save(now, POINT, record + (i * records + row) * POINT, records * POINT, rows);
             row++;
@@ -64,7 +65,8 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
 void controlled_steps(long n, double *y, const Efforts *e, double t0, double interval, long rows, double rtol, double atol,
                       double *h, double *record, long records, long first, long *failed, long *taken) {
     for (long i = 0; i < n; i++) {
-        double now[POINT], next[POINT], k[STAGES * ALGEBRA], step = h[i], before = 1;
+        KEPT double now[POINT], next[POINT], k[STAGES * ALGEBRA];
+        double step = h[i], before = 1;
         if (failed[i]) continue;
         memcpy(now, y + i * POINT, sizeof now);
         for (long r = 0; r < rows && !failed[i]; r++) {
@@ -84,8 +86,8 @@ void controlled_steps(long n, double *y, const Efforts *e, double t0, double int
                     factor = 0.9 * pow(fmax(defect, 1e-10), -0.7 / ERROR_ORDER) * pow(before, 0.4 / ERROR_ORDER);
                     before = fmax(defect, 1e-4);
                     factor = fmin(fmax(factor, 0.2), 10);
-                    memcpy(now, next, sizeof now);
                     t = last ? end : t + length;
+                    finish(t, next, e, i, 1, now);
                     taken[0]++;
                     if (!last || factor < 1 || length >= step) step = length * factor;
                 } else { /* NaN comes here too */
@@ -98,6 +100,9 @@ void controlled_steps(long n, double *y, const Efforts *e, double t0, double int
                     }
                 }
             }
+            double bad = 0;
+            for (int j = 0; j < POINT; j++) bad += now[j] - now[j];
+            if (bad != 0 && !failed[i]) failed[i] = first + r + 1;
             if (failed[i]) break;
             memcpy(record + (i * records + first + r) * POINT, now, sizeof now);
         }
