@@ -218,6 +218,231 @@ class Robot:
         """The parameters that efforts can tell: columns of the regressors, and combinations K pi."""
         return dynamics.base_parameters(self.tree, tuple(self.gravity_vector))
 
+    # -- external and internal motion of floating robots --------------------------------------------------
+
+    def decoupling_transform(
+        self, q: Array, x: Any = "locked", y: Any = "identity", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """T(q), (..., nv, nv): the velocities (v_x, v_y) = T v in which M is block-diagonal.
+
+        x  of the base: "locked", "centroidal", "momentum", a matrix, a function of q, or a pair of functions
+           T_x(q), dT_x/dt(q, v)
+        y  of the joints: "identity", "normalized", a `dynamics.Task`, a matrix, or functions likewise
+
+        See docs/floating-bases.md. A function is compiled once for each function object: keep and reuse it.
+        """
+        return self._call("decoupling_transform", q, x=_option(x), y=_option(y), out=out, threads=threads)
+
+    def decoupling_transform_inverse(
+        self, q: Array, x: Any = "locked", y: Any = "identity", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """T(q)^-1, (..., nv, nv); `x`, `y` as in `decoupling_transform`."""
+        return self._call(
+            "decoupling_transform_inverse", q, x=_option(x), y=_option(y), out=out, threads=threads
+        )
+
+    def decoupling_transform_rate(
+        self,
+        q: Array,
+        v: Array,
+        x: Any = "locked",
+        y: Any = "identity",
+        *,
+        out: Array = None,
+        threads: int = 1,
+    ) -> Array:
+        """dT/dt along v, (..., nv, nv); `x`, `y` as in `decoupling_transform`."""
+        return self._call(
+            "decoupling_transform_rate", q, v, x=_option(x), y=_option(y), out=out, threads=threads
+        )
+
+    def decoupled_velocity(
+        self,
+        q: Array,
+        v: Array,
+        x: Any = "locked",
+        y: Any = "identity",
+        *,
+        out: Array = None,
+        threads: int = 1,
+    ) -> Array:
+        """(v_x, v_y) = T v, (..., nv); `x`, `y` as in `decoupling_transform`."""
+        return self._call("decoupled_velocity", q, v, x=_option(x), y=_option(y), out=out, threads=threads)
+
+    def velocity_from_decoupled(
+        self,
+        q: Array,
+        w: Array,
+        x: Any = "locked",
+        y: Any = "identity",
+        *,
+        out: Array = None,
+        threads: int = 1,
+    ) -> Array:
+        """v = T^-1 w, (..., nv), of w = (v_x, v_y); `x`, `y` as in `decoupling_transform`."""
+        return self._call(
+            "velocity_from_decoupled", q, w, x=_option(x), y=_option(y), out=out, threads=threads
+        )
+
+    def decoupled_efforts(
+        self,
+        q: Array,
+        tau: Array,
+        x: Any = "locked",
+        y: Any = "identity",
+        *,
+        out: Array = None,
+        threads: int = 1,
+    ) -> Array:
+        """(F_x, F_y) = T^-T tau, (..., nv); `x`, `y` as in `decoupling_transform`."""
+        return self._call("decoupled_efforts", q, tau, x=_option(x), y=_option(y), out=out, threads=threads)
+
+    def efforts_from_decoupled(
+        self,
+        q: Array,
+        F: Array,
+        x: Any = "locked",
+        y: Any = "identity",
+        *,
+        out: Array = None,
+        threads: int = 1,
+    ) -> Array:
+        """tau = T^T F, (..., nv), of F = (F_x, F_y); `x`, `y` as in `decoupling_transform`."""
+        return self._call(
+            "efforts_from_decoupled", q, F, x=_option(x), y=_option(y), out=out, threads=threads
+        )
+
+    def transformed_dynamics(
+        self,
+        q: Array,
+        v: Array,
+        x: Any = "locked",
+        y: Any = "identity",
+        form: str = "christoffel",
+        *,
+        threads: int = 1,
+    ) -> tuple[Array, ...]:
+        """M, C (..., nv, nv) and g (..., nv) in the velocities T v: M_w = T^-T M T^-1,
+        C_w = T^-T C T^-1 - M_w (dT/dt) T^-1, g_w = T^-T g.
+
+        x, y  as in `decoupling_transform`
+        form  of C, as in `coriolis_matrix`
+        """
+        return self._call(
+            "transformed_dynamics", q, v, x=_option(x), y=_option(y), form=form, threads=threads
+        )
+
+    def decoupled_dynamics(
+        self,
+        q: Array,
+        v: Array,
+        x: Any = "locked",
+        y: Any = "identity",
+        form: str = "hamel",
+        *,
+        threads: int = 1,
+    ) -> dynamics.Decoupled:
+        """Mx, My, Cx, Cxy, Cyx, Cy, gx, gy: the same equations by blocks, of the base's size and the joints'.
+
+        With the form "hamel" Cxy is zero, with a skew form each part is passive; with x = "momentum" the
+        external motion hears nothing of the internal one, Cx v_x + Cxy v_y = 0.
+        """
+        parts = self._call("decoupled_dynamics", q, v, x=_option(x), y=_option(y), form=form, threads=threads)
+        return dynamics.Decoupled(*parts)
+
+    def internal_inertia(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """Mqq - Mbq^T Mbb^-1 Mbq, (..., n, n): the inertia of the joints' motion while the base gives way."""
+        return self._call("internal_inertia", q, out=out, threads=threads)
+
+    def internal_jacobian(self, q: Array, task: Any, *, out: Array = None, threads: int = 1) -> Array:
+        """J_q - J_b Mbb^-1 Mbq, (..., r, n): the task's velocity by the joints, while the base gives way.
+
+        task  name of a frame or body, a `dynamics.Task`, or a function q -> Jacobian (r, nv)
+        """
+        return self._call("internal_jacobian", q, task=task, out=out, threads=threads)
+
+    def internal_jacobian_rate(
+        self, q: Array, v: Array, task: Any, *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """d/dt of `internal_jacobian` along v, (..., r, n)."""
+        return self._call("internal_jacobian_rate", q, v, task=task, out=out, threads=threads)
+
+    def external_jacobian(
+        self, q: Array, task: Any, x: Any = "centroidal", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """J_b T_x^-1, (..., r, k): the task's velocity by the external one, v_x."""
+        return self._call("external_jacobian", q, task=task, x=_option(x), out=out, threads=threads)
+
+    def external_internal_velocity(
+        self, q: Array, v: Array, task: Any, x: Any = "centroidal", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """(v_x, J_int q'), (..., k + r): what v is outside and, for the task, inside."""
+        return self._call(
+            "external_internal_velocity", q, v, task=task, x=_option(x), out=out, threads=threads
+        )
+
+    def internal_inverse(
+        self, q: Array, task: Any, inverse: str = "moore-penrose", *, threads: int = 1
+    ) -> Array:
+        """A generalized inverse of `internal_jacobian`, (..., n, r), by singular values, of any rank.
+
+        inverse  "moore-penrose", or "dynamically-consistent": of least energy. What it is, right, left, both
+                 or neither, says `internal_rank`
+        """
+        if inverse not in dynamics.INVERSES:
+            names = ", ".join(dynamics.INVERSES)
+            raise ModelError(f"{inverse!r} is not the name of an inverse; use one of {names}")
+        weight = None if inverse == "moore-penrose" else self.internal_inertia(q, threads=threads)
+        return dynamics.generalized_inverse(self.internal_jacobian(q, task, threads=threads), weight)
+
+    def internal_rank(self, q: Array, task: Any) -> dynamics.InternalRank:
+        """Rank of `internal_jacobian` at one q, (nq,), what its inverse is there, and its singular values."""
+        return dynamics.rank_of(self.internal_jacobian(q, task))
+
+    def velocity_from_external_internal(
+        self,
+        q: Array,
+        w: Array,
+        task: Any,
+        x: Any = "centroidal",
+        inverse: str = "moore-penrose",
+        *,
+        threads: int = 1,
+    ) -> Array:
+        """v, (..., nv), of w = (v_x, internal velocity) (..., k + r), by `internal_inverse`."""
+        k = self.tree.bodies[0].joint.dim
+        J_ = self.internal_inverse(q, task, inverse, threads=threads)
+        X = self.decoupling_transform_inverse(q, x, threads=threads)
+        w = np.asarray(w)
+        return _times(X[..., :k], w[..., :k]) + _times(X[..., k:], _times(J_, w[..., k:]))
+
+    def external_internal_efforts(
+        self,
+        q: Array,
+        tau: Array,
+        task: Any,
+        x: Any = "centroidal",
+        inverse: str = "moore-penrose",
+        *,
+        threads: int = 1,
+    ) -> Array:
+        """(F_x, internal force), (..., k + r), of efforts tau, by the transpose of `internal_inverse`."""
+        k = self.tree.bodies[0].joint.dim
+        J_ = self.internal_inverse(q, task, inverse, threads=threads)
+        F = self.decoupled_efforts(q, tau, x, threads=threads)
+        return np.concatenate([F[..., :k], _times(np.swapaxes(J_, -1, -2), F[..., k:])], axis=-1)
+
+    def efforts_from_external_internal(
+        self, q: Array, F: Array, task: Any, x: Any = "centroidal", *, threads: int = 1
+    ) -> Array:
+        """tau, (..., nv), of (F_x, internal force) (..., k + r); an internal force needs no wrench at the
+        base."""
+        k, F = self.tree.bodies[0].joint.dim, np.asarray(F)
+        J = self.internal_jacobian(q, task, threads=threads)
+        joints = _times(np.swapaxes(J, -1, -2), F[..., k:])
+        external = np.broadcast_to(F[..., :k], (*joints.shape[:-1], k))
+        return self.efforts_from_decoupled(q, np.concatenate([external, joints], axis=-1), x, threads=threads)
+
     # -- derivatives --------------------------------------------------------------------------------------
 
     def inverse_dynamics_derivatives(
@@ -383,7 +608,7 @@ class Robot:
         """A text that determines the traced function `name` of this robot; None where users' own code or
         symbols take part."""
         identity = fingerprint(self.tree)
-        if identity is None:
+        if identity is None or any(map(_holds_code, options.values())):
             return None
         return "|".join(
             [
@@ -473,6 +698,25 @@ def library_digest() -> str:
     return digest(*texts)
 
 
+def _option(value: Any) -> Any:
+    """A matrix among the options, as tuples, which a dictionary can look up."""
+    return _tuples(np.asarray(value, float).tolist()) if isinstance(value, (list, np.ndarray)) else value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _holds_code(option: Any) -> bool:
+    """Whether functions of users take part in an option."""
+    return callable(option) or (isinstance(option, tuple) and any(map(_holds_code, option)))
+
+
+def _times(A: Array, x: Array) -> Array:
+    """A (..., r, n) times x (..., n)."""
+    return (A @ x[..., None])[..., 0]
+
+
 # -- the table of algorithms: name -> (arguments, how to trace)
 # ------------------------------------------------
 
@@ -550,6 +794,20 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
         _of_tree(dynamics.inverse_dynamics_regressor, gravity=True),
     ),
     "passive_regressor": (("q", "v", "v_r", "a_r"), _of_tree(dynamics.passive_regressor, gravity=True)),
+    "decoupling_transform": (("q",), _of_tree(dynamics.decoupling_transform)),
+    "decoupling_transform_inverse": (("q",), _of_tree(dynamics.decoupling_transform_inverse)),
+    "decoupling_transform_rate": (("q", "v"), _of_tree(dynamics.decoupling_transform_rate)),
+    "decoupled_velocity": (("q", "v"), _of_tree(dynamics.decoupled_velocity)),
+    "velocity_from_decoupled": (("q", "w"), _of_tree(dynamics.velocity_from_decoupled)),
+    "decoupled_efforts": (("q", "tau"), _of_tree(dynamics.decoupled_efforts)),
+    "efforts_from_decoupled": (("q", "F"), _of_tree(dynamics.efforts_from_decoupled)),
+    "transformed_dynamics": (("q", "v"), _of_tree(dynamics.transformed_dynamics, gravity=True)),
+    "decoupled_dynamics": (("q", "v"), _of_tree(dynamics.decoupled_dynamics, gravity=True)),
+    "internal_inertia": (("q",), _of_tree(dynamics.internal_inertia)),
+    "internal_jacobian": (("q",), _of_tree(dynamics.internal_jacobian)),
+    "internal_jacobian_rate": (("q", "v"), _of_tree(dynamics.internal_jacobian_rate)),
+    "external_jacobian": (("q",), _of_tree(dynamics.external_jacobian)),
+    "external_internal_velocity": (("q", "v"), _of_tree(dynamics.external_internal_velocity)),
     "poses": (("q",), _of_tree(dynamics.body_poses)),
     "twists": (("q", "v"), _of_tree(dynamics.body_twists)),
     "pose": (("q",), _of_tree(dynamics.frame_pose)),
@@ -566,6 +824,19 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
 }
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "coriolis_matrix_of_form": ("form",),
+    "decoupling_transform": ("x", "y"),
+    "decoupling_transform_inverse": ("x", "y"),
+    "decoupling_transform_rate": ("x", "y"),
+    "decoupled_velocity": ("x", "y"),
+    "velocity_from_decoupled": ("x", "y"),
+    "decoupled_efforts": ("x", "y"),
+    "efforts_from_decoupled": ("x", "y"),
+    "transformed_dynamics": ("x", "y", "form"),
+    "decoupled_dynamics": ("x", "y", "form"),
+    "internal_jacobian": ("task",),
+    "internal_jacobian_rate": ("task",),
+    "external_jacobian": ("task", "x"),
+    "external_internal_velocity": ("task", "x"),
     "pose": ("frame",),
     "twist": ("frame", "representation"),
     "jacobian": ("frame", "representation"),

@@ -8,7 +8,7 @@ from .centroidal import (
     centroidal_momentum_matrix_derivative,
     centroidal_momentum_rate,
     centroidal_velocity,
-    momentum,
+    total_momentum,
 )
 from .connection import (
     Holonomy,
@@ -204,7 +204,6 @@ __all__ = [
     "mass_matrix",
     "mass_matrix_derivative",
     "mechanical_connection",
-    "momentum",
     "momentum_in_frame",
     "momentum_rate_in_frame",
     "motion_without_momentum",
@@ -214,6 +213,7 @@ __all__ = [
     "rank_of",
     "roll_pitch_yaw_transformation",
     "structure_constants",
+    "total_momentum",
     "transform_equations",
     "transformed_dynamics",
     "velocity_from_decoupled",

@@ -1,0 +1,747 @@
+"""Velocities in which a floating robot's equations fall apart: external and internal motion.
+
+With the base's velocity nu_b, that of the joints q', M = [Mbb, Mbq; Mbq^T, Mqq], and what the joints move the
+base by when no momentum is there, m = Mbb^-1 Mbq,
+
+    [v_x]   [T_x  T_x m] [nu_b]
+    [v_y] = [ 0    T_y ] [q'  ]        (Feurstein 2021, 3.80)
+
+makes M block-diagonal for any invertible T_x, T_y: v_x is the external motion, v_y the internal one. New
+velocities change the equations by (3.77), with T and dT/dt; dT/dt is found in closed form or from the graph
+of T, never by differences.
+
+    x    T_x                  v_x
+    "locked"       1                    the locked velocity nu_b + m q'
+    "centroidal"   A_cb                 the same of a frame c at the centre of mass, which does not turn
+    "momentum"     A_cb^-T Mbb          the momentum about the centre of mass, which stays if nothing acts
+    T              (k, k), or function  whatever it stands for; also a pair of functions T(q), dT/dt(q, v)
+
+    y    T_y                  v_y
+    "identity"     1                    the joints' velocities
+    "normalized"   U of U^T U = Mqq - m^T Mbq, lower triangular: in v_y the mass matrix is 1
+    Task           its internal Jacobian, if that is square: the task's internal velocity
+    T              (n, n), or function  as above
+
+Functions of q are made of NumPy operators and liebody.scalar, so that their graph can be differentiated.
+c has the axes of the base joint's fixed frame. A base that cannot translate, or not in all directions, has c
+as close to the centre of mass as its group can move it: for a ball joint, at the joint, and "momentum" is the
+angular momentum about that point.
+
+Feurstein (2021), section 3.3, with misprints mended: C_y has -M_y dT_y/dt T_y^-1 outside the brackets of
+(3.81), and the inverse of (3.88) is one on one side only, unless the internal Jacobian is square and regular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..bodies import Tree
+from ..codegen import jvp, trace
+from ..errors import GraphError, ModelError, ShapeError
+from ..linear import back_substitute, factor, is_numeric, symmetric
+from ..scalar import sqrt, where
+from .coriolis import mass_and_coriolis, mass_matrix_derivative
+from .energy import center_of_mass, center_of_mass_velocity
+from .inverse import FREE_FALL, gravity_forces
+from .kinematics import REPRESENTATIONS, frame_jacobian, frame_jacobian_rate
+from .mass import mass_matrix
+from .momentum import base_dofs, mechanical_connection
+
+Array = Any
+Choice = Any  # a name, an array, a function of q, or a pair of functions
+BASE_MAPS = ("locked", "centroidal", "momentum")
+JOINT_MAPS = ("identity", "normalized")
+INVERSES = ("moore-penrose", "dynamically-consistent")
+TOLERANCE = 1e-10  # singular values below this share of the largest one count as zero
+PIVOT = 1e-13  # likewise for squares of sines, where symbols allow no singular values
+
+
+class Task(NamedTuple):
+    """A task's velocity: rows of the twist of a frame.
+
+    frame           name of a frame or body
+    rows            which of (omega, v): (3, 4, 5) is the velocity of the frame's origin
+    representation  "body", "world" or "mixed", as in `frame_jacobian`
+    """
+
+    frame: str
+    rows: tuple[int, ...] = (0, 1, 2, 3, 4, 5)
+    representation: str = "body"
+
+
+class Decoupled(NamedTuple):
+    """Mx v_x' + Cx v_x + Cxy v_y + gx = F_x,   My v_y' + Cyx v_x + Cy v_y + gy = F_y."""
+
+    Mx: Array
+    My: Array
+    Cx: Array
+    Cxy: Array
+    Cyx: Array
+    Cy: Array
+    gx: Array
+    gy: Array
+
+
+class InternalRank(NamedTuple):
+    """How a task's internal velocities and the joints' velocities belong together, at one configuration.
+
+    rank             of the internal Jacobian
+    task, joints     how many velocities there are of each
+    inverse          what its generalized inverse J# is there: "two-sided", "right" (J J# = 1: any internal
+                     velocity can be had, in many ways), "left" (J# J = 1: the joints' velocities follow from
+                     the internal one, which must be a possible one), or "none" (neither)
+    singular_values  largest first; their units are mixed where rows or joints turn and shift
+    """
+
+    rank: int
+    task: int
+    joints: int
+    inverse: str
+    singular_values: Array
+
+    @property
+    def redundancy(self) -> int:
+        """Dimension of the joints' motions that leave the task's internal velocity zero."""
+        return self.joints - self.rank
+
+    @property
+    def deficiency(self) -> int:
+        """Dimension of the internal velocities that no joint motion gives."""
+        return self.task - self.rank
+
+    def __str__(self) -> str:
+        kinds = {
+            "two-sided": "J# is the inverse",
+            "right": "J# is a right inverse only: J J# = 1, J# J projects on a part of the joints' motions",
+            "left": "J# is a left inverse only: J# J = 1, J J# projects on the possible internal velocities",
+            "none": "J# is neither a right nor a left inverse: J J# and J# J are projectors",
+        }
+        return (
+            f"internal Jacobian {self.task} x {self.joints} of rank {self.rank}; {kinds[self.inverse]}; "
+            f"{self.redundancy} joint motions do not move the task, {self.deficiency} task velocities "
+            "cannot be had"
+        )
+
+
+# -- new velocities ------------------------------------------------------------------------------------------
+
+
+def transform_equations(
+    T: Array, T_rate: Array, M: Array, C: Array, *efforts: Array, inverse: Array = None
+) -> tuple[Array, ...]:
+    """The equations M v' + C v = F in velocities w = T v:  M_w, C_w, and each of `efforts` F_w.
+
+    M_w = T^-T M T^-1,   C_w = T^-T C T^-1 - M_w T' T^-1,   F_w = T^-T F       (Feurstein, 3.77)
+
+    T, T_rate  (n, n), regular, and its time derivative
+    M, C       (n, n)
+    efforts    any number of (n,)
+    inverse    T^-1, if it is known
+
+    Where M' = C + C^T, that stays so. Raises ShapeError, and ModelError where T is singular, in floats.
+    """
+    T, M = np.asarray(T), np.asarray(M)
+    if M.ndim != 2 or M.shape[0] != M.shape[1]:
+        raise ShapeError(f"M has shape {M.shape}, expected a square matrix, (n, n)")
+    for name, A in (("T", T), ("T_rate", T_rate), ("C", C)):
+        if np.shape(A) != M.shape:
+            raise ShapeError(f"{name} has shape {np.shape(A)}, expected that of M, {M.shape}")
+    for F in efforts:
+        if np.shape(F) != M.shape[:1]:
+            raise ShapeError(f"an effort has shape {np.shape(F)}, expected ({len(M)},)")
+    X = _inverse(T, "T") if inverse is None else np.asarray(inverse)
+    M_w = X.T @ M @ X
+    return M_w, X.T @ C @ X - M_w @ T_rate @ X, *(X.T @ F for F in efforts)
+
+
+def decoupling_transform(tree: Tree, q: Array, x: Choice = "locked", y: Choice = "identity") -> Array:
+    """T (nv, nv) of (3.80): (v_x, v_y) = T v, with T^-T M T^-1 block-diagonal.
+
+    q     configuration, (nq,)
+    x, y  which T_x and T_y, see above
+
+    Raises ModelError for a tree without a floating base, for a singular locked inertia, and for unknown or
+    singular choices; ShapeError for choices of the wrong shape.
+    """
+    base = _Base(tree, q)
+    return _upper(base, _base_map(base, x)[0], _joint_map(base, y)[0])
+
+
+def decoupling_transform_inverse(tree: Tree, q: Array, x: Choice = "locked", y: Choice = "identity") -> Array:
+    """T^-1 = [T_x^-1, -m T_y^-1; 0, T_y^-1] (nv, nv); arguments as in `decoupling_transform`."""
+    base = _Base(tree, q)
+    return _upper_inverse(base, _base_map(base, x)[1], _joint_map(base, y)[1])
+
+
+def decoupling_transform_rate(
+    tree: Tree, q: Array, v: Array, x: Choice = "locked", y: Choice = "identity"
+) -> Array:
+    """dT/dt (nv, nv) while q moves with v (nv,); other arguments as in `decoupling_transform`.
+
+    From dM/dt and the groups' brackets in closed form; for functions of q, from their graph.
+    """
+    base = _Moving(tree, q, v)
+    return _upper_rate(base, _base_map(base, x)[0], _base_map_rate(base, x), _joint_map_rate(base, y))
+
+
+def decoupled_velocity(tree: Tree, q: Array, v: Array, x: Choice = "locked", y: Choice = "identity") -> Array:
+    """(v_x, v_y) = T v, (nv,): external and internal velocity."""
+    base = _Base(tree, q)
+    external, internal = base.split(v)
+    return np.concatenate(
+        [_base_map(base, x)[0] @ (external + base.m @ internal), _joint_map(base, y)[0] @ internal]
+    )
+
+
+def velocity_from_decoupled(
+    tree: Tree, q: Array, w: Array, x: Choice = "locked", y: Choice = "identity"
+) -> Array:
+    """v = T^-1 w (nv,), with w = (v_x, v_y)."""
+    base = _Base(tree, q)
+    external, internal = base.split(w)
+    rates = _joint_map(base, y)[1] @ internal
+    return np.concatenate([_base_map(base, x)[1] @ external - base.m @ rates, rates])
+
+
+def decoupled_efforts(
+    tree: Tree, q: Array, tau: Array, x: Choice = "locked", y: Choice = "identity"
+) -> Array:
+    """(F_x, F_y) = T^-T tau (nv,): F_x works on the external motion alone, F_y on the internal one.
+
+    F_x = T_x^-T F_b knows nothing of the joints' efforts: they cannot change the external motion.
+    """
+    base = _Base(tree, q)
+    wrench, joints = base.split(tau)
+    return np.concatenate(
+        [_base_map(base, x)[1].T @ wrench, _joint_map(base, y)[1].T @ (joints - base.m.T @ wrench)]
+    )
+
+
+def efforts_from_decoupled(
+    tree: Tree, q: Array, F: Array, x: Choice = "locked", y: Choice = "identity"
+) -> Array:
+    """tau = T^T F (nv,), with F = (F_x, F_y)."""
+    base = _Base(tree, q)
+    external, internal = base.split(F)
+    wrench = _base_map(base, x)[0].T @ external
+    return np.concatenate([wrench, base.m.T @ wrench + _joint_map(base, y)[0].T @ internal])
+
+
+def transformed_dynamics(
+    tree: Tree,
+    q: Array,
+    v: Array,
+    x: Choice = "locked",
+    y: Choice = "identity",
+    form: str = "christoffel",
+    gravity: Array = FREE_FALL,
+) -> tuple[Array, Array, Array]:
+    """M, C (nv, nv) and g (nv,) in the velocities T v, by the general rule (3.77).
+
+    q, v     configuration (nq,) and velocity (nv,)
+    x, y     which T_x and T_y, see above
+    form     of C, as in `coriolis_matrix`
+    gravity  acceleration of free fall in the world, (3,)                                  [m/s2]
+
+    `decoupled_dynamics` gives the same by blocks, with fewer operations.
+    """
+    M, M_rate, C = mass_and_coriolis(tree, q, v, form)
+    base = _Moving(tree, q, v, M, M_rate)
+    T_x, X = _base_map(base, x)
+    T_y, Y = _joint_map(base, y)
+    M_w, C_w, g_w = transform_equations(
+        _upper(base, T_x, T_y),
+        _upper_rate(base, T_x, _base_map_rate(base, x), _joint_map_rate(base, y)),
+        M,
+        C,
+        gravity_forces(tree, q, gravity),
+        inverse=_upper_inverse(base, X, Y),
+    )
+    return M_w, C_w, g_w
+
+
+def decoupled_dynamics(
+    tree: Tree,
+    q: Array,
+    v: Array,
+    x: Choice = "locked",
+    y: Choice = "identity",
+    form: str = "hamel",
+    gravity: Array = FREE_FALL,
+) -> Decoupled:
+    """The equations of external and internal motion, by blocks (Feurstein, 3.81):
+
+        Mx = T_x^-T Mbb T_x^-1,                    My = T_y^-T (Mqq - Mbq^T m) T_y^-1
+        Cx  = T_x^-T (C_b - Mbb T_x^-1 T_x') T_x^-1
+        Cxy = T_x^-T (C_bq - C_b m - Mbb m') T_y^-1
+        Cyx = T_y^-T (C_qb - m^T C_b) T_x^-1
+        Cy  = T_y^-T (C_q - C_qb m - m^T C_bq + m^T C_b m) T_y^-1 - My T_y' T_y^-1
+        gx  = T_x^-T g_b,                          gy = T_y^-T (g_q - m^T g_b)
+
+    Arguments as in `transformed_dynamics`. With the form "hamel", Cxy = 0 for any T_x and T_y. The skew forms
+    have Cyx = -Cxy^T, and Mx' = Cx + Cx^T, My' = Cy + Cy^T: passive in each part (3.84). With x = "momentum",
+    Cx v_x + Cxy v_y = 0 in every form, so v_x' = -gx + F_x in the metric Mx: what acts from outside alone
+    changes it. This is not so for "centroidal".
+    """
+    M, M_rate, C = mass_and_coriolis(tree, q, v, form)
+    base = _Moving(tree, q, v, M, M_rate)
+    b, j, m = base.base, base.joints, base.m
+    X, Y = _base_map(base, x)[1], _joint_map(base, y)[1]
+    g_b, g_q = base.split(gravity_forces(tree, q, gravity))
+    My = _congruent(base.internal, Y)
+    C_b, C_qb = C[b, b], C[j, b] - m.T @ C[b, b]
+    return Decoupled(
+        Mx=_congruent(base.Mbb, X),
+        My=My,
+        Cx=X.T @ (C_b - base.Mbb @ X @ _base_map_rate(base, x)) @ X,
+        Cxy=X.T @ (C[b, j] - C_b @ m - base.Mbb @ base.m_rate) @ Y,
+        Cyx=Y.T @ C_qb @ X,
+        Cy=Y.T @ (C[j, j] - C_qb @ m - m.T @ C[b, j]) @ Y - My @ _joint_map_rate(base, y) @ Y,
+        gx=X.T @ g_b,
+        gy=Y.T @ (g_q - m.T @ g_b),
+    )
+
+
+# -- the motion of a link or task ----------------------------------------------------------------------------
+
+
+def internal_inertia(tree: Tree, q: Array) -> Array:
+    """Mqq - Mbq^T Mbb^-1 Mbq (n, n): the inertia that the joints' motion has while the base gives way.
+
+    q  configuration, (nq,)
+
+    The kinetic energy is that of the external motion plus q'^T (this) q' / 2. Feurstein (3.69).
+    """
+    return _Base(tree, q).internal
+
+
+def internal_jacobian(tree: Tree, q: Array, task: Any) -> Array:
+    """J_int = J_q - J_b Mbb^-1 Mbq (r, n): the task's velocity by the joints, while the base gives way.
+
+    The task moves with  J_b nu_b + J_q q' = J_ext v_x + J_int q',  J_ext that of `external_jacobian`. This is
+    the generalized Jacobian of Umetani and Yoshida (1989); Feurstein (3.96).
+
+    q     configuration, (nq,)
+    task  name of a frame or body (its body twist, r = 6), a `Task`, or a function q -> (r, nv)
+    """
+    base = _Base(tree, q)
+    return _internal(base, _task_jacobian(tree, q, task))
+
+
+def internal_jacobian_rate(tree: Tree, q: Array, v: Array, task: Any) -> Array:
+    """d/dt of `internal_jacobian` (r, n) while q moves with v (nv,)."""
+    return _internal_rate(_Moving(tree, q, v), task)
+
+
+def external_jacobian(tree: Tree, q: Array, task: Any, x: Choice = "centroidal") -> Array:
+    """J_ext = J_b T_x^-1 (r, k): the task's velocity by the external one; arguments as above."""
+    base = _Base(tree, q)
+    return _task_jacobian(tree, q, task)[:, base.base] @ _base_map(base, x)[1]
+
+
+def external_internal_velocity(tree: Tree, q: Array, v: Array, task: Any, x: Choice = "centroidal") -> Array:
+    """(external, internal) velocity (k + r,):  T_x (nu_b + m q')  and  J_int q'  (Feurstein, 3.96).
+
+    The matrix of this map is I = [T_x, T_x m; 0, J_int]. Arguments as in `external_jacobian`; v (nv,).
+    """
+    base = _Base(tree, q)
+    nu, rates = base.split(v)
+    J = _internal(base, _task_jacobian(tree, q, task))
+    return np.concatenate([_base_map(base, x)[0] @ (nu + base.m @ rates), J @ rates])
+
+
+def velocity_from_external_internal(
+    tree: Tree, q: Array, w: Array, task: Any, x: Choice = "centroidal", inverse: str = INVERSES[0]
+) -> Array:
+    """v = I# w (nv,), I# = [T_x^-1, -m J#; 0, J#], of w = (external, internal) (k + r,).
+
+    inverse  which J#, as in `internal_inverse`; what it is at q says `internal_rank`: v has the velocities w
+             (right inverse), v is that which w came from (left inverse), or w is met as well as can be
+    """
+    base = _Base(tree, q)
+    k = len(base.Mbb)
+    rates = _internal_inverse(base, task, inverse) @ w[k:]
+    return np.concatenate([_base_map(base, x)[1] @ w[:k] - base.m @ rates, rates])
+
+
+def external_internal_efforts(
+    tree: Tree, q: Array, tau: Array, task: Any, x: Choice = "centroidal", inverse: str = INVERSES[0]
+) -> Array:
+    """(external, internal) force (k + r,), I#^T tau, dual to the velocities:  T_x^-T F_b  and
+    J#^T (tau_q - m^T F_b). Arguments as in `velocity_from_external_internal`; tau (nv,)."""
+    base = _Base(tree, q)
+    wrench, joints = base.split(tau)
+    J = _internal_inverse(base, task, inverse)
+    return np.concatenate([_base_map(base, x)[1].T @ wrench, J.T @ (joints - base.m.T @ wrench)])
+
+
+def efforts_from_external_internal(
+    tree: Tree, q: Array, F: Array, task: Any, x: Choice = "centroidal"
+) -> Array:
+    """tau = I^T F (nv,) of F = (external, internal) (k + r,).
+
+    A wrench f at the task, J^T f, is that of F = (J_ext^T f, f). F = (0, f) gives efforts of the joints
+    alone, J_int^T f, and none of the base.
+    """
+    base = _Base(tree, q)
+    k = len(base.Mbb)
+    wrench = _base_map(base, x)[0].T @ F[:k]
+    J = _internal(base, _task_jacobian(tree, q, task))
+    return np.concatenate([wrench, base.m.T @ wrench + J.T @ F[k:]])
+
+
+def internal_inverse(tree: Tree, q: Array, task: Any, inverse: str = INVERSES[0]) -> Array:
+    """A generalized inverse J# (n, r) of the internal Jacobian.
+
+    inverse  "moore-penrose"           least |J q' - w|, then least |q'|: sums of squares of whatever units
+             "dynamically-consistent"  least |J q' - w|, then least energy of internal motion q'^T L q', with
+                                       L = Mqq - Mbq^T m; units of joints do not matter. Accelerations by the
+                                       efforts (1 - J^T J#^T) tau do not move the task. Khatib (1987)
+
+    For a full column rank both are the same. Arguments else as in `internal_jacobian`, results as in
+    `generalized_inverse`. Raises ModelError for an unknown name.
+    """
+    return _internal_inverse(_Base(tree, q), task, inverse)
+
+
+def internal_nullspace(tree: Tree, q: Array, task: Any, inverse: str = INVERSES[0]) -> Array:
+    """N = 1 - J# J (n, n): of any joints' velocities, the part that does not move the task internally."""
+    base = _Base(tree, q)
+    J = _internal(base, _task_jacobian(tree, q, task))
+    return np.eye(J.shape[1], dtype=int) - _internal_inverse(base, task, inverse) @ J
+
+
+def internal_rank(tree: Tree, q: Array, task: Any, tolerance: float = TOLERANCE) -> InternalRank:
+    """Which inverse the internal Jacobian has at q (floats), and its singular values.
+
+    tolerance  singular values below this share of the largest one count as zero
+    """
+    return rank_of(internal_jacobian(tree, q, task), tolerance)
+
+
+def rank_of(J: Array, tolerance: float = TOLERANCE) -> InternalRank:
+    """The same of a given matrix (r, n)."""
+    J = np.asarray(J, float)
+    values = np.linalg.svd(J, compute_uv=False)
+    rank = int(np.sum(values > tolerance * values.max(initial=0.0)))
+    r, n = J.shape
+    kinds = {(True, True): "two-sided", (True, False): "right", (False, True): "left"}
+    return InternalRank(rank, r, n, kinds.get((rank == r, rank == n), "none"), values)
+
+
+def generalized_inverse(J: Array, weight: Array = None, tolerance: float = TOLERANCE) -> Array:
+    """J# (..., n, r) of J (..., r, n):  q' = J# w has the least |J q' - w|, and of those the least q'^T W q'.
+
+    weight     W (..., n, n), symmetric positive definite; 1 if None: the inverse of Moore and Penrose
+    tolerance  singular values below this share of the largest one count as zero
+
+    On floats, of any rank, by singular values. On symbols, where no rank can be decided, J must have the full
+    rank its shape allows: where it has not (to about six digits), the result is NaN. With full rank it is
+
+        W^-1 J^T (J W^-1 J^T)^-1   for r <= n,       (J^T J)^-1 J^T   for r >= n.
+    """
+    if is_numeric(J) and (weight is None or is_numeric(weight)):
+        J = np.asarray(J, float)
+        if weight is None:
+            return np.linalg.pinv(J, rcond=tolerance)
+        R = np.linalg.inv(np.linalg.cholesky(np.asarray(weight, float)))  # R^T R = W^-1
+        Rt = np.swapaxes(R, -1, -2)
+        return Rt @ np.linalg.pinv(J @ Rt, rcond=tolerance)
+    J = np.asarray(J)
+    r, n = J.shape
+    if r > n:
+        X = _regular_solve(J.T @ J, J.T)
+        return X + (np.eye(n, dtype=int) - X @ J) @ X  # a step of Newton's method
+    right = J.T if weight is None else back_substitute(factor(weight), J.T)
+    X = _regular_solve(J @ right, right.T).T
+    return X + X @ (np.eye(r, dtype=int) - J @ X)
+
+
+# -- the base and its blocks ---------------------------------------------------------------------------------
+
+
+class _Base:
+    """Blocks of M at a configuration, m = Mbb^-1 Mbq, and the inertia of internal motion Mqq - Mbq^T m."""
+
+    def __init__(self, tree: Tree, q: Array, M: Array = None) -> None:
+        self.tree, self.q = tree, q
+        self.base, self.joints = base_dofs(tree)
+        M = mass_matrix(tree, q) if M is None else M
+        self.Mbb, Mbq, Mqq = M[self.base, self.base], M[self.base, self.joints], M[self.joints, self.joints]
+        self.m = m = mechanical_connection(tree, q)
+        self.factors = factor(self.Mbb)
+        self.internal = symmetric(len(Mqq), lambda i, j: Mqq[i, j] - Mbq[:, i] @ m[:, j])
+
+    def split(self, x: Array) -> tuple[Array, Array]:
+        """Entries (nv,) of the base and of the joints."""
+        return x[self.base], x[self.joints]
+
+    @property
+    def A(self) -> tuple[Array, Array]:
+        """A_cb and A_cb^-1 (k, k): frame c at the centre of mass, along the axes of the base joint's fixed
+        frame."""
+        body, group = self.tree.bodies[0], self.tree.bodies[0].joint.group
+        g = group.element(body.joint_coordinates(self.q))
+        P = body.placement
+        place = P[:3, :3].T @ (center_of_mass(self.tree, self.q) - P[:3, 3]) - getattr(group, "point", 0)
+        shift, one = group.ad(self._translation(place)), np.eye(group.dim, dtype=int)
+        return (one - shift) @ group.Ad(g), group.Ad(group.inverse(g)) @ (one + shift)
+
+    def _translation(self, x: Array) -> Array:
+        """The vector (3,) of the fixed frame's axes as a translation of the base's group, (k,)."""
+        S = self.tree.bodies[0].joint.S
+        shifts = ~S[:3].any(axis=0)
+        return np.array([S[3:, i] @ x if shifts[i] else 0 for i in range(S.shape[1])])
+
+
+class _Moving(_Base):
+    """The same while q moves with v."""
+
+    def __init__(self, tree: Tree, q: Array, v: Array, M: Array = None, M_rate: Array = None) -> None:
+        super().__init__(tree, q, M)
+        self.v = v
+        rate = mass_matrix_derivative(tree, q, v) if M_rate is None else M_rate
+        self.Mbb_rate, Mbq, Mqq = (
+            rate[self.base, self.base],
+            rate[self.base, self.joints],
+            rate[self.joints, self.joints],
+        )
+        m = self.m
+        moved = Mbq - self.Mbb_rate @ m
+        self.m_rate = back_substitute(self.factors, moved)
+        self.internal_rate = symmetric(
+            len(Mqq), lambda i, j: Mqq[i, j] - Mbq[:, i] @ m[:, j] - m[:, i] @ moved[:, j]
+        )
+
+    @property
+    def a(self) -> Array:
+        """ad of nu_cb (k, k), the base's velocity seen from frame c:  dA_cb/dt = A_cb ad(nu_cb)."""
+        body, group = self.tree.bodies[0], self.tree.bodies[0].joint.group
+        moving = body.placement[:3, :3].T @ center_of_mass_velocity(self.tree, self.q, self.v)
+        return group.ad(self.v[self.base] - self.A[1] @ self._translation(moving))
+
+
+def _base_map(base: _Base, x: Choice) -> tuple[Array, Array]:
+    """T_x and its inverse."""
+    if isinstance(x, str):
+        _known(x, BASE_MAPS, "T_x")
+        if x == "locked":
+            one = np.eye(len(base.Mbb), dtype=int)
+            return one, one
+        A, A_inverse = base.A
+        if x == "centroidal":
+            return A, A_inverse
+        return A_inverse.T @ base.Mbb, back_substitute(base.factors, A.T)
+    T = _chosen(x, base, len(base.Mbb), "T_x", "the base's velocities")
+    return T, _inverse(T, "T_x")
+
+
+def _base_map_rate(base: _Moving, x: Choice) -> Array:
+    """dT_x/dt."""
+    if isinstance(x, str):
+        _known(x, BASE_MAPS, "T_x")
+        if x == "locked":
+            return np.zeros(base.Mbb.shape, int)
+        A, A_inverse = base.A
+        if x == "centroidal":
+            return A @ base.a
+        return A_inverse.T @ (base.Mbb_rate - base.a.T @ base.Mbb)
+    return _chosen_rate(x, base, len(base.Mbb), "T_x")
+
+
+def _joint_map(base: _Base, y: Choice) -> tuple[Array, Array]:
+    """T_y and its inverse."""
+    n = len(base.internal)
+    if isinstance(y, str):
+        _known(y, JOINT_MAPS, "T_y", " or a Task, an array, a function")
+        if y == "identity":
+            return np.eye(n, dtype=int), np.eye(n, dtype=int)
+        return _triangular(base.internal)
+    if isinstance(y, Task):
+        J = _internal(base, _task_jacobian(base.tree, base.q, y))
+        if J.shape[0] != n:
+            raise ShapeError(
+                f"the internal Jacobian of {y} is {J.shape[0]} x {n}, and T_y must be square: choose {n} "
+                "rows, or use `external_internal_velocity` and its inverses, which take any shape"
+            )
+        return J, _inverse(J, "T_y")
+    T = _chosen(y, base, n, "T_y", "the joints' velocities")
+    return T, _inverse(T, "T_y")
+
+
+def _joint_map_rate(base: _Moving, y: Choice) -> Array:
+    """dT_y/dt."""
+    n = len(base.internal)
+    if isinstance(y, str):
+        _known(y, JOINT_MAPS, "T_y", " or a Task, an array, a function")
+        if y == "identity":
+            return np.zeros((n, n), int)
+        U, X = _triangular(
+            base.internal
+        )  # U^-T (d/dt U^T U) U^-1 is U' U^-1, which is triangular, and its transpose
+        turned = _congruent(base.internal_rate, X)
+        lower = [
+            [turned[i, j] if i > j else (0.5 * turned[i, j] if i == j else 0) for j in range(n)]
+            for i in range(n)
+        ]
+        return np.array(lower).reshape(n, n) @ U
+    if isinstance(y, Task):
+        return _internal_rate(base, y)
+    return _chosen_rate(y, base, n, "T_y")
+
+
+def _upper(base: _Base, T_x: Array, T_y: Array) -> Array:
+    return np.block([[T_x, T_x @ base.m], [np.zeros(base.m.T.shape, int), T_y]])
+
+
+def _upper_inverse(base: _Base, X: Array, Y: Array) -> Array:
+    return np.block([[X, -base.m @ Y], [np.zeros(base.m.T.shape, int), Y]])
+
+
+def _upper_rate(base: _Moving, T_x: Array, T_x_rate: Array, T_y_rate: Array) -> Array:
+    moved = T_x_rate @ base.m + T_x @ base.m_rate
+    return np.block([[T_x_rate, moved], [np.zeros(base.m.T.shape, int), T_y_rate]])
+
+
+# -- tasks ---------------------------------------------------------------------------------------------------
+
+
+def _task_jacobian(tree: Tree, q: Array, task: Any) -> Array:
+    """J (r, nv)."""
+    if callable(task):
+        J = np.asarray(task(q))
+        if J.ndim != 2 or J.shape[1] != tree.nv:
+            raise ShapeError(f"the task's Jacobian has shape {J.shape}, expected (r, {tree.nv})")
+        return J
+    task = _task(task)
+    return frame_jacobian(tree, q, task.frame, task.representation)[list(task.rows)]
+
+
+def _task_jacobian_rate(tree: Tree, q: Array, v: Array, task: Any) -> Array:
+    if callable(task):
+        return _rate_of_graph(tree, task, q, v, "the task's Jacobian")
+    task = _task(task)
+    return frame_jacobian_rate(tree, q, v, task.frame, task.representation)[list(task.rows)]
+
+
+def _task(task: Any) -> Task:
+    task = Task(task) if isinstance(task, str) else task
+    if not isinstance(task, Task):
+        raise ModelError(f"the task is {task!r}, expected a frame's name, a Task, or a function q -> (r, nv)")
+    rows = tuple(task.rows)
+    if not rows or len(set(rows)) < len(rows) or not set(rows) <= set(range(6)):
+        raise ModelError(f"rows {rows} of the task must be different numbers from 0 to 5, at least one")
+    if task.representation not in REPRESENTATIONS:
+        raise ModelError(
+            f"representation {task.representation!r} is unknown; use one of {', '.join(REPRESENTATIONS)}"
+        )
+    return task
+
+
+def _internal(base: _Base, J: Array) -> Array:
+    return J[:, base.joints] - J[:, base.base] @ base.m
+
+
+def _internal_rate(base: _Moving, task: Any) -> Array:
+    J_b = _task_jacobian(base.tree, base.q, task)[:, base.base]
+    return _internal(base, _task_jacobian_rate(base.tree, base.q, base.v, task)) - J_b @ base.m_rate
+
+
+def _internal_inverse(base: _Base, task: Any, inverse: str) -> Array:
+    _known(inverse, INVERSES, "an inverse")
+    J = _internal(base, _task_jacobian(base.tree, base.q, task))
+    return generalized_inverse(J, None if inverse == "moore-penrose" else base.internal)
+
+
+# -- choices of users ----------------------------------------------------------------------------------------
+
+
+def _is_pair(choice: Any) -> bool:
+    return isinstance(choice, tuple) and len(choice) == 2 and all(map(callable, choice))
+
+
+def _chosen(choice: Any, base: _Base, size: int, name: str, what: str) -> Array:
+    """The matrix that a user chose, at q."""
+    function = choice[0] if _is_pair(choice) else choice
+    T = np.asarray(function(base.q) if callable(function) else choice)
+    if T.shape != (size, size):
+        raise ShapeError(f"{name} has shape {T.shape}, expected ({size}, {size}): it maps {what}")
+    return T
+
+
+def _chosen_rate(choice: Any, base: _Moving, size: int, name: str) -> Array:
+    if _is_pair(choice):
+        rate = np.asarray(choice[1](base.q, base.v))
+        if rate.shape != (size, size):
+            raise ShapeError(f"the rate of {name} has shape {rate.shape}, expected ({size}, {size})")
+        return rate
+    if callable(choice):
+        return _rate_of_graph(base.tree, choice, base.q, base.v, name)
+    return np.zeros((size, size), int)
+
+
+def _rate_of_graph(tree: Tree, function: Callable[[Array], Array], q: Array, v: Array, name: str) -> Array:
+    """d/dt function(q) while q moves with v, from the graph of the function."""
+    try:
+        graph = trace(function, {"q": tree.nq}, "T")
+    except (TypeError, AttributeError) as error:
+        raise GraphError(
+            f"{name} cannot be differentiated, its function does not run on symbols: {error}. Use NumPy "
+            "operators and liebody.scalar, or give a pair of functions T(q), dT/dt(q, v)"
+        ) from None
+    moved = trace(lambda q, v, s: tree.group.integrate(q, s * v), {"q": tree.nq, "v": tree.nv, "s": ()}, "q")
+    return jvp(graph, "q")(q, jvp(moved, "s")(q, v, 0.0, 1.0))
+
+
+def _known(name: str, names: tuple[str, ...], what: str, other: str = "") -> None:
+    if name not in names:
+        raise ModelError(f"{name!r} is not the name of {what}; use one of {', '.join(names)}{other}")
+
+
+# -- linear algebra ------------------------------------------------------------------------------------------
+
+
+def _inverse(T: Array, name: str) -> Array:
+    """T^-1; of floats, T is checked to be regular."""
+    if not is_numeric(T):
+        return generalized_inverse(T)
+    T = np.asarray(T, float)
+    rank = rank_of(T).rank
+    if rank < len(T):
+        raise ModelError(
+            f"{name} is singular (rank {rank} of {len(T)}): velocities cannot be had back from what it maps "
+            "them to; choose another one"
+        )
+    return np.linalg.inv(T)
+
+
+def _triangular(A: Array) -> tuple[Array, Array]:
+    """U and U^-1, lower triangular, with A = U^T U."""
+    L, reciprocals = factor(A)
+    n = len(A)
+    roots = [sqrt(1 / x) for x in reciprocals]
+    U = [[roots[i] * L[i][j] if j < i else (roots[i] if i == j else 0) for j in range(n)] for i in range(n)]
+    rows: list[Array] = []
+    for i in range(n):
+        row = np.array([1 / roots[i] if i == j else 0 for j in range(n)])
+        for j in range(i):
+            row = row - L[i][j] * rows[j]
+        rows.append(row)
+    return np.array(U).reshape(n, n), np.array(rows).reshape(n, n)
+
+
+def _congruent(A: Array, X: Array) -> Array:
+    """X^T A X, symmetric as A is."""
+    AX = A @ X
+    return symmetric(len(A), lambda i, j: X[:, i] @ AX[:, j])
+
+
+def _regular_solve(A: Array, b: Array) -> Array:
+    """A^-1 b with A symmetric and positive definite; NaN where it is not."""
+    L, reciprocals = factor(A)
+    shares = [x * A[i, i] for i, x in enumerate(reciprocals)]
+    guarded = [where((s > 0) & (s < 1 / PIVOT), x, np.nan) for s, x in zip(shares, reciprocals, strict=True)]
+    return back_substitute((L, guarded), b)
