@@ -24,7 +24,8 @@ class Variational(MechanicalMethod):
     and does not grow; of a free body the spatial momentum Ad^-T p is constant to round-off. Position and
     velocity constraints hold to round-off. Other forces enter by the principle of Lagrange and d'Alembert,
     Q(t, q, v, u) with v = Psi/h at both ends. Inertial forces follow from M: Q must not contain them, and b
-    is not used. A step solves dim + m equations, then m linear ones.
+    is not used. A step solves dim + m equations, then m linear ones. p is remembered, so that its round-off
+    does not add up with that of M^-1.
 
     Moser, Veselov, Comm. Math. Phys. 139 (1991); Marsden, Pekarsky, Shkoller, Nonlinearity 12 (1999);
     Bou-Rabee, Marsden, Found. Comput. Math. 9 (2009); RATTLE: Andersen (1983); Jay, SIAM J. Numer. Anal. 33
@@ -40,47 +41,48 @@ class Variational(MechanicalMethod):
         group, nq, n, m = system.group, system.nq, system.dim, system.m
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([h * y[nq:], np.zeros(m, int)])
+            return np.concatenate([h * y[nq : nq + n], np.zeros(m, int)])
 
         def force(t: Any, q: Array, psi: Array, h: Any, u: Array) -> Array:
-            """h^2 Q at one end, and what the dependence of M on q adds there."""
-            Q = h * h * system.applied(t, q, psi / h, u)
-            return Q if system.constant else Q + 0.5 * (system.momentum_gradient(q, psi).T @ psi)
+            """h Q at one end, and what the dependence of M on q adds there."""
+            Q = h * system.applied(t, q, psi / h, u)
+            return Q if system.constant else Q + system.momentum_gradient(q, psi).T @ psi / (2 * h)
 
         def kicked(x: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            """h p + h^2/2 (Q - J^T lambda) at the start, from the unknowns Psi, h^2 lambda."""
-            q, v = y[:nq], y[nq:]
-            impulse = force(t, q, x[:n], h, u[0])
-            impulse = impulse - system.jacobian(q).T @ x[n:] if m else impulse
-            return h * (system.mass(q) @ v) + 0.5 * impulse
+            """p + h/2 (Q - J^T lambda) at the start, from the unknowns Psi, h^2 lambda."""
+            q, p, psi, multipliers = y[:nq], y[nq + n :], x[:n], x[n:]
+            p = p + 0.5 * force(t, q, psi, h, u[0])
+            return p - system.jacobian(q).T @ multipliers / (2 * h) if m else p
 
         def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             q, psi = y[:nq], x[:n]
             q1 = group.integrate(q, psi)
             M = system.mass(q) if system.constant else 0.5 * (system.mass(q) + system.mass(q1))
-            balance = group.dexp_inverse(psi).T @ (M @ psi) - kicked(x, t, h, y, u)
+            balance = group.dexp_inverse(psi).T @ (M @ psi) - h * kicked(x, t, h, y, u)
             return np.concatenate([balance, system.constraint(q1)])
 
         def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            """q' and h p' without mu."""
-            q, psi = y[:nq], x[:n]
-            q1 = group.normalize(group.integrate(q, psi))
-            p = group.Ad(group.exp(psi)).T @ kicked(x, t, h, y, u)  # so momentum is kept, Psi exact or not
+            """q' and p' without mu. From p, not from Psi: so momentum is kept whatever the error of Psi."""
+            psi = x[:n]
+            q1 = group.normalize(group.integrate(y[:nq], psi))
+            p = group.Ad(group.exp(psi)).T @ kicked(x, t, h, y, u)
             return np.concatenate([q1, p + 0.5 * force(t + h, q1, psi, h, u[1])])
 
-        def velocity(z: Array, mu: Array) -> Array:
-            """h v' from h p' and the impulse h^2/2 mu."""
-            q1, p = z[:nq], z[nq:]
-            return system.solve_mass(q1, p - system.jacobian(q1).T @ mu if m else p)
+        def momentum(z: Array, impulse: Array) -> Array:
+            """p' with the impulse h/2 mu."""
+            return z[nq:] - system.jacobian(z[:nq]).T @ impulse if m else z[nq:]
 
-        def reaction(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return system.jacobian(z[:nq]) @ velocity(z, x)
+        def velocity_constraint(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return system.jacobian(z[:nq]) @ system.solve_mass(z[:nq], momentum(z, x))
 
         def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            first, mu = z[: nq + n], z[nq + n :]
-            return np.concatenate([first[:nq], velocity(first, mu) / h])
+            q, p = z[:nq], momentum(z[: nq + n], z[nq + n :])
+            return np.concatenate([q, system.solve_mass(q, p), p])
+
+        def begin(t: Any, q: Array, v: Array, u: Array, h: Any) -> Array:
+            return np.concatenate([q, v, system.mass(q) @ v])
 
         phases = [Phase(predict, residual, keep)]
         if m:
-            phases.append(Phase(lambda z, t, h, y, u: np.zeros(m), reaction, linear=True))
-        return MechanicalFlow(system, phases, finish, nodes=(0.0, 1.0), **options)
+            phases.append(Phase(lambda z, t, h, y, u: np.zeros(m), velocity_constraint, linear=True))
+        return MechanicalFlow(system, phases, finish, {"momentum": n}, begin, nodes=(0.0, 1.0), **options)

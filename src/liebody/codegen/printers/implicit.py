@@ -42,7 +42,7 @@ def implicit_source(
     kept, _, _, y, u = finish.inputs.values()
     text = [prelude(lanes), *([ROWS_OF_ONE] if lanes == 1 else [transposes(lanes), LOAD, save_text(lanes)])]
     for p, phase in enumerate(phases):
-        for name in ("predict", "residual", "both", "keep"):
+        for name in ("predict", "both", "keep") if phase.linear else ("predict", "residual", "both", "keep"):
             text += over_lanes(getattr(phase, name), f"{name}_{p}")[0]
     text += over_lanes(finish, "finish")[0]
     sizes = {
@@ -73,7 +73,8 @@ def _phases(phases: Sequence[PhaseFunctions]) -> str:
         (k,) = phase.keep.outputs.values()
         lines += [
             f"predict_{p}(z, t, h, y, u, x);",
-            f"newton({_size(phase)}, {int(phase.linear)}, residual_{p}, both_{p}, x, z, t, h, y, u, "
+            f"newton({_size(phase)}, {int(phase.linear)}, {'0' if phase.linear else f'residual_{p}'}, both_{p}, "
+            "x, z, t, h, y, u, "
             "work, pivot, lost, count);",
             f"keep_{p}(x, z, t, h, y, u, z + {kept});",
         ]

@@ -77,13 +77,14 @@ INLINE void substitute(long n, const T *restrict A, const T *restrict scale, con
 
 /* x with residual(x) = 0, from a first guess in x, to round-off: until what the next correction would be, judged by the
    ratio of the last two, is below TOLERANCE of each unknown, or corrections no longer shrink. The Jacobian is kept while it serves.
-   Lanes that are lost already stay as they are; others that are get the reason. A linear system takes one correction. */
+   Lanes that are lost already stay as they are; others that are get the reason. A linear system takes one correction, and
+   needs no `residual`. */
 INLINE void newton(long n, int linear, Residual *residual, Both *both, T *restrict x, const T *z, const T *t, const T *h,
                    const T *y, const T *u, T *work, I *pivot, I *lost, long *count) {
     T *D = work, *r = D + n * n, *scale = r + n, before = splat(INFINITY);
     I active = MASK(*lost == 0);
     int fresh = 1;
-    for (int k = 0; k < ITERATIONS && any(active); k++) {
+    for (int k = 0; k < (linear ? 1 : ITERATIONS) && any(active); k++) {
         int fresh_now = fresh;
         count[0]++;
         if (fresh) {
@@ -118,7 +119,7 @@ INLINE void newton(long n, int linear, Residual *residual, Both *both, T *restri
         *lost |= bad & NOT_FINITE;
         active &= ~bad;
         I done = MASK(norm == 0);
-        if (linear) done = ~done | done;
+        if (linear) done = ~bits(splat(0));
         if (k) {
             I at_rest = MASK(rate > 0.25) & MASK(norm <= (fresh_now ? LOOSE : ROUND_OFF));
             done |= at_rest | (sharp & MASK(rate < 0.5));
