@@ -34,7 +34,7 @@ Array = Any
 REST = np.zeros(3, int)
 
 
-def momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world") -> Array:
+def total_momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world") -> Array:
     """(l, p) (6,) of all bodies about the origin of a frame and in its axes; O(n).  [N m s, N s]
 
     q      configuration, (nq,)
@@ -52,7 +52,7 @@ def momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world
         if X.shape != (4, 4):
             raise ShapeError(f"frame has shape {X.shape}, expected a name or a pose (4, 4) in the world")
     tree, q, v = _afloat(tree, q, v)
-    n, f = total_momentum(tree, motions(tree, q), v)
+    n, f = momentum_at_base(tree, motions(tree, q), v)
     R, p = SE3.parts(SE3.compose(SE3.inverse(tree.bodies[0].pose(q)), X))
     return np.concatenate([R.T @ (n - cross(p, f)), R.T @ f])
 
@@ -67,7 +67,7 @@ def centroidal_momentum(tree: Tree, q: Array, v: Array) -> Array:
     """
     tree, q, v = _afloat(tree, q, v)
     T = motions(tree, q)
-    n, f = total_momentum(tree, T, _standing(v))
+    n, f = momentum_at_base(tree, T, _standing(v))
     R, c = _turned(T), _center(tree, composites(tree, T)[1])
     return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * v[3:6])])
 
@@ -174,7 +174,7 @@ def centroidal_velocity(tree: Tree, q: Array, v: Array) -> Array:
     """
     lifted, q_, v_ = _afloat(tree, q, v)
     T = motions(lifted, q_)
-    n, f = total_momentum(lifted, T, _standing(v_))
+    n, f = momentum_at_base(lifted, T, _standing(v_))
     c, I_c = about_center(lifted, composites(lifted, T)[1])
     R = _turned(T)
     w = solve(I_c, n - cross(c, f))
@@ -194,7 +194,7 @@ def composites(tree: Tree, T: list[Any]) -> list[Moments]:
     return gather(tree, T, list(tree.base_moments), lambda x, T: T.moments_out(x), sum_of)
 
 
-def total_momentum(tree: Tree, T: list[Any], v: Array) -> Pair:
+def momentum_at_base(tree: Tree, T: list[Any], v: Array) -> Pair:
     """The momentum of all bodies about the first one's frame, in its axes; they all hang on it."""
     twists = twists_of(tree, T, v)
     momenta = [momentum_of(x, *V) for x, V in zip(tree.base_moments, twists, strict=True)]

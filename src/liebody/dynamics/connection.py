@@ -19,7 +19,7 @@ velocity i is one and there is no momentum. Then
     Mbb B_ij = S^T (-2 int u_i x u_j dm, 0),
 
 so only the angular part of B is free, its linear part is c x that, and bases that cannot turn have none. By
-the inequality of Schwarz |int u_i x u_j dm| is at most the square root of the product of int u_i . u_i dm, the
+Schwarz's inequality |int u_i x u_j dm|^2 is at most the product of int u_i . u_i dm and int u_j . u_j dm, the
 inertias that the joints have with the base free to move.
 """
 

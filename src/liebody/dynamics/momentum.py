@@ -29,7 +29,7 @@ from ..bodies import Body, Frame, Moments, Tree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
-from .centroidal import about_center, composites, motions, total_momentum
+from .centroidal import about_center, composites, motions, momentum_at_base
 from .coriolis import Pair, momentum_of
 from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
@@ -142,7 +142,7 @@ def base_momentum(tree: Tree, q: Array, v: Array) -> Array:
     S^T of the momentum of all bodies about the base, in its axes [N m s, N s]. Feurstein, eq. (3.65).
     """
     base = floating_base(tree)
-    n, f = total_momentum(tree, motions(tree, q), v)
+    n, f = momentum_at_base(tree, motions(tree, q), v)
     return _on(base, n, f)
 
 
@@ -163,7 +163,7 @@ def locked_velocity(tree: Tree, q: Array, v: Array) -> Array:
     """
     base = floating_base(tree)
     T = motions(tree, q)
-    n, f = total_momentum(tree, T, np.concatenate([np.zeros(base.joint.dim, int), v[base.dofs.stop :]]))
+    n, f = momentum_at_base(tree, T, np.concatenate([np.zeros(base.joint.dim, int), v[base.dofs.stop :]]))
     return v[base.dofs] + divided(tree, composites(tree, T)[1], [(n, f)])[:, 0]
 
 
@@ -203,7 +203,7 @@ def momentum_in_frame(tree: Tree, q: Array, v: Array, frame: MovingFrame | Array
     v      velocity, left-trivialised, (nv,)                               [rad/s, m/s]
     frame  its pose g in the inertial frame, an element of the base's group; or a MovingFrame
 
-    With the identity it is h_i, in the inertial frame. Feurstein, eqs (3.67), (3.69). `momentum` has other
+    With the identity it is h_i, in the inertial frame. Feurstein, eqs (3.67), (3.69). `total_momentum` has other
     frames, and all six components.
     """
     g = _pose_of(tree, frame)
