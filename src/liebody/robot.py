@@ -443,6 +443,74 @@ class Robot:
         external = np.broadcast_to(F[..., :k], (*joints.shape[:-1], k))
         return self.efforts_from_decoupled(q, np.concatenate([external, joints], axis=-1), x, threads=threads)
 
+    # -- momentum, and floating bases ---------------------------------------------------------------------
+
+    def momentum(
+        self, q: Array, v: Array, frame: str = "world", *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """(l, p), (..., 6), of all bodies about the origin of a frame, in its axes              [N m s, N s]
+
+        frame  "world", or the name of a body or frame
+        """
+        return self._call("momentum", q, v, frame=frame, out=out, threads=threads)
+
+    def centroidal_momentum(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """h_G = (l, p), (..., 6), about the centre of mass, in the world's axes                  [N m s, N s]"""
+        return self._call("centroidal_momentum", q, v, out=out, threads=threads)
+
+    def centroidal_momentum_matrix(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """A(q), (..., 6, nv), with centroidal_momentum = A v; O(n). Orin, Goswami and Lee (2013)."""
+        return self._call("centroidal_momentum_matrix", q, out=out, threads=threads)
+
+    def centroidal_momentum_matrix_derivative(
+        self, q: Array, v: Array, *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """dA/dt along v, (..., 6, nv)."""
+        return self._call("centroidal_momentum_matrix_derivative", q, v, out=out, threads=threads)
+
+    def centroidal_momentum_bias(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """(dA/dt) v, (..., 6), without dA/dt                                                      [N m, N]"""
+        return self._call("centroidal_momentum_bias", q, v, out=out, threads=threads)
+
+    def centroidal_momentum_rate(
+        self, q: Array, v: Array, a: Array, *, out: Array = None, threads: int = 1
+    ) -> Array:
+        """A a + (dA/dt) v, (..., 6): the resultant of all wrenches from outside, about the centre of mass."""
+        return self._call("centroidal_momentum_rate", q, v, a, out=out, threads=threads)
+
+    def centroidal_inertia(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """diag(I_c, m 1), (..., 6, 6), of all bodies about their centre of mass, in the world's axes."""
+        return self._call("centroidal_inertia", q, out=out, threads=threads)
+
+    def centroidal_velocity(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """(I_c^-1 l, p / m), (..., 6): the average velocity of all bodies, in the world's axes."""
+        return self._call("centroidal_velocity", q, v, out=out, threads=threads)
+
+    def base_momentum(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """h_b = Mbb nu_b + Mbq q', (..., k): the momentum about the floating base, in its algebra's dual.
+
+        A floating base is a first joint of two degrees of freedom or more that carries all bodies; this and
+        the calls below raise ModelError for other robots. See docs/floating-bases.md
+        """
+        return self._call("base_momentum", q, v, out=out, threads=threads)
+
+    def locked_inertia(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """Mbb(q), (..., k, k): the inertia of all bodies about the base, the joints locked."""
+        return self._call("locked_inertia", q, out=out, threads=threads)
+
+    def locked_velocity(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """nu_b + Mbb^-1 Mbq q', (..., k): how the base would move if the joints locked at once."""
+        return self._call("locked_velocity", q, v, out=out, threads=threads)
+
+    def mechanical_connection(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """m(q) = Mbb^-1 Mbq, (..., k, n): without momentum, joint velocities q' move the base by -m q'."""
+        return self._call("mechanical_connection", q, out=out, threads=threads)
+
+    def connection_curvature(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
+        """B(q), (..., k, n, n), of the mechanical connection: zero exactly if the locked frame is a function
+        of q; else loops of the joints turn the base. Feurstein (2021), eq. (3.72)."""
+        return self._call("connection_curvature", q, out=out, threads=threads)
+
     # -- derivatives --------------------------------------------------------------------------------------
 
     def inverse_dynamics_derivatives(
@@ -794,6 +862,22 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
         _of_tree(dynamics.inverse_dynamics_regressor, gravity=True),
     ),
     "passive_regressor": (("q", "v", "v_r", "a_r"), _of_tree(dynamics.passive_regressor, gravity=True)),
+    "momentum": (("q", "v"), _of_tree(dynamics.total_momentum)),
+    "centroidal_momentum": (("q", "v"), _of_tree(dynamics.centroidal_momentum)),
+    "centroidal_momentum_matrix": (("q",), _of_tree(dynamics.centroidal_momentum_matrix)),
+    "centroidal_momentum_matrix_derivative": (
+        ("q", "v"),
+        _of_tree(dynamics.centroidal_momentum_matrix_derivative),
+    ),
+    "centroidal_momentum_bias": (("q", "v"), _of_tree(dynamics.centroidal_momentum_bias)),
+    "centroidal_momentum_rate": (("q", "v", "a"), _of_tree(dynamics.centroidal_momentum_rate)),
+    "centroidal_inertia": (("q",), _of_tree(dynamics.centroidal_inertia)),
+    "centroidal_velocity": (("q", "v"), _of_tree(dynamics.centroidal_velocity)),
+    "base_momentum": (("q", "v"), _of_tree(dynamics.base_momentum)),
+    "locked_inertia": (("q",), _of_tree(dynamics.locked_inertia)),
+    "locked_velocity": (("q", "v"), _of_tree(dynamics.locked_velocity)),
+    "mechanical_connection": (("q",), _of_tree(dynamics.mechanical_connection)),
+    "connection_curvature": (("q",), _of_tree(dynamics.connection_curvature)),
     "decoupling_transform": (("q",), _of_tree(dynamics.decoupling_transform)),
     "decoupling_transform_inverse": (("q",), _of_tree(dynamics.decoupling_transform_inverse)),
     "decoupling_transform_rate": (("q", "v"), _of_tree(dynamics.decoupling_transform_rate)),
@@ -824,6 +908,7 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
 }
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "coriolis_matrix_of_form": ("form",),
+    "momentum": ("frame",),
     "decoupling_transform": ("x", "y"),
     "decoupling_transform_inverse": ("x", "y"),
     "decoupling_transform_rate": ("x", "y"),
