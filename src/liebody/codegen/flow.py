@@ -231,17 +231,13 @@ class Flow:
         field, advance, pull = self._numpy
 
         def velocity(at: float, point: Any) -> Any:
-            return field(self._time(at), point, efforts(at))
+            return field(_time(self.functions[0], at), point, efforts(at))
 
         return stages(self.paths, self.c, velocity, advance, pull, t, h, y)
 
     def _finish_numpy(self, t: float, y: Any, efforts: Callable[[float], Any]) -> Any:
         """The function `finish` of runtime/flow.h."""
-        return y if self.after is None else self._after_numpy(self._time(t), y, efforts(t))
-
-    def _time(self, t: float) -> Any:
-        """t in the shape that the field takes."""
-        return np.reshape(t, next(iter(self.functions[0].inputs.values())).shape)
+        return y if self.after is None else self._after_numpy(_time(self.after, t), y, efforts(t))
 
     def _steps_numpy(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
@@ -330,6 +326,11 @@ def stages(
             f = velocity(t + c[i] * h, point)
             k.append(f if pull is None else pull(psi, f))
     return k, points[-1]
+
+
+def _time(function: Function | Program, t: float) -> Any:
+    """t in the shape that a function of (t, y, u) takes, () or (1,)."""
+    return np.reshape(t, next(iter(function.inputs.values())).shape)
 
 
 def _efforts(u: Any, start: int, first: float, interval: float, linear: bool) -> _Efforts:

@@ -413,9 +413,13 @@ def over_lanes(
     takes = ", ".join(f"{kind} *restrict {key}" for kind, key in zip(kinds, names, strict=True))
     if len(body.pieces) == 1:
         head = f"static {attribute}void {name}({takes})"
-        return [_c_function(head, [*fixed, *body.pieces[0]])], head
+        lines = [*fixed, *body.pieces[0]]
+        return [_c_function(head, [*_unused(names, lines), *lines])], head
     text = [
-        _c_function(f"static __attribute__((noinline)) void {name}_{k}({takes}, {T} *restrict w)", lines)
+        _c_function(
+            f"static {attribute}void {name}_{k}({takes}, {T} *restrict w)",
+            [*_unused([*names, "w"], lines), *lines],
+        )
         for k, lines in enumerate(body.pieces)
     ]
     calls = [f"{name}_{k}({', '.join(names)}, w);" for k in range(len(body.pieces))]

@@ -1,0 +1,376 @@
+"""Programs: what is printed and what NumPy runs, against the same program as one straight-line graph."""
+
+import functools
+import subprocess
+
+import numpy as np
+import pytest
+
+from liebody import scalar
+from liebody.codegen import Flow, Kernel, Program, build, flow, kernel, trace
+from liebody.codegen.printers.flow import flow_source
+from liebody.codegen.printers.program import callable_c99, program_unit
+from liebody.errors import ConfigurationError, GraphError, ShapeError
+from liebody.groups import SO3, Product
+from liebody.integrators.tableaux import tableau
+
+ADD = trace(lambda a, b: a + b, {"a": (), "b": ()}, "add")
+LINK = trace(  # pose and turning of a link, from those of the one before
+    lambda R, w, q, v, axis: (R @ SO3.exp(q * axis), SO3.exp(q * axis).T @ w + v * axis),
+    {"R": (3, 3), "w": 3, "q": (), "v": (), "axis": 3},
+    "link",
+)
+ENERGY = trace(lambda w, J: (w @ (J * w)) / 2, {"w": 3, "J": 3}, "energy")
+
+
+def chain(n, seed=0):
+    """Links that hang on each other: a recurrence outwards, independent places, a sum."""
+    rng = np.random.default_rng(seed)
+    axes = np.eye(3)[rng.integers(3, size=n)]
+    program = Program(f"chain{n}", {"q": n, "v": n})
+    q, v = program.cells("q"), program.cells("v")
+    world, rest = program.constants(np.eye(3)), program.zeros(3)
+    R, w = program.empty((n, 3, 3)), program.empty((n, 3))
+    R_before, w_before = np.concatenate([world[None], R[:-1]]), np.concatenate([rest[None], w[:-1]])
+    program.apply(LINK, R_before, w_before, q, v, axes, into=(R, w))
+    total = program.zeros()
+    program.apply(ADD, total, program.apply(ENERGY, w, rng.uniform(1, 2, (n, 3))), into=total)
+    program.output("energy", total)
+    program.output("R", R[-1].T)
+    program.output("w", w[::2])
+    return program
+
+
+def scattered(n=7, seed=1):
+    """Gathered arguments, shared constants and cells, results into places of several orders, batch-free t."""
+    rng = np.random.default_rng(seed)
+    program = Program("scattered", {"t": (), "x": (n, 3), "s": 2})
+    t, x, s = (program.cells(key) for key in "txs")
+    mix = trace(
+        lambda t, a, b, c, k: (scalar.sin(t) * a + k * b, c * (a @ b)),
+        {"t": (), "a": 3, "b": 3, "c": (), "k": 3},
+        "mix",
+    )
+    y, z = program.apply(mix, t, x[:, [2, 0, 1]], x[::-1], s[1], np.array([0.0, 2.0, -1.0]))
+    program.apply(mix, t, y, x[rng.permutation(n)], z, rng.standard_normal((n, 3)), into=(y[:, ::-1], None))
+    single = program.apply(ADD, s[0], 3.0)
+    program.apply(ADD, z[[3, 1]], single, into=z[[1, 5]])
+    program.output("y", y.reshape(3, n))
+    program.output("z", np.append(z, single))
+    return program
+
+
+PROGRAMS = [chain(1), chain(6), chain(23), scattered()]
+
+
+def samples(program, *batch, seed=2):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((*batch, *cells.shape)) for cells in program.inputs.values()]
+
+
+def as_tuple(x):
+    return x if isinstance(x, tuple) else (x,)
+
+
+def assert_equal(program, results, arrays, batch=(), rtol=1e-13):
+    """`results` are those of the unrolled program, which is interpreted."""
+    unrolled = program.unroll()
+    for i in np.ndindex(*batch):
+        expected = as_tuple(unrolled.evaluate(*(a[i] for a in arrays)))
+        for y, e in zip(results, expected, strict=True):
+            np.testing.assert_allclose(y[i], e, rtol=rtol, atol=rtol)
+
+
+@pytest.fixture(params=["compiled", "NumPy"])
+def way(request, monkeypatch):
+    if request.param == "NumPy":
+        for module in (flow, kernel):
+            monkeypatch.setattr(module, "find_compiler_or_warn", lambda: None)
+    elif build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3)])
+def test_a_program_run_by_numpy_is_its_unrolled_graph(program, batch):
+    arrays = samples(program, *batch)
+    assert_equal(program, as_tuple(program.evaluate(*arrays)), arrays, batch)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+@pytest.mark.parametrize("batch", [(), (3,), (70,)])  # one lane; more states than FEW: all lanes
+def test_a_kernel_of_a_program_computes_its_unrolled_graph(way, program, batch):
+    arrays = samples(program, *batch)
+    assert_equal(program, as_tuple(Kernel(program)(*arrays)), arrays, batch)
+
+
+def test_kernels_of_programs_take_single_precision_guards_buffers_and_threads(way):
+    program = chain(9)
+    arrays = samples(program, 70)
+    expected = Kernel(program.unroll())(*arrays)
+    for y, e in zip(Kernel(program, np.float32)(*arrays), expected, strict=True):
+        np.testing.assert_allclose(y, e, rtol=1e-4, atol=1e-4)
+    k = Kernel(program, guard=kernel.Guard(finite=("q",)))
+    buffer = k.buffer(70)
+    for results in (k(*arrays, threads=3), buffer(*arrays), buffer(*arrays)):
+        for y, e in zip(results, expected, strict=True):
+            np.testing.assert_allclose(y, e, rtol=1e-13, atol=1e-13)
+    arrays[0][41, 2] = np.nan
+    with pytest.raises(ConfigurationError, match="41"):
+        k(*arrays)
+
+
+def test_a_kernel_of_a_program_is_found_by_its_recipe(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    if build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    arrays = samples(chain(4))
+    expected = Kernel(lambda: chain(4), recipe="chain of four")(*arrays)
+    again = Kernel(lambda: 1 / 0, recipe="chain of four")(*arrays)
+    for y, e in zip(again, expected, strict=True):
+        np.testing.assert_array_equal(y, e)
+
+
+def test_c99_text_of_a_program_compiles_without_warnings(tmp_path):
+    compiler = build.find_compiler()
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    text = "#include <math.h>\n" + callable_c99(scattered()) + callable_c99(chain(5), "w")
+    (tmp_path / "program.c").write_text(text)
+    command = [*compiler.command, "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "program.c"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_text_is_deterministic_whatever_programs_were_made_before():
+    texts = []
+    for _ in range(2):
+        texts.append(program_unit(chain(8), 4) + callable_c99(scattered()))
+        Program("other", {"x": 5}).zeros(4)
+    assert texts[0] == texts[1]
+
+
+def test_text_does_not_grow_with_the_places_but_for_tables():
+    def without_tables(n):
+        lines = program_unit(chain(n), 8).splitlines()
+        return [line for line in lines if not line.startswith("static const")]
+
+    small, large = without_tables(30), without_tables(1000)
+    assert abs(len(large) - len(small)) < 20  # stores of results, one by one where there are few
+    assert sum(map(len, large)) < 1.05 * sum(map(len, small))
+
+
+def test_constants_that_all_places_share_become_part_of_the_text():
+    program = Program("turned", {"x": (4, 3)})
+    turn = trace(lambda R, k, x: k * (R @ x), {"R": (3, 3), "k": (), "x": 3}, "turn")
+    about_z = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
+    y = program.apply(turn, about_z, np.arange(1.0, 5.0), program.cells("x"))
+    program.output("y", y)
+    text = callable_c99(program)
+    assert text.count("+") <= 4 + 3 * text.count("for (")  # R x needs no sum
+    x = samples(program)
+    np.testing.assert_array_equal(Kernel(program)(*x), np.arange(1, 5)[:, None] * (x[0] @ about_z.T))
+
+
+def test_places_read_what_earlier_places_of_the_pass_have_written(way):
+    program = Program("powers", {"x": ()})
+    double = trace(lambda a: 2 * a, {"a": ()}, "double")
+    s = program.empty(40)
+    program.apply(double, np.append(program.cells("x"), s[:-1]), into=s)
+    program.output("s", s)
+    np.testing.assert_array_equal(Kernel(program)(3.0), 3.0 * 2.0 ** np.arange(1, 41))
+    assert len(program.passes[0].runs) == 40
+
+
+def test_places_write_what_they_read(way):
+    """Rows in turn: each place swaps two cells."""
+    program = Program("shifted", {"x": 6})
+    x = program.cells("x")
+    swap = trace(lambda a, b: (b, a), {"a": (), "b": ()}, "swap")
+    program.apply(swap, x[:-1], x[1:], into=(x[:-1], x[1:]))
+    program.output("y", x)
+    np.testing.assert_array_equal(Kernel(program)(np.arange(6.0)), [1, 2, 3, 4, 5, 0])
+
+
+def test_each_run_starts_anew(way):
+    k = Kernel(chain(5))
+    arrays = samples(chain(5))
+    first = k(*arrays)
+    k(*samples(chain(5), seed=9))
+    for y, e in zip(k(*arrays), first, strict=True):
+        np.testing.assert_array_equal(y, e)
+
+
+def test_places_that_do_not_wait_run_at_once():
+    program = chain(23)
+    recurrence, energies, _ = program.passes
+    assert len(energies.runs) == 1 and len(recurrence.runs) == 23
+
+
+def test_no_places_are_no_work(way):
+    program = Program("empty", {"x": 3})
+    y = program.apply(ADD, program.cells("x")[:0], 1.0)
+    assert y.shape == (0,)
+    program.output("x", program.cells("x"))
+    np.testing.assert_array_equal(Kernel(program)(np.arange(3.0)), np.arange(3.0))
+
+
+def test_operations_are_counted_over_places():
+    assert chain(10).operations == {op: 10 * n for op, n in chain(1).operations.items()}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        (lambda p, x, s: p.apply(ADD, x[0], Program("q", {"a": ()}).cells("a")), GraphError, "no cell of"),
+        (lambda p, x, s: p.apply(ADD, x[0], np.zeros((), int)), GraphError, "constants are floats"),
+        (lambda p, x, s: p.apply(ADD, x[0], "a"), GraphError, "expected cells"),
+        (lambda p, x, s: p.apply(ADD, x[0]), ShapeError, "takes 2 arrays"),
+        (lambda p, x, s: p.apply(ADD, x[0], x[1], into=(x[0], x[1])), ShapeError, "returns 1 arrays"),
+        (lambda p, x, s: p.apply(ADD, x[:2], x), ShapeError, "a: 2, b: 4"),
+        (lambda p, x, s: p.apply(ENERGY, x, np.ones(3)), ShapeError, r"expected \(3,\) or \(places"),
+        (lambda p, x, s: p.apply(ADD, x, x, into=np.zeros(4)), GraphError, "into for add holds constants"),
+        (lambda p, x, s: p.apply(ADD, s, x[:3]), GraphError, "place 0 of add reads a cell before"),
+        (lambda p, x, s: p.apply(ADD, x[:3], s[::-1], into=s), GraphError, "place 0 of add reads"),
+        (lambda p, x, s: p.apply(lambda a: a, x), GraphError, r"use trace\("),
+        (lambda p, x, s: p.apply(LINK, np.eye(3), x[:3], 1.0, 1.0, x[:3], into=(None, x[[0, 1, 0]])),
+         GraphError, "writes a cell twice"),
+        (lambda p, x, s: p.output("s", s), GraphError, "no pass has written"),
+        (lambda p, x, s: p.output("s", np.zeros(3)), GraphError, "expected cells"),
+        (lambda p, x, s: (p.output("x", x), p.output("x", x)), GraphError, "already"),
+        (lambda p, x, s: p.cells("y"), GraphError, "its inputs are x"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(wrong, error, words):
+    program = Program("p", {"x": 4})
+    x, s = program.cells("x"), program.empty(3)
+    with pytest.raises(error, match=words):
+        wrong(program, x, s)
+
+
+# -- flows ---------------------------------------------------------------------------------------------------
+
+BODIES = 12
+GROUP = Product(*[SO3] * BODIES)
+POINT = 4 * BODIES
+
+
+def programs(springs=True):
+    """A ring of bodies that turn: field, advance and pull of velocities (no state of momenta)."""
+    joined = trace(
+        lambda t, q, next_, u: u + scalar.sin(t) * next_[1:] * q[0] - 0.2 * q[1:],
+        {"t": (), "q": 4, "next": 4, "u": 3},
+        "joined",
+    )
+    field = Program("field", {"t": (1,), "y": POINT, "u": 3})
+    q = field.cells("y").reshape(BODIES, 4)
+    f = field.apply(joined, field.cells("t")[0], q, np.roll(q, 1, axis=0), field.cells("u"))
+    field.output("f", f.ravel())
+    advance = Program("advance", {"y": POINT, "psi": 3 * BODIES})
+    moved = trace(lambda q, psi: SO3.normalize(SO3.integrate(q, psi)), {"q": 4, "psi": 3}, "moved")
+    z = advance.apply(moved, advance.cells("y").reshape(-1, 4), advance.cells("psi").reshape(-1, 3))
+    advance.output("z", z.ravel())
+    pull = Program("pull", {"psi": 3 * BODIES, "f": 3 * BODIES})
+    pulled = trace(lambda psi, f: SO3.dexp_inverse_times(-psi, f), {"psi": 3, "f": 3}, "pulled")
+    k = pull.apply(pulled, pull.cells("psi").reshape(-1, 3), pull.cells("f").reshape(-1, 3))
+    pull.output("k", k.ravel())
+    after = Program("after", {"t": (1,), "y": POINT, "u": 3})
+    held = trace(
+        lambda t, q, u: SO3.normalize(np.array([q[0], q[1], q[2], q[3] * (1 - 0.1 * u[0] ** 2) + 0.01 * t])),
+        {"t": (), "q": 4, "u": 3},
+        "held",
+    )
+    y = after.apply(
+        held, after.cells("t")[0], after.cells("y").reshape(-1, 4)[: BODIES // 2], after.cells("u")
+    )
+    after.output("y", np.concatenate([y.ravel(), after.cells("y")[POINT // 2 :]]))
+    return field, advance, pull, after
+
+
+def make(parts, after=False, method="rkmk45"):
+    method = tableau(method)
+    weights = [dict(method.error_weights or ()).get(i, 0.0) for i in range(method.stages)]
+    field, advance, pull, projection = (functools.partial(lambda x: x, part) for part in parts)
+    return Flow(
+        field, advance, pull, method.paths, method.c.tolist(), error=(weights, 5), rigid=3 * BODIES,
+        after=projection if after else None,
+    )  # fmt: skip
+
+
+def integrate(f, n, controlled=False, threads=1):
+    rng = np.random.default_rng(3)
+    y = np.stack([GROUP.random(rng) for _ in range(n)])
+    u = rng.standard_normal((n, 5, 3))
+    record, failed = np.full((n, 6, POINT), np.nan), np.zeros(n, np.int64)
+    if controlled:
+        h = np.full(n, 0.02)
+        f.controlled(y, u, 0.1, 0.1, 6, 1e-6, 1e-6, h, record, 0, failed, 0.0, 0.2, True, threads)
+    else:
+        f.steps(y, u, 0.1, 0.02, 12, 2, record, 0, failed, 0.0, 0.2, True, threads)
+    assert not failed.any()
+    np.testing.assert_array_equal(record[:, -1], y)
+    return record
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("n", [1, 11])
+@pytest.mark.parametrize("controlled", [False, True])
+def test_a_flow_of_programs_is_the_flow_of_their_graphs(way, n, after, controlled):
+    parts = programs()
+    rolled = integrate(make(parts, after), n, controlled, threads=2)
+    flat = integrate(make([part.unroll() for part in parts], after), n, controlled)
+    np.testing.assert_allclose(rolled, flat, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("controlled", [False, True])
+def test_what_follows_a_step_sees_its_end(way, n, controlled):
+    """y' = 0 and `after` takes the time and the efforts of the end of each step into the state."""
+    from liebody.groups import R
+
+    parts = (
+        trace(lambda t, y, u: 0 * y, {"t": (), "y": 2, "u": 1}, "field"),
+        trace(lambda y, psi: R(2).integrate(y, psi), {"y": 2, "psi": 2}, "advance"),
+        trace(lambda psi, f: f, {"psi": 2, "f": 2}, "pull"),
+        trace(lambda t, y, u: np.array([t, y[1] + u[0]]), {"t": (), "y": 2, "u": 1}, "after"),
+    )
+    method = tableau("rkmk45")
+    weights = [dict(method.error_weights).get(i, 0.0) for i in range(method.stages)]
+    f = Flow(
+        *(functools.partial(lambda x: x, part) for part in parts[:3]), method.paths, method.c.tolist(),
+        error=(weights, 5), after=lambda: parts[3],
+    )  # fmt: skip
+    y, u = np.zeros((n, 2)), np.arange(7.0).reshape(1, 7, 1)
+    record, failed = np.full((n, 6, 2), np.nan), np.zeros(n, np.int64)
+    if controlled:
+        f.controlled(y, u, 0.0, 1.0, 6, 1e-6, 1e-6, np.full(n, 5.0), record, 0, failed, 0.0, 1.0)
+    else:
+        f.steps(y, u, 0.0, 1.0, 6, 1, record, 0, failed, 0.0, 1.0)
+    for member in record:
+        np.testing.assert_allclose(member, [[t, t * (t + 1) / 2] for t in range(1, 7)], rtol=1e-15)
+
+
+def test_a_state_lost_after_a_step_is_marked(way):
+    parts = programs()
+    lost = trace(
+        lambda t, y, u: y * scalar.where(t > 0.31, np.nan, 1.0), {"t": (), "y": POINT, "u": 3}, "lost"
+    )
+    for controlled in (False, True):
+        f = make([*parts[:3], lost], after=True)
+        record, failed = np.full((2, 6, POINT), np.nan), np.zeros(2, np.int64)
+        y = np.stack([GROUP.neutral()] * 2)
+        u = np.zeros((1, 1, 3))
+        if controlled:
+            f.controlled(y, u, 0.0, 0.1, 4, 1e-6, 1e-6, np.full(2, 0.1), record, 0, failed)
+        else:
+            f.steps(y, u, 0.0, 0.05, 8, 2, record, 0, failed)
+        assert failed.tolist() == [4, 4]
+        assert np.isfinite(record[:, :3]).all()
+
+
+def test_text_of_a_flow_does_not_grow_with_the_bodies():
+    def size(parts):
+        return len(flow_source(*parts, tableau("rk4").paths, tableau("rk4").c.tolist(), 4))
+
+    parts = programs()
+    assert size(parts) < size([part.unroll() for part in parts])
