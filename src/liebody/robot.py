@@ -690,12 +690,12 @@ class Robot:
 
 
 def load(
-    source: str | Path | Tree, floating: bool = False, gravity: Array = GRAVITY, **options: Any
+    source: str | Path | Tree, floating: bool = False, gravity: Array | None = None, **options: Any
 ) -> Robot:
     """A robot from a URDF file (or its text), the name of a bundled model, or a `Tree`.
 
     floating  whether the root moves freely, with a joint of group SE(3) to the world
-    gravity   acceleration of free fall, (3,)                                                         [m/s2]
+    gravity   acceleration of free fall, (3,); None: the bundled model's own, (0, 0, -9.81) for others [m/s2]
     options   of `liebody.io.load_urdf`, e.g. merge_fixed=False
 
     Raises DescriptionError for a file that is missing or cannot be read, ModelError for a mechanism that
@@ -704,15 +704,15 @@ def load(
     from . import models
     from .io import load_urdf
 
-    if isinstance(source, Tree):
-        return Robot(source, gravity)
     if isinstance(source, str) and source in models.__all__:
         if floating or options:
             raise ModelError(
                 f"{source!r} is a bundled model; floating and reading options apply to descriptions only"
             )
-        return Robot(getattr(models, source)().tree, gravity)
-    return Robot(load_urdf(source, floating=floating, **options), gravity)
+        robot = getattr(models, source)()
+        return robot if gravity is None else Robot(robot.tree, gravity)
+    tree = source if isinstance(source, Tree) else load_urdf(source, floating=floating, **options)
+    return Robot(tree, GRAVITY if gravity is None else gravity)
 
 
 def quaternions(group: LieGroup, start: int = 0) -> list[int]:

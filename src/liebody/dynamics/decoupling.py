@@ -121,8 +121,8 @@ class InternalRank(NamedTuple):
         }
         return (
             f"internal Jacobian {self.task} x {self.joints} of rank {self.rank}; {kinds[self.inverse]}; "
-            f"{self.redundancy} joint motions do not move the task, {self.deficiency} task velocities "
-            "cannot be had"
+            f"redundancy {self.redundancy} (joint motions that do not move the task), deficiency "
+            f"{self.deficiency} (task velocities that no joint motion gives)"
         )
 
 
