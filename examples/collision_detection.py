@@ -33,7 +33,8 @@ Array = Any
 DT = 1e-3  # of the samples [s]
 STEP = 2.5e-4  # of the simulation [s]
 NOISE = 1e-3  # of the velocities measured, standard deviation [rad/s]
-MARGIN = 1.5
+MARGIN = 1.5  # of the thresholds
+SMALLEST = 0.02  # threshold: what the efforts are known to [N m]
 OBSERVER = 50.0  # K [1/s]
 OBSERVERS = (15.0, 25.0, 35.0, 50.0, 75.0, 100.0, 150.0, 250.0)
 STIFFNESS, SLOPE = 20.0, 5.0  # of the controller [1/s]
@@ -195,7 +196,7 @@ def observe(believed: lb.Robot, hit: Samples, free: Samples, gain: float, noise:
         residual(believed, x.q, x.v + noise * rng.standard_normal(x.v.shape), x.tau, DT, gain)
         for x in (hit, free)
     )
-    threshold = MARGIN * np.abs(r_free).max(axis=0)
+    threshold = np.maximum(MARGIN * np.abs(r_free).max(axis=0), SMALLEST)
     alarms = np.abs(r[hit.t < HITS[0].start]) > threshold
     return Observed(r, threshold, [detect(hit.t, r, threshold, x) for x in HITS], int(alarms.sum()))
 

@@ -19,6 +19,7 @@ proportional to the speed, and no larger than the links' own inertia. So, as pri
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, NamedTuple
 
@@ -57,10 +58,16 @@ def unit_gain(robot: lb.Robot) -> Array:
     return np.diag(robot.mass_matrix(robot.neutral()))
 
 
+@functools.cache
+def base_parameters(robot: lb.Robot) -> dynamics.BaseParameters:
+    """What can be learned from motion: p = K pi."""
+    return robot.base_parameters()
+
+
 def closed_loop(robot: lb.Robot, form: str, gain: float, P: Array) -> Kernel:
     """The rates of (q, v, p^, work of K), compiled: arm, regressor and adaptation are one function."""
     tree, K = robot.tree, gain * unit_gain(robot)
-    columns = robot.base_parameters().columns
+    columns = base_parameters(robot).columns
     rotors = np.concatenate([body.armature for body in tree.bodies])  # known, from data sheets
 
     def rates(t: Any, y: Array) -> Array:
@@ -82,21 +89,26 @@ def adaptation(robot: lb.Robot, gain: float, rate: float) -> Array:
     While p^ changes slowly, s is K^-1 Y (p^ - p), so that its error vanishes by P mean(Y^T K^-1 Y) = rate.
     """
     q, v, a = desired(np.linspace(0, PERIOD, 400, endpoint=False)[:, None])
-    Y = robot.inverse_dynamics_regressor(q, v, a)[..., robot.base_parameters().columns]
+    Y = robot.inverse_dynamics_regressor(q, v, a)[..., base_parameters(robot).columns]
     weighted = Y / (gain * unit_gain(robot))[:, None]
     return rate * np.linalg.inv(np.einsum("tij,tik->jk", Y, weighted) / len(Y))
 
 
 def follow(robot: lb.Robot, form: str, gain: float, rate: float, known: float, t_end: float) -> Run:
     """From a start on the desired motion, with p^ = `known` times p; rate 0 for no adaptation."""
-    base = robot.base_parameters()
-    p = base.K @ robot.inertial_parameters
+    p = base_parameters(robot).K @ robot.inertial_parameters
     P = adaptation(robot, gain, rate) if rate else np.zeros((len(p), len(p)))
     rates = closed_loop(robot, form, gain, P)
     q_d, v_d, _ = desired(0.0)
     start = np.concatenate([q_d, v_d, known * p, [0]])
     run = lb.solve_ivp(
-        lambda t, y: rates(np.asarray(t), y), (0, t_end), start, R(len(start)), rtol=1e-8, atol=1e-10
+        lambda t, y: rates(np.asarray(t), y),
+        (0, t_end),
+        start,
+        R(len(start)),
+        "rkmk56",
+        rtol=1e-8,
+        atol=1e-10,
     )
     q, v, wrong = run.q[:, :6], run.q[:, 6:12], run.q[:, 12:-1] - p
     q_d, v_d, _ = desired(run.t[:, None])
