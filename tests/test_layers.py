@@ -18,9 +18,14 @@ FLOORS: dict[int, list[set[str]]] = {
     0: [{"errors"}, {"scalar"}, {"linear"}],
     1: [{"groups", "codegen"}],
     2: [{"bodies", "integrators"}],
-    3: [{"dynamics", "constrained"}],
+    3: [{"dynamics"}, {"constrained"}],
     4: [{"systems"}],
-    5: [{"run", "io", "rigid_body_equations"}, {"robot"}, {"models", "simulate"}, {"sweep", "equations"}],
+    5: [
+        {"run", "io", "rigid_body_equations"},
+        {"robot", "constrained_run"},
+        {"models", "simulate"},
+        {"sweep", "equations"},
+    ],
     6: [{"plot", "viewer", "studies"}, {"cli"}, {"__init__", "__main__"}],
 }
 LEVEL = {

@@ -11,8 +11,9 @@ manifold, `solve_ivp` integrates any vector field on any Lie group. `groups`, `b
 and `codegen` are the parts they are made of.
 """
 
-from . import bodies, codegen, dynamics, groups, integrators, models
+from . import bodies, codegen, constrained, dynamics, groups, integrators, models
 from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
+from .constrained import System, SystemBuilder
 from .dynamics import RigidBody
 from .equations import equations
 from .errors import LiebodyError
@@ -31,10 +32,13 @@ __all__ = [
     "Robot",
     "Run",
     "SpatialInertia",
+    "System",
+    "SystemBuilder",
     "Tree",
     "TreeBuilder",
     "bodies",
     "codegen",
+    "constrained",
     "dynamics",
     "equations",
     "groups",

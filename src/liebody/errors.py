@@ -18,6 +18,10 @@ class ModelError(LiebodyError):
     """A mechanism that cannot be: non-physical inertia, unknown names, cycles, duplicate names."""
 
 
+class ConstraintError(ModelError):
+    """Constraints that cannot hold: loops that do not close, velocities that contradict each other."""
+
+
 class DescriptionError(ModelError):
     """A robot description (URDF) that cannot be read: missing file, malformed XML, unknown joint type."""
 

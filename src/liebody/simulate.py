@@ -73,8 +73,8 @@ def simulate(
     threads       threads that share an ensemble
     progress      whether to show a progress bar; default: on a terminal, when it takes long
 
-    returns       Run: t, q (..., times, nq), v, energies; .plot(), .save(file). Of a System, a ConstrainedRun,
-                  which also has violations and multipliers
+    returns       Run: t, q (..., times, nq), v, energies; .plot(), .save(file). Of a System it is a
+                  ConstrainedRun, which also has violations and multipliers
 
     Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble
     that does not stay finite (or whose step under error control vanishes) is NaN from there on, and named in
@@ -251,9 +251,9 @@ def _called(
     bar: _Progress,
 ) -> None:
     """Fixed steps with efforts by a Python function, called for every member at every stage."""
-    functions = loop.flow(method, None).functions
-    field, advance, pull, after = (part and Kernel(part) for part in functions)
-    assert field is not None and advance is not None
+    flow = loop.flow(method, None)
+    field, advance = (Kernel(part) for part in flow.functions[:2])
+    pull, after = (None if part is None else Kernel(part) for part in (flow.functions[2], flow.after))
 
     def efforts(t: float, y: Array) -> Array:
         return [_effort(feedback, loop, t, state[: loop.nq], state[loop.nq :]) for state in y]
@@ -513,7 +513,7 @@ def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int,
         if len(wrong):
             raise ConfigurationError(
                 f"the quaternion q0[{start}:{start + 4}] has norm {norm[wrong[0]]:.9g}, expected 1 "
-                "(order w, x, y, z); divide it by its norm"
+                "(order w, x, y, z); use robot.normalize(q0), or divide it by its norm"
             )
     q = loop.normalize(q)
     loop.check(q, v)
@@ -531,12 +531,7 @@ def _efforts(
         return nothing, tau, (0.0, 1.0)
     if isinstance(tau, tuple) and len(tau) == 2:
         times, values = _numbers("times of tau", tau[0]), _numbers("tau", tau[1])
-        if (
-            times.ndim != 1
-            or len(times) < 2
-            or values.ndim < 2
-            or values.shape[-2:] != (len(times), nu)
-        ):
+        if times.ndim != 1 or len(times) < 2 or values.ndim < 2 or values.shape[-2:] != (len(times), nu):
             raise ShapeError(
                 f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) with "
                 f"at least two, and values (..., samples, {nu})"

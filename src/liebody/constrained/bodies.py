@@ -1,0 +1,68 @@
+"""Bodies in absolute coordinates: constant inertia at the centre of mass, on SE(3) or on SO(3) x R^3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..bodies import SpatialInertia
+from ..errors import ModelError
+from ..groups import SE3, LieGroup, SO3xR3
+
+Array = Any
+GROUPS: dict[str, LieGroup] = {"SE3": SE3, "SO3xR3": SO3xR3}
+
+
+@dataclass(frozen=True, eq=False)
+class MovingBody:
+    """A rigid body with six degrees of freedom, whose coordinates are those of its centre of mass.
+
+    group   SE3: velocity (omega, v), both body-fixed; SO3xR3: (omega body-fixed, dp/dt in the world).
+            The coordinates are the same, (w, x, y, z, px, py, pz)
+    offset  pose (4, 4), in the body's own frame, of the frame at its centre of mass (same axes)
+    guess   pose (4, 4) of the body's own frame in the world, from where loops are closed
+    """
+
+    name: str
+    inertia: SpatialInertia
+    group: LieGroup
+    reason: str
+    guess: np.ndarray
+
+    @cached_property
+    def mass(self) -> float:
+        return float(self.inertia.mass)
+
+    @cached_property
+    def Theta(self) -> np.ndarray:
+        """Rotational inertia about the centre of mass (3, 3)."""
+        return np.asarray(self.inertia.rotational, float)
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """Theta^-1."""
+        found = np.linalg.inv(self.Theta)
+        return np.diag(1 / np.diag(self.Theta)) if _is_diagonal(self.Theta) else (found + found.T) / 2
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        return SE3.motion(np.eye(3), np.asarray(self.inertia.com, float))
+
+
+def _is_diagonal(A: np.ndarray) -> bool:
+    return not np.any(A - np.diag(np.diag(A)))
+
+
+def check_mass(name: str, inertia: SpatialInertia) -> None:
+    """Raise ModelError unless the body has mass and inertia about every axis."""
+    inertia.check(name)
+    mass, least = float(inertia.mass), float(np.linalg.eigvalsh(np.asarray(inertia.rotational, float))[0])
+    if mass <= 0 or least <= 1e-12 * mass * 1e-6:
+        what = f"mass {mass:g} kg" if mass <= 0 else f"a principal moment of inertia of {least:.3g} kg m2"
+        raise ModelError(
+            f"body {name!r} has {what}; in absolute coordinates every body moves freely before its joints "
+            "act, so it needs positive mass and inertia about every axis: give it some, or weld it to another"
+        )

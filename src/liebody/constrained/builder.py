@@ -1,0 +1,434 @@
+"""Putting a system together: bodies, joints, constraints and forces by name, checked at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..bodies import WORLD, Joint, SpatialInertia
+from ..errors import ModelError, ShapeError
+from ..groups import SE3, MotionSubgroup
+from .bodies import GROUPS, MovingBody, check_mass
+from .constraints import (
+    Constraint,
+    Distance,
+    General,
+    JointFrames,
+    Kind,
+    OnCurve,
+    Universal,
+    lower_pair,
+)
+from .forces import Force, ForceKind, JointEffort, OwnWrench, SpringDamper
+from .system import GROUND, System
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class _Body:
+    inertia: SpatialInertia
+    pose: np.ndarray | None
+    configuration: str
+
+
+@dataclass(frozen=True)
+class _Link:
+    """A constraint or force as it was given: between which bodies, and where on them."""
+
+    name: str
+    kind: Any
+    bodies: tuple[str, ...]
+    frames: tuple[np.ndarray, ...]  # poses (4, 4) in the bodies' own frames
+    group: MotionSubgroup | None = None
+    constants: tuple[Any, ...] = ()
+
+
+class SystemBuilder:
+    """Collects bodies, constraints and forces in any order; `build` checks them and makes the `System`.
+
+        top = SystemBuilder("heavy top", gravity=(0, 0, 0))
+        top.body("top", SpatialInertia(21.6, rotational=[0.36, 0.306, 0.09]), pose=[0.5, 0, 0])
+        top.joint("pivot", Spherical(), "world", "top", on_child=[-0.5, 0, 0])
+        system = top.build()
+
+    Frames on bodies (`on_parent`, `on_child`, `pose`) are poses (4, 4), translations (3,), or None for the
+    body's own frame. Every method returns the builder.
+    """
+
+    def __init__(self, name: str = "system", gravity: Array = (0.0, 0.0, -9.81)) -> None:
+        self.name = name
+        self.gravity = _vector(gravity, "gravity")
+        self._bodies: dict[str, _Body] = {}
+        self._constraints: dict[str, _Link] = {}
+        self._forces: dict[str, _Link] = {}
+
+    # -- bodies -------------------------------------------------------------------------------------------
+
+    def body(
+        self, name: str, inertia: SpatialInertia, pose: Array = None, configuration: str = "auto"
+    ) -> SystemBuilder:
+        """Add a body.
+
+        inertia        in the body's own frame; mass and inertia about every axis must be positive
+        pose           a guess of where its frame is in the world; None: as its joints have it, if they are
+                       neutral
+        configuration  "SE3", "SO3xR3" or "auto": SE(3) if the body's absolute motion is a motion subgroup,
+                       being joined to the ground by a lower pair, SO(3) x R^3 otherwise (Mueller, Terze)
+        """
+        if name in self._bodies or name == WORLD:
+            raise ModelError(
+                f"there are two bodies called {name!r}; give each its own name ({WORLD!r} is the world's)"
+            )
+        if not isinstance(inertia, SpatialInertia):
+            raise ModelError(f"body {name!r}: inertia is {inertia!r}, expected a SpatialInertia")
+        check_mass(name, inertia)
+        if configuration not in ("auto", *GROUPS):
+            raise ModelError(
+                f"body {name!r}: configuration is {configuration!r}, expected 'SE3', 'SO3xR3' or 'auto'"
+            )
+        self._bodies[name] = _Body(inertia, None if pose is None else _pose(pose, name), configuration)
+        return self
+
+    # -- constraints --------------------------------------------------------------------------------------
+
+    def joint(
+        self,
+        name: str,
+        joint: Joint | MotionSubgroup,
+        parent: str,
+        child: str,
+        on_parent: Array = None,
+        on_child: Array = None,
+        damping: Array = 0.0,
+        driven: bool = False,
+    ) -> SystemBuilder:
+        """Join two bodies, or a body and the world, by a motion subgroup of SE(3) (any but Free()).
+
+        on_parent, on_child  where the joint's frame lies on either body; they coincide if it is neutral
+        damping              effort per velocity of the joint's motions, a number or (dim,)
+        driven               whether efforts u act along its motions; they are appended to the system's u
+        """
+        if isinstance(joint, Joint):
+            damping = joint.damping if np.all(np.asarray(damping) == 0) else damping
+            if joint.mimic is not None or np.any(joint.armature):
+                raise ModelError(
+                    f"joint {name!r} follows another one or has an armature, which absolute coordinates do "
+                    "not know; give a gear as a constraint, and a rotor as a body"
+                )
+            joint = joint.group
+        if not isinstance(joint, MotionSubgroup):
+            raise ModelError(
+                f"joint {name!r} is {joint!r}, expected a motion subgroup such as Revolute([0, 0, 1])"
+            )
+        kind, _, _ = lower_pair(joint)
+        frames = _pose(on_parent, name), _pose(on_child, name)
+        losses = np.broadcast_to(np.asarray(damping, float), (joint.dim,))
+        if child == WORLD:
+            if driven or losses.any():
+                raise ModelError(
+                    f"joint {name!r}: the child is the world; make the world the parent, so that efforts and "
+                    "damping have a direction"
+                )
+            parent, child, frames = child, parent, frames[::-1]
+        self._add(self._constraints, _Link(name, kind, (parent, child), frames, joint), "constraint")
+        if driven or losses.any():
+            effort = JointEffort(joint.dim, driven)
+            self._add(self._forces, _Link(name, effort, (parent, child), frames, joint, (losses,)), "force")
+        return self
+
+    def universal(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        parent_axis: Array,
+        child_axis: Array,
+        on_parent: Array = None,
+        on_child: Array = None,
+    ) -> SystemBuilder:
+        """Join two bodies by a universal joint: a common point, and an axis on each, at right angles."""
+        axes = _direction(parent_axis, name), _direction(child_axis, name)
+        frames = _pose(on_parent, name), _pose(on_child, name)
+        if child == WORLD:
+            parent, child, frames, axes = child, parent, frames[::-1], axes[::-1]
+        link = _Link(name, Universal(), (parent, child), frames, constants=axes)
+        return self._add(self._constraints, link, "constraint")
+
+    def rod(
+        self,
+        name: str,
+        a: str,
+        b: str,
+        on_a: Array = None,
+        on_b: Array = None,
+        length: float | None = None,
+    ) -> SystemBuilder:
+        """Keep the distance of two points, as a massless rod between ball joints.
+
+        length  None: as it is in the bodies' guessed poses
+        """
+        if b == WORLD:
+            a, b, on_a, on_b = b, a, on_b, on_a
+        if length is not None and not (np.isfinite(length) and length > 0):
+            raise ModelError(f"rod {name!r} has length {length!r}, expected a positive number of metres")
+        link = _Link(name, Distance(), (a, b), (_pose(on_a, name), _pose(on_b, name)), constants=(length,))
+        return self._add(self._constraints, link, "constraint")
+
+    def point_on_curve(
+        self,
+        name: str,
+        curve: Callable[[Any], Array],
+        body: str,
+        point: Array = None,
+        on: str = WORLD,
+        start: float = 0.0,
+    ) -> SystemBuilder:
+        """Keep a point of `body` on a curve s -> (x, y, z) fixed to the body `on`, in its own frame.
+
+        The curve is a function of NumPy operators and `liebody.scalar` with dc/ds nowhere zero. The parameter
+        s is a coordinate of the system; `start` is a guess of it.
+        """
+        frames = (np.eye(4), _pose(point, name))
+        link = _Link(name, OnCurve(curve), (on, body), frames, constants=(float(start),))
+        return self._add(self._constraints, link, "constraint")
+
+    def point_on_surface(
+        self, name: str, surface: Callable[[Array], Any], body: str, point: Array = None, on: str = WORLD
+    ) -> SystemBuilder:
+        """Keep a point of `body` where surface((x, y, z)) = 0, in the own frame of the body `on`.
+
+        Two equations make a curve. The gradient must not vanish where it is zero.
+        """
+        place = _pose(point, name)[:3, 3]
+
+        def g(*poses: Array) -> Array:
+            T, S = poses[-1], poses[0] if len(poses) > 1 else np.eye(4, dtype=int)
+            return surface(S[:3, :3].T @ (T[:3, :3] @ place + T[:3, 3] - S[:3, 3]))
+
+        return self.constraint(name, g, [body] if on == WORLD else [on, body])
+
+    def constraint(
+        self, name: str, function: Callable[..., Any], bodies: Sequence[str], timed: bool = False
+    ) -> SystemBuilder:
+        """Require function(T_1, T_2, ...) = 0 of the poses (4, 4) of these bodies' own frames.
+
+        function  made of NumPy operators and `liebody.scalar`; a number or a vector. With `timed`, the time
+                  comes first: function(t, T_1, ...)
+        """
+        kind = General(function, len(bodies), timed, name)
+        link = _Link(name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
+        return self._add(self._constraints, link, "constraint")
+
+    # -- forces -------------------------------------------------------------------------------------------
+
+    def spring(
+        self,
+        name: str,
+        a: str,
+        b: str,
+        on_a: Array = None,
+        on_b: Array = None,
+        stiffness: float = 0.0,
+        length: float = 0.0,
+        damping: float = 0.0,
+    ) -> SystemBuilder:
+        """A spring of a rest length and a damper along it between two points   [N/m, m, N s/m]"""
+        numbers = (float(stiffness), float(damping), float(length))
+        frames = (_pose(on_a, name), _pose(on_b, name))
+        return self._add(
+            self._forces, _Link(name, SpringDamper(), (a, b), frames, constants=numbers), "force"
+        )
+
+    def wrench(
+        self, name: str, function: Callable[..., Any], bodies: str | Sequence[str], efforts: int = 0
+    ) -> SystemBuilder:
+        """Wrenches by a function(t, T_1, V_1, ...) of time, poses (4, 4) and twists (6,) of bodies.
+
+        All in the bodies' own frames, the twists and the wrenches (moment, force) also in their axes. For one
+        body the result is (6,), for several (k, 6). With `efforts`, so many entries of u come after t.
+        """
+        bodies = (bodies,) if isinstance(bodies, str) else tuple(bodies)
+        kind = OwnWrench(function, len(bodies), efforts, name)
+        return self._add(self._forces, _Link(name, kind, bodies, (np.eye(4),) * len(bodies)), "force")
+
+    def _add(self, table: dict[str, _Link], link: _Link, what: str) -> SystemBuilder:
+        if link.name in table:
+            raise ModelError(f"there are two {what}s called {link.name!r}; give each its own name")
+        if len(set(link.bodies)) < len(link.bodies):
+            raise ModelError(
+                f"{what} {link.name!r} acts between {link.bodies[0]!r} and itself; name two bodies"
+            )
+        table[link.name] = link
+        return self
+
+    # -- the system ---------------------------------------------------------------------------------------
+
+    def build(self) -> System:
+        """The system. Raises ModelError for unknown bodies and for constraints that act on none."""
+        if not self._bodies:
+            raise ModelError(f"{self.name} has no bodies; add one with body(name, inertia)")
+        names = {WORLD: GROUND, **{name: i for i, name in enumerate(self._bodies)}}
+        for link in (*self._constraints.values(), *self._forces.values()):
+            for body in link.bodies:
+                if body not in names:
+                    raise ModelError(
+                        f"{link.name!r} acts on {body!r}, and there is no such body; known are "
+                        f"{', '.join(names)}"
+                    )
+            if all(body == WORLD for body in link.bodies):
+                raise ModelError(f"{link.name!r} acts on the world alone; name a body")
+        poses = self._guesses()
+        bodies = tuple(
+            MovingBody(name, body.inertia, *self._configuration(name, body), poses[name])
+            for name, body in self._bodies.items()
+        )
+        constraints = tuple(
+            self._constraint(link, names, bodies, poses) for link in self._constraints.values()
+        )
+        forces, nu = [], 0
+        for link in self._forces.values():
+            place = slice(nu, nu := nu + link.kind.efforts)
+            forces.append(self._force(link, names, bodies, place))
+        curves = tuple(
+            float(link.constants[0]) for link in self._constraints.values() if isinstance(link.kind, OnCurve)
+        )
+        return System(self.name, bodies, constraints, tuple(forces), self.gravity, curves)
+
+    def _configuration(self, name: str, body: _Body) -> tuple[Any, str]:
+        if body.configuration != "auto":
+            return GROUPS[body.configuration], "as given"
+        for link in self._constraints.values():
+            if link.group is not None and link.bodies == (WORLD, name):
+                return GROUPS["SE3"], f"on the ground by {link.name!r}, {link.group!r}: a motion subgroup"
+        return GROUPS["SO3xR3"], "its absolute motion is no motion subgroup"
+
+    def _guesses(self) -> dict[str, np.ndarray]:
+        """Poses of the bodies' frames: as given, else along neutral joints, else at the origin."""
+        poses = {WORLD: np.eye(4)}
+        poses |= {name: body.pose for name, body in self._bodies.items() if body.pose is not None}
+        joints = [link for link in self._constraints.values() if link.group is not None]
+        missing = True
+        while missing:
+            missing = False
+            for link in joints:
+                (parent, child), (on_parent, on_child), group = link.bodies, link.frames, link.group
+                assert group is not None
+                step = on_parent @ group.pose(group.neutral()).astype(float) @ SE3.inverse(on_child)
+                for known, new, way in ((parent, child, step), (child, parent, SE3.inverse(step))):
+                    if known in poses and new not in poses:
+                        poses[new] = poses[known] @ way
+                        missing = True
+        return {name: poses.get(name, np.eye(4)) for name in (WORLD, *self._bodies)}
+
+    def _constraint(
+        self, link: _Link, names: dict[str, int], bodies: Sequence[MovingBody], poses: dict[str, np.ndarray]
+    ) -> Constraint:
+        numbers = tuple(names[b] for b in link.bodies)
+        at = [_at_com(bodies, i, T) for i, T in zip(numbers, link.frames, strict=True)]
+        kind: Kind = link.kind
+        joint = None
+        constants: tuple[Any, ...]
+        if link.group is not None:
+            _, axes, pitch = lower_pair(link.group)
+            a, b = at[0] @ axes, at[1] @ axes
+            constants = (a[:3, :3], a[:3, 3], b[:3, :3], b[:3, 3], pitch)
+            joint = JointFrames(link.group, at[0], at[1])
+        elif isinstance(kind, Universal):
+            da, db = (T[:3, :3] @ d for T, d in zip(at, link.constants, strict=True))
+            constants = (da, at[0][:3, 3], db, at[1][:3, 3])
+        elif isinstance(kind, Distance):
+            (length,) = link.constants
+            if length is None:
+                ends = [(poses[b] @ T)[:3, 3] for b, T in zip(link.bodies, link.frames, strict=True)]
+                length = float(np.linalg.norm(ends[1] - ends[0]))
+                if length < 1e-12:
+                    raise ModelError(
+                        f"rod {link.name!r} has no length where its bodies are guessed; give one"
+                    )
+            constants = (at[0][:3, 3], at[1][:3, 3], length)
+        elif isinstance(kind, OnCurve):
+            if numbers[0] != GROUND:
+                own = SE3.inverse(bodies[numbers[0]].offset)[:3, 3]
+                moved, curve = kind.curve, own
+                kind = OnCurve(lambda s: np.asarray(moved(s)) + curve)
+            constants = (at[1][:3, 3],)
+        else:
+            constants = tuple(x for T in at for x in (T[:3, :3], T[:3, 3]))
+        frame = at[-1]
+        return Constraint(link.name, kind, numbers, _floats(constants), frame, joint)
+
+    def _force(
+        self, link: _Link, names: dict[str, int], bodies: Sequence[MovingBody], efforts: slice
+    ) -> Force:
+        numbers = tuple(names[b] for b in link.bodies)
+        at = [_at_com(bodies, i, T) for i, T in zip(numbers, link.frames, strict=True)]
+        kind: ForceKind = link.kind
+        constants: tuple[Any, ...]
+        if isinstance(kind, SpringDamper):
+            constants = (at[0][:3, 3], at[1][:3, 3], *link.constants)
+        elif isinstance(kind, JointEffort):
+            assert link.group is not None
+            S = link.group.S
+            parts = [x for T in at for x in (T[:3, :3], T[:3, 3])]
+            constants = (*parts, np.linalg.pinv(S), _wrenches_of_efforts(link.group), *link.constants)
+        else:
+            constants = tuple(x for T in at for x in (T[:3, :3], T[:3, 3]))
+        return Force(link.name, kind, numbers, _floats(constants), efforts)
+
+
+def _wrenches_of_efforts(group: MotionSubgroup) -> np.ndarray:
+    """W (6, dim), S^T W = 1: a moment about the axis for each rotation, a force for each translation."""
+    _, frame, _ = lower_pair(group)
+    W = np.zeros((6, group.dim))
+    for k, S in enumerate(group.S.T):
+        W[:3, k], W[3:, k] = (S[:3], np.zeros(3)) if S[:3].any() else (np.zeros(3), S[3:])
+        if not S[:3].any():
+            W[:3, k] = np.cross(frame[:3, 3], S[3:])
+    return W
+
+
+def _at_com(bodies: Sequence[MovingBody], number: int, T: np.ndarray) -> np.ndarray:
+    """A pose in a body's own frame, seen from the frame at its centre of mass."""
+    return T if number < 0 else SE3.inverse(bodies[number].offset) @ T
+
+
+def _floats(values: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    return tuple(np.asarray(x, float) for x in values)
+
+
+def _vector(value: Any, what: str) -> np.ndarray:
+    try:
+        vector = np.array(value, float)
+    except (TypeError, ValueError):
+        vector = np.empty(0)
+    if vector.shape != (3,) or not np.isfinite(vector).all():
+        raise ShapeError(f"{what} is {value!r}, expected three finite numbers (x, y, z)")
+    return vector
+
+
+def _direction(value: Any, what: str) -> np.ndarray:
+    vector = _vector(value, f"an axis of {what!r}")
+    if not vector.any():
+        raise ModelError(f"an axis of {what!r} is zero; give a direction such as (0, 0, 1)")
+    return vector / np.linalg.norm(vector)
+
+
+def _pose(value: Array, what: str) -> np.ndarray:
+    """A pose (4, 4) from a pose, a translation or None."""
+    if value is None:
+        return np.eye(4)
+    T = np.asarray(value, float)
+    if T.shape == (3,):
+        return SE3.motion(np.eye(3), _vector(value, f"a point of {what!r}"))
+    if T.shape != (4, 4) or not np.isfinite(T).all():
+        raise ShapeError(f"{what!r}: a frame is a finite pose (4, 4) or translation (3,), not {value!r}")
+    R = T[:3, :3]
+    if not (
+        np.allclose(R @ R.T, np.eye(3), atol=1e-6) and np.linalg.det(R) > 0 and (T[3] == [0, 0, 0, 1]).all()
+    ):
+        raise ModelError(f"{what!r}: a frame is a rigid motion [R p; 0 1] with R a rotation, not\n{T}")
+    return T

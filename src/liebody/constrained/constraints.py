@@ -1,0 +1,462 @@
+"""Constraints between bodies: what they forbid, as rows J dV + b of accelerations and residuals g.
+
+A constraint acts on the states of one or more bodies. The state of a body is the pose (R, p) of a frame fixed
+to it, here always at its centre of mass, and (omega, v), both in the body's axes, whether the body's
+configuration group is SE(3) or SO(3) x R^3. Its acceleration is (d omega/dt, a) with a = R^T p'' the
+acceleration of the point p in the body's axes. The two primitives, with all derivatives exact:
+
+    a point r       p + R r;  velocity R (v + omega x r);
+                    acceleration R (a + omega' x r + omega x (omega x r))
+    a direction d   R d;      velocity R (omega x d)
+
+From these, in the axes of the last body, so that the Jacobian of a joint on the ground is constant
+(Mueller, Terze, eqs (40), (50), (53)): rows that are exact second derivatives of g = 0, or of J V = 0.
+
+`Rows.jacobians` are with respect to (omega, v) of each body, and so J V is the rate of g. The kinds here are
+plain data plus arithmetic: the same code runs on floats and on symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..codegen import Function, jacobian, trace
+from ..errors import GraphError, ModelError, ShapeError
+from ..groups import (
+    SE3,
+    Cylindrical,
+    Fixed,
+    Free,
+    Helical,
+    MotionSubgroup,
+    Planar,
+    PlanarHelical,
+    PlanarTranslation,
+    Prismatic,
+    Revolute,
+    Schoenflies,
+    SpatialTranslation,
+    Spherical,
+)
+from ..linear import cross, skew
+from ..scalar import arctan2, cos, sin, sqrt, where
+
+Array = Any
+ONE = np.eye(3, dtype=int)
+ZERO = np.zeros(3, int)
+
+
+class State(NamedTuple):
+    """Pose and velocity of a body: axes R (3, 3) and origin p (3,) in the world, omega and v in its axes."""
+
+    R: Array
+    p: Array
+    w: Array
+    v: Array
+
+
+GROUND = State(ONE, ZERO, ZERO, ZERO)
+
+
+class Rows(NamedTuple):
+    """m equations: sum of J_i (omega_i', a_i) + bias = 0, of which `residual` is the integral.
+
+    drift is the part of the residual's rate that does not come from velocities: explicit time.
+    For a curve, `slide` is the rate of its parameter, `closer` the change of it to the closest point.
+    """
+
+    jacobians: list[Array]
+    bias: Array
+    residual: Array
+    drift: Array | None = None
+    slide: Array | None = None
+    closer: Array | None = None
+
+
+class Kind:
+    """What constraints of one kind share. Two kinds that are equal share their code.
+
+    rows        number of equations
+    parameters  number of coordinates of its own (of a curve), carried in q after those of the bodies
+    """
+
+    rows: int
+    parameters: int = 0
+
+    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+        """The equations at states of the bodies, with a constraint's constants, time and parameters."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint in a system: its kind, between which bodies (-1 is the ground), with which constants.
+
+    frame  the pose (4, 4) of the frame in which its reaction is reported, in the last body
+    """
+
+    name: str
+    kind: Kind
+    bodies: tuple[int, ...]
+    constants: tuple[np.ndarray, ...]
+    frame: np.ndarray = field(default_factory=lambda: np.eye(4))
+    joint: JointFrames | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.kind.rows
+
+
+class JointFrames(NamedTuple):
+    """A joint's group, and where its frames lie in the two bodies (poses (4, 4) at the centres of mass)."""
+
+    group: MotionSubgroup
+    on_parent: np.ndarray
+    on_child: np.ndarray
+
+
+# -- lower pairs ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LowerPair(Kind):
+    """Motion along a subgroup of SE(3) with axis z: what is locked of the relative motion.
+
+    rotation     "free", "axis" (it may turn about z only) or "locked"
+    translation  "free", "normal" (locked along z), "perpendicular" (to z) or "locked"
+    screw        whether translation along z is tied to the angle about z, by the pitch
+
+    Where translation is locked, two points coincide: rows R^T (p_b - p_a)'' = 0. All others say that the
+    relative twist, in the axes of the child, stays in the span of S, N^T (V_b - Ad(T_ab^-1) V_a) = 0, and the
+    derivative of that: a joint on the ground has N^T V = 0 with a constant N, which every Runge-Kutta method
+    keeps to round-off on SE(3).
+    """
+
+    rotation: str
+    translation: str
+    screw: bool = False
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        turning = {"free": 0, "axis": 2, "locked": 3}[self.rotation]
+        moving = {"free": 0, "normal": 1, "perpendicular": 2, "locked": 3}[self.translation]
+        return turning + moving + self.screw
+
+    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+        a, b = states
+        Ra, ra, Rb, rb, pitch = constants
+        C = b.R.T @ a.R  # the parent's axes in the child's
+        wa = C @ a.w
+        z = Rb[:, 2]
+        d = b.R.T @ (b.p - a.p)
+        point_b = b.v + cross(b.w, rb)
+        swing_b = cross(b.w, cross(b.w, rb))
+        Ja, Jb, bias, residual = [], [], [], []
+
+        def row(on_a: tuple[Array, Array], on_b: tuple[Array, Array], rest: Any, g: Any) -> None:
+            Ja.append(np.concatenate(on_a))
+            Jb.append(np.concatenate(on_b))
+            bias.append(rest)
+            residual.append(g)
+
+        if self.translation == "locked":
+            swing = swing_b - C @ cross(a.w, cross(a.w, ra))
+            gap = d + rb - C @ ra
+            arm = C @ skew(ra)
+            for k, n in enumerate(ONE):
+                row((arm[k], -C[k]), (cross(rb, n), n), swing[k], gap[k])
+        E = Rb.T @ C @ Ra  # the parent's joint frame in the child's
+        tilt = None
+        if self.rotation == "locked":
+            skew_part = np.array([E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0]])
+            tilt = 2 * skew_part / (1 + E[0, 0] + E[1, 1] + E[2, 2])  # 2 tan(angle/2) about the axis
+        elif self.rotation == "axis":
+            tilt = 2 * np.array([E[1, 2], -E[0, 2], 0]) / (1 + E[2, 2])
+        turning = cross(b.w, wa)
+        if tilt is not None:
+            for k in range(3 if self.rotation == "locked" else 2):
+                n = Rb[:, k]
+                row((-(n @ C), ZERO), (n, ZERO), n @ turning, tilt[k])
+        if self.translation in ("normal", "perpendicular") or self.screw:
+            rho = C.T @ (d + rb)  # the child's point in the parent's axes, from the parent's centre of mass
+            across = C.T @ point_b - a.v
+            slip = point_b - C @ (a.v + cross(a.w, rho))
+            rest = swing_b - C @ cross(a.w, across) - cross(b.w, slip)
+            place = Ra.T @ (rho - ra)
+
+            def along(n: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+                m = n @ C
+                return (-cross(rho, m), -m), (cross(rb, n), n)
+
+            if self.translation == "perpendicular":
+                gap = E @ np.array([place[0], place[1], 0])
+                for k in range(2):
+                    n = Rb[:, k]
+                    row(*along(n), n @ rest, gap[k])
+            if self.translation == "normal":
+                row(*along(z), z @ rest, place[2])
+            if self.screw:
+                (at, am), (bt, bm) = along(z)
+                angle = arctan2(E[0, 1] - E[1, 0], E[0, 0] + E[1, 1])
+                behind = place[2] / pitch - angle
+                climb = pitch * arctan2(sin(behind), cos(behind))
+                row(
+                    (at + pitch * (z @ C), am),
+                    (bt - pitch * z, bm),
+                    z @ rest - pitch * (z @ turning),
+                    climb,
+                )
+        return Rows([np.stack(Ja), np.stack(Jb)], np.array(bias), np.array(residual))
+
+
+_PAIRS: dict[type, LowerPair] = {
+    Fixed: LowerPair("locked", "locked"),
+    Revolute: LowerPair("axis", "locked"),
+    Prismatic: LowerPair("locked", "perpendicular"),
+    Helical: LowerPair("axis", "perpendicular", screw=True),
+    Cylindrical: LowerPair("axis", "perpendicular"),
+    Planar: LowerPair("axis", "normal"),
+    PlanarHelical: LowerPair("axis", "free", screw=True),
+    PlanarTranslation: LowerPair("locked", "normal"),
+    SpatialTranslation: LowerPair("locked", "free"),
+    Spherical: LowerPair("free", "locked"),
+    Schoenflies: LowerPair("axis", "free"),
+}
+
+
+def lower_pair(group: MotionSubgroup) -> tuple[LowerPair, np.ndarray, float]:
+    """(what a subgroup locks, the pose (4, 4) of its frame with axis z, its pitch)."""
+    kind = _PAIRS.get(type(group))
+    if kind is None:
+        free = " Free() locks nothing: leave the joint out." if isinstance(group, Free) else ""
+        raise ModelError(
+            f"{group!r} is no lower pair; known are {', '.join(sorted(c.__name__ for c in _PAIRS))}.{free}"
+        )
+    direction = getattr(group, "axis", getattr(group, "normal", np.array([0.0, 0.0, 1.0])))
+    point = getattr(group, "point", np.zeros(3))
+    e = Planar(direction).S[3:, 1:]
+    frame = SE3.motion(np.column_stack([e, direction]), point)
+    return kind, frame, float(getattr(group, "pitch", 1.0))
+
+
+# -- directions and distances ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Universal(Kind):
+    """Two points coincide, and a direction of one body stays at right angles to one of the other."""
+
+    rows = 4
+
+    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+        da, ra, db, rb = constants
+        one = LowerPair("free", "locked")(states, (ONE, ra, ONE, rb, 1), t, s)
+        angle = RightAngle()(states, (da, db), t, s)
+        jacobians = [np.concatenate(J) for J in zip(one.jacobians, angle.jacobians, strict=True)]
+        return Rows(
+            jacobians,
+            np.concatenate([one.bias, angle.bias]),
+            np.concatenate([one.residual, angle.residual]),
+        )
+
+
+@dataclass(frozen=True)
+class RightAngle(Kind):
+    """A direction of one body stays at right angles to one of the other: (R_a d_a) . (R_b d_b) = 0."""
+
+    rows = 1
+
+    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+        a, b = states
+        da, db = constants
+        C = b.R.T @ a.R
+        e, wa = C @ da, C @ a.w
+        c, relative = cross(db, e), b.w - wa
+        bias = cross(b.w, wa) @ c - relative @ cross(db, cross(relative, e))
+        Ja, Jb = np.concatenate([-(c @ C), ZERO]), np.concatenate([c, ZERO])
+        return Rows([Ja[None], Jb[None]], np.array([bias]), np.array([db @ e]))
+
+
+@dataclass(frozen=True)
+class Distance(Kind):
+    """Two points keep their distance, as the ends of a massless rod: g = (|d|^2 - L^2)/(2 L)."""
+
+    rows = 1
+
+    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+        a, b = states
+        ra, rb, length = constants
+        C = b.R.T @ a.R
+        d = b.R.T @ (b.p - a.p) + rb - C @ ra
+        rate = b.v + cross(b.w, rb) - C @ (a.v + cross(a.w, ra))
+        swing = cross(b.w, cross(b.w, rb)) - C @ cross(a.w, cross(a.w, ra))
+        u, scale = d / length, 1 / length
+        m = u @ C
+        Ja, Jb = np.concatenate([-cross(ra, m), -m]), np.concatenate([cross(rb, u), u])
+        return Rows(
+            [Ja[None], Jb[None]],
+            np.array([scale * (rate @ rate) + u @ swing]),
+            np.array([0.5 * scale * (d @ d - length * length)]),
+        )
+
+
+# -- curves ---------------------------------------------------------------------------------------------
+
+
+class OnCurve(Kind):
+    """A point of one body stays on a curve c(s), s -> (3,), of the other. s is a coordinate of the system.
+
+    Rows: the two components of p - c(s) normal to the curve; s follows the point as the closest one of the
+    curve. Derivatives of c are those of its graph.
+    """
+
+    rows, parameters = 2, 1
+
+    def __init__(self, curve: Callable[[Any], Array]) -> None:
+        self.curve = curve
+        self.position = _traced(lambda s: np.asarray(curve(s)), {"s": ()}, "the curve", (3,))
+        self.first = jacobian(self.position, "s", "forward")
+        self.second = jacobian(self.first, "s", "forward")
+
+    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+        a, b = states
+        (rb,) = constants
+        c, slope, bend = (np.asarray(f(s[0])) for f in (self.position, self.first, self.second))
+        C = b.R.T @ a.R
+        rho = C.T @ (b.R.T @ (b.p - a.p) + rb)
+        across = C.T @ (b.v + cross(b.w, rb)) - a.v
+        rate = across - cross(a.w, rho)
+        gap, square = rho - c, slope @ slope
+        slide = (slope @ rate) / (square - gap @ bend)
+        swing = C.T @ cross(b.w, cross(b.w, rb)) - cross(a.w, across) - cross(a.w, rate)
+        swing = swing - bend * (slide * slide)
+        Ja, Jb, bias, residual = [], [], [], []
+        for n in _normals(slope / sqrt(square)):
+            m = C @ n
+            Ja.append(np.concatenate([-cross(rho, n), -n]))
+            Jb.append(np.concatenate([cross(rb, m), m]))
+            bias.append(n @ swing)
+            residual.append(n @ gap)
+        return Rows(
+            [np.stack(Ja), np.stack(Jb)],
+            np.array(bias),
+            np.array(residual),
+            slide=np.reshape(slide, 1),
+            closer=np.reshape(slope @ gap / square, 1),
+        )
+
+    def closest(self, s: float, place: Array, iterations: int = 50) -> float:
+        """The parameter of the curve's point closest to `place`, from the guess s on (Gauss-Newton)."""
+        for _ in range(iterations):
+            slope = self.first(s)
+            step = float(slope @ (place - self.position(s)) / (slope @ slope))
+            s += step
+            if abs(step) < 1e-15 * max(1.0, abs(s)):
+                break
+        return s
+
+
+def _normals(u: Array) -> tuple[Array, Array]:
+    """Two unit vectors normal to the unit vector u and to each other (Duff et al. 2017)."""
+    x, y, z = u
+    sign = where(z < 0, -1.0, 1.0)
+    k = -1 / (sign + z)
+    return (
+        np.array([1 + sign * x * x * k, sign * x * y * k, -sign * x]),
+        np.array([x * y * k, sign + y * y * k, -y]),
+    )
+
+
+# -- of the user's own ----------------------------------------------------------------------------------
+
+
+class General(Kind):
+    """g(T_1, T_2, ...) = 0 or g(t, T_1, ...) = 0, with derivatives from the graph of g.
+
+    function  takes the poses (4, 4) of the bodies' own frames in the world, after the time if `timed`;
+              returns a number or a vector (m,)
+
+    With T(e) = T exp(e V) to second order, J V = dg/de and bias = d^2 g/de^2 at e = 0.
+    """
+
+    def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
+        self.function, self.count, self.timed = function, count, timed
+
+        def residual(t: Any, *parts: Array) -> Array:
+            poses = [SE3.motion(R, p) for R, p in zip(parts[::2], parts[1::2], strict=True)]
+            return np.atleast_1d(np.asarray(function(*((t,) if timed else ()), *poses)))
+
+        shapes: dict[str, Any] = {"t": ()}
+        for i in range(count):
+            shapes |= {f"R{i}": (3, 3), f"p{i}": (3,)}
+        self.residual = _traced(residual, shapes, f"constraint {name!r}", None)
+        self.rows = next(iter(self.residual.outputs.values())).size
+
+    @cached_property
+    def _along(self) -> tuple[Function, Function]:
+        """First and second derivative by e of g(t + e, T exp(e V)): (e, t, R, p, w, v, ...) -> (m,)."""
+
+        def path(e: Any, t: Any, *parts: Array) -> Array:
+            moved = []
+            for R, p, w, v in zip(*(parts[i::4] for i in range(4)), strict=True):
+                W = skew(w)
+                moved += [R + e * (R @ W) + (0.5 * e * e) * (R @ (W @ W)), p + e * (R @ v)]
+            return self.residual(t + e, *moved)
+
+        shapes: dict[str, Any] = {"e": (), "t": ()}
+        for i in range(self.count):
+            shapes |= {f"R{i}": (3, 3), f"p{i}": 3, f"w{i}": 3, f"v{i}": 3}
+        first = jacobian(trace(path, shapes, "path"), "e", "forward")
+        return first, jacobian(first, "e", "forward")
+
+    @cached_property
+    def _gradients(self) -> list[tuple[Function, Function]]:
+        return [
+            (jacobian(self.residual, f"R{i}"), jacobian(self.residual, f"p{i}")) for i in range(self.count)
+        ]
+
+    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+        # the bodies' own frames, at r in the axes of the centres of mass, turned by Q
+        frames = []
+        for body, Q, r in zip(states, constants[::2], constants[1::2], strict=True):
+            frames.append((body.R @ Q, body.p + body.R @ r, Q.T @ body.w, Q.T @ (body.v + cross(body.w, r))))
+        places = [x for R, p, _, _ in frames for x in (R, p)]
+        jacobians = []
+        for (R, _, _, _), (by_R, by_p), Q, r in zip(
+            frames, self._gradients, constants[::2], constants[1::2], strict=True
+        ):
+            G, P = by_R(t, *places), by_p(t, *places)
+            turned = [(G * (R @ skew(e))[None]).sum(axis=(1, 2)) for e in ONE]
+            moved = P @ R  # (m, 3), in the frame's own axes
+            spin, slide = np.stack(turned, axis=1) @ Q.T, moved @ Q.T
+            jacobians.append(np.concatenate([spin + slide @ -skew(r), slide], axis=1))
+        first, second = self._along
+        straight = [x for frame in frames for x in frame]
+        bias = second(0.0, t, *straight)
+        # p'' = R a of the frame's origin while a of the centre of mass is zero: omega x (omega x r)
+        for body, J, r in zip(states, jacobians, constants[1::2], strict=True):
+            bias = bias + J[:, 3:] @ cross(body.w, cross(body.w, r))
+        drift = None
+        if self.timed:
+            still = [x for R, p, _, _ in frames for x in (R, p, ZERO, ZERO)]
+            drift = first(0.0, t, *still)
+        return Rows(jacobians, bias, self.residual(t, *places), drift)
+
+
+def _traced(function: Callable[..., Any], shapes: Any, what: str, shape: tuple[int, ...] | None) -> Function:
+    """The trace of a user's function, with errors that name it."""
+    try:
+        traced = trace(function, shapes, "user")
+    except GraphError as error:
+        raise GraphError(f"{what} cannot be traced: {error}") from None
+    found = next(iter(traced.outputs.values())).shape
+    if shape is not None and found != shape:
+        raise ShapeError(f"{what} returns an array of shape {found}, expected {shape}")
+    if shape is None and (len(found) != 1 or not found[0]):
+        raise ShapeError(f"{what} returns an array of shape {found}, expected a number or a vector (m,)")
+    return traced

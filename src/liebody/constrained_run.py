@@ -1,0 +1,144 @@
+"""The result of a simulation with constraints: a Run that also knows violations and multipliers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .constrained import System
+from .errors import LiebodyError
+from .run import Labels, Run
+
+Array = Any
+_QUATERNION = tuple((x, "1") for x in ("qw", "qx", "qy", "qz"))
+_PLACE = tuple((x, "m") for x in ("px", "py", "pz"))
+_RATES = tuple((x, "rad/s") for x in ("wx", "wy", "wz")) + tuple((x, "m/s") for x in ("vx", "vy", "vz"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ConstrainedRun(Run):
+    """States over time of a system with constraints; what is not here is as in `Run`.
+
+    constraints  where each constraint stands among the equations, (nc,)
+    system       the system, None after loading
+
+    Violations and multipliers are computed when they are first asked for, from the states and the efforts.
+    """
+
+    constraints: Mapping[str, slice] = field(default_factory=dict)
+    system: System | None = None
+    efforts: Callable[[], Array] | None = None
+    stored: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, system: System, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any
+    ) -> ConstrainedRun:
+        """The result for states of a system; `efforts` gives u at the times, (..., nt, nu)."""
+        coordinates, dofs = labels(system)
+        return cls(
+            t, q, v, coordinates=coordinates, dofs=dofs, constraints=system.rows, system=system,
+            efforts=efforts, **rest,
+        )  # fmt: skip
+
+    @cached_property
+    def residual(self) -> np.ndarray:
+        """g of all constraints, (..., nt, nc)                                                  [m, rad]"""
+        return self._values("residual", lambda s: s.kernel("residuals")(self.t, self.q, self.v)[0])
+
+    @cached_property
+    def rate(self) -> np.ndarray:
+        """Their rates J v + dg/dt, (..., nt, nc)                                           [m/s, rad/s]"""
+        return self._values("rate", lambda s: s.kernel("residuals")(self.t, self.q, self.v)[1])
+
+    @cached_property
+    def multipliers(self) -> np.ndarray:
+        """The Lagrange multipliers, (..., nt, nc)                                              [N, N m]"""
+
+        def compute(system: System) -> Array:
+            assert self.efforts is not None
+            return system.accelerations(self.q, self.v, self.efforts(), self.t)[1]
+
+        return self._values("multipliers", compute)
+
+    @property
+    def violations(self) -> dict[str, np.ndarray]:
+        """The norm of g of each constraint over time, (..., nt)                                [m, rad]"""
+        return {name: np.linalg.norm(self.residual[..., k], axis=-1) for name, k in self.constraints.items()}
+
+    @property
+    def velocity_violations(self) -> dict[str, np.ndarray]:
+        """The norm of the rate of g of each constraint over time, (..., nt)                [m/s, rad/s]"""
+        return {name: np.linalg.norm(self.rate[..., k], axis=-1) for name, k in self.constraints.items()}
+
+    @property
+    def largest_violation(self) -> float:
+        """The largest |g_k| of all equations and times."""
+        return float(np.fmax.reduce(np.abs(self.residual), axis=None, initial=0.0))
+
+    def poses(self) -> np.ndarray:
+        """Poses of the bodies' own frames in the world, (..., nt, n, 4, 4)."""
+        if self.system is None:
+            raise LiebodyError("a loaded run does not know its system; take system.poses(run.q)")
+        return self.system.poses(self.q)
+
+    def reactions(self, constraint: str) -> np.ndarray:
+        """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
+        if self.system is None:
+            raise LiebodyError("a loaded run does not know its system; build it again")
+        return self.system.reaction_wrenches(constraint, self.q, self.multipliers, self.t)
+
+    def summary(self) -> str:
+        """A table of what happened, as text."""
+        head, *rest = Run.summary(self).split("\n")
+        worst = {name: float(np.fmax.reduce(x, axis=None)) for name, x in self.violations.items()}
+        shown = sorted(worst, key=lambda name: -worst[name])[:8]
+        line = "  constraints within " + ", ".join(f"{name} {worst[name]:.2g}" for name in shown)
+        return "\n".join([head, *([line] if worst else []), *rest])
+
+    def member(self, *index: int) -> Run:
+        """One simulation of the batch, by its place in it."""
+        one = Run.member(self, *index)
+        stored = {name: getattr(self, name)[index] for name in ("residual", "rate", "multipliers")}
+        return ConstrainedRun(
+            one.t, one.q, one.v, one.kinetic, one.potential, one.coordinates, one.dofs, metadata=one.metadata,
+            constraints=self.constraints, system=self.system, stored=stored,
+        )  # fmt: skip
+
+    def _values(self, name: str, compute: Callable[[System], Array]) -> np.ndarray:
+        if name in self.stored:
+            return np.asarray(self.stored[name])
+        if self.system is None:
+            raise LiebodyError(f"{name} of this run was not saved with it")
+        finite = np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
+        with np.errstate(all="ignore"):
+            values = np.asarray(compute(self.system))
+        return np.where(finite[..., None], values, np.nan)
+
+    def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+        variables = Run._variables(self)
+        rows = variables["kinetic"][0]
+        names = [f"{name}.{i}" for name, k in self.constraints.items() for i in range(k.stop - k.start)]
+        label = (("equation",), np.array(names, dtype=object), {"long_name": "name of the equation"})
+        meanings = {
+            "residual": {"units": "m, rad", "long_name": "violation of the constraints"},
+            "rate": {"units": "m/s, rad/s", "long_name": "rate of the violation"},
+            "multipliers": {"units": "N, N m", "long_name": "Lagrange multipliers"},
+        }
+        found = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in meanings.items()}
+        return {**variables, **({"equation": label} if names else {}), **(found if names else {})}
+
+
+def labels(system: System) -> tuple[Labels, Labels]:
+    """Names and units of q and v: `top.qw`, `top.wx`, and `curve.s` for parameters."""
+    q = [(f"{b.name}.{x}", unit) for b in system.bodies for x, unit in (*_QUATERNION, *_PLACE)]
+    q += [(f"{c.name}.s", "") for c in system.constraints if c.kind.parameters]
+    v = [(f"{b.name}.{x}", unit) for b in system.bodies for x, unit in _RATES]
+    return (
+        Labels(tuple(name for name, _ in q), tuple(unit for _, unit in q)),
+        Labels(tuple(name for name, _ in v), tuple(unit for _, unit in v)),
+    )
