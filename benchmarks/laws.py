@@ -158,41 +158,45 @@ def verdicts(row: dict[str, Any]) -> dict[str, float]:
     return {law: row[law] for law in LAWS if not row[law] < HOLDS}
 
 
-def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The worst of several rows."""
-    return {law: float(np.max([row[law] for row in rows])) for law in LAWS}
-
-
 def summary(reports: list[dict[str, Any]]) -> str:
-    """A row for each type of joint and base, a column for each library, whatever its variant."""
+    """A row for each type of joint, a column for each library: the worst of all laws, or the broken ones."""
     lines = [
-        "| joint | base | " + " | ".join(f"{r['peer']} {r['version']}" for r in reports) + " |",
-        "|---|---|" + "---|" * len(reports),
+        "| joint | " + " | ".join(f"{r['peer']} {r['version']}" for r in reports) + " |",
+        "|---|" + "---|" * len(reports),
     ]
-    joints = dict.fromkeys(row["joint"] for report in reports for row in report["rows"])
-    for joint in joints:
-        for base in ("fixed", "floating"):
-            cells = []
-            for report in reports:
-                rows = [row for row in report["rows"] if (row["joint"], row["base"]) == (joint, base)]
-                cells.append(_cell(merged(rows)) if rows else "")
-            if any(cells):
-                lines.append(f"| {joint} | {base} | " + " | ".join(cells) + " |")
+    for joint in dict.fromkeys(row["joint"] for report in reports for row in report["rows"]):
+        cells = [_cell([row for row in report["rows"] if row["joint"] == joint]) for report in reports]
+        lines.append(f"| {joint} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _cell(row: dict[str, Any]) -> str:
+def _cell(rows: list[dict[str, Any]]) -> str:
+    """Worst over variants, and over bases if they agree in what holds."""
+    bases: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        bases.setdefault(row["base"], []).append(row)
+    worst = {base: _worst(of_base) for base, of_base in bases.items()}
+    if len({tuple(verdicts(row)) for row in worst.values()}) > 1:
+        return "; ".join(f"{base}: {_told(row)}" for base, row in worst.items())
+    return _told(_worst(list(worst.values()))) if worst else ""
+
+
+def _worst(rows: list[dict[str, Any]]) -> dict[str, float]:
+    return {law: float(np.max([row[law] for row in rows])) for law in LAWS}
+
+
+def _told(row: dict[str, float]) -> str:
     broken = verdicts(row)
     if not broken:
-        return f"{max(row[law] for law in LAWS):.0e}"
-    return "**fails**: " + ", ".join(f"{law} {value:.1g}" for law, value in broken.items())
+        return f"{max(row.values()):.0e}"
+    return "**" + ", ".join(f"{law} {value:.1g}" for law, value in broken.items()) + "**"
 
 
 def full(report: dict[str, Any]) -> str:
     """All residuals of a library."""
     columns = [*LAWS, *CONTROLS, "error of dM/dt"]
     lines = [
-        f"{report['peer']} {report['version']}",
+        f"## {report['peer']} {report['version']}",
         "",
         "| joint | base | variant | " + " | ".join(columns) + " |",
         "|---|---|---|" + "---|" * len(columns),
@@ -228,12 +232,12 @@ def importable(name: str) -> bool:
 
 
 def in_environment(name: str, folder: Path) -> dict[str, Any]:
-    """The report of a library from its own environment, which is made if it is not there."""
+    """The report of a library from its own environment, which is made or completed first."""
     python = folder / name / "bin" / "python"
     source = str(ROOT) if name == "liebody" else PEERS[name].package
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", folder / name], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", source], check=True)
+    subprocess.run([python, "-m", "pip", "install", "-q", source], check=True)
     command = [python, __file__, "--peer", name]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return json.loads(text.splitlines()[-1])

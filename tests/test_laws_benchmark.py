@@ -115,19 +115,24 @@ def test_the_error_of_a_slope_is_estimated():
 
 
 def test_tables():
-    row = {
-        "joint": "hinge",
-        "variant": "",
-        **dict.fromkeys((*laws.LAWS, *laws.CONTROLS, "error of dM/dt"), 1e-15),
-    }
-    report = {
-        "peer": "some",
-        "version": "1",
-        "notes": [],
-        "rows": [{**row, "base": "fixed"}, {**row, "base": "floating", "dM/dt": 0.5}],
-    }
-    assert laws.summary([report]).splitlines()[2:] == [
-        "| hinge | fixed | 1e-15 |",
-        "| hinge | floating | **fails**: dM/dt 0.5 |",
+    numbers = dict.fromkeys((*laws.LAWS, *laws.CONTROLS, "error of dM/dt"), 1e-15)
+    holds = {"joint": "hinge", "base": "fixed", "variant": "", **numbers}
+    rows = [
+        holds,
+        {**holds, "base": "floating", "dM/dt": 0.5},
+        {**holds, "joint": "ball", "C v": np.nan},
+        {**holds, "joint": "slide"},
     ]
-    assert laws.full(report).count("**5.0e-01**") == 1
+    reports = [
+        {"peer": "some", "version": "1", "notes": [], "rows": rows},
+        {"peer": "other", "version": "2", "notes": ["a note"], "rows": rows[3:]},
+    ]
+    assert laws.summary(reports).splitlines() == [
+        "| joint | some 1 | other 2 |",
+        "|---|---|---|",
+        "| hinge | fixed: 1e-15; floating: **dM/dt 0.5** |  |",
+        "| ball | **C v nan** |  |",
+        "| slide | 1e-15 | 1e-15 |",
+    ]
+    assert laws.full(reports[0]).count("**") == 4
+    assert [len(laws.findings(report)) for report in reports] == [2, 1]
