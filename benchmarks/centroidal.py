@@ -1,0 +1,108 @@
+"""Centroidal momentum: nanoseconds per state beside Pinocchio, one thread, float64.
+
+    python benchmarks/centroidal.py [anymal talos ur5 panda]
+
+Both run alternately in this process on the same URDF and the same random states; a round times each once. The
+table shows medians over the rounds: the time per state, and the ratio round by round with its quartiles.
+Batches of 8192 states; Pinocchio has no batch calls for these, so they run in Python loops over states, which
+cost about 0.1 us per state. "one": a Python call of each, results allocated.
+
+    A          centroidal_momentum_matrix          computeCentroidalMap
+    dA/dt      ... and its derivative, both        dccrba (A, dA/dt and h)
+    h          centroidal_momentum                 computeCentroidalMomentum
+    (dA/dt) v  centroidal_momentum_bias            computeCentroidalMomentumTimeVariation at zero acceleration
+
+Pinocchio has nothing that corresponds to the lines of the mechanical connection; they are timed alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+
+sys.path.insert(0, str(Path(__file__).parent))
+from coriolis import alone
+from dynamics import BATCH, SINGLE, compare
+from machine import describe
+from robots import path
+
+import liebody as lb
+from liebody.io import UnusedElements
+from liebody.io.layouts import pinocchio_layout
+
+
+def robot(name: str, states: int) -> None:
+    file, floating = path(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedElements)
+        ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default
+    root = [pin.JointModelFreeFlyer()] if floating else []
+    model = pin.buildModelFromUrdf(str(file), *root)
+    data, layout = model.createData(), pinocchio_layout(ours.tree, model)
+
+    rng = np.random.default_rng(0)
+    q, v = ours.random(rng, states), rng.standard_normal((states, ours.nv))
+    pairs = [
+        (np.ascontiguousarray(x), np.ascontiguousarray(y))
+        for x, y in zip(layout.to_q(q), layout.to_v(q, v), strict=True)
+    ]
+    zero = np.zeros(model.nv)
+    A, dA, h = (
+        np.empty((states, 6, ours.nv)),
+        np.empty((states, 6, ours.nv)),
+        np.empty((states, 6)),
+    )
+
+    def maps() -> None:
+        for x, _ in pairs:
+            pin.computeCentroidalMap(model, data, x)
+
+    def both() -> None:
+        for x, y in pairs:
+            pin.dccrba(model, data, x, y)
+
+    def momenta() -> None:
+        for x, y in pairs:
+            pin.computeCentroidalMomentum(model, data, x, y)
+
+    def rates() -> None:
+        for x, y in pairs:
+            pin.computeCentroidalMomentumTimeVariation(model, data, x, y, zero)
+
+    def ours_both() -> None:
+        ours.centroidal_momentum_matrix(q, out=A)
+        ours.centroidal_momentum_matrix_derivative(q, v, out=dA)
+
+    compare(f"{name} A", lambda: ours.centroidal_momentum_matrix(q, out=A), maps, states)
+    compare(f"{name} A, dA/dt", ours_both, both, states)
+    compare(f"{name} h", lambda: ours.centroidal_momentum(q, v, out=h), momenta, states)
+    compare(f"{name} (dA/dt) v", lambda: ours.centroidal_momentum_bias(q, v, out=h), rates, states)
+    q0, (Q0, _) = q[0].copy(), pairs[0]
+    ours.centroidal_momentum_matrix(q0)
+    entry = ours.centroidal_momentum_matrix
+    compare(f"{name} one A", lambda: entry(q0), lambda: pin.computeCentroidalMap(model, data, Q0), 1, SINGLE)
+    if floating:
+        alone(f"{name} locked velocity", lambda: ours.locked_velocity(q, v), states)
+        alone(f"{name} m", lambda: ours.mechanical_connection(q), states)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("robots", nargs="*", default=["anymal", "talos", "ur5", "panda"])
+    parser.add_argument("--batch", type=int, default=BATCH, help="states in a batch")
+    chosen = parser.parse_args()
+    print(describe("pin", "numpy"))
+    print(f"{'ns per state':28s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
+    for name in chosen.robots:
+        robot(name, chosen.batch)
+
+
+if __name__ == "__main__":
+    main()
