@@ -1,0 +1,173 @@
+"""The examples of control show what their pages say: adaptation that converges, collisions that are felt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_examples import load
+
+import liebody as lb
+
+# -- Slotine and Li ---------------------------------------------------------------------------------------
+
+SETTLED = 12.0  # s
+
+
+@pytest.fixture(scope="module")
+def adaptive(tmp_path_factory):
+    """The example, its runs and its growth rates."""
+    example, picture = load("slotine_li"), tmp_path_factory.mktemp("pictures") / "slotine_li.png"
+    runs, exponents = example.main(str(picture), t_end=SETTLED)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    return example, runs, exponents
+
+
+def first_and_last(adaptive, name):
+    """The largest error in the first two seconds, and in the last two."""
+    example, runs, _ = adaptive
+    t, error = runs[name].t, example.largest_error(runs[name])
+    assert t[-1] == SETTLED
+    return error[t < 2].max(), error[t > SETTLED - 2].max()
+
+
+def test_the_tracking_error_vanishes_though_no_parameter_is_known(adaptive):
+    first, last = first_and_last(adaptive, "geared, skew C")
+    assert last < first / 20
+    first, last = first_and_last(adaptive, "geared, gains alone")
+    assert last > first / 2
+
+
+def test_v_falls_by_the_work_of_the_gains_if_c_is_skew(adaptive):
+    """To the tolerance of the integrator, 1e-8; and then it never rises."""
+    example, runs, _ = adaptive
+    for name in ("geared, skew C", "direct, skew C"):
+        run = runs[name]
+        assert example.balance(run).max() < 1e-6
+        assert np.diff(run.V).max() < 1e-8 * run.V[0]
+        assert run.V[-1] < 1e-2 * run.V[0]
+
+
+def test_v_does_not_if_c_is_not_skew(adaptive):
+    """On the geared arm by less than a hundredth; on direct drives by a third, and it rises at times."""
+    example, runs, _ = adaptive
+    geared, direct = runs["geared, C not skew"], runs["direct, C not skew"]
+    assert 1e-3 < example.balance(geared).max() < 2e-2
+    assert example.balance(direct).max() > 0.2
+    assert np.diff(direct.V).max() > 1e-4 * direct.V[0]
+
+
+def test_on_direct_drives_the_form_of_c_decides_on_the_error(adaptive):
+    skew, other = (first_and_last(adaptive, f"direct, {law}") for law in ("skew C", "C not skew"))
+    assert other[0] > 2.5 * skew[0] and other[1] > 2.5 * skew[1]
+    skew, other = (first_and_last(adaptive, f"geared, {law}") for law in ("skew C", "C not skew"))
+    np.testing.assert_allclose(other, skew, rtol=0.15)
+
+
+def test_with_a_skew_c_any_gain_is_stable_and_with_another_not(adaptive):
+    example, _, exponents = adaptive
+    for arm in ("geared", "direct"):
+        skew = exponents[f"{arm}, skew C"]
+        assert abs(skew[0]) < 1e-5  # s^T M s stays what it is
+        assert np.all(np.diff(skew) < 0)
+    stable_from = {arm: example.GAINS[exponents[f"{arm}, C not skew"] < 0][0] for arm in ("geared", "direct")}
+    assert stable_from == {"geared": 0.25, "direct": 1.0}
+    assert exponents["geared, C not skew"][0] == pytest.approx(0.045, abs=0.005)
+    assert exponents["direct, C not skew"][0] == pytest.approx(0.69, abs=0.01)
+
+
+def test_the_gain_that_is_needed_grows_with_the_speed(adaptive, monkeypatch):
+    example, _, exponents = adaptive
+    monkeypatch.setattr(example, "SPEED", 2 * example.SPEED)
+    monkeypatch.setattr(example, "PERIOD", example.PERIOD / 2)
+    twice = example.growth(example.DIRECT, example.NOT_SKEW, 2 * example.GAINS[[0, 4, 10]])
+    np.testing.assert_allclose(twice, 2 * exponents["direct, C not skew"][[0, 4, 10]], atol=1e-4)
+
+
+# -- collisions -------------------------------------------------------------------------------------------
+
+GAINS = (25.0, 50.0, 150.0)
+
+
+@pytest.fixture(scope="module")
+def collisions(tmp_path_factory):
+    """The example and its result."""
+    example, picture = load("collision_detection"), tmp_path_factory.mktemp("pictures") / "collisions.png"
+    result = example.main(str(picture), gains=GAINS)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    return example, result
+
+
+def test_the_residual_is_the_filtered_external_effort(collisions):
+    """To the error of the trapezoidal rule at 1 kHz."""
+    _, result = collisions
+    difference = np.abs(result.exact - result.filtered).max()
+    assert np.abs(result.filtered).max() > 20
+    assert difference < 5e-3
+
+
+def test_with_samples_twice_as_often_it_is_four_times_closer(collisions):
+    example, _ = collisions
+    robot, hits, errors = lb.models.puma560(), example.HITS[:1], []
+    for dt in (1e-3, 5e-4):
+        x = example.simulate(robot, hits, 0.8, dt)
+        r = example.residual(robot, x.q, x.v, x.tau, dt, example.OBSERVER)
+        expected = example.low_pass(example.integrals(x.tau_ext, dt), dt, example.OBSERVER)
+        errors.append(np.abs(r - expected).max())
+    assert errors[0] / errors[1] > 3.5
+
+
+def test_a_hit_is_felt_by_the_joints_before_the_link_only(collisions):
+    example, result = collisions
+    t, r = result.samples.t, np.abs(result.exact)
+    assert r[t <= example.HITS[0].start].max() < 2e-3
+    for hit in example.HITS:
+        during = r[(t > hit.start) & (t < hit.end)].max(axis=0)
+        assert during[hit.link - 1] > 0.4
+        assert np.all(during[hit.link :] < 5e-3)
+
+
+def test_every_hit_is_found_soon_and_its_link_named_despite_noise_and_wrong_masses(collisions):
+    example, result = collisions
+    for observed in result.observers.values():
+        assert observed.false_alarms == 0
+        assert [found.link for found in observed.detections] == [hit.link for hit in example.HITS]
+        assert all(0 < found.delay < 0.02 for found in observed.detections)
+
+
+def test_the_delay_is_that_of_the_filtered_effort(collisions):
+    """With the exact model, for thresholds of any size, to the sample."""
+    example, result = collisions
+    t = result.samples.t
+    for threshold in np.outer([0.1, 0.3], np.ones(6)):
+        for hit in example.HITS:
+            found = example.detect(t, result.exact, threshold, hit)
+            assert found == example.detect(t, result.filtered, threshold, hit)
+            assert found.link == hit.link
+
+
+def test_higher_gains_are_faster_until_noise_sets_the_threshold(collisions):
+    example, result = collisions
+    exact, noisy = (
+        [example.mean_delay(result.observers[noise, gain]) for gain in GAINS]
+        for noise in (0.0, example.NOISE)
+    )
+    assert exact[0] > 1.5 * exact[-1]
+    assert noisy[0] < 1.2 * noisy[-1]
+    assert min(noisy) > max(exact)
+
+
+def test_without_hits_nothing_is_felt(collisions):
+    example, result = collisions
+    observed = result.observers[example.NOISE, example.OBSERVER]
+    quiet = np.zeros_like(observed.r)
+    assert [example.detect(result.samples.t, quiet, observed.threshold, hit) for hit in example.HITS] == 4 * [
+        None
+    ]
+
+
+def test_some_forces_name_a_link_before_and_none_a_link_behind(collisions):
+    _, result = collisions
+    np.testing.assert_allclose(result.named.sum(axis=1), 1)
+    assert np.all(np.triu(result.named[:, 1:], 1) == 0)
+    right = np.diag(result.named[:, 1:])
+    assert 0.3 < right[0] < 0.5 and 0.6 < right[1] < 0.8 and np.all(right[3:] > 0.9)
