@@ -424,7 +424,7 @@ class _SystemLoop:
         key = (method, self.stabilized, system.redundant)
         if feedback is None and key in system.flows:
             return system.flows[key]
-        parts = constrained.parts(system, self.stabilized, system.redundant, feedback)
+        parts = system.parts(self.stabilized, system.redundant, feedback)
         flow = Flow(
             parts.field,
             parts.advance,

@@ -3,16 +3,16 @@
 from .assembly import Report
 from .builder import SystemBuilder
 from .equations import Stabilization
-from .flows import STABILIZATIONS, Parts, parts, stabilization
+from .mechanism import STABILIZATIONS, Mechanism, Parts, stabilization
 from .system import System
 
 __all__ = [
     "STABILIZATIONS",
+    "Mechanism",
     "Parts",
     "Report",
     "Stabilization",
     "System",
     "SystemBuilder",
-    "parts",
     "stabilization",
 ]

@@ -10,25 +10,25 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD
-from ..codegen import Kernel
-from ..errors import ConfigurationError, ConstraintError, ModelError, ShapeError
+from ..codegen import Function, Program
+from ..errors import ModelError, ShapeError
 from ..groups import SE3, SO3, LieGroup, Product, R
-from . import assembly, equations
-from .assembly import Report
+from . import equations
 from .bodies import MovingBody
 from .constraints import GROUND as GROUND_STATE
 from .constraints import Constraint, OnCurve, State
 from .elimination import Elimination
-from .equations import NOTHING
+from .equations import NOTHING, Stabilization
 from .forces import Force, ForceKind
-from .passes import Cells, Memory, written
+from .mechanism import Mechanism, Parts
+from .passes import Cells, Inline, Memory, written
 
 Array = Any
 GROUND = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class System:
+class System(Mechanism):
     """Rigid bodies in absolute coordinates, joined by constraints. Made by a `SystemBuilder`.
 
     q (nq,) holds for each body (w, x, y, z, px, py, pz), attitude and centre of mass in the world, and after
@@ -71,17 +71,6 @@ class System:
     def nu(self) -> int:
         """Number of efforts u."""
         return sum(f.kind.efforts for f in self.forces)
-
-    @cached_property
-    def nc(self) -> int:
-        """Number of constraint equations."""
-        return sum(c.rows for c in self.constraints)
-
-    @cached_property
-    def rows(self) -> dict[str, slice]:
-        """Where each constraint stands among the equations and multipliers, (nc,)."""
-        ends = np.cumsum([0, *(c.rows for c in self.constraints)]).tolist()
-        return {c.name: slice(*ends[k : k + 2]) for k, c in enumerate(self.constraints)}
 
     @cached_property
     def slides(self) -> list[slice]:
@@ -143,7 +132,7 @@ class System:
 
     def configuration(self, poses: Mapping[str, Array], q: Array = None) -> np.ndarray:
         """q (nq,) with these bodies' own frames at these poses (4, 4); the others as in q, or as guessed."""
-        q = self.guess.copy() if q is None else self._configurations(q).copy()
+        q = self.guess.copy() if q is None else self.configurations(q).copy()
         if q.ndim != 1:
             raise ShapeError(f"q has shape {q.shape}, expected ({self.nq},)")
         for name, T in poses.items():
@@ -187,15 +176,9 @@ class System:
             raise ModelError("the world does not move")
         return i
 
-    def _configurations(self, q: Array) -> np.ndarray:
-        q = np.asarray(q, float)
-        if q.ndim < 1 or q.shape[-1] != self.nq:
-            raise ShapeError(f"q has shape {q.shape}, expected (..., {self.nq})")
-        return q
-
     def _axes(self, q: Array) -> tuple[np.ndarray, np.ndarray]:
         """R (..., n, 3, 3) and p (..., n, 3) of the bodies."""
-        q = self._configurations(q)
+        q = self.configurations(q)
         q = q[..., : 7 * len(self.bodies)].reshape(*q.shape[:-1], len(self.bodies), 7)
         entries = SO3.element(np.moveaxis(q[..., :4], -1, 0))
         return np.moveaxis(np.array(entries), (0, 1), (-2, -1)), q[..., 4:]
@@ -243,29 +226,10 @@ class System:
 
     # -- equations of motion ------------------------------------------------------------------------------
 
-    def accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> tuple[Array, Array]:
-        """dv/dt (..., nv) and the multipliers (..., nc) at a state, with efforts u (..., nu), at time t.
-
-        Positions and velocities are taken as they are; multipliers of least norm where constraints are
-        redundant.
-        """
-        u = np.zeros(self.nu) if u is None else u
-        return self.kernel("accelerations")(t, q, v, u)
-
-    def violation(self, q: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
-        """g of each constraint, (..., rows): zero where it holds                                 [m, rad]"""
-        g, _ = self.kernel("residuals")(t, q, np.zeros(self.nv))
-        return {name: g[..., rows] for name, rows in self.rows.items()}
-
-    def velocity_violation(self, q: Array, v: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
-        """J v + dg/dt of each constraint, (..., rows)                                     [m/s, rad/s]"""
-        _, rate = self.kernel("residuals")(t, q, v)
-        return {name: rate[..., rows] for name, rows in self.rows.items()}
-
     def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
         """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
-        q = self._configurations(q)
-        _, J, _ = assembly.measure(self, q, t=t)
+        q = self.configurations(q)
+        _, J, _ = self.measure(q, t=t)
         R, _ = self._axes(q)
         for i in self.by_group[1]:
             J[:, 6 * i + 3 : 6 * i + 6] = J[:, 6 * i + 3 : 6 * i + 6] @ R[i].T
@@ -278,121 +242,135 @@ class System:
         the axes of that frame. It does not contain efforts and damping along a joint's motions.
         """
         _, multipliers = self.accelerations(q, v, u, t)
-        q = self._configurations(q)
+        q = self.configurations(q)
         return {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
 
     def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
         """The wrench (..., 6) of one constraint on its last body, from multipliers (..., nc)."""
         c = next(c for c in self.constraints if c.name == constraint)
         rows, i, X = self.rows[constraint], c.bodies[-1], SE3.Ad(c.frame).T
-        q, multipliers = self._configurations(q), np.asarray(multipliers)
+        q, multipliers = self.configurations(q), np.asarray(multipliers)
         F = np.zeros((*q.shape[:-1], 6))
         times = np.broadcast_to(t, q.shape[:-1])
         for at in np.ndindex(q.shape[:-1]):
             F[at] = X @ -(
-                multipliers[at][rows]
-                @ assembly.measure(self, q[at], t=float(times[at]))[1][rows, 6 * i : 6 * i + 6]
+                multipliers[at][rows] @ self.measure(q[at], t=float(times[at]))[1][rows, 6 * i : 6 * i + 6]
             )
         return F
 
-    # -- states on the constraints ------------------------------------------------------------------------
-
-    def assemble(
-        self, q: Array = None, hold: Sequence[str] = (), t: float = 0.0, tolerance: float = 1e-12
-    ) -> np.ndarray:
-        """A configuration (nq,) in which all constraints hold, next to the guess q, by Gauss-Newton steps.
-
-        q     a rough configuration; None: that of the builder
-        hold  bodies that stay where they are
-
-        Changes are least in the metric of M. Raises ConstraintError with the loop that cannot close and what
-        is left over.
-        """
-        return assembly.assemble(self, self.guess if q is None else q, hold, t, tolerance)
-
-    def consistent_velocities(
-        self, q: Array, v: Array, hold: Sequence[str] = (), t: float = 0.0
-    ) -> np.ndarray:
-        """The velocities (nv,) next to v, in the metric of M, that keep the constraints at q.
-
-        hold  bodies that keep their velocities
-
-        Raises ConstraintError where there are none.
-        """
-        return assembly.consistent_velocities(self, np.asarray(q, float), np.asarray(v, float), hold, t)
-
-    def project(self, q: Array, v: Array, t: Array = 0.0) -> tuple[Array, Array]:
-        """States (..., nq), (..., nv) that have drifted, put back: positions, then velocities."""
-        return self.kernel("on_constraints")(t, q, v)
-
-    def report(self, q: Array = None, t: float = 0.0) -> Report:
-        """Degrees of freedom, rank and redundancy at q (by default, where the guess closes)."""
-        return assembly.report(self, self.assemble(t=t) if q is None else self._configurations(q), t)
-
-    @cached_property
-    def redundant(self) -> bool:
-        """Whether equations depend on each other, where the guess closes."""
-        try:
-            return self.nc > 0 and self.report().redundancy > 0
-        except ConstraintError:
-            return True
-
-    def check_state(self, q: Array, v: Array, t: float = 0.0) -> None:
-        """Raise ConfigurationError for states (..., nq), (..., nv) off the constraints by 1e-6 or more."""
-        if not self.nc:
-            return
-        g, rate = (np.abs(x) for x in self.kernel("residuals")(t, q, v))
-        size = 1 + np.abs(np.asarray(v)).max()
-        for values, bound, what, remedy in (
-            (g, TOLERANCE, "q0 violates", "q0 = system.assemble(q0)"),
-            (rate, TOLERANCE * size, "v0 breaks", "v0 = system.consistent_velocities(q0, v0)"),
-        ):
-            for name, rows in self.rows.items():
-                worst = values[..., rows].max(initial=0.0)
-                if not worst < bound:
-                    raise ConfigurationError(
-                        f"{what} constraint {name!r} of {self.name} by {worst:.3g}, expected less than "
-                        f"{bound:.1g}; start from {remedy}"
-                    )
-
-    def diagnosis(self, q: Array, t: float = 0.0) -> str:
-        """In words, which constraints become dependent close to q; empty if none do."""
-        if self.redundant:
-            return ""
-        smallest, names = assembly.nearly_dependent(self, q, t)
-        if smallest > NEARLY:
-            return ""
-        return (
-            f"the constraints {', '.join(map(repr, names))} become dependent there (smallest singular value "
-            f"of their scaled Jacobian {smallest:.2g}): a singular configuration, where motions branch"
-        )
-
-    # -- kernels ------------------------------------------------------------------------------------------
-
-    def kernel(self, name: str) -> Kernel:
-        """The compiled kernel of "accelerations", "residuals", "position projection", ..."""
-        if name not in self._kernels:
-            shapes, make = _KERNELS[name]
-            sizes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv, "u": self.nu}
-            inputs = {key: sizes[key] for key in shapes}
-            self._kernels[name] = Kernel(
-                written(name, inputs, lambda memory, *cells: make(memory, self, *cells), self.is_large)
-            )
-        return self._kernels[name]
-
-    @cached_property
-    def _kernels(self) -> dict[str, Kernel]:
-        return {}
+    # -- functions ----------------------------------------------------------------------------------------
 
     @property
     def is_large(self) -> bool:
         """Whether its functions are programs, whose code does not grow with it, not straight lines."""
         return self.nv + self.nc > LARGE
 
-    @cached_property
-    def flows(self) -> dict[Any, Any]:
-        """Compiled loops of simulations, by what determines them."""
-        return {}
+    def function(self, name: str) -> Function | Program:
+        """The traced function "accelerations" (t, q, v, u), "residuals" or "on_constraints" (t, q, v)."""
+        shapes, make = _FUNCTIONS[name]
+        sizes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv, "u": self.nu}
+        inputs = {key: sizes[key] for key in shapes}
+        return written(name, inputs, lambda memory, *cells: make(memory, self, *cells), self.is_large)
+
+    def parts(
+        self, stabilized: Stabilization, redundant: bool, feedback: Callable[..., Any] | None = None
+    ) -> Parts:
+        """The parts for a stabilisation; `feedback` (t, q, v) -> u (nu,) takes the place of the efforts."""
+        nq, nv = self.nq, self.nv
+        point, algebra = nq + nv, nq - len(self.bodies) + nv
+
+        def field(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
+            if feedback is not None:
+                (u,) = memory.apply(
+                    lambda t, y: np.asarray(feedback(t, y[:nq], y[nq:])), t.reshape(1), y.reshape(1, -1)
+                )
+            return {"f": equations.motion(memory, self, t, y, u, stabilized, redundant).field}
+
+        def advance(memory: Memory, y: Cells, psi: Cells) -> dict[str, Cells]:
+            return {"z": equations.advanced(memory, self, y, psi)}
+
+        def pull(memory: Memory, psi: Cells, f: Cells) -> dict[str, Cells]:
+            return {"k": equations.pulled(memory, self, psi, f)}
+
+        def after(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
+            return {"z": equations.projected(memory, self, t, y, redundant)}
+
+        state = {"t": (), "y": point, "u": self.nu}
+        large = self.is_large
+        return Parts(
+            lambda: written("field", state, field, large),
+            lambda: written("advance", {"y": point, "psi": algebra}, advance, large),
+            lambda: written("pull", {"psi": algebra, "f": algebra}, pull, large),
+            (lambda: written("after", state, after, large)) if stabilized.projected else None,
+        )
+
+    # -- measuring, for `assembly` ------------------------------------------------------------------------
+
+    def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
+        """(g (nc,), J (nc, nv) for (omega, v) in the bodies' axes, rate of g (nc,)) at one state."""
+        memory = Inline()
+        v = np.zeros(self.nv) if v is None else v
+        state = equations.bodies(memory, self, memory.put(q), memory.put(v))
+        slides = memory.put(q[7 * len(self.bodies) :])
+        found = equations.blocks(
+            memory, self, state, memory.put(t), slides, None, lambda rows, rate, _: [rows.residual, rate]
+        )
+        J = np.zeros((self.nc, self.nv))
+        g, rate = np.zeros(self.nc), np.zeros(self.nc)
+        for c, blocks, right in zip(self.constraints, found.J, found.right, strict=True):
+            rows = self.rows[c.name]
+            g[rows], rate[rows] = (memory.get(cells) for cells in right)
+            for i, cells in blocks.items():
+                J[rows, 6 * i : 6 * i + 6] = memory.get(cells)
+        return g, J, rate
+
+    def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
+        """W with W W^T = M^-1 (nv, nv); zero for bodies that are held."""
+        W = np.zeros((self.nv, self.nv))
+        held = {self.index(name) for name in hold}
+        for i, b in enumerate(self.bodies):
+            if i not in held:
+                W[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = np.linalg.cholesky(b.inverse)
+                W[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = np.eye(3) / np.sqrt(b.mass)
+        return W
+
+    def moved(self, q: Array, step: Array) -> np.ndarray:
+        """q exp(step), the step given by (omega, v) in the bodies' axes; curves at their closest points."""
+        u = np.concatenate([self.changed(q, np.zeros(self.nv), step), np.zeros(self.ns)])
+        return self._at_closest(np.array(self.group.normalize(self.group.integrate(q, u)), float))
+
+    def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
+        """v plus a change of (omega, v) in the bodies' axes."""
+        memory = Inline()
+        state = equations.bodies(memory, self, memory.put(q), memory.put(v))
+        cells = equations.moved(memory, self, state, memory.put(change.reshape(-1, 6)))
+        return np.asarray(memory.get(cells)).reshape(-1)
+
+    def loop(self, constraint: str) -> tuple[str, ...]:
+        """The constraints of the shortest loop of bodies that contains this one; itself, if none."""
+        c = next(c for c in self.constraints if c.name == constraint)
+        start, goals = c.bodies[0], set(c.bodies[1:])
+        paths: dict[int, tuple[str, ...]] = {start: (constraint,)}
+        pending = [start]
+        while pending and goals:
+            b = pending.pop(0)
+            for other in self.constraints:
+                if other.name != constraint and b in other.bodies:
+                    for reached in other.bodies:
+                        if reached not in paths:
+                            paths[reached] = (*paths[b], other.name)
+                            pending.append(reached)
+                            if reached in goals:
+                                return paths[reached]
+        return (constraint,)
+
+    def _at_closest(self, q: Array) -> np.ndarray:
+        """q with the parameters of curves at their closest points."""
+        slides = q[7 * len(self.bodies) :]
+        for k, c in enumerate(self.constraints):
+            if c.kind.parameters:
+                slides[self.slides[k]] = self._closest(k, float(slides[self.slides[k]][0]), q)
+        return q
 
     def _closest(self, k: int, start: float, q: Array) -> float:
         """The parameter of constraint k, a curve, closest to its point at q."""
@@ -403,8 +381,6 @@ class System:
         return c.kind.closest(start, place[:3])
 
 
-TOLERANCE = 1e-6  # of initial states
-NEARLY = 1e-3  # a smallest singular value, below which a place counts as singular
 LARGE = 150  # velocities and equations, from which on a system is large
 
 
@@ -432,13 +408,8 @@ def _on_constraints(memory: Memory, system: System, t: Cells, q: Cells, v: Cells
     return {"q": y[: system.nq], "v": y[system.nq :]}
 
 
-def _velocities(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
-    return {"v": equations.on_velocities(memory, system, t, q, v, system.redundant)}
-
-
-_KERNELS: dict[str, tuple[tuple[str, ...], Callable[..., dict[str, Cells]]]] = {
+_FUNCTIONS: dict[str, tuple[tuple[str, ...], Callable[..., dict[str, Cells]]]] = {
     "accelerations": (("t", "q", "v", "u"), _accelerations),
     "residuals": (("t", "q", "v"), _residuals),
     "on_constraints": (("t", "q", "v"), _on_constraints),
-    "on_velocities": (("t", "q", "v"), _velocities),
 }

@@ -1,0 +1,248 @@
+"""What systems in absolute coordinates and trees with closed loops have in common: their constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..codegen import Function, Kernel, Program
+from ..errors import ConfigurationError, ConstraintError, IntegrationError, ShapeError
+from ..groups import Product
+from . import assembly
+from .assembly import Report
+from .constraints import Constraint
+from .equations import Stabilization
+
+Array = Any
+Part = Callable[[], Function | Program]
+TOLERANCE = 1e-6  # of initial states
+NEARLY = 1e-3  # a smallest singular value, below which a place counts as singular
+STABILIZATIONS = ("none", "baumgarte", "projection", "index-2")
+TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency is given
+
+
+class Parts(NamedTuple):
+    """field, advance, pull and after of a `Flow` over y = (q, v), as calls that make them."""
+
+    field: Part
+    advance: Part
+    pull: Part
+    after: Part | None
+
+
+def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization:
+    """The stabilisation by name; Baumgarte's and index-2's frequencies are 1/(5 dt) by default."""
+    if isinstance(given, Stabilization):
+        return given
+    if given not in STABILIZATIONS:
+        raise IntegrationError(f"stabilization is {given!r}, expected one of {', '.join(STABILIZATIONS)}")
+    if given in ("none", "projection"):
+        return Stabilization(given, projected=given == "projection")
+    if dt is None:
+        raise IntegrationError(
+            f"{given} needs a frequency, which follows from the step: give dt, or Stabilization("
+            f"{given!r}, {'frequency' if given == 'baumgarte' else 'rate'}=...) in rad/s"
+        )
+    fast = 1 / (TIME_CONSTANT * dt)
+    return Stabilization(given, frequency=fast) if given == "baumgarte" else Stabilization(given, rate=fast)
+
+
+class Mechanism:
+    """Bodies with constraints g(q) = 0; q are coordinates (nq,), v velocities (nv,) of a group of states.
+
+    Subclasses say how g, J and M are measured (`measure`, `inverse_mass_root`, `moved`), and how the
+    equations of motion are computed (`function`, `parts`).
+    """
+
+    name: str
+    constraints: tuple[Constraint, ...]
+
+    # -- what a subclass says -------------------------------------------------------------------------------
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        raise NotImplementedError
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities."""
+        raise NotImplementedError
+
+    @property
+    def nu(self) -> int:
+        """Number of efforts."""
+        raise NotImplementedError
+
+    @property
+    def group(self) -> Product:
+        """The configuration group."""
+        raise NotImplementedError
+
+    def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
+        """(g (nc,), J (nc, nv), rate of g (nc,)) at one state, J for changes as `moved` takes them."""
+        raise NotImplementedError
+
+    def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
+        """W with W W^T = M^-1 (nv, nv), for changes as `moved` takes them; zero for what is held."""
+        raise NotImplementedError
+
+    def moved(self, q: Array, step: Array) -> np.ndarray:
+        """q after a small change (nv,)."""
+        raise NotImplementedError
+
+    def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
+        """v plus a change (nv,)."""
+        raise NotImplementedError
+
+    def loop(self, constraint: str) -> tuple[str, ...]:
+        """The names of what makes up the shortest loop that a constraint closes."""
+        raise NotImplementedError
+
+    def function(self, name: str) -> Function | Program:
+        """The traced function "accelerations" (t, q, v, u), "residuals" or "on_constraints" (t, q, v)."""
+        raise NotImplementedError
+
+    def parts(
+        self, stabilized: Stabilization, redundant: bool, feedback: Callable[..., Any] | None = None
+    ) -> Parts:
+        """The parts of a compiled loop; `feedback` (t, q, v) -> u (nu,) takes the place of the efforts."""
+        raise NotImplementedError
+
+    @property
+    def guess(self) -> np.ndarray:
+        """A configuration from where loops are closed, (nq,)."""
+        raise NotImplementedError
+
+    # -- sizes ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def nc(self) -> int:
+        """Number of constraint equations."""
+        return sum(c.rows for c in self.constraints)
+
+    @cached_property
+    def rows(self) -> dict[str, slice]:
+        """Where each constraint stands among the equations and multipliers, (nc,)."""
+        ends = np.cumsum([0, *(c.rows for c in self.constraints)]).tolist()
+        return {c.name: slice(*ends[k : k + 2]) for k, c in enumerate(self.constraints)}
+
+    # -- equations of motion ------------------------------------------------------------------------------
+
+    def accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> tuple[Array, Array]:
+        """dv/dt (..., nv) and the multipliers (..., nc) at a state, with efforts u (..., nu), at time t.
+
+        Positions and velocities are taken as they are; multipliers of least norm where constraints are
+        redundant.
+        """
+        u = np.zeros(self.nu) if u is None else u
+        return self.kernel("accelerations")(t, q, v, u)
+
+    def violation(self, q: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
+        """g of each constraint, (..., rows): zero where it holds                                 [m, rad]"""
+        g, _ = self.kernel("residuals")(t, q, np.zeros(self.nv))
+        return {name: g[..., rows] for name, rows in self.rows.items()}
+
+    def velocity_violation(self, q: Array, v: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
+        """J v + dg/dt of each constraint, (..., rows)                                     [m/s, rad/s]"""
+        _, rate = self.kernel("residuals")(t, q, v)
+        return {name: rate[..., rows] for name, rows in self.rows.items()}
+
+    # -- states on the constraints ------------------------------------------------------------------------
+
+    def assemble(
+        self, q: Array = None, hold: Sequence[str] = (), t: float = 0.0, tolerance: float = 1e-12
+    ) -> np.ndarray:
+        """A configuration (nq,) in which all constraints hold, next to the guess q, by Gauss-Newton steps.
+
+        q     a rough configuration; None: that of the builder
+        hold  bodies that stay where they are
+
+        Changes are least in the metric of M. Raises ConstraintError with the loop that cannot close and what
+        is left over.
+        """
+        return assembly.assemble(self, self.guess if q is None else q, hold, t, tolerance)
+
+    def consistent_velocities(
+        self, q: Array, v: Array, hold: Sequence[str] = (), t: float = 0.0
+    ) -> np.ndarray:
+        """The velocities (nv,) next to v, in the metric of M, that keep the constraints at q.
+
+        hold  bodies that keep their velocities
+
+        Raises ConstraintError where there are none.
+        """
+        return assembly.consistent_velocities(self, np.asarray(q, float), np.asarray(v, float), hold, t)
+
+    def project(self, q: Array, v: Array, t: Array = 0.0) -> tuple[Array, Array]:
+        """States (..., nq), (..., nv) that have drifted, put back: positions, then velocities."""
+        return self.kernel("on_constraints")(t, q, v)
+
+    def report(self, q: Array = None, t: float = 0.0) -> Report:
+        """Degrees of freedom, rank and redundancy at q (by default, where the guess closes)."""
+        return assembly.report(self, self.assemble(t=t) if q is None else self.configurations(q), t)
+
+    @cached_property
+    def redundant(self) -> bool:
+        """Whether equations depend on each other, where the guess closes."""
+        try:
+            return self.nc > 0 and self.report().redundancy > 0
+        except ConstraintError:
+            return True
+
+    def check_state(self, q: Array, v: Array, t: float = 0.0) -> None:
+        """Raise ConfigurationError for states (..., nq), (..., nv) off the constraints by 1e-6 or more."""
+        if not self.nc:
+            return
+        g, rate = (np.abs(x) for x in self.kernel("residuals")(t, q, v))
+        size = 1 + np.abs(np.asarray(v)).max()
+        for values, bound, what, remedy in (
+            (g, TOLERANCE, "q0 violates", "q0 = system.assemble(q0)"),
+            (rate, TOLERANCE * size, "v0 breaks", "v0 = system.consistent_velocities(q0, v0)"),
+        ):
+            for name, rows in self.rows.items():
+                worst = values[..., rows].max(initial=0.0)
+                if not worst < bound:
+                    raise ConfigurationError(
+                        f"{what} constraint {name!r} of {self.name} by {worst:.3g}, expected less than "
+                        f"{bound:.1g}; start from {remedy}"
+                    )
+
+    def diagnosis(self, q: Array, t: float = 0.0) -> str:
+        """In words, which constraints become dependent close to q; empty if none do."""
+        if self.redundant:
+            return ""
+        smallest, names = assembly.nearly_dependent(self, q, t)
+        if smallest > NEARLY:
+            return ""
+        return (
+            f"the constraints {', '.join(map(repr, names))} become dependent there (smallest singular value "
+            f"of their scaled Jacobian {smallest:.2g}): a singular configuration, where motions branch"
+        )
+
+    # -- kernels --------------------------------------------------------------------------------------------
+
+    def kernel(self, name: str) -> Kernel:
+        """The compiled kernel of a `function`."""
+        if name not in self._kernels:
+            self._kernels[name] = Kernel(self.function(name))
+        return self._kernels[name]
+
+    @cached_property
+    def _kernels(self) -> dict[str, Kernel]:
+        return {}
+
+    @cached_property
+    def flows(self) -> dict[Any, Any]:
+        """Compiled loops of simulations, by what determines them."""
+        return {}
+
+    def configurations(self, q: Array) -> np.ndarray:
+        """q as floats (..., nq), checked."""
+        q = np.asarray(q, float)
+        if q.ndim < 1 or q.shape[-1] != self.nq:
+            raise ShapeError(f"q has shape {q.shape}, expected (..., {self.nq})")
+        return q
