@@ -12,7 +12,7 @@ s^T (dM/dt - 2 C) s = 0 for every s. A matrix as recursive Newton-Euler has it (
 C v, but C v_r differs by D s, D = C_newton-euler - C, and V changes at the rate -s^T (K + D) s. D is
 proportional to the speed, and no larger than the links' own inertia. So, as printed and drawn:
 
-- rotors behind high gears outweigh the links: on the real arm the difference is hard to see;
+- rotors behind high gears outweigh most links: on the real arm the difference is hard to see;
 - the same links on direct drives need a K that grows with the speed, or the motion is unstable, with known
   parameters or not. With the skew C, every K > 0 will do.
 """

@@ -83,6 +83,22 @@ def test_the_gain_that_is_needed_grows_with_the_speed(adaptive, monkeypatch):
     np.testing.assert_allclose(twice, 2 * exponents["direct, C not skew"][[0, 4, 10]], atol=1e-4)
 
 
+def test_what_a_c_that_is_not_skew_takes_from_the_gains():
+    """d/dt (s^T M s / 2) = -s^T (K + D) s, D = C_newton-euler - C; D v = 0, D proportional to v."""
+    robot, rng = lb.models.puma560(), np.random.default_rng(7)
+    K = rng.random(6)
+    for q, v, v_r, a_r in rng.normal(size=(5, 4, 6)):
+        M, rate, C = robot.mass_and_coriolis(q, v)
+        other, s = robot.coriolis_matrix(q, v, "newton-euler"), v - v_r
+        a = robot.forward_dynamics(q, v, M @ a_r + other @ v_r + robot.gravity(q) - K * s)
+        D = other - C
+        power = s @ M @ (a - a_r) + s @ rate @ s / 2
+        assert power == pytest.approx(-s @ (K * s + D @ s), rel=1e-9)
+        assert np.abs(D @ v).max() < 1e-12
+        twice = robot.coriolis_matrix(q, 2 * v, "newton-euler") - robot.coriolis_matrix(q, 2 * v)
+        np.testing.assert_allclose(twice, 2 * D, atol=1e-12)
+
+
 # -- collisions -------------------------------------------------------------------------------------------
 
 GAINS = (25.0, 50.0, 150.0)
@@ -157,12 +173,15 @@ def test_higher_gains_are_faster_until_noise_sets_the_threshold(collisions):
 
 
 def test_without_hits_nothing_is_felt(collisions):
+    """With noise other than that of the thresholds."""
     example, result = collisions
-    observed = result.observers[example.NOISE, example.OBSERVER]
-    quiet = np.zeros_like(observed.r)
-    assert [example.detect(result.samples.t, quiet, observed.threshold, hit) for hit in example.HITS] == 4 * [
-        None
-    ]
+    threshold = result.observers[example.NOISE, example.OBSERVER].threshold
+    believed = lb.Robot(example.heavier(lb.models.puma560().tree, 1.02))
+    x = example.simulate(lb.models.puma560(), (), result.samples.t[-1])
+    v = x.v + example.NOISE * np.random.default_rng(9).standard_normal(x.v.shape)
+    r = example.residual(believed, x.q, v, x.tau, example.DT, example.OBSERVER)
+    assert [example.detect(x.t, r, threshold, hit) for hit in example.HITS] == 4 * [None]
+    assert np.all(np.abs(r).max(axis=0) > threshold / 3)  # which are no larger than need be
 
 
 def test_some_forces_name_a_link_before_and_none_a_link_behind(collisions):
