@@ -24,7 +24,9 @@ REASONS = {
     2: "the equations of a step are singular: constraints that depend on each other, or a singular place",
     3: "Newton's method does not converge: take a shorter step",
 }
-LOOSE, ROUND_OFF, ITERATIONS = 1e-8, 1e-13, 30  # as in runtime/implicit.h
+LOOSE, ROUND_OFF, SLOW, SMALLEST_PIVOT = 1e-8, 1e-13, 0.1, 1e-14  # as in runtime/implicit.h
+SMALL_PART, SMALLEST_PART = 0.1, 1e-6
+ITERATIONS = 50
 Shapes = dict[str, int | Sequence[int]]
 MEMORY = "there is no memory for the equations of a step"
 
@@ -253,17 +255,17 @@ class ImplicitFlow:
         """The function `implicit_steps` of runtime/implicit.h, over the whole ensemble at once."""
         phases, finish = self._numpy
         efforts = _sampler(np.broadcast_to(u, (len(y), *u.shape[1:])), first, interval, linear)
-        state, lost, iterations = y.copy(), np.zeros(len(y), int), 0
+        state, lost, counts = y.copy(), np.zeros(len(y), int), np.zeros(2, int)
         with np.errstate(all="ignore"):
             for s in range(steps):
                 now = t + s * h
                 at = np.stack([efforts(now + c * h) for c in self.nodes], axis=-2)
                 arguments = (np.full(len(y), now), np.full(len(y), h), state, at)
                 z, before = np.zeros((len(y), 0)), lost.copy()
-                for phase, (predict, _, both, keep) in zip(self.phases, phases, strict=True):
-                    x = predict(z, *arguments)
-                    iterations += self._newton_numpy(both, x, z, arguments, lost, phase.linear)
-                    z = np.concatenate([z, keep(x, z, *arguments)], axis=-1)
+                for phase, functions in zip(self.phases, phases, strict=True):
+                    x = functions[0](z, *arguments)
+                    counts += self._newton_numpy(functions, x, z, arguments, lost, phase.linear)
+                    z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
                 state = np.where(lost[:, None] != 0, np.nan, finish(z, *arguments))
                 newly = (lost != 0) & (before == 0) & (failed == 0)
                 losses[newly] = np.stack([np.full(newly.sum(), now), lost[newly]], axis=-1)
@@ -272,43 +274,64 @@ class ImplicitFlow:
                     row += 1
                     failed[~np.isfinite(state).all(axis=1) & (failed == 0)] = row
         y[...] = state
-        return iterations, iterations
+        return int(counts[0]), int(counts[1])
 
     def _newton_numpy(
-        self, both: Callable[..., Any], x: Any, z: Any, arguments: tuple[Any, ...], lost: Any, linear: bool
-    ) -> int:
-        """The function `newton` of runtime/implicit.h, with a new Jacobian in each iteration."""
-        active, before = lost == 0, np.full(len(x), np.inf)
-        for k in range(self.iterations):
+        self, functions: tuple[Callable[..., Any], ...], x: Any, z: Any, arguments: tuple[Any, ...],
+        lost: Any, linear: bool,
+    ) -> tuple[int, int]:  # fmt: skip
+        """The function `newton` of runtime/implicit.h; x and lost change in place."""
+        _, residual, both, _ = functions
+        active, fresh, jacobians = lost == 0, True, 0
+        before, part = np.full(len(x), np.inf), np.ones(len(x))
+        inverse, base, direction = np.zeros((*x.shape, x.shape[-1])), x.copy(), np.zeros_like(x)
+        for k in range(1 if linear else self.iterations):
             if not active.any():
-                return k
-            r, D = both(x, z, *arguments)
-            bad = active & ~(np.isfinite(r).all(axis=-1) & np.isfinite(D).all(axis=(-1, -2)))
-            lost[bad], active = 1, active & ~bad
-            scale = np.abs(D).max(axis=-1, initial=0.0)
-            scaled = D / scale[..., None]
-            regular = np.zeros(len(x), bool)
-            if active.any():
-                singular = np.linalg.svd(scaled[active], compute_uv=False)
-                regular[active] = singular[:, -1] > 1e-14 * singular[:, 0]
-            lost[active & ~regular], active = 2, active & regular
-            dx = np.zeros_like(x)
-            if active.any():
-                dx[active] = np.linalg.solve(scaled[active], (r / scale)[active][..., None])[..., 0]
+                return k, jacobians
+            fresh_now = fresh
+            if fresh:
+                jacobians += 1
+                r, D = both(x, z, *arguments)
+                bad = active & ~(np.isfinite(r).all(axis=-1) & np.isfinite(D).all(axis=(-1, -2)))
+                lost[bad], active = 1, active & ~bad
+                inverse, regular = _inverses(D, active)
+                lost[active & ~regular], active = 2, active & regular
+            else:
+                r = residual(x, z, *arguments)
+            correction = (inverse @ r[..., None])[..., 0]
             size = np.abs(x)
-            norm = (np.abs(dx) / (1 + size)).max(axis=-1)
+            norm = (np.abs(correction) / (1 + size)).max(axis=-1)
             rate = norm / before
-            bound = self.tolerance * (size + size.max(axis=-1, keepdims=True) / 1024)
-            sharp = (rate[:, None] * np.abs(dx) <= bound).all(axis=-1)
-            x -= dx
-            bad = active & ~np.isfinite(norm)
-            lost[bad], active = 1, active & ~bad
-            done = (norm == 0) | linear
+            done, worse = (norm == 0) | linear, np.zeros(len(x), bool)
             if k:
-                done |= ((rate > 0.25) & (norm <= LOOSE)) | (sharp & (rate < 0.5))
-            active, before = active & ~done, norm
+                bound = self.tolerance * (size + size.max(axis=-1, keepdims=True) / 1024)
+                done |= (rate < 0.5) & (rate[:, None] * np.abs(correction) <= bound).all(axis=-1)
+                done |= (rate > 0.25) & (norm <= (LOOSE if fresh_now else ROUND_OFF))
+                if not fresh_now:
+                    shorter = (norm <= (1 - 0.25 * part) * before) | (norm <= LOOSE)
+                    worse = active & ~(done | shorter | ((part < SMALL_PART) & np.isfinite(norm)))
+            part = np.where(worse, 0.5 * part, 1.0)
+            stuck = worse & (part < SMALLEST_PART)
+            lost[stuck], active = 1, active & ~stuck
+            base = np.where(worse[:, None], base, x)
+            direction = np.where(worse[:, None], direction, correction)
+            x[active] = (base - part[:, None] * direction)[active]
+            before = np.where(worse, before, norm)
+            active &= ~done
+            fresh = k > 0 and not (active & worse).any() and bool((active & (rate > SLOW)).any())
         lost[active] = 3
-        return self.iterations
+        return self.iterations, jacobians
+
+
+def _inverses(D: Any, wanted: Any) -> tuple[Any, Any]:
+    """The inverses of the matrices that are wanted (zero for others), and which are not singular."""
+    inverse, regular = np.zeros_like(D), np.zeros(len(D), bool)
+    for i in np.flatnonzero(wanted):
+        scale = np.abs(D[i]).max(axis=-1, initial=0.0)
+        scaled = D[i] / scale[:, None]
+        if np.isfinite(scaled).all() and np.linalg.cond(scaled) < 1 / SMALLEST_PIVOT:
+            inverse[i], regular[i] = np.linalg.inv(scaled) / scale, True
+    return inverse, regular
 
 
 def solve_by_differences(residual: Callable[..., Any], x: Any, rest: tuple[Any, ...]) -> np.ndarray:

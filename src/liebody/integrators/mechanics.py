@@ -221,7 +221,8 @@ class MechanicalFlow(ImplicitFlow):
         u is (efforts,) or (n, efforts). What a method remembers is made consistent with (q, v), which must
         themselves be so: g(q) = 0, J(q) v = 0, to 1e-6.
 
-        Errors: ShapeError, ConfigurationError; IntegrationError where g or J v differ from zero.
+        Errors: ShapeError, ConfigurationError; IntegrationError where g or J v differ from zero, or
+        constraints depend on each other.
         """
         system = self.mechanics
         q, v = np.atleast_2d(system.group.check(q)), np.atleast_2d(np.asarray(v, float))
@@ -242,20 +243,39 @@ class MechanicalFlow(ImplicitFlow):
         return np.asarray(self._beginning(np.full(n, t), q, v, u, np.full(n, h)))
 
     def _consistent(self, q: Any, v: Any) -> None:
-        system = self.mechanics
-        if not system.m:
+        m = self.mechanics.m
+        if not m:
             return
-        for i, (place, velocity) in enumerate(zip(q, v, strict=True)):
-            g, J = np.asarray(system.constraint(place), float), np.asarray(system.jacobian(place), float)
-            rate = J @ velocity
-            size = 1 + np.abs(velocity).max(initial=0.0) * np.abs(J).max(initial=0.0)
-            for name, value, scale in (("g(q)", g, 1.0), ("J(q) v", rate, size)):
-                if np.abs(value).max(initial=0.0) > 1e-6 * scale:
-                    worst = int(np.abs(value).argmax())
-                    raise IntegrationError(
-                        f"constraint {worst} of member {i} does not hold at the start: {name} is "
-                        f"{value[worst]:.3g}, expected 0; project the state onto the constraints first"
-                    )
+        g, J, rate = self._door(q, v)
+        ranks = np.linalg.matrix_rank(J, rtol=1e-10)
+        if (ranks < m).any():
+            member = int(np.argmax(ranks < m))
+            raise IntegrationError(
+                f"the {m} constraints depend on each other where member {member} starts: their Jacobian has "
+                f"rank {ranks[member]}; leave out {m - ranks[member]} of them, or start at another place"
+            )
+        size = 1 + np.abs(v).max(axis=-1) * np.abs(J).max(axis=(-1, -2))
+        for name, value, scale in (("g(q)", g, np.ones(len(q))), ("J(q) v", rate, size)):
+            wrong = np.abs(value).max(axis=-1, initial=0.0) > 1e-6 * scale
+            if wrong.any():
+                member = int(np.argmax(wrong))
+                worst = int(np.abs(value[member]).argmax())
+                raise IntegrationError(
+                    f"constraint {worst} of member {member} does not hold at the start: {name} is "
+                    f"{value[member, worst]:.3g}, expected 0; project the state onto the constraints first"
+                )
+
+    @cached_property
+    def _door(self) -> Callable[..., Any]:
+        from ..codegen.printers.numpy_source import compile_numpy
+
+        system = self.mechanics
+
+        def constraints(q: Array, v: Array) -> tuple[Array, Array, Array]:
+            J = system.jacobian(q)
+            return system.constraint(q), J, J @ v
+
+        return compile_numpy(trace(constraints, {"q": system.nq, "v": system.dim}, "constraints"))
 
     @cached_property
     def _beginning(self) -> Callable[..., Any]:

@@ -71,11 +71,11 @@ def _phases(phases: Sequence[PhaseFunctions]) -> str:
     lines, kept = [], 0
     for p, phase in enumerate(phases):
         (k,) = phase.keep.outputs.values()
+        residual = "0" if phase.linear else f"residual_{p}"
         lines += [
             f"predict_{p}(z, t, h, y, u, x);",
-            f"newton({_size(phase)}, {int(phase.linear)}, {'0' if phase.linear else f'residual_{p}'}, both_{p}, "
-            "x, z, t, h, y, u, "
-            "work, pivot, lost, count);",
+            f"newton({_size(phase)}, {int(phase.linear)}, {residual}, both_{p}, x, z, t, h, y, u, work, "
+            "pivot, lost, count);",
             f"keep_{p}(x, z, t, h, y, u, z + {kept});",
         ]
         kept += k.size

@@ -10,6 +10,8 @@
 #define ROUND_OFF 1e-13 /* ... and where it is then not worth a new Jacobian */
 #define SLOW 0.1       /* ratio of two corrections that asks for a new Jacobian */
 #define SMALLEST_PIVOT 1e-14
+#define SMALL_PART 0.1     /* of a correction, where the Jacobian has to be made anew, however long the next one */
+#define SMALLEST_PART 1e-6 /* where there is nothing but NaN */
 
 enum { NOT_FINITE = 1, SINGULAR = 2, NOT_CONVERGED = 3 };
 
@@ -75,13 +77,16 @@ INLINE void substitute(long n, const T *restrict A, const T *restrict scale, con
     }
 }
 
-/* x with residual(x) = 0, from a first guess in x, to round-off: until what the next correction would be, judged by the
-   ratio of the last two, is below TOLERANCE of each unknown, or corrections no longer shrink. The Jacobian is kept while it serves.
+/* x with residual(x) = 0, from a first guess in x, by Newton's method with the norm max |correction_i| / (1 + |x_i|). It goes on
+   to round-off: until what the next correction would be, judged by the ratio of the last two, is below TOLERANCE of each unknown, or
+   corrections no longer shrink. The Jacobian is kept while it serves. Corrections are halved until the next one, with the same
+   Jacobian, is shorter (the natural monotonicity test of Deuflhard, "Newton Methods for Nonlinear Problems", section 3.3).
    Lanes that are lost already stay as they are; others that are get the reason. A linear system takes one correction, and
    needs no `residual`. */
 INLINE void newton(long n, int linear, Residual *residual, Both *both, T *restrict x, const T *z, const T *t, const T *h,
                    const T *y, const T *u, T *work, I *pivot, I *lost, long *count) {
-    T *D = work, *r = D + n * n, *scale = r + n, before = splat(INFINITY);
+    T *D = work, *r = D + n * n, *scale = r + n, *base = scale + n, *direction = base + n;
+    T before = splat(INFINITY), part = splat(1);
     I active = MASK(*lost == 0);
     int fresh = 1;
     for (int k = 0; k < (linear ? 1 : ITERATIONS) && any(active); k++) {
@@ -109,24 +114,29 @@ INLINE void newton(long n, int linear, Residual *residual, Both *both, T *restri
             norm = maximum(absolute(r[i]) / (1 + size), norm);
         }
         T rate = norm / before;
-        I sharp = ~bits(splat(0));
-        for (long i = 0; i < n; i++) {
-            T old = x[i];
-            sharp &= MASK(rate * absolute(r[i]) <= TOLERANCE * (absolute(old) + largest * 0x1p-10));
-            x[i] = where(active, old - r[i], old);
-        }
-        I bad = active & ~MASK(norm < 1e300);
-        *lost |= bad & NOT_FINITE;
-        active &= ~bad;
-        I done = MASK(norm == 0);
+        I done = MASK(norm == 0), worse = bits(splat(0));
         if (linear) done = ~bits(splat(0));
         if (k) {
-            I at_rest = MASK(rate > 0.25) & MASK(norm <= (fresh_now ? LOOSE : ROUND_OFF));
-            done |= at_rest | (sharp & MASK(rate < 0.5));
+            I sharp = MASK(rate < 0.5);
+            for (long i = 0; i < n; i++)
+                sharp &= MASK(rate * absolute(r[i]) <= TOLERANCE * (absolute(x[i]) + largest * 0x1p-10));
+            done |= sharp | (MASK(rate > 0.25) & MASK(norm <= (fresh_now ? LOOSE : ROUND_OFF)));
+            I shorter = MASK(norm <= (1 - 0.25 * part) * before) | MASK(norm <= LOOSE);
+            I enough = MASK(part < SMALL_PART) & MASK(norm < INFINITY); /* beyond a kink: go on from there */
+            if (!fresh_now) worse = active & ~(done | shorter | enough);
         }
+        part = where(worse, 0.5 * part, splat(1));
+        I stuck = worse & MASK(part < SMALLEST_PART);
+        *lost |= stuck & NOT_FINITE;
+        active &= ~stuck;
+        for (long i = 0; i < n; i++) {
+            base[i] = where(worse, base[i], x[i]);
+            direction[i] = where(worse, direction[i], r[i]);
+            x[i] = where(active, base[i] - part * direction[i], x[i]);
+        }
+        before = where(worse, before, norm);
         active &= ~done;
-        fresh = k && any(active & MASK(rate > SLOW));
-        before = norm;
+        fresh = k && !any(active & worse) && any(active & MASK(rate > SLOW));
     }
     *lost |= active & NOT_CONVERGED;
 }
@@ -138,7 +148,7 @@ INLINE void newton(long n, int linear, Residual *residual, Both *both, T *restri
    count[1] Jacobians (of LANES members at a time). Returns 0, or -1 without memory. */
 long implicit_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every, double *record,
                     long records, long first, long *failed, double *losses, long *count) {
-    enum { SYSTEM = LARGEST * LARGEST + 2 * LARGEST }; /* D, r, scale */
+    enum { SYSTEM = LARGEST * LARGEST + 4 * LARGEST }; /* D, and four vectors of `newton` */
     T *work = aligned_alloc(sizeof(T), (SYSTEM + LARGEST + KEPT) * sizeof(T)), *x = work + SYSTEM, *z = x + LARGEST;
     I *pivot = aligned_alloc(sizeof(I), LARGEST * sizeof(I));
     if (!work || !pivot) {
