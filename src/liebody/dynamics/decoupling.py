@@ -44,11 +44,10 @@ from ..errors import GraphError, ModelError, ShapeError
 from ..linear import back_substitute, factor, is_numeric, symmetric
 from ..scalar import sqrt, where
 from .coriolis import mass_and_coriolis, mass_matrix_derivative
-from .energy import center_of_mass, center_of_mass_velocity
 from .inverse import FREE_FALL, gravity_forces
 from .kinematics import REPRESENTATIONS, frame_jacobian, frame_jacobian_rate
 from .mass import mass_matrix
-from .momentum import base_dofs, mechanical_connection
+from .momentum import base_dofs, center_of_mass_frame, mechanical_connection
 
 Array = Any
 Choice = Any  # a name, an array, a function of q, or a pair of functions
@@ -479,22 +478,16 @@ class _Base:
         """Entries (nv,) of the base and of the joints."""
         return x[self.base], x[self.joints]
 
-    @property
-    def A(self) -> tuple[Array, Array]:
-        """A_cb and A_cb^-1 (k, k): frame c at the centre of mass, along the axes of the base joint's fixed
-        frame."""
-        body, group = self.tree.bodies[0], self.tree.bodies[0].joint.group
-        g = group.element(body.joint_coordinates(self.q))
-        P = body.placement
-        place = P[:3, :3].T @ (center_of_mass(self.tree, self.q) - P[:3, 3]) - getattr(group, "point", 0)
-        shift, one = group.ad(self._translation(place)), np.eye(group.dim, dtype=int)
-        return (one - shift) @ group.Ad(g), group.Ad(group.inverse(g)) @ (one + shift)
+    def centroidal(self, v: Array) -> tuple[Array, Array, Array]:
+        """A_cb, A_cb^-1 and ad(nu_cb), each (k, k), while the robot moves with v.
 
-    def _translation(self, x: Array) -> Array:
-        """The vector (3,) of the fixed frame's axes as a translation of the base's group, (k,)."""
-        S = self.tree.bodies[0].joint.S
-        shifts = ~S[:3].any(axis=0)
-        return np.array([S[3:, i] @ x if shifts[i] else 0 for i in range(S.shape[1])])
+        dA_cb/dt = A_cb ad(nu_cb),   nu_cb = nu_b - A_cb^-1 nu_c.
+        """
+        body = self.tree.bodies[0]
+        group, frame = body.joint.group, center_of_mass_frame(self.tree, self.q, v)
+        H = group.compose(group.inverse(frame.g), group.element(body.joint_coordinates(self.q)))
+        A_inverse = group.Ad(group.inverse(H))
+        return group.Ad(H), A_inverse, group.ad(v[self.base] - A_inverse @ frame.u)
 
 
 class _Moving(_Base):
@@ -516,13 +509,6 @@ class _Moving(_Base):
             len(Mqq), lambda i, j: Mqq[i, j] - Mbq[:, i] @ m[:, j] - m[:, i] @ moved[:, j]
         )
 
-    @property
-    def a(self) -> Array:
-        """ad of nu_cb (k, k), the base's velocity seen from frame c:  dA_cb/dt = A_cb ad(nu_cb)."""
-        body, group = self.tree.bodies[0], self.tree.bodies[0].joint.group
-        moving = body.placement[:3, :3].T @ center_of_mass_velocity(self.tree, self.q, self.v)
-        return group.ad(self.v[self.base] - self.A[1] @ self._translation(moving))
-
 
 def _base_map(base: _Base, x: Choice) -> tuple[Array, Array]:
     """T_x and its inverse."""
@@ -531,7 +517,7 @@ def _base_map(base: _Base, x: Choice) -> tuple[Array, Array]:
         if x == "locked":
             one = np.eye(len(base.Mbb), dtype=int)
             return one, one
-        A, A_inverse = base.A
+        A, A_inverse, _ = base.centroidal(np.zeros(base.tree.nv, int))
         if x == "centroidal":
             return A, A_inverse
         return A_inverse.T @ base.Mbb, back_substitute(base.factors, A.T)
@@ -545,10 +531,10 @@ def _base_map_rate(base: _Moving, x: Choice) -> Array:
         _known(x, BASE_MAPS, "T_x")
         if x == "locked":
             return np.zeros(base.Mbb.shape, int)
-        A, A_inverse = base.A
+        A, A_inverse, a = base.centroidal(base.v)
         if x == "centroidal":
-            return A @ base.a
-        return A_inverse.T @ (base.Mbb_rate - base.a.T @ base.Mbb)
+            return A @ a
+        return A_inverse.T @ (base.Mbb_rate - a.T @ base.Mbb)
     return _chosen_rate(x, base, len(base.Mbb), "T_x")
 
 

@@ -269,7 +269,8 @@ def center_of_mass_frame(tree: Tree, q: Array, v: Array, moving: str = "aligned"
         x = R.T @ x
         return np.array([base.joint.S[3:, k] @ x if k in translations else 0 for k in range(group.dim)])
 
-    g = group.exp(coordinates(center_of_mass(tree, q) - p))
+    origin = p + R @ getattr(group, "point", REST)  # of the group's coordinates
+    g = group.exp(coordinates(center_of_mass(tree, q) - origin))
     if moving == "aligned":
         return MovingFrame(g, coordinates(center_of_mass_velocity(tree, q, v)))
     H_cb = group.compose(group.inverse(g), group.element(base.joint_coordinates(q)))
