@@ -1,0 +1,450 @@
+"""Hybrid systems: motion on a group, with memory that changes at events.
+
+Between events the motion obeys
+
+    q' = v (left-trivialised, on the group),    v' = f(t, q, v, z, p),
+
+with memory z, which is constant between the ends of steps, and parameters p, constant for each member of an
+ensemble. An event is a change of the sign of a guard g_i(t, q, v, z, p); there, and at the end of every step,
+the update gives a new memory, and may give a new q and v. Works are integrals of powers along the motion.
+
+All of it is written once, in NumPy operators and functions of `liebody.scalar`, traced, and compiled with the
+integrator into one loop (`codegen.hybrid`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ..codegen import Kernel, trace
+from ..codegen.hybrid import REASONS, Ensemble, Events, HybridFlow
+from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from ..groups import LieGroup, Product, R
+from ..integrators import Method, method_named
+
+Array = Any
+Part = Callable[..., Any]
+
+
+class Layout:
+    """Names for the parts of a flat array, given by their default values: an entry or an array each."""
+
+    def __init__(self, kind: str, defaults: Mapping[str, Any]) -> None:
+        for name in defaults:
+            if not re.fullmatch(r"[A-Za-z]\w*", name):
+                raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
+        self.kind = kind
+        self.defaults = {name: _floats(f"{kind} {name}", value) for name, value in defaults.items()}
+        self.size = sum(value.size for value in self.defaults.values())
+        self.type: Any = namedtuple(kind, list(self.defaults))  # type: ignore[misc]
+
+    def read(self, flat: Array) -> Any:
+        """The parts of flat (..., size), by their names."""
+        parts, first = [], 0
+        for value in self.defaults.values():
+            part = flat[..., first : first + value.size]
+            parts.append(part.reshape((*part.shape[:-1], *value.shape)))
+            first += value.size
+        return self.type(*(part[()] if part.ndim == 0 else part for part in parts))
+
+    def write(self, parts: Any) -> Array:
+        """The flat array of the parts."""
+        flat = [np.reshape(np.asarray(part), -1) for part in parts]
+        return np.concatenate([np.zeros(0, int), *flat])
+
+    def values(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
+        """Flat values (*batch, size): defaults, or what is given instead, (*batch, *shape) or `shape`."""
+        unknown = [name for name in given if name not in self.defaults]
+        if unknown:
+            names = ", ".join(self.defaults) or "none"
+            raise ModelError(f"there is no {self.kind} {unknown[0]!r}; there are {names}")
+        columns = []
+        for name, default in self.defaults.items():
+            value = _floats(f"{self.kind} {name}", given.get(name, default))
+            wanted = (*batch, *default.shape)
+            try:
+                columns.append(np.broadcast_to(value, wanted).reshape(*batch, default.size))
+            except ValueError:
+                raise ShapeError(
+                    f"{self.kind} {name} has shape {value.shape}, expected {default.shape}, or {wanted} for "
+                    "each member of the ensemble"
+                ) from None
+        return np.concatenate([np.zeros((*batch, 0)), *columns], axis=-1)
+
+
+def _floats(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ShapeError(f"{name} is {value!r}, expected a number or an array of numbers") from None
+    if not np.isfinite(array).all():
+        raise ConfigurationError(f"{name} is {value!r}, expected finite numbers")
+    return array
+
+
+class HybridSystem:
+    """Motion on a group with memory, events, works and outputs; see the head of this module.
+
+    group         the configuration group of q (nq,), with velocities v (nv,) in its algebra
+    vector_field  (t, q, v, z, p) -> dv/dt (nv,)
+    memory        names of the memory with their values at the start, numbers or arrays: `z.anchor`
+    parameters    names of parameters with their default values, numbers or arrays: `p.stiffness`
+    guards        (t, q, v, z, p) -> {name: number}; an event is a change of the sign of a number
+    directions    {name: +1 or -1} for guards whose changes upwards or downwards only are events
+    update        (t, q, v, z, p, events) -> z, or (q, v, z), at the end of each step, where `events.name` is
+                  +1 or -1 at an event of that guard, by the direction of the change, and otherwise 0.
+                  `z._replace(name=...)` is a memory with a change; `liebody.scalar.where` decides
+    step          (t, q, v, z, p) -> the step to take from here [s]; without it, `dt` of `simulate`
+    stop          (t, q, v, z, p) -> a member ends where this is positive
+    powers        (t, q, v, z, p) -> {name: power}; their integrals from the start are the run's `work`  [W]
+    outputs       (t, q, v, z, p) -> {name: signal}, numbers or arrays, of each sample of a run
+    name          what it is called
+
+    Functions consist of NumPy operators and functions of `liebody.scalar`, without branches on values. Their
+    results must not depend on anything but their arguments.
+
+    Errors: ModelError for names that are not words or not known, ShapeError for results of a wrong shape.
+    """
+
+    def __init__(
+        self,
+        group: LieGroup,
+        vector_field: Part,
+        *,
+        memory: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        guards: Part | None = None,
+        directions: Mapping[str, int] | None = None,
+        update: Part | None = None,
+        step: Part | None = None,
+        stop: Part | None = None,
+        powers: Part | None = None,
+        outputs: Part | None = None,
+        name: str = "system",
+    ) -> None:
+        self.group, self.name = group, name
+        self.nq, self.nv = group.nq, group.dim
+        self.memory = Layout("memory", memory or {})
+        self.parameters = Layout("parameter", parameters or {})
+        self.vector_field, self.update, self.step, self.stop = vector_field, update, step, stop
+        self.powers, self.outputs, self.guards = powers, outputs, guards
+        self.guard_names = tuple(self._names(guards))
+        self.power_names = tuple(self._names(powers))
+        unknown = [name for name in directions or {} if name not in self.guard_names]
+        if unknown:
+            raise ModelError(f"there is no guard {unknown[0]!r}; there are {', '.join(self.guard_names)}")
+        self.directions = tuple(int((directions or {}).get(name, 0)) for name in self.guard_names)
+        self.events_type: Any = namedtuple("Happened", self.guard_names)  # type: ignore[misc]
+        self._flows: dict[Any, HybridFlow] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"HybridSystem({self.name!r} on {self.group}, memory {list(self.memory.defaults)}, "
+            f"{len(self.parameters.defaults)} parameters, events {list(self.guard_names)})"
+        )
+
+    def _names(self, part: Part | None) -> list[str]:
+        """The names in the dictionary that a part returns, found by tracing it."""
+        if part is None:
+            return []
+        names: list[str] = []
+
+        def keys(t: Any, y: Array, u: Array) -> Array:
+            found = part(*self._read(t, y, u))
+            if not isinstance(found, Mapping):
+                raise ModelError(
+                    f"{getattr(part, '__name__', part)} must return a dictionary of names and values, "
+                    f"not {found!r}"
+                )
+            names.extend(found)
+            return np.zeros(1)
+
+        size = self.memory.size + self.nq + self.nv
+        trace(keys, {"t": (), "y": size, "u": self.parameters.size + 1}, "names")
+        return names
+
+    # -- the flat state y = (z, q, v, works) ----------------------------------------------------------------
+
+    def _read(self, t: Any, y: Array, u: Array) -> tuple[Any, ...]:
+        m, nq = self.memory.size, self.nq
+        z, p = self.memory.read(y[..., :m]), self.parameters.read(u[..., : self.parameters.size])
+        return t, y[..., m : m + nq], y[..., m + nq : m + nq + self.nv], z, p
+
+    @cached_property
+    def _point(self) -> LieGroup:
+        return Product(self.group, R(self.nv), R(len(self.power_names)))
+
+    def _flow(self, method: Method) -> HybridFlow:
+        if method not in self._flows:
+            self._flows[method] = self._make(method)
+        return self._flows[method]
+
+    def _make(self, method: Method) -> HybridFlow:
+        m, works, nu = self.memory.size, len(self.power_names), self.parameters.size + 1
+        size = m + self._point.nq
+        state: dict[str, Any] = {"t": (), "y": size, "u": nu}
+        number = max(1, len(self.guard_names))
+
+        def velocity(t: Any, y: Array, u: Array) -> Array:
+            t, q, v, z, p = self._read(t, y, u)
+            change = np.asarray(self.vector_field(t, q, v, z, p))
+            if change.shape != (self.nv,):
+                raise ShapeError(f"vector_field returned shape {change.shape}, expected dv/dt, ({self.nv},)")
+            powers = list(self.powers(t, q, v, z, p).values()) if self.powers else []
+            return np.concatenate([v, change, np.array([np.asarray(x)[()] for x in powers])])
+
+        def advance(y: Array, psi: Array) -> Array:
+            point = self._point
+            return np.concatenate([y[:m], point.normalize(point.integrate(y[m:], psi))])
+
+        def pull(psi: Array, f: Array) -> Array:
+            return self._point.dexp_inverse_times(-psi, f)
+
+        def guards(t: Any, y: Array, u: Array) -> Array:
+            found = list(self.guards(*self._read(t, y, u)).values()) if self.guards else [1.0]
+            return np.array([np.asarray(x)[()] for x in found])
+
+        def look(t: Any, y: Array, u: Array) -> tuple[Any, ...]:
+            arguments = self._read(t, y, u)
+            h = self.step(*arguments) if self.step else u[-1]
+            return guards(t, y, u), h, self.stop(*arguments) if self.stop else 0.0
+
+        def after(t: Any, y: Array, u: Array, e: Array) -> tuple[Any, ...]:
+            if self.update is not None:
+                t, q, v, z, p = self._read(t, y, u)
+                result = self.update(t, q, v, z, p, self.events_type(*e[: len(self.guard_names)]))
+                if isinstance(result, self.memory.type):
+                    result = q, v, result
+                q, v, z = result
+                y = np.concatenate([self.memory.write(z), q, v, y[size - works :]])
+                if y.shape != (size,):
+                    raise ShapeError("update must return z, or (q, v, z), of the shapes it was given")
+            return y, *look(t, y, u)
+
+        algebra = self._point.dim
+        return HybridFlow(
+            partial(trace, velocity, state, "field"),
+            partial(trace, advance, {"y": size, "psi": algebra}, "advance"),
+            partial(trace, pull, {"psi": algebra, "f": algebra}, "pull") if method.pulls_back else None,
+            partial(trace, guards, state, "guards"),
+            partial(trace, look, state, "look"),
+            partial(trace, after, {**state, "e": number}, "after"),
+            method.paths,
+            tuple(method.c),
+            self.directions or (0,),
+        )
+
+    @cached_property
+    def _outputs(self) -> Kernel | None:
+        if self.outputs is None:
+            return None
+        outputs = self.outputs
+
+        def signals(t: Any, y: Array, u: Array) -> dict[str, Any]:
+            return {name: np.asarray(x) for name, x in outputs(*self._read(t, y, u)).items()}
+
+        size = self.memory.size + self._point.nq
+        return Kernel(trace(signals, {"t": (), "y": size, "u": self.parameters.size + 1}, "outputs"))
+
+    # -- simulation -----------------------------------------------------------------------------------------
+
+    def simulate(
+        self,
+        q0: Array,
+        v0: Array = None,
+        *,
+        t_end: float,
+        dt: float | None = None,
+        record_every: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        memory: Mapping[str, Any] | None = None,
+        method: str | Method = "rkmk4",
+        locate: float | None = 1e-14,
+        least: float = 1e-7,
+        events: int = 0,
+        limit: int = 10_000_000,
+        threads: int | None = None,
+    ) -> HybridRun:
+        """Simulate from (q0, v0) over [0, t_end], or an ensemble of such.
+
+        q0, v0        states at the start, (..., nq), (..., nv); leading axes: an ensemble; default: at rest
+        t_end         end of the simulation                                                              [s]
+        dt            the step, for systems without a `step` of their own                                 [s]
+        record_every  time between samples; default: a thousandth of t_end                                [s]
+        parameters    values that differ from the defaults: of their shape, or (..., *shape) for each member
+        memory        the same for the memory at the start
+        method        an explicit method: "rkmk4", "cf4", "rkmk8", ... (docs/integration.md)
+        locate        to which the time of an event is located, times max(1, t); None: events are taken at the
+                      ends of the steps in which they happen                                             [s]
+        least         an event sooner than this after the last one of its guard is taken then, and not
+                      located: ever shorter bounces, which would never end, pass                          [s]
+        events        how many events of each member to keep, with the states after them
+        limit         most steps between two samples, before a member is given up
+        threads       that share the members; default: those of the machine
+
+        returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
+                      and reason in `end_times` and `ends`; its later samples are NaN. The others go on, and
+                      what a member does depends on nobody else.
+
+        Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
+        """
+        method = method_named(method)
+        q = _floats("q0", q0)
+        if q.ndim == 0 or q.shape[-1] != self.nq:
+            raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
+        v = _floats("v0", np.zeros(self.nv) if v0 is None else v0)
+        if v.ndim == 0 or v.shape[-1] != self.nv:
+            raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
+        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], *self._batches(parameters, memory))
+        n = math.prod(batch)
+        q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
+        q = np.stack([self.group.normalize(self.group.check(x)) for x in q]) if n else q
+        v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
+        z = self.memory.values(memory or {}, batch).reshape(n, -1)
+        p = self.parameters.values(parameters or {}, batch).reshape(n, -1)
+        t_end = _positive("t_end", t_end)
+        interval = t_end / 1000 if record_every is None else _positive("record_every", record_every)
+        rows = 1 + max(1, round(t_end / interval))
+        if abs((rows - 1) * interval - t_end) > 1e-9 * t_end:
+            raise IntegrationError(
+                f"t_end = {t_end} s is no multiple of record_every = {interval} s; "
+                f"take {t_end / (rows - 1):g}, for instance"
+            )
+        if self.step is None and dt is None:
+            raise IntegrationError(f"{self.name} does not choose its steps: give dt")
+        step = interval if dt is None else _positive("dt", dt)
+        u = np.concatenate([p, np.full((n, 1), step)], axis=1)
+
+        flow = self._flow(method)
+        y = np.concatenate([z, q, v, np.zeros((n, len(self.power_names)))], axis=1)
+        settings = Events(locate, least, limit, events)
+        members = flow.ensemble(y, rows, settings)
+        flow.steps(members, u, 0.0, interval, rows - 1, 0, settings, threads or os.cpu_count() or 1)
+        return self._run(members, batch, interval * np.arange(rows), u)
+
+    def _batches(self, parameters: Any, memory: Any) -> list[tuple[int, ...]]:
+        """The leading axes of parameters and memory."""
+        found = []
+        for layout, given in ((self.parameters, parameters or {}), (self.memory, memory or {})):
+            for name, value in given.items():
+                if name in layout.defaults:
+                    extra = np.ndim(value) - layout.defaults[name].ndim
+                    found.append(np.shape(value)[: max(0, extra)])
+        return found
+
+    def _run(self, members: Ensemble, batch: tuple[int, ...], t: Array, u: Array) -> HybridRun:
+        record = members.record.reshape(*batch, *members.record.shape[1:])
+        _, q, v, z, p = self._read(t, record, u.reshape(*batch, -1))
+        signals: dict[str, Any] = {}
+        if self._outputs is not None:
+            found = self._outputs(np.broadcast_to(t, members.record.shape[:2]), members.record, u[:, None])
+            names = list(self._outputs.function.outputs)
+            found = dict(zip(names, found if len(names) > 1 else (found,), strict=True))
+            signals = {name: x.reshape(*batch, len(t), *x.shape[2:]) for name, x in found.items()}
+        work = record[..., record.shape[-1] - len(self.power_names) :]
+        kept = np.minimum(members.counts[:, 0], members.log.shape[1])
+        logs = [self._log(entries[:number]) for entries, number in zip(members.log, kept, strict=True)]
+        return HybridRun(
+            t=t,
+            q=q,
+            v=v,
+            memory=dict(zip(z._fields, z, strict=True)),
+            work={name: work[..., k] for k, name in enumerate(self.power_names)},
+            outputs=signals,
+            parameters=dict(zip(p._fields, p, strict=True)),
+            events=logs[0] if not batch else logs,
+            counts=members.counts.reshape(*batch, 3),
+            end_times=np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1]).reshape(batch),
+            ends=np.array([REASONS[int(k)] for k in members.ends[:, 1]]).reshape(batch),
+        )
+
+    def _log(self, entries: Array) -> EventLog:
+        signs = entries[:, 1].astype(int)
+        _, q, v, z, _ = self._read(entries[:, 0], entries[:, 2:], np.zeros(self.parameters.size))
+        return EventLog(
+            t=entries[:, 0],
+            guard=tuple(self.guard_names[abs(k) - 1] for k in signs),
+            direction=np.sign(signs),
+            q=q,
+            v=v,
+            memory=dict(zip(z._fields, z, strict=True)),
+        )
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """The events of one member, in their order: times, guards, directions of the change, states after."""
+
+    t: Array
+    guard: tuple[str, ...]
+    direction: Array
+    q: Array
+    v: Array
+    memory: dict[str, Array]
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def of(self, guard: str, direction: int = 0) -> EventLog:
+        """The events of one guard, in one direction (+1, -1), or in both (0)."""
+        keep = np.array([name == guard for name in self.guard], bool)
+        keep &= (direction == 0) | (self.direction == direction)
+        return EventLog(
+            self.t[keep],
+            tuple(name for name, kept in zip(self.guard, keep, strict=True) if kept),
+            self.direction[keep],
+            self.q[keep],
+            self.v[keep],
+            {name: x[keep] for name, x in self.memory.items()},
+        )
+
+
+@dataclass(frozen=True)
+class HybridRun:
+    """What a simulation of a hybrid system returns; `...` are the axes of the ensemble.
+
+    t           times of the samples, (rows,)                                                            [s]
+    q, v        states, (..., rows, nq), (..., rows, nv); NaN after the end of a member
+    memory      for each name, (..., rows, *shape)
+    work        for each power, its integral from the start, (..., rows)                                  [J]
+    outputs     for each name, (..., rows, *shape)
+    parameters  for each name, (..., *shape)
+    events      an EventLog, or a list of them for the members in their order, as many as were to be kept
+    counts      (..., 3): events, those that were not located, steps
+    end_times   (...): when the member ended                                                             [s]
+    ends        (...): why a member ended before t_end; "" if it did not
+    """
+
+    t: Array
+    q: Array
+    v: Array
+    memory: dict[str, Array]
+    work: dict[str, Array]
+    outputs: dict[str, Array]
+    parameters: dict[str, Array]
+    events: Any
+    counts: Array
+    end_times: Array
+    ends: Array
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        batch = self.q.shape[:-2]
+        ended = int(np.count_nonzero(self.ends != ""))
+        members = f"{batch} members, {ended} ended early, " if batch else ""
+        return f"HybridRun({members}{len(self.t)} samples to t = {self.t[-1]:g} s)"
+
+
+def _positive(name: str, value: Any) -> float:
+    if not isinstance(value, (int, float, np.number)) or not 0 < value < math.inf:
+        raise IntegrationError(f"{name} is {value!r}, expected a positive number of seconds")
+    return float(value)

@@ -1,0 +1,171 @@
+"""Hybrid systems: named memory, parameters, works and outputs; ensembles; what is refused."""
+
+import numpy as np
+import pytest
+
+from liebody import scalar
+from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody.groups import SO3, Product, R
+from liebody.systems import HybridSystem
+
+INERTIA = np.array([1.0, 2.0, 2.5])
+
+
+def ball(**options):
+    """A ball on a viscoelastic floor, with drag; the floor remembers how often it was hit."""
+
+    def force(q, v, z, p):
+        return z.touching * scalar.maximum(-p.stiffness * q[0] - p.damping * v[0], 0.0)
+
+    def field(t, q, v, z, p):
+        return np.array([(force(q, v, z, p) - p.drag * v[0]) / p.mass - 9.81])
+
+    def update(t, q, v, z, p, happened):
+        hit, left = happened.floor < 0, happened.floor > 0
+        return z._replace(
+            touching=scalar.where(hit, 1.0, scalar.where(left, 0.0, z.touching)),
+            hits=z.hits + scalar.where(hit, 1.0, 0.0),
+        )
+
+    parts = {
+        "memory": {"touching": 0.0, "hits": 0.0},
+        "parameters": {"mass": 2.0, "stiffness": 4e3, "damping": 5.0, "drag": 0.1},
+        "guards": lambda t, q, v, z, p: {"floor": q[0], "apex": v[0]},
+        "directions": {"apex": -1},
+        "update": update,
+        "step": lambda t, q, v, z, p: scalar.where(z.touching > 0.5, 1e-4, 1e-3),
+        "powers": lambda t, q, v, z, p: {"floor": force(q, v, z, p) * v[0], "drag": -p.drag * v[0] ** 2},
+        "outputs": lambda t, q, v, z, p: {
+            "energy": p.mass * (v[0] ** 2 / 2 + 9.81 * q[0]),
+            "state": np.concatenate([q, v]),
+        },
+        "name": "ball",
+    }
+    return HybridSystem(R(1), field, **{**parts, **options})
+
+
+def test_the_ledger_closes_and_the_memory_counts():
+    run = ball().simulate([1.0], t_end=3.0, record_every=0.01, events=100)
+    energy = run.outputs["energy"]
+    np.testing.assert_allclose(energy - energy[0], run.work["floor"] + run.work["drag"], atol=1e-7)
+    hits = run.events.of("floor", -1)
+    assert len(hits) == run.memory["hits"][-1] >= 3
+    np.testing.assert_array_equal(hits.memory["hits"], 1 + np.arange(len(hits)))
+    np.testing.assert_allclose(hits.q[:, 0], 0, atol=1e-12)
+    apex = run.events.of("apex")
+    assert np.all(np.diff(apex.q[:, 0]) < 0) and np.all(np.abs(apex.v) < 1e-10)
+    np.testing.assert_array_equal(run.outputs["state"], np.concatenate([run.q, run.v], axis=-1))
+    assert run.ends == "" and run.end_times == 3.0 and run.parameters["mass"] == 2.0
+
+
+def test_members_may_differ_in_every_parameter_and_at_the_start():
+    system = ball()
+    masses, drops = np.array([1.0, 2.0, 4.0]), np.array([0.3, 1.0])
+    run = system.simulate(
+        drops[:, None, None],
+        t_end=1.0,
+        record_every=0.05,
+        parameters={"mass": masses, "drag": 0.2},
+        memory={"hits": [[10.0], [20.0]]},
+        events=10,
+        threads=2,
+    )
+    assert run.q.shape == (2, 3, 21, 1) and run.outputs["energy"].shape == (2, 3, 21) and len(run.events) == 6
+    assert run.parameters["mass"].shape == (2, 3) and run.counts.shape == (2, 3, 3)
+    for i in range(2):
+        for k in range(3):
+            alone = system.simulate(
+                [drops[i]],
+                t_end=1.0,
+                record_every=0.05,
+                parameters={"mass": masses[k], "drag": 0.2},
+                memory={"hits": 10.0 * (i + 1)},
+                events=10,
+            )
+            np.testing.assert_allclose(run.q[i, k], alone.q, atol=1e-11)
+            np.testing.assert_array_equal(run.memory["hits"][i, k], alone.memory["hits"])
+            assert run.events[3 * i + k].guard == alone.events.guard
+
+
+def test_attitudes_stay_on_their_group():
+    def field(t, q, v, z, p):
+        return (p.torque - np.cross(v, INERTIA * v)) / INERTIA
+
+    system = HybridSystem(SO3, field, parameters={"torque": np.zeros(3)})
+    torques = np.array([[0, 0, 0.0], [1, 0, 0], [0, 2, 1]])
+    run = system.simulate(
+        [1.0, 0, 0, 0], [0.3, 1, 2], t_end=5.0, dt=0.01, parameters={"torque": torques}, record_every=0.1
+    )
+    assert run.q.shape == (3, 51, 4)
+    np.testing.assert_allclose(np.linalg.norm(run.q, axis=-1), 1, atol=1e-14)
+    momentum = np.stack([SO3.element(q) @ (INERTIA * v) for q, v in zip(run.q[0], run.v[0], strict=True)])
+    np.testing.assert_allclose(momentum, np.tile(momentum[0], (51, 1)), atol=1e-6)
+
+
+def test_a_jump_may_change_position_and_velocity():
+    def wrap(t, q, v, z, p, happened):
+        over = happened.edge > 0
+        return (
+            np.array([scalar.where(over, q[0] - 1.0, q[0])]),
+            np.array([scalar.where(over, 2 * v[0], v[0])]),
+            z,
+        )
+
+    system = HybridSystem(
+        R(1),
+        lambda t, q, v, z, p: np.zeros(1),
+        guards=lambda t, q, v, z, p: {"edge": q[0] - 1.0},
+        update=wrap,
+    )
+    run = system.simulate([0.5], [1.0], t_end=1.125, dt=0.3, events=5, record_every=0.125)
+    np.testing.assert_allclose(run.events.of("edge", 1).t, [0.5, 1.0], atol=1e-12)
+    np.testing.assert_allclose(run.q[[2, 6], 0], [0.75, 0.5], atol=1e-12)
+
+
+def test_a_member_that_falls_is_marked_and_the_others_go_on():
+    run = ball(stop=lambda t, q, v, z, p: -0.5 - q[0]).simulate(
+        [1.0], t_end=2.0, parameters={"stiffness": [0.0, 4e3]}, record_every=0.1
+    )
+    assert run.ends.tolist() == ["stopped", ""]
+    assert run.end_times[0] == pytest.approx(np.sqrt(3 / 9.81), abs=0.05)
+    assert np.isnan(run.q[0, -1]).all() and np.isfinite(run.q[1]).all()
+    assert "2,) members, 1 ended early" in repr(run)
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "words"),
+    [
+        (lambda: ball().simulate([1.0, 2.0], t_end=1), ShapeError, ["q0", "(2,)", "(..., 1)"]),
+        (lambda: ball().simulate([np.nan], t_end=1), ConfigurationError, ["q0", "finite"]),
+        (lambda: ball().simulate([1.0], t_end=-1), IntegrationError, ["t_end", "-1"]),
+        (lambda: ball().simulate([1.0], t_end=1, record_every=0.3), IntegrationError, ["multiple", "0.333"]),
+        (lambda: ball(step=None).simulate([1.0], t_end=1), IntegrationError, ["ball", "give dt"]),
+        (lambda: ball().simulate([1.0], t_end=1, parameters={"mas": 1}), ModelError, ["mas", "mass"]),
+        (lambda: ball().simulate([1.0], t_end=1, memory={"hit": 1}), ModelError, ["hit", "hits"]),
+        (
+            lambda: ball().simulate([1.0], t_end=1, parameters={"mass": "heavy"}),
+            ShapeError,
+            ["mass", "heavy"],
+        ),
+        (lambda: ball().simulate([[1.0]] * 3, t_end=1, parameters={"mass": [1, 2]}), Exception, ["(3,)"]),
+        (lambda: ball(directions={"wall": 1}), ModelError, ["wall", "floor"]),
+        (lambda: ball(memory={"not a word": 0}), ModelError, ["not a word"]),
+        (lambda: ball(guards=lambda t, q, v, z, p: q[0]), ModelError, ["dictionary"]),
+        (
+            lambda: HybridSystem(Product(SO3, R(1)), lambda t, q, v, z, p: v[:2]).simulate(
+                [1, 0, 0, 0, 0], t_end=1, dt=0.1
+            ),
+            ShapeError,
+            ["(2,)", "(4,)"],
+        ),
+        (
+            lambda: HybridSystem(SO3, lambda t, q, v, z, p: v).simulate([1, 1, 0, 0], t_end=1),
+            ConfigurationError,
+            [],
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(act, error, words):
+    with pytest.raises(error) as caught:
+        act()
+    assert all(word in str(caught.value) for word in words), str(caught.value)
