@@ -6,6 +6,7 @@ This package knows operations, not mechanics.
 from .derivatives import jacobian, jvp, vjp
 from .flow import Flow
 from .graph import Expr, Function, Graph, trace
+from .implicit import ImplicitFlow, Phase
 from .kernel import Buffer, Guard, Kernel
 from .program import Program
 
@@ -16,7 +17,9 @@ __all__ = [
     "Function",
     "Graph",
     "Guard",
+    "ImplicitFlow",
     "Kernel",
+    "Phase",
     "Program",
     "jacobian",
     "jvp",

@@ -5,20 +5,45 @@ rkmk      one Runge-Kutta-Munthe-Kaas step, for any group and tableau; dense out
 commutator_free  methods that compose exponentials: commutator-free, Crouch-Grossman; data that checks itself
 methods   explicit methods by their names
 ivp       solve_ivp: error control, events, output, called as SciPy's
+
+and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
+
+mechanics          what such a system is, and how every method is called: flow, start, steps, run
+implicit_tableaux  Gauss, Radau IIA and half-explicit methods as data that checks itself
+collocation        Gauss, RadauIIA; also for any vector field
+generalized_alpha, half_explicit, variational  the others
+mechanical_methods all of them by their names
 """
 
+from .collocation import Gauss, RadauIIA
 from .commutator_free import CommutatorFree
+from .generalized_alpha import GeneralizedAlpha
+from .half_explicit import HalfExplicit
 from .ivp import DenseOutput, Solution, solve_ivp
+from .mechanical_methods import is_mechanical, mechanical_method
+from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics, Motion
 from .methods import Method, method_named
 from .rkmk import rkmk_step
 from .tableaux import Tableau, tableau
+from .variational import Variational
 
 __all__ = [
     "CommutatorFree",
     "DenseOutput",
+    "Gauss",
+    "GeneralizedAlpha",
+    "HalfExplicit",
+    "MechanicalFlow",
+    "MechanicalMethod",
+    "Mechanics",
     "Method",
+    "Motion",
+    "RadauIIA",
     "Solution",
     "Tableau",
+    "Variational",
+    "is_mechanical",
+    "mechanical_method",
     "method_named",
     "rkmk_step",
     "solve_ivp",
