@@ -168,7 +168,7 @@ def main(picture: str | None = None, t_end: float = 20.0) -> tuple[dict[str, Run
     for arm, robot in (("geared", GEARED), ("direct", DIRECT)):
         for form, label in ((SKEW, "skew C"), (NOT_SKEW, "C not skew")):
             exponents[f"{arm}, {label}"] = values = growth(robot, form, GAINS)
-            print(f"{arm + ', ' + label:20s}{values[0]:8.3f} /s{np.interp(0, -values, GAINS):8.2f} /s")
+            print(f"{arm + ', ' + label:20s}{values[0]:z8.3f} /s{np.interp(0, -values, GAINS):8.2f} /s")
     if picture:
         draw(runs, exponents, picture)
     return runs, exponents
