@@ -23,7 +23,7 @@ from .inverse import FREE_FALL
 from .kinematics import frame_jacobian, frame_jacobian_rate
 
 Array = Any
-BODY_FORMS = ("christoffel", "ploen", "coadjoint", "newton-euler")
+BODY_FORMS = ("christoffel", "ploen", "coadjoint", "feurstein", "newton-euler")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,8 @@ class Factorization:
         "newton-euler"  -ad_V^T J, eq. (25); not skew
         "ploen"         [[[w] I + I [w], m [r] [w]], [-m [w] [r], m [w]]], Proposition 1
         "coadjoint"     ad~ of the momentum: [[-[p_w], -[p_v]], [-[p_v], 0]], From (2012), eq. (94)
-        "christoffel"   (-ad_V^T J + J ad_V + ad~_JV) / 2
+        "feurstein"     J ad_V - ad_V^T J, Feurstein (2021), eq. (3.41)
+        "christoffel"   (-ad_V^T J + J ad_V + ad~_JV) / 2, the mean of the last two
         """
         if form not in BODY_FORMS:
             raise ModelError(
@@ -170,6 +171,8 @@ def _of_body(form: str, J: Array, V: Array) -> Array:
         return -ad.T @ J
     if form == "coadjoint":
         return SE3.coad(J @ V)
+    if form == "feurstein":
+        return J @ ad - ad.T @ J
     if form == "christoffel":
         return 0.5 * (-ad.T @ J + J @ ad + SE3.coad(J @ V))
     W, I, mr, m = ad[:3, :3], J[:3, :3], J[:3, 3:], J[5, 5]
