@@ -768,7 +768,7 @@ def _proposition(rng: np.random.Generator, tree: Tree, q: Array, v: Array, a: Ar
             apart(eq_33, product),
         ),
         Check(
-            "34, Prop. 1",
+            "34",
             r"$C_iV_i = \bar C_iV_i$, $\bar C_i = \left[\begin{matrix}[\omega]\bar I + \bar I[\omega] & "
             r"m[r][\omega]\\ -m[\omega][r] & m[\omega]\end{matrix}\right]$",
             "the same",
@@ -1420,9 +1420,9 @@ def _comparison(report: Report) -> None:
     report.text(
         "The paper gives (2), (3) as one skew choice, and its own as another that needs no symbols of "
         "Christoffel. The two differ: each is skew and has the right product with $\\dot q$, so that their "
-        "difference D is skew with $D\\dot q = 0$. That leaves nothing for two degrees of freedom, and $D = "
-        "\\lambda[\\dot q]$ for three. A body with the moments A, B, D on three hinges whose axes meet, yaw, "
-        "pitch and roll, in symbols:"
+        "difference $\\Delta$ is skew with $\\Delta\\dot q = 0$. That leaves nothing for two degrees of "
+        "freedom, and $\\Delta = \\lambda[\\dot q]$ for three. A body with the moments A, B, D on three "
+        "hinges whose axes meet, yaw, pitch and roll, in symbols:"
     )
     eq, C, factor = three_axes()
     velocity = skew(np.array(list(eq.v), dtype=object))
@@ -1520,7 +1520,7 @@ def _bars(found: list[Correction]) -> Any:
     axes.scatter(places, before, color=AMBER, label="as printed")
     axes.scatter(places, after, color=BLUE, label="corrected")
     axes.set_yscale("log")
-    axes.set_ylim(1e-18, 1e3)
+    axes.set_ylim(1e-18, 1e7)
     axes.set_xticks(places, [x[0] for x in shown])
     axes.set_ylabel("relative error")
     axes.axhline(EXACT, color=GREY, linewidth=0.8, linestyle=":")
