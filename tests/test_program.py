@@ -10,6 +10,7 @@ from liebody import scalar
 from liebody.codegen import Flow, Kernel, Program, build, flow, kernel, trace
 from liebody.codegen.printers.flow import flow_source
 from liebody.codegen.printers.program import callable_c99, program_unit
+from liebody.codegen.program import Call
 from liebody.errors import ConfigurationError, GraphError, ShapeError
 from liebody.groups import SO3, Product
 from liebody.integrators.tableaux import tableau
@@ -60,7 +61,27 @@ def scattered(n=7, seed=1):
     return program
 
 
-PROGRAMS = [chain(1), chain(6), chain(23), scattered()]
+def in_turns(n=17, seed=4):
+    """A recurrence over unlike places, of one and of two cells."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation([0] * n + [1] * (n - 5))
+    program = Program("turns", {"x": n, "y": (n - 5, 2)})
+    one = trace(lambda s, x, k: scalar.sin(s) + k * x, {"s": (), "x": (), "k": ()}, "one")
+    two = trace(lambda s, y: (s * y[0] + y[1], y[::-1] * s), {"s": (), "y": 2}, "two")
+    s = program.empty(len(order) + 1)
+    program.apply(ADD, program.cells("x")[0], 1.0, into=s[0])
+    at = [np.flatnonzero(order == k) for k in (0, 1)]
+    calls = [
+        Call(one, (s[at[0]], program.cells("x"), rng.standard_normal(n)), s[at[0] + 1]),
+        Call(two, (s[at[1]], program.cells("y")), (s[at[1] + 1], None)),
+    ]
+    _, (_, z) = program.alternate(order, calls)
+    program.output("s", s)
+    program.output("z", z)
+    return program
+
+
+PROGRAMS = [chain(1), chain(6), chain(23), scattered(), in_turns()]
 
 
 def samples(program, *batch, seed=2):
@@ -135,7 +156,12 @@ def test_c99_text_of_a_program_compiles_without_warnings(tmp_path):
     compiler = build.find_compiler()
     if compiler is None:
         pytest.skip("there is no C compiler")
-    text = "#include <math.h>\n" + callable_c99(scattered()) + callable_c99(chain(5), "w")
+    text = (
+        "#include <math.h>\n"
+        + callable_c99(scattered())
+        + callable_c99(chain(5), "w")
+        + callable_c99(in_turns())
+    )
     (tmp_path / "program.c").write_text(text)
     command = [*compiler.command, "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "program.c"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -145,7 +171,7 @@ def test_c99_text_of_a_program_compiles_without_warnings(tmp_path):
 def test_text_is_deterministic_whatever_programs_were_made_before():
     texts = []
     for _ in range(2):
-        texts.append(program_unit(chain(8), 4) + callable_c99(scattered()))
+        texts.append(program_unit(chain(8), 4) + callable_c99(scattered()) + callable_c99(in_turns()))
         Program("other", {"x": 5}).zeros(4)
     assert texts[0] == texts[1]
 
@@ -238,6 +264,10 @@ def test_operations_are_counted_over_places():
         (lambda p, x, s: p.output("s", s), GraphError, "no pass has written"),
         (lambda p, x, s: p.output("s", np.zeros(3)), GraphError, "expected cells"),
         (lambda p, x, s: (p.output("x", x), p.output("x", x)), GraphError, "already"),
+        (lambda p, x, s: p.alternate([0, 1, 1], [Call(ADD, (x[:2], 1.0)), Call(ADD, (x[0], 1.0))]),
+         ShapeError, r"as often as they have places, \[2, 1\]"),
+        (lambda p, x, s: p.alternate([1, 0], [Call(ADD, (x[0], 1.0), s[0]), Call(ADD, (s[0], 1.0))]),
+         GraphError, "place 0 of add reads"),
         (lambda p, x, s: p.cells("y"), GraphError, "its inputs are x"),
     ],
 )  # fmt: skip

@@ -19,10 +19,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ _ranges = itertools.count(1)
 
 
 @dataclass(frozen=True, eq=False)
-class Pass:
+class Part:
     """A function at `places` places: arguments and results are arrays (places, size).
 
     Integers are positions in the memory, floats are constants. `written` are the results that go to cells
@@ -58,19 +58,43 @@ class Pass:
         """The cells that each place writes and that were there before, (places, number)."""
         return _beside([y for y, old in zip(self.results, self.written, strict=True) if old], self.places)
 
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """Parts that take turns: the next place is one of part order[0], then one of part order[1] ..."""
+
+    parts: tuple[Part, ...]
+    order: Any
+
+    def turns(self, part: int) -> Any:
+        """When the places of a part have their turn, (places,)."""
+        return np.flatnonzero(self.order == part)
+
     @cached_property
-    def runs(self) -> list[slice]:
-        """The places, cut into runs in which none reads what an earlier one of the run has written."""
-        if not self.places:
-            return []
-        starts = [0]
-        if self.writes.size and self.reads.size:
-            last = np.full(max(self.writes.max(), self.reads.max()) + 1, -1)
-            for i, (reads, writes) in enumerate(zip(self.reads, self.writes, strict=True)):
-                if (last[reads] >= starts[-1]).any():
-                    starts.append(i)
-                last[writes] = i
-        return [slice(*bounds) for bounds in itertools.pairwise([*starts, self.places])]
+    def runs(self) -> list[tuple[Part, slice]]:
+        """Places of one part, in which none reads what an earlier one of the run has written; in order."""
+        runs: list[tuple[Part, slice]] = []
+        done = [0] * len(self.parts)
+        last: dict[int, int] = {}  # the run that wrote a cell
+        for number in self.order.tolist():
+            part, place = self.parts[number], done[number]
+            done[number] += 1
+            reads, writes = part.reads[place].tolist(), part.writes[place].tolist()
+            now = len(runs) - 1
+            if runs and runs[-1][0] is part and all(last.get(cell) != now for cell in reads):
+                runs[-1] = part, slice(runs[-1][1].start, place + 1)
+            else:
+                runs.append((part, slice(place, place + 1)))
+            last.update(dict.fromkeys(writes, len(runs) - 1))
+        return runs
+
+
+class Call(NamedTuple):
+    """What `Program.alternate` takes: a function and its arguments, as in `Program.apply`."""
+
+    function: Function
+    arguments: tuple[Any, ...]
+    into: Any = None
 
 
 class Program:
@@ -151,6 +175,32 @@ class Program:
         Raises ShapeError where shapes do not fit, GraphError for cells of another program, and for cells that
         are read before they have a value.
         """
+        return self.alternate(None, [Call(function, arguments, into)])[0]
+
+    def alternate(self, order: Any, calls: Sequence[Call]) -> list[Any]:
+        """Apply several functions in one pass, whose places take turns: a recurrence over unlike places.
+
+        order    (turns,): the next place is one of calls[order[0]], then one of calls[order[1]] ...; as often
+                 for each call as it has places. A place may read what any earlier turn has written
+        calls    functions with their arguments, as for `apply`
+        returns  a list of what `apply` returns for each
+        """
+        prepared = [self._prepared(*call) for call in calls]
+        parts = tuple(part for part, _ in prepared)
+        order = np.zeros(parts[0].places, int) if order is None else np.asarray(order)
+        counts = [part.places for part in parts]
+        if np.bincount(order, minlength=len(parts)).tolist() != counts:
+            raise ShapeError(f"{self.name}: order must name the calls as often as they have places, {counts}")
+        step = Pass(parts, order)
+        self._check_order(step)
+        self.passes.append(step)
+        for part in parts:
+            for cells in part.results:
+                self._known[cells] = True
+        return [results[0] if len(results) == 1 else tuple(results) for _, results in prepared]
+
+    def _prepared(self, function: Function, arguments: Sequence[Any], into: Any) -> tuple[Part, list[Cells]]:
+        """A part, and the cells of its results in their shapes."""
         if not isinstance(function, Function):
             raise GraphError(
                 f"{self.name}: a pass applies a traced Function, not {function!r}; use trace(...)"
@@ -196,12 +246,8 @@ class Program:
             for x, shape in zip(arrays, shapes, strict=True)
         ]
         flat = [self.positions(x) if x.dtype.kind == "i" else x for x in flat]
-        step = Pass(function, places, tuple(flat[: len(arguments)]), tuple(flat[len(arguments) :]), written)
-        self._check_order(step)
-        self.passes.append(step)
-        results = arrays[len(arguments) :]
-        self._known[self.positions(np.concatenate([x.ravel() for x in results]))] = True
-        return results[0] if len(results) == 1 else tuple(results)
+        count = len(arguments)
+        return Part(function, places, tuple(flat[:count]), tuple(flat[count:]), written), arrays[count:]
 
     def output(self, name: str, cells: Cells) -> None:
         """Name what the program returns: the values of `cells` after the last pass."""
@@ -234,18 +280,23 @@ class Program:
 
     def _check_order(self, step: Pass) -> None:
         """GraphError where a place reads a cell without a value, or writes one cell twice."""
-        writes = np.sort(step.writes, axis=1)
-        twice = np.argwhere(writes[:, 1:] == writes[:, :-1])
-        if len(twice):
-            raise GraphError(f"{self.name}: place {twice[0][0]} of {step.function.name} writes a cell twice")
-        ready = np.where(self._known, -1, step.places)  # the place after which a cell has a value
-        np.minimum.at(ready, step.writes, np.arange(step.places)[:, None])
-        early = np.argwhere(ready[step.reads] >= np.arange(step.places)[:, None])
-        if len(early):
-            raise GraphError(
-                f"{self.name}: place {early[0][0]} of {step.function.name} reads a cell before anything has "
-                "written it; order the places (parents first), or begin with zeros()"
-            )
+        turns = [step.turns(k)[:, None] for k in range(len(step.parts))]
+        ready = np.where(self._known, -1, len(step.order))  # the turn after which a cell has a value
+        for part, turn in zip(step.parts, turns, strict=True):
+            np.minimum.at(ready, part.writes, turn)
+        for part, turn in zip(step.parts, turns, strict=True):
+            writes = np.sort(part.writes, axis=1)
+            twice = np.argwhere(writes[:, 1:] == writes[:, :-1])
+            if len(twice):
+                raise GraphError(
+                    f"{self.name}: place {twice[0][0]} of {part.function.name} writes a cell twice"
+                )
+            early = np.argwhere(ready[part.reads] >= turn)
+            if len(early):
+                raise GraphError(
+                    f"{self.name}: place {early[0][0]} of {part.function.name} reads a cell before anything "
+                    "has written it; order the places (parents first), or begin with zeros()"
+                )
 
     # -- what it computes ---------------------------------------------------------------------------------
 
@@ -253,13 +304,16 @@ class Program:
     def operations(self) -> Counter[str]:
         """How often each operation occurs in one run."""
         total: Counter[str] = Counter()
-        for step in self.passes:
-            total.update({op: step.places * count for op, count in step.function.operations.items()})
+        for part in (part for step in self.passes for part in step.parts):
+            total.update({op: part.places * count for op, count in part.function.operations.items()})
         return total
 
     def unroll(self) -> Function:
         """The same as one straight-line graph, with every place inlined and constants folded."""
         return trace(self._on_symbols, {key: x.shape for key, x in self.inputs.items()}, self.name)
+
+    def _runs(self) -> Iterator[tuple[Part, slice]]:
+        return (run for step in self.passes for run in step.runs)
 
     def _memory(self, *batch: int) -> Any:
         """The cells at the start of a run, NaN where nothing is said."""
@@ -272,13 +326,13 @@ class Program:
         memory = self._memory().astype(object)
         for cells, array in zip(self.inputs.values(), arrays, strict=True):
             memory[self.positions(cells)] = array
-        for step in self.passes:
-            inputs = [x.shape for x in step.function.inputs.values()]
-            for i in range(step.places):
-                values = [memory[a[i]] if a.dtype.kind == "i" else a[i] for a in step.arguments]
-                computed = step.function(*(x.reshape(s) for x, s in zip(values, inputs, strict=True)))
+        for part, places in self._runs():
+            inputs = [x.shape for x in part.function.inputs.values()]
+            for i in range(places.start, places.stop):
+                values = [memory[a[i]] if a.dtype.kind == "i" else a[i] for a in part.arguments]
+                computed = part.function(*(x.reshape(s) for x, s in zip(values, inputs, strict=True)))
                 computed = computed if isinstance(computed, tuple) else (computed,)
-                for cells, value in zip(step.results, computed, strict=True):
+                for cells, value in zip(part.results, computed, strict=True):
                     memory[cells[i]] = np.reshape(value, -1)
         return {key: memory[self.positions(cells)] for key, cells in self.outputs.items()}
 
@@ -294,21 +348,20 @@ class Program:
         memory = self._memory(*batch)
         for cells, row in zip(self.inputs.values(), rows, strict=True):
             memory[..., self.positions(cells).ravel()] = row
-        for step in self.passes:
-            if step.function not in self._callables:
-                self._callables[step.function] = compile_numpy(step.function)
-            run = self._callables[step.function]
-            inputs, outputs = (x.values() for x in (step.function.inputs, step.function.outputs))
-            for part in step.runs:
-                lead = (part.stop - part.start,) if part.stop - part.start > 1 else ()
-                values = [memory[..., a[part]] if a.dtype.kind == "i" else a[part] for a in step.arguments]
-                values = [
-                    x.reshape((*x.shape[:-2], *lead, *symbols.shape))
-                    for x, symbols in zip(values, inputs, strict=True)
-                ]
-                computed = run(*values) if len(outputs) > 1 else (run(*values),)
-                for cells, value in zip(step.results, computed, strict=True):
-                    memory[..., cells[part]] = np.reshape(value, (*batch, *cells[part].shape))
+        for part, places in self._runs():
+            if part.function not in self._callables:
+                self._callables[part.function] = compile_numpy(part.function)
+            run = self._callables[part.function]
+            inputs, outputs = (x.values() for x in (part.function.inputs, part.function.outputs))
+            lead = (places.stop - places.start,) if places.stop - places.start > 1 else ()
+            values = [memory[..., a[places]] if a.dtype.kind == "i" else a[places] for a in part.arguments]
+            values = [
+                x.reshape((*x.shape[:-2], *lead, *symbols.shape))
+                for x, symbols in zip(values, inputs, strict=True)
+            ]
+            computed = run(*values) if len(outputs) > 1 else (run(*values),)
+            for cells, value in zip(part.results, computed, strict=True):
+                memory[..., cells[places]] = np.reshape(value, (*batch, *cells[places].shape))
         results = [memory[..., self.positions(cells)] for cells in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -323,7 +376,7 @@ class Program:
     def __repr__(self) -> str:
         inputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.inputs.items())
         outputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.outputs.items())
-        places = sum(step.places for step in self.passes)
+        places = sum(len(step.order) for step in self.passes)
         return (
             f"{self.name}({inputs}) -> {outputs}: {sum(self.operations.values())} operations in "
             f"{len(self.passes)} passes over {places} places"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Function, trace
-from ..program import Pass, Program
+from ..program import Part, Pass, Program
 from .c import (
     C99,
     Body,
@@ -70,7 +70,7 @@ def callable_c99(program: Function | Program, name: str | None = None) -> str:
     """C99 functions of plain doubles, of which the last computes `program`; see `c99`."""
     if isinstance(program, Function):
         return c99(program, name)
-    name, arguments, results = c99_names(program, name, r"w|i|j|[ar]\d+")
+    name, arguments, results = c99_names(program, name, r"w|i|j|k|next|[ar]\d+")
     text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), C99)
     takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results)]
     head = f"void {name}({', '.join(takes) or 'void'})"
@@ -108,26 +108,46 @@ class _Text:
         for first, values in program.starts:
             value = self._literal(values[0]) if (values == values[:1]).all() else f"{self._reals(values)}[j]"
             self._assign(len(values), f"w[{first} + j]", self.dialect.splat.format(value))
-        uses: dict[tuple[Any, ...], list[Pass]] = {}
-        for step in program.passes:
-            if step.places:
-                uses.setdefault(_form(step), []).append(step)
-        forms = {
-            form: _Form(f"{name}_{k}_{identifier(form[0].name)}", steps)
-            for k, (form, steps) in enumerate(uses.items())
+        uses: dict[tuple[Any, ...], list[Part]] = {}
+        for part in (part for step in program.passes for part in step.parts):
+            if part.places:
+                uses.setdefault(_form(part), []).append(part)
+        self._forms = {
+            form: _Form(f"{name}_{k}_{identifier(form[0].name)}", parts)
+            for k, (form, parts) in enumerate(uses.items())
         }
         for step in program.passes:
-            if step.places:
-                self.lines += self._loop(step, forms[_form(step)])
+            if len(step.order):
+                self.lines += self._loop(step)
         for key, positions in results.items():
             self._assign(len(positions), f"{key}[j]", f"w[{self._index(positions, 'j')}]")
         tables = [_table(kind, table, values) for values, (kind, table) in self._tables.items()]
-        self.functions = [*tables, *(line for form in forms.values() for line in form.text(self.dialect))]
+        self.functions = [
+            *tables,
+            *(line for form in self._forms.values() for line in form.text(self.dialect)),
+        ]
 
-    def _loop(self, step: Pass, form: _Form) -> list[str]:
-        T = self.dialect.value
+    def _loop(self, step: Pass) -> list[str]:
+        if len(step.parts) == 1:
+            body = [f"    {line}" for line in self._place(step.parts[0])]
+            return [f"for (int i = 0; i < {len(step.order)}; i++) {{", *body, "}"]
+        which = self._named("int", map(str, step.order))
+        lines = [f"for (int k = 0, next[{len(step.parts)}] = {{0}}; k < {len(step.order)}; k++) {{"]
+        lines += [f"    const int i = next[{which}[k]]++;", f"    switch ({which}[k]) {{"]
+        for number, part in enumerate(step.parts):
+            if part.places:
+                lines += [
+                    f"    case {number}: {{",
+                    *(f"        {x}" for x in self._place(part)),
+                    "    } break;",
+                ]
+        return [*lines, "    }", "}"]
+
+    def _place(self, part: Part) -> list[str]:
+        """The statements for place i."""
+        T, form = self.dialect.value, self._forms[_form(part)]
         given, before, after = [], [], []
-        for k, a in enumerate(step.arguments):
+        for k, a in enumerate(part.arguments):
             if a.dtype.kind == "f":
                 given.append(self._constants(a[:, form.free[k]]))
             elif _follow(a):
@@ -135,8 +155,8 @@ class _Text:
             else:
                 given.append(f"a{k}")
                 before += [f"{T} a{k}[{a.shape[1]}];", _each(a.shape[1], f"a{k}[j]", self._cell(a))]
-        apart = not any((step.reads == column[:, None]).any() for column in step.writes.T)
-        for k, (y, old) in enumerate(zip(step.results, step.written, strict=True)):
+        apart = not any((part.reads == column[:, None]).any() for column in part.writes.T)
+        for k, (y, old) in enumerate(zip(part.results, part.written, strict=True)):
             if _follow(y) and (apart or not old):
                 given.append(f"w + {self._index(y[:, 0], 'i')}")
             else:
@@ -144,8 +164,7 @@ class _Text:
                 before.append(f"{T} r{k}[{y.shape[1]}];")
                 after.append(_each(y.shape[1], self._cell(y), f"r{k}[j]"))
         call = f"{form.name}({', '.join(given)});"
-        body = [f"    {line}" for line in (*before, call, *after)]
-        return [f"for (int i = 0; i < {step.places}; i++) {{", *body, "}"]
+        return [*before, call, *after]
 
     def _constants(self, values: Any) -> str:
         """A pointer to the constants (places, size) of place i."""
@@ -193,13 +212,13 @@ class _Text:
 class _Form:
     """A function as some passes call it, with constants in certain arguments."""
 
-    def __init__(self, name: str, steps: Sequence[Pass]) -> None:
-        self.name, self.steps, self.function = name, steps, steps[0].function
+    def __init__(self, name: str, parts: Sequence[Part]) -> None:
+        self.name, self.parts, self.function = name, parts, parts[0].function
         self.free = {}  # of each constant argument: the entries that differ from place to place
         self._fixed = {}
-        for k, a in enumerate(steps[0].arguments):
+        for k, a in enumerate(parts[0].arguments):
             if a.dtype.kind == "f":
-                rows = np.concatenate([step.arguments[k] for step in steps])
+                rows = np.concatenate([part.arguments[k] for part in parts])
                 self.free[k], self._fixed[k] = ~(rows == rows[0]).all(axis=0), rows[0]
 
     @cached_property
@@ -222,14 +241,14 @@ class _Form:
         function = self.folded if self.free else self.function
         small = sum(function.operations.values()) <= SMALL
         # `restrict` speaks of one place: what a place leaves to the next one is read after a call
-        inline = small and not any(any(step.written) for step in self.steps)
+        inline = small and not any(any(part.written) for part in self.parts)
         attribute = "" if inline or dialect is C99 else "__attribute__((noinline)) "
         return over_lanes(function, self.name, dialect, self.free, attribute)[0]
 
 
-def _form(step: Pass) -> tuple[Any, ...]:
-    """What passes that call the same C function have in common."""
-    return (step.function, *(a.dtype.kind for a in step.arguments))
+def _form(part: Part) -> tuple[Any, ...]:
+    """What parts that call the same C function have in common."""
+    return (part.function, *(a.dtype.kind for a in part.arguments))
 
 
 def _follow(positions: Any) -> bool:
