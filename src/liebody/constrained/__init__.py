@@ -3,11 +3,15 @@
 from .assembly import Report
 from .builder import SystemBuilder
 from .equations import Stabilization
+from .maximal import AbsoluteTree, Closure, Condition
 from .mechanism import STABILIZATIONS, Mechanism, Parts, stabilization
 from .system import System
 
 __all__ = [
     "STABILIZATIONS",
+    "AbsoluteTree",
+    "Closure",
+    "Condition",
     "Mechanism",
     "Parts",
     "Report",

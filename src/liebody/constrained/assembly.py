@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Array = Any
 DEPENDENT = 1e-7  # a singular value of the scaled Jacobian below which equations depend on each other
+DENSE = 600  # equations up to which ranks come from singular values, and from pivots beyond
+DEPENDENT_PIVOT = 1e-6  # of the diagonal entry, below which an equation depends on others
 LONGEST_STEP = 0.5  # towards closing, in rad or m
 ITERATIONS = 200
 
@@ -32,6 +34,7 @@ class Report:
     redundancy   rows - rank
     dependent    the constraints among which equations depend on each other
     singular     whether neighbouring configurations have a larger rank: a place where motions branch
+                 (looked for in systems of up to 600 equations)
     smallest     the smallest singular value of the Jacobian that is not zero, rows scaled to one
     """
 
@@ -62,6 +65,10 @@ def assemble(
     q = np.array(mechanism.group.normalize(np.asarray(q, float)), float)
     if q.shape != (mechanism.nq,) or not np.isfinite(q).all():
         raise ShapeError(f"a configuration is {mechanism.nq} finite numbers, not {q!r}")
+    if mechanism.is_large:
+        found = _projected(mechanism, q, t, tolerance)
+        if found is not None and not hold:
+            return found
     root = mechanism.inverse_mass_root(q, hold)
     q = mechanism.moved(q, np.zeros(mechanism.nv))
     g, J, _ = mechanism.measure(q, t=t)
@@ -87,6 +94,19 @@ def assemble(
     raise _not_closed(mechanism, q, g, least)
 
 
+def _projected(mechanism: Mechanism, q: Array, t: float, tolerance: float) -> np.ndarray | None:
+    """q on the constraints by sparse Newton steps without damping, None where they do not lead there."""
+    v = np.zeros(mechanism.nv)
+    for _ in range(20):
+        g, _ = mechanism.kernel("residuals")(t, q, v)
+        if not np.isfinite(g).all():
+            return None
+        if np.abs(g).max(initial=0.0) <= tolerance:
+            return q
+        q, _ = mechanism.kernel("on_constraints")(t, q, v)
+    return None
+
+
 def consistent_velocities(
     mechanism: Mechanism, q: Array, v: Array, hold: Sequence[str] = (), t: float = 0.0
 ) -> np.ndarray:
@@ -96,11 +116,14 @@ def consistent_velocities(
 
     Raises ConstraintError where there are none, or none that keep those.
     """
-    _, J, rate = mechanism.measure(q, v, t)
-    root = mechanism.inverse_mass_root(q, hold)
-    change = -root @ _damped_solution(J @ root, rate, 0.0)
-    found = mechanism.changed(q, v, change)
-    _, _, left = mechanism.measure(q, found, t)
+    if mechanism.is_large and not hold:
+        _, found = mechanism.kernel("on_constraints")(t, q, v)
+        _, left = mechanism.kernel("residuals")(t, q, found)
+    else:
+        _, J, rate = mechanism.measure(q, v, t)
+        root = mechanism.inverse_mass_root(q, hold)
+        found = mechanism.changed(q, v, -root @ _damped_solution(J @ root, rate, 0.0))
+        _, _, left = mechanism.measure(q, found, t)
     scale = 1.0 + np.abs(v).max()
     if len(left) and np.abs(left).max() > 1e-8 * scale:
         worst = _worst(mechanism, left)
@@ -116,7 +139,7 @@ def report(mechanism: Mechanism, q: Array, t: float = 0.0) -> Report:
     """Rank, degrees of freedom and redundancy at q."""
     rank, dependent, smallest = _rank(mechanism, q, t)
     largest, rng = rank, np.random.default_rng(1)
-    if rank < mechanism.nc:
+    if rank < mechanism.nc <= DENSE:
         _, J, _ = mechanism.measure(q, t=t)
         root = mechanism.inverse_mass_root(q, ())
         motions = _null_space(J @ root, rank)
@@ -137,6 +160,11 @@ def report(mechanism: Mechanism, q: Array, t: float = 0.0) -> Report:
 
 def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
     """(rank of J, constraints with dependent equations, smallest singular value that counts)."""
+    if mechanism.nc > DENSE:
+        pivots = mechanism.pivots(q, t)
+        small = pivots < DEPENDENT_PIVOT
+        names = tuple(c.name for c in mechanism.constraints if small[mechanism.rows[c.name]].any())
+        return int((~small).sum()), names, float(np.sqrt(pivots[~small].min(initial=1.0)))
     _, J, _ = mechanism.measure(q, t=t)
     scaled = J @ mechanism.inverse_mass_root(q, ())
     sizes = np.linalg.norm(scaled, axis=1)

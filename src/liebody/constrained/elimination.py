@@ -125,19 +125,23 @@ class Elimination:
         """
         sizes = self.sizes
         blocks = dict(coupling)
-        for k, l in self.filled:
-            blocks[k, l] = memory.variable(np.zeros((sizes[k], sizes[l])))
         first: list[Cells] = [None] * len(sizes)  # type: ignore[list-item]
         for run in _by(sizes, range(len(sizes))):
             given = np.stack([diagonal[k] for k in run])
+            entries = np.diagonal(given, axis1=1, axis2=2)
             if redundant:
-                A, d = memory.apply(_with_proximal_term, given)
-                for k, block, entries in zip(run, A, d, strict=True):
-                    blocks[k, k], first[k] = block, entries
-            else:
-                kept = memory.copy(np.diagonal(given, axis1=1, axis2=2))
-                for k, entries in zip(run, kept, strict=True):
-                    blocks[k, k], first[k] = diagonal[k], entries
+                given = memory.apply(_with_proximal_term, given)
+            for k, block, d in zip(run, given, entries, strict=True):
+                blocks[k, k], first[k] = block, d
+        changing = {(max(l, m), min(l, m)) for later in self.later for l in later for m in later}
+        for k, l in self.filled:
+            blocks[k, l] = memory.variable(np.zeros((sizes[k], sizes[l])))
+        alike: dict[Any, list[tuple[int, int]]] = {}
+        for k, l in sorted(changing - set(self.filled)):
+            alike.setdefault((sizes[k], sizes[l], k == l), []).append((k, l))
+        for pairs in alike.values():
+            for pair, cells in zip(pairs, memory.copy(np.stack([blocks[p] for p in pairs])), strict=True):
+                blocks[pair] = cells
         lower: list[Cells] = [None] * len(sizes)  # type: ignore[list-item]
         U: dict[tuple[int, int], Cells] = {}
         for run in self.runs:
@@ -149,8 +153,8 @@ class Elimination:
             ]
             rest = [np.stack([blocks[self.later[k][i], self.later[k][j]] for k in run]) for i, j in pairs]
             start = np.stack([first[k] for k in run])
-            packed = memory.variable(np.zeros((len(run), m * (m + 1) // 2)))
-            solved = [memory.variable(np.zeros((len(run), m, n))) for n in others]
+            packed = memory.empty((len(run), m * (m + 1) // 2))
+            solved = [memory.empty((len(run), m, n)) for n in others]
             memory.apply(
                 _eliminate(m, len(others), redundant), own, start, *across, *rest,
                 into=(packed, *solved, *rest),
@@ -197,7 +201,7 @@ class Elimination:
         for run in reversed(self.runs):
             run = run[::-1]
             m, n = self.sizes[run[0]], len(self.later[run[0]])
-            solution = memory.variable(np.zeros((len(run), m)))
+            solution = memory.empty((len(run), m))
             for i, k in enumerate(run):
                 x[k] = solution[i]
             Us = [np.stack([factors.U[k, self.later[k][i]] for k in run]) for i in range(n)]
@@ -220,9 +224,8 @@ def _block(blocks: dict[tuple[int, int], Cells], l: int, k: int) -> Cells:
     return blocks[l, k] if (l, k) in blocks else blocks[k, l].T
 
 
-def _with_proximal_term(A: Array) -> tuple[Array, Array]:
-    d = np.diagonal(A)
-    return symmetric(len(A), lambda i, j: A[i, j] * (1 + PROXIMAL) if i == j else A[i, j]), d
+def _with_proximal_term(A: Array) -> Array:
+    return symmetric(len(A), lambda i, j: A[i, j] * (1 + PROXIMAL) if i == j else A[i, j])
 
 
 def _with_last(b: Array, d: Array, x: Array) -> Array:

@@ -113,6 +113,15 @@ class Mechanism:
         raise NotImplementedError
 
     @property
+    def is_large(self) -> bool:
+        """Whether its functions are programs, whose code does not grow with it, not straight lines."""
+        return False
+
+    def pivots(self, q: Array, t: float) -> np.ndarray:
+        """Pivots of A = J M^-1 J^T over its diagonal (nc,), with a proximal term; for large systems."""
+        raise NotImplementedError
+
+    @property
     def guess(self) -> np.ndarray:
         """A configuration from where loops are closed, (nq,)."""
         raise NotImplementedError

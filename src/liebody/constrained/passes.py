@@ -14,12 +14,13 @@ algorithm into one straight line, in which what is constant folds away. `Written
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..codegen import Function, trace
+from ..codegen import Expr, Function, Program, trace
 
 Array = Any
 Cells = np.ndarray  # integers
@@ -40,6 +41,10 @@ class Inline:
         return np.arange(start, len(self.memory)).reshape(values.shape)
 
     variable = put  # cells that passes may write again
+
+    def empty(self, shape: tuple[int, ...]) -> Cells:
+        """New cells for passes to write."""
+        return self.put(np.zeros(shape))
 
     def copy(self, cells: Cells) -> Cells:
         """New cells with the values of these, which passes may write again."""
@@ -79,13 +84,167 @@ class Inline:
         return stacked[0] if single else stacked
 
 
-Memory = Inline
+class Written:
+    """The memory is that of a program, and passes are written down.
+
+    What is known while writing stays known: cells with a constant need no memory, and passes are specialised
+    to constants that are the same at all their places.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._cell = np.zeros(1024, np.int64)  # by our number: the program's cell, -1 for a constant
+        self._value = np.zeros(1024)
+        self._size = 0
+
+    def put(self, values: Array) -> Cells:
+        """Constants."""
+        values = np.asarray(values, float)
+        return self._new(np.full(values.shape, -1), values)
+
+    def input(self, name: str) -> Cells:
+        """The program's input of this name."""
+        cells = self.program.cells(name)
+        return self._new(cells, np.zeros(cells.shape))
+
+    def variable(self, values: Array) -> Cells:
+        """New cells with these values at the start, which passes may write again."""
+        cells = self.program.constants(values)
+        return self._new(cells, np.zeros(cells.shape))
+
+    def empty(self, shape: tuple[int, ...]) -> Cells:
+        """New cells for passes to write."""
+        return self._new(self.program.empty(shape), np.zeros(shape))
+
+    def copy(self, cells: Cells) -> Cells:
+        """New cells with the values of these, which passes may write again; entries that are one stay one."""
+        flat = cells.reshape(len(cells), -1)
+        _, first, again = np.unique(flat[0], return_index=True, return_inverse=True)
+        own = flat[:, first]
+        target = np.empty_like(own)
+        constant = (self._cell[own] < 0).all(axis=0)
+        if constant.any():
+            target[:, constant] = self.variable(self._value[own[:, constant]])
+        target[:, ~constant] = self.empty((len(own), int((~constant).sum())))
+        if not constant.all():
+            self.apply(lambda x: (x,), own[:, ~constant], into=(target[:, ~constant],))
+        return target[:, again.reshape(-1)].reshape(cells.shape)
+
+    def get(self, cells: Cells) -> Cells:
+        """The program's cells for these."""
+        known = self._cell[cells]
+        constant = known < 0
+        if constant.any():
+            known = known.copy()
+            known[constant] = self.program.constants(self._value[cells][constant])
+        return known
+
+    def apply(self, function: Pass, *arguments: Cells, into: Sequence[Cells] | None = None) -> Any:
+        """As `Inline.apply`."""
+        places, shapes = len(arguments[0]), [cells.shape[1:] for cells in arguments]
+        columns = np.concatenate([cells.reshape(places, -1) for cells in arguments], axis=1)
+        entries, inputs, read = self._columns(columns)
+
+        def specialised(x: Array, c: Array) -> dict[str, Array]:
+            sources = {"x": x, "c": c}
+            flat = np.empty(len(entries), object)
+            flat[:] = [e if isinstance(e, float) else sources[e[0]][e[1]] for e in entries]
+            ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+            parts = [part.reshape(s) for part, s in zip(np.split(flat, ends), shapes, strict=True)]
+            results = function(*(x if x.ndim else x[()] for x in parts))
+            self._single = not isinstance(results, tuple)
+            results = (results,) if self._single else results
+            return {f"y{i}": np.asarray(y) for i, y in enumerate(results)}
+
+        name = getattr(function, "__name__", "step").replace("<lambda>", "step").lstrip("_")
+        traced = trace(specialised, {"x": inputs[0].shape[1], "c": inputs[1].shape[1]}, name)
+        single, outputs = self._single, list(traced.outputs.values())
+        if into is not None:
+            targets = np.concatenate([cells.reshape(places, -1) for cells in into], axis=1)
+            values = np.concatenate([y.reshape(-1) for y in outputs])
+            _, first = np.unique(self._cell[targets[0]], return_index=True)
+            step = Function(name, traced.inputs, {"y": values[first]})
+            self.program.apply(step, *inputs, into=self._cell[targets[:, first]])
+            return None
+        fresh: dict[Any, int] = {}
+        for y in outputs:
+            for x in y.flat:
+                if isinstance(x, Expr) and x.op != "input":
+                    fresh.setdefault(x, len(fresh))
+        cells = np.zeros((places, 0), np.int64)
+        if fresh:
+            kept = np.empty(len(fresh), object)
+            kept[:] = list(fresh)
+            made = self.program.apply(Function(name, traced.inputs, {"y": kept}), *inputs)
+            cells = self._new(made, np.zeros(made.shape))
+        results = []
+        for y in outputs:
+            found = np.empty((places, y.size), np.int64)
+            for k, x in enumerate(y.flat):
+                if not isinstance(x, Expr):
+                    found[:, k] = self.put(float(x))
+                elif x.op == "input":
+                    found[:, k] = read[x.args[0], x.args[1][0]]
+                else:
+                    found[:, k] = cells[:, fresh[x]]
+            results.append(found.reshape(places, *y.shape))
+        return results[0] if single else tuple(results)
+
+    def _columns(self, columns: Cells) -> tuple[list[Any], tuple[Array, Array], dict[tuple[str, int], Cells]]:
+        """What a pass reads: for each entry a number, or ("x" or "c", position); cells x, constants c, both
+        (places, .); and which of our cells they are."""
+        known, values = self._cell[columns], self._value[columns]
+        entries: list[Any] = []
+        seen: dict[bytes, Any] = {}
+        x: list[Array] = []
+        c: list[Array] = []
+        read: dict[tuple[str, int], Cells] = {}
+        for k in range(columns.shape[1]):
+            constant = known[:, k] < 0
+            if constant.all() and (values[:, k] == values[0, k]).all():
+                entries.append(float(values[0, k]))
+                continue
+            if constant.any() and not constant.all():
+                columns[constant, k] = self.variable(values[constant, k])
+                known[:, k] = self._cell[columns[:, k]]
+            key = columns[:, k].tobytes()
+            if key not in seen:
+                kind, of = ("c", c) if constant.all() else ("x", x)
+                seen[key] = (kind, len(of))
+                read[kind, len(of)] = columns[:, k].copy()
+                of.append(values[:, k] if kind == "c" else known[:, k])
+            entries.append(seen[key])
+        places = len(columns)
+        found = [
+            np.stack(of, axis=1) if of else np.zeros((places, 0), dtype)
+            for of, dtype in ((x, np.int64), (c, float))
+        ]
+        return entries, (found[0], found[1]), read
+
+    def _new(self, cells: Array, values: Array) -> Cells:
+        size = self._size + values.size
+        while size > len(self._cell):
+            self._cell = np.concatenate([self._cell, np.zeros_like(self._cell)])
+            self._value = np.concatenate([self._value, np.zeros_like(self._value)])
+        self._cell[self._size : size], self._value[self._size : size] = cells.reshape(-1), values.reshape(-1)
+        numbers = np.arange(self._size, size).reshape(values.shape)
+        self._size = size
+        return numbers
+
+
+Memory = Inline | Written
 
 
 def written(
     name: str, inputs: Mapping[str, Any], make: Callable[..., dict[str, Cells]], large: bool
-) -> Function:
-    """make(memory, *cells of inputs) -> cells of named outputs, as a straight line."""
+) -> Function | Program:
+    """make(memory, *cells of inputs) -> cells of named outputs, as a straight line, or as a program."""
+    if large:
+        program = Program(name, inputs)
+        memory = Written(program)
+        for key, cells in make(memory, *(memory.input(key) for key in inputs)).items():
+            program.output(key, memory.get(cells))
+        return program
 
     def run(*arrays: Array) -> dict[str, Array]:
         memory = Inline()

@@ -324,6 +324,20 @@ class System(Mechanism):
                 J[rows, 6 * i : 6 * i + 6] = memory.get(cells)
         return g, J, rate
 
+    def pivots(self, q: Array, t: float) -> np.ndarray:
+        """Pivots of A = J M^-1 J^T over its diagonal (nc,), with a proximal term."""
+        memory = Inline()
+        state = equations.bodies(memory, self, memory.put(q), memory.put(np.zeros(self.nv)))
+        slides = memory.put(q[7 * len(self.bodies) :])
+        found = equations.blocks(memory, self, state, memory.put(t), slides, None, lambda *_: [])
+        factors = equations.factor(memory, self, found, redundant=True)
+        return np.concatenate(
+            [
+                1 / memory.get(p[-len(d) :]) / memory.get(d)
+                for p, d in zip(factors.lower, factors.scale, strict=True)
+            ]
+        )
+
     def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
         """W with W W^T = M^-1 (nv, nv); zero for bodies that are held."""
         W = np.zeros((self.nv, self.nv))

@@ -1,0 +1,178 @@
+"""Trees in absolute coordinates, and back: every body free, every joint a constraint.
+
+A tree with closures, joints between two of its frames, becomes one `System`; states go both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..bodies import WORLD, Tree
+from ..dynamics import body_poses, body_twists
+from ..errors import ModelError
+from ..groups import SE3, Fixed, Free, Helical, MotionSubgroup, PlanarHelical, Spherical
+from .builder import SystemBuilder
+from .system import System
+
+Array = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """A constraint that closes a loop of a tree, between its frames (or bodies) a and b.
+
+    what  the motions it leaves, a group such as Spherical() or Revolute([0, 0, 1]), whose frame lies on a and
+          on b; or a number, the length of a massless rod between their origins [m]
+    """
+
+    name: str
+    what: MotionSubgroup | float
+    a: str
+    b: str
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """A constraint function(T_1, ...) = 0 of the poses (4, 4) of frames (or bodies) of a tree.
+
+    timed  whether the time is the function's first argument
+    """
+
+    name: str
+    function: Callable[..., Any]
+    frames: tuple[str, ...]
+    timed: bool = False
+
+
+class AbsoluteTree:
+    """A tree in absolute coordinates: the `system`, and the way of states there and back.
+
+    tree           bodies without mass hang on by fixed joints only, and are merged; joints follow no others
+                   and have no armature
+    closures       constraints that close loops
+    gravity        acceleration of free fall, (3,)                                                    [m/s2]
+    configuration  "auto", "SE3" or "SO3xR3", of all bodies
+    driven         whether efforts act on the joints: u is then tau (nv,) of the tree
+
+    Errors: ModelError for what absolute coordinates cannot hold.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        closures: Sequence[Closure | Condition] = (),
+        gravity: Array = (0.0, 0.0, -9.81),
+        configuration: str = "auto",
+        driven: bool = True,
+    ) -> None:
+        self.tree = tree if all(b.joint.dim for b in tree.bodies) else tree.merge_fixed()
+        builder = SystemBuilder(tree.name, gravity)
+        neutral = body_poses(self.tree, self.tree.group.neutral()).astype(float)
+        for body in self.tree.bodies:
+            builder.body(body.name, body.inertia, neutral[body.index - 1], configuration)
+        for body in self.tree.bodies:
+            if isinstance(body.joint.group, Free):
+                if body.parent or np.any(body.joint.damping):
+                    raise ModelError(f"joint {body.joint.name!r} is free and not at rest on the world")
+                if driven:
+                    builder.wrench(body.joint.name, _effort_of_free, body.name, efforts=6)
+                continue
+            builder.joint(
+                body.joint.name,
+                body.joint,
+                self.tree.bodies[body.parent - 1].name if body.parent else WORLD,
+                body.name,
+                on_parent=body.placement,
+                driven=driven,
+            )
+        for closure in closures:
+            add_closure(builder, self.tree, closure)
+        self.system: System = builder.build()
+
+    def to_system(self, q: Array, v: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """(q, v) of the system at a state of the tree; at rest without v."""
+        v = np.zeros(self.tree.nv) if v is None else np.asarray(v, float)
+        poses, twists = body_poses(self.tree, np.asarray(q, float)), body_twists(self.tree, q, v)
+        names = [b.name for b in self.tree.bodies]
+        Q = self.system.configuration(dict(zip(names, poses, strict=True)))
+        return Q, self.system.velocities(Q, dict(zip(names, twists, strict=True)))
+
+    def to_tree(self, q: Array, v: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """(q, v) of the tree at a state of the system, whose joints' violations are left out.
+
+        Angles lie between -pi and pi, but those of helical joints, which the translation tells.
+        """
+        poses = np.concatenate([np.eye(4)[None], self.system.poses(q)])
+        v = np.zeros(self.system.nv) if v is None else v
+        twists = np.concatenate([np.zeros((1, 6)), self.system.twists(q, v)])
+        coordinates, rates = [np.zeros(0)], [np.zeros(0)]
+        for body in self.tree.bodies:
+            T = SE3.inverse(poses[body.parent] @ body.placement) @ poses[body.index]
+            coordinates.append(joint_coordinates(body.joint.group, T))
+            carried = SE3.Ad(SE3.inverse(poses[body.index]) @ poses[body.parent]) @ twists[body.parent]
+            rates.append(np.linalg.pinv(body.joint.S) @ (twists[body.index] - carried))
+        return np.concatenate(coordinates), np.concatenate(rates)
+
+
+def _effort_of_free(t: Any, u: Array, T: Array, V: Array) -> Array:
+    return u
+
+
+def add_closure(builder: SystemBuilder, tree: Tree, closure: Closure | Condition) -> None:
+    """The constraint of a closure, between the bodies that carry its frames."""
+    if isinstance(closure, Condition):
+        frames = [tree.frame(name) for name in closure.frames]
+
+        def on_bodies(*arguments: Any) -> Any:
+            head, poses = arguments[: closure.timed], arguments[closure.timed :]
+            moving = iter(poses)
+            placed = [(next(moving) if f.body else np.eye(4, dtype=int)) @ f.placement for f in frames]
+            return closure.function(*head, *placed)
+
+        numbers = [f.body for f in frames if f.body]
+        if len(set(numbers)) < len(numbers):
+            raise ModelError(f"condition {closure.name!r} names two frames of one body; compute one of them")
+        names = [tree.bodies[i - 1].name for i in numbers]
+        builder.constraint(closure.name, on_bodies, names, closure.timed)
+        return
+    a, b = tree.frame(closure.a), tree.frame(closure.b)
+    names = [tree.bodies[f.body - 1].name if f.body else WORLD for f in (a, b)]
+    if isinstance(closure.what, MotionSubgroup):
+        builder.joint(
+            closure.name, closure.what, names[0], names[1], on_parent=a.placement, on_child=b.placement
+        )
+    else:
+        builder.rod(
+            closure.name, names[0], names[1], on_a=a.placement, on_b=b.placement, length=float(closure.what)
+        )
+
+
+def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:
+    """The coordinates whose group.pose is T (4, 4), up to what T has in directions that the group has not.
+
+    Angles lie between -pi and pi; those of a screw are the ones next to translation/pitch.
+    """
+    R, p = SE3.parts(np.asarray(T, float))
+    if isinstance(group, Fixed):
+        return np.zeros(0)
+    if isinstance(group, Spherical):
+        return np.asarray(SE3.coordinates(T)[:4], float)
+    if isinstance(group, Free):
+        return np.asarray(SE3.coordinates(T), float)
+    point = getattr(group, "point", np.zeros(3))
+    shift, found = p - (point - R @ point), []
+    for S in group.S.T:
+        if not S[:3].any():
+            found.append(float(S[3:] @ shift))
+            continue
+        axis = S[:3]
+        sine = axis @ [R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]
+        angle = float(np.arctan2(sine, np.trace(R) - 1))
+        if isinstance(group, (Helical, PlanarHelical)):
+            angle += 2 * np.pi * np.round((axis @ shift / group.pitch - angle) / (2 * np.pi))
+        found.append(angle)
+    return np.array(found)
