@@ -22,10 +22,13 @@ from liebody.errors import ConfigurationError, ModelError, ShapeError
 from liebody.groups import (
     SE2,
     SE3,
+    Cylindrical,
     Fixed,
     Free,
     Planar,
+    Prismatic,
     Revolute,
+    Spherical,
 )
 from liebody.io import load_urdf
 from liebody.linear import solve
@@ -625,6 +628,83 @@ def test_one_joint_or_balanced_joints_are_integrable():
         )
     found = dyn.integrability(plane.build())
     assert found.integrable and found.worst < 1e-13 and found.states == 32
+
+
+# -- closed forms -----------------------------------------------------------------------------------------
+
+
+def symbolic_hopper(leg):
+    """A body with rotational inertia, and a point mass on a hinge or a slider, in symbols."""
+    sympy = pytest.importorskip("sympy")
+    m0, m1, l, I = sympy.symbols("m0 m1 l I", positive=True)
+    base, foot = SpatialInertia(m0, np.zeros(3), np.diag([I, I, I])), np.array([l / 2, 0, 0])
+    place = np.array([[1, 0, 0, l], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=object)
+    if isinstance(leg, Prismatic):
+        foot, place = np.array([0, l, 0]), None
+    builder = TreeBuilder("symbolic hopper").add("base", Planar([0, 0, 1]), base)
+    builder.add("leg", leg, SpatialInertia(m1, foot), "base", place)
+    return lb.equations(builder.build(check=False)), (m0, m1, l, I)
+
+
+@pytest.mark.parametrize("leg", [Revolute([0, 0, 1]), Prismatic([1, 0, 0])], ids=["revolute", "prismatic"])
+def test_the_locked_angle_in_symbols(leg):
+    """Its derivative is m_omega, to 50 digits; with numbers it is the line integral."""
+    sympy = pytest.importorskip("sympy")
+    eq, symbols = symbolic_hopper(leg)
+    q = eq.q[3]
+    assert eq.integrable
+    values = dict(zip(symbols, map(sympy.Rational, (2, "1/2", "7/10", "3/10")), strict=True))
+    left = (sympy.diff(eq.locked_angle, q) - eq.connection[0, 0]).subs(values)
+    assert all(abs(left.subs(q, sympy.Rational(k, 3)).evalf(60)) < 1e-50 for k in range(-9, 10))
+    foot, place = ((0.35, 0, 0), [0.7, 0, 0]) if isinstance(leg, Revolute) else ((0, 0.7, 0), None)
+    tree = (
+        TreeBuilder("numbers")
+        .add("base", Planar([0, 0, 1]), SpatialInertia(2.0, (0, 0, 0), (0.3, 0.3, 0.3)))
+        .add("leg", leg, SpatialInertia.point(0.5, foot), "base", place)
+        .build(check=False)
+    )
+    for angle in (0.8, -2.0, 5.0):
+        ours = float(eq.locked_angle.subs(values).subs(q, angle))
+        assert abs(ours - dyn.locked_angle(tree, np.array([0, 0, 0, angle]))) < 1e-10
+
+
+def test_the_hoppers_locked_angle_in_closed_form():
+    pytest.importorskip("sympy")
+    eq = lb.equations(hopper())
+    assert eq.integrable
+    for angle in (1.7802, 3.5, -5.0, 20.0):
+        assert abs(float(eq.locked_angle.subs(eq.q[3], angle)) - closed_form(angle)[0]) < 1e-12
+
+
+@pytest.mark.parametrize("base", [Planar([0, 0, 1]), Spherical(), Cylindrical([0, 0, 1])], ids=repr)
+def test_connection_and_curvature_in_symbols(base):
+    """Beside the numbers, at a random configuration; on a ball joint with the bracket of rotations."""
+    sympy = pytest.importorskip("sympy")
+    along = [[0, 0, 1], [0, 0, 1]] if isinstance(base, Planar) else [[1, 0, 0], [0, 1, 0]]
+    link = SpatialInertia(1.0, (0.1, 0, 0.5), (0.1, 0.1, 0.05))
+    builder = TreeBuilder("cat").add("base", base, SpatialInertia(2.0, (0, 0, 0), (0.3, 0.2, 0.25)))
+    builder.add("front", Revolute(along[0]), link, "base", [0.2, 0, 0])
+    tree = builder.add("back", Revolute(along[1]), link, "front", [0.3, 0, 0]).build()
+    eq, q = lb.equations(tree), tree.group.random(np.random.default_rng(1))
+    values = dict(zip(eq.q, q, strict=True))
+    close(np.array(eq.connection.subs(values)), dyn.mechanical_connection(tree, q), 1e-13)
+    turning = np.any(base.S[:3] != 0, axis=0)
+    expected = dyn.connection_curvature(tree, q)[turning]
+    close(np.array(sympy.Array(eq.curvature).subs(values).tolist()), expected, 1e-13)
+    assert not eq.integrable
+
+
+def test_flywheels_are_integrable_without_round_off():
+    pytest.importorskip("sympy")
+    builder = TreeBuilder("flywheels").add("base", Planar([0, 0, 1]), SpatialInertia.box(2.0, (1, 2, 3)))
+    for k in range(2):
+        wheel = SpatialInertia.sphere(0.5, 0.3)
+        builder.add(f"w{k}", Revolute([0, 0, 1]), wheel, "base", [0.3 * k, 0.2, 0])
+    assert lb.equations(builder.build()).integrable
+    with pytest.raises(ModelError, match="zero is not told from what cancels"):
+        _ = lb.equations(hopper(), simplify=False).integrable
+    with pytest.raises(ModelError, match="no closed form of the locked angle"):
+        _ = lb.equations(builder.build()).locked_angle
 
 
 # -- the locked frame, and where loops lead -----------------------------------------------------------------

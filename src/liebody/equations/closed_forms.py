@@ -19,7 +19,7 @@ from ..dynamics.coriolis import FORMS, coriolis_matrix
 from ..errors import ModelError, ShapeError
 from ..robot import GRAVITY, Robot, load, quaternions
 from ..run import labels
-from . import sources
+from . import floating, sources
 from .numbers import exact, readable_numbers
 from .parameters import exact_numbers, model_with_symbols, parameters_of, replaced, with_symbols
 from .polynomials import Ring, TooLarge
@@ -134,6 +134,37 @@ class Equations:
         return self._part(
             f"C, form {form!r}", lambda tree, q, v, a, gravity: coriolis_matrix(tree, q, v, form)
         )
+
+    @cached_property
+    def connection(self) -> Any:
+        """m(q) = Mbb^-1 Mbq of a floating base, (k, n): without momentum, q' moves the base by -m q'."""
+        return floating.connection(self)
+
+    @cached_property
+    def curvature(self) -> Any:
+        """The angular part of the curvature of `connection`, (r, n, n), r the base's turning velocities.
+
+        d_j w_i - d_i w_j + w_i x w_j; the linear part is c x that. Feurstein (2021), eq. (3.72).
+        """
+        return floating.curvature(self)
+
+    @cached_property
+    def integrable(self) -> bool:
+        """Whether the curvature is zero, decided on its normal form: the locked frame is a function of q."""
+        if not self.simplified:
+            raise ModelError(
+                f"{self.tree.name}: without simplification zero is not told from what cancels; ask for "
+                "equations with simplify=True, or for dynamics.integrability, which is numerical"
+            )
+        return all(x == 0 for x in sympy.flatten(self.curvature))
+
+    @cached_property
+    def locked_angle(self) -> Any:
+        """The angle of the frame that moves with the locked velocity, of a planar base with one joint.
+
+        int m_omega(q) dq from 0, by its antiderivative, continuous for all q. Feurstein (2021), eq. (3.76).
+        """
+        return floating.locked_angle(self)
 
     def velocity_products(self) -> VelocityProducts:
         """C(q, v) v as the coefficients of v_j^2 (centrifugal terms) and of v_j v_k (Coriolis terms)."""
