@@ -29,8 +29,6 @@ from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
 class Collocation(MechanicalMethod):
     """A collocation method, by its tableau; `Gauss` and `RadauIIA` choose from those that there are."""
 
-    takes_constraints = False
-
     def __init__(self, tableau: ImplicitTableau) -> None:
         self.tableau, self.name, self.order = tableau, tableau.name, tableau.order
         self.W = np.linalg.inv(tableau.A)
@@ -76,7 +74,7 @@ class Collocation(MechanicalMethod):
         return ImplicitFlow(phases, finish, group.nq, efforts, c, tolerance, recipe=recipe)
 
     def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
-        group, nq, n = system.group, system.nq, system.dim
+        group, nq, n, m = system.group, system.nq, system.dim, system.m
         c, s = self.tableau.c.tolist(), self.tableau.stages
 
         def velocities(psi: Array, h: Any) -> list[Array]:
@@ -84,22 +82,28 @@ class Collocation(MechanicalMethod):
             return [group.dexp(-psi[i]) @ (self._combined(self.W[i], psi) / h) for i in range(s)]
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([x * h * y[nq:] for x in c])
+            return np.concatenate([*(x * h * y[nq:] for x in c), np.zeros(s * m, int)])
 
         def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            """h^2 (M dV_i/dt + b - Q) at each stage, with h dV_i/dt = sum_j W_ij (V_j - v)."""
-            q, v, psi = y[:nq], y[nq:], np.reshape(x, (s, n))
+            """h^2 (M dV_i/dt + b + J^T lambda_i - Q), with h dV_i/dt = sum_j W_ij (V_j - v), and h J V_i."""
+            q, v = y[:nq], y[nq:]
+            psi, multipliers = np.reshape(x[: s * n], (s, n)), np.reshape(x[s * n :], (s, m))
             V = velocities(psi, h)
             rows = []
             for i in range(s):
                 place = group.integrate(q, psi[i])
                 A = self._combined(self.W[i], [w - v for w in V])
                 forces = system.inertial(place, V[i]) - system.applied(t + c[i] * h, place, V[i], u[i])
-                rows.append(h * (system.mass(place) @ A) + h * h * forces)
+                balance = h * (system.mass(place) @ A) + h * h * forces
+                if m:
+                    J = system.jacobian(place)
+                    rows += [balance + J.T @ multipliers[i], h * (J @ V[i])]
+                else:
+                    rows.append(balance)
             return np.concatenate(rows)
 
         def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            q, v, psi = y[:nq], y[nq:], np.reshape(z, (s, n))
+            q, v, psi = y[:nq], y[nq:], np.reshape(z[: s * n], (s, n))
             V = velocities(psi, h)
             after = group.normalize(group.integrate(q, self._combined(self.ends, psi)))
             if self.tableau.stiffly_accurate:
@@ -110,11 +114,14 @@ class Collocation(MechanicalMethod):
 
 
 class Gauss(Collocation):
-    """Gauss methods of order 2 (the implicit midpoint rule), 4 and 6: A-stable and symmetric.
+    """Gauss methods of order 2 (the implicit midpoint rule), 4 and 6: A-stable.
 
-    On a vector space they are symplectic as well. One step solves dim, 2 dim or 3 dim equations. They do not
-    damp what is stiff: a decay faster than the step oscillates. Errors: IntegrationError for other orders.
+    On a vector space they are symmetric and symplectic; on other groups order 2 stays symmetric. One step
+    solves dim, 2 dim or 3 dim equations. They do not damp what is stiff: a decay faster than the step
+    oscillates. Errors: IntegrationError for other orders.
     """
+
+    takes_constraints = False
 
     def __init__(self, order: int = 4) -> None:
         if order not in (2, 4, 6):
@@ -126,9 +133,15 @@ class RadauIIA(Collocation):
     """Radau IIA methods of order 1 (implicit Euler), 3 and 5: L-stable, for stiff contacts and dampers.
 
     What decays faster than the step is gone after it: of dv/dt = -k v a step leaves 2/(k h) v at order 3,
-    3/(k h) v at order 5. One step solves dim, 2 dim or 3 dim equations. Errors: IntegrationError for other
-    orders.
+    3/(k h) v at order 5. Constraints hold as J V_i = 0 at every stage and result, to round-off (index 2);
+    g(q) = 0 then drifts with the order of the method. With J alone, without g, they need not be integrable.
+    One step solves s (dim + m) equations with s = 1, 2, 3 stages. Errors: IntegrationError for other orders.
+
+    Hairer, Lubich, Roche, "The numerical solution of differential-algebraic systems by Runge-Kutta methods"
+    (1989): order 2 s - 1 of q and v in index 2.
     """
+
+    takes_velocity_constraints = True
 
     def __init__(self, order: int = 5) -> None:
         if order not in (1, 3, 5):

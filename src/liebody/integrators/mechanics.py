@@ -43,7 +43,7 @@ class Mechanics:
              are b. None if there are none
     g        holonomic constraints g(q), (m,), independent of each other; None if there are none
     J        J(q) (m, dim) with dg/dt = J v; default: from the derivatives of the graph of g. J without g
-             stands for constraints J v = 0 which need not be integrable (only half-explicit methods take it)
+             stands for constraints J v = 0 which need not be integrable (half-explicit and Radau methods)
     b        inertial forces b(q, v), (dim,). Default: those of M. For a constant M, b = -ad_v^T M v (Euler,
              Poincare; From, eq. (68)); for M(q), b = (dM/dt) v - grad(v^T M v)/2 - ad_v^T M v, from the
              derivatives of the graph. Worth giving where there is a cheaper form, such as recursive ones;
@@ -224,10 +224,10 @@ class MechanicalFlow(ImplicitFlow):
         Errors: ShapeError, ConfigurationError; IntegrationError where g or J v differ from zero, or
         constraints depend on each other.
         """
-        system = self.mechanics
+        system, given = self.mechanics, np.shape(v)
         q, v = np.atleast_2d(system.group.check(q)), np.atleast_2d(np.asarray(v, float))
         if v.shape[-1] != system.dim or v.ndim != 2 or q.ndim != 2:
-            raise ShapeError(f"v has shape {np.shape(v)}, expected ({system.dim},) or (n, {system.dim})")
+            raise ShapeError(f"v has shape {given}, expected ({system.dim},) or (n, {system.dim})")
         n = max(len(q), len(v))
         q, v = np.broadcast_to(q, (n, system.nq)), np.broadcast_to(v, (n, system.dim))
         if not np.isfinite(v).all():
@@ -395,8 +395,8 @@ class MechanicalMethod:
             )
         if not system.holonomic and not self.takes_velocity_constraints:
             raise IntegrationError(
-                f"{self.name} needs the constraints as g(q) = 0, not only J; half-explicit methods take J "
-                "alone"
+                f"{self.name} needs the constraints as g(q) = 0, not only J; half-explicit and Radau methods "
+                "take J alone"
             )
         return self._flow(system, tolerance=tolerance, recipe=f"{recipe} {self!r}" if recipe else None)
 

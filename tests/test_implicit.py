@@ -1,0 +1,702 @@
+"""Implicit methods: order of attitude, velocity and multipliers, what they preserve, and what they refuse."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.integrate
+import test_integrators as explicit
+
+from liebody import scalar
+from liebody.codegen import build, implicit
+from liebody.codegen.implicit import ImplicitFlow, Phase
+from liebody.errors import IntegrationError, ShapeError
+from liebody.groups import SE2, SE3, SO2, SO3, Product, R, SO3xR3
+from liebody.integrators.collocation import Gauss, RadauIIA
+from liebody.integrators.generalized_alpha import GeneralizedAlpha
+from liebody.integrators.half_explicit import HalfExplicit
+from liebody.integrators.implicit_tableaux import DATA, ImplicitTableau, Surd, implicit_tableau
+from liebody.integrators.mechanical_methods import NAMES, is_mechanical, mechanical_method
+from liebody.integrators.mechanics import Mechanics
+from liebody.integrators.variational import Variational
+from liebody.linear import cross
+
+# A heavy top: by the equations about its pivot, in matrices (the reference), and as a body with a constraint
+
+MASS, THETA, ARM = (
+    2.0,
+    np.diag([0.4, 0.6, 0.3]),
+    np.array([0.1, 0.2, 0.5]),
+)  # ARM from the pivot to the centre
+ABOUT_PIVOT = THETA - MASS * explicit.hat(ARM) @ explicit.hat(ARM)
+GRAVITY = np.array([0, 0, -9.81])
+SPIN = np.array([1.0, 2.0, 3.0])
+TOP = np.concatenate([[1, 0, 0, 0], ARM])
+VELOCITY = np.concatenate([SPIN, np.cross(SPIN, ARM)])  # of SE(3) and of SO(3) x R(3) alike, as R = 1
+INERTIA = np.diag([*np.diag(THETA), MASS, MASS, MASS])
+END = 0.8
+
+
+def weight_about_pivot(t, q, v, u):
+    return cross(MASS * ARM, SO3.element(q).T @ GRAVITY)
+
+
+def weight_body(t, q, v, u):
+    return np.concatenate([np.zeros(3, int), MASS * (SO3.element(q[:4]).T @ GRAVITY)])
+
+
+def weight_space(t, q, v, u):
+    return np.concatenate([np.zeros(3, int), MASS * GRAVITY])
+
+
+def pivot(q):
+    return q[4:] - SO3.element(q[:4]) @ ARM
+
+
+TOPS = {"SE3": (SE3, weight_body), "SO3xR3": (SO3xR3, weight_space)}
+
+
+def turning(R, w):
+    """Angular acceleration about the pivot."""
+    moment = np.cross(ABOUT_PIVOT @ w, w) + np.cross(ARM, MASS * R.T @ GRAVITY)
+    return np.linalg.solve(ABOUT_PIVOT, moment)
+
+
+def top(t, x):
+    R, w = explicit.split(x)
+    return np.concatenate([(R @ explicit.hat(w)).ravel(), turning(R, w)])
+
+
+@cache
+def top_reference():
+    start = np.concatenate([np.eye(3).ravel(), SPIN])
+    return scipy.integrate.solve_ivp(
+        top, (0, END), start, method="DOP853", rtol=3e-14, atol=1e-15, dense_output=True
+    ).sol
+
+
+def pivot_force(x):
+    """The multipliers of `pivot` from the acceleration of the centre: m a + lambda = m g."""
+    R, w = explicit.split(x)
+    return MASS * (GRAVITY - R @ (np.cross(turning(R, w), ARM) + np.cross(w, np.cross(w, ARM))))
+
+
+def slopes(errors):
+    errors = np.array(errors)
+    return np.log2(errors[:-1] / errors[1:])
+
+
+UNCONSTRAINED = {  # method, steps, order
+    "implicit-midpoint": (40, 2),
+    "gauss4": (12, 4),
+    "gauss6": (5, 6),
+    "radau1": (800, 1),
+    "radau3": (24, 3),
+    "radau5": (6, 5),
+    "generalized-alpha": (80, 2),
+    "variational": (40, 2),
+    "half-explicit3": (40, 3),
+    "half-explicit4": (40, 4),
+}
+
+
+@pytest.mark.parametrize("name", UNCONSTRAINED)
+def test_order_on_the_heavy_top_about_its_pivot(name):
+    steps, order = UNCONSTRAINED[name]
+    method = mechanical_method(name)
+    assert method.order == order
+    flow = method.flow(SO3, ABOUT_PIVOT, weight_about_pivot)
+    exact, errors = top_reference()(END), []
+    for n in (steps, 2 * steps, 4 * steps):
+        motion = flow.run(SO3.neutral(), SPIN, END, END / n)
+        attitude = SO3.element(motion.q[-1]).ravel() - exact[:9]
+        errors.append([np.linalg.norm(attitude), np.linalg.norm(motion.v[-1] - exact[9:])])
+    assert np.abs(slopes(errors)[-1] - order).max() < 0.1
+
+
+CONSTRAINED = [  # method, group, steps
+    (GeneralizedAlpha(0.8), "SE3", 40),
+    (GeneralizedAlpha(0.8), "SO3xR3", 40),
+    (Variational(), "SE3", 40),
+    (Variational(), "SO3xR3", 40),
+    (HalfExplicit(3), "SE3", 40),
+    (HalfExplicit(4), "SO3xR3", 20),
+    (HalfExplicit(4, project=True), "SE3", 40),
+    (RadauIIA(3), "SO3xR3", 40),
+    (RadauIIA(5), "SO3xR3", 8),
+]
+
+
+@pytest.mark.parametrize(("method", "configuration", "steps"), CONSTRAINED, ids=str)
+def test_order_on_the_heavy_top_with_a_constrained_pivot(method, configuration, steps):
+    """Attitude and velocity at the end, multipliers at all times, against the equations about the pivot."""
+    group, weight = TOPS[configuration]
+    flow = method.flow(group, INERTIA, weight, pivot)
+    exact, errors = top_reference(), []
+    for n in (steps, 2 * steps, 4 * steps):
+        motion = flow.run(TOP, VELOCITY, END, END / n)
+        forces = np.array([pivot_force(x) for x in exact(motion.t).T])
+        end = exact(END)
+        errors.append(
+            [
+                np.linalg.norm(SO3.element(motion.q[-1, :4]).ravel() - end[:9]),
+                np.linalg.norm(motion.v[-1, :3] - end[9:]),
+                np.abs(motion.multipliers - forces).max(),
+            ]
+        )
+        position = max(np.abs(pivot(q)).max() for q in motion.q)
+        J = flow.mechanics.jacobian
+        velocity = max(np.abs(J(q) @ v).max() for q, v in zip(motion.q, motion.v, strict=True))
+        if isinstance(method, (GeneralizedAlpha, Variational)) or getattr(method, "project", False):
+            assert position < 1e-14
+        if not isinstance(method, GeneralizedAlpha):
+            assert velocity < 2e-14
+    assert np.abs(slopes(errors)[-1] - method.order).max() < 0.1
+
+
+def test_multipliers_of_generalized_alpha_start_without_oscillations_of_lower_order():
+    """The start as it is usually made, from dv/dt and the given v, leaves an error of first order."""
+    flow = GeneralizedAlpha(0.8).flow(SO3xR3, INERTIA, weight_space, pivot)
+    usual, made = [], []
+    for n in (80, 160, 320):
+        h = END / n
+        y = flow.start(TOP, VELOCITY, 0.0, h)
+        plain = y.copy()
+        plain[:, flow.layout["v"]] = VELOCITY
+        plain[:, flow.layout["a"]] = y[:, flow.layout["acceleration"]]
+        for state, errors in ((y, made), (plain, usual)):
+            record, failed = np.zeros((1, n + 1, flow.point)), np.zeros(1, np.int64)
+            record[:, 0] = state
+            flow.steps(state, np.zeros((1, 1, 0)), 0.0, h, n, 1, record, 1, failed)
+            found = record[0, 1:, flow.layout["multipliers"]]
+            times = h * np.arange(1, n + 1)
+            exact = np.array([pivot_force(x) for x in top_reference()(times).T])
+            errors.append(np.abs(found - exact).max())
+    assert abs(slopes(made)[-1] - 2) < 0.1
+    assert abs(slopes(usual)[-1] - 1) < 0.1
+
+
+FIELDS = [
+    (Gauss(2), "SE2", 40),
+    (Gauss(4), "SE3", 40),
+    (Gauss(6), "SO3", 20),
+    (RadauIIA(1), "SO3 x velocity", 1000),
+    (RadauIIA(3), "SO3xR3", 80),
+    (RadauIIA(5), "SO3", 30),
+]
+
+
+@pytest.mark.parametrize(("method", "problem", "steps"), FIELDS, ids=str)
+def test_order_for_any_vector_field_on_any_group(method, problem, steps):
+    group, F, q0, _, flat = explicit.PROBLEMS[problem]
+    flow = method.field_flow(group, lambda t, q, u: np.asarray(F(t, q)))
+    errors = []
+    for n in (steps, 2 * steps, 4 * steps):
+        y, record, failed = q0[None].copy(), np.zeros((1, 1, group.nq)), np.zeros(1, np.int64)
+        flow.steps(y, np.zeros((1, 1, 0)), 0.0, explicit.END / n, n, n, record, 0, failed)
+        errors.append(np.linalg.norm((flat(y[0]) - explicit.reference(problem)).astype(float)))
+    assert abs(slopes(errors)[-1] - method.order) < 0.1
+
+
+# Mass matrices that depend on q, couplings, efforts: a cart with two links, torques at the joints
+
+CART = Product(R(1), SO2, SO2)
+
+
+def cart_mass(q):
+    _, a, b = q
+    c, s = scalar.cos(a), scalar.cos(a + b)
+    rows = [
+        [4.0, 2 * c + 0.5 * s, 0.5 * s],
+        [2 * c + 0.5 * s, 2.5 + scalar.cos(b), 0.5 + 0.5 * scalar.cos(b)],
+        [0.5 * s, 0.5 + 0.5 * scalar.cos(b), 0.5],
+    ]
+    return np.array(rows)
+
+
+def cart_forces(t, q, v, u):
+    x, a, b = q
+    f = np.array([-3 * x, -9 * scalar.sin(a) - 3 * scalar.sin(a + b), -3 * scalar.sin(a + b)])
+    return f - 0.1 * v + np.array([0, u[0], u[1]]) * scalar.cos(t)
+
+
+CART_START = np.array([0.1, 0.4, -0.3]), np.array([0.5, -1.0, 2.0])
+TORQUES = np.array([0.7, -0.4])
+
+
+@cache
+def cart_reference():
+    """Lagrange's equations, with dM/dq by complex steps."""
+    q0, v0 = CART_START
+
+    def field(t, x):
+        q, v = x[:3], x[3:]
+
+        def mass(q):
+            c, s, k = np.cos(q[1]), np.cos(q[1] + q[2]), np.cos(q[2])
+            return np.array(
+                [
+                    [4.0, 2 * c + 0.5 * s, 0.5 * s],
+                    [2 * c + 0.5 * s, 2.5 + k, 0.5 + 0.5 * k],
+                    [0.5 * s, 0.5 + 0.5 * k, 0.5],
+                ]
+            )
+
+        D = np.stack([mass(q + 1e-30j * e).imag / 1e-30 for e in np.eye(3)])
+        bias = np.einsum("kij,k,j->i", D, v, v) - 0.5 * np.einsum("kij,i,j->k", D, v, v)
+        force = np.array([-3 * q[0], -9 * np.sin(q[1]) - 3 * np.sin(q[1] + q[2]), -3 * np.sin(q[1] + q[2])])
+        force += -0.1 * v + np.array([0, *TORQUES]) * np.cos(t)
+        return np.concatenate([v, np.linalg.solve(mass(q), force - bias)])
+
+    x0 = np.concatenate([q0, v0])
+    return scipy.integrate.solve_ivp(field, (0, 1), x0, method="DOP853", rtol=3e-14, atol=1e-15).y[:, -1]
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [("gauss4", 20), ("generalized-alpha", 80), ("variational", 80), ("half-explicit3", 80)],
+)
+def test_order_with_a_mass_matrix_that_depends_on_q_and_with_efforts(name, steps):
+    method = mechanical_method(name)
+    flow = method.flow(CART, cart_mass, cart_forces, efforts=2)
+    errors = []
+    for n in (steps, 2 * steps):
+        motion = flow.run(*CART_START, 1.0, 1.0 / n, u=TORQUES)
+        errors.append(np.linalg.norm(np.concatenate([motion.q[-1], motion.v[-1]]) - cart_reference()))
+    assert abs(slopes(errors)[-1] - method.order) < 0.1
+
+
+def test_inertial_forces_of_a_mass_matrix_on_a_group_follow_from_lagrange():
+    """Of a metric that is the same in space, M(q) = S^T M0 S, the momentum M(q) v is constant in the body."""
+    M0 = np.diag([1.0, 2.0, 3.0])
+
+    def fixed_in_space(q):
+        return SO3.element(q).T @ M0 @ SO3.element(q)
+
+    system = Mechanics(SO3, fixed_in_space)
+    q, v = SO3.random(np.random.default_rng(3)), np.array([0.4, -0.7, 0.5])
+    dv, _ = system.acceleration(0.0, q, v, np.zeros(0))
+    d = 1e-30j  # dM/dt v by a complex step along S exp(t v)
+    S = SO3.element(q) @ (np.eye(3) + d * explicit.hat(v))
+    rate = (S.T @ M0 @ S @ v).imag / d.imag
+    np.testing.assert_allclose(fixed_in_space(q) @ dv + rate, 0, atol=1e-14)
+    np.testing.assert_allclose(system.momentum_gradient(q, v) @ v, rate, atol=1e-14)
+    assert np.abs(rate).max() > 0.1
+
+
+# What methods preserve
+
+
+def test_energy_of_a_spherical_pendulum_does_not_grow_over_a_million_steps():
+    """RATTLE on R^3: position and velocity on the sphere to round-off, angular momentum constant."""
+    flow = Variational().flow(R(3), np.eye(3), lambda t, q, v, u: GRAVITY, lambda x: np.array([x @ x - 1]))
+    motion = flow.run([np.sin(1), 0, -np.cos(1)], [0, 1.5, 0], 10000.0, 0.01, every=10)
+    q, v = motion.q, motion.v
+    energy = 0.5 * (v**2).sum(1) + 9.81 * q[:, 2]
+    error = energy - energy[0]
+    parts = error[1:].reshape(10, -1)
+    largest = np.abs(parts).max(1)
+    assert 5e-4 < largest[0] < 5e-3  # h^2, and it stays so
+    assert largest.max() < 1.0001 * largest[0]
+    assert np.ptp(parts.mean(1)) < 1e-3 * largest[0]
+    assert np.abs((q**2).sum(1) - 1).max() < 1e-15 * 4
+    assert np.abs((q * v).sum(1)).max() < 1e-14
+    momentum = q[:, 0] * v[:, 1] - q[:, 1] * v[:, 0]
+    assert np.abs(momentum - momentum[0]).max() < 1e-11
+
+
+@pytest.mark.parametrize("group", [SO3, SE3, SO3xR3], ids=repr)
+def test_spatial_momentum_of_a_free_body_is_conserved_to_round_off(group):
+    M = np.diag([1.0, 2.0, 2.5]) if group is SO3 else np.diag([1, 2, 2.5, 3, 3, 3])
+    motion = (
+        Variational()
+        .flow(group, M)
+        .run(
+            group.random(np.random.default_rng(1)), [1, 2, 3, 0, 0, 0][: group.dim], 1000.0, 0.01, every=1000
+        )
+    )
+    p = [np.linalg.inv(group.Ad(group.element(q))).T @ M @ v for q, v in zip(motion.q, motion.v, strict=True)]
+    assert np.abs(np.array(p) - p[0]).max() < 1e-12 * np.abs(p[0]).max()
+    energy = 0.5 * np.einsum("ti,ij,tj->t", motion.v, M, motion.v)
+    assert np.ptp(energy) < 2e-4
+
+
+def test_the_variational_step_is_symplectic():
+    """d(p . g^-1 dg) = pi_1 . eta_2 - pi_2 . eta_1 - p . [eta_1, eta_2] is invariant."""
+    flow = Variational().flow(SO3, THETA, weight_about_pivot)
+    q0, p0 = SO3.random(np.random.default_rng(0)), np.array([1.0, -2.0, 3.0])
+
+    def step(q, p):
+        motion = flow.run(q, np.linalg.solve(THETA, p), 0.2, 0.1)
+        return motion.q[-1], THETA @ motion.v[-1]
+
+    def form(p):
+        W = np.block([[np.zeros((3, 3)), -np.eye(3)], [np.eye(3), np.zeros((3, 3))]])
+        W[:3, :3] = [[-p @ np.cross(a, b) for b in np.eye(3)] for a in np.eye(3)]
+        return W
+
+    q1, p1 = step(q0, p0)
+    columns, s = [], 1e-5
+    for e in np.eye(6):
+        ends = [step(SO3.integrate(q0, d * e[:3]), p0 + d * e[3:]) for d in (s, -s)]
+        turn = SO3.difference(q1, ends[0][0]) - SO3.difference(q1, ends[1][0])
+        columns.append(np.concatenate([turn, ends[0][1] - ends[1][1]]) / (2 * s))
+    D = np.stack(columns, axis=-1)
+    np.testing.assert_allclose(D.T @ form(p1) @ D, form(p0), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["gauss2", "variational"])
+def test_symmetric_methods_come_back(name):
+    flow = mechanical_method(name).flow(SO3, THETA, weight_about_pivot)
+    there = flow.run(SO3.neutral(), SPIN, 0.5, 0.1)
+    back = flow.run(there.q[-1], -there.v[-1], 0.5, 0.1)
+    np.testing.assert_allclose(np.abs(back.q[-1]), SO3.neutral(), atol=1e-13)
+    np.testing.assert_allclose(back.v[-1], -SPIN, atol=1e-12)
+
+
+def test_constraints_that_cannot_be_integrated():
+    """Chaplygin's sleigh on SE(2), its blade at the origin: dv/dt = a w^2, (I + m a^2) dw/dt = -m a v w."""
+    m, inertia, a = 2.0, 0.7, 0.3  # the centre lies a ahead of the blade
+    M = np.array([[inertia + m * a * a, 0, m * a], [0, m, 0], [m * a, 0, m]])
+
+    def sleigh(t, x):
+        angle, _, _, w, v = x
+        return [w, v * np.cos(angle), v * np.sin(angle), -m * a * v * w / (inertia + m * a * a), a * w * w]
+
+    exact = scipy.integrate.solve_ivp(
+        sleigh, (0, 2), [0.2, 0, 0, 1.5, 0.4], method="DOP853", rtol=1e-13, atol=1e-14
+    )
+    for method in (HalfExplicit(3), HalfExplicit(4), RadauIIA(3)):
+        flow = method.flow(SE2, M, J=lambda q: np.array([[0, 0, 1]]))
+        errors = []
+        for n in (40, 80):
+            motion = flow.run([0.2, 0, 0], [1.5, 0.4, 0], 2.0, 2.0 / n)
+            errors.append(np.linalg.norm(motion.q[-1] - exact.y[:3, -1]))
+            assert np.abs(motion.v[:, 2]).max() < 1e-14
+        assert abs(slopes(errors)[0] - method.order) < 0.15
+
+
+# Stiffness
+
+
+@pytest.mark.parametrize(("name", "left"), [("radau1", 1.0), ("radau3", 2.0), ("radau5", 3.0)])
+@pytest.mark.parametrize("rate", [1e6, 1e10])
+def test_radau_methods_end_a_stiff_decay_in_one_step(name, left, rate):
+    flow = mechanical_method(name).flow(R(1), np.eye(1), lambda t, q, v, u: -rate * v)
+    motion = flow.run([0.0], [1.0], 0.1, 0.1)
+    assert abs(motion.v[-1, 0]) == pytest.approx(left / (0.1 * rate), rel=1e-3)
+    assert (
+        abs(Gauss(4).flow(R(1), np.eye(1), lambda t, q, v, u: -rate * v).run([0.0], [1.0], 0.1, 0.1).v[-1, 0])
+        > 0.99
+    )
+
+
+def test_radau_lands_on_a_stiff_damped_contact():
+    """1 kg falls on ground of 1e8 N/m (Hunt, Crossley), at steps ten times as long as the contact is fast."""
+
+    def contact(t, q, v, u):
+        depth = -q[2]
+        force = scalar.where(depth > 0, 1e8 * depth * scalar.maximum(1 - 0.5 * v[2], 0.0), 0.0)
+        return np.array([0, 0, force - 9.81])
+
+    motion = RadauIIA(3).flow(R(3), np.eye(3), contact).run([0, 0, 0.01], [1.0, 0, 0], 1.0, 0.001)
+    assert motion.q[:, 2].min() < -1e-7  # it did touch
+    np.testing.assert_allclose(motion.q[-1], [1.0, 0, -9.81e-8], rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(motion.v[-1], [1.0, 0, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+def test_generalized_alpha_damps_high_frequencies_as_chosen(rho):
+    """The spectral radius of a step of a spring with h omega = 1e5 is rho_inf."""
+    flow = GeneralizedAlpha(rho).flow(R(1), np.eye(1), lambda t, q, v, u: -1e12 * q)
+    columns = []
+    for e in np.eye(3):  # on (q, v, a) in units of h; dv/dt follows from q
+        y = np.array([[e[0], e[1] / 0.1, -1e12 * e[0], e[2] / 0.01]])
+        flow.steps(y, np.zeros((1, 1, 0)), 0.0, 0.1, 1, 1, np.zeros((1, 1, 4)), 0, np.zeros(1, np.int64))
+        columns.append(y[0, [0, 1, 3]] * [1, 0.1, 0.01])
+    step = np.stack(columns, axis=-1)
+    assert np.abs(np.linalg.eigvals(step)).max() == pytest.approx(rho, abs=0.02)
+
+
+# The compiled loop
+
+
+def make(name, configuration="SO3xR3", **options):
+    group, weight = TOPS[configuration]
+    method = mechanical_method(name)
+    if method.takes_constraints:
+        return method.flow(group, INERTIA, weight, pivot, **options)
+    return method.flow(SO3, ABOUT_PIVOT, weight_about_pivot, **options)
+
+
+def begin(flow, n, h):
+    group, size = flow.mechanics.group, flow.mechanics.nq
+    v = np.concatenate([SPIN, np.cross(SPIN, ARM)])[: group.dim]
+    speeds = np.linspace(0.5, 1.5, n)[:, None]
+    return flow.start(np.tile(TOP[:size], (n, 1)), speeds * v, 0.0, h)
+
+
+def advance(flow, y, u=None, steps=8, every=4, h=0.02, t=0.0, **options):
+    y, u = y.copy(), np.zeros((1, 1, flow.efforts)) if u is None else u
+    record, failed = np.full((len(y), 1 + steps // every, flow.point), np.nan), np.zeros(len(y), np.int64)
+    losses = np.zeros((len(y), 2))
+    record[:, 0] = y
+    flow.steps(y, u, t, h, steps, every, record, 1, failed, losses=losses, **options)
+    return record, y, failed, losses
+
+
+@pytest.fixture(params=["compiled", "NumPy source"])
+def way(request, monkeypatch):
+    if request.param == "NumPy source":
+        monkeypatch.setattr(implicit, "find_compiler_or_warn", lambda: None)
+    elif build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+
+
+@pytest.mark.parametrize("name", ["gauss4", "radau3", "generalized-alpha", "variational", "half-explicit3"])
+def test_compiled_steps_are_those_of_the_reference(way, name):
+    flow = make(name)
+    for n in (1, 3):
+        y = begin(flow, n, 0.02)
+        record, last, failed, _ = advance(flow, y, steps=2, every=1)
+        for i in {0, n - 1}:
+            once = flow.step(0.0, 0.02, y[i])
+            twice = flow.step(0.02, 0.02, once)
+            slack = 1e-9 if name == "generalized-alpha" else 1e-12  # its accelerations are quotients by h^2
+            np.testing.assert_allclose(record[i, 1], once, rtol=slack, atol=slack)
+            np.testing.assert_allclose(record[i, 2], twice, rtol=slack, atol=slack)
+        np.testing.assert_array_equal(last, record[:, -1])
+        assert not failed.any()
+
+
+def test_members_of_an_ensemble_do_not_notice_each_other_nor_threads(way):
+    flow = make("variational")
+    y = begin(flow, 13, 0.02)
+    together = advance(flow, y)[0]
+    alone = np.concatenate([advance(flow, y[i : i + 1])[0] for i in range(13)])
+    np.testing.assert_allclose(together, alone, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(advance(flow, y, threads=3)[0], together, rtol=1e-13, atol=1e-13)
+
+
+def test_efforts_are_sampled_at_the_nodes_of_a_step(way):
+    """dv/dt = u(t), piecewise linear, by Gauss: the velocity is the exact integral."""
+    flow = Gauss(4).flow(R(2), np.eye(2), lambda t, q, v, u: u, efforts=2)
+    times = 0.1 * np.arange(5)
+    table = np.random.default_rng(2).standard_normal((3, 5, 2))
+    record, _, _, _ = advance(
+        flow, np.zeros((3, 4)), table, steps=8, every=2, h=0.05, first=0.0, interval=0.1, linear=True
+    )
+    exact = np.concatenate(
+        [np.zeros((3, 1, 2)), np.cumsum(0.05 * (table[:, 1:] + table[:, :-1]), axis=1)], axis=1
+    )
+    np.testing.assert_allclose(record[:, :, 2:], exact, atol=1e-14)
+    assert len(times) == record.shape[1]
+
+
+def test_a_run_may_be_cut_in_two(way):
+    flow = make("generalized-alpha")
+    y = begin(flow, 2, 0.02)
+    whole, last, _, _ = advance(flow, y, steps=6, every=2)
+    first, middle, _, _ = advance(flow, y, steps=2, every=2)
+    second, end, _, _ = advance(flow, middle, steps=4, every=2, t=0.04)
+    np.testing.assert_allclose(np.concatenate([first, second[:, 1:]], axis=1), whole, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(end, last, rtol=1e-12, atol=1e-12)
+
+
+# Failure
+
+
+def test_a_member_whose_step_cannot_be_solved_is_marked_and_the_others_go_on(way):
+    """x'' = -sqrt(x) ends at x = 0, and another member spins too fast for its step."""
+    flow = Gauss(2).flow(R(1), np.eye(1), lambda t, q, v, u: -scalar.sqrt(q))
+    y = np.array([[1.0, 0], [4.0, 0], [0.001, 0], [9.0, 0], [5.0, 0]])
+    record, last, failed, losses = advance(flow, y, steps=6, every=2, h=0.1)
+    lost = round(losses[2, 0] / 0.1)  # the step that could not be taken
+    assert 0 < lost < 5 and losses[2, 1] in (1, 3)
+    assert failed.tolist() == [0, 0, 2 + lost // 2, 0, 0] and not np.delete(losses, 2, axis=0).any()
+    assert np.isnan(last[2]).all() and np.isnan(record[2, failed[2] - 1 :]).all()
+    assert np.isfinite(record[2, : failed[2] - 1]).all() and np.isfinite(np.delete(record, 2, axis=0)).all()
+    alone = advance(flow, y[:1], steps=6, every=2, h=0.1)[0]
+    np.testing.assert_allclose(record[0], alone[0], atol=1e-13)
+
+    spinning = RadauIIA(3).flow(SO3, np.diag([1.0, 2.0, 3.0]))
+    y = np.array([[1, 0, 0, 0, 1, 2, 3], [1, 0, 0, 0, 1e4, 2e4, 3e4], [1, 0, 0, 0, 3, 2, 1]], float)
+    _, last, failed, losses = advance(spinning, y, steps=2, every=1, h=0.1)
+    assert failed.tolist() == [0, 2, 0] and losses[1, 1] == 3 and losses[1, 0] == 0
+    assert np.isfinite(last[[0, 2]]).all()
+
+
+def test_constraints_that_become_singular_on_the_way_are_reported_with_time_and_reason(way):
+    """A bead on the pair of lines x y = 0 runs into their crossing, where the constraint has no gradient."""
+    flow = Variational().flow(R(2), np.eye(2), g=lambda q: np.array([q[0] * q[1]]))
+    y = flow.start([1.0, 0.0], [-0.5, 0.0], 0.0, 0.125)
+    record, _, failed, losses = advance(flow, y, steps=20, every=1, h=0.125)
+    assert losses[0, 1] == 2 and losses[0, 0] == pytest.approx(2.0, abs=0.13)
+    assert failed[0] == round(losses[0, 0] / 0.125) + 2
+    np.testing.assert_allclose(record[0, failed[0] - 2, :2], [1 - 0.5 * losses[0, 0], 0], atol=1e-12)
+    with pytest.raises(IntegrationError, match=r"the step at t = 1\.\d+ s|the step at t = 2 s.* singular"):
+        flow.run([1.0, 0.0], [-0.5, 0.0], 2.5, 0.125)
+
+
+def test_a_lost_motion_says_when_and_why():
+    flow = Gauss(2).flow(R(1), np.eye(1), lambda t, q, v, u: -scalar.sqrt(q))
+    with pytest.raises(IntegrationError, match=r"the step at t = 0\.\d+ s cannot be taken: "):
+        flow.run([0.02], [0.0], 1.0, 0.1)
+    flow = RadauIIA(3).flow(SO3, np.diag([1.0, 2.0, 3.0]))
+    with pytest.raises(IntegrationError, match=r"t = 0 s cannot be taken: Newton's method .* shorter step"):
+        flow.run(SO3.neutral(), [1e4, 2e4, 3e4], 1.0, 0.1)
+    motion = flow.run(SO3.neutral(), [[1, 2, 3], [1e4, 2e4, 3e4]], 1.0, 0.1)
+    assert motion.failed.tolist() == [0, 2]
+    assert np.isnan(motion.q[1, 1:]).all() and np.isfinite(motion.q[0]).all()
+    with pytest.raises(IntegrationError, match=r"singular|converge|finite"):
+        RadauIIA(3).flow(SO3, THETA).step(0.0, 1.0, np.array([1, 0, 0, 0, 1e4, 2e4, 3e4]))
+
+
+def test_starts_off_the_constraints_are_refused():
+    flow = make("generalized-alpha")
+    with pytest.raises(
+        IntegrationError, match=r"constraint 2 of member 1 does not hold at the start: g\(q\) is 0.1"
+    ):
+        flow.start(np.array([TOP, TOP + [0, 0, 0, 0, 0, 0, 0.1]]), VELOCITY, 0.0, 0.01)
+    with pytest.raises(IntegrationError, match=r"J\(q\) v is .* project"):
+        flow.start(TOP, VELOCITY + 0.1, 0.0, 0.01)
+    with pytest.raises(IntegrationError, match="h is 0"):
+        flow.start(TOP, VELOCITY, 0.0, 0)
+    with pytest.raises(IntegrationError, match="not finite"):
+        flow.start(TOP, VELOCITY * np.nan, 0.0, 0.01)
+    with pytest.raises(ShapeError, match=r"v has shape \(5,\)"):
+        flow.start(TOP, np.zeros(5), 0.0, 0.01)
+    twice = Variational().flow(R(2), np.eye(2), g=lambda q: np.array([q[0], 2 * q[0]]))
+    with pytest.raises(IntegrationError, match=r"2 constraints depend on each other .* rank 1; leave out 1"):
+        twice.start([0.0, 0], [0.0, 1], 0.0, 0.1)
+    with pytest.raises(IntegrationError, match="do not make up the time"):
+        flow.run(TOP, VELOCITY, 1.0, 0.3)
+    with pytest.raises(IntegrationError, match="do not make up the time"):
+        flow.run(TOP, VELOCITY, 1.0, 0.1, every=3)
+
+
+def test_what_cannot_be_a_system_is_refused():
+    M = np.eye(3)
+    with pytest.raises(ShapeError, match=r"M on SO3 has shape \(2, 2\), expected \(3, 3\)"):
+        Variational().flow(SO3, np.eye(2))
+    with pytest.raises(ShapeError, match="symmetric positive definite"):
+        Variational().flow(SO3, np.diag([1.0, -1, 1]))
+    with pytest.raises(ShapeError, match=r"Q on SO3 has shape \(2,\)"):
+        Variational().flow(SO3, M, lambda t, q, v, u: np.zeros(2))
+    with pytest.raises(ShapeError, match=r"g\(q\) has shape \(\), expected \(m,\)"):
+        Variational().flow(SO3, M, g=lambda q: q[0])
+    with pytest.raises(ShapeError, match=r"J on SO3 has shape \(1, 2\)"):
+        HalfExplicit().flow(SO3, M, J=lambda q: np.zeros((1, 2)))
+    with pytest.raises(IntegrationError, match="group must be a group"):
+        Variational().flow(3, M)
+    with pytest.raises(IntegrationError, match="gauss4 takes no constraints; take"):
+        Gauss(4).flow(R(1), np.eye(1), g=lambda q: q)
+    with pytest.raises(IntegrationError, match="needs the constraints as g"):
+        Variational().flow(R(1), np.eye(1), J=lambda q: np.eye(1))
+    with pytest.raises(IntegrationError, match="rho_inf = 1 does not damp"):
+        GeneralizedAlpha(1.0).flow(R(1), np.eye(1), g=lambda q: q)
+    with pytest.raises(IntegrationError, match=r"rho_inf is 1\.5"):
+        GeneralizedAlpha(1.5)
+    for kind, orders in ((Gauss, 3), (RadauIIA, 4), (HalfExplicit, 2)):
+        with pytest.raises(IntegrationError, match=f"not {orders}"):
+            kind(orders)
+    two = Phase(lambda z, t, h, y, u: np.zeros(2), lambda x, z, t, h, y, u: x[:1])
+    with pytest.raises(IntegrationError, match="1 equations for 2 unknowns"):
+        ImplicitFlow([two], lambda z, t, h, y, u: y, 1).source()
+
+
+def test_methods_by_name():
+    for name in NAMES:
+        assert is_mechanical(name) and repr(mechanical_method(name)) == repr(
+            eval(repr(mechanical_method(name)))
+        )
+    own = GeneralizedAlpha(0.7)
+    assert mechanical_method(own) is own and is_mechanical(own) and not is_mechanical("rkmk4")
+    with pytest.raises(
+        IntegrationError, match=r"no method 'generalised-alpha' .* did you mean 'generalized-alpha'\?"
+    ):
+        mechanical_method("generalised-alpha")
+
+
+def test_multipliers_and_biases_of_mechanics_agree_with_the_pivot_force():
+    for group, weight in TOPS.values():
+        system = Mechanics(group, INERTIA, weight, pivot)
+        dv, multipliers = system.acceleration(0.0, TOP, VELOCITY, np.zeros(0))
+        x = np.concatenate([np.eye(3).ravel(), SPIN])
+        np.testing.assert_allclose(multipliers, pivot_force(x), rtol=1e-12)
+        np.testing.assert_allclose(dv[:3], turning(np.eye(3), SPIN), rtol=1e-12)
+        given = Mechanics(group, INERTIA, weight, pivot, system.jacobian, system.inertial)
+        np.testing.assert_allclose(given.acceleration(0.0, TOP, VELOCITY, np.zeros(0))[0], dv, rtol=1e-13)
+
+
+# Tableaux
+
+
+def test_surds_compute_exactly():
+    a, b = Surd.read("1/2-1/6r", 3), Surd.read("2+r", 3)
+    assert (a * b, a + 1, 2 * a - b) == (
+        Surd.read("1/2+1/6r", 3),
+        Surd.read("3/2-1/6r", 3),
+        Surd.read("-1-4/3r", 3),
+    )
+    assert float(Surd.read("-r", 2)) == -(2**0.5) and not Surd.read("0", 2)
+    assert Surd.read("r", 5) * Surd.read("r", 5) - 5 == Surd.read("0", 5)
+    with pytest.raises(IntegrationError, match="no entry of a tableau"):
+        Surd.read("1/2 sqrt", 3)
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_a_mistyped_entry_of_an_implicit_tableau_is_refused(name):
+    data = DATA[name]
+    implicit_tableau(name)
+    for field, table in {"b": [data["b"]], "c": [data["c"]], "A": data["A"]}.items():
+        for i, row in enumerate(table):
+            for j, entry in enumerate(row):
+                wrong = [[*r] for r in table]
+                wrong[i][j] = f"{entry}+1/1000000"
+                changed = wrong if field == "A" else wrong[0]
+                with pytest.raises(
+                    IntegrationError, match=r"sum to|order condition|differs|polynomials|half-explicit"
+                ):
+                    ImplicitTableau(name=name, **{**data, field: changed})
+
+
+@pytest.mark.parametrize("name", [key for key in DATA if DATA[key].get("collocation")])
+def test_collocation_methods_are_a_stable_and_radau_also_l_stable(name):
+    method = implicit_tableau(name)
+    A, b, one = method.A, method.b, np.ones(method.stages)
+
+    def stability(z):
+        return 1 + z * b @ np.linalg.solve(np.eye(method.stages) - z * A, one)
+
+    on_axis = [abs(stability(1j * y)) for y in np.logspace(-3, 6, 100)]
+    assert max(on_axis) < 1 + 1e-12
+    assert all(np.linalg.eigvals(A).real > 0)  # the poles lie on the right: so |R| <= 1 on the left
+    at_infinity = 1 - b @ np.linalg.solve(A, one)
+    assert abs(at_infinity) == pytest.approx(1.0 if name.startswith("gauss") else 0.0, abs=1e-13)
+
+
+def test_a_tableau_that_claims_too_much_is_refused():
+    data = {**DATA["gauss4"], "order": 5}
+    with pytest.raises(IntegrationError, match="order 5, but misses the order condition"):
+        ImplicitTableau("own", **data)
+    with pytest.raises(IntegrationError, match="last row of A differs"):
+        ImplicitTableau("own", **{**DATA["gauss4"], "stiffly_accurate": True})
+    with pytest.raises(IntegrationError, match="polynomials of degree 1"):
+        ImplicitTableau(
+            "own",
+            A=[["1/2", "0"], ["1/2", "1/2"]],
+            b=["1/2", "1/2"],
+            c=["1/2", "1"],
+            order=1,
+            collocation=True,
+        )
+    with pytest.raises(IntegrationError, match="not half-explicit"):
+        ImplicitTableau("own", **{**DATA["gauss2"], "collocation": False, "half_explicit": True})
+    kutta = {"A": [[], ["1/2"], ["-1", "2"]], "b": ["1/6", "2/3", "1/6"], "c": ["0", "1/2", "1"], "order": 3}
+    with pytest.raises(IntegrationError, match="in index 2 it has"):
+        ImplicitTableau("kutta", **kutta, half_explicit=True)
+    assert Fraction(1, 3) == Surd.read("1/3", 7).a
