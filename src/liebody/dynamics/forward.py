@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bodies import Body, Tree
+from ..bodies import Body, Moments, Tree
 from ..linear import back_substitute, cross, factor, skew, solve, symmetric
 from .inverse import FREE_FALL, bias_forces
 from .mass import mass_matrix
@@ -63,53 +63,91 @@ def articulated_body(
     inertia: list[Any] = [None]
 
     for body in tree.bodies:  # outward: velocities, and the forces and accelerations that they alone cause
-        i, p = body.index, body.parent
-        m, h, _ = body.inertia.moments
-        I, V = body.inertia.moments.I, body.joint.S @ body.joint_rates(v)
+        i, moments = body.index, body.inertia.moments
         T.append(Motion(body, q))
-        carried = T[i].into(w[p])
-        w.append(carried + V[:3])
-        centripetal = cross(w[p], cross(w[p], T[i].p))
-        c.append((cross(carried, V[:3]), T[i].into(centripetal) + cross(carried + w[i], V[3:])))
-        n.append(cross(w[i], I @ w[i]))
-        f.append(cross(w[i], cross(w[i], h)))
+        turning, bias, moment, force = velocity_terms(body, moments, T[i], v, w[body.parent])
         if wrenches is not None:
-            n[i], f[i] = n[i] - wrenches[i - 1][:3], f[i] - wrenches[i - 1][3:]
-        inertia.append((I, skew(h), m * np.eye(3, dtype=int)))
+            moment, force = moment - wrenches[i - 1][:3], force - wrenches[i - 1][3:]
+        w.append(turning)
+        c.append(bias)
+        n.append(moment)
+        f.append(force)
+        inertia.append(inertia_blocks(moments))
 
     gain: list[Any] = [None] * len(T)
     drive: list[Any] = [None] * len(T)
     for body in reversed(tree.bodies):  # inward: articulated inertias and bias forces
-        i, p, S = body.index, body.parent, body.joint.S
-        A, B, C = inertia[i]
-        IA = np.block([[A, B], [B.T, C]])
-        effort = tau[body.dofs] - (S[:3].T @ n[i] + S[3:].T @ f[i])
-        if damping:
-            effort = effort - body.damping * v[body.dofs]
-        U = IA @ S
-        D = S.T @ U + np.diag(body.armature)
-        factors = factor(D)
-        gain[i] = _gain(body, U, factors)  # D^-1 U^T
-        drive[i] = back_substitute(factors, effort)  # D^-1 u
+        i, p = body.index, body.parent
+        effort = tau[body.dofs] - body.damping * v[body.dofs] if damping else tau[body.dofs]
+        gain[i], drive[i], handed = inward(body, T[i], inertia[i], n[i], f[i], c[i], effort)
         if p:
-            Ia = _minus(body, IA, U, gain[i])
-            ca, cl = c[i]
-            moment = n[i] + Ia[:3, :3] @ ca + Ia[:3, 3:] @ cl + U[:3] @ drive[i]
-            force = f[i] + Ia[3:, :3] @ ca + Ia[3:, 3:] @ cl + U[3:] @ drive[i]
-            moment, force = T[i].wrench_out(moment, force)
+            moment, force, blocks = handed
             n[p], f[p] = n[p] + moment, f[p] + force
-            blocks = T[i].inertia_out(Ia[:3, :3], Ia[:3, 3:], Ia[3:, 3:])
             inertia[p] = tuple(x + y for x, y in zip(inertia[p], blocks, strict=True))
 
     alpha, acc, a = [rest], [np.negative(gravity)], [np.zeros(0, int)]
     for body in tree.bodies:  # outward: accelerations
-        i, p, S = body.index, body.parent, body.joint.S
-        angular, linear = T[i].twist_into(alpha[p], acc[p])
-        angular, linear = angular + c[i][0], linear + c[i][1]
-        a.append(drive[i] - gain[i] @ np.concatenate([angular, linear]))
-        alpha.append(angular + S[:3] @ a[i])
-        acc.append(linear + S[3:] @ a[i])
+        i, p = body.index, body.parent
+        own, angular, linear = acceleration(body, T[i], c[i], gain[i], drive[i], alpha[p], acc[p])
+        a.append(own)
+        alpha.append(angular)
+        acc.append(linear)
     return np.concatenate(a)
+
+
+def velocity_terms(
+    body: Body, moments: Moments, T: Motion, v: Array, parent: Array
+) -> tuple[Array, tuple[Array, Array], Array, Array]:
+    """What velocities make of a body: omega, its bias acceleration c, and the wrench (n, f) that they take.
+
+    parent  angular velocity of the parent (3,)
+    """
+    _, h, _ = moments
+    I, V = moments.I, body.joint.S @ body.joint_rates(v)
+    carried = T.into(parent)
+    w = carried + V[:3]
+    centripetal = cross(parent, cross(parent, T.p))
+    c = cross(carried, V[:3]), T.into(centripetal) + cross(carried + w, V[3:])
+    return w, c, cross(w, I @ w), cross(w, cross(w, h))
+
+
+def inertia_blocks(moments: Moments) -> tuple[Array, Array, Array]:
+    """A, B, C of a single body."""
+    return moments.I, skew(moments.h), moments.m * np.eye(3, dtype=int)
+
+
+def inward(
+    body: Body, T: Motion, inertia: Any, n: Array, f: Array, c: tuple[Array, Array], effort: Array
+) -> tuple[Array, Array, Any]:
+    """D^-1 U^T (k, 6) and D^-1 u (k,) of a joint, and what its body hands to the parent: n, f, (A, B, C).
+
+    inertia, n, f  of the body with all that hangs on it
+    """
+    S = body.joint.S
+    A, B, C = inertia
+    IA = np.block([[A, B], [B.T, C]])
+    U = IA @ S
+    factors = factor(S.T @ U + np.diag(body.armature))
+    gain = _gain(body, U, factors)
+    drive = back_substitute(factors, effort - (S[:3].T @ n + S[3:].T @ f))
+    if not body.parent:
+        return gain, drive, None
+    Ia = _minus(body, IA, U, gain)
+    ca, cl = c
+    moment = n + Ia[:3, :3] @ ca + Ia[:3, 3:] @ cl + U[:3] @ drive
+    force = f + Ia[3:, :3] @ ca + Ia[3:, 3:] @ cl + U[3:] @ drive
+    return gain, drive, (*T.wrench_out(moment, force), T.inertia_out(Ia[:3, :3], Ia[:3, 3:], Ia[3:, 3:]))
+
+
+def acceleration(
+    body: Body, T: Motion, c: tuple[Array, Array], gain: Array, drive: Array, alpha: Array, acc: Array
+) -> tuple[Array, Array, Array]:
+    """The joint's acceleration (k,), and alpha, acc of the body from those of its parent."""
+    S = body.joint.S
+    angular, linear = T.twist_into(alpha, acc)
+    angular, linear = angular + c[0], linear + c[1]
+    a = drive - gain @ np.concatenate([angular, linear])
+    return a, angular + S[:3] @ a, linear + S[3:] @ a
 
 
 def _selected(body: Body) -> list[int]:

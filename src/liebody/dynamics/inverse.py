@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..bodies import Tree
+from ..bodies import Body, Moments, Tree
 from ..linear import cross
 from .spatial import Motion
 
 Array = Any
 FREE_FALL = (0.0, 0.0, -9.81)
+
+
+class Rates(NamedTuple):
+    """How a body moves, in its own axes; U r is the acceleration of its point r about its origin."""
+
+    w: Array  # angular velocity (3,)
+    alpha: Array  # its derivative (3,)
+    acc: Array  # acceleration of the origin (3,), less that of free fall
+    U: Array  # [alpha] + [omega]^2 (3, 3)
 
 
 def inverse_dynamics(
@@ -38,32 +47,23 @@ def inverse_dynamics(
     wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
     same efforts.
     """
-    rest = np.zeros(3, int)
-    T: list[Any] = [None]  # index 0: the world, falling upwards
-    w, U, acc = [rest], [np.zeros((3, 3), int)], [np.negative(gravity)]
-    alpha, n, f = [rest], [rest], [rest]
+    T: list[Any] = [None]  # index 0: the world
+    rates, n, f = [rates_of_world(gravity)], [np.zeros(3, int)], [np.zeros(3, int)]
 
     for body in tree.bodies:  # outward: parents come before children
-        i, p, S = body.index, body.parent, body.joint.S
-        m, h, Sigma = tree.base_moments[i]
-        V, A = S @ body.joint_rates(v), S @ body.joint_rates(a)
+        i = body.index
         T.append(Motion(body, q))
-        carried = T[i].into(w[p])
-        w.append(carried + V[:3])
-        alpha.append(T[i].into(alpha[p]) + A[:3] + cross(w[i], V[:3]))
-        acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A[3:] + cross(carried + w[i], V[3:]))
-        U.append(_rate_of_turning(w[i], alpha[i]))
-        f.append(m * acc[i] + U[i] @ h)
-        n.append(vector_of_skew_part(U[i] @ Sigma) + cross(h, acc[i]))
+        moving, moment, force = outward(body, tree.base_moments[i], T[i], v, a, rates[body.parent])
         if wrenches is not None:
-            n[i], f[i] = n[i] - wrenches[i - 1][:3], f[i] - wrenches[i - 1][3:]
+            moment, force = moment - wrenches[i - 1][:3], force - wrenches[i - 1][3:]
+        rates.append(moving)
+        n.append(moment)
+        f.append(force)
 
     tau: list[Any] = [0] * tree.nv
     for body in reversed(tree.bodies):  # inward
-        i, p, S = body.index, body.parent, body.twist
-        effort = S[:3].T @ n[i] + S[3:].T @ f[i] + body.armature * a[body.dofs]
-        if damping:
-            effort = effort + body.damping * v[body.dofs]
+        i, p = body.index, body.parent
+        effort = joint_effort(body, n[i], f[i], v, a, damping)
         for k, x in zip(range(tree.nv)[body.dofs], effort, strict=True):
             tau[k] = tau[k] + x
         if p:
@@ -88,6 +88,34 @@ def gravity_forces(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Array:
     """g(q) (nv,): the efforts that hold the tree at rest. Arguments as in `inverse_dynamics`."""
     rest = np.zeros(tree.nv, int)
     return inverse_dynamics(tree, q, rest, rest, gravity)
+
+
+def rates_of_world(gravity: Array) -> Rates:
+    """The world falls upwards."""
+    rest = np.zeros(3, int)
+    return Rates(rest, rest, np.negative(gravity), np.zeros((3, 3), int))
+
+
+def outward(
+    body: Body, moments: Moments, T: Motion, v: Array, a: Array, parent: Rates
+) -> tuple[Rates, Array, Array]:
+    """Rates of a body from its parent's, and the wrench (n, f) that its motion takes: the step outwards."""
+    m, h, Sigma = moments
+    V, A = body.joint.S @ body.joint_rates(v), body.joint.S @ body.joint_rates(a)
+    carried = T.into(parent.w)
+    w = carried + V[:3]
+    alpha = T.into(parent.alpha) + A[:3] + cross(w, V[:3])
+    acc = T.into(parent.acc + parent.U @ T.p) + A[3:] + cross(carried + w, V[3:])
+    U = _rate_of_turning(w, alpha)
+    f = m * acc + U @ h
+    return Rates(w, alpha, acc, U), vector_of_skew_part(U @ Sigma) + cross(h, acc), f
+
+
+def joint_effort(body: Body, n: Array, f: Array, v: Array, a: Array, damping: bool) -> Array:
+    """What a joint bears of the wrench (n, f) on its body, with its rotor and its losses, (k,)."""
+    S = body.twist
+    effort = S[:3].T @ n + S[3:].T @ f + body.armature * a[body.dofs]
+    return effort + body.damping * v[body.dofs] if damping else effort
 
 
 def _rate_of_turning(w: Array, alpha: Array) -> Array:
