@@ -6,6 +6,7 @@ import threading
 import time
 import tracemalloc
 import weakref
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -492,3 +493,14 @@ def test_a_buffer_fills_constant_entries_once_and_gives_what_a_call_gives(size):
         buffer(np.zeros((2, size)))
     single = kernel.buffer()
     np.testing.assert_array_equal(single(x[0])[0], kernel(x[0])[0])
+
+
+def test_a_number_is_taken_where_a_scalar_is_expected():
+    kernel = Kernel(trace(lambda t, q: q * t, {"t": (), "q": 3}, "scaled"))
+    q = np.array([1.0, 2.0, 3.0])
+    for t in (0.5, np.float64(0.5), np.asarray(0.5), np.float32(0.5), Fraction(1, 2)):
+        np.testing.assert_array_equal(kernel(t, q), 0.5 * q)
+        np.testing.assert_array_equal(kernel.call(t, q), 0.5 * q)
+    np.testing.assert_array_equal(kernel.call(2, q), 2 * q)
+    with pytest.raises(ShapeError, match="q has shape"):
+        kernel.call(0.5, 0.5)

@@ -52,7 +52,7 @@ def available() -> bool:
     """Whether arrays of this interpreter have the layout that the entry reads."""
     if sys.implementation.name != "cpython" or object.__basicsize__ != 2 * ctypes.sizeof(ctypes.c_void_p):
         return False
-    probe = np.zeros((3, 5))
+    probe, numbers = np.zeros((3, 5)), (0.625, np.float64(0.625))
     seen = _Array.from_address(id(probe))
     return (
         seen.type == id(np.ndarray)
@@ -63,6 +63,7 @@ def available() -> bool:
         and seen.strides[0] == 40
         and seen.description == id(np.dtype(float))
         and seen.flags & 0x501 == 0x501
+        and all(ctypes.c_double.from_address(id(x) + object.__basicsize__).value == x for x in numbers)
         and _numpy_functions() is not None
     )
 
@@ -99,8 +100,10 @@ def _address(function: Any) -> int | None:
 def _table() -> Any:
     """What generated code needs of Python and NumPy: the structure `python` of runtime/call.h."""
     api, numpy_functions = ctypes.pythonapi, _numpy_functions()
-    return (ctypes.c_void_p * 11)(
+    return (ctypes.c_void_p * 13)(
         id(np.ndarray),
+        id(float),
+        id(np.float64),
         id(np.dtype(float)),
         id(OUT),
         tuple.__basicsize__ // ctypes.sizeof(ctypes.c_void_p),

@@ -201,10 +201,11 @@ class Kernel:
         return self.general(*arrays, out=out, threads=threads)
 
     def is_single(self, arrays: Sequence[Any]) -> bool:
-        """Whether these are arrays of one state; a batch does not compile the entry for them."""
+        """Whether these are arrays of one state, or floats; a batch does not compile the entry for them."""
         shapes = self.inputs.values()
         return all(
-            isinstance(x, np.ndarray) and x.ndim == len(s) for x, s in zip(arrays, shapes, strict=False)
+            x.ndim == len(s) if isinstance(x, np.ndarray) else isinstance(x, float) and s == ()
+            for x, s in zip(arrays, shapes, strict=False)
         )
 
     def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:

@@ -1,5 +1,5 @@
 /* The call from Python with one state: `call(args...)` or `call(args..., out=array)` on float64 arrays of the right
-   shape, C-contiguous and aligned, goes straight to `run`; everything else to `self`, a Python callable.
+   shape, C-contiguous and aligned, or a float or np.float64 where that shape is (), goes straight to `run`; everything else to `self`, a Python callable.
    Python's and NumPy's headers are not needed: the structures below are part of their stable layout (checked by
    liebody.codegen.entry before use), and the functions come as pointers through `setup`. */
 typedef struct { intptr_t count; void *type; } object;
@@ -14,7 +14,7 @@ typedef struct {
 enum { CONTIGUOUS = 0x1, ALIGNED = 0x100, WRITEABLE = 0x400, DOUBLE = 12 };
 
 static struct {
-    void *array_type, *float64, *out;
+    void *array_type, *float_type, *scalar_type, *float64, *out;
     intptr_t first_item; /* of a tuple, in words from its beginning */
     array *(*new_array)(void *type, int nd, intptr_t *shape, int number, intptr_t *strides, void *data, int size, int flags, void *of);
     void *(*as_scalar)(void *of_no_dimensions);
@@ -50,6 +50,10 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
     }
     for (int k = 0; k < INPUTS; k++) {
         const array *a = args[k];
+        if (!input_dimensions[k] && (a->head.type == python.float_type || a->head.type == python.scalar_type)) {
+            in[k] = (const real *)&a->data; /* where both have their value */
+            continue;
+        }
         if (!fits(a, input_dimensions[k], input_shape[k], CONTIGUOUS | ALIGNED)) goto general;
         in[k] = (const real *)a->data;
     }
