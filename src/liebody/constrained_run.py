@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .constrained import System
+from .constrained import ClosedTree, Mechanism, System
 from .errors import LiebodyError
 from .run import Labels, Run
+from .run import labels as labels_of_tree
 
 Array = Any
 _QUATERNION = tuple((x, "1") for x in ("qw", "qx", "qy", "qz"))
@@ -30,13 +31,13 @@ class ConstrainedRun(Run):
     """
 
     constraints: Mapping[str, slice] = field(default_factory=dict)
-    system: System | None = None
+    system: Mechanism | None = None
     efforts: Callable[[], Array] | None = None
     stored: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, system: System, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any
+        cls, system: Mechanism, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any
     ) -> ConstrainedRun:
         """The result for states of a system; `efforts` gives u at the times, (..., nt, nu)."""
         coordinates, dofs = labels(system)
@@ -59,7 +60,7 @@ class ConstrainedRun(Run):
     def multipliers(self) -> np.ndarray:
         """The Lagrange multipliers, (..., nt, nc)                                              [N, N m]"""
 
-        def compute(system: System) -> Array:
+        def compute(system: Mechanism) -> Array:
             assert self.efforts is not None
             return system.accelerations(self.q, self.v, self.efforts(), self.t)[1]
 
@@ -79,12 +80,6 @@ class ConstrainedRun(Run):
     def largest_violation(self) -> float:
         """The largest |g_k| of all equations and times."""
         return float(np.fmax.reduce(np.abs(self.residual), axis=None, initial=0.0))
-
-    def poses(self) -> np.ndarray:
-        """Poses of the bodies' own frames in the world, (..., nt, n, 4, 4)."""
-        if self.system is None:
-            raise LiebodyError("a loaded run does not know its system; take system.poses(run.q)")
-        return self.system.poses(self.q)
 
     def reactions(self, constraint: str) -> np.ndarray:
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
@@ -109,7 +104,7 @@ class ConstrainedRun(Run):
             constraints=self.constraints, system=self.system, stored=stored,
         )  # fmt: skip
 
-    def _values(self, name: str, compute: Callable[[System], Array]) -> np.ndarray:
+    def _values(self, name: str, compute: Callable[[Mechanism], Array]) -> np.ndarray:
         if name in self.stored:
             return np.asarray(self.stored[name])
         if self.system is None:
@@ -133,8 +128,11 @@ class ConstrainedRun(Run):
         return {**variables, **({"equation": label} if names else {}), **(found if names else {})}
 
 
-def labels(system: System) -> tuple[Labels, Labels]:
-    """Names and units of q and v: `top.qw`, `top.wx`, and `curve.s` for parameters."""
+def labels(system: Mechanism) -> tuple[Labels, Labels]:
+    """Names and units of q and v: `top.qw`, `top.wx`, `curve.s` for parameters; of a tree, its joints'."""
+    if isinstance(system, ClosedTree):
+        return labels_of_tree(system.tree)
+    assert isinstance(system, System)
     q = [(f"{b.name}.{x}", unit) for b in system.bodies for x, unit in (*_QUATERNION, *_PLACE)]
     q += [(f"{c.name}.s", "") for c in system.constraints if c.kind.parameters]
     v = [(f"{b.name}.{x}", unit) for b in system.bodies for x, unit in _RATES]

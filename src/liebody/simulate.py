@@ -15,7 +15,7 @@ import numpy as np
 from . import constrained, dynamics
 from .codegen import Flow, Kernel, trace
 from .codegen.flow import _sampler, stages
-from .constrained import Stabilization, System
+from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun
 from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError
 from .groups import Product, R
@@ -33,7 +33,7 @@ class DivergedMembers(UserWarning):
 
 
 def simulate(
-    mechanism: Robot | System,
+    mechanism: Robot | Mechanism,
     q0: Array = None,
     v0: Array = None,
     *,
@@ -335,7 +335,7 @@ class _Loop(Protocol):
 
 
 def _loop(
-    mechanism: Robot | System, damping: bool, given: str | Stabilization | None, h: float | None
+    mechanism: Robot | Mechanism, damping: bool, given: str | Stabilization | None, h: float | None
 ) -> _Loop:
     if isinstance(mechanism, Robot):
         if given is not None:
@@ -343,9 +343,9 @@ def _loop(
                 f"stabilization is {given!r}, and {mechanism!r} has no constraints to stabilise; leave it out"
             )
         return _RobotLoop(mechanism, damping)
-    if isinstance(mechanism, System):
+    if isinstance(mechanism, Mechanism):
         return _SystemLoop(mechanism, constrained.stabilization("projection" if given is None else given, h))
-    raise IntegrationError(f"simulate takes a Robot or a constrained System, not {mechanism!r}")
+    raise IntegrationError(f"simulate takes a Robot, a System or a ClosedTree, not {mechanism!r}")
 
 
 class _RobotLoop:
@@ -412,9 +412,9 @@ class _RobotLoop:
 
 
 class _SystemLoop:
-    """Absolute coordinates with constraints."""
+    """Absolute coordinates with constraints, or joint coordinates with closed loops."""
 
-    def __init__(self, system: System, stabilized: Stabilization) -> None:
+    def __init__(self, system: Mechanism, stabilized: Stabilization) -> None:
         self.mechanism, self.stabilized = system, stabilized
         self.nq, self.nv, self.nu = system.nq, system.nv, system.nu
 

@@ -2,6 +2,7 @@
 
 from .assembly import Report
 from .builder import SystemBuilder
+from .closed_tree import ClosedTree
 from .equations import Stabilization
 from .maximal import AbsoluteTree, Closure, Condition
 from .mechanism import STABILIZATIONS, Mechanism, Parts, stabilization
@@ -10,6 +11,7 @@ from .system import System
 __all__ = [
     "STABILIZATIONS",
     "AbsoluteTree",
+    "ClosedTree",
     "Closure",
     "Condition",
     "Mechanism",

@@ -235,16 +235,6 @@ class System(Mechanism):
             J[:, 6 * i + 3 : 6 * i + 6] = J[:, 6 * i + 3 : 6 * i + 6] @ R[i].T
         return J
 
-    def reactions(self, q: Array, v: Array, u: Array = None, t: float = 0.0) -> dict[str, np.ndarray]:
-        """The wrench (moment, force) of each constraint on its last body                        [N m, N]
-
-        At the joint's frame on that body (for constraints that are no joints: at its centre of mass) and in
-        the axes of that frame. It does not contain efforts and damping along a joint's motions.
-        """
-        _, multipliers = self.accelerations(q, v, u, t)
-        q = self.configurations(q)
-        return {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
-
     def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
         """The wrench (..., 6) of one constraint on its last body, from multipliers (..., nc)."""
         c = next(c for c in self.constraints if c.name == constraint)

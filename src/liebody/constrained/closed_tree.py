@@ -1,0 +1,336 @@
+"""Joint coordinates with closed loops: a tree, and constraints between its frames.
+
+With M, h = C v + g of the tree, and J, bias, g of the closures,
+
+    M a + J^T lambda = tau - h,    J a + bias = 0
+
+is solved as  A lambda = J M^-1 (tau - h) + bias,  A = J M^-1 J^T,  by the sparse factors M = L^T D L of the
+tree (Featherstone 2008, section 8.4). The rows are those of `constraints`, at the bodies' own frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..bodies import SpatialInertia, Tree
+from ..codegen import Function, trace
+from ..dynamics import (
+    bias_forces,
+    body_poses,
+    body_twists,
+    frame_acceleration,
+    frame_jacobian,
+    kinetic_energy,
+    mass_matrix,
+    potential_energy,
+)
+from ..errors import ModelError, ShapeError
+from ..groups import SE3, Product, R
+from ..linear import back_substitute, cross, factor, symmetric
+from ..scalar import absolute, where
+from .builder import SystemBuilder
+from .constraints import GROUND, Constraint, State
+from .elimination import PROXIMAL, REFINEMENTS, SINGULAR
+from .equations import NOTHING, Stabilization
+from .maximal import Closure, Condition, add_closure
+from .mechanism import Mechanism, Parts
+
+Array = Any
+
+FLOOR = 1e-6  # of the mean diagonal entry of A, for the metric of least norm
+
+
+@dataclass(frozen=True)
+class _Rows:
+    J: Array
+    bias: Array
+    residual: Array
+    rate: Array
+
+
+class _Solver:
+    """Solutions of A x = b, A = J M^-1 J^T, from the factors of M."""
+
+    def __init__(self, mass: Any, J: Array, redundant: bool) -> None:
+        self.mass = mass
+        self.gain = back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
+        A = symmetric(len(J), lambda i, j: J[i] @ self.gain[:, j])
+        self.redundant, self.d = redundant, np.diagonal(A)
+        if (
+            redundant
+        ):  # rows that the joints keep by themselves have none but round-off in A: give them a size
+            self.d = self.d + FLOOR * sum(self.d) / len(J)
+            A = symmetric(len(J), lambda i, j: A[i, j] + PROXIMAL * self.d[i] if i == j else A[i, j])
+        L, reciprocals = factor(A)
+        if not redundant:
+            reciprocals = [
+                where(absolute(x * d) < 1 / SINGULAR, x, np.nan)
+                for x, d in zip(reciprocals, self.d, strict=True)
+            ]
+        self.factors = L, reciprocals
+
+    def multipliers(self, b: Array) -> Array:
+        """x; that of least norm where A is singular (`elimination`)."""
+        x = back_substitute(self.factors, b)
+        for _ in range(REFINEMENTS - 1 if self.redundant else 0):
+            x = back_substitute(self.factors, b + PROXIMAL * self.d * x)
+        return x
+
+
+class ClosedTree(Mechanism):
+    """A tree whose loops are closed by constraints; q (nq,), v (nv,) and efforts tau (nv,) are the tree's.
+
+    tree      the mechanism with its loops cut open
+    closures  what closes them: `Closure` (a joint or a rod between two frames), `Condition` (any g(q) = 0)
+    gravity   acceleration of free fall, (3,)                                                     [m/s2]
+    damping   whether the joints' damping acts
+
+    Errors name closures, and the joints of a loop.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        closures: Sequence[Closure | Condition],
+        gravity: Array = (0.0, 0.0, -9.81),
+        damping: bool = True,
+    ) -> None:
+        self.tree, self.name, self.damping = tree, tree.name, damping
+        self.gravity = np.asarray(gravity, float)
+        if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
+            raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
+        builder = SystemBuilder(tree.name)
+        frame = SpatialInertia(1.0, rotational=np.ones(3))  # the constraints refer to the bodies' own frames
+        for body in tree.bodies:
+            builder.body(body.name, frame)
+        for closure in closures:
+            add_closure(builder, tree, closure)
+        if not closures:
+            raise ModelError(f"{tree.name} has no closures; without loops it is a Robot")
+        self.constraints: tuple[Constraint, ...] = builder.build().constraints
+
+    # -- sizes --------------------------------------------------------------------------------------------
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.tree.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities of the tree; the closures take some of their freedom."""
+        return self.tree.nv
+
+    @property
+    def nu(self) -> int:
+        """Number of efforts, one per velocity."""
+        return self.tree.nv
+
+    @property
+    def group(self) -> Product:
+        """The configuration group of the tree."""
+        return self.tree.group
+
+    @property
+    def guess(self) -> np.ndarray:
+        """The neutral configuration."""
+        return self.tree.group.neutral()
+
+    def __repr__(self) -> str:
+        return (
+            f"ClosedTree {self.name!r}: {len(self.tree.bodies)} bodies, {len(self.constraints)} closures "
+            f"with {self.nc} equations, nq = {self.nq}, nv = {self.nv}"
+        )
+
+    # -- equations, on floats or symbols ------------------------------------------------------------------
+
+    def _rows(self, q: Array, v: Array, t: Any) -> _Rows:
+        """J, bias, g and its rate at a state."""
+        poses, twists = body_poses(self.tree, q), body_twists(self.tree, q, v)
+        J, bias, residual, rates = [], [], [], []
+        for c in self.constraints:
+            states = [
+                State(*SE3.parts(poses[b]), twists[b][:3], twists[b][3:]) if b >= 0 else GROUND
+                for b in c.bodies
+            ]
+            rows = c.kind(states, c.constants, t, np.zeros(0))
+            block, rest, rate = 0, rows.bias, 0 if rows.drift is None else rows.drift
+            for b, body_rows, state in zip(c.bodies, rows.jacobians, states, strict=True):
+                if b >= 0:
+                    name = self.tree.bodies[b].name
+                    block = block + body_rows @ frame_jacobian(self.tree, q, name)
+                    a = frame_acceleration(self.tree, q, v, np.zeros(self.nv, int), name)
+                    of_origin = a[3:] + cross(state.w, state.v)
+                    rest = rest + body_rows[:, :3] @ a[:3] + body_rows[:, 3:] @ of_origin
+                    rate = rate + body_rows[:, :3] @ state.w + body_rows[:, 3:] @ state.v
+            J.append(block)
+            bias.append(rest)
+            residual.append(rows.residual)
+            rates.append(rate)
+        return _Rows(*(np.concatenate(x) for x in (J, bias, residual, rates)))
+
+    def _solver(self, q: Array, J: Array, redundant: bool) -> _Solver:
+        return _Solver(factor(mass_matrix(self.tree, q)), J, redundant)
+
+    def _motion(
+        self, t: Any, q: Array, v: Array, tau: Array, stabilized: Stabilization, redundant: bool
+    ) -> tuple[Array, Array, Array]:
+        """(velocity of q, dv/dt, multipliers)."""
+        rows = self._rows(q, v, t)
+        solver = self._solver(q, rows.J, redundant)
+        h = bias_forces(self.tree, q, v, tuple(self.gravity), damping=self.damping)
+        free = back_substitute(solver.mass, tau - h)
+        b = rows.J @ free + rows.bias
+        omega, zeta, decay = stabilized.frequency, stabilized.damping, stabilized.rate
+        if omega:
+            b = b + (2 * zeta * omega) * rows.rate + (omega * omega) * rows.residual
+        if decay:
+            b = b + decay * rows.rate
+        multipliers = solver.multipliers(b)
+        velocity = v
+        if decay:
+            velocity = v - solver.gain @ solver.multipliers(rows.rate + decay * rows.residual)
+        return velocity, free - solver.gain @ multipliers, multipliers
+
+    def _projected(self, t: Any, q: Array, v: Array, redundant: bool) -> tuple[Array, Array]:
+        """The state on the constraints: positions by two simplified Newton steps, then velocities."""
+        rows = self._rows(q, v, t)
+        solver, residual = self._solver(q, rows.J, redundant), rows.residual
+        for iteration in range(2):
+            if iteration:
+                residual = self._rows(q, v, t).residual
+            step = -(solver.gain @ solver.multipliers(residual))
+            q = self.group.normalize(self.group.integrate(q, step))
+        rows = self._rows(q, v, t)
+        solver = self._solver(q, rows.J, redundant)
+        return q, v - solver.gain @ solver.multipliers(rows.rate)
+
+    # -- what a user asks ---------------------------------------------------------------------------------
+
+    def kinetic_energy(self, q: Array, v: Array) -> Array:
+        """v^T M(q) v / 2, (...)                                                                        [J]"""
+        return self.kernel("energies")(q, v)[0]
+
+    def potential_energy(self, q: Array) -> Array:
+        """-sum m g . c, (...)                                                                          [J]"""
+        return self.kernel("energies")(q, np.zeros(self.nv))[1]
+
+    def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """J (nc, nv) of the closures."""
+        return self.measure(self.configurations(q), t=t)[1]
+
+    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
+        """The wrench (..., 6) of one closure on its last body, at its frame there, from multipliers."""
+        c = next(c for c in self.constraints if c.name == constraint)
+        rows, X = self.rows[constraint], SE3.Ad(c.frame).T
+        q, multipliers = self.configurations(q), np.asarray(multipliers)
+        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
+        for at in np.ndindex(q.shape[:-1]):
+            poses = body_poses(self.tree, q[at])
+            still = np.zeros(3)
+            states = [State(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
+            J = c.kind(states, c.constants, float(times[at]), np.zeros(0)).jacobians[-1]
+            F[at] = X @ -(multipliers[at][rows] @ J)
+        return F
+
+    # -- what `Mechanism` asks ----------------------------------------------------------------------------
+
+    def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
+        """(g (nc,), J (nc, nv), rate of g (nc,)) at one state."""
+        rows = self._rows(q, np.zeros(self.nv) if v is None else v, t)
+        return rows.residual.astype(float), rows.J.astype(float), rows.rate.astype(float)
+
+    def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
+        """W with W W^T = M^-1 (nv, nv); zero for joints that are held."""
+        free = np.ones(self.nv, bool)
+        for name in hold:
+            body = next((b for b in self.tree.bodies if b.joint.name == name), None)
+            if body is None:
+                self.tree.joint(name)
+            else:
+                free[body.dofs] = False
+        W = np.zeros((self.nv, self.nv))
+        M = mass_matrix(self.tree, q).astype(float)[np.ix_(free, free)]
+        W[np.ix_(free, free)] = np.linalg.inv(np.linalg.cholesky(M)).T
+        return W
+
+    def moved(self, q: Array, step: Array) -> np.ndarray:
+        """q exp(step)."""
+        return np.array(self.group.normalize(self.group.integrate(q, step)), float)
+
+    def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
+        """v plus a change."""
+        return np.asarray(v + change)
+
+    def loop(self, constraint: str) -> tuple[str, ...]:
+        """The closure and the joints on the way between its bodies."""
+        c = next(c for c in self.constraints if c.name == constraint)
+        paths = [[b.joint.name for b in self.tree.ancestors(i + 1)] for i in c.bodies]
+        common = set(paths[0]).intersection(*map(set, paths[1:]))
+        names = [name for path in paths for name in path if name not in common]
+        return (constraint, *dict.fromkeys(names))
+
+    def function(self, name: str) -> Function:
+        """The traced function "accelerations" (t, q, v, u), "residuals", "on_constraints" or "energies"."""
+        q, v = self.nq, self.nv
+
+        def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
+            _, a, multipliers = self._motion(t, q, v, u, NOTHING, self.redundant)
+            return {"a": a, "multipliers": multipliers}
+
+        def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
+            rows = self._rows(q, v, t)
+            return {"residual": rows.residual, "rate": rows.rate}
+
+        def on_constraints(t: Any, q: Array, v: Array) -> dict[str, Array]:
+            q, v = self._projected(t, q, v, self.redundant)
+            return {"q": q, "v": v}
+
+        def energies(q: Array, v: Array) -> dict[str, Array]:
+            tree = self.tree
+            potential = potential_energy(tree, q, tuple(self.gravity))
+            return {"kinetic": kinetic_energy(tree, q, v), "potential": potential}
+
+        functions: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+            "accelerations": (accelerations, {"t": (), "q": q, "v": v, "u": v}),
+            "residuals": (residuals, {"t": (), "q": q, "v": v}),
+            "on_constraints": (on_constraints, {"t": (), "q": q, "v": v}),
+            "energies": (energies, {"q": q, "v": v}),
+        }
+        function, shapes = functions[name]
+        return trace(function, shapes, name)
+
+    def parts(
+        self, stabilized: Stabilization, redundant: bool, feedback: Callable[..., Any] | None = None
+    ) -> Parts:
+        """The parts of a compiled loop; `feedback` (t, q, v) -> tau (nv,) takes the place of the efforts."""
+        nq, nv = self.nq, self.nv
+        state = Product(self.group, R(nv))
+
+        def field(t: Any, y: Array, u: Array) -> Array:
+            q, v = y[:nq], y[nq:]
+            if feedback is not None:
+                u = np.asarray(feedback(t, q, v))
+            velocity, a, _ = self._motion(t, q, v, u, stabilized, redundant)
+            return np.concatenate([velocity, a])
+
+        def advance(y: Array, psi: Array) -> Array:
+            return state.normalize(state.integrate(y, psi))
+
+        def pull(psi: Array, f: Array) -> Array:
+            return state.dexp_inverse_times(-psi, f)
+
+        def after(t: Any, y: Array, u: Array) -> Array:
+            return np.concatenate(self._projected(t, y[:nq], y[nq:], redundant))
+
+        inputs: dict[str, Any] = {"t": (), "y": nq + nv, "u": nv}
+        return Parts(
+            lambda: trace(field, inputs, "field"),
+            lambda: trace(advance, {"y": nq + nv, "psi": 2 * nv}, "advance"),
+            lambda: trace(pull, {"psi": 2 * nv, "f": 2 * nv}, "pull"),
+            (lambda: trace(after, inputs, "after")) if stabilized.projected else None,
+        )
