@@ -171,14 +171,16 @@ def summary(reports: list[dict[str, Any]]) -> str:
 
 
 def _cell(rows: list[dict[str, Any]]) -> str:
-    """Worst over variants, and over bases if they agree in what holds."""
-    bases: dict[str, list[dict[str, Any]]] = {}
+    """Worst over bases and variants, apart where they differ in what holds."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        bases.setdefault(row["base"], []).append(row)
-    worst = {base: _worst(of_base) for base, of_base in bases.items()}
-    if len({tuple(verdicts(row)) for row in worst.values()}) > 1:
-        return "; ".join(f"{base}: {_told(row)}" for base, row in worst.items())
-    return _told(_worst(list(worst.values()))) if worst else ""
+        groups.setdefault(tuple(verdicts(row)), []).append(row)
+    if len(groups) < 2:
+        return _told(_worst(rows)) if rows else ""
+    bases = [{row["base"] for row in group} for group in groups.values()]
+    key = "variant" if set.intersection(*bases) else "base"
+    labels = [", ".join(dict.fromkeys(row[key] for row in group)) for group in groups.values()]
+    return "; ".join(f"{n}: {_told(_worst(g))}" for n, g in zip(labels, groups.values(), strict=True))
 
 
 def _worst(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -208,17 +210,16 @@ def full(report: dict[str, Any]) -> str:
 
 
 def findings(report: dict[str, Any]) -> list[str]:
-    """What is to be said of each broken law: the controls, and law 4 with other brackets."""
+    """What is to be said of the broken laws: the controls, and law 4 with other brackets."""
     found = list(report["notes"])
     for row in report["rows"]:
         if not verdicts(row):
             continue
-        controls = max(row[c] for c in CONTROLS)
         others = {k.removeprefix("torsion, bracket "): x for k, x in row.items() if k.startswith("torsion, ")}
         holding = [name for name, x in others.items() if x < HOLDS and not row["torsion"] < HOLDS]
         found.append(
             f"{row['joint']}, {row['base']} {row['variant']}".rstrip()
-            + f": worst control {controls:.0e}"
+            + f": {', '.join(verdicts(row))} broken, worst control {max(row[c] for c in CONTROLS):.0e}"
             + (f"; law 4 holds with the bracket {', '.join(holding)}" if holding else "")
         )
     return found
@@ -266,12 +267,13 @@ def main() -> None:
         else:
             print(f"{name}: left out, it is not installed here", file=sys.stderr)
     print(summary(reports))
-    for report in reports:
-        if chosen.full:
-            print(f"\n{full(report)}")
-        for line in findings(report):
-            print(f"\n{report['peer']}: {line}", end="")
     print()
+    for report in reports:
+        for line in findings(report):
+            print(f"- {report['peer']}: {line}")
+    if chosen.full:
+        for report in reports:
+            print(f"\n{full(report)}")
 
 
 if __name__ == "__main__":

@@ -121,18 +121,19 @@ def test_tables():
         holds,
         {**holds, "base": "floating", "dM/dt": 0.5},
         {**holds, "joint": "ball", "C v": np.nan},
-        {**holds, "joint": "slide"},
+        {**holds, "joint": "slide", "variant": "one"},
+        {**holds, "joint": "slide", "variant": "other", "M": 1.0},
     ]
     reports = [
         {"peer": "some", "version": "1", "notes": [], "rows": rows},
-        {"peer": "other", "version": "2", "notes": ["a note"], "rows": rows[3:]},
+        {"peer": "other", "version": "2", "notes": ["a note"], "rows": rows[3:4]},
     ]
     assert laws.summary(reports).splitlines() == [
         "| joint | some 1 | other 2 |",
         "|---|---|---|",
         "| hinge | fixed: 1e-15; floating: **dM/dt 0.5** |  |",
         "| ball | **C v nan** |  |",
-        "| slide | 1e-15 | 1e-15 |",
+        "| slide | one: 1e-15; other: **M 1** | 1e-15 |",
     ]
-    assert laws.full(reports[0]).count("**") == 4
-    assert [len(laws.findings(report)) for report in reports] == [2, 1]
+    assert laws.full(reports[0]).count("**") == 6
+    assert [len(laws.findings(report)) for report in reports] == [3, 1]
