@@ -363,6 +363,14 @@ def test_a_base_far_away_does_not_blur_centroidal_momentum():
         np.testing.assert_array_equal(function(at.tree, at.q, fast)[:3], function(at.tree, at.q, at.v)[:3])
 
 
+def test_a_rock_has_an_empty_centroidal_momentum_matrix():
+    tree = TreeBuilder("rock").add("rock", Fixed(), random_inertia(np.random.default_rng(0))).build()
+    none = np.zeros(0)
+    assert dyn.centroidal_momentum_matrix(tree, none).shape == (6, 0)
+    assert dyn.centroidal_momentum_matrix_derivative(tree, none, none).shape == (6, 0)
+    np.testing.assert_array_equal(dyn.centroidal_momentum(tree, none, none), 0)
+
+
 @pytest.mark.parametrize("roots", [1, 2])
 def test_centroidal_momentum_needs_no_floating_base(roots):
     """Arms on the world, also several, with joints whose bodies hand inertia to the world."""
@@ -402,6 +410,16 @@ def test_the_base_moves_by_the_rate_of_its_momentum(at):
     arm, weight = R.T @ (dyn.center_of_mass(at.tree, at.q) - p), at.tree.mass * (R.T @ g)
     G_b = -at.S.T @ np.concatenate([np.cross(arm, weight), weight])
     close(dh - at.group.ad(at.nu).T @ at.h + G_b, F_b)
+
+
+def test_gravity_in_the_plane():
+    """SPEC a.6, up along y: G = (m g (x_c - x_b), m g sin th, m g cos th, dU/dq)."""
+    at, g = _state("planar arm"), 9.81
+    theta, x_b, _ = at.q[:3]
+    G = dyn.gravity_forces(at.tree, at.q, gravity=(0, -g, 0))
+    mass, x_c = at.tree.mass, dyn.center_of_mass(at.tree, at.q)[0]
+    slopes = [at.partial(lambda q: dyn.potential_energy(at.tree, q, (0, -g, 0)), i) for i in range(2)]
+    close(G, [mass * g * (x_c - x_b), mass * g * np.sin(theta), mass * g * np.cos(theta), *slopes])
 
 
 @pytest.mark.parametrize("name", ["commuting", "commuting-planar", "planar arm"])
@@ -750,6 +768,11 @@ def test_the_locked_frame_stays_at_the_center_of_mass():
     R_b, p_b = SE3.parts(at.base.placement)
     close(p, R_b.T @ (dyn.center_of_mass(at.tree, home) - p_b), 1e-10)
     assert np.abs(R - np.eye(3)).max() > 1e-3
+    # the base moves against it: H_bc g is where c was at the start
+    joints = 0.4 * at.q[7:]
+    g = SE3.element(dyn.motion_without_momentum(at.tree, [0 * joints, joints]))
+    c = R_b.T @ (dyn.center_of_mass(at.tree, at.tree.group.neutral()) - p_b)
+    close(g @ SE3.motion(R, p), SE3.motion(np.eye(3), c), 1e-10)
 
 
 def circle(center, radius, around=(0, 1)):
