@@ -5,6 +5,7 @@ import pytest
 import sympy as sp
 from scipy.integrate import solve_ivp
 
+import liebody as lb
 from liebody import dynamics, models
 from liebody.codegen import trace
 from liebody.errors import ModelError
@@ -17,6 +18,7 @@ MODELS = {
     "free_rigid_body": models.free_rigid_body,
     "heavy_top": models.heavy_top,
     "puma560": models.puma560,
+    "space_robot": models.space_robot,
 }
 
 
@@ -77,6 +79,32 @@ def test_motors_of_the_puma_can_be_left_out():
     gears = np.array([62.6111, 107.815, 53.7063, 76.0364, 71.923, 76.686])
     np.testing.assert_allclose(difference, np.diag(gears**2 * ([200e-6] * 3 + [33e-6] * 3)), atol=1e-14)
     assert not any(body.joint.damping.any() or body.joint.friction.any() for body in without.bodies)
+
+
+# -- the space robot ----------------------------------------------------------------------------------------
+
+
+def test_the_space_robot_floats_without_gravity_unless_it_is_asked_to_fall():
+    robot = models.space_robot()
+    assert robot.gravity_vector.tolist() == lb.load("space_robot").gravity_vector.tolist() == [0, 0, 0]
+    assert lb.load("space_robot", gravity=(0, 0, -1.62)).gravity_vector[2] == -1.62
+    assert lb.load("puma560").gravity_vector[2] == lb.load(robot.tree).gravity_vector[2] == -9.81
+
+
+def test_the_space_robot_is_what_its_page_says():
+    tree = models.space_robot().tree
+    assert (tree.nv, tree.mass) == (13, pytest.approx(88 + 16))
+    np.testing.assert_allclose(dynamics.frame_pose(tree, tree.group.neutral(), "hand")[:3, 3], [0, 0, 1.8])
+    at_home = dynamics.frame_pose(tree, tree.group.neutral(), "link1")[:3, 3]
+    np.testing.assert_allclose(at_home, [0, 0, 0.4])
+    np.testing.assert_allclose(tree.bodies[0].inertia.com, 0, atol=1e-16)
+    assert not tree.findings()
+    loaded = models.space_robot(payload=5.0).tree
+    assert loaded.mass == pytest.approx(tree.mass + 5)
+    np.testing.assert_allclose(
+        loaded.mass * dynamics.center_of_mass(loaded, loaded.group.neutral()),
+        tree.mass * dynamics.center_of_mass(tree, tree.group.neutral()) + [0, 0, 5 * 1.9],
+    )
 
 
 # -- closed forms -----------------------------------------------------------------------------------------

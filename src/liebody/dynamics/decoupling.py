@@ -114,14 +114,13 @@ class InternalRank(NamedTuple):
     def __str__(self) -> str:
         kinds = {
             "two-sided": "J# is the inverse",
-            "right": "J# is a right inverse only: J J# = 1, J# J projects on a part of the joints' motions",
-            "left": "J# is a left inverse only: J# J = 1, J J# projects on the possible internal velocities",
-            "none": "J# is neither a right nor a left inverse: J J# and J# J are projectors",
+            "right": "J# is a right inverse, J J# = 1",
+            "left": "J# is a left inverse, J# J = 1",
+            "none": "J# is no inverse, J J# and J# J project",
         }
         return (
             f"internal Jacobian {self.task} x {self.joints} of rank {self.rank}; {kinds[self.inverse]}; "
-            f"redundancy {self.redundancy} (joint motions that do not move the task), deficiency "
-            f"{self.deficiency} (task velocities that no joint motion gives)"
+            f"redundancy {self.redundancy}, deficiency {self.deficiency}"
         )
 
 
@@ -282,8 +281,8 @@ def decoupled_dynamics(
 
     Arguments as in `transformed_dynamics`. With the form "hamel", Cxy = 0 for any T_x and T_y. The skew forms
     have Cyx = -Cxy^T, and Mx' = Cx + Cx^T, My' = Cy + Cy^T: passive in each part (3.84). With x = "momentum",
-    Cx v_x + Cxy v_y = 0 in every form, so v_x' = -gx + F_x in the metric Mx: what acts from outside alone
-    changes it. This is not so for "centroidal".
+    Cx v_x + Cxy v_y = 0 in every form, so that Mx v_x' = F_x - gx: only what acts from outside changes the
+    momentum. This is not so for "centroidal".
     """
     M, M_rate, C = mass_and_coriolis(tree, q, v, form)
     base = _Moving(tree, q, v, M, M_rate)
