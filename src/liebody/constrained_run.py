@@ -114,6 +114,19 @@ class ConstrainedRun(Run):
             values = np.asarray(compute(self.system))
         return np.where(finite[..., None], values, np.nan)
 
+    @classmethod
+    def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        if "equation" not in found:
+            return {}
+        names = [name.rpartition(".")[0] for name in found["equation"]]
+        constraints = {
+            name: slice(names.index(name), names.index(name) + names.count(name)) for name in names
+        }
+        return {
+            "constraints": constraints,
+            "stored": {name: found[name] for name in ("residual", "rate", "multipliers")},
+        }
+
     def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
         variables = Run._variables(self)
         rows = variables["kinetic"][0]

@@ -312,7 +312,13 @@ class Run:
             coordinates=Labels(tuple(found["coordinate"]), tuple(found["coordinate_units"])),
             dofs=Labels(tuple(found["dof"]), tuple(found["dof_units"])),
             metadata={name: value for name, value in attributes.items() if name not in OWN_ATTRIBUTES},
+            **cls._extras(found),
         )
+
+    @classmethod
+    def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """What a subclass takes from the variables of a file besides."""
+        return {}
 
     def _attributes(self) -> dict[str, str | int | float]:
         own: dict[str, str | int | float] = {

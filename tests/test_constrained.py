@@ -1,0 +1,273 @@
+"""Constrained systems against published numbers, independent references and the laws of mechanics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from constrained_models import chain, floating, heavy_top, pendulum, three_bar
+from random_trees import JOINTS, random_state, random_tree
+from scipy.integrate import solve_ivp as scipy_solve_ivp
+
+import liebody as lb
+from liebody import dynamics
+from liebody.bodies import SpatialInertia
+from liebody.constrained import AbsoluteTree, SystemBuilder
+from liebody.groups import SE3, SO3, Revolute
+
+GROUPS = ("SE3", "SO3xR3")
+ROUND_OFF = 1e-11
+
+# SPEC C.1: Runge-Kutta-Munthe-Kaas of order 4, 1 ms, 1 s, no stabilisation. Violations of position in m and of
+# velocity in m/s of each joint, energy change over the kinetic energy at first, and that in J
+GOLDEN = {
+    (heavy_top, "SE3"): ([0], [0], 2.80e-8, 13972.398951),
+    (heavy_top, "SO3xR3"): ([9.27e-7], [1.83e-6], 7.42e-8, 13972.398951),
+    (pendulum, "SE3"): ([7.16e-6, 0], [1.40e-5, 0], 2.42e-6, 95.073882),
+    (pendulum, "SO3xR3"): ([5.91e-6, 8.84e-7], [1.18e-5, 2.04e-6], 3.09e-6, 95.073882),
+    (floating, "SE3"): ([2.11e-10], [3.52e-10], 4.74e-10, 0.990752),
+    (floating, "SO3xR3"): ([2.34e-10], [3.23e-10], 4.61e-10, 0.990752),
+    (three_bar, "SE3"): ([0, 2.29e-8, 0], [0, 4.97e-8, 0], 4.19e-7, 1.266504),
+    (three_bar, "SO3xR3"): ([6.04e-9, 1.14e-8, 1.27e-8], [9.3e-9, 2.49e-8, 2.82e-8], 7.03e-7, 1.266504),
+}
+
+
+@pytest.mark.parametrize("example", [heavy_top, pendulum, floating, three_bar])
+def test_drift_is_that_of_mueller_and_terze(example):
+    """The attitudes on both groups are the same: after elimination omega' depends on neither r nor v."""
+    runs = {}
+    for group in GROUPS:
+        system, v = example(group)
+        runs[group] = run = lb.simulate(system, v0=v, t_end=1.0, dt=1e-3, stabilization="none")
+        places, rates, energy, kinetic = GOLDEN[example, group]
+        assert run.kinetic[0] == pytest.approx(kinetic, rel=1e-6)
+        for found, expected in ((run.violations, places), (run.velocity_violations, rates)):
+            for values, golden in zip(found.values(), expected, strict=True):
+                if golden:
+                    assert values.max() == pytest.approx(golden, rel=0.01)
+                else:
+                    assert values.max() < ROUND_OFF
+        assert np.abs(run.energy_change).max() / run.kinetic[0] == pytest.approx(energy, rel=0.01)
+    attitudes = [run.system.poses(run.q)[-1, :, :3, :3] for run in runs.values()]
+    np.testing.assert_allclose(*attitudes, atol=1e-8)  # round-off, amplified where the motion is chaotic
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_attitude_of_the_top_has_order_four_against_euler_equations(group):
+    """Energy and constraints cannot tell a wrong dexp^-1 on SE(3) from a right one (SPEC D.2); attitudes can."""
+    I = np.array([0.36, 0.306, 0.09]) + 21.6 * 0.25 * np.array([0, 1, 1])
+
+    def rate(t, y):
+        p, w = y[:4], y[4:]
+        dp = 0.5 * np.array([-p[1:] @ w, *(p[0] * w + np.cross(p[1:], w))])
+        return np.concatenate([dp, -np.cross(w, I * w) / I])
+
+    system, v = heavy_top(group)
+    start = [1, 0, 0, 0, *v[:3]]
+    y = scipy_solve_ivp(rate, (0, 0.25), start, "DOP853", rtol=1e-13, atol=1e-13).y[:, -1]
+    exact, steps = SO3.element(y[:4] / np.linalg.norm(y[:4])), np.array([5e-4, 2.5e-4, 1.25e-4])
+    errors = []
+    for h in steps:
+        run = lb.simulate(system, v0=v, t_end=0.25, dt=h, stabilization="none", record_every=0.25)
+        errors.append(np.linalg.norm(SO3.element(run.q[-1, :4]) - exact))
+    slopes = np.diff(np.log(errors)) / np.diff(np.log(steps))
+    assert np.all(slopes > 3.9) and slopes[-1] < 4.8, (slopes, errors)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in JOINTS if kind != "fixed"])
+def test_accelerations_are_those_of_the_tree(kind):
+    """Each joint between moving bodies and on the ground, on both groups, with damping and efforts."""
+    rng = np.random.default_rng(sum(map(ord, kind)))
+    for group in GROUPS:
+        joints = ["free", "revolute"] if kind == "free" else [kind, kind, "spherical"]
+        tree = random_tree(rng, joints, rotors=False)
+        absolute = AbsoluteTree(tree, configuration=group)
+        q, v, _ = random_state(rng, tree)
+        tau = rng.normal(size=tree.nv)
+        a = dynamics.forward_dynamics(tree, q, v, tau)
+        Q, V = absolute.to_system(q, v)
+        assert max(np.abs(g).max() for g in absolute.system.violation(Q).values()) < 1e-13
+        assert max(np.abs(g).max() for g in absolute.system.velocity_violation(Q, V).values()) < 1e-13
+        A = numeric_accelerations(absolute.system, Q, V, tau)
+        for body, moving in zip(tree.bodies, absolute.system.bodies, strict=True):
+            X = SE3.Ad(SE3.inverse(moving.offset))
+            twist = X @ dynamics.frame_twist(tree, q, v, body.name)
+            expected = X @ dynamics.frame_acceleration(tree, q, v, a, body.name)
+            if group == "SO3xR3":
+                R = dynamics.frame_pose(tree, q, body.name)[:3, :3]
+                expected[3:] = R @ (expected[3:] + np.cross(twist[:3], twist[3:]))
+            i = absolute.system.index(body.name)
+            np.testing.assert_allclose(A[6 * i : 6 * i + 6], expected, rtol=1e-10, atol=1e-10)
+        q_back, v_back = absolute.to_tree(Q, V)
+        np.testing.assert_allclose(tree.group.difference(q, q_back), 0, atol=1e-13)
+        np.testing.assert_allclose(v_back, v, atol=1e-13)
+
+
+def numeric_accelerations(system, q, v, u):
+    """dv/dt from the traced function, without compiling it."""
+    return system.function("accelerations").evaluate(0.0, q, v, u)[0]
+
+
+def test_reactions_are_the_joint_wrenches_of_inverse_dynamics():
+    """What a joint transmits, by Newton and Euler for all behind it; efforts take their part of it."""
+    rng = np.random.default_rng(8)
+    tree = random_tree(rng, ["revolute", "cylindrical", "spherical", "prismatic"], rotors=False)
+    absolute = AbsoluteTree(tree)
+    q, v, _ = random_state(rng, tree)
+    Q, V = absolute.to_system(q, v)
+    for tau in (np.zeros(tree.nv), rng.normal(size=tree.nv)):
+        a = dynamics.forward_dynamics(tree, q, v, tau)
+        found = absolute.system.reactions(Q, V, tau)
+        for body in tree.bodies:
+            T, total = dynamics.frame_pose(tree, q, body.name), np.zeros(6)
+            for b in (b for b in tree.bodies if body in tree.ancestors(b.index)):
+                J, T_b = b.inertia.matrix(), dynamics.frame_pose(tree, q, b.name)
+                V_b = dynamics.frame_twist(tree, q, v, b.name)
+                A_b = dynamics.frame_acceleration(tree, q, v, a, b.name)
+                A_b[3:] -= T_b[:3, :3].T @ [0, 0, -9.81]
+                total += SE3.Ad(SE3.inverse(T_b) @ T).T @ (J @ A_b - SE3.ad(V_b).T @ J @ V_b)
+            reaction = found[body.joint.name]
+            np.testing.assert_allclose(body.joint.S.T @ reaction, 0, atol=1e-10)  # it does no work
+            if tau.any():
+                np.testing.assert_allclose(body.joint.S.T @ total, tau[body.dofs], atol=1e-10)
+            else:
+                np.testing.assert_allclose(reaction, total, atol=1e-10)
+
+
+@pytest.mark.parametrize("stabilization", ["baumgarte", "projection", "index-2"])
+def test_stabilisations_hold_the_constraints(stabilization):
+    """The double pendulum for 5 s: drift 1e-4 m without; energy stays as good as it was."""
+    for group in GROUPS:
+        system, v = pendulum(group)
+        run = lb.simulate(system, v0=v, t_end=5.0, dt=1e-3, stabilization=stabilization)
+        bound = {"baumgarte": 5e-6, "index-2": 5e-6, "projection": 1e-14}[stabilization]
+        assert run.largest_violation < bound
+        if stabilization == "projection":
+            assert np.abs(run.rate).max() < 1e-12
+        assert np.abs(run.energy_change).max() / run.kinetic[0] < 3e-4
+
+
+def test_projection_keeps_constraints_for_many_steps():
+    system, v = pendulum("auto")
+    run = lb.simulate(system, v0=v, t_end=100.0, dt=1e-3)
+    assert run.largest_violation < 1e-12 and np.abs(run.rate).max() < 1e-11
+    assert run.quaternion_error < 1e-14
+
+
+def test_momentum_and_energy_of_a_free_pair_stay():
+    system, v = floating("SO3xR3")
+    run = lb.simulate(system, v0=v, t_end=2.0, dt=1e-3)
+    momentum = run.v.reshape(len(run.t), 2, 6)[:, :, 3:].sum(axis=1)
+    np.testing.assert_allclose(momentum, momentum[:1].repeat(len(run.t), 0), atol=1e-13)
+    assert run.energy_drift < 1e-8
+
+
+def test_auto_takes_SE3_for_bodies_on_the_ground_and_says_so():
+    system, _ = pendulum("auto")
+    assert [b.group.name for b in system.bodies] == ["SE3", "SO3xR3"]
+    text = system.summary()
+    assert "on the ground by 'j1'" in text and "its absolute motion is no motion subgroup" in text
+
+
+@pytest.mark.parametrize(
+    "joint", ["revolute", "helical", "cylindrical", "spherical", "planar", "planar-helical"]
+)
+def test_joints_on_the_ground_hold_to_round_off_on_SE3(joint):
+    rng = np.random.default_rng(len(joint))
+    absolute = AbsoluteTree(random_tree(rng, [joint], rotors=False), configuration="SE3", driven=False)
+    q, v = absolute.to_system(*random_state(rng, absolute.tree)[:2])
+    run = lb.simulate(absolute.system, q, v, t_end=0.5, dt=1e-2, stabilization="none", record_every=0.5)
+    assert run.largest_violation < 1e-12 and np.abs(run.rate).max() < 1e-12
+
+
+def test_chains_cost_in_proportion_to_their_length():
+    """Operations of the straight line and of the program, per body, and passes that do not grow."""
+    for sizes, large in (((4, 8, 16), False), ((50, 100, 200), True)):
+        counts = []
+        for n in sizes:
+            system = chain(n)
+            assert system.is_large == large
+            system.__dict__["redundant"] = False
+            function = system.function("accelerations")
+            counts.append(sum(function.operations.values()))
+            if large:
+                assert len(function.passes) < 25
+        growth = np.diff(counts) / np.diff(sizes)
+        np.testing.assert_allclose(growth, growth[0], rtol=1e-12)
+
+
+def test_programs_of_long_chains_compute_what_short_lines_do(monkeypatch):
+    import liebody.constrained.system as module
+
+    rng = np.random.default_rng(0)
+    absolute = AbsoluteTree(random_tree(rng, ["revolute", "spherical", "helical", "prismatic"], rotors=False))
+    system = absolute.system
+    q, v = absolute.to_system(*random_state(rng, absolute.tree)[:2])
+    u = rng.normal(size=system.nu)
+    for name, arguments in (
+        ("accelerations", (0.0, q, v, u)),
+        ("residuals", (0.0, q, v)),
+        ("on_constraints", (0.0, q + 1e-6 * rng.normal(size=q.shape), v)),
+    ):
+        line = system.function(name).evaluate(*arguments)
+        monkeypatch.setattr(module, "LARGE", -1)
+        program = system.function(name).evaluate(*arguments)
+        monkeypatch.undo()
+        for a, b in zip(line, program, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_a_long_chain_simulates_as_its_members_in_an_ensemble():
+    system = chain(18)
+    v = np.zeros((3, system.nv))
+    v[:, 1] = [0.0, 0.0, 0.0]
+    together = lb.simulate(system, v0=v, t_end=0.05, dt=5e-3)
+    alone = lb.simulate(system, t_end=0.05, dt=5e-3)
+    np.testing.assert_allclose(together.q[1], alone.q, atol=1e-12)
+    assert together.member(2).largest_violation < 1e-12 and alone.energy_drift < 1e-6
+
+
+def test_springs_dampers_wrenches_and_feedback():
+    """A body on a spring oscillates with sqrt(k/m); a damper takes energy; a feedback is compiled in."""
+    builder = SystemBuilder("swing", gravity=(0, 0, 0))
+    builder.body("ball", SpatialInertia.sphere(2.0, 0.1), [1.5, 0, 0])
+    builder.spring("spring", "world", "ball", stiffness=8.0, length=1.0)
+    system = builder.build()
+    run = lb.simulate(system, t_end=np.pi, dt=np.pi / 500)  # one period: omega = 2 rad/s
+    x = run.q[:, 4]
+    np.testing.assert_allclose(x, 1 + 0.5 * np.cos(2 * run.t), atol=1e-9)
+    assert run.energy_drift < 1e-10 and run.potential[0] == pytest.approx(1.0)
+
+    builder.spring("damper", "world", "ball", damping=1.0)
+    damped = lb.simulate(builder.build(), t_end=3.0, dt=1e-2)
+    assert damped.energy[-1] < 0.25 * damped.energy[0]
+
+    builder = SystemBuilder("driven", gravity=(0, 0, 0))
+    builder.body("wheel", SpatialInertia.sphere(1.0, 1.0))  # 0.4 kg m2
+    builder.joint("axle", Revolute([0, 0, 1]), "world", "wheel", driven=True)
+    builder.wrench("wind", lambda t, T, V: np.array([0, 0, 0.4 * t, 0, 0, 0]), "wheel")
+    wheel = builder.build()
+    constant = lb.simulate(wheel, tau=[0.8], t_end=1.0, dt=1e-2)
+    assert constant.v[-1, 2] == pytest.approx(2 + 0.5, abs=1e-12)
+    feedback = lb.simulate(wheel, tau=lambda t, q, v: np.array([0.8 - 0.4 * t]), t_end=1.0, dt=1e-2)
+    assert feedback.metadata["efforts"] == "compiled"
+    assert feedback.v[-1, 2] == pytest.approx(2.0, abs=1e-12)
+
+
+def test_a_run_is_saved_with_its_constraints(tmp_path):
+    system, v = heavy_top("SE3")
+    run = lb.simulate(system, v0=v, t_end=0.01, dt=1e-3)
+    run.save(tmp_path / "top.nc")
+    loaded = type(run).load(tmp_path / "top.nc")
+    np.testing.assert_array_equal(loaded.multipliers, run.multipliers)
+    assert loaded.violations.keys() == {"pivot"} and "constraints within pivot" in loaded.summary()
+    omega = run.v[:, :3]
+    centripetal = -run.multipliers / 21.6  # force of the pivot on the top, in the top's axes, per mass
+    np.testing.assert_allclose(
+        centripetal[0], np.cross(omega[0], np.cross(omega[0], [0.5, 0, 0])) + np.cross(euler(omega[0]), [0.5, 0, 0]),
+        atol=1e-8,
+    )  # fmt: skip
+
+
+def euler(w):
+    I = np.array([0.36, 0.306, 0.09]) + 21.6 * 0.25 * np.array([0, 1, 1])
+    return -np.cross(w, I * w) / I
