@@ -944,18 +944,6 @@ def test_an_arm_on_the_world_says_so_when_its_kernels_are_asked_for():
         arm.locked_velocity(np.zeros(1), np.zeros(1))
 
 
-def test_a_base_that_is_followed_is_refused():
-    """A joint of the base's own degrees of freedom; trees are built so that this takes a group of one."""
-    tree = (
-        TreeBuilder("geared")
-        .add("a", Joint("a", Revolute([0, 0, 1])), body())
-        .add("b", Joint("b", Revolute([0, 0, 1]), mimic=Mimic("a")), body(), "a")
-        .build()
-    )
-    with pytest.raises(ModelError, match="of 1 degrees of freedom"):
-        dyn.base_dofs(tree)
-
-
 MASSLESS = TreeBuilder("ghost").add("base", Free()).add("arm", Revolute([0, 0, 1]), None, "base", [1, 0, 0])
 POINT = TreeBuilder("point").add("base", Free(), SpatialInertia.point(1.0, (0.1, 0, 0)))
 RODS = (

@@ -29,7 +29,7 @@ from ..bodies import Body, Frame, Moments, Tree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
-from .centroidal import about_center, composites, motions, momentum_at_base
+from .centroidal import about_center, composites, momentum_at_base, motions
 from .coriolis import Pair, momentum_of
 from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
@@ -55,7 +55,7 @@ def floating_base(tree: Tree) -> Body:
     """The first body, if all others hang on it and its joint is a free group.
 
     Raises ModelError where several bodies hang on the world, where the first joint is fixed or has one degree
-    of freedom, as motors have, where another joint follows it, or where it has a rotor.
+    of freedom, as motors have, or where it has a rotor.
     """
     roots = [body for body in tree.bodies if not body.parent]
     if len(roots) != 1:
@@ -72,12 +72,6 @@ def floating_base(tree: Tree) -> Body:
         raise ModelError(
             f"tree {tree.name!r} has no floating base: its first joint {joint.name!r} is {joint.group!r}, of "
             f"{joint.dim} degrees of freedom, and a base that floats has two or more; {advice}"
-        )
-    followers = [b for b in tree.bodies[1:] if b.joint.dim and b.dofs.start < base.dofs.stop]
-    if followers:
-        raise ModelError(
-            f"joint {followers[0].joint.name!r} follows the first joint {joint.name!r} of tree "
-            f"{tree.name!r}, so the robot does not move as one with its base; let it follow another joint"
         )
     if any(hasattr(x, "apply") or x != 0 for x in joint.armature):
         raise ModelError(
@@ -203,8 +197,8 @@ def momentum_in_frame(tree: Tree, q: Array, v: Array, frame: MovingFrame | Array
     v      velocity, left-trivialised, (nv,)                               [rad/s, m/s]
     frame  its pose g in the inertial frame, an element of the base's group; or a MovingFrame
 
-    With the identity it is h_i, in the inertial frame. Feurstein, eqs (3.67), (3.69). `total_momentum` has other
-    frames, and all six components.
+    With the identity it is h_i, in the inertial frame. Feurstein, eqs (3.67), (3.69). `total_momentum` has all
+    six components, and frames of other motions.
     """
     g = _pose_of(tree, frame)
     return _carried(tree, q, g, base_momentum(tree, q, v))
