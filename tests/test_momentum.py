@@ -644,6 +644,8 @@ def test_one_joint_or_balanced_joints_are_integrable():
         plane.add(
             f"wheel-{k}", Revolute([0, 0, 1]), SpatialInertia.sphere(0.5, 0.3), "base", [0.3 * k, 0.2, 0]
         )
+    nothing = Joint("nothing", Revolute([0, 0, 1]), armature=0.1)  # a rotor, and a point on its axis
+    plane.add("nothing", nothing, SpatialInertia.point(0.5), "base", [0.4, -0.2, 0])
     found = dyn.integrability(plane.build())
     assert found.integrable and found.worst < 1e-13 and found.states == 32
 

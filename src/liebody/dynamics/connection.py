@@ -101,7 +101,7 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
                1e-13, and generic robots are between 0.01 and 1
 
     A curvature that is analytic and not zero is missed with probability zero, so one state would do where
-    round-off is none. `lb.equations(tree).curvature` decides for small robots without round-off. Saccon,
+    round-off is none. `lb.equations(tree).integrable` decides for small robots without round-off. Saccon,
     Traversaro, Nori and Nijmeijer (2017), "On centroidal dynamics and integrability of average angular
     velocity". Raises ModelError for a tree with symbols.
     """
@@ -113,8 +113,8 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
         q = tree.group.random(rng)
         fields = _InternalFields(tree, q)
         if not is_numeric(fields.composite.m, fields.composite.Sigma):
-            raise ModelError(f"tree {tree.name!r} has symbols; see lb.equations(tree).curvature")
-        sizes = np.sqrt(np.maximum([fields.inertia(i) for i in range(fields.n)], 0))
+            raise ModelError(f"tree {tree.name!r} has symbols; ask lb.equations(tree).integrable")
+        sizes = np.sqrt([fields.inertia(i) for i in range(fields.n)])
         for j in range(fields.n):
             for i in range(j):
                 size = sizes[i] * sizes[j]
@@ -166,11 +166,16 @@ class _InternalFields:
             total = total + cross(p, v_i) + K @ w_i
         return total + self._between(i, j, cross_moment)
 
-    def inertia(self, i: int) -> Any:
-        """int u_i . u_i dm: of the joints' inertia what is left when the base moves along."""
+    def inertia(self, i: int) -> float:
+        """int u_i . u_i dm: of the joint's inertia what is left when the base moves along; numbers only.
+
+        Zero where that is round-off: a joint that moves no mass, or all of it as the base does.
+        """
         w, v = self.locked[i]
         n, f = momentum_of(self.composite, w, v)
-        return self._between(i, i, _inner) - (w @ n + v @ f)
+        carried = self._between(i, i, _inner)
+        left = carried - (w @ n + v @ f)
+        return float(left) if left > 1e-12 * carried else 0.0
 
     def _between(self, i: int, j: int, moment: Callable[[Moments, Pair, Pair], Any]) -> Any:
         """The moment of s_i and s_j on all that both carry."""

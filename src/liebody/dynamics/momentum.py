@@ -197,8 +197,8 @@ def momentum_in_frame(tree: Tree, q: Array, v: Array, frame: MovingFrame | Array
     v      velocity, left-trivialised, (nv,)                               [rad/s, m/s]
     frame  its pose g in the inertial frame, an element of the base's group; or a MovingFrame
 
-    With the identity it is h_i, in the inertial frame. Feurstein, eqs (3.67), (3.69). `total_momentum` has all
-    six components, and frames of other motions.
+    With the identity it is h_i, in the inertial frame. Feurstein, eqs (3.67), (3.69). `total_momentum` has
+    all six components, and frames of other motions.
     """
     g = _pose_of(tree, frame)
     return _carried(tree, q, g, base_momentum(tree, q, v))
