@@ -5,8 +5,9 @@ Between events the motion obeys
     q' = v (left-trivialised, on the group),    v' = f(t, q, v, z, p),
 
 with memory z, which is constant between the ends of steps, and parameters p, constant for each member of an
-ensemble. An event is a change of the sign of a guard g_i(t, q, v, z, p); there, and at the end of every step,
-the update gives a new memory, and may give a new q and v. Works are integrals of powers along the motion.
+ensemble. Parts of z may flow: they have rates, and change within steps too. An event is a change of the sign
+of a guard g_i(t, q, v, z, p); there, and at the end of every step, the update gives a new memory, and may
+give a new q and v. Works are integrals of powers along the motion.
 
 All of it is written once, in NumPy operators and functions of `liebody.scalar`, traced, and compiled with the
 integrator into one loop (`codegen.hybrid`).
@@ -97,6 +98,9 @@ class HybridSystem:
     group         the configuration group of q (nq,), with velocities v (nv,) in its algebra
     vector_field  (t, q, v, z, p) -> dv/dt (nv,)
     memory        names of the memory with their values at the start, numbers or arrays: `z.anchor`
+    flows         names of quantities that flow, with their values at the start; read as memory: `z.angle`
+    rates         (t, q, v, z, p) -> {name: rate}, one for each of the flows
+    start         (t, q, v, z, p) -> z, the memory at the start; what `simulate` is given goes before it
     parameters    names of parameters with their default values, numbers or arrays: `p.stiffness`
     guards        (t, q, v, z, p) -> {name: number}; an event is a change of the sign of a number
     directions    {name: +1 or -1} for guards whose changes upwards or downwards only are events
@@ -121,6 +125,9 @@ class HybridSystem:
         vector_field: Part,
         *,
         memory: Mapping[str, Any] | None = None,
+        flows: Mapping[str, Any] | None = None,
+        rates: Part | None = None,
+        start: Part | None = None,
         parameters: Mapping[str, Any] | None = None,
         guards: Part | None = None,
         directions: Mapping[str, int] | None = None,
@@ -133,10 +140,17 @@ class HybridSystem:
     ) -> None:
         self.group, self.name = group, name
         self.nq, self.nv = group.nq, group.dim
-        self.memory = Layout("memory", memory or {})
+        self.memory = Layout("memory", {**(memory or {}), **(flows or {})})
+        both = [name for name in flows or {} if name in (memory or {})]
+        if both:
+            raise ModelError(f"{both[0]!r} is the name of memory and of a flow; give each its own")
+        self._still, self._flowing = Layout("memory", memory or {}), Layout("flow", flows or {})
         self.parameters = Layout("parameter", parameters or {})
         self.vector_field, self.update, self.step, self.stop = vector_field, update, step, stop
         self.powers, self.outputs, self.guards = powers, outputs, guards
+        self.rates, self.start = rates, start
+        if sorted(self._names(rates)) != sorted(self._flowing.defaults):
+            raise ModelError(f"{name}: rates and flows must have the same names")
         self.guard_names = tuple(self._names(guards))
         self.power_names = tuple(self._names(powers))
         unknown = [name for name in directions or {} if name not in self.guard_names]
@@ -172,16 +186,21 @@ class HybridSystem:
         trace(keys, {"t": (), "y": size, "u": self.parameters.size + 1}, "names")
         return names
 
-    # -- the flat state y = (z, q, v, works) ----------------------------------------------------------------
+    # -- the flat state y = (memory that stays, q, v, memory that flows, works) ------------------------------
 
     def _read(self, t: Any, y: Array, u: Array) -> tuple[Any, ...]:
-        m, nq = self.memory.size, self.nq
-        z, p = self.memory.read(y[..., :m]), self.parameters.read(u[..., : self.parameters.size])
-        return t, y[..., m : m + nq], y[..., m + nq : m + nq + self.nv], z, p
+        m, end = self._still.size, self._still.size + self.nq + self.nv
+        z = [*self._still.read(y[..., :m]), *self._flowing.read(y[..., end : end + self._flowing.size])]
+        p = self.parameters.read(u[..., : self.parameters.size])
+        return t, y[..., m : m + self.nq], y[..., m + self.nq : end], self.memory.type(*z), p
+
+    def _write(self, q: Array, v: Array, z: Any, works: Array) -> Array:
+        k = len(self._still.defaults)
+        return np.concatenate([self._still.write(z[:k]), q, v, self._flowing.write(z[k:]), works])
 
     @cached_property
     def _point(self) -> LieGroup:
-        return Product(self.group, R(self.nv), R(len(self.power_names)))
+        return Product(self.group, R(self.nv), R(self._flowing.size + len(self.power_names)))
 
     def _flow(self, method: Method) -> HybridFlow:
         if method not in self._flows:
@@ -189,7 +208,7 @@ class HybridSystem:
         return self._flows[method]
 
     def _make(self, method: Method) -> HybridFlow:
-        m, works, nu = self.memory.size, len(self.power_names), self.parameters.size + 1
+        m, works, nu = self._still.size, len(self.power_names), self.parameters.size + 1
         size = m + self._point.nq
         state: dict[str, Any] = {"t": (), "y": size, "u": nu}
         number = max(1, len(self.guard_names))
@@ -199,8 +218,12 @@ class HybridSystem:
             change = np.asarray(self.vector_field(t, q, v, z, p))
             if change.shape != (self.nv,):
                 raise ShapeError(f"vector_field returned shape {change.shape}, expected dv/dt, ({self.nv},)")
+            found = self.rates(t, q, v, z, p) if self.rates else {}
+            rates = self._flowing.write([found[name] for name in self._flowing.defaults])
+            if rates.shape != (self._flowing.size,):
+                raise ShapeError(f"rates returned {rates.shape} numbers, expected {self._flowing.size}")
             powers = list(self.powers(t, q, v, z, p).values()) if self.powers else []
-            return np.concatenate([v, change, np.array([np.asarray(x)[()] for x in powers])])
+            return np.concatenate([v, change, rates, np.array([np.asarray(x)[()] for x in powers])])
 
         def advance(y: Array, psi: Array) -> Array:
             point = self._point
@@ -225,7 +248,7 @@ class HybridSystem:
                 if isinstance(result, self.memory.type):
                     result = q, v, result
                 q, v, z = result
-                y = np.concatenate([self.memory.write(z), q, v, y[size - works :]])
+                y = self._write(q, v, z, y[size - works :])
                 if y.shape != (size,):
                     raise ShapeError("update must return z, or (q, v, z), of the shapes it was given")
             return y, *look(t, y, u)
@@ -252,8 +275,29 @@ class HybridSystem:
         def signals(t: Any, y: Array, u: Array) -> dict[str, Any]:
             return {name: np.asarray(x) for name, x in outputs(*self._read(t, y, u)).items()}
 
-        size = self.memory.size + self._point.nq
+        size = self._still.size + self._point.nq
         return Kernel(trace(signals, {"t": (), "y": size, "u": self.parameters.size + 1}, "outputs"))
+
+    @cached_property
+    def _start(self) -> Kernel | None:
+        if self.start is None:
+            return None
+        start = self.start
+
+        def memory(q: Array, v: Array, z: Array, u: Array) -> Array:
+            found = start(0.0, q, v, self.memory.read(z), self.parameters.read(u[: self.parameters.size]))
+            return self.memory.write(found)
+
+        nu = self.parameters.size + 1
+        return Kernel(trace(memory, {"q": self.nq, "v": self.nv, "z": self.memory.size, "u": nu}, "start"))
+
+    def _memory_at_start(self, q: Array, v: Array, u: Array, given: Mapping[str, Any], batch: Any) -> Any:
+        """The memory, name by name, (n, *shape)."""
+        z = self.memory.values(given, batch).reshape(len(q), -1)
+        if self._start is None:
+            return self.memory.read(z)
+        found = self.memory.read(self._start(q, v, z, u))
+        return found._replace(**{name: getattr(self.memory.read(z), name) for name in given})
 
     # -- simulation -----------------------------------------------------------------------------------------
 
@@ -309,7 +353,6 @@ class HybridSystem:
         q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
         q = np.stack([self.group.normalize(self.group.check(x)) for x in q]) if n else q
         v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
-        z = self.memory.values(memory or {}, batch).reshape(n, -1)
         p = self.parameters.values(parameters or {}, batch).reshape(n, -1)
         t_end = _positive("t_end", t_end)
         interval = t_end / 1000 if record_every is None else _positive("record_every", record_every)
@@ -325,7 +368,11 @@ class HybridSystem:
         u = np.concatenate([p, np.full((n, 1), step)], axis=1)
 
         flow = self._flow(method)
-        y = np.concatenate([z, q, v, np.zeros((n, len(self.power_names)))], axis=1)
+        z = [x.reshape(n, -1) for x in self._memory_at_start(q, v, u, memory or {}, batch)]
+        k = len(self._still.defaults)
+        y = np.concatenate(
+            [np.zeros((n, 0)), *z[:k], q, v, *z[k:], np.zeros((n, len(self.power_names)))], axis=1
+        )
         settings = Events(locate, least, limit, events)
         members = flow.ensemble(y, rows, settings)
         flow.steps(members, u, 0.0, interval, rows - 1, 0, settings, threads or os.cpu_count() or 1)
