@@ -531,7 +531,7 @@ class IDynTree(_OnBase):
     def _moved_joint(self, k: int, q: Array, u: Array) -> Array:
         if self.dofs[k] == 1:
             return q + u
-        half = np.linalg.norm(u) / 2
+        half = np.linalg.norm(u) / 2  # the velocity is in the child's axes
         turn = np.concatenate([[np.cos(half)], 0.5 * np.sinc(half / np.pi) * u])
         return _quaternion_product(q, turn)
 
