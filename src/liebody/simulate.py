@@ -330,8 +330,8 @@ class _Loop(Protocol):
     def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any) -> Run:
         """The result."""
 
-    def explain(self, t: float, q: Array, v: Array) -> str:
-        """Why there are no finite states after this one."""
+    def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
+        """Why there is no finite state an interval after this one."""
 
 
 def _loop(
@@ -407,7 +407,7 @@ class _RobotLoop:
         coordinates, dofs = labels(self.mechanism.tree)
         return Run(t, q, v, coordinates=coordinates, dofs=dofs, **rest)
 
-    def explain(self, t: float, q: Array, v: Array) -> str:
+    def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
         return "take a smaller step, and look for efforts that pump energy in"
 
 
@@ -452,8 +452,8 @@ class _SystemLoop:
         rest["metadata"]["stabilization"] = self.stabilized.name
         return ConstrainedRun.of(self.mechanism, t, q, v, efforts, **rest)
 
-    def explain(self, t: float, q: Array, v: Array) -> str:
-        return self.mechanism.diagnosis(q) or (
+    def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
+        return self.mechanism.diagnosis(q, v, interval, t) or (
             "take a smaller step, and look for forces that pump energy in, or constraints that drift apart"
         )
 
@@ -593,22 +593,29 @@ def _report(loop: _Loop, run: Run, failed: Array, batch: tuple[int, ...], clock:
     lost = np.flatnonzero(failed)
     if not len(lost):
         return
-    first = clock.times[failed[lost[0]] - 1]
+    finite = np.isfinite(run.q).all(axis=-1) & np.isfinite(run.v).all(axis=-1)
+    finite = finite.reshape(len(failed), -1)
+    q, v = run.q.reshape(*finite.shape, loop.nq), run.v.reshape(*finite.shape, loop.nv)
+    last = {int(i): int(np.flatnonzero(finite[i])[-1]) for i in lost}
+
+    def told(i: int) -> str:
+        start, end = clock.times[last[i] : last[i] + 2]
+        return loop.explain(start, q[i, last[i]], v[i, last[i]], end - start)
+
     if not batch:
         error = IntegrationError(
-            f"the state is not finite after t = {first:g} s; "
-            f"{loop.explain(first, run.q[failed[0] - 1], run.v[failed[0] - 1])}; "
+            f"the state is not finite after t = {clock.times[last[0]]:g} s; {told(0)}; "
             "the attribute `run` of this error holds the states up to there"
         )
         error.run = run  # type: ignore[attr-defined]
         raise error
     named = ", ".join(
-        f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {clock.times[failed[i] - 1]:g} s"
-        for i in lost[:5]
+        f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {clock.times[last[i]]:g} s"
+        for i in list(last)[:5]
     )
     warnings.warn(
         f"{len(lost)} of {len(failed)} members did not stay finite: {named}"
-        + (", ..." if len(lost) > 5 else ""),
+        + (", ..." if len(lost) > 5 else f"; of the first one: {told(int(lost[0]))}"),
         DivergedMembers,
         stacklevel=3,
     )

@@ -33,8 +33,8 @@ class Report:
     freedom      degrees of freedom, nv - rank
     redundancy   rows - rank
     dependent    the constraints among which equations depend on each other
-    singular     whether neighbouring configurations have a larger rank: a place where motions branch
-                 (looked for in systems of up to 600 equations)
+    nearby       the rank at neighbouring configurations (looked for up to 600 equations); where it is larger
+                 than the rank, this is a singular configuration, where motions branch
     smallest     the smallest singular value of the Jacobian that is not zero, rows scaled to one
     """
 
@@ -43,8 +43,13 @@ class Report:
     freedom: int
     redundancy: int
     dependent: tuple[str, ...]
-    singular: bool
+    nearby: int
     smallest: float
+
+    @property
+    def singular(self) -> bool:
+        """Whether neighbouring configurations have a larger rank."""
+        return self.nearby > self.rank
 
     def __str__(self) -> str:
         text = f"{self.freedom} degrees of freedom; {self.rows} equations of rank {self.rank}"
@@ -153,9 +158,7 @@ def report(mechanism: Mechanism, q: Array, t: float = 0.0) -> Report:
             except ConstraintError:
                 continue
             largest = max(largest, _rank(mechanism, near, t)[0])
-    return Report(
-        mechanism.nc, rank, mechanism.nv - rank, mechanism.nc - rank, dependent, largest > rank, smallest
-    )
+    return Report(mechanism.nc, rank, mechanism.nv - rank, mechanism.nc - rank, dependent, largest, smallest)
 
 
 def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
@@ -176,6 +179,18 @@ def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...
     shares = np.linalg.norm(U[:, rank:], axis=1)
     dependent = tuple(c.name for c in mechanism.constraints if np.any(shares[mechanism.rows[c.name]] > 1e-6))
     return rank, dependent, float(s[rank - 1]) if rank else 0.0
+
+
+def closest_to_dependent(
+    mechanism: Mechanism, q: Array, v: Array, ahead: float, t: float
+) -> tuple[tuple[float, tuple[str, ...]], float]:
+    """(`nearly_dependent`, time) where it is smallest along q exp(s v), 0 <= s <= ahead: by three scans."""
+    middle, width = ahead / 2, ahead / 2
+    for _ in range(3):
+        times = np.clip(np.linspace(middle - width, middle + width, 21), 0, ahead)
+        found = [nearly_dependent(mechanism, mechanism.moved_with(q, v, s), t + s)[0] for s in times]
+        middle, width = float(times[int(np.argmin(found))]), width / 10
+    return nearly_dependent(mechanism, mechanism.moved_with(q, v, middle), t + middle), t + middle
 
 
 def nearly_dependent(mechanism: Mechanism, q: Array, t: float = 0.0) -> tuple[float, tuple[str, ...]]:

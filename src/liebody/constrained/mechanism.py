@@ -94,6 +94,11 @@ class Mechanism:
         """q after a small change (nv,)."""
         raise NotImplementedError
 
+    def moved_with(self, q: Array, v: Array, time: float) -> np.ndarray:
+        """q exp(time v): where the velocities of now lead in a time."""
+        u = np.concatenate([time * np.asarray(v), np.zeros(self.group.dim - self.nv)])
+        return np.array(self.group.normalize(self.group.integrate(q, u)), float)
+
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
         """v plus a change (nv,)."""
         raise NotImplementedError
@@ -210,9 +215,9 @@ class Mechanism:
 
     @cached_property
     def redundant(self) -> bool:
-        """Whether equations depend on each other, where the guess closes."""
+        """Whether equations depend on each other, where the guess closes and around there."""
         try:
-            return self.nc > 0 and self.report().redundancy > 0
+            return self.nc > 0 and self.report().nearby < self.nc
         except ConstraintError:
             return True
 
@@ -234,16 +239,17 @@ class Mechanism:
                         f"{bound:.1g}; start from {remedy}"
                     )
 
-    def diagnosis(self, q: Array, t: float = 0.0) -> str:
-        """In words, which constraints become dependent close to q; empty if none do."""
-        if self.redundant:
+    def diagnosis(self, q: Array, v: Array, ahead: float = 0.0, t: float = 0.0) -> str:
+        """In words, which constraints become dependent within a time ahead of (q, v); empty if none do."""
+        if self.redundant or self.nc > assembly.DENSE:
             return ""
-        smallest, names = assembly.nearly_dependent(self, q, t)
+        (smallest, names), when = assembly.closest_to_dependent(self, q, v, ahead, t)
         if smallest > NEARLY:
             return ""
         return (
-            f"the constraints {', '.join(map(repr, names))} become dependent there (smallest singular value "
-            f"of their scaled Jacobian {smallest:.2g}): a singular configuration, where motions branch"
+            f"the constraints {', '.join(map(repr, names))} become dependent at t = {when:.6g} s (smallest "
+            f"singular value of their scaled Jacobian {smallest:.2g}): a singular configuration, where motions "
+            "branch"
         )
 
     # -- kernels --------------------------------------------------------------------------------------------
