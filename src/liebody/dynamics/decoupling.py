@@ -162,7 +162,8 @@ def decoupling_transform(tree: Tree, q: Array, x: Choice = "locked", y: Choice =
     x, y  which T_x and T_y, see above
 
     Raises ModelError for a tree without a floating base, for a singular locked inertia, and for unknown or
-    singular choices; ShapeError for choices of the wrong shape.
+    singular choices; ShapeError for choices of the wrong shape. In traces, where nothing is known of
+    values, the inverse of a singular choice is NaN.
     """
     base = _Base(tree, q)
     return _upper(base, _base_map(base, x)[0], _joint_map(base, y)[0])
