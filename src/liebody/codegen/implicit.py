@@ -14,8 +14,9 @@ import numpy as np
 from ..errors import IntegrationError
 from . import build
 from .derivatives import jacobian
+from .envelope import envelope, ordering
 from .flow import _efforts, _sampler, _shared
-from .graph import Function, trace
+from .graph import Expr, Function, trace
 from .kernel import FEW_MEMBERS, LONG, find_compiler_or_warn
 from .printers.implicit import PhaseFunctions, implicit_source
 
@@ -64,9 +65,10 @@ class ImplicitFlow:
     iterations  of Newton's method, at most
     recipe      a text that determines all this, with which a library of an earlier process is found untraced
 
-    The Jacobian is made once per step and phase, and again when convergence is slower than tenfold. The
-    linear systems are dense: (n^3)/3 multiplications for n unknowns, less where the Jacobian has zeros below
-    its diagonal. Members of an ensemble are lanes of vectors and shares of threads, with pivots of their own.
+    The Jacobian is made once per step and phase, and again when convergence is slower than tenfold. Equations
+    and unknowns are brought into an order in which its entries are near the diagonal, so that factoring it
+    is linear in the number of bodies of a chain; without zeros it takes n^3/3 multiplications. Members of an
+    ensemble are lanes of vectors and shares of threads, with pivots of their own.
     """
 
     def __init__(
@@ -126,10 +128,8 @@ class ImplicitFlow:
                 raise IntegrationError(
                     f"a phase has {r.size} equations for {x.size} unknowns; make them as many"
                 )
-            D = jacobian(residual, "x", "forward")
-            both = Function("both", residual.inputs, {**residual.outputs, **D.outputs})
             keep = trace(phase.keep, inputs, "keep")
-            traced.append(PhaseFunctions(predict, residual, both, keep, phase.linear))
+            traced.append(_ordered(predict, residual, keep, phase.linear))
             (k,) = keep.outputs.values()
             kept += k.size
         return tuple(traced), trace(self.finish, {"z": kept, **rest}, "finish")
@@ -246,7 +246,8 @@ class ImplicitFlow:
         from .printers.numpy_source import compile_numpy
 
         phases, finish = self.functions
-        return [tuple(map(compile_numpy, phase[:4])) for phase in phases], compile_numpy(finish)
+        parts = [(phase.predict, phase.residual, phase.both, phase.keep) for phase in phases]
+        return [tuple(map(compile_numpy, part)) for part in parts], compile_numpy(finish)
 
     def _steps_numpy(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
@@ -262,9 +263,9 @@ class ImplicitFlow:
                 at = np.stack([efforts(now + c * h) for c in self.nodes], axis=-2)
                 arguments = (np.full(len(y), now), np.full(len(y), h), state, at)
                 z, before = np.zeros((len(y), 0)), lost.copy()
-                for phase, functions in zip(self.phases, phases, strict=True):
+                for phase, functions in zip(self.functions[0], phases, strict=True):
                     x = functions[0](z, *arguments)
-                    counts += self._newton_numpy(functions, x, z, arguments, lost, phase.linear)
+                    counts += self._newton_numpy(phase, functions, x, z, arguments, lost)
                     z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
                 state = np.where(lost[:, None] != 0, np.nan, finish(z, *arguments))
                 newly = (lost != 0) & (before == 0) & (failed == 0)
@@ -277,12 +278,13 @@ class ImplicitFlow:
         return int(counts[0]), int(counts[1])
 
     def _newton_numpy(
-        self, functions: tuple[Callable[..., Any], ...], x: Any, z: Any, arguments: tuple[Any, ...],
-        lost: Any, linear: bool,
+        self, phase: PhaseFunctions, functions: tuple[Callable[..., Any], ...], x: Any, z: Any,
+        arguments: tuple[Any, ...], lost: Any,
     ) -> tuple[int, int]:  # fmt: skip
         """The function `newton` of runtime/implicit.h; x and lost change in place."""
         _, residual, both, _ = functions
-        active, fresh, jacobians = lost == 0, True, 0
+        rows, columns = np.array(phase.places).T
+        active, fresh, jacobians, linear = lost == 0, True, 0, phase.linear
         before, part = np.full(len(x), np.inf), np.ones(len(x))
         inverse, base, direction = np.zeros((*x.shape, x.shape[-1])), x.copy(), np.zeros_like(x)
         for k in range(1 if linear else self.iterations):
@@ -291,7 +293,9 @@ class ImplicitFlow:
             fresh_now = fresh
             if fresh:
                 jacobians += 1
-                r, D = both(x, z, *arguments)
+                r, values = both(x, z, *arguments)
+                D = np.zeros_like(inverse)
+                D[:, rows, columns] = values
                 bad = active & ~(np.isfinite(r).all(axis=-1) & np.isfinite(D).all(axis=(-1, -2)))
                 lost[bad], active = 1, active & ~bad
                 inverse, regular = _inverses(D, active)
@@ -321,6 +325,27 @@ class ImplicitFlow:
             fresh = k > 0 and not (active & worse).any() and bool((active & (rate > SLOW)).any())
         lost[active] = 3
         return self.iterations, jacobians
+
+
+def _ordered(predict: Function, residual: Function, keep: Function, linear: bool) -> PhaseFunctions:
+    """A phase with its Jacobian, unknowns and equations in an order in which that is cheap to factor."""
+    (D,) = jacobian(residual, "x", "forward").outputs.values()
+    pattern = np.array([[type(x) is Expr or x != 0 for x in row] for row in D], bool)
+    order = ordering(pattern)
+    (x,), (r,), rest = predict.outputs.values(), residual.outputs.values(), dict(residual.inputs)
+    inputs = {**rest, "x": rest["x"][order]}
+    pattern = pattern[np.ix_(order, order)]
+    places = [(int(i), int(j)) for i, j in np.argwhere(pattern)]
+    values = D[np.ix_(order, order)][pattern]
+    return PhaseFunctions(
+        Function("predict", predict.inputs, {"x": x[order]}),
+        Function("residual", inputs, {"r": r[order]}),
+        Function("both", inputs, {"r": r[order], "values": values}),
+        places,
+        envelope(pattern),
+        Function("keep", {**keep.inputs, "x": keep.inputs["x"][order]}, keep.outputs),
+        linear,
+    )
 
 
 def _inverses(D: Any, wanted: Any) -> tuple[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..envelope import Envelope
 from ..graph import Function
 from .c import LOAD, ROWS_OF_ONE, _c_function, literal, over_lanes, prelude, runtime, save_text, transposes
 
@@ -17,7 +18,11 @@ class PhaseFunctions(NamedTuple):
     residual: Function
     """(x, z, t, h, y, u) -> r"""
     both: Function
-    """(x, z, t, h, y, u) -> r, dr/dx"""
+    """(x, z, t, h, y, u) -> r, entries of dr/dx that are not zero"""
+    places: list[tuple[int, int]]
+    """Row and column of these entries"""
+    bounds: Envelope
+    """of dr/dx"""
     keep: Function
     """(x, z, t, h, y, u) -> what is appended to z"""
     linear: bool
@@ -51,6 +56,7 @@ def implicit_source(
         "NODES": len(nodes),
         "KEPT": kept.size,
         "LARGEST": max(_size(phase) for phase in phases),
+        "MOST": max(len(phase.places) for phase in phases),
         "ITERATIONS": iterations,
     }
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
@@ -68,13 +74,22 @@ def _size(phase: PhaseFunctions) -> int:
 
 
 def _phases(phases: Sequence[PhaseFunctions]) -> str:
+    tables: list[str] = []
     lines, kept = [], 0
     for p, phase in enumerate(phases):
+        n = _size(phase)
+        parts = {"place": [i * n + j for i, j in phase.places], **phase.bounds._asdict()}
+        tables += [
+            f"static const int {key}_{p}[] = {{{', '.join(map(str, values))}}};"
+            for key, values in parts.items()
+        ]
+        names = ", ".join(f"{key}_{p}" for key in parts)
+        tables.append(f"static const Shape shape_{p} = {{{n}, {len(phase.places)}, {names}}};")
         (k,) = phase.keep.outputs.values()
         residual = "0" if phase.linear else f"residual_{p}"
         lines += [
             f"predict_{p}(z, t, h, y, u, x);",
-            f"newton({_size(phase)}, {int(phase.linear)}, {residual}, both_{p}, x, z, t, h, y, u, work, "
+            f"newton(&shape_{p}, {int(phase.linear)}, {residual}, both_{p}, x, z, t, h, y, u, work, "
             "pivot, lost, count);",
             f"keep_{p}(x, z, t, h, y, u, z + {kept});",
         ]
@@ -84,4 +99,4 @@ def _phases(phases: Sequence[PhaseFunctions]) -> str:
         "static void phases(const T *t, const T *h, const T *y, const T *u, T *x, T *z, T *work, I *pivot, "
         "I *lost, long *count)"
     )
-    return _c_function(head, lines)
+    return "\n".join([*tables, _c_function(head, lines)])

@@ -1,9 +1,9 @@
 /* Steps of an implicit one-step method for an ensemble. A step solves equations in phases, r(x; z, t, h, y, u) = 0 for x by
    Newton's method, where z is what earlier phases have kept; then it finishes:
-       predict_p(z, t, h, y, u, x)   residual_p(x, z, t, h, y, u, r)   both_p(x, z, t, h, y, u, r, D), with D = dr/dx
+       predict_p(z, t, h, y, u, x)   residual_p(x, z, t, h, y, u, r)   both_p(x, z, t, h, y, u, r, values), entries of dr/dx
        keep_p(x, z, t, h, y, u, k)   finish(z, t, h, y, u, next)
    These come before this text, with the dimensions POINT, EFFORTS, NODES (of y, of u, and times per step at which u is
-   taken), KEPT (of z), LARGEST (of x), and the settings TOLERANCE, ITERATIONS. The function `phases`, which calls them in
+   taken), KEPT (of z), LARGEST (of x), MOST (of values), and the settings TOLERANCE, ITERATIONS. The function `phases`, which calls them in
    order, is printed in the place marked so. */
 
 #define LOOSE 1e-8     /* relative corrections that Newton's method may end with, where they no longer shrink ... */
@@ -18,34 +18,40 @@ enum { NOT_FINITE = 1, SINGULAR = 2, NOT_CONVERGED = 3 };
 typedef void Residual(const T *restrict x, const T *restrict z, const T *restrict t, const T *restrict h,
                       const T *restrict y, const T *restrict u, T *restrict r);
 typedef void Both(const T *restrict x, const T *restrict z, const T *restrict t, const T *restrict h,
-                  const T *restrict y, const T *restrict u, T *restrict r, T *restrict D);
+                  const T *restrict y, const T *restrict u, T *restrict r, T *restrict values);
+typedef struct { /* of a Jacobian: its entries, and the bounds of codegen/envelope.py */
+    long n, entries;
+    const int *place, *start, *stop, *rows, *columns;
+} Shape;
 
-INLINE void swap_rows(long n, T *A, long k, I row) { /* in each lane, row k and its own other row */
+INLINE void swap_rows(T *a, long k, I row, long stride, long count) { /* in each lane, row k and its own other one */
     for (int lane = 0; lane < LANES; lane++) {
         long other = (long)LANE(row);
         if (other == k) continue;
-        for (long j = 0; j < n; j++) {
-            real kept = LANE(A[k * n + j]);
-            LANE(A[k * n + j]) = LANE(A[other * n + j]);
-            LANE(A[other * n + j]) = kept;
+        for (long j = 0; j < count; j++) {
+            real kept = LANE(a[k * stride + j]);
+            LANE(a[k * stride + j]) = LANE(a[other * stride + j]);
+            LANE(a[other * stride + j]) = kept;
         }
     }
 }
 
-/* P diag(scale) A = L U in the place of A (n, n), with the reciprocals of U's diagonal, rows scaled to largest entries of 1 and
-   pivots chosen in each lane. Returns the lanes whose matrix is singular to round-off. */
-INLINE I factor(long n, T *restrict A, T *restrict scale, I *restrict pivot) {
+/* L U = diag(scale) A with rows exchanged, in the place of A (n, n), with the reciprocals of U's diagonal; rows are scaled to
+   largest entries of 1, pivots chosen in each lane. Returns the lanes whose matrix is singular to round-off. */
+INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restrict pivot) {
+    const long n = shape->n;
     I singular = MASK(splat(0) != splat(0));
     for (long i = 0; i < n; i++) {
         T largest = splat(0);
-        for (long j = 0; j < n; j++) largest = maximum(absolute(A[i * n + j]), largest);
+        for (long j = shape->start[i]; j < shape->stop[i]; j++) largest = maximum(absolute(A[i * n + j]), largest);
         scale[i] = 1 / largest;
-        for (long j = 0; j < n; j++) A[i * n + j] *= scale[i];
+        for (long j = shape->start[i]; j < shape->stop[i]; j++) A[i * n + j] *= scale[i];
     }
     for (long k = 0; k < n; k++) {
+        const long rows = shape->rows[k], columns = shape->columns[k];
         T best = absolute(A[k * n + k]);
         I row = bits(splat(0)) + k;
-        for (long i = k + 1; i < n; i++) {
+        for (long i = k + 1; i < rows; i++) {
             T candidate = absolute(A[i * n + k]);
             I better = MASK(candidate > best);
             best = where(better, candidate, best);
@@ -53,26 +59,27 @@ INLINE I factor(long n, T *restrict A, T *restrict scale, I *restrict pivot) {
         }
         singular |= ~MASK(best > SMALLEST_PIVOT);
         pivot[k] = row;
-        if (any(MASK(row != k))) swap_rows(n, A, k, row);
+        if (any(MASK(row != k))) swap_rows(A + k, k, row, n, columns - k);
         T reciprocal = A[k * n + k] = 1 / A[k * n + k];
-        for (long i = k + 1; i < n; i++) {
+        for (long i = k + 1; i < rows; i++) {
             T multiple = A[i * n + k] *= reciprocal;
-            if (!any(MASK(multiple != 0))) continue; /* sparse rows are cheap */
-            for (long j = k + 1; j < n; j++) A[i * n + j] -= multiple * A[k * n + j];
+            if (!any(MASK(multiple != 0))) continue;
+            for (long j = k + 1; j < columns; j++) A[i * n + j] -= multiple * A[k * n + j];
         }
     }
     return singular;
 }
 
 /* b becomes A^-1 b, from the result of `factor`. */
-INLINE void substitute(long n, const T *restrict A, const T *restrict scale, const I *restrict pivot, T *restrict b) {
+INLINE void substitute(const Shape *shape, const T *restrict A, const T *restrict scale, const I *restrict pivot, T *restrict b) {
+    const long n = shape->n;
     for (long i = 0; i < n; i++) b[i] *= scale[i];
-    for (long k = 0; k < n; k++)
-        if (any(MASK(pivot[k] != k))) swap_rows(1, b, k, pivot[k]);
-    for (long i = 1; i < n; i++)
-        for (long j = 0; j < i; j++) b[i] -= A[i * n + j] * b[j];
+    for (long k = 0; k < n; k++) {
+        if (any(MASK(pivot[k] != k))) swap_rows(b, k, pivot[k], 1, 1);
+        for (long i = k + 1; i < shape->rows[k]; i++) b[i] -= A[i * n + k] * b[k];
+    }
     for (long i = n - 1; i >= 0; i--) {
-        for (long j = i + 1; j < n; j++) b[i] -= A[i * n + j] * b[j];
+        for (long j = i + 1; j < shape->columns[i]; j++) b[i] -= A[i * n + j] * b[j];
         b[i] *= A[i * n + i];
     }
 }
@@ -83,9 +90,10 @@ INLINE void substitute(long n, const T *restrict A, const T *restrict scale, con
    Jacobian, is shorter (the natural monotonicity test of Deuflhard, "Newton Methods for Nonlinear Problems", section 3.3).
    Lanes that are lost already stay as they are; others that are get the reason. A linear system takes one correction, and
    needs no `residual`. */
-INLINE void newton(long n, int linear, Residual *residual, Both *both, T *restrict x, const T *z, const T *t, const T *h,
-                   const T *y, const T *u, T *work, I *pivot, I *lost, long *count) {
-    T *D = work, *r = D + n * n, *scale = r + n, *base = scale + n, *direction = base + n;
+INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *both, T *restrict x, const T *z, const T *t,
+                   const T *h, const T *y, const T *u, T *work, I *pivot, I *lost, long *count) {
+    const long n = shape->n;
+    T *D = work, *r = D + n * n, *scale = r + n, *base = scale + n, *direction = base + n, *values = direction + n;
     T before = splat(INFINITY), part = splat(1);
     I active = MASK(*lost == 0);
     int fresh = 1;
@@ -94,19 +102,20 @@ INLINE void newton(long n, int linear, Residual *residual, Both *both, T *restri
         count[0]++;
         if (fresh) {
             count[1]++;
-            both(x, z, t, h, y, u, r, D);
-            T sum = splat(0);
-            for (long i = 0; i < n * n; i++) sum += D[i] * 0;
-            for (long i = 0; i < n; i++) sum += r[i] * 0;
+            both(x, z, t, h, y, u, r, values);
+            for (long i = 0; i < n; i++)
+                for (long j = shape->start[i]; j < shape->stop[i]; j++) D[i * n + j] = splat(0);
+            for (long i = 0; i < shape->entries; i++) D[shape->place[i]] = values[i];
+            T sum = unless_finite(values, shape->entries, unless_finite(r, n, splat(0)));
             I bad = active & ~MASK(sum == 0);
             *lost |= bad & NOT_FINITE;
             active &= ~bad;
-            I singular = active & factor(n, D, scale, pivot);
+            I singular = active & factor(shape, D, scale, pivot);
             *lost |= singular & SINGULAR;
             active &= ~singular;
         } else
             residual(x, z, t, h, y, u, r);
-        substitute(n, D, scale, pivot, r);
+        substitute(shape, D, scale, pivot, r);
         T largest = splat(0), norm = splat(0);
         for (long i = 0; i < n; i++) {
             T size = absolute(x[i]);
@@ -148,7 +157,7 @@ INLINE void newton(long n, int linear, Residual *residual, Both *both, T *restri
    count[1] Jacobians (of LANES members at a time). Returns 0, or -1 without memory. */
 long implicit_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every, double *record,
                     long records, long first, long *failed, double *losses, long *count) {
-    enum { SYSTEM = LARGEST * LARGEST + 4 * LARGEST }; /* D, and four vectors of `newton` */
+    enum { SYSTEM = LARGEST * LARGEST + 4 * LARGEST + MOST }; /* D, vectors and entries of `newton` */
     T *work = aligned_alloc(sizeof(T), (SYSTEM + LARGEST + KEPT) * sizeof(T)), *x = work + SYSTEM, *z = x + LARGEST;
     I *pivot = aligned_alloc(sizeof(I), LARGEST * sizeof(I));
     if (!work || !pivot) {
