@@ -657,6 +657,24 @@ def test_inverses_of_symbols_have_full_rank_or_are_nan(shape, weighted):
     close(weight @ exact @ J, (weight @ exact @ J).T)
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3)])
+def test_inverses_of_symbols_are_as_good_as_their_matrix(shape):
+    """With a condition of 1e5, ten digits are left, though normal equations square it."""
+    rng = np.random.default_rng(2)
+    U, V = np.linalg.qr(rng.normal(size=shape))[0], np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    J = U @ np.diag([1, 1e-2, 1e-5]) @ V if shape[0] == 5 else (V @ np.diag([1, 1e-2, 1e-5]) @ np.eye(3, 5))
+    close(trace(dyn.generalized_inverse, {"J": shape})(J), np.linalg.pinv(J), 1e-10)
+
+
+def test_small_singular_values_count_as_zero():
+    J = np.diag([2.0, 1e-12, 1.0])[:2]
+    assert dec.rank_of(J)[:4] == (1, 2, 3, "none")
+    assert dec.rank_of(J, tolerance=1e-13)[:4] == (2, 2, 3, "right")
+    np.testing.assert_allclose(dyn.generalized_inverse(J), [[0.5, 0], [0, 0], [0, 0]])
+    np.testing.assert_allclose(dyn.generalized_inverse(J, tolerance=1e-13)[1, 1], 1e12)
+    assert dec.rank_of(np.zeros((2, 2)))[:4] == (0, 2, 2, "none")
+
+
 def test_a_compiled_inverse_runs_in_a_loop():
     tree, q, _ = state_of("space, eight")
     function = trace(lambda q: dyn.internal_inverse(tree, q, "hand", dec.INVERSES[1]), {"q": tree.nq})
