@@ -12,6 +12,7 @@ import test_integrators as explicit
 
 from liebody import scalar
 from liebody.codegen import build, implicit
+from liebody.codegen.envelope import envelope, ordering
 from liebody.codegen.implicit import ImplicitFlow, Phase
 from liebody.errors import IntegrationError, ShapeError
 from liebody.groups import SE2, SE3, SO2, SO3, Product, R, SO3xR3
@@ -504,6 +505,109 @@ def test_a_run_may_be_cut_in_two(way):
     second, end, _, _ = advance(flow, middle, steps=4, every=2, t=0.04)
     np.testing.assert_allclose(np.concatenate([first, second[:, 1:]], axis=1), whole, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(end, last, rtol=1e-12, atol=1e-12)
+
+
+# Sparse Jacobians
+
+
+def eliminate(A, bounds, choose):
+    """x -> A^-1 x as runtime/implicit.h does it, with any choice among nonzero candidates for the pivot."""
+    n, A, exchanged = len(A), A.copy(), []
+    inside = np.zeros((n, n), bool)
+    for i in range(n):
+        inside[i, bounds.start[i] : bounds.stop[i]] = True
+    A[~inside] = np.nan  # what must never be looked at
+    for k in range(n):
+        rows, columns = bounds.rows[k], bounds.columns[k]
+        p = choose(k + np.flatnonzero(A[k:rows, k]), A[:, k])
+        A[[k, p], k:columns] = A[[p, k], k:columns]
+        exchanged.append(p)
+        A[k + 1 : rows, k] /= A[k, k]
+        A[k + 1 : rows, k + 1 : columns] -= np.outer(A[k + 1 : rows, k], A[k, k + 1 : columns])
+
+    def solve(b):
+        b = b.copy()
+        for k in range(n):
+            b[[k, exchanged[k]]] = b[[exchanged[k], k]]
+            b[k + 1 : bounds.rows[k]] -= A[k + 1 : bounds.rows[k], k] * b[k]
+        for i in reversed(range(n)):
+            b[i] = (b[i] - A[i, i + 1 : bounds.columns[i]] @ b[i + 1 : bounds.columns[i]]) / A[i, i]
+        return b
+
+    return solve
+
+
+def sparse(rng, n, density):
+    """A pattern that allows a regular matrix, and such a matrix, with no diagonal to speak of."""
+    pattern = rng.random((n, n)) < density
+    pattern[np.arange(n), rng.permutation(n)] = True
+    return pattern, np.where(pattern, rng.standard_normal((n, n)), 0)
+
+
+def test_envelopes_hold_for_whatever_pivots():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        n = int(rng.integers(1, 25))
+        pattern, A = sparse(rng, n, rng.uniform(0, 0.4))
+        order = ordering(pattern)
+        assert sorted(order) == list(range(n))
+        pattern, A = pattern[np.ix_(order, order)], A[np.ix_(order, order)]
+        largest = lambda places, column: places[np.argmax(np.abs(column[places]))]  # noqa: E731
+        random = lambda places, column: rng.choice(places)  # noqa: E731
+        b = rng.standard_normal(n)
+        for choose in (largest, random):
+            x = eliminate(A, envelope(pattern), choose)(b)
+            assert np.isfinite(x).all()
+            if choose is largest:
+                np.testing.assert_allclose(A @ x, b, atol=1e-8 * np.linalg.cond(A))
+
+
+def test_a_chain_is_brought_into_a_band():
+    """Bodies of three unknowns each, joined by two constraints to the next, numbered at random."""
+    bodies, rng = 40, np.random.default_rng(1)
+    n = 5 * bodies
+    pattern = np.zeros((n, n), bool)
+    for i in range(bodies):
+        body = slice(3 * i, 3 * i + 3)
+        pattern[body, body] = True
+        for j in (i, i + 1):
+            if j < bodies:
+                joint = slice(3 * bodies + 2 * j, 3 * bodies + 2 * j + 2)
+                pattern[body, joint] = pattern[joint, body] = True
+    shuffled = rng.permutation(n)
+    pattern = pattern[np.ix_(shuffled, shuffled)]
+    order = ordering(pattern)
+    assert envelope(pattern[np.ix_(order, order)]).size < 40 * n < envelope(pattern).size / 3
+
+
+@pytest.mark.parametrize("members", [1, 37])
+def test_sparse_systems_are_solved_with_pivots_of_their_own(way, members):
+    """A(y) x = b with random entries, zeros on the diagonal, in one linear phase."""
+    rng, n = np.random.default_rng(members), 12
+    pattern, _ = sparse(rng, n, 0.2)
+    rows, columns = np.nonzero(pattern)
+    size = len(rows)
+
+    def residual(x, z, t, h, y, u):
+        sums = [0] * n
+        for k, (i, j) in enumerate(zip(rows, columns, strict=True)):
+            sums[i] = sums[i] + y[k] * x[j]
+        return np.array(sums) - y[size:]
+
+    phase = Phase(lambda z, t, h, y, u: np.zeros(n), residual, linear=True)
+    flow = ImplicitFlow([phase], lambda z, t, h, y, u: np.concatenate([y[:size], z]), size + n)
+    y = rng.standard_normal((members, size + n))
+    if members > 1:
+        y[5, :size][rows == 3] = 0.0  # singular
+    _, last, failed, losses = advance(flow, y, steps=1, every=1)
+    for i in range(members):
+        A = np.zeros((n, n))
+        A[rows, columns] = y[i, :size]
+        if members > 1 and i == 5:
+            assert failed[i] == 2 and losses[i, 1] in (1, 2)
+        else:
+            assert failed[i] == 0
+            np.testing.assert_allclose(A @ last[i, size:], y[i, size:], atol=1e-12 * np.linalg.cond(A))
 
 
 # Failure
