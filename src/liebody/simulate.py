@@ -15,11 +15,19 @@ import numpy as np
 from . import constrained, dynamics
 from .codegen import Flow, Kernel, trace
 from .codegen.flow import _sampler, stages
+from .codegen.implicit import REASONS
 from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun
 from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError
 from .groups import Product, R
-from .integrators import Method, method_named
+from .integrators import (
+    MechanicalFlow,
+    MechanicalMethod,
+    Method,
+    is_mechanical,
+    mechanical_method,
+    method_named,
+)
 from .robot import Robot, quaternions
 from .run import Run, labels
 
@@ -39,7 +47,7 @@ def simulate(
     *,
     t_end: float,
     dt: float | None = None,
-    method: str | Method = "rkmk4",
+    method: str | Method | MechanicalMethod = "rkmk4",
     tau: Any = None,
     record_every: float | None = None,
     rtol: float = 1e-8,
@@ -58,7 +66,9 @@ def simulate(
                   the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
     dt            fixed step; None: steps under error control, where the method has an embedded one       [s]
-    method        an explicit method: "rkmk4", "rkmk45", "cf4", ... or a Tableau (docs/integration.md)
+    method        an explicit method, "rkmk4", "rkmk45", "cf4", ... or a Tableau; or one for mechanical
+                  systems, "generalized-alpha", "variational", "half-explicit4", "radau5", ..., which keeps
+                  constraints in its own way (docs/integration.md)
     tau           efforts: None (zero); constant (..., nu); sampled, a pair (times, values (..., samples, nu))
                   with equidistant times; or a function tau(t, q, v) -> (nu,) of a single state. nu is nv of a
                   Robot, and the number of driven motions of a System. A function
@@ -83,13 +93,18 @@ def simulate(
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
-    method = method_named(method)
+    chosen = _method(method)
+    explicit = None if isinstance(chosen, MechanicalMethod) else chosen
+    mechanical = chosen if isinstance(chosen, MechanicalMethod) else None
     t_end, h = _positive("t_end", t_end), None if dt is None else _positive("dt", dt)
+    if mechanical is not None:
+        _fits(mechanical, t_end, h, stabilization)
+        stabilization = None if isinstance(mechanism, Robot) else Stabilization("by the method")
     loop = _loop(mechanism, damping, stabilization, h)
     q, v, batch = _states(loop, q0, v0)
-    if h is None and not method.error_weights:
+    if h is None and explicit is not None and not explicit.error_weights:
         raise IntegrationError(
-            f"{method.name} has no embedded method, so its error cannot be controlled: give dt, or take "
+            f"{explicit.name} has no embedded method, so its error cannot be controlled: give dt, or take "
             "method='rkmk45'"
         )
     n = len(q)
@@ -98,16 +113,29 @@ def simulate(
         raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
     clock = _Clock(t_end, h, record_every)
 
+    called = feedback if feedback is not None and not _traceable(loop, feedback) else None
     y = np.concatenate([q, v], axis=1)
+    implicit: MechanicalFlow | None = None
+    if mechanical is not None:
+        if called is not None:
+            raise IntegrationError(
+                f"{mechanical.name} differentiates efforts, and this function cannot be traced; write it "
+                "with NumPy operators and liebody.scalar, or take 'rkmk4'"
+            )
+        implicit = _mechanical_flow(loop, mechanical, feedback)
+        y = implicit.start(q, v, 0.0, h or 0.0, None if feedback else table[:, 0])
     record = np.full((n, len(clock.times), y.shape[1]), np.nan)
     record[:, 0] = y
     failed = np.zeros(n, np.int64)
+    losses = np.zeros((n, 2))
     start = time.perf_counter()
-    called = feedback if feedback is not None and not _traceable(loop, feedback) else None
     with _Progress(progress, t_end) as bar:
         if called is None:
-            flow = loop.flow(method, feedback)
-            options = {"first": sampling[0], "linear": hold == "linear", "threads": threads}
+            options: dict[str, Any] = {"linear": hold == "linear", "threads": threads, "first": sampling[0]}
+            if implicit is not None:
+                options["losses"] = losses
+                table = np.zeros((1, 1, 0)) if feedback else table
+            flow: Any = implicit if explicit is None else loop.flow(explicit, feedback)
             if h is not None:
                 _fixed(flow, y, table, clock, record, failed, bar, interval=sampling[1], **options)
             else:
@@ -119,14 +147,15 @@ def simulate(
                 raise IntegrationError(
                     "efforts by a function that cannot be compiled need a fixed step: give dt"
                 )
-            _called(loop, method, called, y, clock, record, failed, bar)
+            assert explicit is not None
+            _called(loop, explicit, called, y, clock, record, failed, bar)
     seconds = time.perf_counter() - start
 
     for i in np.flatnonzero(failed):
         record[i, failed[i] :] = np.nan
     shape = (*batch, len(clock.times))
     Q = record[..., : loop.nq].reshape(*shape, loop.nq)
-    V = record[..., loop.nq :].reshape(*shape, loop.nv)
+    V = record[..., loop.nq : loop.nq + loop.nv].reshape(*shape, loop.nv)
     finite = np.isfinite(record).all(axis=-1).reshape(shape)
     run = loop.run(
         clock.times,
@@ -136,15 +165,48 @@ def simulate(
         potential=_where_finite(loop.mechanism.potential_energy, finite, Q),
         metadata={
             "model": mechanism.name,
-            "method": method.name,
+            "method": chosen.name,
             **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
             "efforts": "none" if tau is None else "called" if called else "compiled",
             "seconds": seconds,
         },
         efforts=functools.partial(_recorded, loop, table, feedback, sampling, hold, clock.times, Q, V),
     )
-    _report(loop, run, failed, batch, clock)
+    _report(loop, run, failed, batch, clock, losses)
     return run
+
+
+def _method(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod:
+    """The explicit method, or the one for mechanical systems, of this name."""
+    if isinstance(given, MechanicalMethod) or (isinstance(given, str) and is_mechanical(given)):
+        return mechanical_method(given)
+    return method_named(given)
+
+
+def _fits(method: MechanicalMethod, t_end: float, h: float | None, stabilization: Any) -> None:
+    """Raise IntegrationError for what methods for mechanical systems cannot do."""
+    if h is None:
+        raise IntegrationError(f"{method.name} takes steps of one length: give dt")
+    if abs(round(t_end / h) * h - t_end) > 1e-9 * t_end:
+        raise IntegrationError(
+            f"{method.name} takes steps of one length, and t_end = {t_end:g} s is no multiple of dt = {h:g} s"
+        )
+    if stabilization is not None:
+        raise IntegrationError(
+            f"{method.name} keeps constraints in its own way; leave out stabilization = {stabilization!r}"
+        )
+
+
+def _mechanical_flow(
+    loop: _Loop, method: MechanicalMethod, feedback: Callable[..., Any] | None
+) -> MechanicalFlow:
+    """The compiled loop of a method for mechanical systems."""
+    mechanics = loop.mechanics()
+    if feedback is not None:
+        applied = mechanics["Q"]
+        mechanics["Q"] = lambda t, q, v, u: applied(t, q, v, np.asarray(feedback(t, q, v)))
+        mechanics["efforts"] = 0
+    return method.flow(**mechanics)
 
 
 class _Clock:
@@ -318,6 +380,9 @@ class _Loop(Protocol):
     def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
         """The compiled loop."""
 
+    def mechanics(self) -> dict[str, Any]:
+        """The arguments of `MechanicalMethod.flow`."""
+
     def start(self) -> Array:
         """The configuration from where it starts by default, (nq,)."""
 
@@ -393,6 +458,23 @@ class _RobotLoop:
             robot.flows[key] = flow
         return flow
 
+    def mechanics(self) -> dict[str, Any]:
+        robot, damping = self.mechanism, self.damping
+        tree, gravity, losses = robot.tree, tuple(robot.gravity_vector), np.zeros(robot.nv)
+        for body in tree.bodies if damping else ():
+            losses[body.dofs] += body.damping
+
+        def applied(t: Any, q: Array, v: Array, u: Array) -> Array:
+            return u - dynamics.gravity_forces(tree, q, gravity) - losses * v
+
+        return {
+            "group": robot.group,
+            "M": lambda q: dynamics.mass_matrix(tree, q),
+            "b": lambda q, v: dynamics.bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
+            "Q": applied,
+            "efforts": robot.nv,
+        }
+
     def start(self) -> Array:
         return self.mechanism.neutral()
 
@@ -438,6 +520,9 @@ class _SystemLoop:
         if feedback is None:
             system.flows[key] = flow
         return flow
+
+    def mechanics(self) -> dict[str, Any]:
+        return self.mechanism.mechanics()
 
     def start(self) -> Array:
         return self.mechanism.assemble()
@@ -589,7 +674,9 @@ def _where_finite(function: Callable[..., Array], finite: Array, *arrays: Array)
     return values
 
 
-def _report(loop: _Loop, run: Run, failed: Array, batch: tuple[int, ...], clock: _Clock) -> None:
+def _report(
+    loop: _Loop, run: Run, failed: Array, batch: tuple[int, ...], clock: _Clock, losses: Array
+) -> None:
     lost = np.flatnonzero(failed)
     if not len(lost):
         return
@@ -600,6 +687,8 @@ def _report(loop: _Loop, run: Run, failed: Array, batch: tuple[int, ...], clock:
 
     def told(i: int) -> str:
         start, end = clock.times[last[i] : last[i] + 2]
+        if losses[i, 1]:
+            return f"the step at t = {losses[i, 0]:.9g} s cannot be taken: {REASONS[int(losses[i, 1])]}"
         return loop.explain(start, q[i, last[i]], v[i, last[i]], end - start)
 
     if not batch:

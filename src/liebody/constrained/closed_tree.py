@@ -237,6 +237,34 @@ class ClosedTree(Mechanism):
             F[at] = X @ -(multipliers[at][rows] @ J)
         return F
 
+    def mechanics(self) -> dict[str, Any]:
+        """M(q), b(q, v), Q(t, q, v, u), g(q), J(q) and the group, as `liebody.integrators` takes them."""
+        tree, gravity = self.tree, tuple(self.gravity)
+        for c in self.constraints:
+            if getattr(c.kind, "timed", False):
+                raise ModelError(
+                    f"constraint {c.name!r} depends on time, which methods for g(q) = 0 do not take; use an "
+                    "explicit method, such as 'rkmk4'"
+                )
+
+        def applied(t: Any, q: Array, v: Array, u: Array) -> Array:
+            still = np.zeros(self.nv, int)
+            losses = bias_forces(tree, q, v, damping=True) - bias_forces(tree, q, v) if self.damping else 0
+            return u - bias_forces(tree, q, still, gravity) - losses
+
+        def still_rows(q: Array) -> _Rows:
+            return self._rows(q, np.zeros(self.nv, int), 0.0)
+
+        return {
+            "group": self.group,
+            "M": lambda q: mass_matrix(tree, q),
+            "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
+            "Q": applied,
+            "g": lambda q: still_rows(q).residual,
+            "J": lambda q: still_rows(q).J,
+            "efforts": self.nu,
+        }
+
     # -- what `Mechanism` asks ----------------------------------------------------------------------------
 
     def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:

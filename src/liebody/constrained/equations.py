@@ -82,8 +82,8 @@ def bodies(memory: Memory, system: System, q: Cells, V: Cells) -> Bodies:
     return Bodies(R, p, w, v, q, V)
 
 
-def free_accelerations(memory: Memory, system: System, state: Bodies, t: Cells, u: Cells) -> Cells:
-    """M^-1 Q (n, 6): the accelerations (omega', a) without constraints."""
+def wrenches_of_forces(memory: Memory, system: System, state: Bodies, t: Cells, u: Cells) -> Cells:
+    """Wrenches (n, 6) of the forces at the centres of mass, in the bodies' axes, without weight."""
     n = len(system.bodies)
     wrenches = memory.variable(np.zeros((n, 6)))
     for numbers in _alike(system.forces):
@@ -105,8 +105,13 @@ def free_accelerations(memory: Memory, system: System, state: Bodies, t: Cells, 
         arguments += _constants(memory, members)
         targets = [wrenches[[f.bodies[i] for f in members]] for i in moving]
         memory.apply(act, *arguments, *targets, into=targets)
+    return wrenches
 
-    gravity = system.gravity
+
+def free_accelerations(memory: Memory, system: System, state: Bodies, t: Cells, u: Cells) -> Cells:
+    """M^-1 Q (n, 6): the accelerations (omega', a) without constraints."""
+    n, gravity = len(system.bodies), system.gravity
+    wrenches = wrenches_of_forces(memory, system, state, t, u)
 
     def accelerate(R: Array, w: Array, F: Array, Theta: Array, inverse: Array, mass: Array) -> Array:
         turning = inverse @ (F[:3] - cross(w, Theta @ w))

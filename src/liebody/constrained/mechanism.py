@@ -117,6 +117,10 @@ class Mechanism:
         """The parts of a compiled loop; `feedback` (t, q, v) -> u (nu,) takes the place of the efforts."""
         raise NotImplementedError
 
+    def mechanics(self) -> dict[str, Any]:
+        """The system as the methods for mechanical systems of `liebody.integrators` take it."""
+        raise NotImplementedError
+
     @property
     def is_large(self) -> bool:
         """Whether its functions are programs, whose code does not grow with it, not straight lines."""
@@ -248,8 +252,8 @@ class Mechanism:
             return ""
         return (
             f"the constraints {', '.join(map(repr, names))} become dependent at t = {when:.6g} s (smallest "
-            f"singular value of their scaled Jacobian {smallest:.2g}): a singular configuration, where motions "
-            "branch"
+            f"singular value of their scaled Jacobian {smallest:.2g}): a singular configuration, where "
+            "motions branch"
         )
 
     # -- kernels --------------------------------------------------------------------------------------------

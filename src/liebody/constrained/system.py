@@ -294,6 +294,70 @@ class System(Mechanism):
             (lambda: written("after", state, after, large)) if stabilized.projected else None,
         )
 
+    def mechanics(self) -> dict[str, Any]:
+        """M, Q(t, q, v, u), g(q), J(q) and the group, as `liebody.integrators` takes mechanical systems:
+
+            flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**system.mechanics())
+
+        Raises ModelError for curves and for constraints that move, which those methods do not know.
+        """
+        for c in self.constraints:
+            if c.kind.parameters or getattr(c.kind, "timed", False):
+                raise ModelError(
+                    f"constraint {c.name!r} has a coordinate of its own or depends on time, which methods "
+                    "for g(q) = 0 do not take; use an explicit method, such as 'rkmk4'"
+                )
+        n, (_, direct) = len(self.bodies), self.by_group
+        M = np.zeros((self.nv, self.nv))
+        for i, b in enumerate(self.bodies):
+            M[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = b.Theta
+            M[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = b.mass * np.eye(3)
+
+        def state_of(memory: Inline, q: Array, v: Array) -> equations.Bodies:
+            return equations.bodies(memory, self, memory.put(q), memory.put(v))
+
+        def applied(t: Any, q: Array, v: Array, u: Array) -> Array:
+            memory = Inline()
+            state = state_of(memory, q, v)
+            cells = equations.wrenches_of_forces(memory, self, state, memory.put(t), memory.put(u))
+            parts = []
+            for i, b in enumerate(self.bodies):
+                F, R = memory.get(cells[i]), memory.get(state.R[i])
+                weight = b.mass * self.gravity
+                linear = R @ F[3:] + weight if i in direct else F[3:] + weight @ R
+                parts += [F[:3], linear]
+            return np.concatenate(parts)
+
+        def rows(q: Array) -> tuple[Inline, equations.Bodies, equations.Blocks]:
+            memory = Inline()
+            state = state_of(memory, q, np.zeros(self.nv, int))
+            none = memory.put(np.zeros(0))
+            found = equations.blocks(
+                memory, self, state, memory.put(0.0), none, None, lambda rows, *_: [rows.residual]
+            )
+            return memory, state, found
+
+        def g(q: Array) -> Array:
+            memory, _, found = rows(q)
+            return np.concatenate([memory.get(right[0]) for right in found.right])
+
+        def J(q: Array) -> Array:
+            memory, state, found = rows(q)
+            lines = []
+            for c, blocks in zip(self.constraints, found.J, strict=True):
+                line: list[Any] = [np.zeros((c.rows, 6), int)] * n
+                for i, cells in blocks.items():
+                    block = memory.get(cells)
+                    if i in direct:
+                        turned = block[:, 3:] @ memory.get(state.R[i]).T
+                        block = np.concatenate([block[:, :3], turned], axis=1)
+                    line[i] = block
+                lines.append(np.concatenate(line, axis=1))
+            return np.concatenate(lines)
+
+        constraints = {"g": g, "J": J} if self.nc else {}
+        return {"group": self.group, "M": M, "Q": applied, "efforts": self.nu, **constraints}
+
     # -- measuring, for `assembly` ------------------------------------------------------------------------
 
     def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
