@@ -378,6 +378,38 @@ def test_momentum_is_invariant_and_the_centroidal_velocity_is_not(mechanism, for
         assert (np.linalg.norm(moved) > 1e-3) == turns
 
 
+def test_hamels_form_vanishes_for_the_momentum_in_the_inertial_frame(small):
+    """T_x = A_ib^-T Mbb has Cx = 0 as a matrix, Cxy = 0; T_x = A_cb^-T Mbb has only Cx v_x = 0."""
+    tree, q, v = small
+    base = tree.bodies[0]
+
+    def inertial(q):
+        A = base.joint.group.Ad(base.joint.group.inverse(base.joint.group.element(q[base.coordinates])))
+        return A.T @ dyn.locked_inertia(tree, q)
+
+    size = np.linalg.norm(dyn.decoupled_dynamics(tree, q, v, "centroidal").Cx)
+    parts = dyn.decoupled_dynamics(tree, q, v, inertial)
+    close(np.hstack([parts.Cx, parts.Cxy]), np.zeros((base.joint.dim, tree.nv)), 1e-11, size=max(1, size))
+    centroidal = dyn.decoupled_dynamics(tree, q, v, "momentum").Cx
+    translates = not base.joint.S[:3].any(axis=0).all()
+    assert (np.linalg.norm(centroidal) > 1e-3) == translates
+
+
+@pytest.mark.parametrize("form", SKEW)
+def test_any_new_velocities_keep_passivity(form):
+    """(3.77) with a full T: M_w' = C_w + C_w^T."""
+    tree, q, v = state_of("plane")
+    T = a_map(tree, tree.nv, 5)
+    M, _, C = dyn.mass_and_coriolis(tree, q, v, form)
+    _, C_w = dyn.transform_equations(T(q), rate(tree, T, q, v), M, C)
+
+    def inertia(q):
+        X = dyn.generalized_inverse(T(q))
+        return X.T @ dyn.mass_matrix(tree, q) @ X
+
+    close(C_w + C_w.T, rate(tree, inertia, q, v), 1e-10)
+
+
 def test_the_momentum_changes_by_what_acts_from_outside(mechanism):
     """h_c' = A_cb^-T (F_b - g_b), whatever the joints do."""
     tree, q, v = mechanism
@@ -400,6 +432,7 @@ def test_the_momentum_changes_by_what_acts_from_outside(mechanism):
     "name, x, y",
     [
         ("space, many degrees", "momentum", "normalized"),
+        pytest.param("anymal", "momentum", "identity", marks=pytest.mark.slow),
         ("plane", "centroidal", "identity"),
         ("hopper", "locked", "normalized"),
         ("space, sliders", "momentum", Task("hand", (3, 4, 5))),

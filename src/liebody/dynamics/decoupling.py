@@ -1,7 +1,7 @@
 """Velocities in which a floating robot's equations fall apart: external and internal motion.
 
-With the base's velocity nu_b, that of the joints q', M = [Mbb, Mbq; Mbq^T, Mqq], and what the joints move the
-base by when no momentum is there, m = Mbb^-1 Mbq,
+With the velocities nu_b of the base and q' of the joints, M = [Mbb, Mbq; Mbq^T, Mqq], and the mechanical
+connection m = Mbb^-1 Mbq,
 
     [v_x]   [T_x  T_x m] [nu_b]
     [v_y] = [ 0    T_y ] [q'  ]        (Feurstein 2021, 3.80)
@@ -10,16 +10,16 @@ makes M block-diagonal for any invertible T_x, T_y: v_x is the external motion, 
 velocities change the equations by (3.77), with T and dT/dt; dT/dt is found in closed form or from the graph
 of T, never by differences.
 
-    x    T_x                  v_x
+    x              T_x                  v_x
     "locked"       1                    the locked velocity nu_b + m q'
     "centroidal"   A_cb                 the same of a frame c at the centre of mass, which does not turn
     "momentum"     A_cb^-T Mbb          the momentum about the centre of mass, which stays if nothing acts
     T              (k, k), or function  whatever it stands for; also a pair of functions T(q), dT/dt(q, v)
 
-    y    T_y                  v_y
+    y              T_y                  v_y
     "identity"     1                    the joints' velocities
-    "normalized"   U of U^T U = Mqq - m^T Mbq, lower triangular: in v_y the mass matrix is 1
-    Task           its internal Jacobian, if that is square: the task's internal velocity
+    "normalized"   U, lower triangular, U^T U = Mqq - m^T Mbq: in v_y the mass matrix is 1
+    a Task         J_int, if square     the task's internal velocity
     T              (n, n), or function  as above
 
 Functions of q are made of NumPy operators and liebody.scalar, so that their graph can be differentiated.
