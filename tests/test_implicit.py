@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
+import textwrap
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -804,3 +807,16 @@ def test_a_tableau_that_claims_too_much_is_refused():
     with pytest.raises(IntegrationError, match="in index 2 it has"):
         ImplicitTableau("kutta", **kutta, half_explicit=True)
     assert Fraction(1, 3) == Surd.read("1/3", 7).a
+
+
+def test_the_example_of_the_pendulum_prints_what_it_says(capsys):
+    path = Path(__file__).parents[1] / "examples" / "spherical_pendulum.py"
+    example = runpy.run_path(str(path))
+    errors = example["main"](steps=100_000)
+    printed = capsys.readouterr().out.splitlines()
+    stated = textwrap.dedent(example["__doc__"].split("prints\n")[1]).strip().splitlines()
+    assert [line.split()[0] for line in printed] == [line.split()[0] for line in stated]
+    assert printed[-1] == stated[-1]
+    variational, half_explicit, _ = errors.values()
+    assert variational.max() == pytest.approx(1.19e-3, rel=0.01)
+    assert half_explicit[-1000:].max() > 5 * half_explicit[:1001].max()  # it drifts
