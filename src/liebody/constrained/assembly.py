@@ -23,6 +23,7 @@ DENSE = 600  # equations up to which ranks come from singular values, and from p
 DEPENDENT_PIVOT = 1e-6  # of the diagonal entry, below which an equation depends on others
 LONGEST_STEP = 0.5  # towards closing, in rad or m
 ITERATIONS = 200
+RESTARTS = 4
 
 
 @dataclass(frozen=True)
@@ -74,29 +75,43 @@ def assemble(
         found = _projected(mechanism, q, t, tolerance)
         if found is not None and not hold:
             return found
-    root = mechanism.inverse_mass_root(q, hold)
     q = mechanism.moved(q, np.zeros(mechanism.nv))
+    rng, free = np.random.default_rng(0), np.any(mechanism.inverse_mass_root(q, hold), axis=1)
+    best = q, np.full(mechanism.nc, np.inf)
+    for attempt in range(1 + RESTARTS):  # from close by, where the guess leads nowhere: stretched loops
+        shake = 0.2 * attempt * free * rng.standard_normal(mechanism.nv)
+        found, g = _descended(mechanism, mechanism.moved(q, shake), hold, t, tolerance)
+        if np.abs(g).max(initial=0.0) <= max(tolerance, 1e-10):
+            return found
+        if g @ g < best[1] @ best[1]:
+            best = found, g
+    raise _not_closed(mechanism, *best)
+
+
+def _descended(
+    mechanism: Mechanism, q: Array, hold: Sequence[str], t: float, tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where damped Gauss-Newton steps lead from q, and g there (Levenberg 1944, Marquardt 1963)."""
+    root = mechanism.inverse_mass_root(q, hold)
     g, J, _ = mechanism.measure(q, t=t)
-    best, damping, least = float(g @ g), 0.0, 0.0
+    damping = 0.0
     for _ in range(ITERATIONS):
-        if not len(g) or np.abs(g).max() <= tolerance:
-            return q
+        if np.abs(g).max(initial=0.0) <= tolerance:
+            break
         step = -root @ _damped_solution(J @ root, g, damping)
         step = step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300))
         trial = mechanism.moved(q, step)
         new_g, new_J, _ = mechanism.measure(trial, t=t)
-        new = float(new_g @ new_g) if np.isfinite(new_g).all() else np.inf
-        if new < best:
-            q, g, J, best = trial, new_g, new_J, new
+        if np.isfinite(new_g).all() and new_g @ new_g < (1 - 1e-8) * (g @ g):
+            q, g, J = trial, new_g, new_J
             damping = damping / 10 if damping > 1e-8 else 0.0
         elif np.abs(g).max() <= max(tolerance, 1e-10):
-            return q  # as close as round-off lets it
+            break  # as close as round-off lets it
         else:
             damping = max(10 * damping, 1e-6)
-            if damping > 1e8:
+            if damping > 1e4:
                 break
-        least = float(np.linalg.norm(root.T @ (J.T @ g)))
-    raise _not_closed(mechanism, q, g, least)
+    return q, g
 
 
 def _projected(mechanism: Mechanism, q: Array, t: float, tolerance: float) -> np.ndarray | None:
@@ -224,7 +239,7 @@ def _worst(mechanism: Mechanism, values: Array) -> str:
     return max(mechanism.rows, key=lambda name: np.abs(values[mechanism.rows[name]]).max())
 
 
-def _not_closed(mechanism: Mechanism, q: Array, g: Array, slope: float) -> ConstraintError:
+def _not_closed(mechanism: Mechanism, q: Array, g: Array) -> ConstraintError:
     worst = _worst(mechanism, g)
     loop = mechanism.loop(worst)
     left = ", ".join(

@@ -196,7 +196,9 @@ class Mechanism:
         Changes are least in the metric of M. Raises ConstraintError with the loop that cannot close and what
         is left over.
         """
-        return assembly.assemble(self, self.guess if q is None else q, hold, t, tolerance)
+        found = assembly.assemble(self, self.guess if q is None else q, hold, t, tolerance)
+        self._remember(found)
+        return found
 
     def consistent_velocities(
         self, q: Array, v: Array, hold: Sequence[str] = (), t: float = 0.0
@@ -219,9 +221,12 @@ class Mechanism:
 
     @cached_property
     def redundant(self) -> bool:
-        """Whether equations depend on each other, where the guess closes and around there."""
+        """Whether equations depend on each other, at and around the first closed configuration that was seen.
+
+        That is the one that was assembled or simulated first, or else where the guess closes.
+        """
         try:
-            return self.nc > 0 and self.report().nearby < self.nc
+            return self.nc > 0 and self.report(self._places[0] if self._places else None).nearby < self.nc
         except ConstraintError:
             return True
 
@@ -231,6 +236,7 @@ class Mechanism:
             return
         g, rate = (np.abs(x) for x in self.kernel("residuals")(t, q, v))
         size = 1 + np.abs(np.asarray(v)).max()
+        q = np.asarray(q, float)
         for values, bound, what, remedy in (
             (g, TOLERANCE, "q0 violates", "q0 = system.assemble(q0)"),
             (rate, TOLERANCE * size, "v0 breaks", "v0 = system.consistent_velocities(q0, v0)"),
@@ -242,6 +248,7 @@ class Mechanism:
                         f"{what} constraint {name!r} of {self.name} by {worst:.3g}, expected less than "
                         f"{bound:.1g}; start from {remedy}"
                     )
+        self._remember(q.reshape(-1, self.nq)[0])
 
     def diagnosis(self, q: Array, v: Array, ahead: float = 0.0, t: float = 0.0) -> str:
         """In words, which constraints become dependent within a time ahead of (q, v); empty if none do."""
@@ -263,6 +270,15 @@ class Mechanism:
         if name not in self._kernels:
             self._kernels[name] = Kernel(self.function(name))
         return self._kernels[name]
+
+    @cached_property
+    def _places(self) -> list[np.ndarray]:
+        """The first closed configuration that was seen, if there was one."""
+        return []
+
+    def _remember(self, q: Array) -> None:
+        if not self._places:
+            self._places.append(q)
 
     @cached_property
     def _kernels(self) -> dict[str, Kernel]:

@@ -1,0 +1,304 @@
+"""Closed loops: assembly, ranks, singular places, joint beside absolute coordinates; bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from constrained_models import BOX, four_bar, heavy_top, pendulum
+
+import liebody as lb
+from liebody import scalar
+from liebody.bodies import Joint, SpatialInertia, TreeBuilder
+from liebody.constrained import AbsoluteTree, ClosedTree, Closure, Condition, Stabilization, SystemBuilder
+from liebody.errors import ConfigurationError, ConstraintError, GraphError, IntegrationError, ModelError
+from liebody.groups import (
+    SE3,
+    SO3,
+    Cylindrical,
+    Fixed,
+    Free,
+    Planar,
+    Prismatic,
+    Revolute,
+    Schoenflies,
+    SpatialTranslation,
+    Spherical,
+)
+
+HINGE = Revolute([0, 1, 0])
+GUESS, RATES = np.array([-1.0, 0.5, -2.0]), np.array([3.0, 0, 0])
+
+
+def closed_four_bar(what=HINGE):
+    closed = ClosedTree(four_bar(), [Closure("C", what, "end", "tip")])
+    q = closed.assemble(GUESS)
+    return closed, q, closed.consistent_velocities(q, RATES, hold=["A"])
+
+
+def evaluated(mechanism, q, v, u):
+    """Accelerations and multipliers from the traced function, without compiling it."""
+    return mechanism.function("accelerations").evaluate(0.0, q, v, u)
+
+
+def test_a_planar_four_bar_in_space_is_redundant_and_moves_as_it_should():
+    """Three hinges and a fourth: 20 equations of rank 17. Accelerations beside those of least constraints."""
+    closed, q, v = closed_four_bar()
+    absolute = AbsoluteTree(closed.tree, [Closure("C", HINGE, "end", "tip")])
+    Q, V = absolute.to_system(q, v)
+    for mechanism, state, rows, rank in ((closed, q, 5, 2), (absolute.system, Q, 20, 17)):
+        report = mechanism.report(state)
+        assert (report.rows, report.rank, report.freedom, report.redundancy) == (rows, rank, 1, 3)
+        assert "C" in report.dependent and not report.singular and mechanism.redundant
+    spherical, _, _ = closed_four_bar(Cylindrical([0, 1, 0]))  # without what the hinges keep by themselves
+    rod = ClosedTree(
+        closed.tree, [Condition("C", lambda A, B: (A[:3, 3] - B[:3, 3])[[0, 2]], ("end", "tip"))]
+    )
+    assert rod.report(q).redundancy == 0 and not rod.redundant
+    tau = np.array([0.3, -0.2, 0.1])
+    expected, _ = evaluated(rod, q, v, tau)
+    for found in (evaluated(closed, q, v, tau)[0], evaluated(spherical, q, v, tau)[0]):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    a, multipliers = evaluated(absolute.system, Q, V, tau)
+    turning = a.reshape(-1, 6)[:, 1]
+    np.testing.assert_allclose(turning, [expected[0], expected[0] + expected[1], expected[2]], atol=1e-9)
+
+    # of least norm in the metric of diag(A)
+    W = absolute.system.inverse_mass_root(Q, ())
+    J = absolute.system.measure(Q)[1] @ W
+    scale = 1 / np.linalg.norm(J, axis=1)
+    U, s, _ = np.linalg.svd(J * scale[:, None])
+    dependent = U[:, s.size - 3 :] if J.shape[0] <= s.size else U[:, 17:]
+    np.testing.assert_allclose(dependent.T @ (multipliers / scale), 0, atol=1e-5 * np.abs(multipliers).max())
+
+
+def test_joint_and_absolute_coordinates_run_alike():
+    closed, q, v = closed_four_bar()
+    absolute = AbsoluteTree(closed.tree, [Closure("C", HINGE, "end", "tip")])
+    one = lb.simulate(closed, q, v, t_end=0.3, dt=1e-3)
+    two = lb.simulate(absolute.system, *absolute.to_system(q, v), t_end=0.3, dt=1e-3)
+    assert one.largest_violation < 1e-12 and two.largest_violation < 1e-12
+    q_end, v_end = absolute.to_tree(two.q[-1], two.v[-1])
+    np.testing.assert_allclose(closed.group.difference(one.q[-1], q_end), 0, atol=1e-8)
+    np.testing.assert_allclose(v_end, one.v[-1], atol=1e-7)
+    assert max(one.energy_drift, two.energy_drift) < 1e-8
+    np.testing.assert_allclose(one.reactions("C")[-1], two.reactions("C")[-1], atol=1e-6)
+
+
+@pytest.mark.parametrize("stabilization", ["none", "baumgarte", "index-2"])
+def test_closed_trees_take_every_stabilisation(stabilization):
+    closed, q, v = closed_four_bar()
+    run = lb.simulate(closed, q, v, t_end=0.3, dt=1e-3, stabilization=stabilization)
+    assert run.largest_violation < 1e-7 and run.energy_drift < 1e-5
+
+
+@pytest.mark.parametrize("method", ["generalized-alpha", "half-explicit4"])
+def test_methods_for_mechanical_systems_take_constrained_ones(method):
+    system, v = heavy_top("SE3")
+    reference = lb.simulate(system, v0=v, t_end=0.02, dt=1e-4)
+    run = lb.simulate(system, v0=v, t_end=0.02, dt=1e-4, method=method)
+    np.testing.assert_allclose(run.q[-1], reference.q[-1], atol=1e-4 if method[0] == "g" else 1e-9)
+    assert run.largest_violation < 1e-12 and run.metadata["stabilization"] == "by the method"
+    with pytest.raises(IntegrationError, match="keeps constraints in its own way"):
+        lb.simulate(system, v0=v, t_end=0.02, dt=1e-4, method=method, stabilization="projection")
+
+
+def test_loops_close_from_rough_guesses_and_bodies_are_held():
+    absolute = AbsoluteTree(four_bar(), [Closure("C", HINGE, "end", "tip")])
+    system, rng = absolute.system, np.random.default_rng(0)
+    start, _ = absolute.to_system(GUESS)
+    for _ in range(5):
+        rough = system.group.integrate(start, np.repeat([0, 0.2, 0.2], 6) * rng.standard_normal(18))
+        q = system.assemble(rough, hold=["crank"])
+        assert max(np.abs(g).max() for g in system.violation(q).values()) < 1e-12
+        np.testing.assert_allclose(q[:7], start[:7], atol=1e-15)
+
+
+def test_what_cannot_close_is_named_with_its_loop_and_residual():
+    short = ClosedTree(four_bar((1.0, 1.0, 1.0), 5.0), [Closure("C", Spherical(), "end", "tip")])
+    with pytest.raises(
+        ConstraintError, match=r"loop 'C' - 'B' - 'A' - 'D' does not close; left over are 'C'"
+    ) as error:
+        short.assemble(np.array([0.1, 0.0, 3.0]))
+    assert error.value.residual == pytest.approx(2.0, abs=1e-3)  # 5 m less three bars of 1 m
+    system = AbsoluteTree(short.tree, [Closure("C", Spherical(), "end", "tip")]).system
+    with pytest.raises(ConstraintError, match="does not close"):
+        lb.simulate(system, t_end=0.1, dt=1e-3)
+
+
+def test_over_constrained_systems_that_contradict_themselves_are_refused():
+    builder = SystemBuilder("torn").body("box", BOX)
+    builder.joint("left", Spherical(), "world", "box", on_child=[-0.1, 0, 0])
+    builder.joint("right", Spherical(), "world", "box", on_parent=[0.3, 0, 0], on_child=[0.1, 0, 0])
+    with pytest.raises(ConstraintError, match=r"'left'.*'right'|'right'.*'left'"):
+        builder.build().assemble()
+    fine = SystemBuilder("held twice").body("box", BOX)
+    for name in ("one", "two"):
+        fine.joint(name, Fixed(), "world", "box")
+    system = fine.build()
+    report = system.report()
+    assert (report.freedom, report.redundancy, report.dependent) == (0, 6, ("one", "two"))
+    a, multipliers = evaluated(system, system.guess, np.zeros(6), np.zeros(0))
+    np.testing.assert_allclose(a, 0, atol=1e-8)
+    np.testing.assert_allclose(multipliers[:6], multipliers[6:], atol=1e-6)  # each carries half of the weight
+    assert np.abs(multipliers).max() == pytest.approx(2.7 * 9.81 / 2, rel=1e-6)
+
+
+def test_a_parallelogram_stops_where_its_motions_branch():
+    """Two cranks and a rod, without redundancy until all lie on one line, which is at t = 0.5 s."""
+    bar, builder = (
+        SpatialInertia.box(1.0, [1, 0.05, 0.05], com=[0.5, 0, 0]),
+        SystemBuilder("parallelogram", (0, 0, 0)),
+    )
+
+    def place(x, angle):
+        return SE3.motion(SO3.exp(np.array([0, 0, angle])), np.array([x, 0, 0]))
+
+    for name, hinge, x in (("crank", "A", 0.0), ("rocker", "D", 2.0)):
+        builder.body(name, bar, place(x, 0.5))
+        builder.joint(hinge, Revolute([0, 0, 1]), "world", name, on_parent=[x, 0, 0])
+    builder.rod("rod", "crank", "rocker", on_a=[1, 0, 0], on_b=[1, 0, 0])
+    system = builder.build()
+    q, still = system.guess, [0, 0, 0]
+    v = system.velocities(q, {name: [0, 0, -1, *still] for name in ("crank", "rocker")})
+    with pytest.raises(IntegrationError, match=r"'rod' become dependent at t = 0.5 s .* singular") as error:
+        lb.simulate(system, q, v, t_end=1.0, dt=1e-3)
+    run = error.value.run
+    kept = np.isfinite(run.q).all(axis=1) & np.isfinite(run.v).all(axis=1)
+    assert kept.sum() == 500 and np.abs(run.v[kept, 2] + 1).max() < 1e-6
+    flat = system.configuration({"crank": place(0, 0), "rocker": place(2, 0)})
+    report = system.report(flat)
+    assert report.singular and report.redundancy == 1 and not system.redundant
+
+
+def test_conditions_of_ones_own_are_what_joints_are():
+    """A hinge by five numbers of its pose; its accelerations are a hinge's."""
+    builder, own = SystemBuilder("hinge"), SystemBuilder("condition")
+    inertia = SpatialInertia.box(2.0, [0.4, 0.1, 0.2], com=[0.1, 0.2, 0.05])
+    for b in (builder, own):
+        b.body("door", inertia, configuration="SE3")
+    builder.joint("hinge", Revolute([0, 0, 1], [0.2, 0, 0]), "world", "door")
+    point = np.array([0.2, 0, 0])
+    own.constraint(
+        "hinge",
+        lambda T: np.concatenate([T[:3, :3] @ point + T[:3, 3] - point, T[:2, 2]]),
+        ["door"],
+    )
+    a, b = builder.build(), own.build()
+    v = a.velocities(a.guess, {"door": 3 * a.constraints[0].joint.group.S[:, 0]})
+    for system in (a, b):
+        system.check_state(system.guess, v)
+    found = [evaluated(system, system.guess, v, np.zeros(0))[0] for system in (a, b)]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+
+
+def test_rods_universal_joints_curves_and_surfaces_hold_and_do_no_work():
+    curve = lambda s: np.array([s, 0.5 * s * s, 0.1 * scalar.sin(3 * s)])  # noqa: E731
+    builder = SystemBuilder("everything")
+    builder.body("a", BOX, [0.1, 0, 0]).body("b", BOX, [0.3, 0, 0]).body("c", BOX, [0.3, 0.1, 0])
+    builder.body("d", BOX, [0.0, -1.0, 0.5])
+    builder.universal("cross", "world", "a", [0, 1, 0], [0, 0, 1], on_child=[-0.1, 0, 0])
+    builder.rod("rod", "a", "b", on_a=[0.1, 0, 0], on_b=[0, 0.05, 0])
+    builder.point_on_curve("wire", curve, "c", [0.1, 0.02, 0], start=0.3)
+    builder.point_on_surface("bowl", lambda x: x @ x - 1.25, "d", [0, 0, 0.01])
+    system = builder.build()
+    q = system.assemble()
+    v = system.consistent_velocities(q, np.random.default_rng(1).standard_normal(system.nv))
+    run = lb.simulate(system, q, v, t_end=0.3, dt=1e-3)
+    assert run.largest_violation < 1e-12 and run.energy_drift < 1e-7
+    assert system.report(q).freedom == 24 - 4 - 1 - 2 - 1
+    at = run.system.poses(run.q)[:, 2] @ [0.1, 0.02, 0, 1]
+    on = np.stack([np.asarray(curve(s), float) for s in run.q[:, -1]])
+    np.testing.assert_allclose(at[:, :3], on, atol=1e-12)
+
+
+def test_drives_move_with_time():
+    builder = SystemBuilder("driven").body("wheel", BOX)
+    builder.joint("axle", Revolute([0, 0, 1]), "world", "wheel")
+    builder.constraint(
+        "motor",
+        lambda t, T: T[1, 0] * scalar.cos(t + t * t) - T[0, 0] * scalar.sin(t + t * t),
+        ["wheel"],
+        timed=True,
+    )
+    system = builder.build()
+    v = system.consistent_velocities(system.guess, np.zeros(6))
+    assert v[2] == pytest.approx(1.0)
+    run = lb.simulate(system, v0=v, t_end=0.5, dt=1e-2)
+    T = system.poses(run.q)[-1, 0]
+    assert np.arctan2(T[1, 0], T[0, 0]) == pytest.approx(0.75, abs=1e-12)
+    moment = run.reactions("motor")[-1, 2]
+    assert moment == pytest.approx(2 * BOX.rotational[2, 2], rel=1e-9)  # theta'' = 2
+
+
+@pytest.mark.parametrize(
+    ("joint", "freedom"),
+    [
+        (Prismatic([1, 0, 0]), 1),
+        (Planar([0, 0, 1]), 3),
+        (Schoenflies([0, 0, 1]), 4),
+        (SpatialTranslation(), 3),
+    ],
+)
+def test_joints_leave_the_freedom_of_their_group(joint, freedom):
+    builder = SystemBuilder("one").body("box", BOX)
+    assert builder.joint("j", joint, "world", "box").build().report().freedom == freedom
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "message"),
+    [
+        (lambda b: b.body("dust", SpatialInertia()), ModelError, "'dust' has mass 0 kg"),
+        (lambda b: b.body("needle", SpatialInertia(1.0)), ModelError, "principal moment of inertia of 0"),
+        (lambda b: b.body("box", BOX), ModelError, "two bodies called 'box'"),
+        (lambda b: b.body("x", BOX, configuration="SE2"), ModelError, "expected 'SE3', 'SO3xR3' or 'auto'"),
+        (lambda b: b.joint("j", Free(), "world", "box"), ModelError, "leave the joint out"),
+        (lambda b: b.joint("j", Spherical(), "world", "bix").build(), ModelError, "no such body"),
+        (lambda b: b.joint("j", Spherical(), "box", "box"), ModelError, "between 'box' and itself"),
+        (lambda b: b.joint("j", Joint("j", HINGE, armature=1.0), "world", "box"), ModelError, "armature"),
+        (lambda b: b.joint("j", HINGE, "box", "world", driven=True), ModelError, "make the world the parent"),
+        (lambda b: b.constraint("c", lambda T: bool(T[0, 3] > 0), ["box"]), GraphError, "cannot be traced"),
+        (lambda b: b.rod("r", "world", "box").build(), ModelError, "has no length"),
+        (lambda b: b.rod("r", "world", "box", length=np.nan), ModelError, "length nan"),
+        (lambda b: b.joint("j", HINGE, "world", "box", on_child=[np.nan, 0, 0]), lb.LiebodyError, "finite"),
+        (lambda b: SystemBuilder("none").build(), ModelError, "has no bodies"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_by_name(act, error, message):
+    with pytest.raises(error, match=message):
+        act(SystemBuilder("bad").body("box", BOX))
+
+
+def test_states_off_the_constraints_are_refused():
+    system, v = pendulum("SE3")
+    off = system.guess.copy()
+    off[4] += 1e-3
+    with pytest.raises(ConfigurationError, match=r"q0 violates constraint 'j2' .* by 0.001.*assemble"):
+        lb.simulate(system, off, v, t_end=0.1, dt=1e-3)
+    with pytest.raises(ConfigurationError, match=r"v0 breaks constraint 'j.*consistent_velocities"):
+        lb.simulate(system, v0=np.ones(12), t_end=0.1, dt=1e-3)
+    with pytest.raises(ConfigurationError, match="nan"):
+        lb.simulate(system, v0=np.full(12, np.nan), t_end=0.1, dt=1e-3)
+    with pytest.raises(IntegrationError, match="expected one of none, baumgarte"):
+        lb.simulate(system, v0=v, t_end=0.1, dt=1e-3, stabilization="magic")
+    with pytest.raises(IntegrationError, match="give dt"):
+        lb.simulate(system, v0=v, t_end=0.1, method="rkmk45", stabilization="baumgarte")
+    adaptive = lb.simulate(
+        system, v0=v, t_end=0.05, method="rkmk45", stabilization=Stabilization("index-2", rate=100.0)
+    )
+    assert adaptive.largest_violation < 1e-6 and adaptive.energy_drift < 1e-6
+
+
+def test_velocities_that_contradict_each_other_are_refused():
+    closed, q, _ = closed_four_bar()
+    with pytest.raises(
+        ConstraintError, match="no velocities keep the constraints of four-bar while 'A', 'B', 'D'"
+    ):
+        closed.consistent_velocities(q, RATES, hold=["A", "B", "D"])
+
+
+def test_trees_that_absolute_coordinates_cannot_hold_are_refused():
+    tree = TreeBuilder("geared").add("rotor", Joint("r", HINGE, armature=0.1), BOX).build()
+    with pytest.raises(ModelError, match="armature"):
+        AbsoluteTree(tree)
+    with pytest.raises(ModelError, match="has no closures"):
+        ClosedTree(tree, [])
