@@ -13,8 +13,9 @@ import numpy as np
 
 from . import dynamics
 from .bodies import Tree
-from .codegen import Flow, Function, Guard, Kernel, jacobian, trace
+from .codegen import Flow, Function, Guard, Kernel, Program, jacobian, trace
 from .codegen.build import digest
+from .dynamics.rolled import forward_dynamics_passes, inverse_dynamics_passes, rolled
 from .errors import ModelError, ShapeError
 from .groups import SE3, SO3, LieGroup, Product, SO3xR3
 from .io.c_export import write_c
@@ -788,7 +789,7 @@ def _times(A: Array, x: Array) -> Array:
 # -- the table of algorithms: name -> (arguments, how to trace)
 # ------------------------------------------------
 
-Make = Callable[..., Function]
+Make = Callable[..., Function | Program]
 
 
 def _of_tree(algorithm: Callable[..., Any], gravity: bool = False) -> Make:
@@ -806,13 +807,16 @@ def _of_group(operation: str) -> Make:
     return make
 
 
-def _with_wrenches(algorithm: Callable[..., Any]) -> Make:
-    def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function:
-        gravity = tuple(robot.gravity_vector)
+def _recursion(algorithm: Callable[..., Any], passes: Callable[..., Any]) -> Make:
+    """Straight-line code; for long trees of few kinds of bodies, a loop over the bodies."""
+
+    def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function | Program:
+        tree, gravity = robot.tree, tuple(robot.gravity_vector)
+        program = rolled(passes, tree, shapes, name, gravity=gravity)
+        if program is not None:
+            return program
         return trace(
-            lambda q, v, x, wrenches: algorithm(robot.tree, q, v, x, gravity=gravity, wrenches=wrenches),
-            shapes,
-            name,
+            lambda *x: algorithm(tree, gravity=gravity, **dict(zip(shapes, x, strict=True))), shapes, name
         )
 
     return make
@@ -835,14 +839,16 @@ def _inverse_dynamics_derivatives(robot: Robot, shapes: Mapping[str, Any], name:
     return trace(derivatives, shapes, name)
 
 
+_INVERSE = _recursion(dynamics.inverse_dynamics, inverse_dynamics_passes)
+_FORWARD = _recursion(dynamics.forward_dynamics, forward_dynamics_passes)
 _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
-    "inverse_dynamics": (("q", "v", "a"), _of_tree(dynamics.inverse_dynamics, gravity=True)),
-    "inverse_dynamics_wrenches": (("q", "v", "a", "wrenches"), _with_wrenches(dynamics.inverse_dynamics)),
-    "forward_dynamics": (("q", "v", "tau"), _of_tree(dynamics.forward_dynamics, gravity=True)),
-    "forward_dynamics_wrenches": (("q", "v", "tau", "wrenches"), _with_wrenches(dynamics.forward_dynamics)),
+    "inverse_dynamics": (("q", "v", "a"), _INVERSE),
+    "inverse_dynamics_wrenches": (("q", "v", "a", "wrenches"), _INVERSE),
+    "forward_dynamics": (("q", "v", "tau"), _FORWARD),
+    "forward_dynamics_wrenches": (("q", "v", "tau", "wrenches"), _FORWARD),
     "mass_matrix": (("q",), _of_tree(dynamics.mass_matrix)),
-    "bias": (("q", "v"), _of_tree(dynamics.bias_forces, gravity=True)),
-    "gravity": (("q",), _of_tree(dynamics.gravity_forces, gravity=True)),
+    "bias": (("q", "v"), _recursion(dynamics.bias_forces, inverse_dynamics_passes)),
+    "gravity": (("q",), _recursion(dynamics.gravity_forces, inverse_dynamics_passes)),
     "kinetic_energy": (("q", "v"), _of_tree(dynamics.kinetic_energy)),
     "potential_energy": (("q",), _of_tree(dynamics.potential_energy, gravity=True)),
     "inverse_dynamics_derivatives": (("q", "v", "a"), _inverse_dynamics_derivatives),

@@ -150,6 +150,8 @@ class _Text:
         for k, a in enumerate(part.arguments):
             if a.dtype.kind == "f":
                 given.append(self._constants(a[:, form.free[k]]))
+            elif not a.shape[1]:
+                given.append("0")
             elif _follow(a):
                 given.append(f"w + {self._index(a[:, 0], 'i')}")
             else:
@@ -157,7 +159,9 @@ class _Text:
                 before += [f"{T} a{k}[{a.shape[1]}];", _each(a.shape[1], f"a{k}[j]", self._cell(a))]
         apart = not any((part.reads == column[:, None]).any() for column in part.writes.T)
         for k, (y, old) in enumerate(zip(part.results, part.written, strict=True)):
-            if _follow(y) and (apart or not old):
+            if not y.shape[1]:
+                given.append("0")
+            elif _follow(y) and (apart or not old):
                 given.append(f"w + {self._index(y[:, 0], 'i')}")
             else:
                 given.append(f"r{k}")
