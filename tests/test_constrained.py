@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from constrained_models import chain, floating, heavy_top, pendulum, three_bar
+from constrained_models import BOX, chain, floating, heavy_top, pendulum, three_bar
 from random_trees import JOINTS, random_state, random_tree
 from scipy.integrate import solve_ivp as scipy_solve_ivp
 
 import liebody as lb
-from liebody import dynamics
+from liebody import dynamics, scalar
 from liebody.bodies import SpatialInertia
-from liebody.constrained import AbsoluteTree, SystemBuilder
-from liebody.groups import SE3, SO3, Revolute
+from liebody.codegen import Program
+from liebody.constrained import AbsoluteTree, Stabilization, SystemBuilder
+from liebody.groups import SE3, SO3, Helical, Revolute, Spherical
 
 GROUPS = ("SE3", "SO3xR3")
 ROUND_OFF = 1e-11
@@ -195,25 +196,73 @@ def test_chains_cost_in_proportion_to_their_length():
         np.testing.assert_allclose(growth, growth[0], rtol=1e-12)
 
 
-def test_programs_of_long_chains_compute_what_short_lines_do(monkeypatch):
+def everything() -> lb.System:
+    """Constraints and forces of every kind, some of them redundant."""
+    builder = SystemBuilder("everything")
+    for name, place in (("a", [0.1, 0, 0]), ("b", [0.3, 0, 0]), ("c", [0.3, 0.1, 0]), ("d", [0, -1.0, 0.5])):
+        builder.body(name, BOX, place, "SE3" if name in "ab" else "SO3xR3")
+    builder.universal("cross", "world", "a", [0, 1, 0], [0, 0, 1], on_child=[-0.1, 0, 0])
+    builder.joint("again", Spherical(), "world", "a", on_child=[-0.1, 0, 0], damping=0.1, driven=True)
+    builder.rod("rod", "a", "b", on_a=[0.1, 0, 0], on_b=[0, 0.05, 0])
+    builder.joint("screw", Helical([0, 1, 0], 0.1), "a", "b", on_parent=[0.2, 0, 0])
+    builder.point_on_curve(
+        "wire", lambda s: np.array([s, 0.5 * s * s, 0.1 * scalar.sin(3 * s)]), "c", start=0.3
+    )
+    builder.point_on_surface("bowl", lambda x: x @ x - 1.25, "d", [0, 0, 0.01])
+    builder.spring("spring", "a", "c", [0.1, 0, 0], None, 10.0, 0.1, 0.3)
+    builder.wrench("wind", lambda t, u, T, V: np.array([u[0], t, V[0], 0, 0, u[0]]), "d", efforts=1)
+    return builder.build()
+
+
+def test_programs_compute_what_straight_lines_do(monkeypatch):
     import liebody.constrained.system as module
 
-    rng = np.random.default_rng(0)
-    absolute = AbsoluteTree(random_tree(rng, ["revolute", "spherical", "helical", "prismatic"], rotors=False))
-    system = absolute.system
-    q, v = absolute.to_system(*random_state(rng, absolute.tree)[:2])
-    u = rng.normal(size=system.nu)
+    rng, system = np.random.default_rng(0), everything()
+    q = system.assemble()
+    v = system.consistent_velocities(q, rng.normal(size=system.nv))
+    report = system.report(q)
+    assert system.redundant and set(report.dependent) == {"cross", "again"} and report.redundancy == 3
     for name, arguments in (
-        ("accelerations", (0.0, q, v, u)),
+        ("accelerations", (0.1, q, v, rng.normal(size=system.nu))),
         ("residuals", (0.0, q, v)),
         ("on_constraints", (0.0, q + 1e-6 * rng.normal(size=q.shape), v)),
     ):
         line = system.function(name).evaluate(*arguments)
         monkeypatch.setattr(module, "LARGE", -1)
-        program = system.function(name).evaluate(*arguments)
+        program = system.function(name)
+        assert isinstance(program, Program)
         monkeypatch.undo()
-        for a, b in zip(line, program, strict=True):
+        for a, b in zip(line, program.evaluate(*arguments), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_large_systems_know_their_redundancy():
+    """A chain hung up twice: closed, measured and solved sparsely."""
+    builder = SystemBuilder("garland")
+    before = "world"
+    for i in range(20):
+        builder.body(f"b{i}", BOX, [0.1 + 0.2 * i, 0, 0.01 * i])  # apart from each other, to be closed
+        at = [0.1, 0, 0] if i else None
+        builder.joint(f"j{i}", Spherical(), before, f"b{i}", on_parent=at, on_child=[-0.1, 0, 0])
+        before = f"b{i}"
+    builder.joint("again", Spherical(), "world", "b0", on_child=[-0.1, 0, 0])
+    system = builder.build()
+    assert system.is_large and system.redundant
+    report = system.report()
+    assert report.redundancy == 3 and set(report.dependent) == {"j0", "again"} and not report.singular
+
+
+@pytest.mark.parametrize("stabilization", ["none", "projection", "index-2"])
+def test_stabilisations_keep_the_order_of_the_method(stabilization):
+    system, v = pendulum("auto")
+    given = Stabilization("index-2", rate=50.0) if stabilization == "index-2" else stabilization
+    options = {"t_end": 0.1, "record_every": 0.1, "stabilization": given}
+    exact = lb.simulate(system, v0=v, dt=2e-5, **options)
+    errors = []
+    for h in (1e-3, 5e-4):
+        run = lb.simulate(system, v0=v, dt=h, **options)
+        errors.append(np.linalg.norm(np.r_[run.q[-1] - exact.q[-1], 0.1 * (run.v[-1] - exact.v[-1])]))
+    assert 3.8 < np.log2(errors[0] / errors[1]) < 4.4, errors
 
 
 def test_a_long_chain_simulates_as_its_members_in_an_ensemble():

@@ -123,7 +123,7 @@ def _projected(mechanism: Mechanism, q: Array, t: float, tolerance: float) -> np
             return None
         if np.abs(g).max(initial=0.0) <= tolerance:
             return q
-        q, _ = mechanism.kernel("on_constraints")(t, q, v)
+        q, _ = mechanism.kernel("towards_constraints")(t, q, v)
     return None
 
 
@@ -137,7 +137,7 @@ def consistent_velocities(
     Raises ConstraintError where there are none, or none that keep those.
     """
     if mechanism.is_large and not hold:
-        _, found = mechanism.kernel("on_constraints")(t, q, v)
+        _, found = mechanism.kernel("towards_constraints")(t, q, v)
         _, left = mechanism.kernel("residuals")(t, q, found)
     else:
         _, J, rate = mechanism.measure(q, v, t)

@@ -265,6 +265,11 @@ class Mechanism:
 
     # -- kernels --------------------------------------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The definition without what is compiled, so that systems can be sent to other processes."""
+        kind = type(self)
+        return {n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)}
+
     def kernel(self, name: str) -> Kernel:
         """The compiled kernel of a `function`."""
         if name not in self._kernels:

@@ -476,8 +476,15 @@ def _on_constraints(memory: Memory, system: System, t: Cells, q: Cells, v: Cells
     return {"q": y[: system.nq], "v": y[system.nq :]}
 
 
+def _towards_constraints(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
+    """As "on_constraints", whether or not equations are redundant, which may not be known yet."""
+    y = equations.projected(memory, system, t, np.concatenate([q, v]), True)
+    return {"q": y[: system.nq], "v": y[system.nq :]}
+
+
 _FUNCTIONS: dict[str, tuple[tuple[str, ...], Callable[..., dict[str, Cells]]]] = {
     "accelerations": (("t", "q", "v", "u"), _accelerations),
     "residuals": (("t", "q", "v"), _residuals),
     "on_constraints": (("t", "q", "v"), _on_constraints),
+    "towards_constraints": (("t", "q", "v"), _towards_constraints),
 }
