@@ -49,20 +49,20 @@ class ConstrainedRun(Run):
     @cached_property
     def residual(self) -> np.ndarray:
         """g of all constraints, (..., nt, nc)                                                  [m, rad]"""
-        return self._values("residual", lambda s: s.kernel("residuals")(self.t, self.q, self.v)[0])
+        return self._values("residual", lambda system, *state: system.kernel("residuals")(*state)[0])
 
     @cached_property
     def rate(self) -> np.ndarray:
         """Their rates J v + dg/dt, (..., nt, nc)                                           [m/s, rad/s]"""
-        return self._values("rate", lambda s: s.kernel("residuals")(self.t, self.q, self.v)[1])
+        return self._values("rate", lambda system, *state: system.kernel("residuals")(*state)[1])
 
     @cached_property
     def multipliers(self) -> np.ndarray:
         """The Lagrange multipliers, (..., nt, nc)                                              [N, N m]"""
 
-        def compute(system: Mechanism) -> Array:
-            assert self.efforts is not None
-            return system.accelerations(self.q, self.v, self.efforts(), self.t)[1]
+        def compute(system: Mechanism, t: Array, q: Array, v: Array) -> Array:
+            u = np.zeros((*self.q.shape[:-1], 0)) if self.efforts is None else self.efforts()
+            return system.accelerations(q, v, u[self._finite], t)[1]
 
         return self._values("multipliers", compute)
 
@@ -104,15 +104,21 @@ class ConstrainedRun(Run):
             constraints=self.constraints, system=self.system, stored=stored,
         )  # fmt: skip
 
-    def _values(self, name: str, compute: Callable[[Mechanism], Array]) -> np.ndarray:
+    @cached_property
+    def _finite(self) -> np.ndarray:
+        return np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
+
+    def _values(self, name: str, compute: Callable[..., Array]) -> np.ndarray:
         if name in self.stored:
             return np.asarray(self.stored[name])
         if self.system is None:
             raise LiebodyError(f"{name} of this run was not saved with it")
-        finite = np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
-        with np.errstate(all="ignore"):
-            values = np.asarray(compute(self.system))
-        return np.where(finite[..., None], values, np.nan)
+        values = np.full((*self.q.shape[:-1], self.system.nc), np.nan)
+        times = np.broadcast_to(self.t, self._finite.shape)
+        values[self._finite] = compute(
+            self.system, times[self._finite], self.q[self._finite], self.v[self._finite]
+        )
+        return values
 
     @classmethod
     def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:

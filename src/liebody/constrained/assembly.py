@@ -119,11 +119,11 @@ def _projected(mechanism: Mechanism, q: Array, t: float, tolerance: float) -> np
     v = np.zeros(mechanism.nv)
     for _ in range(20):
         g, _ = mechanism.kernel("residuals")(t, q, v)
-        if not np.isfinite(g).all():
-            return None
         if np.abs(g).max(initial=0.0) <= tolerance:
             return q
         q, _ = mechanism.kernel("towards_constraints")(t, q, v)
+        if not np.isfinite(q).all():
+            return None
     return None
 
 

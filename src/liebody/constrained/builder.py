@@ -304,6 +304,8 @@ class SystemBuilder:
         for link in self._constraints.values():
             if link.group is not None and link.bodies == (WORLD, name):
                 return GROUPS["SE3"], f"on the ground by {link.name!r}, {link.group!r}: a motion subgroup"
+        if not any(name in link.bodies for link in self._constraints.values()):
+            return GROUPS["SO3xR3"], "free: its centre of mass moves along a parabola, not a screw"
         return GROUPS["SO3xR3"], "its absolute motion is no motion subgroup"
 
     def _guesses(self) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..codegen import Function, Kernel, Program
+from ..codegen import Function, Guard, Kernel, Program
 from ..errors import ConfigurationError, ConstraintError, IntegrationError, ShapeError
 from ..groups import Product
 from . import assembly
@@ -268,12 +268,15 @@ class Mechanism:
     def __getstate__(self) -> dict[str, Any]:
         """The definition without what is compiled, so that systems can be sent to other processes."""
         kind = type(self)
-        return {n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)}
+        return {
+            n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)
+        }
 
     def kernel(self, name: str) -> Kernel:
         """The compiled kernel of a `function`."""
         if name not in self._kernels:
-            self._kernels[name] = Kernel(self.function(name))
+            function = self.function(name)
+            self._kernels[name] = Kernel(function, guard=Guard(tuple(function.inputs)))
         return self._kernels[name]
 
     @cached_property
