@@ -166,6 +166,11 @@ class HybridSystem:
             f"{len(self.parameters.defaults)} parameters, events {list(self.guard_names)})"
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The definition without what is compiled, so that systems can be sent to other processes."""
+        kind, state = type(self), {**vars(self), "_flows": {}}
+        return {n: x for n, x in state.items() if not isinstance(getattr(kind, n, None), cached_property)}
+
     def _names(self, part: Part | None) -> list[str]:
         """The names in the dictionary that a part returns, found by tracing it."""
         if part is None:

@@ -1,0 +1,230 @@
+"""Contact of points with a half-space that gives way and dissipates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..bodies import Frame, Tree
+from ..codegen import trace
+from ..errors import ModelError
+from ..groups import Planar
+from ..scalar import maximum, sqrt, where
+from .robot import Element, State
+
+Array = Any
+
+
+class Contact(Element):
+    """Points of a robot on a viscoelastic half-space {x: n . x <= height}.
+
+    With y = n . x - height and the rest x of a point's position, and its anchor a, where it touched down,
+
+        F_n = max(-K y - D y', 0),      F_t = -K (x - a) - D x'       while y <= 0, and nothing otherwise.
+
+    Whether a point touches is decided by its height alone, for both forces: F_t also acts while F_n is held
+    at zero. With friction, F_t is cut to |F_t| <= mu F_n, and the anchor is drawn along so that the spring
+    gives the cut force (Cundall and Strack 1979); else the point sticks.
+
+    points     names of frames; their origins are the points
+    normal     of the half-space, out of it, (3,)
+    height     of its surface over the world's origin, along the normal                                  [m]
+    stiffness  K, for both directions, or (normal, tangential)                                         [N/m]
+    damping    D, likewise                                                                           [N s/m]
+    friction   mu; None: points stick
+    settling   a touch-down sooner than this after the last lift-off belongs to the same contact, and keeps
+               its anchor. A stiff floor makes a light foot bounce a few times just after its touch-down [s]
+    impact     if given, losses in this time after a touch-down are counted as those of impact           [s]
+    name       goes before the names of what belongs to it
+
+    It has the parameters height, stiffness, damping, friction, settling; the guards <point>, heights over
+    the surface, downwards at touch-down; the memory
+
+        contact (n,)      1 while a point touches
+        anchor (n, k)     along the k tangents in which the points can move at all
+        left (n,), since (n,)  times of its last lift-off and touch-down                                 [s]
+        lost              tangential energy let go at lift-off and by slipping, less that found again    [J]
+
+    the losses "normal" and "tangential" (then also "impact_normal" and "impact_tangential", which those
+    without "impact" do not contain), and the signals force (n, 3), height_over (n,), and energy, stored:
+    K y^2 / 2 + K |x - a|^2 / 2. While F_n is held at zero, the normal spring loses K |y| y'.
+
+    Planar robots have one tangent, others two. Feurstein (2021), eqs (4.13), (4.14), with the signs of the
+    springs mended.
+    """
+
+    driven, touches = False, True
+
+    def __init__(
+        self,
+        *points: str,
+        normal: Any = (0.0, 0.0, 1.0),
+        height: float = 0.0,
+        stiffness: Any = 1e4,
+        damping: Any = 1e3,
+        friction: float | None = None,
+        settling: float = 0.0,
+        impact: float | None = None,
+        name: str = "floor",
+    ) -> None:
+        super().__init__()
+        if not points:
+            raise ModelError(f"{name}: which points touch it? Give the names of frames, Contact('foot')")
+        if len(set(points)) < len(points):
+            raise ModelError(f"{name}: a point of {points} is named twice")
+        n = np.asarray(normal, float)
+        if n.shape != (3,) or not np.isfinite(n).all() or not n.any():
+            raise ModelError(f"{name}: normal is {normal!r}, expected a direction (3,)")
+        for what, x in (("stiffness", stiffness), ("damping", damping)):
+            if np.shape(x) not in ((), (2,)) or not np.all(np.asarray(x, float) >= 0):
+                raise ModelError(
+                    f"{name}: {what} is {x!r}, expected a number of zero or more, or two of them"
+                )
+        self.name, self.points, self.slips = name, points, friction is not None
+        self._impact = impact is not None
+        plane = Planar(n)
+        self.normal, self._e = plane.normal, plane.S[3:, 1:].T  # the tangents in its rows
+        self.parameters = {"height": height, "stiffness": stiffness, "damping": damping, "settling": settling}
+        if friction is not None:
+            self.parameters["friction"] = friction
+        if impact is not None:
+            self.parameters["impact"] = impact
+
+    def attach(self, tree: Tree) -> None:
+        self._frames = [tree.frame(point) for point in self.points]
+
+        def speeds(q: Array, v: Array) -> Array:
+            s = State(tree, (0, 0, 0), 0.0, q, v)
+            return np.stack([self._e @ s.velocity(frame) for frame in self._frames])
+
+        moving = trace(speeds, {"q": tree.nq, "v": tree.nv}, "speeds").outputs["speeds"]
+        can = [any(hasattr(x, "apply") or x != 0 for x in column) for column in moving.T]
+        self._tangents = self._e[np.array(can, bool)]
+        n, k = len(self.points), len(self._tangents)
+        self.memory = {
+            "contact": np.zeros(n),
+            "anchor": np.zeros((n, k)),
+            "left": np.full(n, -1e9),
+            "since": np.full(n, -1e9),
+            "lost": 0.0,
+        }
+
+    # -- one point ------------------------------------------------------------------------------------------
+
+    def _point(self, s: State, i: int, p: Any) -> tuple[Any, Any, Array, Array]:
+        """Height and its rate, position and velocity along the tangents."""
+        x, u = s.position(self._frames[i]), s.velocity(self._frames[i])
+        return self.normal @ x - p.height, self.normal @ u, self._tangents @ x, self._tangents @ u
+
+    def _laws(self, s: State, i: int, z: Any, p: Any) -> tuple[Any, Array, Any, Any]:
+        """Normal and tangential force of point i while it touches, whether it slips, and stored energy."""
+        (K, K_t), (D, D_t) = _pair(p.stiffness), _pair(p.damping)
+        y, u, x, w = self._point(s, i, p)
+        stretch = x - z.anchor[i]
+        F_n, F_t = maximum(-K * y - D * u, 0.0), -K_t * stretch - D_t * w
+        slips: Any = None
+        if self.slips:
+            most, size = p.friction * F_n, F_t @ F_t
+            slips = size > most * most
+            F_t = where(slips, most / sqrt(where(slips, size, 1.0)), 1.0) * F_t
+        return F_n, F_t, slips, 0.5 * K * y * y + 0.5 * K_t * (stretch @ stretch)
+
+    # -- what it brings -------------------------------------------------------------------------------------
+
+    def tell(self, s: State, z: Any, p: Any) -> None:
+        for point, flag, since in zip(self.points, z.contact, z.since, strict=True):
+            s.touches(point, flag, since)
+
+    def forces(self, s: State, z: Any, p: Any) -> list[tuple[Frame, Array]]:
+        return [(frame, self._force(s, i, z, p)) for i, frame in enumerate(self._frames)]
+
+    def _force(self, s: State, i: int, z: Any, p: Any) -> Array:
+        F_n, F_t, _, _ = self._laws(s, i, z, p)
+        return (F_n * z.contact[i]) * self.normal + (F_t * z.contact[i]) @ self._tangents
+
+    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        (K, K_t), normal, tangential = _pair(p.stiffness), [], []
+        for i in range(len(self.points)):
+            F_n, F_t, _, _ = self._laws(s, i, z, p)
+            y, u, x, w = self._point(s, i, p)
+            lost_n = -(F_n + K * y) * u * z.contact[i]
+            lost_t = -((F_t + K_t * (x - z.anchor[i])) @ w) * z.contact[i]
+            normal.append(lost_n)
+            tangential.append(lost_t)
+        names = {"normal": normal, "tangential": tangential}
+        if not self._impact:
+            return {name: sum(lost) for name, lost in names.items()}
+        fresh = np.array([where(s.t - since < p.impact, 1.0, 0.0) for since in z.since])
+        return {
+            **{
+                name: sum(x * (1 - f) for x, f in zip(lost, fresh, strict=True))
+                for name, lost in names.items()
+            },
+            **{f"impact_{name}": lost @ fresh for name, lost in names.items()},
+        }
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        return sum(self._laws(s, i, z, p)[3] * z.contact[i] for i in range(len(self.points)))
+
+    def lost(self, z: Any) -> Any:
+        return z.lost
+
+    def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {point: self._point(s, i, p)[0] for i, point in enumerate(self.points)}
+
+    def start(self, s: State, z: Any, p: Any) -> Any:
+        y, x = self._all(s, p)
+        return z._replace(contact=np.array([_under(h) for h in y]), anchor=x)
+
+    def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
+        """Touch-downs set anchors, lift-offs and slipping let energy go."""
+        K_t, D_t = _pair(p.stiffness)[1], _pair(p.damping)[1]
+        y, x = self._all(s, p)
+        now, anchor, left, since = [], [], [], []
+        for i, h in enumerate(y):
+            now.append(_under(h))
+            down = now[i] > z.contact[i]
+            anew = down & (s.t - z.left[i] > p.settling)
+            anchor.append(where(anew, x[i], z.anchor[i]))
+            left.append(where(now[i] < z.contact[i], s.t, z.left[i]))
+            since.append(where(down, s.t, z.since[i]))
+        moved = z._replace(
+            contact=np.array(now), anchor=np.stack(anchor), left=np.array(left), since=np.array(since)
+        )
+        if self.slips:
+            drawn = []
+            for i in range(len(self.points)):
+                _, F_t, slips, _ = self._laws(s, i, moved, p)
+                w = self._point(s, i, p)[3]
+                slips = slips & (now[i] > 0.5) & (K_t > 0)
+                drawn.append(where(slips, x[i] + (F_t + D_t * w) / where(K_t > 0, K_t, 1.0), moved.anchor[i]))
+            moved = moved._replace(anchor=np.stack(drawn))
+        before, after = self._tangential_energy(x, z, K_t), self._tangential_energy(x, moved, K_t)
+        return moved._replace(lost=z.lost + before - after)
+
+    def _all(self, s: State, p: Any) -> tuple[Array, Array]:
+        """Heights (n,), and positions along the tangents (n, k)."""
+        found = [self._point(s, i, p) for i in range(len(self.points))]
+        k = len(self._tangents)
+        return np.array([x[0] for x in found]), np.array([x[2] for x in found]).reshape(len(found), k)
+
+    def _tangential_energy(self, x: Array, z: Any, K_t: Any) -> Any:
+        stretch = x - z.anchor
+        return sum((0.5 * K_t * (d @ d) * c for d, c in zip(stretch, z.contact, strict=True)), start=0)
+
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {
+            "force": np.stack([force for _, force in self.forces(s, z, p)]),
+            "height_over": self._all(s, p)[0],
+        }
+
+
+def _under(height: Any) -> Any:
+    """Whether a point touches: 1 or 0."""
+    return where(height > 0, 0.0, 1.0)
+
+
+def _pair(x: Any) -> tuple[Any, Any]:
+    """(normal, tangential), which may be one number."""
+    return (x, x) if np.ndim(x) == 0 else (x[0], x[1])

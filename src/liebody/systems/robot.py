@@ -1,0 +1,581 @@
+"""Robots with contacts and controllers, as hybrid systems with a ledger of energies.
+
+    system = robot_system(lb.models.revolute_hopper(), controller_1("foot"), Contact("foot"))
+    run = system.simulate(q0, v0, t_end=20, parameters={"K_p": np.linspace(2, 10, 64)})
+    print(system.ledger(run, member=3))
+
+A robot system is a tree of bodies and *elements* that act on it. Each brings efforts or wrenches, and what it
+remembers, dissipates and stores; the equations of motion are
+
+    M(q) v' + C(q, v) v + g(q) = sum of tau_k + sum of J_k^T F_k,
+
+by the articulated-body algorithm. All of it is traced and compiled into one loop.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import dynamics
+from ..bodies import Frame, Tree
+from ..dynamics import FREE_FALL
+from ..errors import ModelError, ShapeError
+from ..groups import SE3
+from ..linear import cross
+from ..scalar import maximum, where
+from .hybrid import HybridRun, HybridSystem
+
+Array = Any
+
+
+class State:
+    """A robot in motion, as its elements see it; everything is computed once.
+
+    tree, gravity  of the robot
+    t, q, v        time, configuration (nq,), velocity (nv,)
+    """
+
+    def __init__(self, tree: Tree, gravity: Array, t: Any, q: Array, v: Array) -> None:
+        self.tree, self.gravity, self.t, self.q, self.v = tree, gravity, t, q, v
+        self._kept: dict[Any, Any] = {}
+        self.flags: dict[str, Any] = {}
+        self.landed: Any = -np.inf
+        self.stored: dict[str, Callable[[], Any]] = {}
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    @property
+    def kinetic_energy(self) -> Any:
+        """T  [J]"""
+        return self._once("T", lambda: dynamics.kinetic_energy(self.tree, self.q, self.v))
+
+    @property
+    def potential_energy(self) -> Any:
+        """U of gravity, zero where the centre of mass is in the world's origin  [J]"""
+        return self._once("U", lambda: dynamics.potential_energy(self.tree, self.q, self.gravity))
+
+    @property
+    def com(self) -> Array:
+        """Centre of mass in the world, (3,)  [m]"""
+        return self._once("c", lambda: dynamics.center_of_mass(self.tree, self.q))
+
+    @property
+    def com_velocity(self) -> Array:
+        """Its velocity in the world, (3,)  [m/s]"""
+        return self._once("dc", lambda: dynamics.center_of_mass_velocity(self.tree, self.q, self.v))
+
+    def pose(self, frame: str | Frame) -> Array:
+        """Pose of a frame in the world, (4, 4)."""
+        return self._once(("pose", frame), lambda: dynamics.frame_pose(self.tree, self.q, frame))
+
+    def position(self, point: str | Frame) -> Array:
+        """Position of a frame's origin in the world, (3,)  [m]"""
+        return self.pose(point)[:3, 3]
+
+    def velocity(self, point: str | Frame) -> Array:
+        """Velocity of a frame's origin, in the world's axes, (3,)  [m/s]"""
+
+        def find() -> Array:
+            twist = dynamics.frame_twist(self.tree, self.q, self.v, point)
+            return self.pose(point)[:3, :3] @ twist[3:]
+
+        return self._once(("velocity", point), find)
+
+    def touching(self, point: str) -> Any:
+        """1 where a point touches something, 0 where it does not.
+
+        Raises ModelError for points without a contact.
+        """
+        if point not in self.flags:
+            known = ", ".join(self.flags) or "none"
+            raise ModelError(
+                f"whether {point!r} touches something is asked for, and it has no contact (points that have "
+                f"one: {known}); add Contact({point!r})"
+            )
+        return self.flags[point]
+
+    def touches(self, point: str, flag: Any, since: Any) -> None:
+        """Elements tell whether a point touches something, 1 or 0, and when it last touched down."""
+        self.landed = since if not self.flags else maximum(self.landed, since)
+        self.flags[point] = maximum(self.flags[point], flag) if point in self.flags else flag
+
+    # -- the leg: from the centre of mass to a point, in the axes of the base -------------------------------
+
+    @cached_property
+    def _base(self) -> Any:
+        """The one body that carries all others and moves freely; None where there is none."""
+        roots = [body for body in self.tree.bodies if not body.parent]
+        return roots[0] if len(roots) == 1 and roots[0].joint.dim > 1 else None
+
+    @property
+    def base_rotation(self) -> Array:
+        """Axes of the base in the world, (3, 3); the world's own where no base floats."""
+        one = np.eye(3, dtype=int)
+        return one if self._base is None else self._once("R", lambda: self._base.pose(self.q)[:3, :3])
+
+    def leg(self, point: str | Frame) -> tuple[Array, Array]:
+        """r (3,) from the centre of mass to a point, and J (3, nv) of dr/dt = J v, in the base's axes.
+
+        dr/dt is that of the world, turned into the base's axes. Neither depends on where the base is.
+        """
+        return self._once(("leg", point), lambda: self._leg(point))
+
+    def _leg(self, point: str | Frame) -> tuple[Array, Array]:
+        tree, base, q = self.tree, self._base, self.q
+        if base is not None:  # put it where its joint is neutral: exact zeros and ones
+            q = np.concatenate([base.joint.group.neutral(), q[base.coordinates.stop :]])
+        R = np.eye(3, dtype=int) if base is None else base.placement[:3, :3]
+        r = R.T @ (dynamics.frame_pose(tree, q, point)[:3, 3] - dynamics.center_of_mass(tree, q))
+        J = dynamics.frame_jacobian(tree, q, point, "mixed")[3:] - dynamics.center_of_mass_jacobian(tree, q)
+        J = R.T @ J
+        if base is not None:  # translations of the base do not move r, and its rotations turn it
+            turned = np.stack([cross(S[:3], r) for S in base.joint.S.T], axis=1)
+            J = np.concatenate([turned, J[:, base.dofs.stop :]], axis=1)
+        return r, J
+
+
+class Element:
+    """What acts on a robot: a contact, a spring, a controller. A subclass overrides what it has.
+
+    name         goes before the names of what it brings, with an underscore
+    prefix       before those of its parameters instead, if it is given
+    memory, flows, parameters   as in `HybridSystem`, by the element's own names
+    """
+
+    name = "element"
+    prefix: str | None = None
+    touches = False  # whether it tells `State.touches`
+    driven = True  # whether the robot's drives give its efforts: then they are work of the joints
+
+    def __init__(self) -> None:
+        self.memory: dict[str, Any] = {}
+        self.flows: dict[str, Any] = {}
+        self.parameters: dict[str, Any] = {}
+
+    def attach(self, tree: Tree) -> None:
+        """Look up what is needed of the tree; raises ModelError for what is not there."""
+
+    def tell(self, s: State, z: Any, p: Any) -> None:
+        """What other elements may ask for: points that touch something, `s.touches`; energies, `s.stored`."""
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array | None:
+        """Generalised efforts, (nv,)."""
+        return None
+
+    def forces(self, s: State, z: Any, p: Any) -> list[tuple[Frame, Array]]:
+        """Forces on points, in the world's axes: (frame, force (3,)) each."""
+        return []
+
+    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        """Powers that it dissipates, by name."""
+        return {}
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        """Energy that it stores; None: it stores none."""
+        return None
+
+    def lost(self, z: Any) -> Any:
+        """Stored energy lost in updates so far, out of its memory; None: none."""
+        return None
+
+    def rates(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        """Rates of its flows."""
+        return {}
+
+    def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        """Guards by name."""
+        return {}
+
+    def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
+        """The memory at the end of a step; events are those of the system, by their full names."""
+        return z
+
+    def start(self, s: State, z: Any, p: Any) -> Any:
+        """The memory at the start."""
+        return z
+
+    def stop(self, s: State, z: Any, p: Any) -> Any:
+        """The member ends where this is positive; None: never."""
+        return None
+
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        """Signals by name."""
+        return {}
+
+
+class Apex(Element):
+    """An event wherever the centre of mass is at the top of its path."""
+
+    def __init__(self, name: str = "apex") -> None:
+        super().__init__()
+        self.name = name
+
+    def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"": s.com_velocity @ up(s.gravity)}
+
+
+class Fall(Element):
+    """Members end where the centre of mass, or a point, is lower than a height.
+
+    point   name of a frame; None: the centre of mass
+    height  parameter, above the world's origin, against gravity                                       [m]
+    """
+
+    def __init__(self, height: float = 0.0, point: str | None = None, name: str = "fall") -> None:
+        super().__init__()
+        self.name, self.point, self.parameters = name, point, {"height": height}
+
+    def attach(self, tree: Tree) -> None:
+        if self.point is not None:
+            tree.frame(self.point)
+
+    def stop(self, s: State, z: Any, p: Any) -> Any:
+        at = s.com if self.point is None else s.position(self.point)
+        return p.height - at @ up(s.gravity)
+
+
+def up(gravity: Array) -> np.ndarray:
+    """The direction against gravity, (3,); z without gravity."""
+    g = np.asarray(gravity, float)
+    size = np.linalg.norm(g)
+    return -g / size if size else np.array([0, 0, 1.0])
+
+
+def robot_system(
+    robot: Any,
+    *elements: Element | Iterable[Element],
+    gravity: Array | None = None,
+    step: float = 1e-4,
+    stance_step: float = 1e-5,
+    landing_step: float = 1e-6,
+    landing: float = 5e-4,
+    actuated: Iterable[str] | None = None,
+    ledger: bool = True,
+    outputs: Callable[[State], Mapping[str, Any]] | None = None,
+    name: str | None = None,
+) -> RobotSystem:
+    """The hybrid system of a robot with contacts and controllers; see the head of this module.
+
+    robot         a Robot, or a Tree
+    elements      contacts, controllers, events: `Element`s, or sequences of such
+    gravity       acceleration of free fall, (3,); default: the robot's own                           [m/s2]
+    step          the step in flight, a parameter of the system                                           [s]
+    stance_step   the step while something touches, likewise                                              [s]
+    landing_step  the step in the first time `landing` after a touch-down, likewise                       [s]
+    actuated      names of the joints that have drives; others get no efforts of controllers. Default: all,
+                  the free joint of the base included
+    ledger        whether works and losses are integrated along
+    outputs       more signals: State -> {name: signal}
+
+    Steps must resolve the contacts: with damping D and the mass m that a point shows to the floor, explicit
+    methods of order 4 need steps below 2.7 m / D.
+
+    Errors: ModelError for names that two elements share, or frames and joints that the robot does not have.
+    """
+    flat: list[Element] = []
+    for element in elements:
+        flat += [element] if isinstance(element, Element) else list(element)
+    for element in flat:
+        if not isinstance(element, Element):
+            raise ModelError(f"{element!r} is no element of a robot system, such as Contact or RadialSpring")
+    tree = getattr(robot, "tree", robot)
+    if not isinstance(tree, Tree):
+        raise ModelError(f"robot_system takes a Robot or a Tree, not {robot!r}")
+    fall: Any = getattr(robot, "gravity_vector", FREE_FALL) if gravity is None else gravity
+    steps = {"step": step}
+    if any(element.touches for element in flat):
+        steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
+    return RobotSystem(tree, tuple(fall), flat, steps, actuated, ledger, outputs, name or tree.name)
+
+
+class RobotSystem(HybridSystem):
+    """Made by `robot_system`. Its works are, by name:
+
+    joint_<name>     of the drive of each joint; those of a floating base's joint are from outside
+    damping          of the joints' damping (negative), if they have any
+    <element>        what each element gives to the robot
+    <element>_<loss> what it dissipates (positive)
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        gravity: Array,
+        elements: list[Element],
+        steps: Mapping[str, float],
+        actuated: Iterable[str] | None,
+        ledger: bool,
+        outputs: Callable[[State], Mapping[str, Any]] | None,
+        name: str,
+    ) -> None:
+        self.tree, self.gravity, self.elements = tree, gravity, tuple(elements)
+        self._more = outputs
+        self._lossy: dict[Element, tuple[str, ...]] = {}
+        for element in elements:
+            element.attach(tree)
+        self._memories: list[Any] = [_names_of("Memory", [*e.memory, *e.flows]) for e in elements]
+        self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in elements]
+        self._driven = _driven(tree, actuated)
+        self._damped = any(np.any(np.asarray(body.damping, float)) for body in tree.bodies)
+        kinds: dict[str, Any] = {"memory": {}, "flows": {}, "parameters": {}}
+        for element in elements:
+            for kind, found in kinds.items():
+                for key, value in getattr(element, kind).items():
+                    full = (_parameter if kind == "parameters" else _full)(element, key)
+                    if any(full in others for others in kinds.values()):
+                        raise ModelError(
+                            f"two elements have something called {full!r}; give one of them another name"
+                        )
+                    found[full] = value
+        kinds["parameters"] = {**kinds["parameters"], **steps}
+        has = {
+            part: any(getattr(type(e), part) is not getattr(Element, part) for e in elements)
+            for part in ("guards", "update", "start", "stop", "rates")
+        }
+        super().__init__(
+            tree.group,
+            self._accelerations,
+            memory=kinds["memory"],
+            flows=kinds["flows"],
+            parameters=kinds["parameters"],
+            rates=functools.partial(self._named, "rates") if has["rates"] else None,
+            start=self._started if has["start"] else None,
+            guards=functools.partial(self._named, "guards") if has["guards"] else None,
+            directions={_full(e, ""): -1 for e in elements if isinstance(e, Apex)},
+            update=self._updated if has["update"] else None,
+            step=self._step,
+            stop=self._stop if has["stop"] else None,
+            powers=self._powers if ledger else None,
+            outputs=self._signals,
+            name=name,
+        )
+
+    # -- parts of the hybrid system -------------------------------------------------------------------------
+
+    def _seen(
+        self, t: Any, q: Array, v: Array, z: Any, p: Any
+    ) -> tuple[State, list[tuple[Element, Any, Any]]]:
+        """The state, and each element with its own memory and parameters."""
+        s = State(self.tree, self.gravity, t, q, v)
+        each = [
+            (e, memory(*(getattr(z, _full(e, x)) for x in memory._fields)),
+             parameters(*(getattr(p, _parameter(e, x)) for x in parameters._fields)))
+            for e, memory, parameters in zip(self.elements, self._memories, self._own, strict=True)
+        ]  # fmt: skip
+        for element, z_, p_ in each:
+            element.tell(s, z_, p_)
+        return s, each
+
+    def _efforts_of(self, element: Element, s: State, z: Any, p: Any) -> Array:
+        efforts = element.efforts(s, z, p)
+        if efforts is None:
+            return np.zeros(self.nv, int)
+        return self._driven * efforts if element.driven else efforts
+
+    def _accelerations(self, *at: Any) -> Array:
+        s, each = self._seen(*at)
+        tau: Array = np.zeros(self.nv, int)
+        wrenches = np.zeros((len(self.tree.bodies), 6), int).astype(object)
+        loaded = False
+        for element, z, p in each:
+            tau = tau + self._efforts_of(element, s, z, p)
+            for frame, force in element.forces(s, z, p):
+                R, arm = SE3.parts(np.asarray(frame.placement))
+                force = R @ (s.pose(frame)[:3, :3].T @ force)
+                i = frame.body - 1
+                wrenches[i] = wrenches[i] + np.concatenate([cross(arm, force), force])
+                loaded = True
+        return dynamics.forward_dynamics(
+            self.tree, s.q, s.v, tau, self.gravity, wrenches if loaded else None, damping=self._damped
+        )
+
+    def _named(self, part: str, *at: Any) -> dict[str, Any]:
+        s, each = self._seen(*at)
+        return {
+            _full(e, name): x for e, z, p in each for name, x in getattr(e, part)(s, z, p).items()
+        }  # fmt: skip
+
+    def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
+        s, each = self._seen(t, q, v, z, p)
+        return self._written(z, [(e, e.update(s, z_, p_, events)) for e, z_, p_ in each])
+
+    def _started(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
+        s, each = self._seen(t, q, v, z, p)
+        return self._written(z, [(e, e.start(s, z_, p_)) for e, z_, p_ in each])
+
+    def _written(self, z: Any, memories: list[tuple[Element, Any]]) -> Any:
+        found = {_full(e, x): y for e, memory in memories for x, y in memory._asdict().items()}
+        return z._replace(**found)
+
+    def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
+        s, _ = self._seen(t, q, v, z, p)
+        if not s.flags:
+            return p.step
+        touching: Any = 0.0
+        for flag in s.flags.values():
+            touching = maximum(touching, flag)
+        stance = where(t - s.landed < p.landing, p.landing_step, p.stance_step)
+        return where(touching > 0.5, stance, p.step)
+
+    def _stop(self, *at: Any) -> Any:
+        s, each = self._seen(*at)
+        found = [x for x in (e.stop(s, z, p) for e, z, p in each) if x is not None]
+        return functools.reduce(maximum, found)
+
+    def _powers(self, *at: Any) -> dict[str, Any]:
+        s, each = self._seen(*at)
+        v, found, driven = s.v, {}, np.zeros(self.nv, int)
+        for e, z, p in each:
+            tau = self._efforts_of(e, s, z, p)
+            if e.driven:
+                driven = driven + tau
+            given = tau @ v
+            for frame, force in e.forces(s, z, p):
+                given = given + force @ s.velocity(frame)
+            if _acts(e):
+                found[_full(e, "work")] = given
+            losses = {_full(e, name): x for name, x in e.losses(s, z, p).items()}
+            self._lossy[e] = tuple(losses)
+            found.update(losses)
+        joints = {}
+        for body in self.tree.bodies:
+            if body.joint.mimic is None and np.any(self._driven[body.dofs]):
+                joints[f"joint_{body.joint.name}"] = driven[body.dofs] @ v[body.dofs]
+        if self._damped:
+            lost = [body.damping @ (v[body.dofs] * v[body.dofs]) for body in self.tree.bodies]
+            joints["damping"] = -sum(lost)
+        return {**joints, **found}
+
+    def _signals(self, *at: Any) -> dict[str, Any]:
+        s, each = self._seen(*at)
+        efforts: Array = np.zeros(self.nv, int)
+        found: dict[str, Any] = {
+            "kinetic_energy": s.kinetic_energy,
+            "potential_energy": s.potential_energy,
+            "com": s.com,
+            "com_velocity": s.com_velocity,
+        }
+        for e, z, p in each:
+            if e.driven:
+                efforts = efforts + self._efforts_of(e, s, z, p)
+            own = dict(e.outputs(s, z, p))
+            for name, x in (("energy", e.energy(s, z, p)), ("lost", e.lost(z))):
+                if x is not None:
+                    own[name] = x
+            found.update({_full(e, name): x for name, x in own.items()})
+        return {**found, "efforts": efforts, **(self._more(s) if self._more else {})}
+
+    # -- the ledger -----------------------------------------------------------------------------------------
+
+    def ledger(self, run: HybridRun, member: Any = (), first: int = 0, last: int = -1) -> Ledger:
+        """The balance of energy of one member between two samples.
+
+        member       index of the member, or tuple of indices
+        first, last  the samples
+        """
+        member = member if isinstance(member, tuple) else (member,)
+        if len(member) != run.q.ndim - 2:
+            raise ShapeError(f"member {member} is no index of an ensemble of shape {run.q.shape[:-2]}")
+        if not self.power_names:
+            raise ModelError(f"{self.name} was made without a ledger; leave out ledger=False")
+
+        def change(x: Array) -> float:
+            return float(x[member][last] - x[member][first])
+
+        energy = {name: change(run.outputs[f"{name}_energy"]) for name in ("kinetic", "potential")}
+        work = {name: change(run.work[name]) for name in self.power_names if name.startswith("joint_")}
+        elements: dict[str, float] = {}
+        losses = {"damping": -change(run.work["damping"])} if self._damped else {}
+        stored = {}
+        for e in self.elements:
+            given = _full(e, "work")
+            if given in run.work:
+                elements[given] = change(run.work[given])
+            if e.driven:
+                continue
+            energy_of, lost = _full(e, "energy"), _full(e, "lost")
+            if energy_of not in run.outputs:  # from outside
+                work.update({given: elements[given]} if given in elements else {})
+                continue
+            stored[energy_of] = change(run.outputs[energy_of])
+            losses.update({name: change(run.work[name]) for name in self._lossy[e] if name in run.work})
+            if lost in run.outputs:
+                losses[lost] = change(run.outputs[lost])
+        return Ledger(energy, stored, work, losses, elements)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Where energy came from and went.                                                                  [J]
+
+    energy    changes of the robot's kinetic and potential energy
+    stored    changes of the energy that passive elements store: springs of the floor
+    work      of drives, joint by joint, and of outer elements
+    losses    what passive elements and the joints' damping dissipated, with stored energy that was let go
+    elements  work of each element on the robot; of controllers it is part of `work`
+    """
+
+    energy: dict[str, float]
+    stored: dict[str, float]
+    work: dict[str, float]
+    losses: dict[str, float]
+    elements: dict[str, float]
+
+    @property
+    def residual(self) -> float:
+        """Work less losses less what is there now; zero but for errors of integration."""
+        parts = (self.work, self.losses, self.energy, self.stored)
+        work, losses, energy, stored = (sum(part.values()) for part in parts)
+        return work - losses - energy - stored
+
+    @property
+    def throughput(self) -> float:
+        """Sum of the amounts that were moved."""
+        parts = (self.work, self.losses, self.energy, self.stored)
+        return sum(abs(x) for part in parts for x in part.values())
+
+    def __str__(self) -> str:
+        lines = []
+        for title in ("work", "losses", "energy", "stored"):
+            for name, x in getattr(self, title).items():
+                lines.append(f"{title:8} {name:28} {x:12.6f} J")
+        lines.append(f"{'residual':37} {self.residual:12.2e} J of {self.throughput:.4g} J")
+        return "\n".join(lines)
+
+
+def _full(element: Element, name: str) -> str:
+    return "_".join(x for x in (element.name, name) if x)
+
+
+def _parameter(element: Element, name: str) -> str:
+    prefix = element.name if element.prefix is None else element.prefix
+    return "_".join(x for x in (prefix, name) if x)
+
+
+def _names_of(kind: str, names: Iterable[str]) -> Any:
+    return namedtuple(kind, list(names))
+
+
+def _acts(element: Element) -> bool:
+    """Whether an element gives efforts or forces."""
+    return any(getattr(type(element), x) is not getattr(Element, x) for x in ("efforts", "forces"))
+
+
+def _driven(tree: Tree, actuated: Iterable[str] | None) -> np.ndarray:
+    """1 for velocities whose joints have drives, (nv,)."""
+    driven = np.ones(tree.nv, int) if actuated is None else np.zeros(tree.nv, int)
+    for name in actuated or ():
+        joint = tree.joint(name)
+        body = next(body for body in tree.bodies if body.joint is joint)
+        driven[body.dofs] = 1
+    return driven
