@@ -13,7 +13,7 @@ from liebody import dynamics, scalar
 from liebody.bodies import SpatialInertia
 from liebody.codegen import Program
 from liebody.constrained import AbsoluteTree, Stabilization, SystemBuilder
-from liebody.groups import SE3, SO3, Helical, Revolute, Spherical
+from liebody.groups import SE3, SO3, Helical, Prismatic, Revolute, Spherical
 
 GROUPS = ("SE3", "SO3xR3")
 ROUND_OFF = 1e-11
@@ -285,6 +285,18 @@ def test_springs_dampers_wrenches_and_feedback():
     x = run.q[:, 4]
     np.testing.assert_allclose(x, 1 + 0.5 * np.cos(2 * run.t), atol=1e-9)
     assert run.energy_drift < 1e-10 and run.potential[0] == pytest.approx(1.0)
+
+    for joint, period in (
+        (Revolute([0, 0, 1]), 2 * np.pi * np.sqrt(0.02 / 8)),
+        (Prismatic([1, 2, 2]), np.pi),
+    ):
+        hung = SystemBuilder("spring in a joint", gravity=(0, 0, 0))
+        start = joint.pose(np.array([0.3])).astype(float)
+        hung.body("ball", SpatialInertia(2.0, rotational=0.02 * np.ones(3)), start)
+        hung.joint("hinge", joint, "world", "ball").joint_spring("coil", "hinge", 8.0, rest=0.1)
+        run = lb.simulate(hung.build(), t_end=period, dt=period / 500)
+        np.testing.assert_allclose(run.q[-1], run.q[0], atol=1e-8)
+        assert run.potential[0] == pytest.approx(0.16) and run.energy_drift < 1e-9
 
     builder.spring("damper", "world", "ball", damping=1.0)
     damped = lb.simulate(builder.build(), t_end=3.0, dt=1e-2)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia
 from ..errors import ModelError, ShapeError
-from ..groups import SE3, MotionSubgroup
+from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from .bodies import GROUPS, MovingBody, check_mass
 from .constraints import (
     Constraint,
@@ -22,7 +22,7 @@ from .constraints import (
     Universal,
     lower_pair,
 )
-from .forces import Force, ForceKind, JointEffort, OwnWrench, SpringDamper
+from .forces import Force, ForceKind, JointEffort, JointSpring, OwnWrench, SpringDamper
 from .system import GROUND, System
 
 Array = Any
@@ -243,6 +243,23 @@ class SystemBuilder:
             self._forces, _Link(name, SpringDamper(), (a, b), frames, constants=numbers), "force"
         )
 
+    def joint_spring(self, name: str, joint: str, stiffness: float, rest: float = 0.0) -> SystemBuilder:
+        """A spring in a Revolute or Prismatic joint: effort -stiffness (x - rest) along its coordinate x.
+
+        joint  the name of a joint added before
+        rest   where it is relaxed; angles count the short way round from there   [N m/rad, rad; N/m, m]
+        """
+        link = self._constraints.get(joint)
+        if link is None or not isinstance(link.group, (Revolute, Prismatic)):
+            raise ModelError(
+                f"spring {name!r} is to act in {joint!r}, which is no Revolute or Prismatic joint "
+                "added before"
+            )
+        kind = JointSpring(isinstance(link.group, Revolute))
+        numbers = (float(stiffness), float(rest))
+        spring = _Link(name, kind, link.bodies, link.frames, link.group, numbers)
+        return self._add(self._forces, spring, "force")
+
     def wrench(
         self, name: str, function: Callable[..., Any], bodies: str | Sequence[str], efforts: int = 0
     ) -> SystemBuilder:
@@ -372,6 +389,11 @@ class SystemBuilder:
         constants: tuple[Any, ...]
         if isinstance(kind, SpringDamper):
             constants = (at[0][:3, 3], at[1][:3, 3], *link.constants)
+        elif isinstance(kind, JointSpring):
+            assert link.group is not None
+            _, axes, _ = lower_pair(link.group)
+            parts = [x for T in at for x in ((T @ axes)[:3, :3], (T @ axes)[:3, 3])]
+            constants = (*parts, *link.constants)
         elif isinstance(kind, JointEffort):
             assert link.group is not None
             S = link.group.S

@@ -16,8 +16,8 @@ from ..codegen import trace
 from ..errors import GraphError, ShapeError
 from ..groups import SE3
 from ..linear import cross
-from ..scalar import sqrt
-from .constraints import State
+from ..scalar import arctan2, cos, sin, sqrt
+from .constraints import ZERO, State
 
 Array = Any
 
@@ -101,6 +101,40 @@ class JointEffort(ForceKind):
         arm = C.T @ (b.R.T @ (b.p - a.p) + rb)  # the same place, in the parent's axes
         moment, force = -(moment @ C), -(force @ C)
         return [np.concatenate([moment + cross(arm, force), force]), on_b]
+
+
+@dataclass(frozen=True)
+class JointSpring(ForceKind):
+    """Along or about the axis z of a joint's frames: effort -k (x - x0), x the distance or the angle.
+
+    An angle counts the short way round from x0.
+    """
+
+    turning: bool
+
+    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
+        a, b = states
+        _, _, Rb, rb, stiffness, _ = constants
+        C, z = b.R.T @ a.R, Rb[:, 2]
+        effort = -stiffness * self._stretch(states, constants) * z
+        if self.turning:
+            return [np.concatenate([-(effort @ C), ZERO]), np.concatenate([effort, ZERO])]
+        arm = C.T @ (b.R.T @ (b.p - a.p) + rb)
+        on_a = -(effort @ C)
+        return [np.concatenate([cross(arm, on_a), on_a]), np.concatenate([cross(rb, effort), effort])]
+
+    def energy(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
+        stretch = self._stretch(states, constants)
+        return 0.5 * constants[4] * (stretch * stretch)
+
+    def _stretch(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
+        a, b = states
+        Ra, ra, Rb, rb, _, rest = constants
+        if self.turning:
+            E = Rb.T @ (b.R.T @ a.R) @ Ra
+            angle = arctan2(E[0, 1] - E[1, 0], E[0, 0] + E[1, 1]) - rest
+            return arctan2(sin(angle), cos(angle))
+        return Ra[:, 2] @ (a.R.T @ (b.p + b.R @ rb - a.p) - ra) - rest
 
 
 def relative_twist(states: Sequence[State], Ra: Array, ra: Array, Rb: Array, rb: Array) -> Array:
