@@ -1,11 +1,12 @@
 """Chains of 10 to 1000 links: compile time and time per state, inverse and forward dynamics, beside
 Pinocchio.
 
-    python benchmarks/chains.py [links ...]
+    python benchmarks/chains.py [straight] [links ...]
 
 Hinges whose axes turn by a right angle from link to link, bodies with full inertia. Batches of 256 states,
-one thread; Pinocchio up to 300 links (above, its data structure takes tens of gigabytes). The last lines give
-the slopes, in log-log from 100 links on: 1 is linear.
+one thread; Pinocchio up to 300 links (above, its data structure takes tens of gigabytes). Long chains become
+loops over their links; `straight` as the first argument keeps them straight-line. The last lines give the
+slopes, in log-log from 100 links on: 1 is linear.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 import pinocchio as pin
 
 import liebody as lb
+from liebody.codegen import Program
+from liebody.dynamics import rolled
 from liebody.groups import SE3, Revolute
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -69,10 +72,14 @@ def median(function: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    sizes = [int(n) for n in sys.argv[1:]] or [10, 30, 100, 300, 1000]
+    words = sys.argv[1:]
+    if "straight" in words:
+        words.remove("straight")
+        rolled.REPEATED = 10**9
+    sizes = [int(n) for n in words] or [10, 30, 100, 300, 1000]
     print(describe("pin", "numpy"))
     print(
-        f"{'links':>6s} {'':17s} {'operations':>11s} {'trace s':>8s} {'compile s':>10s} {'us/state':>9s} "
+        f"{'links':>6s} {'':17s} {'':5s} {'operat.':>9s} {'trace s':>8s} {'compile s':>10s} {'us/state':>9s} "
         f"{'pinocchio':>10s} {'ratio':>6s}"
     )
     found: dict[str, list[tuple[int, float, float]]] = {}
@@ -96,7 +103,8 @@ def main() -> None:
             compiled = time.perf_counter() - start
             ours = median(lambda: kernel(q, v, a, out=out))  # noqa: B023
             operations = sum(function.operations.values())
-            row = f"{n:6d} {name:17s} {operations:11d} {traced:8.2f} {compiled:10.2f} {ours * 1e6:9.2f}"
+            form = "loop" if isinstance(function, Program) else ""
+            row = f"{n:6d} {name:17s} {form:5s} {operations:9d} {traced:8.2f} {compiled:10.2f} {ours * 1e6:9.2f}"
             if n <= 300:
                 parallel = pin.rneaInParallel if name == "inverse_dynamics" else pin.abaInParallel
                 theirs = median(lambda: parallel(1, pool, Q, V, A, Out))  # noqa: B023

@@ -146,3 +146,17 @@ def test_a_floating_root_and_fixed_bodies_take_part():
     for name in ("inverse_dynamics", "forward_dynamics"):
         expected = PASSES[name][0](tree, q, v, a, gravity=GRAVITY)
         np.testing.assert_allclose(program_of(tree, name).evaluate(q, v, a), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_simulations_take_loops(monkeypatch):
+    tree, runs = repeated_tree(32), []
+    v = np.random.default_rng(7).normal(size=tree.nv)
+    for least in (0, 10**9):
+        monkeypatch.setattr(rolled, "LONG", least)
+        monkeypatch.setattr(lb.Robot, "recipe", lambda *_: None)
+        robot = lb.Robot(tree)
+        runs.append(lb.simulate(robot, v0=v, t_end=0.02, dt=1e-3))
+        (flow,) = robot.flows.values()
+        assert isinstance(flow.functions[0], Program) == (least == 0)
+    np.testing.assert_allclose(runs[0].q, runs[1].q, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(runs[0].v, runs[1].v, rtol=1e-9, atol=1e-9)

@@ -50,6 +50,10 @@ class Robot:
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
         self.flows: dict[tuple[Any, ...], Flow] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The definition without what is compiled, so that robots can be sent to other processes."""
+        return {**vars(self), "_kernels": {}, "flows": {}}
+
     @property
     def name(self) -> str:
         """The name in the description."""
@@ -626,7 +630,9 @@ class Robot:
                     f"{name} takes the options {list(_OPTIONS.get(name, ()))}, got {list(options)}"
                 )
             shapes = {argument: self._shape(argument) for argument in arguments}
-            function: Callable[[], Function] = functools.partial(make, self, shapes, name, **options)
+            function: Callable[[], Function | Program] = functools.partial(
+                make, self, shapes, name, **options
+            )
             guard = (
                 Guard(tuple(arguments), self._quaternions(arguments))
                 if name != "normalize"
@@ -655,7 +661,7 @@ class Robot:
             self.__dict__[name] = kernel.entry(functools.partial(getattr(type(self), name), self))
         return kernel.general(*arrays, out=out, threads=threads)
 
-    def _algorithm(self, name: str) -> tuple[tuple[str, ...], Callable[..., Function]]:
+    def _algorithm(self, name: str) -> tuple[tuple[str, ...], Callable[..., Function | Program]]:
         if name not in _ALGORITHMS:
             raise ModelError(f"there is no function {name!r}; known are {', '.join(_ALGORITHMS)}")
         return _ALGORITHMS[name]

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import constrained, dynamics
-from .codegen import Flow, Kernel, trace
+from .codegen import Flow, Function, Kernel, Program, trace
 from .codegen.flow import _sampler, stages
 from .codegen.implicit import REASONS
 from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun
+from .dynamics.rolled import field_passes, rolled
 from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError
 from .groups import Product, R
 from .integrators import (
@@ -436,6 +437,13 @@ class _RobotLoop:
                 u = np.asarray(feedback(t, q, v))
             return np.concatenate([v, dynamics.forward_dynamics(tree, q, v, u, gravity, damping=damping)])
 
+        def loop_or_graph() -> Program | Function:
+            shapes: dict[str, Any] = {"t": (), "y": nq + nv, "u": nv}
+            loop = None
+            if feedback is None:
+                loop = rolled(field_passes, tree, shapes, "field", gravity=gravity, damping=damping)
+            return trace(field, shapes, "field") if loop is None else loop
+
         def advance(y: Array, psi: Array) -> Array:
             return state.normalize(state.integrate(y, psi))
 
@@ -443,7 +451,7 @@ class _RobotLoop:
             return state.dexp_inverse_times(-psi, f)
 
         flow = Flow(
-            functools.partial(trace, field, {"t": (), "y": nq + nv, "u": nv}, "field"),
+            loop_or_graph,
             functools.partial(trace, advance, {"y": nq + nv, "psi": 2 * nv}, "advance"),
             functools.partial(trace, pull, {"psi": 2 * nv, "f": 2 * nv}, "pull")
             if method.pulls_back

@@ -170,6 +170,22 @@ def forward_dynamics_passes(
     return kinds.joined(tree.nv, a)
 
 
+def field_passes(
+    program: Program,
+    tree: Tree,
+    t: Cells,
+    y: Cells,
+    u: Cells,
+    gravity: Array = FREE_FALL,
+    damping: bool = False,
+) -> Cells:
+    """Add the velocity (v, a) of the state y = (q, v) under efforts u to a program; all are cells of it."""
+    q, v = y[: tree.nq], y[tree.nq :]
+    return np.concatenate(
+        [v, forward_dynamics_passes(program, tree, q, v, u, gravity=gravity, damping=damping)]
+    )
+
+
 def _symmetric(upper: Array) -> Array:
     """(3, 3) from its upper triangle (6,), by rows."""
     return symmetric(3, lambda i, j: upper[i * (5 - i) // 2 + j])
