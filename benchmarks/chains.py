@@ -104,7 +104,8 @@ def main() -> None:
             ours = median(lambda: kernel(q, v, a, out=out))  # noqa: B023
             operations = sum(function.operations.values())
             form = "loop" if isinstance(function, Program) else ""
-            row = f"{n:6d} {name:17s} {form:5s} {operations:9d} {traced:8.2f} {compiled:10.2f} {ours * 1e6:9.2f}"
+            row = f"{n:6d} {name:17s} {form:5s} {operations:9d} {traced:8.2f} {compiled:10.2f} "
+            row += f"{ours * 1e6:9.2f}"
             if n <= 300:
                 parallel = pin.rneaInParallel if name == "inverse_dynamics" else pin.abaInParallel
                 theirs = median(lambda: parallel(1, pool, Q, V, A, Out))  # noqa: B023
