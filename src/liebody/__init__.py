@@ -22,6 +22,7 @@ from .rigid_body_equations import rigid_body_equations
 from .robot import Robot, load
 from .run import Run
 from .simulate import simulate
+from .sweep import Sample, sample, sweep
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ __all__ = [
     "RigidBody",
     "Robot",
     "Run",
+    "Sample",
     "SpatialInertia",
     "System",
     "SystemBuilder",
@@ -46,6 +48,8 @@ __all__ = [
     "load",
     "models",
     "rigid_body_equations",
+    "sample",
     "simulate",
     "solve_ivp",
+    "sweep",
 ]

@@ -36,3 +36,7 @@ class CompilerError(LiebodyError):
 
 class IntegrationError(LiebodyError):
     """An integration that cannot go on: a step below round-off, a state that is not finite."""
+
+
+class SweepError(LiebodyError):
+    """A sweep that cannot be: a store of another sweep, a function that gives no results."""

@@ -52,7 +52,8 @@ class Robot:
 
     def __getstate__(self) -> dict[str, Any]:
         """The definition without what is compiled, so that robots can be sent to other processes."""
-        return {**vars(self), "_kernels": {}, "flows": {}}
+        state = {**vars(self), "_kernels": {}, "flows": {}}
+        return {name: value for name, value in state.items() if name not in _DIRECT}
 
     @property
     def name(self) -> str:

@@ -1,0 +1,180 @@
+"""Sweeps: a function or a system at many parameters, in chunks, into a labelled store that survives kills.
+
+space     grids and samples, cut into chunks
+runs      what a chunk is: a call of a function, or an ensemble of a system
+workers   who runs them: a pool of processes, a Dask cluster, this process
+store     results on disk (Zarr), each chunk whole or not at all
+identity  whether a function is the one that began a sweep
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..constrained import Mechanism
+from ..errors import SweepError
+from ..robot import Robot
+from ..run import _version
+from ..systems import HybridSystem
+from . import identity as identities
+from . import workers as crews
+from .runs import Function, Simulation
+from .space import Sample, Space, sample
+from .store import Failure, Outcome, Store, definition, open_store
+
+if TYPE_CHECKING:
+    import xarray
+    from distributed import Client
+
+__all__ = ["FailedChunks", "Sample", "sample", "sweep"]
+
+REPORTED = 3  # failing chunks that are reported at once; the others are counted at the end
+
+
+class FailedChunks(UserWarning):
+    """Some chunks of a sweep failed; the others went on."""
+
+
+def sweep(
+    run: Callable[..., Any] | HybridSystem | Robot | Mechanism,
+    axes: Mapping[str, Any] | Sample,
+    store: str | os.PathLike[str],
+    *,
+    outputs: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    units: Mapping[str, str] | None = None,
+    chunk: int | None = None,
+    workers: int | None = None,
+    client: Client | None = None,
+    resume: bool = True,
+    progress: bool | None = None,
+    identity: str | None = None,
+    **options: Any,
+) -> xarray.Dataset:
+    """Run a function or a system at each point of a grid or a sample, and keep the results in a store.
+
+        ds = lb.sweep(run, {"length": np.linspace(0.5, 2, 64), "angle": np.linspace(0, 3, 128)}, "p.zarr")
+
+    run       a function (parameters, **options) -> {name: values}: parameters is a dictionary of arrays
+              (n, ...) of the n members of a chunk, and each of the values has one row for each member. Among
+              them, "cause" (text, "" where all is well) and "end_time" tell which members ended early. Or a
+              HybridSystem, Robot or Mechanism, of which each chunk is an ensemble
+    axes      {name: values (k,)}, a grid, or a Sample (`lb.sample`); numbers are constants
+    store     folder of the results, a Zarr store with the axes as named dimensions
+    outputs   names of the results to keep, or {name: names of the axes of its own}; default: all
+    coords    values along such axes, {axis: values}
+    units     of parameters and results, {name: unit}
+    chunk     members of a chunk at most; default: 512, less where there would be fewer than 16 chunks
+    workers   processes; default: one for each processor. 0: this process
+    client    a `dask.distributed.Client`: its cluster runs the chunks, instead of processes of this machine
+    resume    continue a sweep that is in the store; without it, a store that exists is refused
+    progress  whether to show a bar with the time that remains; default: on a terminal, when it takes long
+    identity  text that stands for the function; default: digests of its code and of what it uses
+    options   of a function, passed on. Of a system those of `simulate`, where entries of q0 and v0 may be
+              names of parameters, `q0=["angle", 0]`, or they are functions (parameters) -> (n, size)
+
+    returns   the store as an xarray Dataset, read when it is used: the results, and for each member `status`
+              (0 not run, 1 done, 2 ended early, 3 failed) and `cause`; of systems also `end_time`
+
+    A chunk is written by this process when it is done, at once and for good: after a kill, of workers or of
+    this process, the same call runs the chunks that are missing, and only these. The store is the same, bit
+    for bit, whatever was killed, and whoever ran what, if the function gives the same for the same chunk, as
+    systems do on processors of one kind. The size of the chunks is part of the definition.
+
+    A chunk whose function raises is marked as failed, with a FailedChunks warning; the others go on, and the
+    next call tries it again.
+
+    Errors: SweepError for a store of another sweep, and where no chunk succeeds; ShapeError for axes that
+    cannot be.
+    """
+    _needed("xarray", "zarr")
+    space = Space(axes, chunk)
+    wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(outputs, ())
+    if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 0):
+        raise SweepError(f"workers is {workers!r}, expected a number of processes, or 0 for this one")
+    task: Function | Simulation
+    if isinstance(run, (HybridSystem, Robot, Mechanism)):
+        # workers of a cluster have a thread each; those of this machine share its processors
+        task = Simulation(run, space.coordinates, wanted, options, None if client is None else 1)
+    elif callable(run):
+        task = Function(run, wanted, coords, options)
+    else:
+        raise SweepError(f"run is {run!r}, expected a function, a HybridSystem, a Robot or a Mechanism")
+    parts = identities.parts(run, {**options, "coords": coords}) if identity is None else {"run": identity}
+
+    path = Path(store)
+    held = Store(path, space, definition(task.name, parts, space, wanted, liebody=_version()), units or {})
+    try:
+        if held.arrays and not resume:
+            raise SweepError(f"{path} holds results of this sweep; continue with resume=True, or remove it")
+        chunks = held.left()
+        if not chunks:
+            return open_store(path)
+        if client is not None:
+            outcomes = crews.on_a_cluster(task, chunks, space.parameters, client)
+        elif workers == 0:
+            outcomes = crews.in_this_process(task, chunks, space.parameters)
+        else:
+            number = min(workers or os.cpu_count() or 1, len(chunks))
+            outcomes = crews.on_this_machine(task, chunks, space.parameters, number)
+        _collect(held, outcomes, chunks, progress)
+        failures = held.failures()
+        if not held.arrays:
+            k = min(failures)
+            raise SweepError(
+                f"no chunk of the sweep of {task.name} succeeded; the first one, {space.words(k)}: "
+                f"{failures[k]}"
+            )
+    finally:
+        held.close()
+    if failures:
+        members = sum(int(np.prod(space.members(k))) for k in failures)
+        k = min(failures)
+        warnings.warn(
+            f"{len(failures)} of {len(space)} chunks failed ({members} of {space.size} members; status 3 in "
+            f"{path}), the first one at {space.words(k)}: {failures[k]}. The same call tries them again",
+            FailedChunks,
+            stacklevel=2,
+        )
+    return open_store(path)
+
+
+def _collect(
+    held: Store, outcomes: Generator[tuple[int, Outcome]], chunks: Sequence[int], progress: bool | None
+) -> None:
+    """Record outcomes as they come."""
+    from tqdm import tqdm
+
+    space, failed = held.space, 0
+    done = space.size - sum(int(np.prod(space.members(k))) for k in chunks)
+    hidden = not (sys.stderr.isatty() if progress is None else progress)
+    delay = 1.0 if progress is None else 0.0
+    style: Any = {"unit": " runs", "disable": hidden, "delay": delay, "file": sys.stderr}
+    with closing(outcomes), tqdm(total=space.size, initial=done, **style) as bar:
+        for k, outcome in outcomes:
+            if isinstance(outcome, Failure):
+                failed += 1
+                if outcome.hopeless:
+                    raise SweepError(outcome.cause)
+                if failed <= REPORTED:
+                    text = (
+                        f"chunk {k} failed, {space.words(k)}: {outcome.cause}\n{outcome.traceback}".rstrip()
+                    )
+                    warnings.warn(text, FailedChunks, stacklevel=3)
+            held.record(k, outcome)
+            bar.update(int(np.prod(space.members(k))))
+
+
+def _needed(*packages: str) -> None:
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(f'sweeps need the package {package}: pip install "liebody[sweep]"')

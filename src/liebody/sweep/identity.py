@@ -1,0 +1,157 @@
+"""Whether a function is the one that began a sweep: digests of what its results depend on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import sysconfig
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PACKAGE = str(Path(__file__).parents[1])
+LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+def parts(run: Any, options: Any) -> dict[str, str]:
+    """Digests of a function or a system, of the functions and values it uses, and of options, by their names.
+
+    Functions of the user's own are known by their bytecode, so that comments and layout do not matter, by the
+    values they enclose, and by the functions and values they use from their module. Those of libraries are
+    known by their names, and objects by their state.
+    """
+    walk = _Walk()
+    walk.parts["run"] = walk.digest(run)
+    for name, value in options.items():
+        walk.parts[f"option {name}"] = walk.digest(value)
+    walk.parts["Python"] = "{}.{}".format(*sys.version_info)
+    return dict(sorted(walk.parts.items()))
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.parts: dict[str, str] = {}
+        self.known: dict[int, tuple[Any, str]] = {}  # the objects too, so that no other gets their id
+
+    def digest(self, x: Any) -> str:
+        if id(x) not in self.known:
+            self.known[id(x)] = x, "itself"
+            self.known[id(x)] = x, _hash(type(x).__name__, *self.contents(x))
+        return self.known[id(x)][1]
+
+    def contents(self, x: Any) -> list[str]:
+        """Texts that say what x is."""
+        if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
+            return [repr(x)]
+        if isinstance(x, (np.ndarray, np.generic)) and x.dtype != object:
+            return [str(x.dtype), str(x.shape), hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()]
+        if isinstance(x, np.ndarray):
+            return [str(x.shape), *map(self.digest, x.ravel())]
+        if isinstance(x, (list, tuple)):
+            return [self.digest(item) for item in x]
+        if isinstance(x, (set, frozenset)):
+            return sorted(self.digest(item) for item in x)
+        if isinstance(x, (dict, types.MappingProxyType)):
+            return [self.digest(item) for pair in x.items() for item in pair]
+        if isinstance(x, functools.partial):
+            return [self.digest(x.func), self.digest(x.args), self.digest(x.keywords)]
+        if isinstance(x, types.MethodType):
+            return [self.digest(x.__func__), self.digest(x.__self__)]
+        if isinstance(x, types.FunctionType):
+            return self.function(x)
+        if isinstance(x, types.CodeType):
+            return self.code(x)
+        if isinstance(x, types.CellType):
+            return [] if _empty(x) else [self.digest(x.cell_contents)]
+        if isinstance(x, types.ModuleType):
+            return [x.__name__]
+        if isinstance(x, type):
+            return self.type(x)
+        name = getattr(x, "__qualname__", None)
+        if callable(x) and isinstance(name, str):  # built in, and known by its name
+            return [name]
+        return [*self.type(type(x)), *self.state(x)]
+
+    def function(self, x: types.FunctionType) -> list[str]:
+        enclosed = [self.digest(x.__defaults__), self.digest(x.__kwdefaults__), self.digest(x.__closure__)]
+        if _of_library(x.__code__.co_filename):
+            return [x.__module__ or "", x.__qualname__, *enclosed]
+        names = _names(x.__code__)
+        for name in names:
+            if name in x.__globals__:
+                self.used(name, x.__globals__[name], names)
+        return [*self.code(x.__code__, x.__doc__), *enclosed]
+
+    def used(self, name: str, x: Any, names: list[str]) -> None:
+        """Note what a function uses from its module; of the user's other modules, what it may use of them."""
+        if isinstance(x, types.ModuleType):
+            if not _is_library(x):
+                for inner in names:
+                    if inner in vars(x) and not isinstance(vars(x)[inner], types.ModuleType):
+                        self.note(f"{name}.{inner}", vars(x)[inner])
+        else:
+            self.note(name, x)
+
+    def note(self, name: str, x: Any) -> None:
+        known, found = self.parts.get(name), self.digest(x)
+        self.parts[name] = found if known in (None, found) else _hash(known or "", found)
+
+    def code(self, x: types.CodeType, doc: str | None = None) -> list[str]:
+        constants = (None, *x.co_consts[1:]) if doc and x.co_consts[:1] == (doc,) else x.co_consts
+        return [
+            x.co_code.hex(),
+            x.co_exceptiontable.hex(),
+            " ".join(x.co_names),
+            *(self.digest(constant) for constant in constants),
+        ]
+
+    def type(self, x: type) -> list[str]:
+        if _is_library(sys.modules.get(x.__module__)):
+            return [x.__module__, x.__qualname__]
+        methods = [self.digest(f) for f in vars(x).values() if isinstance(f, types.FunctionType)]
+        return [x.__qualname__, *methods]
+
+    def state(self, x: Any) -> list[str]:
+        """The attributes of an object, without those that are computed once from others."""
+        try:
+            state = x.__getstate__()
+        except Exception:
+            return []
+        if not isinstance(state, dict):
+            return [self.digest(state)]
+        made = functools.cached_property
+        return [
+            self.digest({n: y for n, y in state.items() if not isinstance(getattr(type(x), n, None), made)})
+        ]
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def _names(code: types.CodeType) -> list[str]:
+    """Names that a function and those within it look up."""
+    inner = [name for c in code.co_consts if isinstance(c, types.CodeType) for name in _names(c)]
+    return list(dict.fromkeys([*code.co_names, *inner]))
+
+
+def _empty(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return True
+    return False
+
+
+def _of_library(file: str) -> bool:
+    return file.startswith(("<frozen", *(f"{path}/" for path in (PACKAGE, *LIBRARIES))))
+
+
+def _is_library(module: types.ModuleType | None) -> bool:
+    if module is None:
+        return False
+    known = module.__name__.split(".")[0] in sys.stdlib_module_names
+    return known or _of_library(getattr(module, "__file__", None) or "")

@@ -1,0 +1,173 @@
+"""What a chunk is: a call of a function, or an ensemble of a system or a robot."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import SweepError
+from ..simulate import DivergedMembers, simulate
+from ..systems import HybridSystem
+from .store import Results, WrongResults
+
+RESERVED = ("status",)
+Outputs = Mapping[str, Sequence[str]] | None
+
+
+class Function:
+    """A function (parameters, **options) -> {name: array (n, ...)} of the user."""
+
+    def __init__(self, run: Callable[..., Any], outputs: Outputs, coords: Any, options: Any) -> None:
+        self.run, self.outputs, self.coords, self.options = run, outputs, dict(coords or {}), dict(options)
+        self.name = getattr(run, "__qualname__", type(run).__qualname__)
+
+    def __call__(self, parameters: Mapping[str, np.ndarray]) -> Results:
+        n = len(next(iter(parameters.values())))
+        found = self.run(dict(parameters), **self.options)
+        if not isinstance(found, Mapping):
+            raise WrongResults(
+                f"{self.name} returned {found!r:.60}, expected a dictionary of names and arrays"
+            )
+        values = {str(name): _results(str(name), value, n) for name, value in found.items()}
+        if self.outputs is not None:
+            kept = [*self.outputs, *({"cause", "end_time"} & set(values))]
+            missing = [name for name in kept if name not in values]
+            if missing:
+                raise WrongResults(f"{self.name} returned no {missing[0]!r}, but {', '.join(values)}")
+            values = {name: values[name] for name in values if name in kept}
+        coords = {name: np.asarray(value) for name, value in self.coords.items()}
+        return Results(values, _named(self.outputs or {}), coords)
+
+
+class Simulation:
+    """An ensemble of a HybridSystem, a Robot or a Mechanism, whose parameters and states at the start vary.
+
+    q0, v0, tau  entries are numbers, or names of parameters; or a function (parameters) -> (n, size)
+    options      those of `simulate`
+    """
+
+    def __init__(
+        self,
+        system: Any,
+        names: Iterable[str],
+        outputs: Outputs,
+        options: Mapping[str, Any],
+        threads: int | None,
+    ) -> None:
+        self.system, self.outputs, self.threads = system, outputs, threads
+        self.name, self.names = system.name, tuple(names)
+        self.given = {name: options[name] for name in ("q0", "v0") if options.get(name) is not None}
+        if isinstance(options.get("tau"), list):
+            self.given["tau"] = options["tau"]
+        self.options = {name: x for name, x in options.items() if name not in self.given}
+        used = {x for given in self.given.values() if _is_list(given) for x in given if isinstance(x, str)}
+        if any(callable(given) for given in self.given.values()):
+            used |= set(self.names)
+        if isinstance(system, HybridSystem):
+            used |= {*system.parameters.defaults, *system.memory.defaults}
+        for name in (*self.names, *sorted(used)):
+            if name not in used:
+                raise SweepError(
+                    f"nothing depends on {name!r}: it is no parameter or memory of {self.name}, and no entry "
+                    "of q0 or v0 is called so"
+                )
+        for name, given in self.given.items():
+            for x in given if _is_list(given) else ():
+                if isinstance(x, str) and x not in self.names:
+                    raise SweepError(f"{name} depends on {x!r}, which is not swept over")
+
+    def __call__(self, p: Mapping[str, np.ndarray]) -> Results:
+        n, options = len(next(iter(p.values()))), dict(self.options)
+        states = {name: _states(given, p, n) for name, given in self.given.items()}
+        options["threads"] = self.threads or os.cpu_count() or 1
+        if isinstance(self.system, HybridSystem):
+            found = self._hybrid(states, p, options)
+        else:
+            found = self._robot(states, n, options)
+        if self.outputs is None:
+            return found
+        missing = [name for name in self.outputs if name not in found.values]
+        if missing:
+            names = ", ".join(found.values)
+            raise WrongResults(f"{self.name} has no output {missing[0]!r}; there are {names}")
+        kept = {name: found.values[name] for name in (*self.outputs, "cause", "end_time")}
+        return Results(kept, {**found.dims, **_named(self.outputs)}, found.coords, found.units)
+
+    def _hybrid(self, states: dict[str, Any], p: Mapping[str, Any], options: dict[str, Any]) -> Results:
+        system = self.system
+        for kind, layout in (("parameters", system.parameters), ("memory", system.memory)):
+            given = options.get(kind) or {}
+            options[kind] = {**given, **{name: p[name] for name in p if name in layout.defaults}}
+        states.setdefault("q0", np.tile(system.group.neutral(), (len(next(iter(p.values()))), 1)))
+        run = system.simulate(**states, **options)
+        values = {"q": run.q, "v": run.v, **run.outputs}
+        values |= {f"work_{name}": x for name, x in run.work.items()}
+        values |= {f"memory_{name}": x for name, x in run.memory.items()}
+        dims = {name: ("time", *_numbered(name, x.ndim - 2)) for name, x in values.items()}
+        values |= {"end_time": run.end_times, "cause": run.ends}
+        return Results(values, dims, {"time": run.t}, {"time": "s", "end_time": "s"})
+
+    def _robot(self, states: dict[str, Any], n: int, options: dict[str, Any]) -> Results:
+        states.setdefault("v0", np.zeros((n, self.system.nv)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DivergedMembers)  # the store tells which, and when
+            run = simulate(self.system, **states, **options, progress=False)
+        values = {"q": run.q, "v": run.v, "kinetic": run.kinetic, "potential": run.potential}
+        finite = np.isfinite(run.q).all(axis=-1) & np.isfinite(run.v).all(axis=-1)
+        lasting = finite.all(axis=1)
+        last = np.where(lasting, len(run.t), np.argmin(finite, axis=1)) - 1
+        cause = np.where(lasting, "", "a value is not finite")
+        dims = {
+            "q": ("time", "coordinate"),
+            "v": ("time", "dof"),
+            "kinetic": ("time",),
+            "potential": ("time",),
+        }
+        coords = {
+            "time": run.t,
+            "coordinate": np.array(run.coordinates.names),
+            "dof": np.array(run.dofs.names),
+        }
+        units = {"time": "s", "end_time": "s", "kinetic": "J", "potential": "J"}
+        return Results({**values, "end_time": run.t[last], "cause": cause}, dims, coords, units)
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, (list, tuple))
+
+
+def _numbered(name: str, n: int) -> tuple[str, ...]:
+    return tuple(f"{name}_{k + 1}" for k in range(n))
+
+
+def _named(outputs: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(own) for name, own in outputs.items() if own}
+
+
+def _states(given: Any, p: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+    """States (n, size), from entries or by a function."""
+    if callable(given):
+        return np.asarray(given(dict(p)))
+    if _is_list(given) and any(isinstance(x, str) for x in given):
+        return np.stack([np.broadcast_to(p[x] if isinstance(x, str) else x, n) for x in given], axis=-1)
+    given = np.asarray(given, float)
+    return np.broadcast_to(given, (n, given.shape[-1])) if given.ndim == 1 else given
+
+
+def _results(name: str, value: Any, n: int) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufcUTO" or (array.dtype.kind == "O" and not _texts(array)):
+        raise SweepError(f"{name} is of type {array.dtype}, expected numbers or text")
+    if array.ndim < 1 or len(array) != n:
+        raise SweepError(f"{name} has shape {array.shape}, expected ({n}, ...): a row for each member")
+    if name in RESERVED:
+        raise SweepError(f"{name!r} is made by the sweep itself; call the result otherwise")
+    return array.astype(np.dtypes.StringDType()) if array.dtype.kind in "UO" else array
+
+
+def _texts(array: np.ndarray) -> bool:
+    return all(isinstance(x, str) for x in array.ravel())

@@ -1,0 +1,238 @@
+"""Who runs the chunks: this process, a pool of processes on this machine, or a Dask cluster.
+
+Each of the three is a generator of (chunk, outcome) in the order in which chunks end; an outcome is `Results`
+or a `Failure`. Whoever is killed costs the chunk it was at, which is run again.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import SweepError
+from .store import Failure, Outcome, Results, WrongResults
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Parameters = Callable[[int], dict[str, Any]]
+DEATHS = 6  # of workers at one chunk, until it is given up
+IMPATIENCE = 1.0  # seconds between two looks at workers whose end was not told
+SINGLE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def attempt(run: Callable[[Any], Results], parameters: dict[str, Any]) -> Outcome:
+    """The results of a chunk, or the error."""
+    try:
+        return run(parameters)
+    except (Exception, SystemExit) as error:
+        trace = "".join(traceback.format_exception(error))
+        return Failure(f"{type(error).__name__}: {error}", trace, isinstance(error, WrongResults))
+
+
+def in_this_process(
+    run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters
+) -> Generator[tuple[int, Outcome]]:
+    """One chunk after the other."""
+    for k in chunks:
+        yield k, attempt(run, parameters(k))
+
+
+# -- processes of this machine ----------------------------------------------------------------------------
+
+
+class _Worker:
+    """A process that runs chunks, and the chunk it is at.
+
+    It is a new interpreter that knows the function from its pickle: it imports neither the user's script nor
+    shares locks with this process, as a fork would. It ends when its standard input does: with its parent.
+    """
+
+    def __init__(self, payload: bytes, threads: int) -> None:
+        from multiprocessing.connection import Pipe
+
+        self.chunk: int | None = None
+        self.ready = False
+        self.pipe, theirs = Pipe()
+        code = f"import sys; sys.path[:] = {sys.path!r}; from liebody.sweep.workers import serve; "
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code + f"serve({theirs.fileno()}, {threads})"],
+            stdin=subprocess.PIPE,
+            pass_fds=[theirs.fileno()],
+            env={**dict.fromkeys(SINGLE, "1"), **os.environ},
+        )
+        theirs.close()
+        self.send(payload)
+
+    def send(self, message: Any) -> None:
+        """Tell it something; if it is dead, that is seen when it is listened to."""
+        try:
+            self.pipe.send(message)
+        except OSError:
+            pass
+
+    def hear(self) -> Any:
+        """Its message; EOFError if it died."""
+        try:
+            return self.pipe.recv()
+        except OSError as error:
+            raise EOFError from error
+
+    def end(self) -> str:
+        """Kill it; in words, how it ended."""
+        self.process.kill()
+        code = self.process.wait()
+        self.pipe.close()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+
+
+def on_this_machine(
+    run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters, workers: int
+) -> Generator[tuple[int, Outcome]]:
+    """By a pool of processes, which are replaced when they die."""
+    from multiprocessing.connection import wait
+
+    payload, todo, deaths, stillborn = pickled(run), deque(chunks), Counter[int](), 0
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    pool: list[_Worker] = []
+
+    def give(worker: _Worker) -> None:
+        worker.chunk = todo.popleft() if todo else None
+        if worker.chunk is not None:
+            worker.send(parameters(worker.chunk))
+
+    try:
+        while todo or any(worker.chunk is not None for worker in pool):
+            busy = sum(worker.chunk is not None for worker in pool)
+            while len(pool) < min(workers, busy + len(todo)):
+                pool.append(_Worker(payload, threads))
+            heard = wait([worker.pipe for worker in pool], IMPATIENCE)
+            for worker in list(pool):
+                if worker.pipe not in heard and worker.process.poll() is None:
+                    continue
+                try:
+                    if worker.process.poll() is not None and not worker.pipe.poll():
+                        raise EOFError
+                    message = worker.hear()
+                except EOFError:
+                    pool.remove(worker)
+                    how, k = worker.end(), worker.chunk
+                    stillborn = 0 if worker.ready else stillborn + 1
+                    if stillborn > DEATHS:
+                        raise SweepError(f"workers die when they start, the last one by {how}") from None
+                    if k is not None:
+                        deaths[k] += 1
+                        if deaths[k] < DEATHS:
+                            todo.append(k)
+                        else:
+                            yield k, Failure(f"{deaths[k]} workers died at it, the last one by {how}")
+                    continue
+                k = worker.chunk
+                if not worker.ready:
+                    if message:
+                        raise SweepError(f"a worker cannot load the function: {message}")
+                    worker.ready = True
+                give(worker)
+                if k is not None:
+                    yield k, message
+    finally:
+        for worker in pool:
+            worker.end()
+
+
+def serve(handle: int, threads: int) -> None:
+    """What a worker does."""
+    from multiprocessing.connection import Connection
+
+    os.set_inheritable(handle, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.cpu_count = lambda: threads  # its share of the processor, as -X cpu_count of Python 3.13 sets it
+    pipe = Connection(handle)
+    try:
+        run = _loaded(pipe.recv())
+    except Exception as error:
+        pipe.send(f"{type(error).__name__}: {error}")
+        return
+    pipe.send("")
+    while True:
+        try:
+            parameters = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(attempt(run, parameters))
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+# -- a cluster --------------------------------------------------------------------------------------------
+
+
+def on_a_cluster(
+    run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters, client: Client
+) -> Generator[tuple[int, Outcome]]:
+    """By the workers of a Dask cluster; what they lose is run again."""
+    from distributed import as_completed
+
+    payload, deaths = pickled(run), Counter[int]()
+
+    def submit(k: int) -> Any:
+        return client.submit(run_pickled, payload, parameters(k), pure=False)
+
+    futures = {submit(k): k for k in chunks}
+    completed = as_completed(futures)
+    try:
+        for future in completed:
+            k = futures.pop(future)
+            try:
+                outcome = future.result()
+            except Exception as error:  # not of the function, but of the cluster: KilledWorker, for one
+                deaths[k] += 1
+                if deaths[k] < DEATHS:
+                    again = submit(k)
+                    futures[again] = k
+                    completed.add(again)
+                    continue
+                outcome = Failure(f"{type(error).__name__}: {error}")
+            yield k, outcome
+    finally:
+        client.cancel(list(futures))
+
+
+def run_pickled(payload: bytes, parameters: dict[str, Any]) -> Outcome:
+    """Run a chunk in a worker of a cluster."""
+    return attempt(lambda p: _loaded(payload)(p), parameters)
+
+
+def pickled(run: Callable[[Any], Results]) -> bytes:
+    """The function with what it encloses, also if it is of a notebook or a script."""
+    import cloudpickle
+
+    try:
+        return cloudpickle.dumps(run)
+    except Exception as error:
+        raise SweepError(
+            f"{getattr(run, 'name', run)} cannot be sent to other processes: {error}. Let it make what "
+            "cannot be pickled (files, locks, compiled kernels) itself, or take workers=0"
+        ) from error
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded(payload: bytes) -> Callable[[Any], Results]:
+    import cloudpickle
+
+    return cloudpickle.loads(payload)
