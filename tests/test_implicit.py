@@ -183,6 +183,41 @@ def test_multipliers_of_generalized_alpha_start_without_oscillations_of_lower_or
     assert abs(slopes(usual)[-1] - 1) < 0.1
 
 
+HINGE = np.array([0.0, 0.3, 0.0])  # half the distance of two points of a door's axis
+
+
+def two_points(q):
+    """Both points of the axis are held: six equations of rank five."""
+    S = SO3.element(q[:4])
+    ends = np.array([q[4:] - S @ (ARM + HINGE) + HINGE, q[4:] - S @ (ARM - HINGE) - HINGE])
+    return ends.reshape(-1)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [GeneralizedAlpha(0.8), Variational(), HalfExplicit(3, project=True), RadauIIA(3)],
+    ids=str,
+)
+def test_redundant_constraints_leave_the_motion_alone_and_give_the_smallest_multipliers(method):
+    """A door on two ball joints, beside the same with one equation left out."""
+    q0, v0 = TOP, np.concatenate([[0, 2.0, 0], np.cross([0, 2.0, 0], ARM)])
+    kept = [0, 1, 2, 3, 5]
+    lean = method.flow(SO3xR3, INERTIA, weight_space, lambda q: two_points(q)[kept])
+    full = method.flow(SO3xR3, INERTIA, weight_space, two_points, redundant=True)
+    a, b = lean.run(q0, v0, 1.0, 0.01), full.run(q0, v0, 1.0, 0.01)
+    np.testing.assert_allclose(b.q, a.q, atol=1e-10)
+    np.testing.assert_allclose(b.v, a.v, atol=1e-9)
+    J, inverse = full.mechanics.jacobian, np.linalg.inv(INERTIA)
+    for i in (1, 50, 100):
+        force = a.multipliers[i] @ J(a.q[i])[kept]
+        scale = np.sqrt(np.diag(J(b.q[i]) @ inverse @ J(b.q[i]).T))
+        least = np.linalg.lstsq((J(b.q[i]) / scale[:, None]).T, force, rcond=1e-9)[0] / scale
+        np.testing.assert_allclose(b.multipliers[i], least, atol=1e-5)
+    assert np.abs(least).max() > 1
+    with pytest.raises(IntegrationError, match=r"rank 5; leave out 1 .* redundant=True"):
+        method.flow(SO3xR3, INERTIA, weight_space, two_points).run(q0, v0, 1.0, 0.01)
+
+
 FIELDS = [
     (Gauss(2), "SE2", 40),
     (Gauss(4), "SE3", 40),
@@ -508,6 +543,17 @@ def test_a_run_may_be_cut_in_two(way):
     second, end, _, _ = advance(flow, middle, steps=4, every=2, t=0.04)
     np.testing.assert_allclose(np.concatenate([first, second[:, 1:]], axis=1), whole, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(end, last, rtol=1e-12, atol=1e-12)
+
+
+def test_with_a_recipe_the_compiled_code_is_found_untraced(monkeypatch):
+    def make():
+        return Variational().flow(SO3, THETA, recipe="a recipe of test_implicit, 1")
+
+    if build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    first = make().run(SO3.neutral(), SPIN, 0.1, 0.01)
+    monkeypatch.setattr(ImplicitFlow, "source", lambda *_: pytest.fail("it was traced again"))
+    np.testing.assert_array_equal(make().run(SO3.neutral(), SPIN, 0.1, 0.01).q, first.q)
 
 
 # Sparse Jacobians

@@ -40,6 +40,8 @@ class Phase:
     residual  (x, z, t, h, y, u) -> r, as many as unknowns
     keep      (x, z, t, h, y, u) -> what is appended to z; default: x
     linear    whether the residual is affine in x, so that one correction solves it
+    soften    (x, z, t, h, y, u) -> what is added to the diagonal of the Jacobian, and not to the residual, so
+              that equations may depend on each other; default: nothing
 
     z is what earlier phases of the step have kept, (..,), y the state at its start t, h its length, and u
     (nodes, dim) the efforts at its nodes. Functions of array operations, which can be traced.
@@ -49,6 +51,7 @@ class Phase:
     residual: Callable[..., Any]
     keep: Callable[..., Any] = lambda x, z, t, h, y, u: x
     linear: bool = False
+    soften: Callable[..., Any] | None = None
 
 
 class ImplicitFlow:
@@ -129,7 +132,8 @@ class ImplicitFlow:
                     f"a phase has {r.size} equations for {x.size} unknowns; make them as many"
                 )
             keep = trace(phase.keep, inputs, "keep")
-            traced.append(_ordered(predict, residual, keep, phase.linear))
+            soften = trace(phase.soften, inputs, "soften") if phase.soften else None
+            traced.append(_ordered(predict, residual, keep, phase.linear, soften))
             (k,) = keep.outputs.values()
             kept += k.size
         return tuple(traced), trace(self.finish, {"z": kept, **rest}, "finish")
@@ -327,9 +331,13 @@ class ImplicitFlow:
         return self.iterations, jacobians
 
 
-def _ordered(predict: Function, residual: Function, keep: Function, linear: bool) -> PhaseFunctions:
+def _ordered(
+    predict: Function, residual: Function, keep: Function, linear: bool, soften: Function | None
+) -> PhaseFunctions:
     """A phase with its Jacobian, unknowns and equations in an order in which that is cheap to factor."""
     (D,) = jacobian(residual, "x", "forward").outputs.values()
+    if soften is not None:
+        D = D + np.diag(soften(*residual.inputs.values()))
     pattern = np.array([[type(x) is Expr or x != 0 for x in row] for row in D], bool)
     order = ordering(pattern)
     (x,), (r,), rest = predict.outputs.values(), residual.outputs.values(), dict(residual.inputs)

@@ -89,7 +89,7 @@ class Collocation(MechanicalMethod):
             q, v = y[:nq], y[nq:]
             psi, multipliers = np.reshape(x[: s * n], (s, n)), np.reshape(x[s * n :], (s, m))
             V = velocities(psi, h)
-            rows = []
+            rows, rates = [], []
             for i in range(s):
                 place = group.integrate(q, psi[i])
                 A = self._combined(self.W[i], [w - v for w in V])
@@ -97,10 +97,10 @@ class Collocation(MechanicalMethod):
                 balance = h * (system.mass(place) @ A) + h * h * forces
                 if m:
                     J = system.jacobian(place)
-                    rows += [balance + J.T @ multipliers[i], h * (J @ V[i])]
-                else:
-                    rows.append(balance)
-            return np.concatenate(rows)
+                    balance = balance + J.T @ multipliers[i]
+                    rates.append(h * (J @ V[i]))
+                rows.append(balance)
+            return np.concatenate([*rows, *rates])
 
         def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             q, v, psi = y[:nq], y[nq:], np.reshape(z[: s * n], (s, n))
@@ -110,7 +110,11 @@ class Collocation(MechanicalMethod):
                 return np.concatenate([after, V[-1]])
             return np.concatenate([after, v + self._combined(self.ends, [w - v for w in V])])
 
-        return MechanicalFlow(system, [Phase(predict, residual)], finish, nodes=c, **options)
+        def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.concatenate([np.zeros(s * n, int), *[system.proximal(y[:nq])] * s])
+
+        phases = [Phase(predict, residual, soften=soften)]
+        return MechanicalFlow(system, phases, finish, nodes=c, **options)
 
 
 class Gauss(Collocation):

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..codegen.implicit import Phase
 from ..errors import IntegrationError
-from ..linear import solve
 from ..scalar import Array
 from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
 
@@ -61,7 +60,11 @@ class GeneralizedAlpha(MechanicalMethod):
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             _, v, _, a, multipliers = split(y)
-            return np.concatenate([h * v + 0.5 * h * h * a, h * h * multipliers])
+            known = np.zeros(m, int) if system.redundant else h * h * multipliers
+            return np.concatenate([h * v + 0.5 * h * h * a, known])
+
+        def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.concatenate([np.zeros(n, int), system.proximal(y[: system.nq])])
 
         def after(psi: Array, h: Any, y: Array) -> tuple[Array, Array, Array, Array]:
             """q', v', dv', a' from Psi = h Delta."""
@@ -98,11 +101,9 @@ class GeneralizedAlpha(MechanicalMethod):
             if m:
                 jerk = (later(t, q, v, dv, u, s) - later(t, q, v, dv, u, -s)) / (2 * s)
                 l = (1 / 6 - beta - 0.5 * shift) * jerk + group.ad(v) @ dv / 12
-                J = system.jacobian(q)
-                inverse = system.solve_mass(q, J.T)
-                v = v + h * h * (inverse @ solve(J @ inverse, J @ l))
+                v = v + h * h * system.react(q, system.jacobian(q) @ l)[1]
             return np.concatenate([q, v, dv, a, multipliers])
 
         remembers = {"acceleration": n, "a": n, "multipliers": m}
-        phases = [Phase(predict, residual)]
+        phases = [Phase(predict, residual, soften=soften)]
         return MechanicalFlow(system, phases, finish, remembers, begin, nodes=(1.0,), **options)

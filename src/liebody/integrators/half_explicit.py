@@ -93,7 +93,10 @@ class HalfExplicit(MechanicalMethod):
             def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
                 return np.concatenate([x[:n], stage(i, z, h, y)[2]])
 
-            return Phase(predict, residual, keep, linear=True)
+            def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+                return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])
+
+            return Phase(predict, residual, keep, linear=not (m and system.redundant), soften=soften)
 
         def moved(x: Array, z: Array, h: Any, y: Array) -> Array:
             """q at the end, moved along M^-1 J^T x."""
@@ -104,6 +107,7 @@ class HalfExplicit(MechanicalMethod):
             lambda z, t, h, y, u: np.zeros(m),
             lambda x, z, t, h, y, u: system.constraint(moved(x, z, h, y)),
             lambda x, z, t, h, y, u: group.normalize(moved(x, z, h, y)),
+            soften=lambda x, z, t, h, y, u: -system.proximal(y[:nq]),
         )
 
         def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:

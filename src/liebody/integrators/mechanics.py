@@ -28,9 +28,10 @@ from ..codegen.graph import Function, trace
 from ..codegen.implicit import REASONS, ImplicitFlow, Phase
 from ..errors import IntegrationError, ShapeError
 from ..groups import LieGroup
-from ..linear import solve
+from ..linear import back_substitute, factor, solve
 from ..scalar import Array
 
+PROXIMAL = 1e-6
 Shapes = dict[str, int | Sequence[int]]
 
 
@@ -49,6 +50,9 @@ class Mechanics:
              derivatives of the graph. Worth giving where there is a cheaper form, such as recursive ones;
              `Variational` has no use for it, its inertial forces follow from M
     efforts  length of u
+    redundant  whether constraints may depend on each other, as long as they do not contradict each other. Of
+             all multipliers then those are found whose norm sqrt(lambda^T D lambda) is least, D the diagonal
+             of J M^-1 J^T (the proximal point method; Rockafellar 1976)
 
     Errors: ShapeError where a function returns an array of another shape, or M is not symmetric.
     """
@@ -62,12 +66,14 @@ class Mechanics:
         J: Callable[[Any], Any] | None = None,
         b: Callable[..., Any] | None = None,
         efforts: int = 0,
+        redundant: bool = False,
     ) -> None:
         if not isinstance(group, LieGroup):
             raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
         self.group, self.dim, self.nq, self.efforts = group, group.dim, group.nq, efforts
         self.constant = not callable(M)
         self._M, self._Q, self._g, self._J, self._b = M, Q, g, J, b
+        self.redundant = redundant
         dim = self.dim
         if self.constant:
             self._M = np.array(M, dtype=float)
@@ -167,10 +173,33 @@ class Mechanics:
         if not self.m:
             return free, np.zeros(0)
         J = self.jacobian(q)
-        inverse = self.solve_mass(q, J.T)
         bias = self._constraint_bias(q, np.zeros(self.dim, int), v, v)
-        multipliers = solve(J @ inverse, J @ free + bias)
-        return free - inverse @ multipliers, multipliers
+        multipliers, change = self.react(q, J @ free + bias)
+        return free - change, multipliers
+
+    def react(self, q: Array, rate: Array) -> tuple[Array, Array]:
+        """(x, M^-1 J^T x) with J M^-1 J^T x = rate, (m,)."""
+        J = self.jacobian(q)
+        inverse = self.solve_mass(q, J.T)
+        A = J @ inverse
+        if not self.redundant:
+            x = solve(A, rate)
+            return x, inverse @ x
+        factors = factor(A + PROXIMAL * np.diag(np.diagonal(A)))
+        x = back_substitute(factors, rate)
+        for _ in range(2):
+            x = x + back_substitute(factors, rate - A @ x)
+        return x, inverse @ x
+
+    def proximal(self, q: Array) -> Array:
+        """-eps diag(J M^-1 J^T), (m,): what keeps the equations of a step regular where it is redundant.
+
+        It stands in the Jacobian only, so that Newton's method goes to the same motion, with the ratio eps.
+        """
+        if not self.redundant:
+            return np.zeros(self.m, int)
+        J = self.jacobian(q)
+        return -PROXIMAL * (J * self.solve_mass(q, J.T).T).sum(axis=1)
 
 
 class Motion(NamedTuple):
@@ -248,11 +277,12 @@ class MechanicalFlow(ImplicitFlow):
             return
         g, J, rate = self._door(q, v)
         ranks = np.linalg.matrix_rank(J, rtol=1e-10)
-        if (ranks < m).any():
+        if (ranks < m).any() and not self.mechanics.redundant:
             member = int(np.argmax(ranks < m))
             raise IntegrationError(
                 f"the {m} constraints depend on each other where member {member} starts: their Jacobian has "
-                f"rank {ranks[member]}; leave out {m - ranks[member]} of them, or start at another place"
+                f"rank {ranks[member]}; leave out {m - ranks[member]} of them, start at another place, or "
+                "say redundant=True"
             )
         size = 1 + np.abs(v).max(axis=-1) * np.abs(J).max(axis=(-1, -2))
         for name, value, scale in (("g(q)", g, np.ones(len(q))), ("J(q) v", rate, size)):
@@ -379,6 +409,7 @@ class MechanicalMethod:
         *,
         b: Callable[..., Any] | None = None,
         efforts: int = 0,
+        redundant: bool = False,
         tolerance: float = 1e-15,
         recipe: str | None = None,
     ) -> MechanicalFlow:
@@ -387,7 +418,7 @@ class MechanicalMethod:
         tolerance  of Newton's method, relative; the default is round-off
         recipe     a text that determines all arguments, with which compiled code is found untraced
         """
-        system = Mechanics(group, M, Q, g, J, b, efforts)
+        system = Mechanics(group, M, Q, g, J, b, efforts, redundant)
         if system.m and not self.takes_constraints:
             raise IntegrationError(
                 f"{self.name} takes no constraints; take 'generalized-alpha', 'variational' or "

@@ -82,7 +82,20 @@ class Variational(MechanicalMethod):
         def begin(t: Any, q: Array, v: Array, u: Array, h: Any) -> Array:
             return np.concatenate([q, v, system.mass(q) @ v])
 
-        phases = [Phase(predict, residual, keep)]
+        def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])
+
+        def soften_velocity(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return system.proximal(z[:nq])
+
+        phases = [Phase(predict, residual, keep, soften=soften)]
         if m:
-            phases.append(Phase(lambda z, t, h, y, u: np.zeros(m), velocity_constraint, linear=True))
+            phases.append(
+                Phase(
+                    lambda z, t, h, y, u: np.zeros(m),
+                    velocity_constraint,
+                    linear=not system.redundant,
+                    soften=soften_velocity,
+                )
+            )
         return MechanicalFlow(system, phases, finish, {"momentum": n}, begin, nodes=(0.0, 1.0), **options)
