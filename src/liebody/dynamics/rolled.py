@@ -72,35 +72,39 @@ def inverse_dynamics_passes(
     Without a it is `bias_forces`, and without v `gravity_forces`.
     """
     kinds = _Kinds(program, tree, tree.base_moments, q)
+    falling = rates_of_world(gravity)
+    resting = v is None and a is None  # then accelerations of the origins are all that moves outwards
 
     def moving(
-        kind: _Kind, body: Body, moments: Moments, x: Array, v: Array, a: Array,
+        kind: _Kind, body: Body, moments: Moments, x: Array, v: Any = None, a: Any = None,
         parent: Any = None, wrench: Any = 0,
     ) -> tuple[Array, Array]:  # fmt: skip
         if kind.root:
-            before = rates_of_world(gravity)
+            before = falling
+        elif resting:
+            before = falling._replace(acc=parent)
         else:
             before = Rates(parent[:3], parent[3:6], parent[6:9], parent[9:].reshape(3, 3))
+        v, a = (kind.rest if rate is None else rate for rate in (v, a))
         own, n, f = outward(body, moments, Motion(body, x), v, a, before)
-        return np.concatenate([n, f]) - wrench, np.concatenate([own.w, own.alpha, own.acc, own.U.ravel()])
+        handed = own.acc if resting else np.concatenate([own.w, own.alpha, own.acc, own.U.ravel()])
+        return np.concatenate([n, f]) - wrench, handed
 
     def loaded(
-        kind: _Kind, body: Body, moments: Moments, x: Array, v: Array, a: Array, load: Array,
+        kind: _Kind, body: Body, moments: Moments, x: Array, load: Array, v: Any = None, a: Any = None,
         below: Any = 0,
     ) -> tuple[Array, Array]:  # fmt: skip
         n, f = np.split(load + below, 2)
+        v, a = (kind.rest if rate is None else rate for rate in (v, a))
         tau = joint_effort(body, n, f, v, a, damping)
         return tau, np.concatenate(Motion(body, x).wrench_out(n, f))
 
     def given(kind: _Kind) -> dict[str, Any]:
-        rest = np.zeros(kind.dofs.shape)
-        return {
-            "x": kind.x,
-            "v": rest if v is None else v[kind.dofs],
-            "a": rest if a is None else a[kind.dofs],
-        }
+        rates = {key: x[kind.dofs] for key, x in (("v", v), ("a", a)) if x is not None}
+        return {"x": kind.x, **rates}
 
-    load = kinds.outwards("moving", moving, 18, lambda kind: given(kind) | kind.own("wrench", wrenches))
+    width = 3 if resting else 18
+    load = kinds.outwards("moving", moving, width, lambda kind: given(kind) | kind.own("wrench", wrenches))
     tau = kinds.inwards("loaded", loaded, 6, lambda kind: {**given(kind), "load": load[kind]})
     return kinds.joined(tree.nv, tau)
 
@@ -251,6 +255,7 @@ class _Kind:
         self.parents = np.array([body.parent for body in bodies])
         self._joint = bodies[0].joint
         self.dofs = _ranges([body.dofs for body in bodies], self._joint.dim)
+        self.rest = np.zeros(self._joint.dim, int)
         rows = np.array([_numbers(body, moments[body.index]) for body in bodies], float)
         self._row, self._exact = rows[0], _exact(rows[0])
         self.numbers = rows[:, ~self._exact]
