@@ -18,6 +18,11 @@ PASSES = {
     "gravity": (dynamics.gravity_forces, rolled.inverse_dynamics_passes, ("q",)),
     "forward_dynamics": (dynamics.forward_dynamics, rolled.forward_dynamics_passes, ("q", "v", "tau")),
 }
+PASSES |= {
+    "kinetic_energy": (dynamics.kinetic_energy, rolled.kinetic_energy_passes, ("q", "v")),
+    "potential_energy": (dynamics.potential_energy, rolled.potential_energy_passes, ("q",)),
+}
+LOSSY = ("inverse_dynamics", "forward_dynamics", "bias")  # have the option `damping`
 GRAVITY = (0.3, -1.0, -9.0)
 
 
@@ -26,7 +31,8 @@ def program_of(tree, name, wrenches=False, **options):
     shapes = {"q": tree.nq, "v": tree.nv, "a": tree.nv, "tau": tree.nv, "wrenches": (len(tree.bodies), 6)}
     taken = [*arguments, "wrenches"] if wrenches else arguments
     program = Program(name, {key: shapes[key] for key in taken})
-    program.output(name, passes(program, tree, **program.inputs, gravity=GRAVITY, **options))
+    given = options if name == "kinetic_energy" else {**options, "gravity": GRAVITY}
+    program.output(name, passes(program, tree, **program.inputs, **given))
     return program
 
 
@@ -54,8 +60,9 @@ def test_loops_compute_what_the_recursions_do(name, damping, seed):
     tree = random_tree(rng, rng.permutation(list(JOINTS)), rotors=seed % 2 == 0)
     algorithm, _, arguments = PASSES[name]
     state = random_state(rng, tree)[: len(arguments)]
-    options = {"damping": damping} if name != "gravity" else {}
-    expected = algorithm(tree, *state, gravity=GRAVITY, **options)
+    options = {"damping": damping} if name in LOSSY else {}
+    given = options if name == "kinetic_energy" else {**options, "gravity": GRAVITY}
+    expected = algorithm(tree, *state, **given)
     found = program_of(tree, name, **options).evaluate(*state)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 

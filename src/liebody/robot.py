@@ -15,7 +15,13 @@ from . import dynamics
 from .bodies import Tree
 from .codegen import Flow, Function, Guard, Kernel, Program, jacobian, trace
 from .codegen.build import digest
-from .dynamics.rolled import forward_dynamics_passes, inverse_dynamics_passes, rolled
+from .dynamics.rolled import (
+    forward_dynamics_passes,
+    inverse_dynamics_passes,
+    kinetic_energy_passes,
+    potential_energy_passes,
+    rolled,
+)
 from .errors import ModelError, ShapeError
 from .groups import SE3, SO3, LieGroup, Product, SO3xR3
 from .io.c_export import write_c
@@ -814,16 +820,16 @@ def _of_group(operation: str) -> Make:
     return make
 
 
-def _recursion(algorithm: Callable[..., Any], passes: Callable[..., Any]) -> Make:
+def _recursion(algorithm: Callable[..., Any], passes: Callable[..., Any], gravity: bool = True) -> Make:
     """Straight-line code; for long trees of few kinds of bodies, a loop over the bodies."""
 
     def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function | Program:
-        tree, gravity = robot.tree, tuple(robot.gravity_vector)
-        program = rolled(passes, tree, shapes, name, gravity=gravity)
+        tree, given = robot.tree, {"gravity": tuple(robot.gravity_vector)} if gravity else {}
+        program = rolled(passes, tree, shapes, name, **given)
         if program is not None:
             return program
         return trace(
-            lambda *x: algorithm(tree, gravity=gravity, **dict(zip(shapes, x, strict=True))), shapes, name
+            lambda *arrays: algorithm(tree, **dict(zip(shapes, arrays, strict=True)), **given), shapes, name
         )
 
     return make
@@ -856,8 +862,11 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
     "mass_matrix": (("q",), _of_tree(dynamics.mass_matrix)),
     "bias": (("q", "v"), _recursion(dynamics.bias_forces, inverse_dynamics_passes)),
     "gravity": (("q",), _recursion(dynamics.gravity_forces, inverse_dynamics_passes)),
-    "kinetic_energy": (("q", "v"), _of_tree(dynamics.kinetic_energy)),
-    "potential_energy": (("q",), _of_tree(dynamics.potential_energy, gravity=True)),
+    "kinetic_energy": (
+        ("q", "v"),
+        _recursion(dynamics.kinetic_energy, kinetic_energy_passes, gravity=False),
+    ),
+    "potential_energy": (("q",), _recursion(dynamics.potential_energy, potential_energy_passes)),
     "inverse_dynamics_derivatives": (("q", "v", "a"), _inverse_dynamics_derivatives),
     "coriolis_matrix": (("q", "v"), _of_tree(dynamics.coriolis_matrix)),
     "coriolis_matrix_of_form": (("q", "v"), _of_tree(dynamics.coriolis_matrix)),

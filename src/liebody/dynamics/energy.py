@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bodies import Tree
+from ..bodies import Body, Moments, Tree
 from ..linear import cross
 from .inverse import FREE_FALL
 from .spatial import Motion
@@ -23,15 +23,25 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     twists: list[Any] = [(np.zeros(3, int), np.zeros(3, int))]
     total: Any = 0
     for body in tree.bodies:
-        S, rates = body.joint.S, body.joint_rates(v)
-        w, u = Motion(body, q).twist_into(*twists[body.parent])
-        w, u = w + S[:3] @ rates, u + S[3:] @ rates
-        twists.append((w, u))
-        moments = tree.base_moments[body.index]
-        m, h, _ = moments
-        total = total + 0.5 * (w @ (moments.I @ w)) + u @ (0.5 * m * u + cross(w, h))
-        total = total + 0.5 * (body.joint.armature @ (rates * rates))
+        twist, energies = kinetic_step(
+            body, tree.base_moments[body.index], Motion(body, q), v, twists[body.parent]
+        )
+        twists.append(twist)
+        for energy in energies:
+            total = total + energy
     return total
+
+
+def kinetic_step(
+    body: Body, moments: Moments, T: Motion, v: Array, parent: tuple[Array, Array]
+) -> tuple[tuple[Array, Array], tuple[Any, ...]]:
+    """The twist (w, u) of a body from its parent's, and its kinetic energies: turning, moving, rotor."""
+    m, h, _ = moments
+    S, rates = body.joint.S, body.joint_rates(v)
+    w, u = T.twist_into(*parent)
+    w, u = w + S[:3] @ rates, u + S[3:] @ rates
+    turning, moving = 0.5 * (w @ (moments.I @ w)), u @ (0.5 * m * u + cross(w, h))
+    return (w, u), (turning, moving, 0.5 * (body.joint.armature @ (rates * rates)))
 
 
 def potential_energy(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Any:
@@ -94,7 +104,12 @@ def _first_moment(tree: Tree, q: Array) -> Array:
     m = [0, *(b.inertia.mass for b in tree.bodies)]
     h = [np.zeros(3, int), *(b.inertia.moments.h for b in tree.bodies)]
     for body in reversed(tree.bodies):
-        i, p, T = body.index, body.parent, Motion(body, q)
-        h[p] = h[p] + T.out(h[i]) + m[i] * T.p
+        i, p = body.index, body.parent
+        h[p] = h[p] + moment_out(Motion(body, q), m[i], h[i])
         m[p] = m[p] + m[i]
     return h[0]
+
+
+def moment_out(T: Motion, m: Any, h: Array) -> Array:
+    """The first moment h of a mass m, about the parent's frame and in its axes."""
+    return T.out(h) + m * T.p

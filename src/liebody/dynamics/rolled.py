@@ -1,8 +1,8 @@
-"""Inverse and forward dynamics of long trees as programs, whose text does not grow with the number of bodies.
+"""Dynamics of long trees as programs, whose text does not grow with the number of bodies.
 
-The steps are those of `inverse` and `forward`, traced once per *kind* of body: the same joint, numbers that
-are zero or one in the same places, the same role in the tree. What differs are tables of numbers. So a chain
-of a thousand links is a few hundred lines in a loop. See docs/decisions/0006.
+The steps are those of `inverse`, `forward` and `energy`, traced once per *kind* of body: the same joint,
+numbers that are zero or one in the same places, the same role in the tree. What differs are tables of numbers.
+So a chain of a thousand links is a few hundred lines in a loop. See docs/decisions/0006.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..codegen import Expr, Function, Program, trace
 from ..codegen.program import Call
 from ..groups import SE3
 from ..linear import is_numeric, symmetric
+from .energy import kinetic_step, moment_out
 from .forward import acceleration, inertia_blocks, inward, velocity_terms
 from .inverse import FREE_FALL, Rates, joint_effort, outward, rates_of_world
 from .spatial import Motion
@@ -188,6 +189,48 @@ def field_passes(
     return np.concatenate(
         [v, forward_dynamics_passes(program, tree, q, v, u, gravity=gravity, damping=damping)]
     )
+
+
+def kinetic_energy_passes(program: Program, tree: Tree, q: Cells, v: Cells) -> Cells:
+    """Add `kinetic_energy` to a program; arguments and the result () are cells of it."""
+    kinds = _Kinds(program, tree, tree.base_moments, q)
+    rest = np.zeros(6, int)
+
+    def moving(
+        kind: _Kind, body: Body, moments: Moments, x: Array, v: Array, parent: Any = rest
+    ) -> tuple[Array, Array]:
+        twist, energies = kinetic_step(body, moments, Motion(body, x), v, (parent[:3], parent[3:]))
+        return np.array([sum(energies)]), np.concatenate(twist)
+
+    energies = kinds.outwards("moving", moving, 6, lambda kind: {"x": kind.x, "v": v[kind.dofs]})
+    return _sum(program, np.concatenate(list(energies.values())))[0]
+
+
+def potential_energy_passes(program: Program, tree: Tree, q: Cells, gravity: Array = FREE_FALL) -> Cells:
+    """Add `potential_energy` to a program; arguments and the result () are cells of it."""
+    kinds = _Kinds(program, tree, [NOTHING, *(body.inertia.moments for body in tree.bodies)], q)
+    mass = np.array([0.0, *(body.inertia.mass for body in tree.bodies)])
+    for body in reversed(tree.bodies):
+        mass[body.parent] += mass[body.index]
+
+    def carried(
+        kind: _Kind, body: Body, moments: Moments, x: Array, mass: Any, below: Any = 0
+    ) -> tuple[Array, Array]:
+        handed = moment_out(Motion(body, x), mass, moments.h + below)
+        return handed if kind.root else handed[:0], handed
+
+    found = kinds.inwards("carried", carried, 3, lambda kind: {"x": kind.x, "mass": mass[kind.index]})
+    moment = _sum(program, np.concatenate([cells for kind, cells in found.items() if kind.root]))
+    fallen = trace(lambda moment: -(np.asarray(gravity) @ moment), {"moment": 3}, "fallen")
+    return program.apply(fallen, moment)
+
+
+def _sum(program: Program, rows: Cells) -> Cells:
+    """Cells of the sum of rows (n, width)."""
+    width = rows.shape[1]
+    total = program.zeros(width)
+    add = trace(lambda a, b: a + b, {"a": width, "b": width}, "add")
+    return program.apply(add, total, rows, into=total)
 
 
 def _symmetric(upper: Array) -> Array:
