@@ -21,9 +21,10 @@ import numpy as np
 
 from ..groups import SE3, SO3, SO3xR3
 from ..linear import cross, symmetric
-from .constraints import GROUND, State
+from .constraints import GROUND, Constraint, State
 from .elimination import Factors
-from .passes import Cells, Memory
+from .forces import Force
+from .passes import Cells, Memory, Pass
 
 if TYPE_CHECKING:
     from .system import System
@@ -33,12 +34,17 @@ Array = Any
 
 @dataclass(frozen=True)
 class Stabilization:
-    """What is done against drift: see `System.simulate`. Frequencies in rad/s; 0 for what is not done."""
+    """What is done against drift (docs/constrained.md); zero is what is not done.
+
+    frequency, damping  w [rad/s] and zeta of Baumgarte's  g'' + 2 zeta w g' + w^2 g = 0
+    rate                [1/s] at which g and dg/dt decay, apart from each other, in the index-2 form
+    projected           whether states are put back on the constraints after each step
+    """
 
     name: str = "none"
-    frequency: float = 0.0  # Baumgarte's
+    frequency: float = 0.0
     damping: float = 1.0
-    rate: float = 0.0  # of the index-2 form
+    rate: float = 0.0
     projected: bool = False
 
 
@@ -88,24 +94,26 @@ def wrenches_of_forces(memory: Memory, system: System, state: Bodies, t: Cells, 
     wrenches = memory.variable(np.zeros((n, 6)))
     for numbers in _alike(system.forces):
         members = [system.forces[k] for k in numbers]
-        first = members[0]
-        kind, count = first.kind, len(first.bodies)
-        moving = [i for i, b in enumerate(first.bodies) if b >= 0]
-
-        def act(
-            t: Any, u: Array, *parts: Array, kind: Any = kind, count: int = count, moving: Any = moving
-        ) -> Any:
-            states = [State(*parts[4 * i : 4 * i + 4]) for i in range(count)]
-            constants, before = parts[4 * count : -len(moving)], parts[-len(moving) :]
-            added = kind(states, constants, t, u)
-            return tuple(before[k] + added[i] for k, i in enumerate(moving))
-
+        moving = [i for i, b in enumerate(members[0].bodies) if b >= 0]
         arguments = [np.broadcast_to(t, len(members)), np.stack([u[f.efforts] for f in members])]
         arguments += _states(state, members)
         arguments += _constants(memory, members)
         targets = [wrenches[[f.bodies[i] for f in members]] for i in moving]
-        memory.apply(act, *arguments, *targets, into=targets)
+        memory.apply(_act(members[0], moving), *arguments, *targets, into=targets)
     return wrenches
+
+
+def _act(like: Force, moving: list[int]) -> Pass:
+    """The pass that adds the wrenches of forces to those of the bodies that move."""
+    count = len(like.bodies)
+
+    def act(t: Any, u: Array, *parts: Array) -> tuple[Array, ...]:
+        states = [State(*parts[4 * i : 4 * i + 4]) for i in range(count)]
+        constants, before = parts[4 * count : -len(moving)], parts[-len(moving) :]
+        added = like.kind(states, constants, t, u)
+        return tuple(before[k] + added[i] for k, i in enumerate(moving))
+
+    return act
 
 
 def free_accelerations(memory: Memory, system: System, state: Bodies, t: Cells, u: Cells) -> Cells:
@@ -142,31 +150,7 @@ def blocks(
     for members in _alike(system.constraints):
         first = system.constraints[members[0]]
         items = [system.constraints[k] for k in members]
-        kind, count = first.kind, len(first.bodies)
-        moving = [i for i, b in enumerate(first.bodies) if b >= 0]
-        size = len(first.constants)
-
-        def write(t: Any, s: Array, *parts: Array) -> Any:
-            states = [State(*parts[4 * i : 4 * i + 4]) for i in range(count)]  # noqa: B023
-            constants = parts[4 * count : 4 * count + size]  # noqa: B023
-            inertia = parts[4 * count + size :]  # noqa: B023
-            rows = kind(states, constants, t, s)  # noqa: B023
-            J = [rows.jacobians[i] for i in moving]  # noqa: B023
-            rate: Any = 0
-            for i, block in enumerate(J):
-                body = states[moving[i]]  # noqa: B023
-                rate = rate + block[:, :3] @ body.w + block[:, 3:] @ body.v
-            rate = rate if rows.drift is None else rate + rows.drift
-            driven: Any = 0
-            A: Any = 0
-            for i, block in enumerate(J):
-                inverse, reciprocal = inertia[2 * i : 2 * i + 2]
-                A = A + _product(block, inverse, reciprocal, block)
-                if free is not None:
-                    driven = driven + block @ inertia[2 * len(J) + i]
-            out = (*J, A, *right(rows, rate, driven))
-            return out if rows.slide is None else (*out, rows.slide)
-
+        kind, moving = first.kind, [i for i, b in enumerate(first.bodies) if b >= 0]
         where = [[c.bodies[i] for c in items] for i in moving]
         arguments = [np.broadcast_to(t, len(items)), np.stack([slides[system.slides[k]] for k in members])]
         arguments += _states(state, items)
@@ -176,7 +160,7 @@ def blocks(
             arguments.append(memory.put(np.array([1 / system.bodies[b].mass for b in of])))
         if free is not None:
             arguments += [free[of] for of in where]
-        found = memory.apply(write, *arguments)
+        found = memory.apply(_rows(first, moving, free is not None, right), *arguments)
         slide = found[-1] if kind.parameters else None
         found = found[:-1] if kind.parameters else found
         for place, k in enumerate(members):
@@ -187,6 +171,30 @@ def blocks(
             if slide is not None:
                 result.slide[k] = slide[place]
     return result
+
+
+def _rows(like: Constraint, moving: list[int], driven: bool, right: Callable[..., list[Any]]) -> Pass:
+    """The pass that writes J of each moving body, A_kk, the right sides, and the rate of a parameter."""
+    count, size = len(like.bodies), len(like.constants)
+
+    def rows(t: Any, s: Array, *parts: Array) -> tuple[Array, ...]:
+        states = [State(*parts[4 * i : 4 * i + 4]) for i in range(count)]
+        inertia = parts[4 * count + size :]
+        found = like.kind(states, parts[4 * count : 4 * count + size], t, s)
+        J = [found.jacobians[i] for i in moving]
+        rate: Any = 0 if found.drift is None else found.drift
+        A: Any = 0
+        accelerations: Any = 0
+        for i, block in enumerate(J):
+            body = states[moving[i]]
+            rate = rate + block[:, :3] @ body.w + block[:, 3:] @ body.v
+            A = A + _product(block, inertia[2 * i], inertia[2 * i + 1], block)
+            if driven:
+                accelerations = accelerations + block @ inertia[2 * len(J) + i]
+        slide = () if found.slide is None else (found.slide,)
+        return (*J, A, *right(found, rate, accelerations), *slide)
+
+    return rows
 
 
 def _product(J: Array, inverse: Array, reciprocal: Any, other: Array) -> Array:
@@ -215,13 +223,6 @@ def factor(memory: Memory, system: System, found: Blocks, redundant: bool) -> Fa
     for members in pairs.values():
         count = len(members[0][2])
 
-        def couple(*parts: Array) -> Array:
-            A: Any = 0
-            for i in range(0, 4 * count, 4):  # noqa: B023
-                J, other, inverse, reciprocal = parts[i : i + 4]
-                A = A + _product(J, inverse, reciprocal, other)
-            return A
-
         arguments: list[Cells] = []
         for i in range(count):
             of = [shared[i] for _, _, shared in members]
@@ -229,9 +230,18 @@ def factor(memory: Memory, system: System, found: Blocks, redundant: bool) -> Fa
             arguments.append(np.stack([found.J[l][b] for (_, l, _), b in zip(members, of, strict=True)]))
             arguments.append(memory.put(np.stack([system.bodies[b].inverse for b in of])))
             arguments.append(memory.put(np.array([1 / system.bodies[b].mass for b in of])))
-        for (k, l, _), cells in zip(members, memory.apply(couple, *arguments), strict=True):
+        for (k, l, _), cells in zip(members, memory.apply(_couple, *arguments), strict=True):
             coupling[k, l] = cells
     return system.elimination.factor(memory, found.diagonal, coupling, redundant)
+
+
+def _couple(*parts: Array) -> Array:
+    """sum of J M_b^-1 J'^T over the bodies b that two constraints share; four parts for each of them."""
+    A: Any = 0
+    for i in range(0, len(parts), 4):
+        J, other, inverse, reciprocal = parts[i : i + 4]
+        A = A + _product(J, inverse, reciprocal, other)
+    return A
 
 
 def _position(system: System, k: int, body: int) -> int:

@@ -145,10 +145,10 @@ class Written:
         columns = np.concatenate([cells.reshape(places, -1) for cells in arguments], axis=1)
         entries, inputs, read = self._columns(columns)
 
-        def specialised(x: Array, c: Array) -> dict[str, Array]:
-            sources = {"x": x, "c": c}
+        def specialised(*sources: Array) -> dict[str, Array]:
+            by_name = dict(zip(inputs, sources, strict=True))
             flat = np.empty(len(entries), object)
-            flat[:] = [e if isinstance(e, float) else sources[e[0]][e[1]] for e in entries]
+            flat[:] = [e if isinstance(e, float) else by_name[e[0]][e[1]] for e in entries]
             ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
             parts = [part.reshape(s) for part, s in zip(np.split(flat, ends), shapes, strict=True)]
             results = function(*(x if x.ndim else x[()] for x in parts))
@@ -157,14 +157,15 @@ class Written:
             return {f"y{i}": np.asarray(y) for i, y in enumerate(results)}
 
         name = getattr(function, "__name__", "step").replace("<lambda>", "step").lstrip("_")
-        traced = trace(specialised, {"x": inputs[0].shape[1], "c": inputs[1].shape[1]}, name)
+        traced = trace(specialised, {key: x.shape[1] for key, x in inputs.items()}, name)
         single, outputs = self._single, list(traced.outputs.values())
         if into is not None:
-            targets = np.concatenate([cells.reshape(places, -1) for cells in into], axis=1)
+            targets = np.concatenate([self._cell[cells.reshape(places, -1)] for cells in into], axis=1)
             values = np.concatenate([y.reshape(-1) for y in outputs])
-            _, first = np.unique(self._cell[targets[0]], return_index=True)
-            step = Function(name, traced.inputs, {"y": values[first]})
-            self.program.apply(step, *inputs, into=self._cell[targets[:, first]])
+            _, first = np.unique(targets[0], return_index=True)
+            groups = _by_stride(targets[:, first])
+            step = Function(name, traced.inputs, {f"y{i}": values[first[of]] for i, of in enumerate(groups)})
+            self.program.apply(step, *inputs.values(), into=tuple(targets[:, first[of]] for of in groups))
             return None
         fresh: dict[Any, int] = {}
         for y in outputs:
@@ -175,7 +176,7 @@ class Written:
         if fresh:
             kept = np.empty(len(fresh), object)
             kept[:] = list(fresh)
-            made = self.program.apply(Function(name, traced.inputs, {"y": kept}), *inputs)
+            made = self.program.apply(Function(name, traced.inputs, {"y": kept}), *inputs.values())
             cells = self._new(made, np.zeros(made.shape))
         results = []
         for y in outputs:
@@ -190,36 +191,42 @@ class Written:
             results.append(found.reshape(places, *y.shape))
         return results[0] if single else tuple(results)
 
-    def _columns(self, columns: Cells) -> tuple[list[Any], tuple[Array, Array], dict[tuple[str, int], Cells]]:
-        """What a pass reads: for each entry a number, or ("x" or "c", position); cells x, constants c, both
-        (places, .); and which of our cells they are."""
+    def _columns(self, columns: Cells) -> tuple[list[Any], dict[str, Array], dict[tuple[str, int], Cells]]:
+        """What a pass reads, entry by entry of its arguments.
+
+        For each entry a number, or (name of an input, position); the inputs, constants c (places, .) and
+        cells x0, x1, ... (places, .), each in a row; which of our cells an input holds.
+        """
         known, values = self._cell[columns], self._value[columns]
-        entries: list[Any] = []
+        places = len(columns)
+        kinds: list[Any] = []  # of each column: a number, or its place among constants or among cells
         seen: dict[bytes, Any] = {}
-        x: list[Array] = []
-        c: list[Array] = []
-        read: dict[tuple[str, int], Cells] = {}
+        of: dict[str, list[Array]] = {"x": [], "c": []}
+        ours: dict[str, list[Array]] = {"x": [], "c": []}
         for k in range(columns.shape[1]):
             constant = known[:, k] < 0
             if constant.all() and (values[:, k] == values[0, k]).all():
-                entries.append(float(values[0, k]))
+                kinds.append(float(values[0, k]))
                 continue
             if constant.any() and not constant.all():
                 columns[constant, k] = self.variable(values[constant, k])
                 known[:, k] = self._cell[columns[:, k]]
             key = columns[:, k].tobytes()
             if key not in seen:
-                kind, of = ("c", c) if constant.all() else ("x", x)
-                seen[key] = (kind, len(of))
-                read[kind, len(of)] = columns[:, k].copy()
-                of.append(values[:, k] if kind == "c" else known[:, k])
-            entries.append(seen[key])
-        places = len(columns)
-        found = [
-            np.stack(of, axis=1) if of else np.zeros((places, 0), dtype)
-            for of, dtype in ((x, np.int64), (c, float))
-        ]
-        return entries, (found[0], found[1]), read
+                kind = "c" if constant.all() else "x"
+                seen[key] = kind, len(of[kind])
+                of[kind].append(values[:, k] if kind == "c" else known[:, k])
+                ours[kind].append(columns[:, k].copy())
+            kinds.append(seen[key])
+        cells = np.stack(of["x"], axis=1) if of["x"] else np.zeros((places, 0), np.int64)
+        groups = _by_stride(cells)
+        inputs = {f"x{g}": cells[:, members] for g, members in enumerate(groups)}
+        if of["c"]:
+            inputs["c"] = np.stack(of["c"], axis=1)
+        named = {("c", k): ("c", k) for k in range(len(of["c"]))}
+        named |= {("x", int(k)): (f"x{g}", i) for g, on in enumerate(groups) for i, k in enumerate(on)}
+        read = {named[kind, k]: x for kind, found in ours.items() for k, x in enumerate(found)}
+        return [e if isinstance(e, float) else named[e] for e in kinds], inputs, read
 
     def _new(self, cells: Array, values: Array) -> Cells:
         size = self._size + values.size
@@ -230,6 +237,17 @@ class Written:
         numbers = np.arange(self._size, size).reshape(values.shape)
         self._size = size
         return numbers
+
+
+def _by_stride(cells: Array) -> list[Array]:
+    """The columns of cells (places, .) in runs: cells in a row that move on alike from place to place.
+
+    Runs need no table of indices where their step is the same at all places.
+    """
+    order = np.argsort(cells[0], kind="stable")
+    along = cells[:, order]
+    together = (np.diff(along[0]) == 1) & (np.diff(np.diff(along, axis=0), axis=1) == 0).all(axis=0)
+    return np.split(order, np.flatnonzero(~together) + 1) if len(order) else []
 
 
 Memory = Inline | Written

@@ -449,7 +449,7 @@ class System(Mechanism):
         return c.kind.closest(start, place[:3])
 
 
-LARGE = 150  # velocities and equations, from which on a system is large
+LARGE = 100  # velocities and equations, from which on a system is large
 
 
 def _accelerations(
