@@ -119,7 +119,7 @@ def test_what_cannot_close_is_named_with_its_loop_and_residual():
         ConstraintError, match=r"loop 'C' - 'B' - 'A' - 'D' does not close; left over are 'C'"
     ) as error:
         short.assemble(np.array([0.1, 0.0, 3.0]))
-    assert error.value.residual == pytest.approx(2.0, abs=1e-3)  # 5 m less three bars of 1 m
+    assert error.value.residual == pytest.approx(2.0, abs=0.02)  # 5 m less three bars of 1 m
     system = AbsoluteTree(short.tree, [Closure("C", Spherical(), "end", "tip")]).system
     with pytest.raises(ConstraintError, match="does not close"):
         lb.simulate(system, t_end=0.1, dt=1e-3)

@@ -24,6 +24,7 @@ DEPENDENT_PIVOT = 1e-6  # of the diagonal entry, below which an equation depends
 LONGEST_STEP = 0.5  # towards closing, in rad or m
 ITERATIONS = 200
 RESTARTS = 4
+PROGRESS = 1e-3  # of |g|^2 in a step, less of which counts as none
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _descended(
         step = step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300))
         trial = mechanism.moved(q, step)
         new_g, new_J, _ = mechanism.measure(trial, t=t)
-        if np.isfinite(new_g).all() and new_g @ new_g < (1 - 1e-8) * (g @ g):
+        if np.isfinite(new_g).all() and new_g @ new_g < (1 - PROGRESS) * (g @ g):
             q, g, J = trial, new_g, new_J
             damping = damping / 10 if damping > 1e-8 else 0.0
         elif np.abs(g).max() <= max(tolerance, 1e-10):
