@@ -8,8 +8,12 @@ control  virtual springs, regulators, controllers
 
 from .contact import Contact
 from .control import (
+    DecoupledImpedance,
     EnergyRegulator,
+    Feedback,
+    JointPD,
     LockedPolarSpring,
+    OperationalSpaceImpedance,
     PolarSpring,
     RadialSpring,
     controller_1,
@@ -22,14 +26,18 @@ from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
 __all__ = [
     "Apex",
     "Contact",
+    "DecoupledImpedance",
     "Element",
     "EnergyRegulator",
     "EventLog",
     "Fall",
+    "Feedback",
     "HybridRun",
     "HybridSystem",
+    "JointPD",
     "Ledger",
     "LockedPolarSpring",
+    "OperationalSpaceImpedance",
     "PolarSpring",
     "RadialSpring",
     "RobotSystem",

@@ -1,5 +1,10 @@
 """Controllers: elements of a robot system that give efforts to its joints, for any robot.
 
+    JointPD                    springs and dampers of the joints, weight compensated
+    OperationalSpaceImpedance  a frame on springs and dampers, or with an inertia of its own
+    DecoupledImpedance         the joints of a floating robot, undisturbed by how it flies; its flight
+    Feedback                   any function of the state
+
 Virtual springs act between the centre of mass c and a point f of the robot, along polar coordinates of the
 leg r = f - c: its length r and its angle alpha about an axis. Both depend on the robot's shape and attitude
 only, so a spring along r has no part in the base, and one along alpha turns it by just its own torque.
@@ -11,11 +16,12 @@ only, so a spring along r has no part in the base, and one along alpha turns it 
 
 Feurstein's Controllers are sums of these: `controller_1`, `controller_2`, `controller_3`.
 
-Feurstein (2021), "Decoupling of ... floating-base robots", chapter 4.
+Feurstein (2021), chapter 4.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,8 +29,9 @@ import numpy as np
 from .. import dynamics
 from ..bodies import Tree
 from ..dynamics import joint_group, mechanical_connection
-from ..errors import ModelError
-from ..linear import cross
+from ..errors import ModelError, ShapeError
+from ..groups import SE3
+from ..linear import back_substitute, cross, factor
 from ..scalar import arctan2, sqrt
 from .robot import Element, State, up
 
@@ -248,13 +255,12 @@ class LockedPolarSpring(PolarSpring):
         R = s.base_rotation
         turning = base.joint.S[:3].T @ (R.T @ self.axis)
         velocity = joints.difference(joints.neutral(), s.q[base.coordinates.stop :])
-        nodes, weights = np.polynomial.legendre.leggauss(16)
+        nodes, weights = np.polynomial.legendre.leggauss(24)
         total: Any = 0
         for node, weight in zip(nodes, weights, strict=True):
-            for part in range(4):
-                at = joints.integrate(joints.neutral(), ((node + 1) / 8 + part / 4) * velocity)
-                m = mechanical_connection(tree, np.concatenate([base.joint.group.neutral(), at]))
-                total = total + weight / 8 * (turning @ m @ velocity)
+            at = joints.integrate(joints.neutral(), (node + 1) / 2 * velocity)
+            m = mechanical_connection(tree, np.concatenate([base.joint.group.neutral(), at]))
+            total = total + weight / 2 * (turning @ m @ velocity)
         return z._replace(angle=arctan2(ahead @ R[:, 0], down @ R[:, 0]) + total)
 
 
@@ -300,6 +306,246 @@ def controller_3(
         LockedPolarSpring(point, K_p, alpha_des, D_p, axis=axis),
         EnergyRegulator(point, K_E, E_des),
     )
+
+
+# -- joints, frames, and the flight of a robot --------------------------------------------------------------
+
+
+class JointPD(Element):
+    """tau = -dU/dq - D v + g(q), with U = e^T diag(K) e / 2 and e = log(q_des^-1 q) of each joint's group.
+
+    K     stiffness, parameter: one number, or (n,)                                         [N m/rad, N/m]
+    q_des coordinates of the joints, parameter, (nq of the joints,); default: neutral
+    D     damping, parameter: one number, or (n,)                                       [N m s/rad, N s/m]
+    gravity_compensation   whether g(q) is added
+    name  goes before the names: pd_K, pd_D, pd_q_des
+
+    n is the number of velocities of the joints; a floating base, a first joint with three motions or more of
+    which some are straight, is none of them. For hinges -dU/dq is
+    -K (q - q_des), and for ball joints the torque that a spring between attitudes gives.
+
+    Takegaki and Arimoto (1981), "A new feedback method for dynamic control of manipulators".
+    """
+
+    def __init__(
+        self, K: Any, q_des: Any = None, D: Any = 0.0, gravity_compensation: bool = True, name: str = "pd"
+    ) -> None:
+        super().__init__()
+        self.name, self._compensates = name, gravity_compensation
+        self._given = {"K": K, "D": D, "q_des": q_des}
+
+    def attach(self, tree: Tree) -> None:
+        base = _floating(tree)
+        self._group = joint_group(tree) if base else tree.group
+        self._first = (tree.bodies[0].coordinates.stop, tree.bodies[0].dofs.stop) if base else (0, 0)
+        given = dict(self._given)
+        if given["q_des"] is None:
+            given["q_des"] = self._group.neutral()
+        self.parameters = {
+            "K": _shaped(self.name, "K", given["K"], (), (self._group.dim,)),
+            "D": _shaped(self.name, "D", given["D"], (), (self._group.dim,)),
+            "q_des": _shaped(self.name, "q_des", given["q_des"], (self._group.nq,)),
+        }
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array:
+        nq, nv = self._first
+        e = self._group.difference(p.q_des, s.q[nq:])
+        tau = -(self._group.dexp_inverse(-e).T @ (p.K * e)) - p.D * s.v[nv:]
+        if self._compensates:
+            tau = tau + dynamics.gravity_forces(s.tree, s.q, s.gravity)[nv:]
+        return np.concatenate([np.zeros(nv, int), tau])
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        e = self._group.difference(p.q_des, s.q[self._first[0] :])
+        return 0.5 * (e @ (p.K * e))
+
+
+class OperationalSpaceImpedance(Element):
+    """A frame on springs and dampers: F = -dU - D V, with U = e^T diag(K) e / 2 and tau = J^T F + g(q).
+
+    frame    name of a frame or body
+    K, D     stiffness and damping, parameters: one number, or one for each row
+    target   parameter: position (3,), or pose (7,) = (w, x, y, z, px, py, pz) with a unit quaternion, in the
+             world. A position has e = x - x_des, V = x', along the world's axes; a pose e = log(T_des^-1 T),
+             V the frame's twist, in its own axes
+    shaped   False: the inertia that the frame has by nature; True: F such that V' = -dU - D V, with K and D
+             per mass
+    D_null   damping of motions that leave the frame at rest, parameter
+    name     goes before the names: task_K, task_D, task_target, task_D_null
+
+    All velocities are taken to be driven, as those of arms are. Where J loses rank, shaping divides by zero.
+
+    Khatib (1987), "A unified approach for motion and force control of robot manipulators".
+    """
+
+    def __init__(
+        self,
+        frame: str,
+        target: Any,
+        K: Any,
+        D: Any,
+        shaped: bool = False,
+        D_null: float = 0.0,
+        name: str = "task",
+    ) -> None:
+        super().__init__()
+        self.name, self.frame, self._shaped = name, frame, shaped
+        target = _shaped(name, "target", target, (3,), (7,))
+        if len(target) == 7:
+            SE3.check(target)
+        self._pose = len(target) == 7
+        rows = (6 if self._pose else 3,)
+        self.parameters = {
+            "target": target,
+            "K": _shaped(name, "K", K, (), rows),
+            "D": _shaped(name, "D", D, (), rows),
+            "D_null": D_null,
+        }
+
+    def attach(self, tree: Tree) -> None:
+        tree.frame(self.frame)
+
+    def _task(self, s: State, p: Any) -> tuple[Array, Array, Array, Array]:
+        """e, dU/de in the frame's velocities, J, dJ/dt."""
+        kind, rows = ("body", slice(0, 6)) if self._pose else ("mixed", slice(3, 6))
+        J = dynamics.frame_jacobian(s.tree, s.q, self.frame, kind)[rows]
+        rate = dynamics.frame_jacobian_rate(s.tree, s.q, s.v, self.frame, kind)[rows]
+        if not self._pose:
+            e = s.position(self.frame) - p.target
+            return e, p.K * e, J, rate
+        e = SE3.log(SE3.compose(SE3.inverse(SE3.element(p.target)), s.pose(self.frame)))
+        return e, SE3.dexp_inverse(-e).T @ (p.K * e), J, rate
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array:
+        _, slope, J, rate = self._task(s, p)
+        wanted = -slope - p.D * (J @ s.v)
+        mass = factor(dynamics.mass_matrix(s.tree, s.q))
+        task = factor(J @ back_substitute(mass, J.T))  # of the inverse inertia that the frame shows
+        slack = -p.D_null * s.v
+        if self._shaped:
+            bias = dynamics.bias_forces(s.tree, s.q, s.v, s.gravity)
+            wanted = wanted - rate @ s.v - J @ back_substitute(mass, slack)
+            return J.T @ back_substitute(task, wanted) + slack + bias
+        slack = slack - J.T @ back_substitute(task, J @ back_substitute(mass, slack))
+        return J.T @ wanted + slack + dynamics.gravity_forces(s.tree, s.q, s.gravity)
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        e = self._task(s, p)[0]
+        return 0.5 * (e @ (p.K * e))
+
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"error": self._task(s, p)[0]}
+
+
+class DecoupledImpedance(Element):
+    """Internal and external motion of a floating robot, each on springs of its own.
+
+    In the velocities v_y = q' of the joints and v_x = (omega, c') of a frame at the centre of mass
+    (dynamics.decoupling, T_x = "centroidal"), with the passive C of Feurstein, the efforts are
+
+        F_y = gy + Cyx v_x - dU - D v_y,                    U = e^T diag(K) e / 2,  e = log(q_des^-1 q)
+        F_x = gx - (D_turn omega, K_com (c - c_des) + D_com c')                     if the base is driven
+
+    so that My v_y' + Cy v_y = -dU - D v_y whatever momentum the robot has: the energy v_y^T My v_y / 2 + U
+    only falls. With driven base the momentum obeys l' = -D_turn omega, m c'' = -K_com (c - c_des) - D_com c';
+    without, F_b = 0.
+
+    K, q_des, D            of the joints, parameters, as in `JointPD`
+    base_driven            whether the joint of the base has drives (thrusters)
+    K_com, D_com, D_turn   external gains, parameters; com (3,): the set-point in the world, parameter
+
+    Feurstein (2021), eqs (3.80) to (3.84); Garofalo, Henze, Englsberger, Ott (2015), "On the inertially
+    decoupled structure of the floating base robot dynamics".
+    """
+
+    def __init__(
+        self,
+        K: Any,
+        q_des: Any = None,
+        D: Any = 0.0,
+        base_driven: bool = False,
+        K_com: float = 0.0,
+        D_com: float = 0.0,
+        D_turn: float = 0.0,
+        com: Any = (0.0, 0.0, 0.0),
+        name: str = "decoupled",
+    ) -> None:
+        super().__init__()
+        self.name, self._base_driven = name, base_driven
+        self._joints = JointPD(K, q_des, D, name=name)
+        if base_driven:
+            target = _shaped(name, "com", com, (3,))
+            self._external = {"K_com": K_com, "D_com": D_com, "D_turn": D_turn, "com": target}
+
+    def attach(self, tree: Tree) -> None:
+        dynamics.floating_base(tree)
+        self._joints.attach(tree)
+        self.parameters = {**self._joints.parameters, **(self._external if self._base_driven else {})}
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array:
+        tree, base, group = s.tree, s.tree.bodies[0], self._joints._group
+        k = base.dofs.stop
+        parts = dynamics.decoupled_dynamics(tree, s.q, s.v, "centroidal", "identity", "feurstein", s.gravity)
+        w = dynamics.decoupled_velocity(tree, s.q, s.v, "centroidal")
+        v_x, v_y = w[:k], w[k:]
+        e = group.difference(p.q_des, s.q[base.coordinates.stop :])
+        F_y = parts.gy + parts.Cyx @ v_x - group.dexp_inverse(-e).T @ (p.K * e) - p.D * v_y
+        if not self._base_driven:
+            return np.concatenate([np.zeros(k, int), F_y])
+        S = base.joint.S
+        R = np.asarray(base.placement)[:3, :3]
+        # the centre of mass in the axes of the base joint's fixed frame; damping of turning and of moving
+        spring = S[3:].T @ (R.T @ (p.K_com * (s.com - p.com)))
+        moves = np.any(S[3:] != 0, axis=0) & ~np.any(S[:3] != 0, axis=0)
+        F_x = parts.gx - spring * moves - np.where(moves, p.D_com, p.D_turn) * v_x
+        return dynamics.efforts_from_decoupled(tree, s.q, np.concatenate([F_x, F_y]), "centroidal")
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        return self._joints.energy(s, z, p)
+
+
+class Feedback(Element):
+    """Efforts by a function: (s, p) -> (nv,), or less for the joints behind a floating base.
+
+    function    of the `State` s and the parameters p, read by name; of NumPy operators and `liebody.scalar`
+    parameters  with their default values; names as they are, or after `prefix`
+    """
+
+    def __init__(
+        self,
+        function: Callable[[State, Any], Array],
+        name: str = "feedback",
+        prefix: str = "",
+        **parameters: Any,
+    ) -> None:
+        super().__init__()
+        self.name, self.prefix, self.function = name, prefix, function
+        self.parameters = parameters
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array:
+        tau = np.asarray(self.function(s, p))
+        missing = s.tree.nv - len(tau) if tau.ndim == 1 else -1
+        base = s.tree.bodies[0].dofs.stop if _floating(s.tree) else 0
+        if missing not in (0, base):
+            raise ModelError(f"{self.name} returned efforts of shape {tau.shape}, expected ({s.tree.nv},)")
+        return np.concatenate([np.zeros(missing, int), tau])
+
+
+def _floating(tree: Tree) -> bool:
+    """Whether one body carries all others, by three motions or more of which some are straight."""
+    roots = [body for body in tree.bodies if not body.parent]
+    if len(roots) != 1 or roots[0].joint.dim < 3:
+        return False
+    S = roots[0].joint.S
+    return bool(np.linalg.matrix_rank(S) > np.linalg.matrix_rank(S[:3]))
+
+
+def _shaped(name: str, what: str, value: Any, *shapes: tuple[int, ...]) -> np.ndarray:
+    array = np.asarray(value, float)
+    if array.shape not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise ShapeError(f"{name}: {what} has shape {array.shape}, expected {wanted}")
+    return array
 
 
 def _phase(name: str) -> str:
