@@ -824,7 +824,8 @@ def _recursion(algorithm: Callable[..., Any], passes: Callable[..., Any], gravit
     """Straight-line code; for long trees of few kinds of bodies, a loop over the bodies."""
 
     def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function | Program:
-        tree, given = robot.tree, {"gravity": tuple(robot.gravity_vector)} if gravity else {}
+        tree = robot.tree
+        given: dict[str, Any] = {"gravity": tuple(robot.gravity_vector)} if gravity else {}
         program = rolled(passes, tree, shapes, name, **given)
         if program is not None:
             return program

@@ -18,7 +18,7 @@ from .codegen.flow import _sampler, stages
 from .codegen.implicit import REASONS
 from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun
-from .dynamics.rolled import field_passes, rolled
+from .dynamics.rolled import advance_passes, field_passes, pull_passes, rolled
 from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError
 from .groups import Product, R
 from .integrators import (
@@ -34,6 +34,7 @@ from .run import Run, labels
 
 Array = Any
 MOST_STATES = 1000  # recorded by default
+LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
 
@@ -437,23 +438,25 @@ class _RobotLoop:
                 u = np.asarray(feedback(t, q, v))
             return np.concatenate([v, dynamics.forward_dynamics(tree, q, v, u, gravity, damping=damping)])
 
-        def loop_or_graph() -> Program | Function:
-            shapes: dict[str, Any] = {"t": (), "y": nq + nv, "u": nv}
-            loop = None
-            if feedback is None:
-                loop = rolled(field_passes, tree, shapes, "field", gravity=gravity, damping=damping)
-            return trace(field, shapes, "field") if loop is None else loop
-
         def advance(y: Array, psi: Array) -> Array:
             return state.normalize(state.integrate(y, psi))
 
         def pull(psi: Array, f: Array) -> Array:
             return state.dexp_inverse_times(-psi, f)
 
+        def part(
+            function: Callable[..., Any], passes: Callable[..., Any] | None, shapes: Any, **options: Any
+        ) -> Program | Function:
+            """A loop over the bodies of a long tree, or a graph."""
+            name = function.__name__
+            loop = rolled(passes, tree, shapes, name, **options) if passes is not None else None
+            return trace(function, shapes, name) if loop is None else loop
+
+        known = field_passes if feedback is None else None
         flow = Flow(
-            loop_or_graph,
-            functools.partial(trace, advance, {"y": nq + nv, "psi": 2 * nv}, "advance"),
-            functools.partial(trace, pull, {"psi": 2 * nv, "f": 2 * nv}, "pull")
+            lambda: part(field, known, {"t": (), "y": nq + nv, "u": nv}, gravity=gravity, damping=damping),
+            lambda: part(advance, advance_passes, {"y": nq + nv, "psi": 2 * nv}, least=LONG_POINT),
+            (lambda: part(pull, pull_passes, {"psi": 2 * nv, "f": 2 * nv}, least=LONG_POINT))
             if method.pulls_back
             else None,
             method.paths,

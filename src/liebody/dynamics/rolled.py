@@ -1,8 +1,8 @@
 """Dynamics of long trees as programs, whose text does not grow with the number of bodies.
 
 The steps are those of `inverse`, `forward` and `energy`, traced once per *kind* of body: the same joint,
-numbers that are zero or one in the same places, the same role in the tree. What differs are tables of numbers.
-So a chain of a thousand links is a few hundred lines in a loop. See docs/decisions/0006.
+numbers that are zero or one in the same places, the same role in the tree. What differs are tables of
+numbers. So a chain of a thousand links is a few hundred lines in a loop. See docs/decisions/0006.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from ..bodies import Body, Moments, SpatialInertia, Tree
 from ..codegen import Expr, Function, Program, trace
 from ..codegen.program import Call
-from ..groups import SE3
+from ..groups import SE3, LieGroup, Product, R
 from ..linear import is_numeric, symmetric
 from .energy import kinetic_step, moment_out
 from .forward import acceleration, inertia_blocks, inward, velocity_terms
@@ -32,19 +32,26 @@ NOTHING = Moments(0, np.zeros(3), np.zeros((3, 3)))  # of the world
 
 
 def rolled(
-    passes: Callable[..., Cells], tree: Tree, shapes: Mapping[str, Any], name: str, **options: Any
+    passes: Callable[..., Cells],
+    tree: Tree,
+    shapes: Mapping[str, Any],
+    name: str,
+    least: int | None = None,
+    **options: Any,
 ) -> Program | None:
     """The program of `passes`, if a tree is long and repeats itself; None if straight-line code is as good.
 
     passes   one of those below
     shapes   its arguments in cells, by name, and their shapes, which become the inputs
+    least    operations and stores from which on a tree is long; `LONG` if None
     options  its other arguments
     """
     if not repeats(tree):
         return None
     program = Program(name, shapes)
     program.output(name, passes(program, tree, **program.inputs, **options))
-    return program if sum(program.operations.values()) > LONG else None
+    work = sum(program.operations.values()) + sum(cells.size for cells in program.outputs.values())
+    return program if work > (LONG if least is None else least) else None
 
 
 def repeats(tree: Tree) -> bool:
@@ -189,6 +196,51 @@ def field_passes(
     return np.concatenate(
         [v, forward_dynamics_passes(program, tree, q, v, u, gravity=gravity, damping=damping)]
     )
+
+
+def advance_passes(program: Program, tree: Tree, y: Cells, psi: Cells) -> Cells:
+    """Add y exp(psi), normalised, of states y = (q, v) to a program; all are cells of it."""
+    state, moved = _state(tree), np.zeros(len(y), np.int64)
+    for factor, at, dofs in _factors(state):
+        step = trace(
+            lambda y, psi, g=factor: g.normalize(g.integrate(y, psi)),
+            {"y": factor.nq, "psi": factor.dim},
+            "advance",
+        )
+        moved[at] = program.apply(step, y[at], psi[dofs])
+    return moved
+
+
+def pull_passes(program: Program, tree: Tree, psi: Cells, f: Cells) -> Cells:
+    """Add dexp^-1_(-psi) f of states to a program; all are cells of it."""
+    pulled = np.zeros(len(f), np.int64)
+    for factor, _, dofs in _factors(_state(tree)):
+        step = trace(
+            lambda psi, f, g=factor: g.dexp_inverse_times(-psi, f),
+            {"psi": factor.dim, "f": factor.dim},
+            "pull",
+        )
+        pulled[dofs] = program.apply(step, psi[dofs], f[dofs])
+    return pulled
+
+
+def _state(tree: Tree) -> Product:
+    return Product(*tree.group.factors, *[R(1)] * tree.nv)
+
+
+def _factors(group: Product) -> list[tuple[LieGroup, Array, Array]]:
+    """Each different factor, and where its likes have coordinates and velocities, (places, size)."""
+    alike: dict[LieGroup, list[int]] = {}
+    for i, factor in enumerate(group.factors):
+        alike.setdefault(factor, []).append(i)
+    return [
+        (
+            factor,
+            _ranges([group.coordinate_slices[i] for i in places], factor.nq),
+            _ranges([group.dofs[i] for i in places], factor.dim),
+        )
+        for factor, places in alike.items()
+    ]
 
 
 def kinetic_energy_passes(program: Program, tree: Tree, q: Cells, v: Cells) -> Cells:
