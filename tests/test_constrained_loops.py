@@ -102,6 +102,16 @@ def test_methods_for_mechanical_systems_take_constrained_ones(method):
         lb.simulate(system, v0=v, t_end=0.02, dt=1e-4, method=method, stabilization="projection")
 
 
+def test_methods_for_mechanical_systems_take_redundant_ones():
+    """They get as many equations as are independent; the others hold with them."""
+    closed, q, v = closed_four_bar()
+    assert len(closed.independent) == 2
+    reference = lb.simulate(closed, q, v, t_end=0.05, dt=1e-3)
+    run = lb.simulate(closed, q, v, t_end=0.05, dt=1e-3, method="generalized-alpha")
+    np.testing.assert_allclose(run.q[-1], reference.q[-1], atol=1e-4)
+    assert run.largest_violation < 1e-12
+
+
 def test_loops_close_from_rough_guesses_and_bodies_are_held():
     absolute = AbsoluteTree(four_bar(), [Closure("C", HINGE, "end", "tip")])
     system, rng = absolute.system, np.random.default_rng(0)
@@ -257,6 +267,7 @@ def test_joints_leave_the_freedom_of_their_group(joint, freedom):
         (lambda b: b.joint("j", Joint("j", HINGE, armature=1.0), "world", "box"), ModelError, "armature"),
         (lambda b: b.joint("j", HINGE, "box", "world", driven=True), ModelError, "make the world the parent"),
         (lambda b: b.constraint("c", lambda T: bool(T[0, 3] > 0), ["box"]), GraphError, "cannot be traced"),
+        (lambda b: b.constraint("c", lambda T: T[:2, 3] - [T[0, 3], 0], ["box"]), ModelError, "entry 0"),
         (lambda b: b.rod("r", "world", "box").build(), ModelError, "has no length"),
         (lambda b: b.rod("r", "world", "box", length=np.nan), ModelError, "length nan"),
         (lambda b: b.joint("j", HINGE, "world", "box", on_child=[np.nan, 0, 0]), lb.LiebodyError, "finite"),

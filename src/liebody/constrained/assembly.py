@@ -197,6 +197,22 @@ def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...
     return rank, dependent, float(s[rank - 1]) if rank else 0.0
 
 
+def independent(mechanism: Mechanism, q: Array) -> np.ndarray:
+    """Numbers of rows of J that span all others: one after the other, those that the former do not span."""
+    scaled = mechanism.measure(q)[1] @ mechanism.inverse_mass_root(q, ())
+    basis: list[Array] = []
+    found = []
+    for k, row in enumerate(scaled):
+        rest, size = row, float(np.linalg.norm(row))
+        for _ in range(2):  # orthogonal to round-off
+            for b in basis:
+                rest = rest - (b @ rest) * b
+        if size > 0 and np.linalg.norm(rest) > 1e-6 * max(size, 1e-6 * np.abs(scaled).max()):
+            basis.append(rest / np.linalg.norm(rest))
+            found.append(k)
+    return np.array(found, int)
+
+
 def closest_to_dependent(
     mechanism: Mechanism, q: Array, v: Array, ahead: float, t: float
 ) -> tuple[tuple[float, tuple[str, ...]], float]:

@@ -238,8 +238,11 @@ class ClosedTree(Mechanism):
         return F
 
     def mechanics(self) -> dict[str, Any]:
-        """M(q), b(q, v), Q(t, q, v, u), g(q), J(q) and the group, as `liebody.integrators` takes them."""
-        tree, gravity = self.tree, tuple(self.gravity)
+        """M(q), b(q, v), Q(t, q, v, u), g(q), J(q) and the group, as `liebody.integrators` takes them.
+
+        g and J are as many equations as are independent (`independent`).
+        """
+        tree, gravity, keep = self.tree, tuple(self.gravity), self.independent
         for c in self.constraints:
             if getattr(c.kind, "timed", False):
                 raise ModelError(
@@ -260,8 +263,8 @@ class ClosedTree(Mechanism):
             "M": lambda q: mass_matrix(tree, q),
             "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
             "Q": applied,
-            "g": lambda q: still_rows(q).residual,
-            "J": lambda q: still_rows(q).J,
+            "g": lambda q: still_rows(q).residual[keep],
+            "J": lambda q: still_rows(q).J[keep],
             "efforts": self.nu,
         }
 

@@ -396,6 +396,15 @@ class General(Kind):
             shapes |= {f"R{i}": (3, 3), f"p{i}": (3,)}
         self.residual = _traced(residual, shapes, f"constraint {name!r}", None)
         self.rows = next(iter(self.residual.outputs.values())).size
+        moves = np.zeros(self.rows, bool)
+        for by_pose in (f for pair in self._gradients for f in pair):
+            entries = next(iter(by_pose.outputs.values())).reshape(self.rows, -1)
+            moves |= np.array([any(type(x) is not float or x != 0 for x in row) for row in entries])
+        if not moves.all():
+            raise ModelError(
+                f"constraint {name!r}: entry {int(np.argmin(moves))} of what its function returns does not "
+                "depend on the poses; leave it out"
+            )
 
     @cached_property
     def _along(self) -> tuple[Function, Function]:

@@ -230,6 +230,13 @@ class Mechanism:
         except ConstraintError:
             return True
 
+    @property
+    def independent(self) -> np.ndarray:
+        """The numbers of as many equations as are independent, where `redundant` looked."""
+        if not self.redundant:
+            return np.arange(self.nc)
+        return assembly.independent(self, self._places[0] if self._places else self.assemble())
+
     def check_state(self, q: Array, v: Array, t: float = 0.0) -> None:
         """Raise ConfigurationError for states (..., nq), (..., nv) off the constraints by 1e-6 or more."""
         if not self.nc:

@@ -299,7 +299,8 @@ class System(Mechanism):
 
             flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**system.mechanics())
 
-        Raises ModelError for curves and for constraints that move, which those methods do not know.
+        g and J are as many equations as are independent (`independent`). Raises ModelError for curves and for
+        constraints that move, which those methods do not know.
         """
         for c in self.constraints:
             if c.kind.parameters or getattr(c.kind, "timed", False):
@@ -355,7 +356,8 @@ class System(Mechanism):
                 lines.append(np.concatenate(line, axis=1))
             return np.concatenate(lines)
 
-        constraints = {"g": g, "J": J} if self.nc else {}
+        keep = self.independent
+        constraints = {"g": lambda q: g(q)[keep], "J": lambda q: J(q)[keep]} if self.nc else {}
         return {"group": self.group, "M": M, "Q": applied, "efforts": self.nu, **constraints}
 
     # -- measuring, for `assembly` ------------------------------------------------------------------------
