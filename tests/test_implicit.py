@@ -28,6 +28,14 @@ from liebody.integrators.mechanics import Mechanics
 from liebody.integrators.variational import Variational
 from liebody.linear import cross
 
+
+@pytest.fixture(autouse=True)
+def cheap_code(request, monkeypatch):
+    """Most flows here run for milliseconds: they are compiled with less effort, those of `way` as usual."""
+    if "way" not in request.fixturenames:
+        monkeypatch.setattr(implicit, "LONG", 0)
+
+
 # A heavy top: by the equations about its pivot, in matrices (the reference), and as a body with a constraint
 
 MASS, THETA, ARM = (
@@ -127,8 +135,7 @@ CONSTRAINED = [  # method, group, steps
     (Variational(), "SE3", 40),
     (Variational(), "SO3xR3", 40),
     (HalfExplicit(3), "SE3", 40),
-    (HalfExplicit(4), "SO3xR3", 20),
-    (HalfExplicit(4, project=True), "SE3", 40),
+    (HalfExplicit(4, project=True), "SO3xR3", 20),
     (RadauIIA(3), "SO3xR3", 40),
     (RadauIIA(5), "SO3xR3", 8),
 ]
@@ -195,11 +202,29 @@ def two_points(q):
 
 @pytest.mark.parametrize(
     "method",
-    [GeneralizedAlpha(0.8), Variational(), HalfExplicit(3, project=True), RadauIIA(3)],
+    [GeneralizedAlpha(0.8), Variational(), HalfExplicit(3), HalfExplicit(3, project=True), RadauIIA(3)],
     ids=str,
 )
-def test_redundant_constraints_leave_the_motion_alone_and_give_the_smallest_multipliers(method):
+def test_redundant_constraints_leave_the_motion_alone(method):
+    """A spherical pendulum whose rod is written twice, with weights one and two: both carry half of it."""
+
+    def rod(q):
+        return np.array([0.5 * (q @ q - 1)])
+
+    start, M = ([0.6, 0, -0.8], [0, 1.5, 0]), np.diag([1.0, 1.0, 1.0])
+    once = method.flow(R(3), M, lambda t, q, v, u: GRAVITY, rod)
+    twofold = [lambda t, q, v, u: GRAVITY, lambda q: np.concatenate([rod(q), 2 * rod(q)])]
+    a, b = once.run(*start, 1.0, 0.01), method.flow(R(3), M, *twofold, redundant=True).run(*start, 1.0, 0.01)
+    np.testing.assert_allclose(b.q, a.q, atol=1e-10)
+    np.testing.assert_allclose(b.v, a.v, atol=1e-9)
+    np.testing.assert_allclose(b.multipliers[1:], a.multipliers[1:] @ [[0.5, 0.25]], atol=1e-5)
+    with pytest.raises(IntegrationError, match=r"rank 1; leave out 1 .* redundant=True"):
+        method.flow(R(3), M, *twofold).start(*start, 0.0, 0.01)
+
+
+def test_redundant_constraints_have_the_multipliers_of_least_norm():
     """A door on two ball joints, beside the same with one equation left out."""
+    method = GeneralizedAlpha(0.8)
     q0, v0 = TOP, np.concatenate([[0, 2.0, 0], np.cross([0, 2.0, 0], ARM)])
     kept = [0, 1, 2, 3, 5]
     lean = method.flow(SO3xR3, INERTIA, weight_space, lambda q: two_points(q)[kept])
@@ -214,8 +239,6 @@ def test_redundant_constraints_leave_the_motion_alone_and_give_the_smallest_mult
         least = np.linalg.lstsq((J(b.q[i]) / scale[:, None]).T, force, rcond=1e-9)[0] / scale
         np.testing.assert_allclose(b.multipliers[i], least, atol=1e-5)
     assert np.abs(least).max() > 1
-    with pytest.raises(IntegrationError, match=r"rank 5; leave out 1 .* redundant=True"):
-        method.flow(SO3xR3, INERTIA, weight_space, two_points).run(q0, v0, 1.0, 0.01)
 
 
 FIELDS = [
@@ -463,19 +486,21 @@ def test_generalized_alpha_damps_high_frequencies_as_chosen(rho):
 # The compiled loop
 
 
-def make(name, configuration="SO3xR3", **options):
-    group, weight = TOPS[configuration]
+def across(q):
+    """A body axis, y at the start, that stays in the plane x = 0 of space."""
+    return np.array([SO3.element(q)[0, 1]])
+
+
+def make(name):
+    """A top about its pivot, with a constraint if the method takes any."""
     method = mechanical_method(name)
-    if method.takes_constraints:
-        return method.flow(group, INERTIA, weight, pivot, **options)
-    return method.flow(SO3, ABOUT_PIVOT, weight_about_pivot, **options)
+    constraint = across if method.takes_constraints else None
+    return method.flow(SO3, ABOUT_PIVOT, weight_about_pivot, constraint)
 
 
 def begin(flow, n, h):
-    group, size = flow.mechanics.group, flow.mechanics.nq
-    v = np.concatenate([SPIN, np.cross(SPIN, ARM)])[: group.dim]
     speeds = np.linspace(0.5, 1.5, n)[:, None]
-    return flow.start(np.tile(TOP[:size], (n, 1)), speeds * v, 0.0, h)
+    return flow.start(np.tile(SO3.neutral(), (n, 1)), speeds * [1.0, 2.0, 0], 0.0, h)
 
 
 def advance(flow, y, u=None, steps=8, every=4, h=0.02, t=0.0, **options):
@@ -709,7 +734,7 @@ def test_a_lost_motion_says_when_and_why():
 
 
 def test_starts_off_the_constraints_are_refused():
-    flow = make("generalized-alpha")
+    flow = GeneralizedAlpha().flow(SO3xR3, INERTIA, weight_space, pivot)
     with pytest.raises(
         IntegrationError, match=r"constraint 2 of member 1 does not hold at the start: g\(q\) is 0.1"
     ):
