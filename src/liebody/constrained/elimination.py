@@ -140,7 +140,8 @@ class Elimination:
         for k, l in sorted(changing - set(self.filled)):
             alike.setdefault((sizes[k], sizes[l], k == l), []).append((k, l))
         for pairs in alike.values():
-            for pair, cells in zip(pairs, memory.copy(np.stack([blocks[p] for p in pairs])), strict=True):
+            given = np.stack([blocks[pair] for pair in pairs])
+            for pair, cells in zip(pairs, _own(memory, given, pairs[0][0] == pairs[0][1]), strict=True):
                 blocks[pair] = cells
         lower: list[Cells] = [None] * len(sizes)  # type: ignore[list-item]
         U: dict[tuple[int, int], Cells] = {}
@@ -222,6 +223,16 @@ def _by(sizes: Sequence[int], blocks: Sequence[int]) -> list[list[int]]:
 def _block(blocks: dict[tuple[int, int], Cells], l: int, k: int) -> Cells:
     """Cells of A_lk, whichever of A_lk and A_kl is stored."""
     return blocks[l, k] if (l, k) in blocks else blocks[k, l].T
+
+
+def _own(memory: Memory, blocks: Cells, symmetric: bool) -> Cells:
+    """Copies of blocks (places, m, n) for passes to change; those of symmetric ones have mirrored cells."""
+    if not symmetric:
+        return memory.copy(blocks)
+    i, j = np.tril_indices(blocks.shape[1])
+    copies = np.empty_like(blocks)
+    copies[:, i, j] = copies[:, j, i] = memory.copy(blocks[:, i, j])
+    return copies
 
 
 def _with_proximal_term(A: Array) -> Array:

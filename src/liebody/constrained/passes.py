@@ -117,18 +117,16 @@ class Written:
         return self._new(self.program.empty(shape), np.zeros(shape))
 
     def copy(self, cells: Cells) -> Cells:
-        """New cells with the values of these, which passes may write again; entries that are one stay one."""
+        """New cells with the values of these, which passes may write again."""
         flat = cells.reshape(len(cells), -1)
-        _, first, again = np.unique(flat[0], return_index=True, return_inverse=True)
-        own = flat[:, first]
-        target = np.empty_like(own)
-        constant = (self._cell[own] < 0).all(axis=0)
+        target = np.empty_like(flat)
+        constant = (self._cell[flat] < 0).all(axis=0)
         if constant.any():
-            target[:, constant] = self.variable(self._value[own[:, constant]])
-        target[:, ~constant] = self.empty((len(own), int((~constant).sum())))
+            target[:, constant] = self.variable(self._value[flat[:, constant]])
         if not constant.all():
-            self.apply(lambda x: (x,), own[:, ~constant], into=(target[:, ~constant],))
-        return target[:, again.reshape(-1)].reshape(cells.shape)
+            target[:, ~constant] = self.empty((len(flat), int((~constant).sum())))
+            self.apply(lambda x: (x,), flat[:, ~constant], into=(target[:, ~constant],))
+        return target.reshape(cells.shape)
 
     def get(self, cells: Cells) -> Cells:
         """The program's cells for these."""
