@@ -271,8 +271,12 @@ def open_store(path: Path) -> xarray.Dataset:
     import xarray
 
     found = xarray.open_zarr(path, consolidated=False, chunks=None)
-    variables = {name: found.variables[name] for name in json.loads(found.attrs["variables"])}
-    return xarray.Dataset(variables, found.coords, found.attrs)
+    parts = {  # texts as objects, because `Dataset.where` knows no strings of NumPy
+        name: variable.astype(object) if variable.dtype.kind == "T" else variable
+        for name, variable in found.variables.items()
+    }
+    variables = {name: parts[name] for name in json.loads(found.attrs["variables"])}
+    return xarray.Dataset(variables, {name: parts[name] for name in found.coords}, found.attrs)
 
 
 def definition(

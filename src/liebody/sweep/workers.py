@@ -6,6 +6,7 @@ or a `Failure`. Whoever is killed costs the chunk it was at, which is run again.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
@@ -21,6 +22,8 @@ from ..errors import SweepError
 from .store import Failure, Outcome, Results, WrongResults
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from distributed import Client
 
 Parameters = Callable[[int], dict[str, Any]]
@@ -56,11 +59,11 @@ class _Worker:
     shares locks with this process, as a fork would. It ends when its standard input does: with its parent.
     """
 
-    def __init__(self, payload: bytes, threads: int) -> None:
+    def __init__(self, threads: int) -> None:
         from multiprocessing.connection import Pipe
 
         self.chunk: int | None = None
-        self.ready = False
+        self.stage = "starting"  # and then "loading", "ready"
         self.pipe, theirs = Pipe()
         code = f"import sys; sys.path[:] = {sys.path!r}; from liebody.sweep.workers import serve; "
         self.process = subprocess.Popen(
@@ -70,14 +73,11 @@ class _Worker:
             env={**dict.fromkeys(SINGLE, "1"), **os.environ},
         )
         theirs.close()
-        self.send(payload)
 
     def send(self, message: Any) -> None:
         """Tell it something; if it is dead, that is seen when it is listened to."""
-        try:
+        with contextlib.suppress(OSError):
             self.pipe.send(message)
-        except OSError:
-            pass
 
     def hear(self) -> Any:
         """Its message; EOFError if it died."""
@@ -113,9 +113,12 @@ def on_this_machine(
 
     try:
         while todo or any(worker.chunk is not None for worker in pool):
+            for worker in pool:
+                if worker.stage == "ready" and worker.chunk is None:
+                    give(worker)
             busy = sum(worker.chunk is not None for worker in pool)
             while len(pool) < min(workers, busy + len(todo)):
-                pool.append(_Worker(payload, threads))
+                pool.append(_Worker(threads))
             heard = wait([worker.pipe for worker in pool], IMPATIENCE)
             for worker in list(pool):
                 if worker.pipe not in heard and worker.process.poll() is None:
@@ -127,7 +130,7 @@ def on_this_machine(
                 except EOFError:
                     pool.remove(worker)
                     how, k = worker.end(), worker.chunk
-                    stillborn = 0 if worker.ready else stillborn + 1
+                    stillborn = 0 if worker.stage == "ready" else stillborn + 1
                     if stillborn > DEATHS:
                         raise SweepError(f"workers die when they start, the last one by {how}") from None
                     if k is not None:
@@ -137,11 +140,13 @@ def on_this_machine(
                         else:
                             yield k, Failure(f"{deaths[k]} workers died at it, the last one by {how}")
                     continue
-                k = worker.chunk
-                if not worker.ready:
-                    if message:
-                        raise SweepError(f"a worker cannot load the function: {message}")
-                    worker.ready = True
+                if worker.stage == "starting":
+                    worker.stage = "loading"
+                    worker.send(payload)
+                    continue
+                if worker.stage == "loading" and message:
+                    raise SweepError(f"a worker cannot load the function: {message}")
+                k, worker.stage = worker.chunk, "ready"
                 give(worker)
                 if k is not None:
                     yield k, message
@@ -158,19 +163,22 @@ def serve(handle: int, threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.cpu_count = lambda: threads  # its share of the processor, as -X cpu_count of Python 3.13 sets it
-    pipe = Connection(handle)
+    with contextlib.suppress(EOFError, ConnectionError):  # the parent is gone
+        _converse(Connection(handle))
+
+
+def _converse(pipe: Connection[Any, Any]) -> None:
+    """Ask for the function, and then for one chunk after the other."""
+    pipe.send("started")
+    payload = pipe.recv()
     try:
-        run = _loaded(pipe.recv())
+        run = _loaded(payload)
     except Exception as error:
         pipe.send(f"{type(error).__name__}: {error}")
         return
     pipe.send("")
     while True:
-        try:
-            parameters = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(attempt(run, parameters))
+        pipe.send(attempt(run, pipe.recv()))
 
 
 def _end_with_parent() -> None:
