@@ -74,6 +74,21 @@ def test_attitude_of_the_top_has_order_four_against_euler_equations(group):
     assert np.all(slopes > 3.9) and slopes[-1] < 4.8, (slopes, errors)
 
 
+@pytest.mark.parametrize("group", GROUPS)
+def test_attitudes_of_the_double_pendulum_against_joint_coordinates(group):
+    """The errors at 0.5 s, beside the articulated-body algorithm in fine steps of order six."""
+    builder, box = lb.TreeBuilder("pendulum"), SpatialInertia(BOX.mass, [0.1, 0, 0], BOX.rotational)
+    builder.add("one", Spherical(), box).add("two", Spherical(), box, "one", [0.2, 0, 0])
+    robot, (system, v) = lb.Robot(builder.build()), pendulum(group)
+    w1, w2 = np.array([10.0, 0, 0]), np.pi * np.array([10, 10, 20.0])
+    fine = lb.simulate(robot, v0=[*w1, *(w2 - w1)], t_end=0.5, dt=2.5e-5, method="rkmk6", record_every=0.5)
+    exact = robot.poses(fine.q[-1])[:, :3, :3]
+    for h, error in ((1e-3, 5.23e-4), (5e-4, 2.99e-5)):
+        run = lb.simulate(system, v0=v, t_end=0.5, dt=h, stabilization="none", record_every=0.5)
+        found = np.abs(system.poses(run.q[-1])[:, :3, :3] - exact).max()
+        assert found == pytest.approx(error, rel=0.01)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in JOINTS if kind != "fixed"])
 def test_accelerations_are_those_of_the_tree(kind):
     """Each joint between moving bodies and on the ground, on both groups, with damping and efforts."""
