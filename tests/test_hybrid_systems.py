@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import liebody as lb
 from liebody import scalar
 from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.groups import SO3, Product, R
@@ -169,3 +170,33 @@ def test_what_cannot_be_is_refused_in_words(act, error, words):
     with pytest.raises(error) as caught:
         act()
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_simulate_takes_hybrid_systems_too():
+    run = lb.simulate(ball(), [1.0], t_end=0.5, record_every=0.1, parameters={"drag": 0.2})
+    np.testing.assert_array_equal(
+        run.q, ball().simulate([1.0], t_end=0.5, record_every=0.1, parameters={"drag": 0.2}).q
+    )
+    assert lb.simulate(ball(), t_end=0.5, record_every=0.1).q[0, 0] == 0
+
+
+def test_quantities_flow_and_start_where_they_are_told():
+    """A pedometer: the way gone, integrated with the motion, and the place where it began."""
+    system = HybridSystem(
+        R(1),
+        lambda t, q, v, z, p: np.array([-p.pull * (q[0] - z.origin)]),
+        memory={"origin": 0.0},
+        flows={"way": 0.0, "time": 0.0},
+        rates=lambda t, q, v, z, p: {"way": v[0] ** 2, "time": 1.0},
+        start=lambda t, q, v, z, p: z._replace(origin=q[0] - 1.0, time=z.time + 5.0),
+        parameters={"pull": 4.0},
+    )
+    run = system.simulate([[2.0], [7.0]], t_end=1.0, dt=1e-3, record_every=0.5, memory={"way": [0.0, 3.0]})
+    np.testing.assert_array_equal(run.memory["origin"], [[1.0] * 3, [6.0] * 3])
+    np.testing.assert_allclose(run.q[1] - run.q[0], 5.0)
+    wanted = 2 * (run.t - np.sin(4 * run.t) / 4)  # of v = -2 sin(2 t)
+    np.testing.assert_allclose(run.memory["way"], [wanted, wanted + 3], atol=1e-9)
+    np.testing.assert_allclose(run.memory["time"], np.tile(5 + run.t, (2, 1)), atol=1e-12)
+    for options in ({"flows": {"a": 0.0}}, {"memory": {"a": 0.0}, "flows": {"a": 0.0}}):
+        with pytest.raises(ModelError):
+            HybridSystem(R(1), lambda t, q, v, z, p: v, **options)

@@ -11,7 +11,7 @@ manifold, `solve_ivp` integrates any vector field on any Lie group. `groups`, `b
 and `codegen` are the parts they are made of.
 """
 
-from . import bodies, codegen, constrained, dynamics, groups, integrators, models
+from . import bodies, codegen, constrained, dynamics, groups, integrators, models, systems
 from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
 from .constrained import System, SystemBuilder
 from .dynamics import RigidBody
@@ -23,10 +23,12 @@ from .robot import Robot, load
 from .run import Run
 from .simulate import simulate
 from .sweep import Sample, sample, sweep
+from .systems import HybridSystem
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "HybridSystem",
     "Joint",
     "LiebodyError",
     "RigidBody",
@@ -52,4 +54,5 @@ __all__ = [
     "simulate",
     "solve_ivp",
     "sweep",
+    "systems",
 ]

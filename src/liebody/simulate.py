@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from .integrators import (
 )
 from .robot import Robot, quaternions
 from .run import Run, labels
+from .systems import HybridRun, HybridSystem
 
 Array = Any
 MOST_STATES = 1000  # recorded by default
@@ -42,6 +43,30 @@ class DivergedMembers(UserWarning):
     """Some members of an ensemble did not stay finite; the others went on."""
 
 
+class _Simulate(Protocol):
+    @overload
+    def __call__(
+        self, mechanism: HybridSystem, q0: Array = ..., v0: Array = ..., **options: Any
+    ) -> HybridRun: ...
+    @overload
+    def __call__(
+        self, mechanism: Robot | Mechanism, q0: Array = ..., v0: Array = ..., **options: Any
+    ) -> Run: ...
+
+
+def _or_hybrid(simulate: Callable[..., Run]) -> _Simulate:
+    """`simulate`, which leaves hybrid systems to themselves."""
+
+    @functools.wraps(simulate)
+    def either(mechanism: Any, q0: Array = None, v0: Array = None, **options: Any) -> Any:
+        if isinstance(mechanism, HybridSystem):
+            return mechanism.simulate(mechanism.group.neutral() if q0 is None else q0, v0, **options)
+        return simulate(mechanism, q0, v0, **options)
+
+    return either
+
+
+@_or_hybrid
 def simulate(
     mechanism: Robot | Mechanism,
     q0: Array = None,
@@ -92,6 +117,9 @@ def simulate(
     that does not stay finite (or whose step under error control vanishes) is NaN from there on, and named in
     a DivergedMembers warning; a single simulation raises IntegrationError, whose attribute `run` holds what
     was reached.
+
+    A `systems.HybridSystem` has a `simulate` of its own, with options of its own; they are what this function
+    takes then.
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
