@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import psutil
 import pytest
@@ -21,11 +22,10 @@ from test_hybrid_systems import ball
 
 import liebody as lb
 from liebody.errors import LiebodyError, ShapeError, SweepError
-from liebody.groups import R
+from liebody.groups import Spherical
 from liebody.sweep import FailedChunks, workers
 from liebody.sweep.identity import parts
 from liebody.sweep.space import Space
-from liebody.systems import HybridSystem
 
 AXES = {"mass": np.linspace(1, 4, 100), "height": np.linspace(0.2, 1.2, 100)}
 GAIN = 2.0
@@ -527,6 +527,15 @@ def test_what_cannot_be_is_refused_in_words(tmp_path, run, axes, options, error,
     assert not (tmp_path / "s.zarr").exists()
 
 
+def test_robots_and_systems_can_be_sent_after_they_were_compiled():
+    robot, system = lb.models.puma560(), ball()
+    tau = robot.inverse_dynamics(np.ones(6), np.ones(6), np.ones(6))
+    run = system.simulate([1.0], t_end=0.5, record_every=0.1)
+    again = [cloudpickle.loads(cloudpickle.dumps(x)) for x in (robot, system)]
+    np.testing.assert_array_equal(again[0].inverse_dynamics(np.ones(6), np.ones(6), np.ones(6)), tau)
+    np.testing.assert_array_equal(again[1].simulate([1.0], t_end=0.5, record_every=0.1).q, run.q)
+
+
 def test_what_cannot_be_sent_to_workers_is_said(tmp_path):
     lock = threading.Lock()
 
@@ -589,16 +598,29 @@ def test_importing_liebody_imports_none_of_what_sweeps_need():
     assert out.strip() == "[]"
 
 
-def test_a_mechanism_is_swept_too(tmp_path):
-    system = HybridSystem(R(1), lambda t, q, v, z, p: -p.k * q, parameters={"k": 1.0}, name="spring")
+def test_a_constrained_system_is_swept_too(tmp_path):
+    top = lb.SystemBuilder("top", gravity=(0, 0, 0))
+    top.body("top", lb.SpatialInertia(21.6, rotational=[0.36, 0.306, 0.09]), pose=[0.5, 0, 0])
+    top.joint("pivot", Spherical(), "world", "top", on_child=[-0.5, 0, 0])
+    system = top.build()
+    system.assemble()  # compiles
+
+    def spinning(p):
+        w = np.pi * np.stack([0 * p["spin"], p["spin"], p["spin"] / 2], axis=-1)
+        return np.stack(
+            [system.velocities(system.guess, {"top": [*x, *np.cross(x, [0.5, 0, 0])]}) for x in w]
+        )
+
     ds = lb.sweep(
         system,
-        {"k": [1.0, 4.0]},
+        {"spin": [1.0, 5.0, 10.0]},
         tmp_path / "s.zarr",
-        q0=lambda p: np.ones((len(p["k"]), 1)),
-        t_end=1.0,
-        dt=0.01,
-        record_every=1.0,
-        workers=0,
+        v0=spinning,
+        t_end=0.2,
+        dt=1e-3,
+        record_every=0.1,
+        workers=1,
     )
-    np.testing.assert_allclose(ds.q[:, -1, 0], np.cos([1.0, 2.0]), atol=1e-8)
+    run = lb.simulate(system, v0=spinning({"spin": np.array([1.0, 5, 10])}), t_end=0.2, dt=1e-3)
+    np.testing.assert_allclose(ds.q[:, -1], run.q[:, -1], atol=1e-10)
+    np.testing.assert_allclose(ds.kinetic, ds.kinetic[:, :1] + np.zeros(3), rtol=1e-6)
