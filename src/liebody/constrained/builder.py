@@ -370,11 +370,7 @@ class SystemBuilder:
                     )
             constants = (at[0][:3, 3], at[1][:3, 3], length)
         elif isinstance(kind, OnCurve):
-            if numbers[0] != GROUND:
-                own = SE3.inverse(bodies[numbers[0]].offset)[:3, 3]
-                moved, curve = kind.curve, own
-                kind = OnCurve(lambda s: np.asarray(moved(s)) + curve)
-            constants = (at[1][:3, 3],)
+            constants = (at[1][:3, 3], at[0][:3, 3])
         else:
             constants = tuple(x for T in at for x in (T[:3, :3], T[:3, 3]))
         frame = at[-1]

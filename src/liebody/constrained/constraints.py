@@ -318,20 +318,19 @@ class OnCurve(Kind):
     rows, parameters = 2, 1
 
     def __init__(self, curve: Callable[[Any], Array]) -> None:
-        self.curve = curve
         self.position = _traced(lambda s: np.asarray(curve(s)), {"s": ()}, "the curve", (3,))
         self.first = jacobian(self.position, "s", "forward")
         self.second = jacobian(self.first, "s", "forward")
 
     def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
-        (rb,) = constants
+        rb, own = constants  # the point on b, and the origin of the curve on a
         c, slope, bend = (np.asarray(f(s[0])) for f in (self.position, self.first, self.second))
         C = b.R.T @ a.R
         rho = C.T @ (b.R.T @ (b.p - a.p) + rb)
         across = C.T @ (b.v + cross(b.w, rb)) - a.v
         rate = across - cross(a.w, rho)
-        gap, square = rho - c, slope @ slope
+        gap, square = rho - own - c, slope @ slope
         slide = (slope @ rate) / (square - gap @ bend)
         swing = C.T @ cross(b.w, cross(b.w, rb)) - cross(a.w, across) - cross(a.w, rate)
         swing = swing - bend * (slide * slide)

@@ -170,7 +170,7 @@ class Mechanism:
         return {name: rate[..., rows] for name, rows in self.rows.items()}
 
     def reactions(self, q: Array, v: Array, u: Array = None, t: float = 0.0) -> dict[str, np.ndarray]:
-        """The wrench (moment, force) of each constraint on its last body                        [N m, N]
+        """The wrench (moment, force) of each constraint on its last moving body                 [N m, N]
 
         At the constraint's frame on that body and in its axes (for conditions of the user's own: the body's
         frame). It does not contain efforts and damping along a joint's motions.
@@ -180,7 +180,7 @@ class Mechanism:
         return {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
 
     def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
-        """The wrench (..., 6) of one constraint on its last body, from multipliers (..., nc)."""
+        """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
         raise NotImplementedError
 
     # -- states on the constraints ------------------------------------------------------------------------

@@ -236,9 +236,10 @@ class System(Mechanism):
         return J
 
     def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
-        """The wrench (..., 6) of one constraint on its last body, from multipliers (..., nc)."""
+        """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
         c = next(c for c in self.constraints if c.name == constraint)
-        rows, i, X = self.rows[constraint], c.bodies[-1], SE3.Ad(c.frame).T
+        rows, i = self.rows[constraint], [b for b in c.bodies if b >= 0][-1]
+        X = SE3.Ad(c.frame).T if i == c.bodies[-1] else np.eye(6)
         q, multipliers = self.configurations(q), np.asarray(multipliers)
         F = np.zeros((*q.shape[:-1], 6))
         times = np.broadcast_to(t, q.shape[:-1])
@@ -448,7 +449,7 @@ class System(Mechanism):
         assert isinstance(c.kind, OnCurve)
         T = [SE3.element(q[7 * i : 7 * i + 7]) if i >= 0 else np.eye(4) for i in c.bodies]
         place = SE3.inverse(T[0]) @ T[1] @ np.append(c.constants[0], 1)
-        return c.kind.closest(start, place[:3])
+        return c.kind.closest(start, place[:3] - c.constants[1])
 
 
 LARGE = 100  # velocities and equations, from which on a system is large
