@@ -293,6 +293,9 @@ def test_states_off_the_constraints_are_refused():
         lb.simulate(system, v0=v, t_end=0.1, dt=1e-3, stabilization="magic")
     with pytest.raises(IntegrationError, match="give dt"):
         lb.simulate(system, v0=v, t_end=0.1, method="rkmk45", stabilization="baumgarte")
+    for wrong in ({"frequency": 0.0}, {"frequency": np.nan}, {"frequency": 1.0, "damping": -1.0}):
+        with pytest.raises(IntegrationError, match="expected a positive finite number"):
+            Stabilization("baumgarte", **wrong)
     adaptive = lb.simulate(
         system, v0=v, t_end=0.05, method="rkmk45", stabilization=Stabilization("index-2", rate=100.0)
     )

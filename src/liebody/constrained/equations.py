@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..errors import IntegrationError
 from ..groups import SE3, SO3, SO3xR3
 from ..linear import cross, symmetric
 from .constraints import GROUND, Constraint, State
@@ -46,6 +47,15 @@ class Stabilization:
     damping: float = 1.0
     rate: float = 0.0
     projected: bool = False
+
+    def __post_init__(self) -> None:
+        needed = {"baumgarte": "frequency", "index-2": "rate"}.get(self.name)
+        for key in ("frequency", "damping", "rate"):
+            value = getattr(self, key)
+            if not (0 <= value < np.inf) or (key == needed and value == 0):
+                raise IntegrationError(
+                    f"Stabilization({self.name!r}): {key} is {value!r}, expected a positive finite number"
+                )
 
 
 NOTHING = Stabilization()
