@@ -1,0 +1,442 @@
+"""Feurstein (2021) in symbols: lemmas and propositions in SymPy, exactly zero or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..equations import equations
+from .feurstein_robots import hopper
+
+
+def vanishes(*expressions: Any) -> bool:
+    """Whether rational expressions of sines and cosines are the number zero, by s^2 + c^2 = 1."""
+    return all(_is_zero(x) for e in expressions for x in (list(e) if hasattr(e, "shape") else [e]))
+
+
+def _is_zero(x: Any) -> bool:
+    import sympy
+
+    x = sympy.sympify(x)
+    pairs = []
+    for k, angle in enumerate(sorted({f.args[0] for f in x.atoms(sympy.sin, sympy.cos)}, key=str)):
+        s, c = sympy.symbols(f"s_{k} c_{k}")
+        x = x.xreplace({sympy.sin(angle): s, sympy.cos(angle): c})
+        pairs.append((s, c))
+    if any(power.exp.is_negative for power in x.atoms(sympy.Pow)):
+        x = sympy.fraction(sympy.together(x))[0]
+    names = sorted(x.free_symbols - {p[0] for p in pairs}, key=str)
+    if not names:
+        return bool(x == 0)
+    ring, *_ = sympy.ring([*(p[0] for p in pairs), *names, *(p[1] for p in pairs if p[1] not in names)], "QQ")
+    polynomial = ring.from_expr(x)
+    relations = [ring.from_expr(s**2 + c**2 - 1) for s, c in pairs]
+    return bool((polynomial.rem(relations) if relations else polynomial) == 0)
+
+
+class SymbolicRobot:
+    """A body in the plane with a hinge or slider, or two hinges, in symbols, by the thesis' formulas.
+
+    Made of (2.23), (2.43), (2.51), (3.37)-(3.41) and derivatives of SymPy; nothing of the library is in it.
+    """
+
+    def __init__(self, joints: str, numbers: bool = False) -> None:
+        import sympy as sp
+
+        self.n = len(joints)
+        names = " ".join(f"q{i}" for i in range(1, self.n + 1))
+        self.q = sp.symbols(names, real=True, seq=True)
+        self.rates = sp.Matrix(sp.symbols(names.replace("q", "u"), real=True, seq=True))
+        self.nu = sp.Matrix(sp.symbols("omega v_x v_y", real=True))
+        self.theta = sp.Symbol("theta", real=True)
+        m, inertia, l = (sp.symbols(f"{x}0:{self.n + 1}", positive=True) for x in ("m", "I", "l"))
+        r = sp.symbols(f"r0:{self.n + 1}", positive=True)
+        if numbers:  # any rational ones
+            m, inertia, l, r = ([sp.Rational(3 * i + k + 2, 3) for k in range(self.n + 1)] for i in range(4))
+        self.mass = sum(m)
+        H, poses = sp.eye(3), [sp.eye(3)]
+        for q, kind, length in zip(self.q, joints, l, strict=False):
+            H = H * _planar_pose(0, length, 0)
+            H = H * (_planar_pose(q, 0, 0) if kind == "R" else _planar_pose(0, 0, q))
+            poses.append(H)
+        self.A, self.J, self.Lam = [], [], []
+        center = sp.zeros(2, 1)
+        for pose, mj, Ij, rj in zip(poses, m, inertia, r, strict=True):
+            inverse = _planar_inverse(pose)
+            self.A.append(_planar_Ad(inverse))
+            columns = [_planar_vee((inverse * pose.diff(q)).applyfunc(_short)) for q in self.q]
+            self.J.append(sp.Matrix.hstack(*columns))
+            self.Lam.append(sp.Matrix([[Ij + mj * rj**2, 0, mj * rj], [0, mj, 0], [mj * rj, 0, mj]]))
+            center += mj * (pose[:2, 2] + pose[:2, 0] * rj)
+        self.center = center / self.mass
+        self.Mbb = self._sum(lambda A, J, L: A.T * L * A)
+        self.Mbq = self._sum(lambda A, J, L: A.T * L * J)
+        self.Mqq = self._sum(lambda A, J, L: J.T * L * J)
+
+    def _sum(self, term: Callable[[Any, Any, Any], Any]) -> Any:
+        terms = [term(*x) for x in zip(self.A, self.J, self.Lam, strict=True)]
+        return sum(terms[1:], terms[0]).applyfunc(_short)
+
+    def rate(self, X: Any) -> Any:
+        """dX/dt of a function of the joints."""
+        total = X * 0
+        for q, u in zip(self.q, self.rates, strict=True):
+            total += X.diff(q) * u
+        return total
+
+    @property
+    def hamel(self) -> tuple[Any, Any, Any, Any]:
+        """(3.39) by blocks."""
+        import sympy as sp
+
+        a_b, x = _planar_ad(self.nu), self.rates
+        M_b_q = sp.Matrix.vstack(*[self.nu.T * self.Mbb.diff(q) for q in self.q])
+        M_bq_q = sp.Matrix.vstack(*[self.nu.T * self.Mbq.diff(q) for q in self.q])
+        M_q_q = sp.Matrix.vstack(*[x.T * self.Mqq.diff(q) for q in self.q])
+        rbb, rbq, rqq = self.rate(self.Mbb), self.rate(self.Mbq), self.rate(self.Mqq)
+        half = sp.Rational(1, 2)
+        return (
+            rbb - a_b.T * self.Mbb,
+            rbq - a_b.T * self.Mbq,
+            rbq.T - half * M_b_q,
+            rqq - M_bq_q - half * M_q_q,
+        )
+
+    @property
+    def passive(self) -> tuple[Any, Any, Any, Any]:
+        """(3.41) by blocks."""
+
+        def block(left: str, right: str) -> Any:
+            def term(A: Any, J: Any, L: Any) -> Any:
+                a = _planar_ad(A * self.nu + J * self.rates)
+                F, G = {"A": A, "J": J}[left], {"A": A, "J": J}[right]
+                return F.T * (L * a - a.T * L) * G + F.T * L * self.rate(G)
+
+            terms = [term(*x) for x in zip(self.A, self.J, self.Lam, strict=True)]
+            return sum(terms[1:], terms[0])
+
+        return block("A", "A"), block("A", "J"), block("J", "A"), block("J", "J")
+
+
+def _short(x: Any) -> Any:
+    """With sin^2 = 1 - cos^2, expanded."""
+    import sympy as sp
+
+    x = sp.expand(x)
+    return sp.expand(
+        x.replace(
+            lambda y: y.is_Pow and y.exp == 2 and y.base.func == sp.sin,
+            lambda y: 1 - sp.cos(y.base.args[0]) ** 2,
+        )
+    )
+
+
+def _planar_pose(angle: Any, x: Any, y: Any) -> Any:
+    import sympy as sp
+
+    return sp.Matrix([[sp.cos(angle), -sp.sin(angle), x], [sp.sin(angle), sp.cos(angle), y], [0, 0, 1]])
+
+
+def _planar_inverse(H: Any) -> Any:
+    import sympy as sp
+
+    turn = H[:2, :2].T
+    return sp.Matrix.vstack(sp.Matrix.hstack(turn, -turn * H[:2, 2]), sp.Matrix([[0, 0, 1]]))
+
+
+def _planar_Ad(H: Any) -> Any:
+    """A = [1, 0; -S o, R] of SE(2)."""
+    import sympy as sp
+
+    return sp.Matrix([[1, 0, 0], [H[1, 2], H[0, 0], H[0, 1]], [-H[0, 2], H[1, 0], H[1, 1]]])
+
+
+def _planar_ad(u: Any) -> Any:
+    """a = [0, 0; -S v, omega S]."""
+    import sympy as sp
+
+    return sp.Matrix([[0, 0, 0], [u[2], 0, -u[0]], [-u[1], u[0], 0]])
+
+
+def _planar_hat(u: Any) -> Any:
+    import sympy as sp
+
+    return sp.Matrix([[0, -u[0], u[1]], [u[0], 0, u[2]], [0, 0, 0]])
+
+
+def _planar_vee(U: Any) -> Any:
+    import sympy as sp
+
+    return sp.Matrix([U[1, 0], U[0, 2], U[1, 2]])
+
+
+class Symbolic(NamedTuple):
+    """A statement in symbols; `zero` whether all of it is the number zero, as `wanted` says it is."""
+
+    number: str
+    claim: str
+    zero: bool
+    wanted: bool = True
+
+
+def symbolic_checks() -> list[Symbolic]:
+    """Lemmas and propositions in SymPy, for every pose, twist, mass and length."""
+    return [
+        *_symbolic_plane(),
+        *_symbolic_space(),
+        *_symbolic_robot("R"),
+        *_symbolic_robot("P"),
+        *_symbolic_frames(),
+    ]
+
+
+def _symbolic_plane() -> list[Symbolic]:
+    """Lemmas 2.3 to 2.11 on SE(2)."""
+    import sympy as sp
+
+    coordinates = sp.symbols("theta_a x_a y_a theta_b x_b y_b", real=True)
+    speeds = sp.symbols("p1:7", real=True)
+    H, G = _planar_pose(*coordinates[:3]), _planar_pose(*coordinates[3:])
+    inverse = _planar_inverse
+
+    def rate(X: Any) -> Any:
+        return sum((X.diff(x) * u for x, u in zip(coordinates, speeds, strict=True)), X * 0)
+
+    def twist(H: Any) -> Any:
+        return _planar_vee(inverse(H) * rate(H))
+
+    A_xy, A_zy = _planar_Ad(H), _planar_Ad(inverse(G))
+    nu_xy, nu_yz, nu_xz = twist(H), twist(G), twist(H * G)
+    nu_yx = twist(inverse(H))
+    u = sp.Matrix(sp.symbols("u1:4", real=True))
+    w = sp.Matrix(sp.symbols("w1:4", real=True))
+    Ad, ad, hat, vee = _planar_Ad, _planar_ad, _planar_hat, _planar_vee
+    return [
+        Symbolic(
+            "2.10, L 2.10",
+            r"SE(2): $A_{xy}\nu = (H\hat\nu H^{-1})^\vee$",
+            vanishes(A_xy * u - vee(H * hat(u) * inverse(H))),
+        ),
+        Symbolic(
+            "2.11, L 2.11",
+            r"SE(2): $a_u w = [\hat u, \hat w]^\vee$",
+            vanishes(ad(u) * w - vee(hat(u) * hat(w) - hat(w) * hat(u))),
+        ),
+        Symbolic(
+            "L 2.3–2.5",
+            r"SE(2): (2.12), (2.13), (2.14)",
+            vanishes(Ad(H * G) - A_xy * Ad(G), nu_xz - A_zy * nu_xy - nu_yz, rate(A_xy) - A_xy * ad(nu_xy)),
+        ),
+        Symbolic(
+            "L 2.6, 2.8, 2.9",
+            r"SE(2): (2.15), (2.17), (2.18), (2.36d)",
+            vanishes(
+                Ad(inverse(H)) * A_xy - sp.eye(3),
+                ad(u) * u,
+                ad(nu_xz) - A_zy * ad(nu_xy) * Ad(G) - ad(nu_yz),
+                ad(u) * w + ad(w) * u,
+            ),
+        ),
+        Symbolic(
+            "L 2.7",
+            r"SE(2): $a_{yx} + A_{xy}a_{xy}A_{xy}^{-1} = 0$",
+            vanishes(ad(nu_yx) * A_xy + A_xy * ad(nu_xy)),
+        ),
+        Symbolic(
+            "L 2.7", r"SE(2), as printed: $a_{yx} + a_{xy}$", vanishes(ad(nu_yx) + ad(nu_xy)), wanted=False
+        ),
+    ]
+
+
+def _symbolic_space() -> list[Symbolic]:
+    """Lemmas 2.10, 2.11, (2.36) and (A.6) on SE(3), orientations by quaternions of any length."""
+    import sympy as sp
+
+    def vector(name: str) -> Any:
+        return sp.Matrix(sp.symbols(f"{name}1:4", real=True))
+
+    def wedge(x: Any) -> Any:
+        return sp.Matrix([[0, -x[2], x[1]], [x[2], 0, -x[0]], [-x[1], x[0], 0]])
+
+    def hat(w: Any, v: Any) -> Any:
+        return sp.Matrix(sp.BlockMatrix([[wedge(w), v], [sp.zeros(1, 3), sp.zeros(1, 1)]]))
+
+    def stacked(w: Any, v: Any) -> Any:
+        """[v^..] of (2.34), (2.35), linear first."""
+        return sp.Matrix(sp.BlockMatrix([[w, v], [sp.zeros(3), w]]))
+
+    a, b, o = vector("a"), vector("b"), vector("o")
+    x, v = vector("x"), vector("v")
+    e0 = sp.Symbol("e0", real=True)
+    e = vector("e")
+    size = e0**2 + e.dot(e)
+    Rot = sp.eye(3) + 2 * (e0 * wedge(e) + wedge(e) ** 2) / size
+    H = sp.Matrix(sp.BlockMatrix([[Rot, o], [sp.zeros(1, 3), sp.ones(1, 1)]]))
+    H_inverse = sp.Matrix(sp.BlockMatrix([[Rot.T, -Rot.T * o], [sp.zeros(1, 3), sp.ones(1, 1)]]))
+    big = H * hat(x, v) * H_inverse
+    by_matrix = stacked(Rot, wedge(o) * Rot) * sp.Matrix.vstack(v, x)
+    small = hat(a, b) * hat(x, v) - hat(x, v) * hat(a, b)
+    by_little = stacked(wedge(a), wedge(b)) * sp.Matrix.vstack(v, x)
+    other = stacked(wedge(x), wedge(v)) * sp.Matrix.vstack(b, a)
+
+    def vee(U: Any) -> Any:
+        return sp.Matrix([U[0, 3], U[1, 3], U[2, 3], U[2, 1], U[0, 2], U[1, 0]])
+
+    return [
+        Symbolic(
+            "2.34, L 2.10",
+            r"SE(3): $A_{xy}\nu = (H\hat\nu H^{-1})^\vee$, for any quaternion",
+            vanishes(by_matrix - vee(big)),
+        ),
+        Symbolic(
+            "2.35, L 2.11",
+            r"SE(3): $a_{xy}\nu = [\hat\nu_{xy}, \hat\nu]^\vee = -a_\nu\nu_{xy}$",
+            vanishes(by_little - vee(small), by_little + other),
+        ),
+        Symbolic(
+            "A.6a–f",
+            "SE(3): the rules of the cross product",
+            vanishes(
+                wedge(a) * b + wedge(b) * a,
+                wedge(a) * wedge(b) - wedge(b) * wedge(a) - wedge(a.cross(b)),
+                a.cross(b).dot(x) - a.dot(b.cross(x)),
+                Rot * wedge(a) * Rot.T - wedge(Rot * a),
+            ),
+        ),
+    ]
+
+
+def _symbolic_robot(kind: str) -> list[Symbolic]:
+    """Lemmas 3.1 to 3.3 and the propositions of chapter 3 for a planar base with one joint."""
+    import sympy as sp
+
+    r = SymbolicRobot(kind)
+    name = {"R": "base and hinge", "P": "base and slider"}[kind]
+    nu, x, q = r.nu, r.rates, r.q[0]
+    A, J = r.A[1], r.J[1]
+    J_rate, A_rate = r.rate(J), r.rate(A)
+    a_bj = _planar_ad(J * x)
+    A_q, J_q = A.diff(q) * nu, J.diff(q) * x[0]
+    C_b, C_bq, C_qb, C_q = r.hamel
+    P_b, P_bq, P_qb, P_q = r.passive
+    rbb, rbq, rqq = r.rate(r.Mbb), r.rate(r.Mbq), r.rate(r.Mqq)
+    N, D = r.Mbb.adjugate() * r.Mbq, r.Mbb.det()  # m = N / D; everything is multiplied by D
+    terms = [
+        Aj.T * L * _planar_ad(Aj * nu + Jj * x) * (Jj * D - Aj * N)
+        for Aj, Jj, L in zip(r.A, r.J, r.Lam, strict=True)
+    ]
+    Cxy = P_bq * D + (rbb - P_b) * N - rbq * D
+    Cyx = P_qb * D - N.T * P_b
+    # the frame at the centre of mass, aligned: R_ib o_bc moves with R_ib (v + omega S o + o')
+    spin = sp.Matrix([[0, -1], [1, 0]])
+    o_rate = nu[1:, 0] + nu[0] * spin * r.center + r.rate(r.center)
+    nu_cb = nu - sp.Matrix([0, *o_rate])  # A_cb^-1 nu_c: R_ic = 1, nothing of it turns
+    a_cb, a_b = _planar_ad(nu_cb), _planar_ad(nu)
+    h_b = r.Mbb * nu + r.Mbq * x
+    A_bc = _planar_Ad(_planar_pose(0, *r.center))  # up to R_ib, which turns the momentum alone
+    I_c = (A_bc.T * r.Mbb * A_bc)[0, 0]
+    locked = nu * D + N * x
+    sum_ = (C_b - r.Mbb * a_cb) * locked
+    I_rate = r.rate(sp.Matrix([[I_c]]))[0, 0] * locked[0]
+    moved = A_bc.T * sum_ - sp.Matrix([I_rate, 0, 0])
+    return [
+        Symbolic("L 3.1", f"{name}: $\\dot A_{{jb}} = -a_{{bj}}A_{{jb}}$", vanishes(A_rate + a_bj * A)),
+        Symbolic(
+            "L 3.2, 3.3",
+            f"{name}: $J_q - \\dot J = a_{{bj}}J$, $A_q = a_{{A\\nu_b}}J$",
+            vanishes(J_q - J_rate - a_bj * J, A_q - _planar_ad(A * nu) * J),
+        ),
+        Symbolic(
+            "Prop. 3.1.1",
+            f"{name}: $CV - C^EV = 0$",
+            vanishes((C_b - P_b) * nu + (C_bq - P_bq) * x, (C_qb - P_qb) * nu + (C_q - P_q) * x),
+        ),
+        Symbolic(
+            "3.82",
+            f"{name}: $\\dot M - C^p - C^{{p\\top}} = 0$",
+            vanishes(rbb - P_b - P_b.T, rbq - P_bq - P_qb.T, rqq - P_q - P_q.T),
+        ),
+        Symbolic(
+            "3.39",
+            f"{name}: $\\dot M - C - C^\\top$ with Hamel's C",
+            vanishes(rbb - C_b - C_b.T),
+            wanted=False,
+        ),
+        Symbolic(
+            "Prop. 3.2.1",
+            f"{name}: $(a_{{cb}} - a_b)^\\top h_b = 0$ at the centre of mass",
+            vanishes((a_cb - a_b).T * h_b),
+        ),
+        Symbolic(
+            "Prop. 3.3.1",
+            f"{name}: $C_{{xy}} = 0$ for any $T_x$, $T_y$",
+            vanishes(C_bq * D + (rbb - C_b) * N - rbq * D),
+        ),
+        Symbolic(
+            "Prop. 3.3.1",
+            f"{name}: $(a_{{cb}} - a_b)^\\top M_{{bb}} = 0$, as its second part needs",
+            vanishes((a_cb - a_b).T * r.Mbb),
+            wanted=False,
+        ),
+        Symbolic(
+            "Prop. 3.3.2",
+            f"{name}: (3.86), and $C^p_{{yx}} = -C_{{xy}}^{{p\\top}}$",
+            vanishes(Cxy - sum(terms[1:], terms[0]), Cyx + Cxy.T),
+        ),
+        Symbolic(
+            "3.84",
+            f"{name}, as printed: $C^p_{{yx}} - C_{{xy}}^{{p\\top}}$",
+            vanishes(Cyx - Cxy.T),
+            wanted=False,
+        ),
+        Symbolic(
+            "3.95",
+            f"{name}: $C_e\\nu^{{ext}} + C_{{ei}}\\nu^{{int}} - \\dot M_e\\nu^{{ext}} = 0$",
+            vanishes(moved),
+        ),
+        Symbolic(
+            "3.95",
+            f"{name}, as printed: $C_e\\nu^{{ext}} + C_{{ei}}\\nu^{{int}}$",
+            vanishes(A_bc.T * sum_),
+            wanted=False,
+        ),
+    ]
+
+
+def _symbolic_frames() -> list[Symbolic]:
+    """Integrability: one joint always, two hinges not; the angle of the hopper."""
+    import sympy as sp
+
+    r = SymbolicRobot("RR", numbers=True)
+    m = r.Mbb.adjugate() * r.Mbq / r.Mbb.det()
+    center = r.center
+    turning = m[0, 0].diff(r.q[1]) - m[0, 1].diff(r.q[0])
+    spin = sp.Matrix([[0, -1], [1, 0]])
+    T = [m[1:, i] for i in range(2)]
+    linear = T[0].diff(r.q[1]) - T[1].diff(r.q[0]) + m[0, 0] * spin * T[1] - m[0, 1] * spin * T[0]
+    point: dict[Any, Any] = {}  # exact: sines and cosines are fractions there
+    for q, (opposite, adjacent, long) in zip(r.q, ((3, 4, 5), (5, 12, 13)), strict=True):
+        point |= {sp.sin(q): sp.Rational(opposite, long), sp.cos(q): sp.Rational(adjacent, long)}
+    at = (linear + spin * center * turning).xreplace(point)
+    eq = equations(hopper())
+    slope = sp.diff(eq.locked_angle, eq.q[3]) - eq.connection[0, 0]
+    grid = max(abs(float(slope.subs(eq.q[3], x).evalf(30))) for x in (0.3, 1.7802, 4.0, -7.5))
+    return [
+        Symbolic(
+            "3.73, L 3.4",
+            "base and two hinges: the angular condition",
+            turning.xreplace(point) == 0,
+            wanted=False,
+        ),
+        Symbolic(
+            "3.73",
+            r"base and two hinges: the linear condition is $-S\,o_{bc}$ times the angular one",
+            all(x == 0 for x in at),
+        ),
+        Symbolic(
+            "3.76",
+            r"hopper: $\partial\theta_{bc}/\partial q = T_\omega$ of the closed form (30 digits, masses "
+            r"rounded)",
+            grid < 1e-12,
+        ),
+    ]
