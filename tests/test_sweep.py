@@ -74,7 +74,7 @@ class Killer(threading.Thread):
     def __init__(self, store, victims, times, seed=1):
         super().__init__(daemon=True)
         self.store, self.victims, self.random = store, victims, random.Random(seed)
-        self.at = sorted(self.random.sample(range(1, 40), times))
+        self.at = sorted(self.random.sample(range(1, 30), times))
         self.killed = []
 
     def run(self):
