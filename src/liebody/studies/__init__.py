@@ -12,7 +12,13 @@ from pathlib import Path
 
 from ..errors import LiebodyError
 
-STUDIES = {"from-2012": "from_2012", "ploen": "ploen", "rnea-notes": "rnea_notes"}
+STUDIES = {
+    "from-2012": "from_2012",
+    "mueller-terze-2013": "mueller_terze",
+    "multibody-benchmarks": "multibody_benchmarks",
+    "ploen": "ploen",
+    "rnea-notes": "rnea_notes",
+}
 
 
 def reproduce(name: str, out: str | Path = ".") -> Path:
