@@ -261,6 +261,17 @@ def test_what_cannot_be_is_refused_in_words(act, words):
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
+def test_one_floor_may_carry_several_robots():
+    floor = Contact("tip", stiffness=K)
+    first = robot_system(particle(), floor)
+    turned = TreeBuilder("turned").add("body", SpatialTranslation(), SpatialInertia.point(MASS))
+    second = robot_system(turned.frame("tip", "body", (0, 0, -0.3)).build(), floor)
+    runs = [
+        s.simulate([0, 0, 0.1 + lift], t_end=0.2, record_every=0.1) for s, lift in ((first, 0), (second, 0.3))
+    ]
+    np.testing.assert_allclose(runs[0].q[:, 2], runs[1].q[:, 2] - 0.3, atol=1e-12)
+
+
 def test_an_element_of_ones_own():
     """A wind that pushes a point; its work is that of an outer force."""
 

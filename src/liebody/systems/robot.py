@@ -14,6 +14,7 @@ by the articulated-body algorithm. All of it is traced and compiled into one loo
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +31,7 @@ from ..errors import ModelError, ShapeError
 from ..groups import SE3
 from ..linear import cross
 from ..scalar import maximum, where
-from .hybrid import HybridRun, HybridSystem
+from .hybrid import EventLog, HybridRun, HybridSystem
 
 Array = Any
 
@@ -149,7 +150,9 @@ class Element:
 
     name         goes before the names of what it brings, with an underscore
     prefix       before those of its parameters instead, if it is given
-    memory, flows, parameters   as in `HybridSystem`, by the element's own names
+    memory, flows, parameters, directions   as in `HybridSystem`, by the element's own names
+
+    A system keeps copies of its elements, so one element may go to several.
     """
 
     name = "element"
@@ -161,6 +164,7 @@ class Element:
         self.memory: dict[str, Any] = {}
         self.flows: dict[str, Any] = {}
         self.parameters: dict[str, Any] = {}
+        self.directions: dict[str, int] = {}
 
     def attach(self, tree: Tree) -> None:
         """Look up what is needed of the tree; raises ModelError for what is not there."""
@@ -218,7 +222,7 @@ class Apex(Element):
 
     def __init__(self, name: str = "apex") -> None:
         super().__init__()
-        self.name = name
+        self.name, self.directions = name, {"": -1}
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return {"": s.com_velocity @ up(s.gravity)}
@@ -288,6 +292,7 @@ def robot_system(
     for element in flat:
         if not isinstance(element, Element):
             raise ModelError(f"{element!r} is no element of a robot system, such as Contact or RadialSpring")
+    flat = [copy.deepcopy(element) for element in flat]
     tree = getattr(robot, "tree", robot)
     if not isinstance(tree, Tree):
         raise ModelError(f"robot_system takes a Robot or a Tree, not {robot!r}")
@@ -351,7 +356,7 @@ class RobotSystem(HybridSystem):
             rates=functools.partial(self._named, "rates") if has["rates"] else None,
             start=self._started if has["start"] else None,
             guards=functools.partial(self._named, "guards") if has["guards"] else None,
-            directions={_full(e, ""): -1 for e in elements if isinstance(e, Apex)},
+            directions={_full(e, name): x for e in elements for name, x in e.directions.items()},
             update=self._updated if has["update"] else None,
             step=self._step,
             stop=self._stop if has["stop"] else None,
@@ -474,6 +479,20 @@ class RobotSystem(HybridSystem):
                     own[name] = x
             found.update({_full(e, name): x for name, x in own.items()})
         return {**found, "efforts": efforts, **(self._more(s) if self._more else {})}
+
+    def plastic_losses(self, log: EventLog, point: str) -> np.ndarray:
+        """What a point that stops dead takes from the kinetic energy at each event of a log.  [J]
+
+        u^T (J M^-1 J^T)^-1 u / 2 with the point's velocity u: the loss of touch-downs on a dead, stiff floor.
+        Directions in which the point cannot move at all take no part.
+        """
+        found = []
+        for q, v in zip(log.q, log.v, strict=True):
+            J = dynamics.frame_jacobian(self.tree, q, point, "mixed")[3:]
+            mobility = J @ np.linalg.solve(dynamics.mass_matrix(self.tree, q).astype(float), J.T)
+            u = J @ v
+            found.append(u @ np.linalg.pinv(mobility, rcond=1e-9, hermitian=True) @ u / 2)
+        return np.array(found)
 
     # -- the ledger -----------------------------------------------------------------------------------------
 
