@@ -272,6 +272,16 @@ def test_one_floor_may_carry_several_robots():
     np.testing.assert_allclose(runs[0].q[:, 2], runs[1].q[:, 2] - 0.3, atol=1e-12)
 
 
+def test_points_may_be_called_anything_and_may_stand_still():
+    builder = TreeBuilder("particle").add("body", SpatialTranslation(), SpatialInertia.point(MASS))
+    tree = builder.frame("left-foot/tip", "body").frame("stone", "world", (0, 0, -0.1)).build()
+    system = robot_system(tree, Contact("left-foot/tip", "stone"))
+    run = system.simulate([0, 0, 0.1], t_end=0.2, record_every=0.1, events=4)
+    assert len(run.events.of("floor_left_foot_tip", -1)) == 1
+    alone = robot_system(particle(), Contact("tip")).simulate([0, 0, 0.1], t_end=0.2, record_every=0.1)
+    np.testing.assert_allclose(run.q[:2], alone.q[:2], atol=1e-12)
+
+
 def test_an_element_of_ones_own():
     """A wind that pushes a point; its work is that of an outer force."""
 

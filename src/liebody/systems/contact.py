@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ class Contact(Element):
     name       goes before the names of what belongs to it
 
     It has the parameters height, stiffness, damping, friction, settling; the guards <point>, heights over
-    the surface, downwards at touch-down; the memory
+    the surface, downwards at touch-down (what is no letter or digit in a name becomes an underscore); the
+    memory
 
         contact (n,)      1 while a point touches
         anchor (n, k)     along the k tangents in which the points can move at all
@@ -171,7 +173,7 @@ class Contact(Element):
         return z.lost
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {point: self._point(s, i, p)[0] for i, point in enumerate(self.points)}
+        return {re.sub(r"\W", "_", x): self._point(s, i, p)[0] for i, x in enumerate(self.points)}
 
     def start(self, s: State, z: Any, p: Any) -> Any:
         y, x = self._all(s, p)

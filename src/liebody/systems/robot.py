@@ -306,10 +306,10 @@ def robot_system(
 class RobotSystem(HybridSystem):
     """Made by `robot_system`. Its works are, by name:
 
-    joint_<name>     of the drive of each joint; those of a floating base's joint are from outside
-    damping          of the joints' damping (negative), if they have any
-    <element>        what each element gives to the robot
-    <element>_<loss> what it dissipates (positive)
+    joint_<name>      of the drive of each joint; that of a floating base's joint comes from outside
+    damping           of the joints' damping (negative), if they have any
+    <element>_work    what each element gives to the robot
+    <element>_<loss>  what it dissipates (positive)
     """
 
     def __init__(
@@ -395,6 +395,8 @@ class RobotSystem(HybridSystem):
         for element, z, p in each:
             tau = tau + self._efforts_of(element, s, z, p)
             for frame, force in element.forces(s, z, p):
+                if not frame.body:  # of the world
+                    continue
                 R, arm = SE3.parts(np.asarray(frame.placement))
                 force = R @ (s.pose(frame)[:3, :3].T @ force)
                 i = frame.body - 1
