@@ -71,6 +71,20 @@ def test_a_planar_four_bar_in_space_is_redundant_and_moves_as_it_should():
     np.testing.assert_allclose(dependent.T @ (multipliers / scale), 0, atol=1e-5 * np.abs(multipliers).max())
 
 
+def test_sparse_factors_count_redundancy_as_singular_values_do():
+    """What large systems use: Sylvester's law of inertia, and inverse iteration."""
+    closed, q, _ = closed_four_bar()
+    absolute = AbsoluteTree(closed.tree, [Closure("C", HINGE, "end", "tip")])
+    system, Q = absolute.system, absolute.to_system(q)[0]
+    W = system.inverse_mass_root(Q, ())
+    J = system.measure(Q)[1] @ W
+    U, s, _ = np.linalg.svd(J / np.linalg.norm(J, axis=1)[:, None])
+    count, shares = system.dependence(Q, 0.0)
+    assert count == 3 == np.sum(s < 1e-7) + len(J) - len(s)
+    np.testing.assert_array_equal(shares > 1e-6, np.linalg.norm(U[:, 17:], axis=1) > 1e-6)
+    assert pendulum("SE3")[0].dependence(pendulum("SE3")[0].guess, 0.0)[0] == 0
+
+
 def test_joint_and_absolute_coordinates_run_alike():
     closed, q, v = closed_four_bar()
     absolute = AbsoluteTree(closed.tree, [Closure("C", HINGE, "end", "tip")])

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 Array = Any
 DEPENDENT = 1e-7  # a singular value of the scaled Jacobian below which equations depend on each other
-DENSE = 600  # equations up to which ranks come from singular values, and from pivots beyond
-DEPENDENT_PIVOT = 1e-6  # of the diagonal entry, below which an equation depends on others
+DENSE = 600  # equations up to which ranks come from singular values, and from sparse factors beyond
 LONGEST_STEP = 0.5  # towards closing, in rad or m
 ITERATIONS = 200
 RESTARTS = 4
@@ -37,7 +36,8 @@ class Report:
     dependent    the constraints among which equations depend on each other
     nearby       the rank at neighbouring configurations (looked for up to 600 equations); where it is larger
                  than the rank, this is a singular configuration, where motions branch
-    smallest     the smallest singular value of the Jacobian that is not zero, rows scaled to one
+    smallest     the smallest singular value of the Jacobian that is not zero, rows scaled to one; NaN for
+                 more equations
     """
 
     rows: int
@@ -56,7 +56,8 @@ class Report:
     def __str__(self) -> str:
         text = f"{self.freedom} degrees of freedom; {self.rows} equations of rank {self.rank}"
         if self.redundancy:
-            text += f", {self.redundancy} redundant among {', '.join(map(repr, self.dependent))}"
+            names = ", ".join(map(repr, self.dependent[:10])) + (", ..." if len(self.dependent) > 10 else "")
+            text += f", {self.redundancy} redundant among {names}"
         return text + (", at a singular configuration" if self.singular else "")
 
 
@@ -180,10 +181,10 @@ def report(mechanism: Mechanism, q: Array, t: float = 0.0) -> Report:
 def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
     """(rank of J, constraints with dependent equations, smallest singular value that counts)."""
     if mechanism.nc > DENSE:
-        pivots = mechanism.pivots(q, t)
-        small = pivots < DEPENDENT_PIVOT
-        names = tuple(c.name for c in mechanism.constraints if small[mechanism.rows[c.name]].any())
-        return int((~small).sum()), names, float(np.sqrt(pivots[~small].min(initial=1.0)))
+        redundancy, shares = mechanism.dependence(q, t)
+        taking_part = redundancy * shares > 1e-6
+        names = tuple(c.name for c in mechanism.constraints if taking_part[mechanism.rows[c.name]].any())
+        return mechanism.nc - redundancy, names, np.nan
     _, J, _ = mechanism.measure(q, t=t)
     scaled = J @ mechanism.inverse_mass_root(q, ())
     sizes = np.linalg.norm(scaled, axis=1)

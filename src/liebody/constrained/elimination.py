@@ -30,7 +30,7 @@ from ..scalar import absolute, where
 from .passes import Cells, Memory
 
 Array = Any
-PROXIMAL = 1e-7  # eps
+PROXIMAL = 1e-8  # eps
 REFINEMENTS = 3  # iterations: what is left of an error is PROXIMAL^3 / (scaled eigenvalue)^3
 SINGULAR = 1e-13  # of a diagonal entry of A, below which a pivot counts as zero
 
@@ -38,7 +38,7 @@ SINGULAR = 1e-13  # of a diagonal entry of A, below which a pivot counts as zero
 class Factors(NamedTuple):
     """What `Elimination.factor` leaves behind: cells, per block."""
 
-    scale: list[Cells]  # eps D of block k, (m,); empty without proximal terms
+    scale: list[Cells]  # D of block k, (m,); empty where A is not shifted
     lower: list[Cells]  # L, 1/d of A_kk = L^T d L, packed
     U: dict[tuple[int, int], Cells]
 
@@ -118,10 +118,12 @@ class Elimination:
         diagonal: Sequence[Cells],
         coupling: dict[tuple[int, int], Cells],
         redundant: bool,
+        shift: float = PROXIMAL,
     ) -> Factors:
         """Factors of A, whose blocks are diagonal[k] (m_k, m_k) and coupling[k, l] (m_k, m_l), k > l.
 
-        redundant  whether A may be singular; if not, a pivot below round-off makes the results NaN
+        redundant  whether A may be singular, and A + shift D is factored; if not, a pivot below round-off
+                   makes the results NaN
         """
         sizes = self.sizes
         blocks = dict(coupling)
@@ -130,7 +132,7 @@ class Elimination:
             given = np.stack([diagonal[k] for k in run])
             entries = np.diagonal(given, axis1=1, axis2=2)
             if redundant:
-                given = memory.apply(_with_proximal_term, given)
+                given = memory.apply(_shifted(shift), given)
             for k, block, d in zip(run, given, entries, strict=True):
                 blocks[k, k], first[k] = block, d
         changing = {(max(l, m), min(l, m)) for later in self.later for l in later for m in later}
@@ -235,8 +237,13 @@ def _own(memory: Memory, blocks: Cells, symmetric: bool) -> Cells:
     return copies
 
 
-def _with_proximal_term(A: Array) -> Array:
-    return symmetric(len(A), lambda i, j: A[i, j] * (1 + PROXIMAL) if i == j else A[i, j])
+def _shifted(shift: float) -> Callable[[Array], Array]:
+    """The pass A -> A + shift D."""
+
+    def shifted(A: Array) -> Array:
+        return symmetric(len(A), lambda i, j: A[i, j] * (1 + shift) if i == j else A[i, j])
+
+    return shifted
 
 
 def _with_last(b: Array, d: Array, x: Array) -> Array:

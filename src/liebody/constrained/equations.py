@@ -23,7 +23,7 @@ from ..errors import IntegrationError
 from ..groups import SE3, SO3, SO3xR3
 from ..linear import cross, symmetric
 from .constraints import GROUND, Constraint, State
-from .elimination import Factors
+from .elimination import PROXIMAL, Factors
 from .forces import Force
 from .passes import Cells, Memory, Pass
 
@@ -215,8 +215,10 @@ def _product(J: Array, inverse: Array, reciprocal: Any, other: Array) -> Array:
     return left @ other.T
 
 
-def factor(memory: Memory, system: System, found: Blocks, redundant: bool) -> Factors:
-    """Factors of A = J M^-1 J^T."""
+def factor(
+    memory: Memory, system: System, found: Blocks, redundant: bool, shift: float = PROXIMAL
+) -> Factors:
+    """Factors of A = J M^-1 J^T, or of A + shift D where it may be singular."""
     coupling: dict[tuple[int, int], Cells] = {}
     pairs: dict[Any, list[tuple[int, int, tuple[int, ...]]]] = {}
     for k, l in system.elimination.pairs:
@@ -242,7 +244,7 @@ def factor(memory: Memory, system: System, found: Blocks, redundant: bool) -> Fa
             arguments.append(memory.put(np.array([1 / system.bodies[b].mass for b in of])))
         for (k, l, _), cells in zip(members, memory.apply(_couple, *arguments), strict=True):
             coupling[k, l] = cells
-    return system.elimination.factor(memory, found.diagonal, coupling, redundant)
+    return system.elimination.factor(memory, found.diagonal, coupling, redundant, shift)
 
 
 def _couple(*parts: Array) -> Array:

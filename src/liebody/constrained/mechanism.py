@@ -126,8 +126,8 @@ class Mechanism:
         """Whether its functions are programs, whose code does not grow with it, not straight lines."""
         return False
 
-    def pivots(self, q: Array, t: float) -> np.ndarray:
-        """Pivots of A = J M^-1 J^T over its diagonal (nc,), with a proximal term; for large systems."""
+    def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
+        """How many equations are redundant, and the share (nc,) that each has in that; for large systems."""
         raise NotImplementedError
 
     @property

@@ -381,19 +381,29 @@ class System(Mechanism):
                 J[rows, 6 * i : 6 * i + 6] = memory.get(cells)
         return g, J, rate
 
-    def pivots(self, q: Array, t: float) -> np.ndarray:
-        """Pivots of A = J M^-1 J^T over its diagonal (nc,), with a proximal term."""
+    def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
+        """How many equations are redundant, and the share (nc,) that each has in that; for large systems.
+
+        As many eigenvalues of A lie below sigma D as A - sigma D has negative pivots (Sylvester's law of
+        inertia). A random vector becomes one of the null space by inverse iteration.
+        """
         memory = Inline()
         state = equations.bodies(memory, self, memory.put(q), memory.put(np.zeros(self.nv)))
         slides = memory.put(q[7 * len(self.bodies) :])
         found = equations.blocks(memory, self, state, memory.put(t), slides, None, lambda *_: [])
+        shifted = equations.factor(memory, self, found, redundant=True, shift=-NEGLIGIBLE)
+        signs = [memory.get(p[-len(d) :]) for p, d in zip(shifted.lower, shifted.scale, strict=True)]
+        count = int((np.concatenate(signs) < 0).sum())
+        if not count:
+            return 0, np.zeros(self.nc)
         factors = equations.factor(memory, self, found, redundant=True)
-        return np.concatenate(
-            [
-                1 / memory.get(p[-len(d) :]) / memory.get(d)
-                for p, d in zip(factors.lower, factors.scale, strict=True)
-            ]
-        )
+        D, rng = [memory.get(d) for d in factors.scale], np.random.default_rng(0)
+        x = [rng.standard_normal(len(d)) for d in D]
+        for _ in range(2):
+            right = [memory.put(d * y / np.abs(np.concatenate(x)).max()) for d, y in zip(D, x, strict=True)]
+            x = [memory.get(cells) for cells in self.elimination.solve(memory, factors, right)]
+        shares = np.concatenate([np.sqrt(d) * np.abs(y) for d, y in zip(D, x, strict=True)])
+        return count, shares / np.linalg.norm(shares)
 
     def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
         """W with W W^T = M^-1 (nv, nv); zero for bodies that are held."""
@@ -452,6 +462,7 @@ class System(Mechanism):
         return c.kind.closest(start, place[:3] - c.constants[1])
 
 
+NEGLIGIBLE = 1e-11  # of D: an eigenvalue of A that counts as zero
 LARGE = 100  # velocities and equations, from which on a system is large
 
 
