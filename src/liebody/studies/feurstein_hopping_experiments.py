@@ -1,0 +1,361 @@
+"""Feurstein's hopping experiments (2021, chapter 4): systems, starts, runs, hops, tuning curve, energy audit."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import dynamics, models
+from ..robot import Robot
+from ..systems import Apex, Contact, EventLog, Fall, HybridRun, RobotSystem, State, controller_2, robot_system
+
+Array = Any
+Q_102 = 1.7802  # the knee at the start of all experiments, 102 deg
+REVOLUTE = {"K_r": 2200.0, "r_des": 0.1410659, "D_r": 0.0, "K_p": 6.0, "K_E": 10.0, "E_des": 2.8382}
+PRISMATIC = {"K_r": 2200.0, "r_des": 0.12 * 0.957 / 1.007, "K_p": 6.0, "K_E": 20.0, "E_des": 2.904741}
+FAST = {"step": 4e-4, "stance_step": 2e-5, "landing_step": 4e-6, "landing": 2e-4}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One of the thesis: which hopper, where it starts, what its controller is, how long it runs."""
+
+    name: str
+    hopper: str
+    q0: Sequence[float]
+    t_end: float
+    parameters: Mapping[str, float]
+    v0: Sequence[float] = (0, 0, 0, 0)
+
+
+_UPRIGHT = (-np.pi / 2, 0, 0.3, 0.12)
+_START = (-2.5174, 0, 0.3, Q_102)
+EXPERIMENTS = {
+    x.name: x
+    for x in (
+        Experiment("prismatic I", "prismatic", _UPRIGHT, 4.0, {"K_p": 0.0, "K_E": 0.0}),
+        Experiment("prismatic II", "prismatic", _UPRIGHT, 5.0, {"K_E": 0.0}),
+        Experiment("prismatic III", "prismatic", _UPRIGHT, 5.4, {}),
+        Experiment("revolute I", "revolute", _START, 1.0, {"K_p": 0.0, "K_E": 0.0}),
+        Experiment("revolute II", "revolute", _START, 2.4, {"K_E": 0.0}),
+        Experiment("revolute III", "revolute", _START, 5.0, {}),
+        Experiment("revolute IV", "revolute", _START, 12.0, {"D_r": 20.0}),
+        Experiment("revolute V", "revolute", (-1.9938, 0, 0.3, Q_102), 20.0, {"D_r": 20.0}),
+        Experiment(
+            "revolute VI",
+            "revolute",
+            (-2.5243, 2.7676, 0.2574, Q_102),
+            20.0,
+            {"D_r": 20.0},
+            (0.3301, -0.1919, 0.1263, 0),
+        ),
+    )
+}
+
+
+@functools.cache
+def robot(hopper: str) -> Robot:
+    """ "prismatic" or "revolute" """
+    return models.prismatic_hopper() if hopper == "prismatic" else models.revolute_hopper()
+
+
+@functools.cache
+def system(hopper: str, ledger: bool = True) -> RobotSystem:
+    """The hopper under Controller II on the thesis' floor, with works, or without them for many runs."""
+    gains = PRISMATIC if hopper == "prismatic" else REVOLUTE
+    floor = Contact("foot", settling=0.05, impact=2e-4) if ledger else Contact("foot", settling=0.05)
+    elements = (controller_2("foot", **gains), floor, Apex(), Fall(0.03))
+    return robot_system(
+        robot(hopper), *elements, ledger=ledger, outputs=_signals if ledger else None, name=f"{hopper}_study"
+    )
+
+
+def _signals(s: State) -> dict[str, Any]:
+    """More signals: positions, the angle's rate, the angular momentum about the centre of mass."""
+    foot, rate = s.position("foot") - s.com, s.velocity("foot") - s.com_velocity
+    turning = (foot[0] * rate[2] - foot[2] * rate[0]) / (foot[0] * foot[0] + foot[2] * foot[2])
+    momentum = dynamics.centroidal_momentum(s.tree, s.q, s.v)
+    joint = s.tree.bodies[1]
+    knee = dynamics.frame_pose(s.tree, s.q, joint.name)[:3, 3]
+    return {
+        "foot": s.position("foot"),
+        "base": dynamics.frame_pose(s.tree, s.q, s.tree.bodies[0].name)[:3, 3],
+        "knee": knee,
+        "polar_rate": turning,
+        "angular_momentum": -momentum[1],
+    }
+
+
+@functools.cache
+def run(name: str, record_every: float = 1e-3) -> Run:
+    """Simulate an experiment, with all its events."""
+    x = EXPERIMENTS[name]
+    return simulate(x.hopper, x.q0, x.v0, x.t_end, x.parameters, record_every)
+
+
+def simulate(
+    hopper: str,
+    q0: Any,
+    v0: Any,
+    t_end: float,
+    parameters: Mapping[str, Any],
+    record_every: float = 1e-3,
+    threads: int | None = None,
+) -> Run:
+    found = system(hopper).simulate(
+        q0, v0, t_end=t_end, record_every=record_every, parameters=parameters, events=3000, threads=threads
+    )
+    return Run(hopper, found)
+
+
+class Run:
+    """A run and its hops. Angles in degrees, x and y in the plane."""
+
+    def __init__(self, hopper: str, found: HybridRun) -> None:
+        self.hopper, self.data = hopper, found
+        self.t, self.out = found.t, found.outputs
+
+    @cached_property
+    def ledger(self) -> Any:
+        return system(self.hopper).ledger(self.data, last=self._last)
+
+    @cached_property
+    def _last(self) -> int:
+        return int(np.count_nonzero(np.isfinite(self.data.q[:, 0]))) - 1
+
+    @cached_property
+    def apexes(self) -> EventLog:
+        return self.data.events.of("apex")
+
+    @cached_property
+    def touch_downs(self) -> EventLog:
+        """Those which begin a stance: the first, and the first after each apex."""
+        log = self.data.events.of("floor_foot", -1)
+        before = np.concatenate([[-np.inf], log.t[:-1]])
+        first = [
+            bool(np.any((self.apexes.t > a) & (self.apexes.t < b)))
+            for a, b in zip(before, log.t, strict=True)
+        ]
+        return _chosen(log, np.array([k == 0 or x for k, x in enumerate(first)], bool))
+
+    @cached_property
+    def lift_offs(self) -> EventLog:
+        """The last one before each apex."""
+        log = self.data.events.of("floor_foot", 1)
+        last = [int(np.searchsorted(log.t, t)) - 1 for t in self.apexes.t]
+        return _chosen(log, np.array([k for k in last if k >= 0], int))
+
+    def centre(self, log: EventLog) -> tuple[Array, Array]:
+        """Position and velocity of the centre of mass in the plane, (n, 2) each."""
+        return centre(self.hopper, log.q, log.v)
+
+    def angle(self, log: EventLog) -> Array:
+        return np.degrees(leg(self.hopper, log.q)[1])
+
+    def length(self, log: EventLog) -> Array:
+        return leg(self.hopper, log.q)[0]
+
+    def momentum(self, log: EventLog) -> Array:
+        """Angular momentum about the centre of mass, positive turning the foot ahead."""
+        return -robot(self.hopper).centroidal_momentum(log.q, log.v)[..., 1]
+
+    def energy(self, log: EventLog) -> Array:
+        """E = T + U + radial spring."""
+        model, p = robot(self.hopper), self.data.parameters
+        spring = p["K_r"] / 2 * (self.length(log) - p["r_des"]) ** 2
+        return model.kinetic_energy(log.q, log.v) + model.potential_energy(log.q) + spring
+
+
+def _chosen(log: EventLog, keep: Array) -> EventLog:
+    guards = tuple(np.array(log.guard, dtype=object)[keep])
+    memory = {name: x[keep] for name, x in log.memory.items()}
+    return EventLog(log.t[keep], guards, log.direction[keep], log.q[keep], log.v[keep], memory)
+
+
+def centre(hopper: str, q: Array, v: Array) -> tuple[Array, Array]:
+    model = robot(hopper)
+    J = model.center_of_mass_jacobian(q)
+    return model.center_of_mass(q)[..., [0, 2]], (J @ v[..., None])[..., [0, 2], 0]
+
+
+def leg(hopper: str, q: Array) -> tuple[Array, Array]:
+    """Length and angle from the centre of mass to the foot; the angle from straight down, ahead positive."""
+    model = robot(hopper)
+    r = model.pose(q, "foot")[..., :3, 3] - model.center_of_mass(q)
+    return np.hypot(r[..., 0], r[..., 2]), np.arctan2(r[..., 0], -r[..., 2])
+
+
+def upright(q1: Array, hopper: str = "revolute") -> tuple[Array, Array]:
+    """Configurations with the foot straight below the centre of mass and the base 0.3 m up; leg lengths."""
+    q1 = np.atleast_1d(q1)
+    q = np.stack([np.zeros_like(q1), np.zeros_like(q1), np.full_like(q1, 0.3), q1], axis=-1)
+    q[:, 0] -= leg(hopper, q)[1]
+    return q, leg(hopper, q)[0]
+
+
+# -- the tuning curve, figure 4.7 ---------------------------------------------------------------------------
+
+VARIANTS = {
+    "K_p = 0, K_E = 0": ({"K_p": 0.0, "K_E": 0.0}, True),
+    "K_p = 6, K_E = 0": ({"K_E": 0.0}, True),
+    "K_p = 0, K_E = 10": ({"K_p": 0.0}, True),
+    "K_p = 0, K_E = 20": ({"K_p": 0.0, "K_E": 20.0}, True),
+    "K_p = 0, K_E = 0, rest length of 102 deg": ({"K_p": 0.0, "K_E": 0.0}, False),
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """h after the first lift-off over the knee's angle at the start [deg, kg m2/s]."""
+
+    angles: Array
+    h: Array
+
+    @property
+    def minimum(self) -> tuple[float, float]:
+        """The least |h| and where it is, by a parabola through three points."""
+        size = np.abs(self.h)
+        k = int(np.clip(np.nanargmin(size), 1, len(size) - 2))
+        a, b, c = np.polyfit(self.angles[k - 1 : k + 2] - self.angles[k], size[k - 1 : k + 2], 2)
+        at = float(self.angles[k] - b / (2 * a))
+        return at, float(c - b * b / (4 * a))
+
+
+def tuning_curve(variant: str, angles: Array) -> Curve:
+    """Simulate the first hop from each angle of the knee."""
+    parameters, follows = VARIANTS[variant]
+    angles = np.asarray(angles, float)
+    q0, r = upright(np.radians(angles))
+    level = robot("revolute").potential_energy(q0)
+    rest = r if follows else np.full_like(r, REVOLUTE["r_des"])
+    level = level + REVOLUTE["K_r"] / 2 * (r - rest) ** 2
+    given = {**parameters, "r_des": rest, "E_des": level, **FAST}
+    found = system("revolute", ledger=False).simulate(
+        q0, t_end=0.6, record_every=0.6, parameters=given, events=60
+    )
+    h = np.full(len(angles), np.nan)
+    for k, log in enumerate(found.events):
+        apex, up = log.of("apex").t, log.of("floor_foot", 1)
+        if len(apex) and len(up) and up.t[0] < apex[0]:
+            i = int(np.searchsorted(up.t, apex[0])) - 1
+            h[k] = -robot("revolute").centroidal_momentum(up.q[i], up.v[i])[1]
+    return Curve(angles, h)
+
+
+# -- perturbations ------------------------------------------------------------------------------------------
+
+
+def perturbed(name: str, angles: Sequence[float], t_end: float) -> list[Run]:
+    """Prismatic experiments from a base turned by a little [rad]."""
+    x = EXPERIMENTS[name]
+    parameters: dict[str, Any] = dict(x.parameters)
+    found = []
+    for angle in angles:
+        q0 = np.array(x.q0) + [angle, 0, 0, 0]
+        found.append(simulate(x.hopper, q0, x.v0, t_end, parameters, t_end / 200))
+    return found
+
+
+# -- energy audit -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Experiment VI, 20 s. Energies in joules; the touch-down losses are per touch-down."""
+
+    external: float
+    joint: float
+    damper: float
+    regulator: float
+    polar_joint: float
+    floor: float
+    floor_normal: float
+    floor_tangential: float
+    touch_downs: int
+    drops: dict[float, float]
+    plastic: float
+    closure: float
+    sampled: dict[str, float]
+
+    @property
+    def total(self) -> float:
+        return self.external + self.joint
+
+
+def audit() -> Audit:
+    """Integrals along the exact motion, and the same from samples of 1 ms as the thesis took them."""
+    x = run("revolute VI")
+    work = {name: float(w[-1]) for name, w in x.data.work.items()}
+    normal = work["floor_normal"] + work["floor_impact_normal"]
+    tangential = work["floor_tangential"] + work["floor_impact_tangential"]
+    rate, efforts, v = x.out["radial_length_rate"], x.out["efforts"], x.data.v
+    flight = x.data.memory["floor_contact"][:, 0] < 0.5
+    sampled = {
+        "external": np.trapezoid(efforts[:, 0] * v[:, 0], x.t),
+        "joint": np.trapezoid(efforts[:, 3] * v[:, 3], x.t),
+        "damper": np.trapezoid(20.0 * rate**2 * flight, x.t),
+    }
+    ledger = x.ledger
+    return Audit(
+        external=work["joint_base"],
+        joint=work["joint_knee"],
+        damper=work["radial_damper"],
+        regulator=work["regulator_work"],
+        polar_joint=work["polar_work"] - work["joint_base"],
+        floor=normal + tangential,
+        floor_normal=normal,
+        floor_tangential=tangential,
+        touch_downs=len(x.touch_downs),
+        drops=_drops(),
+        plastic=_plastic(x),
+        closure=abs(ledger.residual) / ledger.throughput,
+        sampled={name: float(value) for name, value in sampled.items()},
+    )
+
+
+def _drops(windows: Sequence[float] = (2e-4, 5e-4, 1e-3)) -> dict[float, float]:
+    """Kinetic energy lost within a time after touch-down, averaged over the first touch-downs of VI."""
+    x = zoom()
+    model = robot("revolute")
+    log = x.touch_downs
+    log = _chosen(log, log.t < x.t[-1] - 2e-3)
+    before = model.kinetic_energy(log.q, log.v)
+    T = x.out["kinetic_energy"]
+    return {w: float(np.mean(before - np.interp(log.t + w, x.t, T))) for w in windows}
+
+
+def _plastic(x: Run) -> float:
+    """u^T (J M^-1 J^T)^-1 u / 2, u the velocity of the foot at touch-down: what a plastic impact takes."""
+    model, log = robot("revolute"), x.touch_downs
+    losses = []
+    for q, v in zip(log.q, log.v, strict=True):
+        J = model.jacobian(q, "foot", "mixed")[[3, 5]]
+        u = J @ v
+        losses.append(u @ np.linalg.solve(J @ np.linalg.solve(model.mass_matrix(q), J.T), u) / 2)
+    return float(np.mean(losses[:-1]))
+
+
+@functools.cache
+def zoom() -> Run:
+    """The first 1.6 s of experiment VI, a sample each 0.05 ms."""
+    x = EXPERIMENTS["revolute VI"]
+    return simulate(x.hopper, x.q0, x.v0, 1.6, x.parameters, 5e-5)
+
+
+def convergence() -> tuple[list[dict[str, float]], Array, Array]:
+    """Steps halved four times: sets of steps, differences of one hop of VI from the next, their rates."""
+    x = EXPERIMENTS["revolute VI"]
+    sets = [{name: FAST[name] / 2**k for name in ("step", "stance_step", "landing_step")} for k in range(5)]
+    ends = []
+    for steps in sets:
+        found = system("revolute", ledger=False).simulate(
+            x.q0, x.v0, t_end=0.36, record_every=0.36, parameters={**x.parameters, **steps}, threads=1
+        )
+        ends.append(np.concatenate([found.q[-1], found.v[-1]]))
+    differences = np.array([np.abs(a - b).max() for a, b in zip(ends, ends[1:], strict=False)])
+    return sets, differences, np.log2(differences[:-1] / differences[1:])
