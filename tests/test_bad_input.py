@@ -154,7 +154,7 @@ XML = {
     "a link on itself": (robot(A, joint(child="a")), ["joint 'j' joins link 'a' to itself"]),
     "a link on two": (
         robot(A, B, C, joint(child="c"), joint("k", "b", "c")),
-        ["line 6", "'c' is the child of two joints", "'j'", "'k'", "closed loops"],
+        ["line 6", "'c' is the child of two joints", "'j'", "'k'", "<constraint>"],
     ),
     "a link called world": (
         robot(A, B.replace('"b"', '"world"'), joint(child="world")),

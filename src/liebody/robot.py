@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -713,10 +714,10 @@ def load(
     options   of `liebody.io.load_urdf`, e.g. merge_fixed=False
 
     Raises DescriptionError for a file that is missing or cannot be read, ModelError for a mechanism that
-    cannot be.
+    cannot be. Warns (OpenLoops) of loops in the file, which a Robot leaves open (docs/constrained.md).
     """
     from . import models
-    from .io import load_urdf
+    from .io import OpenLoops, load_urdf
 
     if isinstance(source, str) and source in models.__all__:
         if floating or options:
@@ -726,6 +727,14 @@ def load(
         robot = getattr(models, source)()
         return robot if gravity is None else Robot(robot.tree, gravity)
     tree = source if isinstance(source, Tree) else load_urdf(source, floating=floating, **options)
+    loops = [closure.name for closure in getattr(tree, "closures", ())]
+    if loops and not isinstance(source, Tree):
+        warnings.warn(
+            f"a Robot is open where {', '.join(map(repr, loops))} close loops: simulate "
+            "constrained.ClosedTree(tree, tree.closures) with tree = io.load_urdf(file)",
+            OpenLoops,
+            stacklevel=2,
+        )
     return Robot(tree, GRAVITY if gravity is None else gravity)
 
 

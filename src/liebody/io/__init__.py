@@ -1,13 +1,25 @@
 """Robot descriptions in, and coordinates to and from other libraries."""
 
 from .layouts import Layout, mujoco_layout, pinocchio_layout
-from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements, load_urdf, read_urdf
+from .urdf import (
+    DescribedTree,
+    Description,
+    DoubtfulInertia,
+    Loop,
+    OpenLoops,
+    Shape,
+    UnusedElements,
+    load_urdf,
+    read_urdf,
+)
 
 __all__ = [
     "DescribedTree",
     "Description",
     "DoubtfulInertia",
     "Layout",
+    "Loop",
+    "OpenLoops",
     "Shape",
     "UnusedElements",
     "load_urdf",

@@ -12,6 +12,8 @@ Format: http://wiki.ros.org/urdf/XML. What is worth knowing:
 * Angles within 1e-10 of a multiple of pi/2 give exact zeros and ones. 1.5708 is 3.7e-6 away from pi/2, and
   stays.
 * Every element and attribute that is not used is named, in one `UnusedElements` warning.
+* An extension: <constraint> closes loops, as proposed for urdfdom (github.com/ros/urdfdom/pull/264). The tree
+  stays as it is; its `closures` are what `constrained.ClosedTree` takes.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import sys
 import warnings
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -31,8 +34,9 @@ from urllib.parse import unquote
 import numpy as np
 
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
+from ..constrained import Closure, Condition
 from ..errors import ModelError
-from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute
+from ..groups import SO3, Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
 from .document import Element, listed, quoted, read_document
 
 NAME, TEXT, LIMIT = "name", "text", "limit"
@@ -52,7 +56,9 @@ class Rule(NamedTuple):
 
 
 SCHEMA = {
-    "robot": Rule({"name": NAME, "version": TEXT}, {"link": "*", "joint": "*", "material": "*"}),
+    "robot": Rule(
+        {"name": NAME, "version": TEXT}, {"link": "*", "joint": "*", "material": "*", "constraint": "*"}
+    ),
     "link": Rule({"name": NAME}, {"inertial": "?", "visual": "*", "collision": "*"}, ("name",)),
     "inertial": Rule({}, {"origin": "?", "mass": "1", "inertia": "1"}),
     "mass": Rule({"value": 1}, needs=("value",)),
@@ -67,6 +73,22 @@ SCHEMA = {
     "material": Rule({"name": TEXT}, {"color": "?"}),
     "color": Rule({"rgba": 4}, needs=("rgba",)),
     "origin": Rule({"xyz": 3, "rpy": 3}),
+    "constraint": Rule(
+        {"name": NAME, "type": TEXT},
+        {
+            "parent": "1",
+            "parent_origin": "?",
+            "parent_axis": "?",
+            "child": "1",
+            "child_origin": "?",
+            "child_axis": "?",
+        },
+        ("name", "type"),
+    ),
+    "parent_origin": Rule({"xyz": 3, "rpy": 3}),
+    "child_origin": Rule({"xyz": 3, "rpy": 3}),
+    "parent_axis": Rule({"xyz": 3}, needs=("xyz",)),
+    "child_axis": Rule({"xyz": 3}, needs=("xyz",)),
     "joint": Rule(
         {"name": NAME, "type": TEXT},
         {
@@ -90,6 +112,7 @@ SCHEMA = {
 """What is read of a URDF. All else is counted, and named in a warning."""
 
 KINDS = ("revolute", "continuous", "prismatic", "planar", "floating", "fixed")
+CONSTRAINTS = ("link", "revolute", "prismatic", "universal", "spherical")
 SHAPES = ("mesh", "box", "cylinder", "sphere")
 RIGHT_ANGLE_TOLERANCE = 1e-10
 ROUND_OFF = 1e-14
@@ -98,6 +121,10 @@ ROUND_OFF = 1e-14
 
 class UnusedElements(UserWarning):
     """A description has elements, attributes or mesh paths that were not used."""
+
+
+class OpenLoops(UserWarning):
+    """A description closes loops, and what was made of it leaves them open."""
 
 
 class DoubtfulInertia(UserWarning):
@@ -149,21 +176,53 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False)
+class Loop:
+    """A constraint between two links, which closes a loop.
+
+    kind                  "link" (fixed: a link was cut), "revolute", "prismatic", "universal" or "spherical"
+    parent, child         the links
+    on_parent, on_child   poses (4, 4) of the constraint's frames in the links' frames
+    parent_axis           (3,), in the parent's frame of the constraint: of a revolute or prismatic joint, and
+                          the first one of a universal joint
+    child_axis            (3,), in the child's frame: the second one of a universal joint
+    """
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    on_parent: np.ndarray
+    on_child: np.ndarray
+    parent_axis: np.ndarray
+    child_axis: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Description:
-    """A URDF as it stands: links depth-first from the root, shapes, and how often what was not used."""
+    """A URDF as it stands: links depth-first from the root, shapes, loops, and what was not used, counted."""
 
     name: str
     source: str
     links: tuple[Link, ...]
     shapes: tuple[Shape, ...]
     unused: Counter[str]
+    loops: tuple[Loop, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class DescribedTree(Tree):
-    """A tree, with the description it was made from: `tree.description.shapes` is what a viewer draws."""
+    """A tree, with the description it was made from: `tree.description.shapes` is what a viewer draws.
+
+    Each loop of the description has two frames, "NAME_parent_frame" and "NAME_child_frame".
+    """
 
     description: Description | None = None
+
+    @property
+    def closures(self) -> tuple[Closure | Condition, ...]:
+        """What closes the loops of the description: `ClosedTree(tree, tree.closures)`."""
+        loops = self.description.loops if self.description else ()
+        return tuple(_closure(loop) for loop in loops)
 
 
 def load_urdf(
@@ -190,8 +249,8 @@ def load_urdf(
     the body "world_link", since the world is body 0.
 
     Raises DescriptionError for files that cannot be read or understood, ModelError for mechanisms that cannot
-    be. Warns (DoubtfulInertia) as stated, and (UnusedElements) once of everything in the file that has no
-    effect here.
+    be. Loops (<constraint>) stay open: see `DescribedTree.closures`. Warns (DoubtfulInertia) as stated, and
+    (UnusedElements) once of everything in the file that has no effect here.
     """
     if check not in (True, False, "warn"):
         raise ModelError(f'check is {check!r}, expected True, False or "warn"')
@@ -209,6 +268,9 @@ def load_urdf(
         joint = link.joint or Joint(root_joint, Free() if floating else Fixed())
         parent = WORLD if link.parent is None else names[link.parent]
         builder.add(names[link.name], joint, link.inertia, parent, link.placement)
+    for loop in description.loops:
+        builder.frame(f"{loop.name}_parent_frame", names[loop.parent], loop.on_parent)
+        builder.frame(f"{loop.name}_child_frame", names[loop.child], loop.on_child)
     tree = builder.build(check=False)
     welded = tree.merge_fixed()
     if check:
@@ -309,6 +371,7 @@ def read_urdf(source: str | bytes | os.PathLike[str], mimic: bool = True) -> Des
         links=tuple(links),
         shapes=tuple(_shapes(document, robot, path, unused)),
         unused=unused,
+        loops=tuple(_loops(document, elements)),
     )
 
 
@@ -406,7 +469,7 @@ def _depth_first(
             element.fail(
                 f"link {quoted(joint.child)} is the child of two joints, {quoted(joints[joint.child].name)} "
                 f"and {quoted(joint.name)}",
-                "keep one of them: a URDF is a tree, it cannot say closed loops",
+                "keep one of them; a loop is closed by a <constraint>, since joints form a tree",
             )
         joints[joint.child] = joint
         children[joint.parent].append(joint.child)
@@ -465,6 +528,87 @@ def _check_mimic(joint: Any, joints: dict[str, Any], element: Element) -> None:
             )
         passed.append(leader.name)
         joint = leader
+
+
+# -- loops ------------------------------------------------------------------------------------------------
+
+
+def _loops(document: Element, links: dict[str, Element]) -> Iterator[Loop]:
+    """The <constraint> elements. yourdfpy does not know them: they are read from the checked document."""
+    for element in _by_name(document, "constraint").values():
+        name, kind = element.attributes["name"], element.attributes["type"]
+        if kind not in CONSTRAINTS:
+            element.fail(
+                f"constraint {quoted(name)} has the unknown type {quoted(kind)}",
+                f"use one of {', '.join(CONSTRAINTS)}",
+            )
+        ends = [element.first(side).attributes["link"] for side in ("parent", "child")]
+        for side, link in zip(("parent", "child"), ends, strict=True):
+            if link not in links:
+                element.first(side).fail(
+                    f"the {side} of constraint {quoted(name)} is {quoted(link)}, and there is no such link",
+                    'correct the name, or add <link name="..."/>',
+                )
+        if ends[0] == ends[1]:
+            element.fail(
+                f"constraint {quoted(name)} joins link {quoted(ends[0])} to itself", "name two links"
+            )
+        parent_axis = _direction(element, "parent_axis", kind)
+        child_axis = _direction(element, "child_axis", kind, None if kind == "universal" else parent_axis)
+        if kind in ("revolute", "prismatic") and np.abs(child_axis - parent_axis).max() > 1e-9:
+            element.first("child_axis").fail(
+                f"the axes of the {kind} constraint {quoted(name)} differ, and its frames would not coincide",
+                "turn the child's frame by <child_origin rpy=...>, and leave <child_axis> out",
+            )
+        places = _origin(element, "parent_origin"), _origin(element, "child_origin")
+        yield Loop(name, kind, *ends, *places, parent_axis, child_axis)
+
+
+def _origin(element: Element, tag: str) -> np.ndarray:
+    """The pose (4, 4) of an element with xyz and rpy; the identity without one."""
+    place, T = element.first(tag), np.eye(4)
+    if place is not element:
+        if "xyz" in place.attributes:
+            T[:3, 3] = place.numbers("xyz", (3,))
+        if "rpy" in place.attributes:
+            roll, pitch, yaw = place.numbers("rpy", (3,))
+            x, y, z = np.eye(3)
+            T[:3, :3] = SO3.exp(yaw * z) @ SO3.exp(pitch * y) @ SO3.exp(roll * x)
+    return _pose(T)
+
+
+def _direction(element: Element, tag: str, kind: str, default: np.ndarray | None = None) -> np.ndarray:
+    """An axis, of length one; without one the default, (1, 0, 0) as for joints; universal joints need both."""
+    place = element.first(tag)
+    if place is element:
+        if kind == "universal":
+            element.fail(f"no <{tag}> in {element}", f'add <{tag} xyz="..."/>: a universal joint has two')
+        return np.array([1.0, 0, 0]) if default is None else default
+    axis = np.array(place.numbers("xyz", (3,)))
+    if np.abs(axis).max() < 1e-6:
+        place.fail(
+            f"the {tag} of {element} has no direction: {axis.tolist()}", 'give one, such as xyz="0 0 1"'
+        )
+    return axis / np.linalg.norm(axis)
+
+
+def _closure(loop: Loop) -> Closure | Condition:
+    """The closure between the two frames of a loop."""
+    a, b = f"{loop.name}_parent_frame", f"{loop.name}_child_frame"
+    if loop.kind == "universal":
+
+        def universal(A: Any, B: Any) -> Any:
+            crossed = (A[:3, :3] @ loop.parent_axis) @ (B[:3, :3] @ loop.child_axis)
+            return np.append(B[:3, 3] - A[:3, 3], crossed)
+
+        return Condition(loop.name, universal, (a, b))
+    groups: dict[str, MotionSubgroup] = {
+        "link": Fixed(),
+        "revolute": Revolute(loop.parent_axis),
+        "prismatic": Prismatic(loop.parent_axis),
+        "spherical": Spherical(),
+    }
+    return Closure(loop.name, groups[loop.kind], a, b)
 
 
 # -- from parsed objects to liebody's ---------------------------------------------------------------------
