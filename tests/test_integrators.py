@@ -924,7 +924,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize("changes, kind, message", MISTAKES, ids=lambda x: str(x)[:40])
+@pytest.mark.parametrize("changes, kind, message", MISTAKES)
 def test_mistakes_are_named(changes, kind, message):
     call = {"F": still, "t_span": (0, 1), "g0": ONE, "group": SO3, **changes}
     with pytest.raises(kind, match=message):
