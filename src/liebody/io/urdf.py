@@ -578,7 +578,7 @@ def _origin(element: Element, tag: str) -> np.ndarray:
 
 
 def _direction(element: Element, tag: str, kind: str, default: np.ndarray | None = None) -> np.ndarray:
-    """An axis, of length one; without one the default, (1, 0, 0) as for joints; universal joints need both."""
+    """An axis, of length one; without one the default, (1, 0, 0) as for joints; universal ones need both."""
     place = element.first(tag)
     if place is element:
         if kind == "universal":
