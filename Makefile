@@ -6,14 +6,14 @@ check:
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n logical
 
 format:
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
 
 test:
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n logical
 
 slow:
 	$(PYTHON) -m pytest -m "slow and not gpu and not browser"
