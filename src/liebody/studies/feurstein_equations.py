@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,7 @@ class Check(NamedTuple):
         return self.off > APART if self.differs else self.off < EXACT
 
 
+@cache
 def checks(r: Floating) -> list[Check]:
     """Every equation of chapters 2 and 3 and appendix A that is right as printed, for one robot."""
     return [
@@ -942,7 +944,7 @@ def corrections(pair: list[Floating]) -> list[Correction]:
     """Every slip, with the smallest of the printed errors and the largest of the corrected ones."""
     found: dict[str, Correction] = {}
     for r in pair:
-        for c in [*_slips_of_algebra(r), *_slips_of_dynamics(r), *_slips_of_momentum(r), *_slips_of_maps(r)]:
+        for c in _slips(r):
             other = found.get(c.number)
             if other is None:
                 found[c.number] = c
@@ -952,6 +954,11 @@ def corrections(pair: list[Floating]) -> list[Correction]:
                 c.number, c.printed, c.correct, min(known, default=None), max(c.after, other.after), c.says
             )
     return [*found.values(), *_slips_of_the_split()]
+
+
+@cache
+def _slips(r: Floating) -> list[Correction]:
+    return [*_slips_of_algebra(r), *_slips_of_dynamics(r), *_slips_of_momentum(r), *_slips_of_maps(r)]
 
 
 def _slips_of_algebra(r: Floating) -> list[Correction]:
@@ -1517,7 +1524,7 @@ def _slips_of_maps(r: Floating) -> list[Correction]:
 
 
 def _slips_of_the_split() -> list[Correction]:
-    few, equal, many = (split(n) for n in (3, 6, 9))
+    few, equal, many = (split(n) for n in (3, 6, 8))
     return [
         Correction(
             "3.88",

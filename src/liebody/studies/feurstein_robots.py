@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,7 +209,7 @@ class Floating:
 
     @cached_property
     def A_rate(self) -> Array:
-        return self.dA @ self.rates
+        return np.asarray(jvp(self.adjoints, "x")(self.x, self.rates), float)
 
     @cached_property
     def A_inverse_rate(self) -> Array:
@@ -218,7 +218,7 @@ class Floating:
 
     @cached_property
     def J_rate(self) -> Array:
-        return self.dJ @ self.rates
+        return np.asarray(jvp(self.jacobians, "x")(self.x, self.rates), float)
 
     @cached_property
     def A_q(self) -> Array:
@@ -241,7 +241,7 @@ class Floating:
 
     @cached_property
     def M_rate(self) -> Array:
-        return self.dM @ self.rates
+        return np.asarray(jvp(self.mass, "x")(self.x, self.rates), float)
 
     def blocks(self, X: Array) -> tuple[Array, Array, Array, Array]:
         k = self.k
@@ -395,6 +395,7 @@ def linear_first(A: Array) -> Array:
     return A[np.ix_(order, order)] if np.ndim(A) == 2 else A[order]
 
 
+@cache
 def robots(seed: int = 0) -> list[Floating]:
     """The two robots of the tables."""
     rng = np.random.default_rng(seed)
@@ -552,6 +553,7 @@ class Split(NamedTuple):
     equations: float
 
 
+@cache
 def split(n: int) -> Split:
     """The decomposition of section 3.3.4 with n joints."""
     r = Floating(arm_on_a_base(n), seed=n)
