@@ -1,9 +1,10 @@
 """Systems that are more than equations of motion: memory, events, contact, controllers. The modules:
 
-hybrid   a hybrid system: vector field, guards, update of its memory, ledger of works, outputs; its simulation
-robot    robots with elements that act on them, as hybrid systems; the ledger of energies
-contact  viscoelastic contact of points with a half-space
-control  virtual springs, regulators, controllers
+hybrid      a hybrid system: vector field, guards, update of its memory, works, outputs; its simulation
+robot       robots with elements that act on them, as hybrid systems; the ledger of energies
+contact     viscoelastic contact of points with a half-space
+control     virtual springs, regulators, controllers
+variations  derivatives of hybrid flows, with saltation at events
 """
 
 from .contact import Contact
@@ -22,6 +23,7 @@ from .control import (
 )
 from .hybrid import EventLog, HybridRun, HybridSystem
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
+from .variations import VariedSystem
 
 __all__ = [
     "Apex",
@@ -42,6 +44,7 @@ __all__ = [
     "RadialSpring",
     "RobotSystem",
     "State",
+    "VariedSystem",
     "controller_1",
     "controller_2",
     "controller_3",

@@ -36,6 +36,9 @@ class Contact(Element):
     friction   mu; None: points stick
     settling   a touch-down sooner than this after the last lift-off belongs to the same contact, and keeps
                its anchor. A stiff floor makes a light foot bounce a few times just after its touch-down [s]
+    corners    whether it is an event, too, when F_n of a touching point leaves zero or comes to it, with the
+               guards <point>_pushes and the memory pushes (n,). Steps then end at the corners of F_n, which
+               makes methods as exact as they are for smooth forces; derivatives (`VariedSystem`) need it
     impact     if given, losses in this time after a touch-down are counted as those of impact           [s]
     name       goes before the names of what belongs to it
 
@@ -67,6 +70,7 @@ class Contact(Element):
         damping: Any = 1e3,
         friction: float | None = None,
         settling: float = 0.0,
+        corners: bool = False,
         impact: float | None = None,
         name: str = "floor",
     ) -> None:
@@ -84,7 +88,7 @@ class Contact(Element):
                     f"{name}: {what} is {x!r}, expected a number of zero or more, or two of them"
                 )
         self.name, self.points, self.slips = name, points, friction is not None
-        self._impact = impact is not None
+        self._impact, self._corners = impact is not None, corners
         plane = Planar(n)
         self.normal, self._e = plane.normal, plane.S[3:, 1:].T  # the tangents in its rows
         self.parameters = {"height": height, "stiffness": stiffness, "damping": damping, "settling": settling}
@@ -111,6 +115,8 @@ class Contact(Element):
             "since": np.full(n, -1e9),
             "lost": 0.0,
         }
+        if self._corners:
+            self.memory["pushes"] = np.zeros(n)
 
     # -- one point ------------------------------------------------------------------------------------------
 
@@ -121,10 +127,12 @@ class Contact(Element):
 
     def _laws(self, s: State, i: int, z: Any, p: Any) -> tuple[Any, Array, Any, Any]:
         """Normal and tangential force of point i while it touches, whether it slips, and stored energy."""
-        (K, K_t), (D, D_t) = _pair(p.stiffness), _pair(p.damping)
-        y, u, x, w = self._point(s, i, p)
+        (K, K_t), D_t = _pair(p.stiffness), _pair(p.damping)[1]
+        y, _, x, w = self._point(s, i, p)
         stretch = x - z.anchor[i]
-        F_n, F_t = maximum(-K * y - D * u, 0.0), -K_t * stretch - D_t * w
+        push = self._push(s, i, p)
+        F_n = push * z.pushes[i] if self._corners else maximum(push, 0.0)
+        F_t = -K_t * stretch - D_t * w
         slips: Any = None
         if self.slips:
             most, size = p.friction * F_n, F_t @ F_t
@@ -173,11 +181,16 @@ class Contact(Element):
         return z.lost
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {re.sub(r"\W", "_", x): self._point(s, i, p)[0] for i, x in enumerate(self.points)}
+        names = [re.sub(r"\W", "_", x) for x in self.points]
+        found = {x: self._point(s, i, p)[0] for i, x in enumerate(names)}
+        if self._corners:
+            for i, x in enumerate(names):
+                found[f"{x}_pushes"] = where(z.contact[i] > 0.5, self._push(s, i, p), -1.0)
+        return found
 
     def start(self, s: State, z: Any, p: Any) -> Any:
         y, x = self._all(s, p)
-        return z._replace(contact=np.array([_under(h) for h in y]), anchor=x)
+        return self._pushing(s, z._replace(contact=np.array([_under(h) for h in y]), anchor=x), p)
 
     def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
         """Touch-downs set anchors, lift-offs and slipping let energy go."""
@@ -194,6 +207,7 @@ class Contact(Element):
         moved = z._replace(
             contact=np.array(now), anchor=np.stack(anchor), left=np.array(left), since=np.array(since)
         )
+        moved = self._pushing(s, moved, p)
         if self.slips:
             drawn = []
             for i in range(len(self.points)):
@@ -204,6 +218,17 @@ class Contact(Element):
             moved = moved._replace(anchor=np.stack(drawn))
         before, after = self._tangential_energy(x, z, K_t), self._tangential_energy(x, moved, K_t)
         return moved._replace(lost=z.lost + before - after)
+
+    def _push(self, s: State, i: int, p: Any) -> Any:
+        """F_n of a touching point, where it is not held at zero."""
+        y, u, _, _ = self._point(s, i, p)
+        return -_pair(p.stiffness)[0] * y - _pair(p.damping)[0] * u
+
+    def _pushing(self, s: State, z: Any, p: Any) -> Any:
+        if not self._corners:
+            return z
+        pushes = [where(self._push(s, i, p) > 0, c, 0.0) for i, c in enumerate(z.contact)]
+        return z._replace(pushes=np.array(pushes))
 
     def _all(self, s: State, p: Any) -> tuple[Array, Array]:
         """Heights (n,), and positions along the tangents (n, k)."""

@@ -1,0 +1,288 @@
+"""Derivatives of hybrid flows by where they start and by their parameters, events included.
+
+Between events a variation x = (eta, dv, ...) of the state, eta = g^-1 dg on the group, obeys the linearised
+equations
+
+    eta' = dv - ad(v) eta,      dv' = df/dq eta + df/dv dv + df/dz dz + df/dp dp.
+
+At an event of the guard g, members that start elsewhere arrive later by dt = -(dg x) / (dg/dt), and the
+update r takes the variation to
+
+    x+ = Dr (x + X- dt) - X+ dt                                   (the saltation matrix; X the vector field)
+
+with everything of r that depends on time. So derivatives are as exact as the motion, in one simulation.
+
+Leine, Nijmeijer (2004), Dynamics and Bifurcations of Non-Smooth Mechanical Systems, chapter 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..codegen import Function, Kernel, jvp, trace
+from ..errors import ModelError
+from ..scalar import absolute, where
+from .hybrid import EventLog, HybridRun, HybridSystem
+
+Array = Any
+OF_MEMORY, OF_STATE = "variation_of_memory", "variation"
+
+
+class VariedSystem(HybridSystem):
+    """A hybrid system, with the derivatives of its flow carried along.
+
+    system      a HybridSystem; every simulation of it is one of this, of the same options
+    parameters  names of parameters by which to differentiate, too
+
+    Columns of the derivatives are the directions (q (nv,), v (nv,), parameters) at the start, rows those of
+    (q, v) later: left-trivialised, body-fixed. Smooth motion between events is assumed: where a force has a
+    corner, as that of a contact that is held at zero, the derivative goes on along the branch taken.
+    """
+
+    def __init__(self, system: HybridSystem, parameters: Sequence[str] = ()) -> None:
+        unknown = [name for name in parameters if name not in system.parameters.defaults]
+        if unknown:
+            names = ", ".join(system.parameters.defaults) or "none"
+            raise ModelError(f"there is no parameter {unknown[0]!r}; there are {names}")
+        self.system, self._by = system, tuple(parameters)
+        self._m, self._k = system._still.size, system._flowing.size
+        self._n = self._m + 2 * system.nv + self._k
+        self._p = sum(system.parameters.defaults[name].size for name in parameters)
+        self.columns = 2 * system.nv + self._p
+        still, flowing = system._still.defaults, system._flowing.defaults
+        super().__init__(
+            system.group,
+            self._on_base(system.vector_field),
+            memory={**still, OF_MEMORY: np.zeros((self._m, self.columns))},
+            flows={**flowing, OF_STATE: np.zeros((self._n - self._m, self.columns))},
+            rates=self._all_rates,
+            start=self._started,
+            parameters=system.parameters.defaults,
+            guards=self._on_base(system.guards),
+            directions=dict(zip(system.guard_names, system.directions, strict=True)),
+            update=self._updated,
+            step=self._on_base(system.step),
+            stop=self._on_base(system.stop),
+            powers=self._on_base(system.powers),
+            outputs=self._on_base(system.outputs),
+            name=f"{system.name}, varied",
+        )
+
+    # -- results --------------------------------------------------------------------------------------------
+
+    def derivatives(self, of: HybridRun | EventLog) -> Array:
+        """D (..., 2 nv, columns) of (q, v) at the samples of a run or the events of a log, at fixed times."""
+        return of.memory[OF_STATE][..., : 2 * self.nv, :]
+
+    def on_section(self, log: EventLog, parameters: Any = None) -> Array:
+        """D (events, 2 nv, columns) of (q, v) at the events of one guard, wherever in time those happen.
+
+        log         the events of one guard, in one direction, `run.events.of("apex")`
+        parameters  those of the run that differ from the defaults
+
+        D = X - X' (dg X) / (dg X'), which is the derivative of a return map if the start lies on its section.
+        """
+        if len(set(log.guard)) != 1:
+            raise ModelError(
+                f"events of one guard are needed, not of {sorted(set(log.guard))}; use log.of(...)"
+            )
+        index = self.guard_names.index(log.guard[0])
+        values = self.system.parameters.values(parameters or {}, ())
+        u = np.concatenate([values, [0.0]])
+        found = []
+        for i, t in enumerate(log.t):
+            z = [log.memory[name][i] for name in self.system.memory.type._fields]
+            y = self.system._write(log.q[i], log.v[i], self.system.memory.type(*z), self._no_works)
+            x = np.concatenate([log.memory[OF_MEMORY][i], log.memory[OF_STATE][i]])
+            rate, slope = (np.asarray(a) for a in self._section(t, y, u))
+            full = np.concatenate([np.zeros(self._m), rate])
+            g = slope[index]
+            change = g[: self._n] @ x + np.concatenate([np.zeros(2 * self.nv), g[self._n + 1 :]])
+            late = -change / (g[: self._n] @ full + g[self._n])
+            found.append((x + np.outer(full, late))[self._m : self._m + 2 * self.nv])
+        return np.stack(found) if found else np.zeros((0, 2 * self.nv, self.columns))
+
+    @cached_property
+    def _section(self) -> Kernel:
+        """(t, y, u) -> rates of the state, and the gradients of all guards by the variations."""
+
+        def both(t: Any, y: Array, u: Array) -> tuple[Array, Array]:
+            size = self._n + 1 + self._p
+            slopes = [self._guards_by(t, y, u, e) for e in np.eye(size)]
+            return self._rates_of(t, y, u, np.zeros(size)), np.stack(slopes, axis=1)
+
+        return Kernel(trace(both, self._shapes, "section"))
+
+    # -- the graphs that are differentiated -----------------------------------------------------------------
+
+    def _on_base(self, part: Callable[..., Any] | None) -> Any:
+        if part is None:
+            return None
+        return lambda t, q, v, z, p: part(t, q, v, self._base(z), p)
+
+    def _base(self, z: Any) -> Any:
+        """The memory of the system itself."""
+        return self.system.memory.type(*(getattr(z, name) for name in self.system.memory.type._fields))
+
+    @cached_property
+    def _no_works(self) -> np.ndarray:
+        return np.zeros(len(self.system.power_names))
+
+    @cached_property
+    def _shapes(self) -> dict[str, Any]:
+        size = self._m + self.system.nq + self.system.nv + self._k + len(self.system.power_names)
+        return {"t": (), "y": size, "u": self.system.parameters.size + 1}
+
+    def _moved(self, t: Any, y: Array, u: Array, s: Array) -> tuple[Any, ...]:
+        """(t, q, v, z, p), moved by s = (memory, eta, dv, flows, dt, dp)."""
+        t, q, v, z, p = self.system._read(t, y, u)
+        m, nv, k = self._m, self.nv, self._k
+        flat = self.system.memory.write(z)
+        z = self.system.memory.read(flat + np.concatenate([s[:m], s[m + 2 * nv : m + 2 * nv + k]]))
+        q, v = self.group.integrate(q, s[m : m + nv]), v + s[m + nv : m + 2 * nv]
+        first, new = self._n + 1, {}
+        for name in self._by:
+            value = np.asarray(getattr(p, name))
+            change = s[first : first + value.size].reshape(value.shape)
+            new[name], first = np.asarray(value + change)[()], first + value.size
+        return t + s[self._n], q, v, z, p._replace(**new)
+
+    def _traced(self, part: Callable[..., Array], name: str, **more: Any) -> Function:
+        shapes = {**self._shapes, **more, "s": self._n + 1 + self._p}
+        return trace(part, shapes, name)
+
+    @cached_property
+    def _rates_of(self) -> Function:
+        """(t, y, u, s) -> the rates (2 nv + k,) of the moved state."""
+
+        def rates(t: Any, y: Array, u: Array, s: Array) -> Array:
+            at = self._moved(t, y, u, s)
+            flows = self.system.rates(*at) if self.system.rates else {}
+            flow = self.system._flowing.write([flows[name] for name in self.system._flowing.defaults])
+            return np.concatenate([at[2], np.asarray(self.system.vector_field(*at)), flow])
+
+        return self._traced(rates, "rates")
+
+    @cached_property
+    def _rates_by(self) -> Function:
+        return self._at_rest(self._rates_of)
+
+    @cached_property
+    def _guards_by(self) -> Function:
+        def guards(t: Any, y: Array, u: Array, s: Array) -> Array:
+            found = self.system.guards(*self._moved(t, y, u, s)) if self.system.guards else {"": 1.0}
+            return np.array([np.asarray(x)[()] for x in found.values()])
+
+        return self._at_rest(self._traced(guards, "guards"))
+
+    def _at_rest(self, function: Function) -> Function:
+        """Its derivative at s = 0, along a direction: (..., direction)."""
+        along = jvp(function, "s")
+        shapes = {key: x.shape for key, x in function.inputs.items()}
+        zero = np.zeros(shapes["s"])
+
+        def derivative(*given: Any) -> Array:
+            return along(*given[:-1], zero, given[-1])
+
+        return trace(derivative, shapes, f"{function.name}_along")
+
+    @cached_property
+    def _update_by(self) -> Function:
+        """(t, y, u, e, direction) -> the change of (memory, eta, dv, flows) after an update."""
+        base = self.system
+
+        def updated(t: Any, y: Array, u: Array, e: Array, s: Array) -> Array:
+            at = self._moved(t, y, u, s)
+            still = self._moved(t, y, u, np.zeros(self._n + 1 + self._p))
+            q, v, z, _ = self._after(at, e)
+            eta = base.group.difference(self._after(still, e)[0], q)
+            k = len(base._still.defaults)
+            return np.concatenate([base._still.write(z[:k]), eta, v, base._flowing.write(z[k:])])
+
+        number = max(1, len(self.guard_names))
+        return self._at_rest(self._traced(updated, "updated", e=number))
+
+    def _after(self, at: Any, e: Array) -> tuple[Any, ...]:
+        """(q, v, z, whether q or v may have changed) after an update."""
+        _, q, v, z, _ = at
+        if self.system.update is None:
+            return q, v, z, False
+        result = self.system.update(*at, self.system.events_type(*e[: len(self.system.guard_names)]))
+        if isinstance(result, self.system.memory.type):
+            return q, v, result, False
+        return *result, True
+
+    # -- parts of the varied system -------------------------------------------------------------------------
+
+    def _flat(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> tuple[Array, Array]:
+        """y and u of the system itself."""
+        y = self.system._write(q, v, z, self._no_works)
+        return y, np.concatenate([self.system.parameters.write(p), [0.0]])
+
+    def _directions(self) -> list[np.ndarray]:
+        """Of each column, the part of s that stays: (dt, dp)."""
+        return [*np.zeros((2 * self.nv, 1 + self._p)), *np.eye(1 + self._p)[1:]]
+
+    def _all_rates(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> dict[str, Any]:
+        base, nv = self._base(z), self.nv
+        y, u = self._flat(t, q, v, base, p)
+        ad = self.group.ad(v)
+        columns = []
+        for j, fixed in enumerate(self._directions()):
+            x = np.concatenate([getattr(z, OF_MEMORY)[:, j], getattr(z, OF_STATE)[:, j]])
+            rate = self._rates_by(t, y, u, np.concatenate([x, fixed]))
+            eta = rate[:nv] - ad @ x[self._m : self._m + nv]
+            columns.append(np.concatenate([eta, rate[nv:]]))
+        flows = self.system.rates(t, q, v, base, p) if self.system.rates else {}
+        return {**flows, OF_STATE: np.stack(columns, axis=1)}
+
+    def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
+        base, m = self._base(z), self._m
+        y, u = self._flat(t, q, v, base, p)
+        e = np.array([*events]) if len(events) else np.zeros(1)
+        q_, v_, z_, jumps = self._after((t, q, v, base, p), e)
+        y_, _ = self._flat(t, q_, v_, z_, p)
+        rest = np.zeros(self._n + 1 + self._p)
+        before, after = (np.concatenate([np.zeros(m, int), self._rates_of(t, at, u, rest)]) for at in (y, y_))
+        toward = self._guards_by(t, y, u, np.concatenate([before, [1.0], np.zeros(self._p)]))
+        columns = []
+        for j, fixed in enumerate(self._directions()):
+            x = np.concatenate([getattr(z, OF_MEMORY)[:, j], getattr(z, OF_STATE)[:, j]])
+            change = self._guards_by(t, y, u, np.concatenate([x, fixed]))
+            late: Any = 0.0
+            for happened, g, g_ in zip(events, change, toward, strict=False):
+                late = where(absolute(happened) > 0.5, -g / where(absolute(happened) > 0.5, g_, 1.0), late)
+            arrived = np.concatenate([x + before * late, [late], fixed[1:]])
+            if jumps:
+                new = self._update_by(t, y, u, e, arrived)
+            else:  # q and v stay: their variations do
+                new = np.concatenate([self._update_by(t, y, u, e, arrived)[:m], arrived[m : self._n]])
+            columns.append(new - after * late)
+        X = np.stack(columns, axis=1)
+        found = {**z_._asdict(), OF_MEMORY: X[:m], OF_STATE: X[m:]}
+        return q_, v_, z._replace(**found)
+
+    def _started(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
+        base = self._base(z)
+        y, u = self._flat(t, q, v, base, p)
+        still, k = self.system._still, len(self.system._still.defaults)
+
+        def start(t: Any, y: Array, u: Array, s: Array) -> Array:
+            at = self._moved(t, y, u, s)
+            z = self.system.start(*at) if self.system.start else at[3]
+            return np.concatenate([still.write(z[:k]), self.system._flowing.write(z[k:])])
+
+        by = self._at_rest(self._traced(start, "start"))
+        columns = []
+        for j in range(self.columns):
+            direction = np.zeros(self._n + 1 + self._p)
+            direction[self._m + j if j < 2 * self.nv else self._n + 1 + j - 2 * self.nv] = 1
+            x = by(t, y, u, direction)
+            columns.append(np.concatenate([x[: self._m], direction[self._m :][: 2 * self.nv], x[self._m :]]))
+        X = np.stack(columns, axis=1)
+        begun = self.system.start(t, q, v, base, p) if self.system.start else base
+        return z._replace(**begun._asdict(), **{OF_MEMORY: X[: self._m], OF_STATE: X[self._m :]})
