@@ -122,10 +122,11 @@ class Run:
 
     @cached_property
     def ledger(self) -> Any:
-        return system(self.hopper).ledger(self.data, last=self._last)
+        return system(self.hopper).ledger(self.data, last=self.last)
 
     @cached_property
-    def _last(self) -> int:
+    def last(self) -> int:
+        """The last sample before the run ended."""
         return int(np.count_nonzero(np.isfinite(self.data.q[:, 0]))) - 1
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import math
 import re
@@ -19,6 +20,10 @@ WORDS = {
     "misprint": ("misprint", "slip"),
     "imprecise": ("imprecise", "slip"),
     "wrong": ("wrong", "wrong"),
+    "reproduced": ("reproduced", "right"),
+    "partly": ("partly reproduced", "slip"),
+    "not": ("not reproduced", "wrong"),
+    "cannot be": ("cannot be reproduced", "slip"),
 }
 STYLE = """
 :root { color-scheme: light; --ink: #1b1f24; --soft: #5b6470; --line: #d8dde3; --tint: #f5f7f9;
@@ -54,7 +59,7 @@ code { background: var(--tint); padding: .08em .3em; border-radius: 3px; }
 pre { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem;
   overflow-x: auto;
       line-height: 1.45; } pre code { background: none; padding: 0; }
-figure { margin: 1.4rem 0; } figure svg { max-width: 100%; height: auto; }
+figure { margin: 1.4rem 0; } figure svg, figure img { max-width: 100%; height: auto; }
 figcaption { font-size: .92rem; max-width: 50rem; }
 .badge { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: .78rem; font-weight: 600;
   white-space: nowrap;
@@ -159,6 +164,13 @@ class Report:
         note = f"<figcaption>{self._inline(caption)}</figcaption>" if caption else ""
         self._parts.append(f"<figure>{svg}{note}</figure>")
 
+    def picture(self, data: bytes, caption: str = "", kind: str = "image/gif") -> None:
+        """A picture made of pixels, still or moving, written into the page."""
+        words = re.sub(r"[$`]", "", caption)
+        note = f"<figcaption>{self._inline(caption)}</figcaption>" if caption else ""
+        source = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+        self._parts.append(f'<figure><img alt="{escape(words)}" src="{source}">{note}</figure>')
+
     def code(self, text: str) -> None:
         """Program text, as it stands."""
         self._parts.append(f"<pre><code>{escape(text.strip(chr(10)))}</code></pre>")
@@ -167,7 +179,8 @@ class Report:
         """Record what the study says of a claim of the paper, for a cell of a table or `claims`.
 
         claim      the claim, in words
-        says       "holds", "misprint", "imprecise" or "wrong"
+        says       a key of WORDS: "holds", "misprint", "imprecise", "wrong"; of numbers "reproduced", "partly",
+                   "not", "cannot be"
         confirmed  whether the numbers of this run bear that out; if not, the page says so in red
         """
         if says not in WORDS:

@@ -1,0 +1,439 @@
+"""Gaits of the revolute hopper as limit cycles: fixed points of the apex map, Floquet multipliers, continuation.
+
+The apex map P takes the state at the top of a hop to that at the top of the next. Where it is along x does
+not matter, and c_y' = 0 at an apex: a state is x = (c_y, c_x', theta, omega, q_1, q_1'). At an apex the floor
+remembers nothing. A gait is x = P(x); it is stable where the eigenvalues of dP/dx, its Floquet multipliers, lie
+within the unit circle.
+
+dP/dx is taken from central differences of whole hops. Touch-downs and lift-offs are located in each of them,
+so the differences hold what saltation matrices would add; that they do not depend on their step is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import IntegrationError
+from .feurstein_hopping_experiments import FAST, centre, leg, robot, system
+
+Array = Any
+NAMES = ("c_y", "c_x'", "theta", "omega", "q_1", "q_1'")
+SCALE = np.array([0.01, 0.05, 0.02, 0.1, 0.02, 0.1])  # what is small, by coordinate
+LONGEST = 0.8  # of a hop, s
+DAMPED = {"D_r": 20.0, **FAST}
+
+
+def reduce(q: Array, v: Array) -> Array:
+    """The coordinates x (..., 6) of states at apexes."""
+    c, u = centre("revolute", q, v)
+    return np.stack([c[..., 1], u[..., 0], q[..., 0], v[..., 0], q[..., 3], v[..., 3]], axis=-1)
+
+
+def expand(x: Array) -> tuple[Array, Array]:
+    """The state (q, v) of an apex at c_x = 0."""
+    x = np.asarray(x, float)
+    model = robot("revolute")
+    zero = np.zeros_like(x[..., 0])
+    q = np.stack([x[..., 2], zero, zero, x[..., 4]], axis=-1)
+    q[..., 1:3] = np.stack([zero, x[..., 0]], axis=-1) - model.center_of_mass(q)[..., [0, 2]]
+    J = model.center_of_mass_jacobian(q)[..., [0, 2], :]
+    left = np.stack([x[..., 1], zero], axis=-1) - J[..., 0] * x[..., 3, None] - J[..., 3] * x[..., 5, None]
+    u = np.linalg.solve(J[..., 1:3], left[..., None])[..., 0]
+    return q, np.concatenate([x[..., 3, None], u, x[..., 5, None]], axis=-1)
+
+
+@dataclass(frozen=True)
+class Hops:
+    """Images of the apex map: x (n, 6), periods [s], strides [m]; NaN where there was no second apex."""
+
+    x: Array
+    period: Array
+    stride: Array
+
+
+def hop(x: Array, parameters: Mapping[str, Any]) -> Hops:
+    """One hop from each of the apexes x (n, 6), all of them in one run."""
+    x = np.atleast_2d(x)
+    q0, v0 = expand(x)
+    found = system("revolute", ledger=False).simulate(
+        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters={**DAMPED, **parameters}, events=600
+    )
+    images, periods, strides = np.full_like(x, np.nan), np.full(len(x), np.nan), np.full(len(x), np.nan)
+    for k, log in enumerate(found.events):
+        down, apex = log.of("floor_foot", -1), log.of("apex")
+        if not len(down):
+            continue
+        after = np.flatnonzero(apex.t > down.t[0])
+        if len(after):
+            i = after[0]
+            images[k], periods[k] = reduce(apex.q[i], apex.v[i]), apex.t[i]
+            strides[k] = centre("revolute", apex.q[i], apex.v[i])[0][0]
+    return Hops(images, periods, strides)
+
+
+def derivative(x: Array, parameters: Mapping[str, Any], step: float = 1e-3) -> tuple[Array, Array, Hops]:
+    """(P(x), dP/dx (6, 6), the hop from x), by central differences of `step` times SCALE."""
+    x = np.asarray(x, float)
+    steps = np.diag(step * SCALE)
+    found = hop(np.concatenate([x[None], x + steps, x - steps]), parameters)
+    plus, minus = found.x[1:7], found.x[7:]
+    J = ((plus - minus) / (2 * step * SCALE[:, None])).T
+    return found.x[0], J, Hops(found.x[:1], found.period[:1], found.stride[:1])
+
+
+@dataclass(frozen=True)
+class Gait:
+    """A fixed point of the apex map.
+
+    x            its state at the apex
+    multipliers  Floquet multipliers, the largest first
+    period, stride, residual (of P(x) - x, by coordinate over SCALE)
+    """
+
+    parameters: dict[str, float]
+    x: Array
+    multipliers: Array
+    period: float
+    stride: float
+    residual: float
+    derivative: Array
+
+    @property
+    def speed(self) -> float:
+        return self.stride / self.period
+
+    @property
+    def angle(self) -> float:
+        """Of the leg at the apex [deg]."""
+        return float(np.degrees(leg("revolute", expand(self.x)[0])[1]))
+
+    @property
+    def stable(self) -> bool:
+        return bool(np.abs(self.multipliers[0]) < 1)
+
+
+def shoot(
+    x: Array, parameters: Mapping[str, float] | None = None, tolerance: float = 1e-8, tries: int = 12
+) -> Gait:
+    """The gait next to x, by Newton's method.
+
+    Raises IntegrationError where it does not converge or a member falls.
+    """
+    parameters = dict(parameters or {})
+    x = np.asarray(x, float)
+    size = np.inf
+    for _ in range(tries):
+        image, J, found = derivative(x, parameters)
+        if not np.isfinite(J).all():
+            raise IntegrationError(
+                f"no second apex from near {x} with {parameters}; start nearer to the gait"
+            )
+        size = float(np.abs((image - x) / SCALE).max())
+        if size < tolerance:
+            values = np.linalg.eigvals(J)
+            order = np.argsort(-np.abs(values))
+            period, stride = float(found.period[0]), float(found.stride[0])
+            return Gait(parameters, x, values[order], period, stride, size, J)
+        change = np.linalg.solve(J - np.eye(6), x - image)
+        x = x + change * min(1.0, 2.0 / np.abs(change / SCALE).max())
+    raise IntegrationError(f"no gait near {x} with {parameters}: residual {size:.1e} after {tries} steps")
+
+
+def settled(name: str) -> Array:
+    """The last apex of experiment IV or VI, as a start for `shoot`."""
+    from .feurstein_hopping_experiments import run
+
+    log = run(name).apexes
+    return reduce(log.q[-1], log.v[-1])
+
+
+def derivative_check(gait: Gait, steps: Sequence[float] = (3e-3, 1e-3, 3e-4)) -> list[tuple[float, Array]]:
+    """Multipliers from differences of several steps."""
+    found = []
+    for step in steps:
+        values = np.linalg.eigvals(derivative(gait.x, gait.parameters, step)[1])
+        found.append((step, values[np.argsort(-np.abs(values))]))
+    return found
+
+
+# -- continuation -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A change of stability: the parameter there, the multiplier that leaves, the type."""
+
+    value: float
+    multiplier: complex
+    kind: str
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Gaits along a parameter, in the order of the curve, why it ended at either side, changes of stability."""
+
+    parameter: str
+    gaits: list[Gait]
+    ends: tuple[str, str]
+    losses: list[Loss]
+
+    @property
+    def values(self) -> Array:
+        return np.array([g.parameters[self.parameter] for g in self.gaits])
+
+
+def kind(multiplier: complex) -> str:
+    """The bifurcation of codimension one in which a multiplier leaves the unit circle."""
+    if abs(complex(multiplier).imag) > 1e-3:
+        return "Neimark-Sacker"
+    return "flip (period doubling)" if complex(multiplier).real < 0 else "fold"
+
+
+def follow(
+    gait: Gait, parameter: str, start: float, step: float, bounds: tuple[float, float], most: int = 40
+) -> Branch:
+    """Continue a gait in a parameter both ways along the curve of gaits (pseudo-arclength, folds included).
+
+    start, step  value of the parameter at `gait`, and the change of it that counts as much as SCALE
+    bounds       where to end; most: how many gaits to either side
+    """
+    first = _with(gait, parameter, start)
+    curve = _Curve(parameter, step)
+    tangent = curve.tangent(first, None)
+    sides, ends = [], []
+    for sign in (-1, 1):
+        side, end = curve.go(first, sign * tangent * np.sign(tangent[6]), bounds, most)
+        sides.append(side)
+        ends.append(end)
+    gaits = [*reversed(sides[0]), first, *sides[1]]
+    losses = [curve.crossing(a, b) for a, b in zip(gaits, gaits[1:], strict=False) if a.stable != b.stable]
+    return Branch(parameter, gaits, (ends[0], ends[1]), losses)
+
+
+def _with(gait: Gait, parameter: str, value: float) -> Gait:
+    parameters = {**gait.parameters, parameter: value}
+    return Gait(
+        parameters, gait.x, gait.multipliers, gait.period, gait.stride, gait.residual, gait.derivative
+    )
+
+
+class _Curve:
+    """Points z = (x / SCALE, parameter / step) with P(x) = x."""
+
+    def __init__(self, parameter: str, step: float) -> None:
+        self.parameter = parameter
+        self.scale = np.append(SCALE, step)
+
+    def point(self, gait: Gait) -> Array:
+        return np.append(gait.x, gait.parameters[self.parameter]) / self.scale
+
+    def slope(self, x: Array, parameters: Mapping[str, float]) -> Array:
+        """dP/dp by central differences."""
+        h = 1e-3 * self.scale[6]
+        value = parameters[self.parameter]
+        found = hop(np.stack([x, x]), {**parameters, self.parameter: np.array([value + h, value - h])})
+        return (found.x[0] - found.x[1]) / (2 * h)
+
+    def matrix(self, x: Array, J: Array, parameters: Mapping[str, float]) -> Array:
+        rows = np.column_stack([J - np.eye(6), self.slope(x, parameters)]) * self.scale
+        return rows / SCALE[:, None]
+
+    def tangent(self, gait: Gait, before: Array | None) -> Array:
+        _, _, vh = np.linalg.svd(self.matrix(gait.x, gait.derivative, gait.parameters))
+        t = vh[-1]
+        return t if before is None or t @ before > 0 else -t
+
+    def correct(self, guess: Array, tangent: Array, parameters: Mapping[str, float]) -> Gait:
+        """Newton's method within the plane through `guess` across the tangent."""
+        z = guess
+        for _ in range(6):
+            x, value = z[:6] * SCALE, float(z[6] * self.scale[6])
+            now = {**parameters, self.parameter: value}
+            image, J, found = derivative(x, now)
+            residual = (image - x) / SCALE
+            if not np.isfinite(J).all():
+                break
+            if np.abs(residual).max() < 1e-7:
+                values = np.linalg.eigvals(J)
+                order = np.argsort(-np.abs(values))
+                size = float(np.abs(residual).max())
+                return Gait(now, x, values[order], float(found.period[0]), float(found.stride[0]), size, J)
+            A = np.vstack([self.matrix(x, J, now), tangent])
+            z = z - np.linalg.solve(A, np.append(residual, tangent @ (z - guess)))
+            if np.abs(z - guess).max() > 3:
+                break
+        raise IntegrationError(f"no gait near {guess * self.scale}")
+
+    def go(
+        self, first: Gait, tangent: Array, bounds: tuple[float, float], most: int
+    ) -> tuple[list[Gait], str]:
+        gaits, size = [first], 1.0
+        while len(gaits) <= most:
+            last = gaits[-1]
+            at = last.parameters[self.parameter]
+            try:
+                found = self.correct(self.point(last) + size * tangent, tangent, last.parameters)
+            except IntegrationError:
+                size /= 2
+                if size < 1 / 16:
+                    return gaits[1:], f"lost at {at:.5g}"
+                continue
+            if not bounds[0] <= found.parameters[self.parameter] <= bounds[1]:
+                return gaits[1:], "end of the range"
+            tangent = self.tangent(found, tangent)
+            gaits.append(found)
+            size = min(2.0, 1.4 * size)
+        return gaits[1:], f"{most} gaits"
+
+    def crossing(self, a: Gait, b: Gait) -> Loss:
+        """Where the largest modulus is 1 between two gaits, by false position on the chord."""
+        z, w = self.point(a), self.point(b)
+        along, chord = w - z, (w - z) / np.linalg.norm(w - z)
+        low, high = (0.0, a), (1.0, b)
+        best = min((a, b), key=lambda g: abs(abs(g.multipliers[0]) - 1))
+        for _ in range(5):
+            m, n = abs(low[1].multipliers[0]) - 1, abs(high[1].multipliers[0]) - 1
+            s = low[0] + (high[0] - low[0]) * float(np.clip(m / (m - n), 0.05, 0.95))
+            try:
+                found = self.correct(z + s * along, chord, a.parameters)
+            except IntegrationError:
+                break
+            best = min((best, found), key=lambda g: abs(abs(g.multipliers[0]) - 1))
+            if abs(abs(found.multipliers[0]) - 1) < 2e-4:
+                break
+            if found.stable == low[1].stable:
+                low = (s, found)
+            else:
+                high = (s, found)
+        return Loss(best.parameters[self.parameter], complex(best.multipliers[0]), kind(best.multipliers[0]))
+
+
+# -- the prismatic hopper's gait over K_p -------------------------------------------------------------------
+
+
+def prismatic_multipliers(K_p: Array, hops: int = 8) -> Array:
+    """The two multipliers of tilting of the prismatic gait of experiment III, (n, 2), over K_p.
+
+    In the upright gait tilting separates from hopping; the linear map (alpha, omega, x') -> of one period is that
+    of small differences. x' belongs to it: three multipliers, of which the two largest are returned.
+    """
+    K_p = np.asarray(K_p, float)
+    base = system("prismatic", ledger=False)
+    q0 = np.array([-np.pi / 2, 0, 0.3, 0.12])
+    run = base.simulate(q0, t_end=12.0, record_every=12.0, parameters=dict(FAST), events=400)
+    apex = run.events.of("apex")
+    q, v = apex.q[-2], apex.v[-2]
+    period = float(np.diff(apex.t)[-1])
+    size = 1e-6
+    starts_q, starts_v = [], []
+    for i in range(3):
+        for sign in (1, -1):
+            dq, dv = _tilted(q, v, i, sign * size)
+            starts_q.append(dq)
+            starts_v.append(dv)
+    n = len(K_p)
+    found = base.simulate(
+        np.tile(starts_q, (n, 1)),
+        np.tile(starts_v, (n, 1)),
+        t_end=1.5 * period,
+        record_every=1.5 * period,
+        parameters={"K_p": np.repeat(K_p, 6), **FAST},
+        events=60,
+    )
+    images = np.full((n * 6, 3), np.nan)
+    for k, log in enumerate(found.events):
+        down, top = log.of("floor_foot", -1), log.of("apex")
+        after = np.flatnonzero(top.t > down.t[0]) if len(down) else []
+        if len(after):
+            i = after[0]
+            u = centre("prismatic", top.q[i], top.v[i])[1]
+            images[k] = top.q[i, 0] + np.pi / 2, top.v[i, 0], u[0]
+    images = images.reshape(n, 3, 2, 3)
+    J = ((images[:, :, 0] - images[:, :, 1]) / (2 * size)).transpose(0, 2, 1)
+    values = np.linalg.eigvals(J)
+    order = np.argsort(-np.abs(values), axis=1)
+    return np.take_along_axis(values, order, axis=1)
+
+
+def _tilted(q: Array, v: Array, i: int, size: float) -> tuple[Array, Array]:
+    """The state at an upright apex with its angle, angular velocity or c_x' changed, c and c_y' kept."""
+    model = robot("prismatic")
+    c, u = centre("prismatic", q, v)
+    rate = np.array([v[0], v[3]])
+    q, v = q.copy(), v.copy()
+    u = u.copy()
+    if i == 0:
+        q[0] += size
+    elif i == 1:
+        rate[0] += size
+    else:
+        u[0] += size
+    q[1:3] += c - model.center_of_mass(q)[[0, 2]]
+    J = model.center_of_mass_jacobian(q)[[0, 2]]
+    v[0], v[3] = rate
+    v[1:3] = np.linalg.solve(J[:, 1:3], u - J[:, 0] * rate[0] - J[:, 3] * rate[1])
+    return q, v
+
+
+# -- basin of attraction ------------------------------------------------------------------------------------
+
+OUTCOMES = ("fell", "gait of VI", "gait of IV", "another motion")
+ANGLES, SPEEDS = (-60.0, 60.0), (-1.0, 1.0)  # of the grid, deg and m/s
+
+
+@dataclass(frozen=True)
+class Basin:
+    """What becomes of hoppers dropped from 0.3 m with the knee at 102 deg, leaning and moving.
+
+    angles (n,) [deg], speeds (m,) [m/s] at the start; outcome (m, n), indices of OUTCOMES; end_times (m, n) [s]
+    speed (m, n), the mean of the last 4 s [m/s]
+    """
+
+    angles: Array
+    speeds: Array
+    outcome: Array
+    end_times: Array
+    speed: Array
+
+    def share(self, outcome: str) -> float:
+        return float(np.mean(self.outcome == OUTCOMES.index(outcome)))
+
+
+def basin(
+    angles: Array,
+    speeds: Array,
+    targets: tuple[float, float],
+    t_end: float = 20.0,
+    parameters: Mapping[str, float] | None = None,
+    threads: int | None = None,
+) -> Basin:
+    """Run experiment IV's controller from every angle and speed, and tell outcomes apart by the speed at the end.
+
+    targets  speeds of the gaits of VI and IV [m/s]; within 0.01 m/s of one counts as that gait
+    """
+    angles, speeds = np.asarray(angles, float), np.asarray(speeds, float)
+    lean, speed = (x.ravel() for x in np.meshgrid(np.radians(angles), speeds))
+    q0 = np.tile([-2.5174, 0, 0.3, 1.7802], (lean.size, 1))
+    q0[:, 0] += lean - leg("revolute", q0)[1]
+    v0 = np.zeros((lean.size, 4))
+    v0[:, 1], v0[:, 2] = np.cos(q0[:, 0]) * speed, -np.sin(q0[:, 0]) * speed
+    run = system("revolute", ledger=False).simulate(
+        q0,
+        v0,
+        t_end=t_end,
+        record_every=t_end / 5,
+        parameters={**DAMPED, **(parameters or {})},
+        threads=threads,
+    )
+    shape = (len(speeds), len(angles))
+    x = run.outputs["com"][:, :, 0]
+    mean = (x[:, -1] - x[:, -2]) / (t_end / 5)
+    outcome = np.full(lean.size, 3)
+    for k, target in enumerate(targets):
+        outcome[np.abs(mean - target) < 0.01] = 1 + k
+    outcome[run.ends != ""] = 0
+    return Basin(angles, speeds, outcome.reshape(shape), run.end_times.reshape(shape), mean.reshape(shape))

@@ -1,0 +1,380 @@
+"""Pictures of the study of Feurstein's hoppers: the panels of figures 4.3 to 4.17, and moving pictures."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .feurstein_hopping_experiments import Audit, Curve, Run, robot
+from .feurstein_hopping_gaits import OUTCOMES, Basin, Branch
+
+Array = Any
+BLUE, AMBER, GREEN, RED, GREY, INK = "#1f5fa8", "#d9921a", "#14663a", "#b3261e", "#8a94a0", "#1b1f24"
+MANY = 4000  # lines of more points are drawn as pixels
+
+
+def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained", dpi=150)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        for side in ("top", "right"):
+            axis.spines[side].set_visible(False)
+        axis.tick_params(labelsize=8)
+    return figure, axes
+
+
+def _lines(
+    axis: Any, t: Array, named: dict[str, tuple[Array, str]], y: str, title: str, x: str = "t [s]"
+) -> None:
+    for name, (values, colour) in named.items():
+        axis.plot(t, values, color=colour, linewidth=0.9, label=name, rasterized=len(t) > MANY)
+    axis.set_title(title, fontsize=9, loc="left")
+    axis.set_xlabel(x, fontsize=8)
+    axis.set_ylabel(y, fontsize=8)
+    if len(named) > 1:
+        axis.legend(frameon=False, fontsize=7, loc="best", handlelength=1.2)
+
+
+def _twin(axis: Any, t: Array, values: Array, label: str, colour: str) -> None:
+    other = axis.twinx()
+    other.plot(t, values, color=colour, linewidth=0.9, rasterized=len(t) > MANY)
+    other.set_ylabel(label, fontsize=8, color=colour)
+    other.tick_params(labelsize=8, colors=colour)
+    other.spines["top"].set_visible(False)
+    if np.nanmax(np.abs(values)) < 1e-9:  # nothing but rounding
+        other.set_ylim(-1, 1)
+
+
+def _energies(axis: Any, t: Array, out: dict[str, Array], title: str) -> None:
+    T, U, spring = out["kinetic_energy"], out["potential_energy"], out["radial_energy"]
+    named = {"E": (T + U + spring, INK), "T": (T, BLUE), "U": (U, GREEN), "spring": (spring, AMBER)}
+    _lines(axis, t, named, "energy [J]", title)
+
+
+def _radial_and_polar(axis: Any, run: Run, t: Array, title: str) -> None:
+    rest = float(run.data.parameters["r_des"])
+    stretch = 1e3 * (run.out["radial_length"] - rest)
+    _lines(axis, t, {"r": (stretch, BLUE)}, "$r - r_{des}$ [mm]", title)
+    axis.yaxis.label.set_color(BLUE)
+    _twin(axis, t, np.degrees(run.out["polar_angle"]), r"$\alpha$ [deg]", AMBER)
+
+
+def four_panels(run: Run) -> Any:
+    """(a) the hopping pattern, (b) momenta, (c) energies, (d) radial and polar quantities."""
+    figure, axes = _figure(2, 2, (9.6, 5.4))
+    (a, b), (c, d) = axes
+    t, out = run.t, run.out
+    com, foot = out["com"], out["foot"]
+    if np.nanmax(np.abs(com[:, 0] - com[0, 0])) < 0.05:
+        named = {"centre of mass": (com[:, 2], BLUE), "foot": (foot[:, 2], GREY)}
+        _lines(a, t, named, "height [m]", "(a) hopping pattern")
+    else:
+        for name, x, colour in (("foot", foot, GREY), ("centre of mass", com, BLUE)):
+            a.plot(x[:, 0], x[:, 2], color=colour, linewidth=0.9, label=name, rasterized=len(t) > MANY)
+        first = run.touch_downs
+        where = np.clip(np.searchsorted(t, first.t), 0, len(t) - 1)
+        for k in where[np.isfinite(com[where, 0])]:
+            a.plot([foot[k, 0], com[k, 0]], [foot[k, 2], com[k, 2]], color=AMBER, linewidth=0.8)
+        a.set_title("(a) hopping pattern; legs at touch-down", fontsize=9, loc="left")
+        a.set_xlabel("x [m]", fontsize=8)
+        a.set_ylabel("y [m]", fontsize=8)
+        a.legend(frameon=False, fontsize=7, loc="upper right", ncols=2)
+    mass = _mass(run)
+    u = out["com_velocity"]
+    _lines(
+        b, t, {"$p_x$": (mass * u[:, 0], BLUE), "$p_y$": (mass * u[:, 2], GREY)}, "p [kg m/s]", "(b) momenta"
+    )
+    _twin(b, t, 1e3 * out["angular_momentum"], "h [$10^{-3}$ kg m$^2$/s]", RED)
+    _energies(c, t, out, "(c) kinetic, gravity and spring energy")
+    _radial_and_polar(d, run, t, "(d) radial and polar quantities")
+    return figure
+
+
+def _mass(run: Run) -> float:
+    return float(sum(body.inertia.mass for body in robot(run.hopper).tree.bodies))
+
+
+def motion_panels(run: Run, after: float = 0.0) -> Any:
+    """Figures 4.13 and 4.15: position, momenta, angles, radial and polar values and velocities."""
+    figure, axes = _figure(3, 2, (9.6, 7.4))
+    (a, b), (c, d), (e, f) = axes
+    t, out, mass = run.t + after, run.out, _mass(run)
+    com, u = out["com"], out["com_velocity"]
+    _lines(a, t, {"x": (com[:, 0], BLUE)}, "x [m]", "(a) position of the centre of mass")
+    a.yaxis.label.set_color(BLUE)
+    _twin(a, t, com[:, 2], "y [m]", AMBER)
+    _lines(b, t, {"$p_x$": (mass * u[:, 0], BLUE)}, "$p_x$ [kg m/s]", "(b) linear momentum")
+    b.yaxis.label.set_color(BLUE)
+    _twin(b, t, mass * u[:, 2], "$p_y$ [kg m/s]", GREY)
+    _lines(
+        c, t, {"h": (1e3 * out["angular_momentum"], RED)}, "h [$10^{-3}$ kg m$^2$/s]", "(c) angular momentum"
+    )
+    _lines(d, t, {"base": (np.degrees(run.data.q[:, 0]), BLUE)}, r"$\theta_{ib}$ [deg]", "(d) base and knee")
+    d.yaxis.label.set_color(BLUE)
+    _twin(d, t, np.degrees(run.data.q[:, 3]), "$q_1$ [deg]", AMBER)
+    _radial_and_polar(e, run, t, "(e) radial and polar values")
+    _lines(f, t, {"r": (out["radial_length_rate"], BLUE)}, "r' [m/s]", "(f) radial and polar velocities")
+    f.yaxis.label.set_color(BLUE)
+    _twin(f, t, out["polar_rate"], r"$\alpha$' [rad/s]", AMBER)
+    return figure
+
+
+def force_panels(run: Run, after: float = 0.0) -> Any:
+    """Figures 4.14 and 4.16: floor, torques, controllers, energies, cumulative flow of energy."""
+    figure, axes = _figure(3, 2, (9.6, 7.4))
+    (a, b), (c, d), (e, f) = axes
+    t, out, work = run.t + after, run.out, run.data.work
+    force, efforts = out["floor_force"][:, 0], out["efforts"]
+    _lines(
+        a, t, {"$F_y$": (force[:, 2], GREY), "$F_x$": (force[:, 0], BLUE)}, "F [N]", "(a) forces of the floor"
+    )
+    named = {"base": (efforts[:, 0], RED), "knee": (efforts[:, 3], BLUE)}
+    _lines(b, t, named, "torque [Nm]", "(b) torques on base and knee")
+    named = {
+        "radial spring and damper": (out["radial_force"], BLUE),
+        "regulator": (out["regulator_force"], AMBER),
+    }
+    _lines(c, t, named, "force [N]", "(c) radial controllers")
+    _lines(d, t, {"polar": (out["polar_torque"], RED)}, "torque [Nm]", "(d) polar controller")
+    _energies(e, t, out, "(e) total mechanical energy and its components")
+    named = {
+        "external work": (work["joint_base"], RED),
+        "work of the knee": (work["joint_knee"], BLUE),
+        "their sum": (work["joint_base"] + work["joint_knee"], INK),
+        "floor": (_floor(work), GREEN),
+        "radial damper": (work["radial_damper"], AMBER),
+    }
+    _lines(f, t, named, "energy [J]", "(f) cumulative flow of energy")
+    return figure
+
+
+def _floor(work: dict[str, Array]) -> Array:
+    return sum(x for name, x in work.items() if name.startswith("floor_") and name != "floor_work")
+
+
+def balance(run: Run, audit: Audit) -> Any:
+    """The thesis' balance sheet beside the books: what goes in and where it goes."""
+    figure, axes = _figure(1, 2, (9.6, 3.6))
+    left, right = axes[0]
+    work, t = run.data.work, run.t
+    total = work["joint_base"] + work["joint_knee"]
+    named = {
+        "external + joint work": (total, INK),
+        "floor": (_floor(work), GREEN),
+        "floor + damper": (_floor(work) + work["radial_damper"], RED),
+    }
+    _lines(left, t, named, "energy [J]", "in, and out with the damper counted once and twice")
+    bars = (
+        ("thesis: in", (("external", 7.15, RED), ("joint", 4.65, BLUE))),
+        (
+            "thesis: out",
+            (("touch-down", 2.9, GREEN), ("damper", 5.9, AMBER), ("floor after", 3.0, "#7fb08f")),
+        ),
+        ("here: in", (("external", audit.external, RED), ("joint, net of the damper", audit.joint, BLUE))),
+        (
+            "here: out",
+            (
+                ("touch-down", audit.plastic * audit.touch_downs, GREEN),
+                ("floor after", audit.floor - audit.plastic * audit.touch_downs, "#7fb08f"),
+            ),
+        ),
+    )
+    for row, (name, parts) in enumerate(bars):
+        start = 0.0
+        for label, size, colour in parts:
+            right.barh(-row, size, left=start, color=colour, edgecolor="white", height=0.72)
+            right.text(
+                start + size / 2,
+                -row,
+                f"{label}\n{size:.2f}",
+                ha="center",
+                va="center",
+                fontsize=6.5,
+                color="white",
+            )
+            start += size
+    right.set_yticks([-k for k in range(len(bars))], [name for name, _ in bars])
+    right.set_xlabel("energy in 20 s [J]", fontsize=8)
+    return figure
+
+
+def tuning(curves: dict[str, Curve]) -> Any:
+    """Figure 4.7, with the minima that are there."""
+    figure, axes = _figure(1, 2, (9.6, 3.6))
+    left, right = axes[0]
+    colours = (INK, BLUE, AMBER, GREEN, RED)
+    for (name, curve), colour in zip(curves.items(), colours, strict=True):
+        axis = right if "rest length" in name else left
+        axis.plot(curve.angles, 1e3 * np.abs(curve.h), color=colour, linewidth=1.1, label=name)
+        if axis is left:
+            at, least = curve.minimum
+            axis.plot(at, 1e3 * least, "o", color=colour, markersize=4)
+            axis.annotate(f"{at:.0f}", (at, 1e3 * least), (0, -11), textcoords="offset points", fontsize=7,
+                          color=colour, ha="center")  # fmt: skip
+    for axis, title in (
+        (left, "rest length of the leg as at the start"),
+        (right, "rest length fixed at 0.1411 m"),
+    ):
+        axis.axvline(102, color=GREY, linestyle=":", linewidth=1)
+        axis.set_title(title, fontsize=9, loc="left")
+        axis.set_xlabel("$q_1(0)$ [deg]; dotted: 102", fontsize=8)
+    left.set_ylabel("|h| after the first lift-off [$10^{-3}$ kg m$^2$/s]", fontsize=8)
+    left.set_ylim(1.3, 3.2)
+    left.legend(frameon=False, fontsize=7)
+    return figure
+
+
+def tilting(runs: dict[str, Sequence[tuple[float, Run]]]) -> Any:
+    """The angle at touch-downs of the prismatic leg, from small angles at the start."""
+    figure, axes = _figure(1, len(runs), (9.6, 3.2))
+    colours = (BLUE, AMBER, GREEN, RED)
+    for axis, (name, found) in zip(axes[0], runs.items(), strict=True):
+        for (seed, run), colour in zip(found, colours, strict=False):
+            angle = np.abs(run.angle(run.touch_downs))
+            axis.semilogy(
+                1 + np.arange(len(angle)), angle, ".-", color=colour, linewidth=0.9, label=f"{seed:g} rad"
+            )
+        axis.set_title(name, fontsize=9, loc="left")
+        axis.set_xlabel("touch-down", fontsize=8)
+        axis.set_ylim(1e-8, 200)
+    axes[0, 0].set_ylabel(r"$|\alpha|$ [deg]", fontsize=8)
+    axes[0, 0].legend(frameon=False, fontsize=7)
+    return figure
+
+
+def screenshots(run: Run) -> Any:
+    """Figure 4.17: one hop, base, knee, foot and centre of mass at ten times."""
+    figure, axes = _figure(1, 1, (9.6, 3.0))
+    axis = axes[0, 0]
+    period = float(np.diff(run.apexes.t)[-1])
+    start = float(run.apexes.t[-2])
+    times = start + period * np.linspace(0, 1, 11)
+    for k, t in enumerate(times):
+        i = int(np.clip(np.searchsorted(run.t, t), 0, len(run.t) - 1))
+        _stick(axis, run, i, 0.17 * k, alpha=1.0)
+        axis.text(run.out["com"][i, 0] + 0.17 * k, -0.035, f"{t - start:.3f} s", fontsize=7, ha="center")
+    axis.axhline(0, color=GREY, linewidth=0.8)
+    axis.set_aspect("equal")
+    axis.set_yticks([])
+    axis.set_xticks([])
+    for side in ("left", "bottom"):
+        axis.spines[side].set_visible(False)
+    return figure
+
+
+def _stick(axis: Any, run: Run, i: int, shift: float, alpha: float = 1.0) -> None:
+    out = run.out
+    points = np.stack([out["base"][i], out["knee"][i], out["foot"][i]])
+    if run.hopper == "prismatic":
+        points = points[[0, 2]]
+    x, y = points[:, 0] + shift, points[:, 2]
+    axis.plot(x, y, "-", color=INK, linewidth=2.2, alpha=alpha, solid_capstyle="round")
+    axis.plot(x[0], y[0], "o", color=BLUE, markersize=9, alpha=alpha)
+    axis.plot(x[1:], y[1:], "o", color=INK, markersize=3.5, alpha=alpha)
+    axis.plot(out["com"][i, 0] + shift, out["com"][i, 2], "+", color=RED, markersize=7, alpha=alpha)
+
+
+def moving(run: Run, first: float = 0.0, last: float | None = None, frames: int = 48) -> bytes:
+    """A GIF of a run between two times, evenly, with the path of the centre of mass."""
+    from matplotlib.animation import FuncAnimation, PillowWriter
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    end = min(run.t[run.last], run.t[-1] if last is None else last)
+    places = np.searchsorted(run.t, np.linspace(first, end, frames)).clip(0, run.last)
+    com, foot = run.out["com"], run.out["foot"]
+    low = min(np.min(foot[places, 0]), np.min(com[places, 0])) - 0.16
+    high = max(np.max(foot[places, 0]), np.max(com[places, 0])) + 0.16
+    tall = max(0.36, float(np.max(com[places, 2])) + 0.08)
+    width = float(np.clip(2.2 * (high - low) / (tall + 0.04), 2.2, 5.2))
+    figure = Figure(figsize=(width, 2.2), dpi=72)
+    FigureCanvasAgg(figure)
+    axis = figure.add_axes((0.02, 0.02, 0.96, 0.96))
+    path = slice(places[0], places[-1] + 1)
+
+    def draw(i: int) -> list[Any]:
+        axis.clear()
+        axis.set(xlim=(low, high), ylim=(-0.04, tall), xticks=[], yticks=[], aspect="equal")
+        axis.axis("off")
+        axis.axhline(0, color=GREY, linewidth=1.5)
+        for x in np.arange(np.ceil(low / 0.1) * 0.1, high, 0.1):
+            axis.plot([x, x - 0.02], [0, -0.02], color=GREY, linewidth=0.8)
+        axis.plot(com[path, 0], com[path, 2], color="#c9d3de", linewidth=1)
+        _stick(axis, run, i, 0.0)
+        axis.text(0.02, 0.95, f"{run.t[i]:.2f} s", transform=axis.transAxes, fontsize=8, va="top")
+        return []
+
+    animation = FuncAnimation(figure, draw, frames=[int(i) for i in places], blit=False)
+    with tempfile.TemporaryDirectory() as folder:
+        path_of = Path(folder) / "gait.gif"
+        animation.save(path_of, writer=PillowWriter(fps=16))
+        return path_of.read_bytes()
+
+
+def basin_map(found: Basin) -> Any:
+    """Outcomes over angle and speed at the start; those that fell are shaded by when."""
+    from matplotlib.colors import ListedColormap, to_rgb
+
+    figure, axes = _figure(1, 1, (6.4, 4.8))
+    axis = axes[0, 0]
+    colours = np.array([to_rgb(c) for c in ("#e9ecef", BLUE, AMBER, RED)])
+    image = colours[found.outcome]
+    fell = found.outcome == 0
+    late = np.clip(found.end_times / 20.0, 0, 1)[..., None]
+    image = np.where(fell[..., None], 0.95 - 0.45 * late, image)
+    extent = tuple(_edges(found.angles)) + tuple(_edges(found.speeds))
+    axis.imshow(image, origin="lower", extent=extent, aspect="auto", interpolation="nearest")
+    axis.set_xlabel("angle of the leg at the start [deg]", fontsize=9)
+    axis.set_ylabel("speed at the start [m/s]", fontsize=9)
+    shown = [k for k in range(len(OUTCOMES)) if np.any(found.outcome == k)]
+    for k in shown:
+        axis.plot([], [], "s", color=ListedColormap(colours)(k), label=OUTCOMES[k])
+    axis.legend(fontsize=8, loc="upper left", framealpha=0.9)
+    return figure
+
+
+def _edges(x: Array) -> tuple[float, float]:
+    half = (x[-1] - x[0]) / (2 * max(1, len(x) - 1)) or 0.5
+    return float(x[0] - half), float(x[-1] + half)
+
+
+def multipliers_over(K: Array, values: Array) -> Any:
+    """Real parts of multipliers over a gain, with the strip in which they are stable."""
+    figure, axes = _figure(1, 1, (6.4, 3.2))
+    axis = axes[0, 0]
+    for k, colour in ((0, BLUE), (1, GREY)):
+        axis.plot(K, values[:, k].real, ".", color=colour, markersize=3)
+    axis.axhspan(-1, 1, color=GREEN, alpha=0.15, linewidth=0)
+    axis.axvline(6, color=GREY, linestyle=":", linewidth=1)
+    axis.set_ylim(-10, 16)
+    axis.set_xlabel("$K_p$ [Nm/rad]; dotted: the thesis' value", fontsize=8)
+    axis.set_ylabel("multipliers", fontsize=8)
+    return figure
+
+
+def branches(found: Sequence[tuple[str, Branch]]) -> Any:
+    """Speed, and largest modulus of the multipliers, along curves of gaits."""
+    figure, axes = _figure(2, len(found), (10.4, 4.6))
+    usual = {"E_des": 2.8382, "K_p": 6.0}
+    for k, (name, branch) in enumerate(found):
+        stable = np.array([g.stable for g in branch.gaits])
+        speed = np.array([g.speed for g in branch.gaits])
+        size = np.array([abs(g.multipliers[0]) for g in branch.gaits])
+        for axis, y in ((axes[0, k], speed), (axes[1, k], np.minimum(size, 3))):
+            axis.plot(branch.values, y, color=GREY, linewidth=0.8)
+            axis.plot(branch.values[stable], y[stable], ".", color=BLUE, markersize=5)
+            axis.plot(branch.values[~stable], y[~stable], ".", color=RED, markersize=5)
+            axis.axvline(usual[branch.parameter], color=GREY, linestyle=":", linewidth=1)
+        axes[0, k].set_title(f"gait of {name}", fontsize=9, loc="left")
+        axes[1, k].axhline(1, color=INK, linewidth=0.6)
+        unit = "J" if branch.parameter == "E_des" else "Nm/rad"
+        axes[1, k].set_xlabel(f"{branch.parameter} [{unit}]", fontsize=8)
+    axes[0, 0].set_ylabel("speed [m/s]", fontsize=8)
+    axes[1, 0].set_ylabel("largest modulus, at most 3", fontsize=8)
+    return figure
