@@ -1,4 +1,4 @@
-"""The basin of attraction of a hopping robot: where 128 x 128 starts end, and how long it takes beside MuJoCo.
+"""The basin of attraction of a hopping robot: where its starts end, and how long it takes beside MuJoCo.
 
     python benchmarks/basin.py                         the map, its picture, and the race
     python benchmarks/basin.py --grid 32               a coarser map
@@ -69,7 +69,7 @@ CLOSE = (5e-4, 2e-3, 2e-3)  # to a gait, in these numbers, over the last SETTLED
 
 
 class Strides(Element):
-    """Counts apexes, and remembers of the last ones: time, place, heights, periods, lengths; the lowest knee."""
+    """Counts apexes, and remembers of the last ones time, place, heights, periods, lengths, lowest knee."""
 
     name = "stride"
 
@@ -179,6 +179,7 @@ def grid(n: int) -> dict[str, np.ndarray]:
 
 BASE, THIGH, SHANK, LENGTH = 0.835, 0.122, 0.050, 0.12
 UPPER = BASE + THIGH
+MIDDLE = THIGH * LENGTH / 2 / UPPER
 TURNING = BASE * THIGH / UPPER * (LENGTH / 2) ** 2
 MJCF = f"""
 <mujoco>
@@ -186,8 +187,10 @@ MJCF = f"""
   <compiler angle="radian"/>
   <worldbody>
     <body>
-      <joint type="slide" axis="1 0 0"/> <joint type="slide" axis="0 0 1"/> <joint type="hinge" axis="0 -1 0"/>
-      <inertial pos="{THIGH * LENGTH / 2 / UPPER} 0 0" mass="{UPPER}" diaginertia="1e-12 {TURNING} {TURNING}"/>
+      <joint type="slide" axis="1 0 0"/>
+      <joint type="slide" axis="0 0 1"/>
+      <joint type="hinge" axis="0 -1 0"/>
+      <inertial pos="{MIDDLE} 0 0" mass="{UPPER}" diaginertia="1e-12 {TURNING} {TURNING}"/>
       <body pos="{LENGTH} 0 0">
         <joint type="hinge" axis="0 -1 0"/>
         <inertial pos="{LENGTH / 2} 0 0" mass="{SHANK}" diaginertia="1e-12 1e-12 1e-12"/>
@@ -424,7 +427,8 @@ def make_map(n: int, store: str | None, workers: int, picture: str | None) -> No
     simulated = float(ds.simulated.sum())
     print(
         f"\n{n} x {n} starts, {workers} workers: {wall:.0f} s, {busy:.0f} s of processor time; "
-        f"{n * n / wall:.1f} runs/s, {n * n / busy:.1f} runs and {simulated / busy:.0f} simulated s per s of processor time"
+        f"{n * n / wall:.1f} runs/s, {n * n / busy:.1f} runs "
+        f"and {simulated / busy:.0f} simulated s per s of processor time"
     )
     print(f"    at this rate 128 x 128 take {busy * (128 / n) ** 2 / 60:.1f} minutes of processor time")
     for k, name in enumerate(ENDS):
