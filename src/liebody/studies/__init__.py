@@ -13,6 +13,7 @@ from pathlib import Path
 from ..errors import LiebodyError
 
 STUDIES = {
+    "feurstein-2021-hopping": "feurstein_hopping",
     "feurstein-2021-theory": "feurstein_theory",
     "from-2012": "from_2012",
     "mueller-terze-2013": "mueller_terze",

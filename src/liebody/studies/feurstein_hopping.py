@@ -1,8 +1,8 @@
 """Feurstein (2021), chapter 4, recomputed: hopping robots on virtual springs, and what became of their gaits.
 
-All experiments with the panels of the thesis' figures, the tuning curve, the energy balance of experiment VI; a
-table of its numbers beside ours. Then what the thesis left open: the gaits as limit cycles, their stability
-over gains, their basins of attraction.
+All experiments with the panels of the thesis' figures, the tuning curve, the energy balance of experiment
+VI; a table of its numbers beside ours. Then what the thesis left open: the gaits as limit cycles, their
+stability over gains, their basins of attraction.
 """
 
 from __future__ import annotations
@@ -49,15 +49,20 @@ FIGURES = {
     "revolute V": "4.12",
 }
 WORDS = {
-    "prismatic I": "No polar control, no regulator. From a start that is symmetric to the last bit the leg stays "
-    "upright for ever; here the base is turned by 1e-9 rad, as the noise of an integrator would, and it falls.",
+    "prismatic I": "No polar control, no regulator. From a start that is symmetric to the last bit the "
+    "leg stays "
+    "upright for ever; here the base is turned by 1e-9 rad, as the noise of an integrator would, and it "
+    "falls.",
     "prismatic II": "With polar control, without the regulator: it hops in place, loses energy, and rests.",
     "prismatic III": "With the regulator: the energy is back at each apex; some of it stays in the spring.",
-    "revolute I": "Only the radial spring: the first lift-off leaves a momentum that turns the leg by 30 deg.",
+    "revolute I": "Only the radial spring: the first lift-off leaves a momentum that turns the leg by 30 "
+    "deg.",
     "revolute II": "With polar control: it drifts ahead, and the sign of h changes between most hops.",
-    "revolute III": "With the regulator: the energy is back at each apex, but the undamped spring swings more from hop "
+    "revolute III": "With the regulator: the energy is back at each apex, but the undamped spring swings "
+    "more from hop "
     "to hop, until the leg falls.",
-    "revolute IV": "The radial damper acts in flight: the swinging is gone, and the hopper settles almost in place, "
+    "revolute IV": "The radial damper acts in flight: the swinging is gone, and the hopper settles almost "
+    "in place, "
     "with its leg leaning by 36 deg.",
     "revolute V": "The same from 30 deg: slow at first, then it speeds up and settles in another gait.",
 }
@@ -114,24 +119,50 @@ def prismatic_rows() -> list[Row]:
     straight = np.abs(one.angle(one.touch_downs)).max()
     shaken = perturbed("prismatic III", (1e-6,), 8.0)[0]
     return [
-        Row("I: the leg tilts, from the noise of the simulation", "after 7 hops",
+        Row(
+            "I: the leg tilts, from the noise of the simulation",
+            "after 7 hops",
             f"never if symmetric (|alpha| < {straight:.0e} deg); from 1e-9 rad {tilt[6]:.1g}, {tilt[7]:.1f}, "
             f"{tilt[8]:.0f} deg at touch-downs 7 to 9",
-            "cannot be", straight < 1e-6 and 0.3 < tilt[6] < 1.5 and tilt[8] > 20),
-        Row("II: at rest after so many jumps", "12", str(len(two.touch_downs)), "reproduced",
-            len(two.touch_downs) == 12),
-        Row("II, III: polar control makes the upright leg stable", "stable",
-            f"III from 1e-6 rad falls at {float(shaken.data.end_times):.1f} s", "wrong",
-            str(shaken.data.ends) == "stopped"),
-        Row("III: energy at each apex", "2.9047 J", f"{E.min():.6f} to {E.max():.6f} J", "reproduced",
-            np.abs(E - 2.904741).max() < 1e-5),
-        Row("III: the spring's energy in flight rises a little", "slightly",
-            ", ".join(f"{x:.1f}" for x in spring[:5]) + " mJ", "reproduced",
-            bool(np.all(np.diff(spring[:5]) > 0)) and abs(spring[4] - spring[-1]) < 0.5),
-        Row("q1(0) in table 4.7", "0.114 m, E = 2.9047 J",
-            f"0.12 m gives {levels[0]:.4f} J, 0.114 m {levels[1]:.4f} J before the spring's", "misprint",
-            abs(levels[0] - 2.904741) < 1e-5 and abs(levels[1] - 2.9047) > 1e-3),
-    ]  # fmt: skip
+            "cannot be",
+            straight < 1e-6 and 0.3 < tilt[6] < 1.5 and tilt[8] > 20,
+        ),
+        Row(
+            "II: at rest after so many jumps",
+            "12",
+            str(len(two.touch_downs)),
+            "reproduced",
+            len(two.touch_downs) == 12,
+        ),
+        Row(
+            "II, III: polar control makes the upright leg stable",
+            "stable",
+            f"III from 1e-6 rad falls at {float(shaken.data.end_times):.1f} s",
+            "wrong",
+            str(shaken.data.ends) == "stopped",
+        ),
+        Row(
+            "III: energy at each apex",
+            "2.9047 J",
+            f"{E.min():.6f} to {E.max():.6f} J",
+            "reproduced",
+            np.abs(E - 2.904741).max() < 1e-5,
+        ),
+        Row(
+            "III: the spring's energy in flight rises a little",
+            "slightly",
+            ", ".join(f"{x:.1f}" for x in spring[:5]) + " mJ",
+            "reproduced",
+            bool(np.all(np.diff(spring[:5]) > 0)) and abs(spring[4] - spring[-1]) < 0.5,
+        ),
+        Row(
+            "q1(0) in table 4.7",
+            "0.114 m, E = 2.9047 J",
+            f"0.12 m gives {levels[0]:.4f} J, 0.114 m {levels[1]:.4f} J before the spring's",
+            "misprint",
+            abs(levels[0] - 2.904741) < 1e-5 and abs(levels[1] - 2.9047) > 1e-3,
+        ),
+    ]
 
 
 def revolute_rows(curve: Curve) -> list[Row]:
@@ -151,33 +182,86 @@ def revolute_rows(curve: Curve) -> list[Row]:
     levels = [float(start_energy(name)) for name in ("revolute I", "revolute V")]
     at_102 = float(np.interp(102, curve.angles, np.abs(curve.h)))
     return [
-        Row("4.7: h after the first lift-off is least at", "102 deg",
-            f"{at:.1f} deg; 102 deg is {100 * (at_102 / least - 1):.1f} % above it", "not",
-            abs(at - 109.3) < 1 and at_102 < 1.02 * least),
-        Row("E(0) of experiments I to IV in table 4.12", "2.8382 J",
-            f"{levels[0]:.4f} J; 2.8382 is that of V, {levels[1]:.6f} J", "misprint",
-            abs(levels[0] - 2.8674) < 1e-4 and abs(levels[1] - 2.838210) < 1e-5),
-        Row("I: angle of the leg turned in the first flight", "about 30 deg", f"{flight:.2f} deg", "reproduced",
-            abs(flight - 30.22) < 0.05),
-        Row("II: h changes its sign from hop to hop", "always", f"{changes[0]} times in {len(h2)} hops", "partly",
-            0 < changes[0] < len(h2) - 1),
-        Row("III: h changes its sign from hop to hop", "always", f"{changes[1]} times in {len(h3)} hops", "not",
-            changes[1] < len(h3) / 2),
-        Row("III: energy at each apex", "2.8382 J", f"{E3.min():.6f} to {E3.max():.6f} J, 8 hops", "reproduced",
-            np.abs(E3 - 2.8382).max() < 1e-4),
-        Row("III: relatively stable", "stable", f"falls at {float(three.data.end_times):.2f} s, after "
-            f"{len(three.apexes)} hops", "not", str(three.data.ends) == "stopped"),
-        Row("IV: angle turned in flight", "about 3 deg",
+        Row(
+            "4.7: h after the first lift-off is least at",
+            "102 deg",
+            f"{at:.1f} deg; 102 deg is {100 * (at_102 / least - 1):.1f} % above it",
+            "not",
+            abs(at - 109.3) < 1 and at_102 < 1.02 * least,
+        ),
+        Row(
+            "E(0) of experiments I to IV in table 4.12",
+            "2.8382 J",
+            f"{levels[0]:.4f} J; 2.8382 is that of V, {levels[1]:.6f} J",
+            "misprint",
+            abs(levels[0] - 2.8674) < 1e-4 and abs(levels[1] - 2.838210) < 1e-5,
+        ),
+        Row(
+            "I: angle of the leg turned in the first flight",
+            "about 30 deg",
+            f"{flight:.2f} deg",
+            "reproduced",
+            abs(flight - 30.22) < 0.05,
+        ),
+        Row(
+            "II: h changes its sign from hop to hop",
+            "always",
+            f"{changes[0]} times in {len(h2)} hops",
+            "partly",
+            0 < changes[0] < len(h2) - 1,
+        ),
+        Row(
+            "III: h changes its sign from hop to hop",
+            "always",
+            f"{changes[1]} times in {len(h3)} hops",
+            "not",
+            changes[1] < len(h3) / 2,
+        ),
+        Row(
+            "III: energy at each apex",
+            "2.8382 J",
+            f"{E3.min():.6f} to {E3.max():.6f} J, 8 hops",
+            "reproduced",
+            np.abs(E3 - 2.8382).max() < 1e-4,
+        ),
+        Row(
+            "III: relatively stable",
+            "stable",
+            f"falls at {float(three.data.end_times):.2f} s, after {len(three.apexes)} hops",
+            "not",
+            str(three.data.ends) == "stopped",
+        ),
+        Row(
+            "IV: angle turned in flight",
+            "about 3 deg",
             f"{t4[0]:.0f} deg in the first, {t4[1:8].min():.1f} to {t4[1:8].max():.1f} deg after, at last "
-            f"{t4[-1]:.1f} deg", "partly", t4[0] > 25 and t4[1:].max() < 6),
+            f"{t4[-1]:.1f} deg",
+            "partly",
+            t4[0] > 25 and t4[1:].max() < 6,
+        ),
         Row("IV: drift", "small, negative", f"{speed4:.4f} m/s", "reproduced", -0.05 < speed4 < 0),
-        Row("V: settles at a lower energy", "lower than 2.8382 J", f"{E5[-1]:.4f} J", "reproduced", E5[-1] < 2.6),
-        Row("V: time of the apex from which VI starts (the 43rd)", "16.7010 s", f"{t43:.4f} s", "reproduced",
-            abs(t43 - 16.7178) < 2e-3),
-        Row("V: base there", "(2.7676, 0.2574) m, -2.5243 rad",
-            f"({q43[1]:.4f}, {q43[2]:.4f}) m, {q43[0]:.4f} rad", "reproduced",
-            bool(np.allclose(q43[[1, 2, 0]], [2.7337, 0.2574, -2.5244], atol=2e-3))),
-    ]  # fmt: skip
+        Row(
+            "V: settles at a lower energy",
+            "lower than 2.8382 J",
+            f"{E5[-1]:.4f} J",
+            "reproduced",
+            E5[-1] < 2.6,
+        ),
+        Row(
+            "V: time of the apex from which VI starts (the 43rd)",
+            "16.7010 s",
+            f"{t43:.4f} s",
+            "reproduced",
+            abs(t43 - 16.7178) < 2e-3,
+        ),
+        Row(
+            "V: base there",
+            "(2.7676, 0.2574) m, -2.5243 rad",
+            f"({q43[1]:.4f}, {q43[2]:.4f}) m, {q43[0]:.4f} rad",
+            "reproduced",
+            bool(np.allclose(q43[[1, 2, 0]], [2.7337, 0.2574, -2.5244], atol=2e-3)),
+        ),
+    ]
 
 
 def start_energy(name: str) -> Any:
@@ -214,21 +298,50 @@ def six_rows(books: Audit, gait: gaits.Gait) -> list[Row]:
         near("VI: work of the joint", 4.65, books.joint, 4.901, 2e-3, "J", 0.02),
         near("VI: their sum", 11.8, books.total, 12.042, 2e-3, "J", 0.03),
         near("VI: radial damper", 5.9, books.damper, 5.600, 2e-3, "J", 0.02),
-        Row("VI: energy stored in springs accumulates to", "zero", "zero, but for the last hop's", "reproduced",
-            abs(float(np.ptp(spring_at(six, six.apexes)))) < 1e-3),
+        Row(
+            "VI: energy stored in springs accumulates to",
+            "zero",
+            "zero, but for the last hop's",
+            "reproduced",
+            abs(float(np.ptp(spring_at(six, six.apexes)))) < 1e-3,
+        ),
         near("VI: loss at a touch-down", 45, 1e3 * books.drops[5e-4], 50.7, 0.5, "mJ", 0.02),
-        Row("VI: losses at touch-downs, with 45 mJ each", "2.9 J", f"2.9 J / 45 mJ = 64 touch-downs; there are "
-            f"{books.touch_downs}", "cannot be", books.touch_downs == 54),
-        Row("VI: floor after touch-down", "3.0 J", f"{books.floor - impact:.2f} J (all {books.floor:.2f} J less "
-            f"{impact:.2f} J of plastic impacts)", "wrong", abs(books.floor - impact - 8.75) < 0.05),
-        Row("VI: the damper takes a share of the work provided", "50 %",
-            f"{100 * books.damper / (books.total + books.damper):.0f} % of what the drives give before it", "wrong",
-            abs(books.damper / (books.total + books.damper) - 0.32) < 0.01),
-        Row("VI: loss per hop", "about 7 % of 2.8382 J", f"{1e3 * per_hop:.0f} mJ, {100 * per_hop / 2.8382:.1f} %",
-            "reproduced", abs(per_hop / 2.8382 - 0.0786) < 5e-4),
-        Row("K_E of III to VI in table 4.12", "20", "10, as in its text: with 20 the state of VI is no apex of a gait",
-            "misprint", abs(off_gait(10.0)) < 0.02 < abs(off_gait(20.0))),
-    ]  # fmt: skip
+        Row(
+            "VI: losses at touch-downs, with 45 mJ each",
+            "2.9 J",
+            f"2.9 J / 45 mJ = 64 touch-downs; there are {books.touch_downs}",
+            "cannot be",
+            books.touch_downs == 54,
+        ),
+        Row(
+            "VI: floor after touch-down",
+            "3.0 J",
+            f"{books.floor - impact:.2f} J (all {books.floor:.2f} J less {impact:.2f} J of plastic impacts)",
+            "wrong",
+            abs(books.floor - impact - 8.75) < 0.05,
+        ),
+        Row(
+            "VI: the damper takes a share of the work provided",
+            "50 %",
+            f"{100 * books.damper / (books.total + books.damper):.0f} % of what the drives give before it",
+            "wrong",
+            abs(books.damper / (books.total + books.damper) - 0.32) < 0.01,
+        ),
+        Row(
+            "VI: loss per hop",
+            "about 7 % of 2.8382 J",
+            f"{1e3 * per_hop:.0f} mJ, {100 * per_hop / 2.8382:.1f} %",
+            "reproduced",
+            abs(per_hop / 2.8382 - 0.0786) < 5e-4,
+        ),
+        Row(
+            "K_E of III to VI in table 4.12",
+            "20",
+            "10, as in its text: with 20 the state of VI is no apex of a gait",
+            "misprint",
+            abs(off_gait(10.0)) < 0.02 < abs(off_gait(20.0)),
+        ),
+    ]
 
 
 def off_gait(K_E: float) -> float:
@@ -263,8 +376,10 @@ def study(basin_size: int = 14) -> Report:
 def _numbers(report: Report, rows: list[Row]) -> None:
     report.section("The thesis' numbers and ours")
     report.text(
-        "Where a number is called reproduced it agrees within what the thesis' integration (a loose tolerance, "
-        "sampled each millisecond) leaves open, some per cent for works. Of its figures only the captions and the text "
+        "Where a number is called reproduced it agrees within what the thesis' integration (a loose "
+        "tolerance, "
+        "sampled each millisecond) leaves open, some per cent for works. Of its figures only the captions "
+        "and the text "
         "were at hand, not the pictures: panels below show what these say the panels show."
     )
     cells = [
@@ -277,12 +392,16 @@ def _model(report: Report) -> None:
     report.section("The model")
     report.text(
         "Point masses; g = 9.81 m/s2; the foot is a point and has no mass in the revolute hopper. "
-        r"Controller II: $\tau_r = -K_r(r - r_{des}) - D_r\dot r - K_E(E - E_{des})\,\dot r$ along the leg, with "
-        r"$D_r$ in flight only, and $\tau_p = -K_p\alpha$ in stance. The floor, while the foot is not above it: "
+        r"Controller II: $\tau_r = -K_r(r - r_{des}) - D_r\dot r - K_E(E - E_{des})\,\dot r$ along the "
+        r"leg, with "
+        r"$D_r$ in flight only, and $\tau_p = -K_p\alpha$ in stance. The floor, while the foot is not "
+        r"above it: "
         r"$F_y = \max(-K y - D\dot y, 0)$ and $F_x = -K(x - x_{td}) - D\dot x$. Of the printed variants only "
-        "this one, with $K_E = 10$ and the energy of the radial spring in E, has the thesis' state of experiment "
+        "this one, with $K_E = 10$ and the energy of the radial spring in E, has the thesis' state of "
+        "experiment "
         "VI on a gait.",
-        "Touch-downs and lift-offs are located to 1e-14 s. The foot bounces two or three times just after each "
+        "Touch-downs and lift-offs are located to 1e-14 s. The foot bounces two or three times just after "
+        "each "
         "touch-down, within 0.3 ms; such a bounce is located too and belongs to the same stance.",
     )
 
@@ -303,10 +422,14 @@ def _tuning(report: Report, curves: dict[str, Curve]) -> None:
     at, _ = curves["K_p = 0, K_E = 0"].minimum
     with_polar, _ = curves["K_p = 6, K_E = 0"].minimum
     report.text(
-        f"The thesis finds the least momentum after the first lift-off at 102 deg. We find {at:.1f} deg without "
-        f"polar control and {with_polar:.1f} deg with it. The curve is flat: at 102 deg h is 1 % above its minimum, "
-        "so that choice loses nothing, and a simulation with errors of 1 % may well find its minimum there. With the "
-        "spring's rest length held at that of 102 deg instead, the leg starts with a loaded spring, and the curve is "
+        f"The thesis finds the least momentum after the first lift-off at 102 deg. We find {at:.1f} deg "
+        f"without "
+        f"polar control and {with_polar:.1f} deg with it. The curve is flat: at 102 deg h is 1 % above "
+        f"its minimum, "
+        "so that choice loses nothing, and a simulation with errors of 1 % may well find its minimum "
+        "there. With the "
+        "spring's rest length held at that of 102 deg instead, the leg starts with a loaded spring, and "
+        "the curve is "
         "ragged with changes of sign (right)."
     )
     report.figure(pictures.tuning(curves), "|h| after the first lift-off over the knee's angle at the start.")
@@ -333,13 +456,16 @@ def _six(report: Report, books: Audit) -> None:
     report.section("The energy balance", 3)
     report.text(
         "The work of the joint torque already contains what the damper takes, since the damper is part of "
-        "that torque: the thesis counts the damper twice. All of the external and joint work goes into the floor, "
-        f"{books.total:.3f} J in and {books.floor:.3f} J out; the 3.0 J that it leaves for the floor after touch-down "
+        "that torque: the thesis counts the damper twice. All of the external and joint work goes into "
+        "the floor, "
+        f"{books.total:.3f} J in and {books.floor:.3f} J out; the 3.0 J that it leaves for the floor "
+        f"after touch-down "
         "are a residual that is too small by the 5.9 J of the damper."
     )
     report.figure(
         pictures.balance(six, books),
-        "Left: what goes in is what the floor takes; with the damper on top more would go out than comes in. Right: "
+        "Left: what goes in is what the floor takes; with the damper on top more would go out than comes "
+        "in. Right: "
         "the thesis' sheet and ours.",
     )
     report.table(
@@ -357,12 +483,14 @@ def _six(report: Report, books: Audit) -> None:
     )
     drops = ", ".join(f"{1e3 * loss:.1f} mJ in {1e3 * w:g} ms" for w, loss in books.drops.items())
     report.text(
-        f"Kinetic energy lost after a touch-down: {drops}; a plastic impact would take {1e3 * books.plastic:.1f} mJ."
+        f"Kinetic energy lost after a touch-down: {drops}; a plastic impact would take "
+        f"{1e3 * books.plastic:.1f} mJ."
     )
     parts = (books.regulator, -books.damper, books.polar_joint)
     report.claims(
         report.verdict(
-            f"regulator less damper plus polar part, {sum(parts):.3f} J, is the work of the joint: the springs give "
+            f"regulator less damper plus polar part, {sum(parts):.3f} J, is the work of the joint: the "
+            f"springs give "
             "back what they take",
             "holds",
             abs(sum(parts) - books.joint) < 2e-3,
@@ -388,9 +516,12 @@ def _symmetry(report: Report) -> None:
     at_6 = float(np.interp(6.0, K, values[:, 0].real))
     windows = stable_windows(K, size)
     report.text(
-        "The thesis says that polar control with $K_p = 6$ keeps the prismatic leg upright. A start without the "
-        f"slightest tilt stays upright with any gain; of a small tilt the gait of experiment III makes {at_6:.2f} "
-        "times as much in each hop, so that it falls sooner or later. Experiment II comes to rest before that "
+        "The thesis says that polar control with $K_p = 6$ keeps the prismatic leg upright. A start "
+        "without the "
+        f"slightest tilt stays upright with any gain; of a small tilt the gait of experiment III makes "
+        f"{at_6:.2f} "
+        "times as much in each hop, so that it falls sooner or later. Experiment II comes to rest before "
+        "that "
         "if the tilt is small enough. There are gains that do stabilise the gait, K_p = "
         + " and ".join(f"{a:.2f} to {b:.2f}" for a, b in windows)
         + " Nm/rad: narrow windows, and 6 is not in them."
@@ -441,7 +572,8 @@ def _accuracy(report: Report) -> None:
             ]
         )
     report.text(
-        "One hop of experiment VI with all steps halved. The corner at which the floor's normal force becomes zero "
+        "One hop of experiment VI with all steps halved. The corner at which the floor's normal force "
+        "becomes zero "
         "is not located, which leaves order 3 of the method's 4."
     )
     header = ["flight [us]", "stance [us]", "landing [us]", "change by the next halving", "rate"]
@@ -474,9 +606,11 @@ def _complex(x: complex) -> str:
 def _limit_cycles(report: Report, six: gaits.Gait, four: gaits.Gait) -> None:
     report.section("Beyond the thesis: two gaits as limit cycles")
     report.text(
-        r"From apex to apex a hop maps $(c_y, \dot c_x, \theta, \omega, q_1, \dot q_1)$ to what it is at the next apex. "
+        r"From apex to apex a hop maps $(c_y, \dot c_x, \theta, \omega, q_1, \dot q_1)$ to what it is at "
+        r"the next apex. "
         "Gaits are fixed points of this map, found by Newton's method; its derivative is taken by central "
-        "differences of whole hops, in which each touch-down and lift-off is located, so that they hold what saltation "
+        "differences of whole hops, in which each touch-down and lift-off is located, so that they hold "
+        "what saltation "
         "matrices would add. Experiments IV and VI have the same controller: their gaits coexist."
     )
     rows = []
@@ -484,7 +618,8 @@ def _limit_cycles(report: Report, six: gaits.Gait, four: gaits.Gait) -> None:
         shown = [x for x in g.multipliers[:3] if x.imag >= 0]
         rows.append(
             [name, f"{g.period:.6f}", f"{g.stride:.6f}", f"{g.speed:.5f}", f"{g.angle:.3f}",
-             "; ".join(_complex(complex(x)) for x in shown), f"{abs(g.multipliers[0]):.4f}", f"{g.residual:.0e}"]
+             "; ".join(_complex(complex(x)) for x in shown), f"{abs(g.multipliers[0]):.4f}",
+             f"{g.residual:.0e}"]
         )  # fmt: skip
     header = ["gait", "period [s]", "stride [m]", "speed [m/s]", "apex angle [deg]", "Floquet multipliers",
               "largest", "residual"]  # fmt: skip
@@ -519,8 +654,10 @@ def _continuation(report: Report, six: gaits.Gait, four: gaits.Gait) -> None:
     )
     found = [(name, gaits.follow(g, p, at, step, bounds, 12)) for name, g, p, at, step, bounds in plans]
     report.text(
-        "Each gait is followed along the curve of fixed points, folds included (pseudo-arclength). A multiplier leaves "
-        "the unit circle at +1 in a fold, where two gaits meet and vanish; at -1 in a flip, where the period doubles; "
+        "Each gait is followed along the curve of fixed points, folds included (pseudo-arclength). A "
+        "multiplier leaves "
+        "the unit circle at +1 in a fold, where two gaits meet and vanish; at -1 in a flip, where the "
+        "period doubles; "
         "as a pair in a Neimark-Sacker bifurcation, where a slow swing grows."
     )
     rows = []
@@ -547,9 +684,11 @@ def _basin(report: Report, six: gaits.Gait, four: gaits.Gait, size: int) -> None
     )
     shares = ", ".join(f"{name} {100 * found.share(name):.0f} %" for name in gaits.OUTCOMES)
     report.text(
-        f"{size} x {size} runs of 20 s from base heights of 0.3 m, the knee at {np.degrees(Q_102):.0f} deg, the leg "
+        f"{size} x {size} runs of 20 s from base heights of 0.3 m, the knee at {np.degrees(Q_102):.0f} "
+        f"deg, the leg "
         f"leaning and moving: {shares}. `benchmarks/basin.py` draws the map in detail. The thesis "
-        "assumes one attractor that is insensitive to where it starts; there are two, and their basins lie in "
+        "assumes one attractor that is insensitive to where it starts; there are two, and their basins "
+        "lie in "
         "layers."
     )
     report.figure(

@@ -1,4 +1,4 @@
-"""Feurstein's hopping experiments (2021, chapter 4): systems, starts, runs, hops, tuning curve, energy audit."""
+"""Feurstein's experiments (2021, chapter 4): systems, starts, runs, hops, tuning curve, energy audit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -358,5 +359,5 @@ def convergence() -> tuple[list[dict[str, float]], Array, Array]:
             x.q0, x.v0, t_end=0.36, record_every=0.36, parameters={**x.parameters, **steps}, threads=1
         )
         ends.append(np.concatenate([found.q[-1], found.v[-1]]))
-    differences = np.array([np.abs(a - b).max() for a, b in zip(ends, ends[1:], strict=False)])
+    differences = np.array([np.abs(a - b).max() for a, b in pairwise(ends)])
     return sets, differences, np.log2(differences[:-1] / differences[1:])

@@ -1,9 +1,9 @@
-"""Gaits of the revolute hopper as limit cycles: fixed points of the apex map, Floquet multipliers, continuation.
+"""Gaits of the revolute hopper as limit cycles: fixed points of the apex map, multipliers, continuation.
 
-The apex map P takes the state at the top of a hop to that at the top of the next. Where it is along x does
-not matter, and c_y' = 0 at an apex: a state is x = (c_y, c_x', theta, omega, q_1, q_1'). At an apex the floor
-remembers nothing. A gait is x = P(x); it is stable where the eigenvalues of dP/dx, its Floquet multipliers, lie
-within the unit circle.
+The apex map P takes the state at the top of a hop to that at the top of the next. Where it is along x
+does not matter, and c_y' = 0 at an apex: a state is x = (c_y, c_x', theta, omega, q_1, q_1'). The floor
+remembers nothing then. A gait is x = P(x); it is stable where the eigenvalues of dP/dx, its Floquet
+multipliers, lie within the unit circle.
 
 dP/dx is taken from central differences of whole hops. Touch-downs and lift-offs are located in each of them,
 so the differences hold what saltation matrices would add; that they do not depend on their step is checked.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Branch:
-    """Gaits along a parameter, in the order of the curve, why it ended at either side, changes of stability."""
+    """Gaits along a parameter, in the order of the curve, why it ended, and changes of stability."""
 
     parameter: str
     gaits: list[Gait]
@@ -210,7 +211,7 @@ def follow(
         sides.append(side)
         ends.append(end)
     gaits = [*reversed(sides[0]), first, *sides[1]]
-    losses = [curve.crossing(a, b) for a, b in zip(gaits, gaits[1:], strict=False) if a.stable != b.stable]
+    losses = [curve.crossing(a, b) for a, b in pairwise(gaits) if a.stable != b.stable]
     return Branch(parameter, gaits, (ends[0], ends[1]), losses)
 
 
@@ -315,11 +316,11 @@ class _Curve:
 # -- the prismatic hopper's gait over K_p -------------------------------------------------------------------
 
 
-def prismatic_multipliers(K_p: Array, hops: int = 8) -> Array:
-    """The two multipliers of tilting of the prismatic gait of experiment III, (n, 2), over K_p.
+def prismatic_multipliers(K_p: Array) -> Array:
+    """The multipliers of tilting of the prismatic gait of experiment III, (n, 3), over K_p.
 
-    In the upright gait tilting separates from hopping; the linear map (alpha, omega, x') -> of one period is that
-    of small differences. x' belongs to it: three multipliers, of which the two largest are returned.
+    Tilting separates from hopping in the upright gait: a hop maps (alpha, omega, x'), linearly if small.
+    Three multipliers, the largest first, from central differences.
     """
     K_p = np.asarray(K_p, float)
     base = system("prismatic", ledger=False)
@@ -389,8 +390,8 @@ ANGLES, SPEEDS = (-60.0, 60.0), (-1.0, 1.0)  # of the grid, deg and m/s
 class Basin:
     """What becomes of hoppers dropped from 0.3 m with the knee at 102 deg, leaning and moving.
 
-    angles (n,) [deg], speeds (m,) [m/s] at the start; outcome (m, n), indices of OUTCOMES; end_times (m, n) [s]
-    speed (m, n), the mean of the last 4 s [m/s]
+    angles (n,) [deg], speeds (m,) [m/s] at the start
+    outcome (m, n), indices of OUTCOMES; end_times (m, n) [s]; speed (m, n), the mean of the last 4 s [m/s]
     """
 
     angles: Array
@@ -411,7 +412,7 @@ def basin(
     parameters: Mapping[str, float] | None = None,
     threads: int | None = None,
 ) -> Basin:
-    """Run experiment IV's controller from every angle and speed, and tell outcomes apart by the speed at the end.
+    """Run experiment IV's controller from every angle and speed; the speed at the end tells gaits apart.
 
     targets  speeds of the gaits of VI and IV [m/s]; within 0.01 m/s of one counts as that gait
     """

@@ -185,7 +185,7 @@ def balance(run: Run, audit: Audit) -> Any:
             ),
         ),
     )
-    for row, (name, parts) in enumerate(bars):
+    for row, (_, parts) in enumerate(bars):
         start = 0.0
         for label, size, colour in parts:
             right.barh(-row, size, left=start, color=colour, edgecolor="white", height=0.72)

@@ -59,7 +59,8 @@ code { background: var(--tint); padding: .08em .3em; border-radius: 3px; }
 pre { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem;
   overflow-x: auto;
       line-height: 1.45; } pre code { background: none; padding: 0; }
-figure { margin: 1.4rem 0; } figure svg, figure img { max-width: 100%; height: auto; }
+figure { margin: 1.4rem 0; } figure svg,
+figure img { max-width: 100%; height: auto; }
 figcaption { font-size: .92rem; max-width: 50rem; }
 .badge { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: .78rem; font-weight: 600;
   white-space: nowrap;
@@ -179,8 +180,8 @@ class Report:
         """Record what the study says of a claim of the paper, for a cell of a table or `claims`.
 
         claim      the claim, in words
-        says       a key of WORDS: "holds", "misprint", "imprecise", "wrong"; of numbers "reproduced", "partly",
-                   "not", "cannot be"
+        says       a key of WORDS: "holds", "misprint", "imprecise", "wrong"; of numbers "reproduced",
+                   "partly", "not", "cannot be"
         confirmed  whether the numbers of this run bear that out; if not, the page says so in red
         """
         if says not in WORDS:
