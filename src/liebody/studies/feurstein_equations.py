@@ -640,7 +640,7 @@ def _conserved(r: Floating) -> list[Check]:
             "3.72",
             r"$\partial_jT^i - \partial_iT^j + [T^i, T^j]$, zero iff the frame is a function of q",
             "`connection_curvature`, which differentiates nothing",
-            apart(curvature, dynamics.connection_curvature(r.tree, r.q)),
+            left(curvature - dynamics.connection_curvature(r.tree, r.q), curvature, dm),
         ),
         Check(
             "3.72", "for this robot it is not zero", r"$|B|/|\partial T|$", left(curvature, dm), differs=True
@@ -653,7 +653,9 @@ def _conserved(r: Floating) -> list[Check]:
             for j in range(r.n):
                 linear = dm[1:, i, j] - dm[1:, j, i] + T_w[i] * S2 @ T_v[:, j] - T_w[j] * S2 @ T_v[:, i]
                 angular = dm[0, i, j] - dm[0, j, i]
-                worst = max(worst, left(np.append(linear, angular) - np.append(B[i, j][1:], B[i, j][0]), B))
+                worst = max(
+                    worst, left(np.append(linear, angular) - np.append(B[i, j][1:], B[i, j][0]), B, dm)
+                )
         found.append(
             Check(
                 "3.73, L 3.4",
