@@ -490,7 +490,7 @@ def _golden(report: Report, runs: Runs) -> None:
         )
     report.table(
         table,
-        ["", "", "1 s: golden", "here", "5 s: golden", "here", "round-off", "largest rel. difference", ""],
+        ["", "", "1 s: independent", "here", "5 s: independent", "here", "round-off", "apart", ""],
         "Largest violations [m] and energy changes over T(0). The difference is over these and the rates "
         "|JV|.",
     )
@@ -538,10 +538,10 @@ def _golden(report: Report, runs: Runs) -> None:
         [
             "",
             "step",
-            "R: golden",
+            "R: independent",
             "here",
             "order",
-            "r at 1 ms, both groups: golden",
+            "r at 1 ms, both groups: independent",
             "here",
             "R: groups apart",
             "",

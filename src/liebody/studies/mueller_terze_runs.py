@@ -5,6 +5,7 @@ The numbers behind the page of `mueller_terze`. Velocities are angular first, po
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -360,12 +361,12 @@ def setup(example: Example, groups: str | tuple[str, ...]) -> Setup:
     return Setup(example, groups)
 
 
-def prepare(jobs: Sequence[tuple[Setup, Scheme]], workers: int = 2) -> None:
-    """Compile for all jobs, setups side by side: compilers are other processes, and wait for each other."""
+def prepare(jobs: Sequence[tuple[Setup, Scheme]]) -> None:
+    """Compile for all jobs, setups side by side, as compilers are other processes."""
     by_setup: dict[int, tuple[Setup, list[Scheme]]] = {}
     for place, scheme in jobs:
         by_setup.setdefault(id(place), (place, []))[1].append(scheme)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
+    with ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2)) as pool:
         list(pool.map(lambda job: job[0].compiled(job[1]), by_setup.values()))
 
 
