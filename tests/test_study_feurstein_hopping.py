@@ -19,10 +19,10 @@ from liebody.studies.feurstein_hopping_experiments import (
     VARIANTS,
     Curve,
     audit,
+    leg,
     run,
     tuning_curve,
     upright,
-    leg,
 )
 from liebody.studies.report import Report
 
@@ -143,7 +143,9 @@ def test_states_at_apexes_are_reduced_and_expanded():
 def test_experiment_six_is_a_stable_gait(six):
     wanted = [0.24776922, 0.23223440, -2.52438412, 0.32760575, 1.78019796, 0]
     np.testing.assert_allclose(six.x, wanted, atol=2e-5)
-    assert six.period == pytest.approx(0.3719972, abs=1e-5) and six.stride == pytest.approx(0.0877652, abs=1e-5)
+    assert six.period == pytest.approx(0.3719972, abs=1e-5) and six.stride == pytest.approx(
+        0.0877652, abs=1e-5
+    )
     assert six.residual < 1e-8 and six.stable
     image = gaits.hop(six.x, {}).x[0]
     np.testing.assert_allclose(image, six.x, atol=1e-8)
@@ -155,7 +157,7 @@ def test_multipliers_are_the_rate_at_which_perturbations_die(six):
     k = np.argmax(np.abs(direction[0]))
     assert abs(direction[0][k].imag) < 1e-6
     size = 1e-4
-    x = six.x + size * gaits.SCALE * 0 + size * direction[1][:, k].real
+    x = six.x + size * direction[1][:, k].real
     for _ in range(3):
         x = gaits.hop(x, {}).x[0]
     left = np.linalg.norm(x - six.x) / size
@@ -197,7 +199,7 @@ def test_the_fold_of_the_gait_of_four_over_the_polar_gain(four):
 
 
 def test_no_gait_is_an_error():
-    with pytest.raises(IntegrationError, match="no second apex|no gait"):
+    with pytest.raises(IntegrationError, match=r"no second apex|no gait"):
         gaits.shoot(np.array([0.3, 3.0, -2.5, 0.3, 1.78, 0]), tries=3)
 
 

@@ -24,7 +24,7 @@ from .feurstein_hopping_experiments import FAST, centre, leg, robot, system
 Array = Any
 NAMES = ("c_y", "c_x'", "theta", "omega", "q_1", "q_1'")
 SCALE = np.array([0.01, 0.05, 0.02, 0.1, 0.02, 0.1])  # what is small, by coordinate
-LONGEST = 0.8  # of a hop, s
+LONGEST = 0.6  # of a hop, s
 DAMPED = {"D_r": 20.0, **FAST}
 
 

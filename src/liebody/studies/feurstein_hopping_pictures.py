@@ -209,7 +209,7 @@ def tuning(curves: dict[str, Curve]) -> Any:
     figure, axes = _figure(1, 2, (9.6, 3.6))
     left, right = axes[0]
     colours = (INK, BLUE, AMBER, GREEN, RED)
-    for (name, curve), colour in zip(curves.items(), colours, strict=True):
+    for (name, curve), colour in zip(curves.items(), colours, strict=False):
         axis = right if "rest length" in name else left
         axis.plot(curve.angles, 1e3 * np.abs(curve.h), color=colour, linewidth=1.1, label=name)
         if axis is left:
@@ -296,18 +296,23 @@ def moving(run: Run, first: float = 0.0, last: float | None = None, frames: int 
     figure = Figure(figsize=(width, 2.2), dpi=72)
     FigureCanvasAgg(figure)
     axis = figure.add_axes((0.02, 0.02, 0.96, 0.96))
+    axis.set(xlim=(low, high), ylim=(-0.04, tall), xticks=[], yticks=[], aspect="equal")
+    axis.axis("off")
+    axis.axhline(0, color=GREY, linewidth=1.5)
+    ticks = np.arange(np.ceil(low / 0.1) * 0.1, high, 0.1)
+    axis.plot(
+        np.stack([ticks, ticks - 0.02]), [[0.0], [-0.02]] * np.ones(len(ticks)), color=GREY, linewidth=0.8
+    )
     path = slice(places[0], places[-1] + 1)
+    axis.plot(com[path, 0], com[path, 2], color="#c9d3de", linewidth=1)
+    clock = axis.text(0.02, 0.95, "", transform=axis.transAxes, fontsize=8, va="top")
+    still = len(axis.lines)
 
     def draw(i: int) -> list[Any]:
-        axis.clear()
-        axis.set(xlim=(low, high), ylim=(-0.04, tall), xticks=[], yticks=[], aspect="equal")
-        axis.axis("off")
-        axis.axhline(0, color=GREY, linewidth=1.5)
-        for x in np.arange(np.ceil(low / 0.1) * 0.1, high, 0.1):
-            axis.plot([x, x - 0.02], [0, -0.02], color=GREY, linewidth=0.8)
-        axis.plot(com[path, 0], com[path, 2], color="#c9d3de", linewidth=1)
+        for line in list(axis.lines)[still:]:
+            line.remove()
         _stick(axis, run, i, 0.0)
-        axis.text(0.02, 0.95, f"{run.t[i]:.2f} s", transform=axis.transAxes, fontsize=8, va="top")
+        clock.set_text(f"{run.t[i]:.2f} s")
         return []
 
     animation = FuncAnimation(figure, draw, frames=[int(i) for i in places], blit=False)
