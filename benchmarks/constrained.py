@@ -5,7 +5,7 @@
 Heavy top: mass 15 kg, inertia diag(0.234375, 0.46875, 0.234375) kg m2, centre of mass 1 m along y from the
 pivot, omega = (0, 150, -4.61538) rad/s; error of omega_y in the world after 2 s. Spherical double pendulum:
 section 5.2 of Mueller and Terze (2013), two boxes of 2.7 kg; error of the second centre of mass after 0.5 s.
-Both as free bodies with spherical joints, on both sides. Steps are halved from 4 ms until the error is below
+Both as free bodies with spherical joints, on both sides. Steps are halved from 16 ms until the error is below
 the bound; the time is that of the largest such step. References by order 8 with a small step, to which Exudyn
 converges as well.
 
@@ -49,7 +49,7 @@ from machine import describe
 
 MEMBERS = 1024
 GRAVITY = np.array([0, 0, -9.81])
-LADDER = [4e-3 / 2**k for k in range(12)]
+LADDER = [16e-3 / 2**k for k in range(14)]
 CHAINS = (100, 200, 400, 700, 1000)
 EXUDYN = {  # node type, options of the generalized-alpha solver
     "Lie group, generalized-alpha": (True, {}),
