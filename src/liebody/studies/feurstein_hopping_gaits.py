@@ -348,13 +348,13 @@ def prismatic_multipliers(K_p: Array) -> Array:
     images = np.full((n * 6, 3), np.nan)
     for k, log in enumerate(found.events):
         down, top = log.of("floor_foot", -1), log.of("apex")
-        after = np.flatnonzero(top.t > down.t[0]) if len(down) else []
+        after = np.flatnonzero(top.t > down.t[0]) if len(down) else np.zeros(0, int)
         if len(after):
-            i = after[0]
+            i = int(after[0])
             u = centre("prismatic", top.q[i], top.v[i])[1]
             images[k] = top.q[i, 0] + np.pi / 2, top.v[i, 0], u[0]
-    images = images.reshape(n, 3, 2, 3)
-    J = ((images[:, :, 0] - images[:, :, 1]) / (2 * size)).transpose(0, 2, 1)
+    pairs = images.reshape(n, 3, 2, 3)
+    J = ((pairs[:, :, 0] - pairs[:, :, 1]) / (2 * size)).transpose(0, 2, 1)
     values = np.linalg.eigvals(J)
     order = np.argsort(-np.abs(values), axis=1)
     return np.take_along_axis(values, order, axis=1)

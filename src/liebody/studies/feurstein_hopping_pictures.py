@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def four_panels(run: Run) -> Any:
         for name, x, colour in (("foot", foot, GREY), ("centre of mass", com, BLUE)):
             a.plot(x[:, 0], x[:, 2], color=colour, linewidth=0.9, label=name, rasterized=len(t) > MANY)
         first = run.touch_downs
-        where = np.clip(np.searchsorted(t, first.t), 0, len(t) - 1)
+        where: Array = np.clip(np.searchsorted(t, first.t), 0, len(t) - 1)
         for k in where[np.isfinite(com[where, 0])]:
             a.plot([foot[k, 0], com[k, 0]], [foot[k, 2], com[k, 2]], color=AMBER, linewidth=0.8)
         a.set_title("(a) hopping pattern; legs at touch-down", fontsize=9, loc="left")
@@ -230,7 +230,7 @@ def tuning(curves: dict[str, Curve]) -> Any:
     return figure
 
 
-def tilting(runs: dict[str, Sequence[tuple[float, Run]]]) -> Any:
+def tilting(runs: Mapping[str, Sequence[tuple[float, Run]]]) -> Any:
     """The angle at touch-downs of the prismatic leg, from small angles at the start."""
     figure, axes = _figure(1, len(runs), (9.6, 3.2))
     colours = (BLUE, AMBER, GREEN, RED)
