@@ -542,8 +542,8 @@ def _loops(document: Element, links: dict[str, Element]) -> Iterator[Loop]:
                 f"constraint {quoted(name)} has the unknown type {quoted(kind)}",
                 f"use one of {', '.join(CONSTRAINTS)}",
             )
-        ends = [element.first(side).attributes["link"] for side in ("parent", "child")]
-        for side, link in zip(("parent", "child"), ends, strict=True):
+        parent, child = (element.first(side).attributes["link"] for side in ("parent", "child"))
+        for side, link in (("parent", parent), ("child", child)):
             if link not in links:
                 element.first(side).fail(
                     f"the {side} of constraint {quoted(name)} is {quoted(link)}, and there is no such link",
@@ -560,8 +560,8 @@ def _loops(document: Element, links: dict[str, Element]) -> Iterator[Loop]:
                 f"the axes of the {kind} constraint {quoted(name)} differ, and its frames would not coincide",
                 "turn the child's frame by <child_origin rpy=...>, and leave <child_axis> out",
             )
-        places = _origin(element, "parent_origin"), _origin(element, "child_origin")
-        yield Loop(name, kind, *ends, *places, parent_axis, child_axis)
+        on_parent, on_child = _origin(element, "parent_origin"), _origin(element, "child_origin")
+        yield Loop(name, kind, parent, child, on_parent, on_child, parent_axis, child_axis)
 
 
 def _origin(element: Element, tag: str) -> np.ndarray:
