@@ -549,10 +549,8 @@ def _loops(document: Element, links: dict[str, Element]) -> Iterator[Loop]:
                     f"the {side} of constraint {quoted(name)} is {quoted(link)}, and there is no such link",
                     'correct the name, or add <link name="..."/>',
                 )
-        if ends[0] == ends[1]:
-            element.fail(
-                f"constraint {quoted(name)} joins link {quoted(ends[0])} to itself", "name two links"
-            )
+        if parent == child:
+            element.fail(f"constraint {quoted(name)} joins link {quoted(parent)} to itself", "name two links")
         parent_axis = _direction(element, "parent_axis", kind)
         child_axis = _direction(element, "child_axis", kind, None if kind == "universal" else parent_axis)
         if kind in ("revolute", "prismatic") and np.abs(child_axis - parent_axis).max() > 1e-9:
