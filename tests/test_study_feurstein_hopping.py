@@ -114,6 +114,19 @@ def test_starts_stand_upright():
     assert r[1] == pytest.approx(0.14107, abs=1e-4)
 
 
+def test_the_gait_of_four_takes_its_knee_under_the_floor():
+    """In the model only the foot touches."""
+    lowest = study.lowest_knees()
+    assert lowest["revolute IV"][1] == pytest.approx(-0.024, abs=1e-3)
+    assert lowest["revolute VI"][0] == pytest.approx(0.065, abs=1e-3)
+
+
+def test_simulations_on_either_side_of_the_fold_of_four(six, four):
+    inside, outside = gaits.watch(four, "K_p", (6.01, 6.04), 40.0)
+    assert inside.angles == pytest.approx((34.69, 34.69), abs=0.05)
+    assert outside.speed == pytest.approx(six.speed, abs=0.005) and not outside.alternate
+
+
 # -- the table ----------------------------------------------------------------------------------------------
 
 

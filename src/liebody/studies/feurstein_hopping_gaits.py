@@ -281,14 +281,14 @@ class _Curve:
             except IntegrationError:
                 size /= 2
                 if size < 1 / 16:
-                    return gaits[1:], f"lost at {at:.5g}"
+                    return gaits[1:], f"no further than {at:.5g}"
                 continue
             if not bounds[0] <= found.parameters[self.parameter] <= bounds[1]:
                 return gaits[1:], "end of the range"
             tangent = self.tangent(found, tangent)
             gaits.append(found)
             size = min(2.0, 1.4 * size)
-        return gaits[1:], f"{most} gaits"
+        return gaits[1:], f"after {most} gaits, not followed further"
 
     def crossing(self, a: Gait, b: Gait) -> Loss:
         """Where the largest modulus is 1 between two gaits, by false position on the chord."""
@@ -311,6 +311,46 @@ class _Curve:
             else:
                 high = (s, found)
         return Loss(best.parameters[self.parameter], complex(best.multipliers[0]), kind(best.multipliers[0]))
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a simulation from a gait does with another value of a parameter: its last ten apexes and speed."""
+
+    value: float
+    angles: tuple[float, float]
+    heights: tuple[float, float]
+    alternate: bool  # whether they are high and low by turns, by 0.1 mm or more
+    speed: float
+    end: str
+
+
+def watch(gait: Gait, parameter: str, values: Sequence[float], t_end: float = 40.0) -> list[Watched]:
+    """Simulate from a gait with other values of a parameter, without anything of the apex map."""
+    q0, v0 = expand(gait.x)
+    n = len(values)
+    given = {**DAMPED, **gait.parameters, parameter: np.array(values, float)}
+    run = system("revolute", ledger=False).simulate(
+        np.tile(q0, (n, 1)),
+        np.tile(v0, (n, 1)),
+        t_end=t_end,
+        record_every=t_end,
+        parameters=given,
+        events=20_000,
+    )
+    found = []
+    for value, log, end in zip(values, run.events, run.ends, strict=True):
+        top = log.of("apex")
+        q, v = top.q[-11:], top.v[-11:]
+        c, angle = centre("revolute", q, v)[0], np.degrees(leg("revolute", q)[1])[1:]
+        t = top.t[-11:]
+        speed = float((c[-1, 0] - c[0, 0]) / (t[-1] - t[0]))
+        low_high = (float(angle.min()), float(angle.max()))
+        heights = (float(c[1:, 1].min()), float(c[1:, 1].max()))
+        steps = np.diff(c[1:, 1])
+        alternate = bool(np.all(steps[1:] * steps[:-1] < 0) and np.abs(steps).min() > 1e-4)
+        found.append(Watched(float(value), low_high, heights, alternate, speed, str(end)))
+    return found
 
 
 # -- the prismatic hopper's gait over K_p -------------------------------------------------------------------

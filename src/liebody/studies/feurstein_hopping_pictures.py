@@ -383,3 +383,14 @@ def branches(found: Sequence[tuple[str, Branch]]) -> Any:
     axes[0, 0].set_ylabel("speed [m/s]", fontsize=8)
     axes[1, 0].set_ylabel("largest modulus, at most 3", fontsize=8)
     return figure
+
+
+def knees(runs: Mapping[str, Run]) -> Any:
+    """Height of the knee over time."""
+    figure, axes = _figure(1, len(runs), (9.6, 2.6))
+    for axis, (name, run) in zip(axes[0], runs.items(), strict=True):
+        first = run.t < 6
+        _lines(axis, run.t[first], {"knee": (1e3 * run.out["knee"][first, 2], BLUE)}, "knee [mm]", name)
+        axis.axhspan(-60, 0, color=RED, alpha=0.12, linewidth=0)
+        axis.set_ylim(-60, 180)
+    return figure
