@@ -127,6 +127,13 @@ def test_simulations_on_either_side_of_the_fold_of_four(six, four):
     assert outside.speed == pytest.approx(six.speed, abs=0.005) and not outside.alternate
 
 
+def test_cost_of_transport_is_that_of_the_audit(six):
+    """12.04 J and 17.64 J in 20 s at 0.236 m/s."""
+    distance = 20 * six.speed * 1.007 * 9.81
+    (cost,) = gaits.cost_of_transport([six], 20.0)
+    assert cost == pytest.approx(np.array([12.04, 17.64]) / distance, rel=0.01)
+
+
 # -- the table ----------------------------------------------------------------------------------------------
 
 

@@ -719,7 +719,23 @@ def _continuation(report: Report, six: gaits.Gait, four: gaits.Gait) -> gaits.Ga
         pictures.branches(found),
         "Speed and largest multiplier along the curves; blue: stable, red: not. Dotted: the thesis' value.",
     )
+    _efficiency(report, [branch for name, branch in found if name == "VI"])
     return found[0][1].gaits[-1]
+
+
+def _efficiency(report: Report, found: list[gaits.Branch]) -> None:
+    report.section("Cost of transport of the gait of VI", 3)
+    rows = []
+    for branch in found:
+        shown = [g for g in branch.gaits if g.stable and g.speed > 0.1]
+        costs = gaits.cost_of_transport(shown)
+        rows += [
+            [f"{branch.parameter} = {g.parameters[branch.parameter]:.4g}", f"{g.speed:.3f}",
+             f"{net:.3f}", f"{gross:.3f}"]
+            for g, (net, gross) in zip(shown, costs, strict=True)
+        ]  # fmt: skip
+    header = ["with", "speed [m/s]", "net work / (m g d)", "with the damper's"]
+    report.table(rows, header, "Stable gaits faster than 0.1 m/s, four seconds each.")
 
 
 def _watched(report: Report, six: gaits.Gait, four: gaits.Gait, fast: gaits.Gait) -> None:

@@ -353,6 +353,22 @@ def watch(gait: Gait, parameter: str, values: Sequence[float], t_end: float = 40
     return found
 
 
+def cost_of_transport(several: Sequence[Gait], t_end: float = 4.0) -> Array:
+    """(n, 2): net work of the drives over m g d, and that with what the radial damper takes on top.
+
+    d is the distance in t_end seconds from the gait's apex; base torque and knee both count as drives.
+    """
+    names = sorted({name for g in several for name in g.parameters})
+    given = {name: np.array([g.parameters[name] for g in several]) for name in names}
+    q0, v0 = expand(np.stack([g.x for g in several]))
+    run = system("revolute").simulate(q0, v0, t_end=t_end, record_every=t_end, parameters={**DAMPED, **given})
+    x = run.outputs["com"][..., 0]
+    weight = 9.81 * sum(body.inertia.mass for body in robot("revolute").tree.bodies)
+    net = run.work["joint_base"][:, -1] + run.work["joint_knee"][:, -1]
+    gross = net + run.work["radial_damper"][:, -1]
+    return np.stack([net, gross], axis=-1) / (weight * (x[:, -1] - x[:, 0]))[:, None]
+
+
 # -- the prismatic hopper's gait over K_p -------------------------------------------------------------------
 
 
