@@ -4,12 +4,12 @@
 
 The four examples of Mueller and Terze (2013) in absolute coordinates, each body on the group that
 `configuration="auto"` gives it, 0.5 s, error of the attitude; and those of `liebody reproduce
-multibody-benchmarks` but Andrews' squeezer (too short to be timed beside the tracing of its torques), in joint
-coordinates (the heavy top in absolute ones), error of what is looked at there over the whole run. References are those of the two studies. Explicit methods are projected onto the
-constraints after each step in the second group, and not in the first; the others keep them as they do. A
-point is a step size, each half the one before; the time is that of the steps, one simulation on one thread,
-the best of two, or the processor's where that is less. Printed are the three fastest ways to errors of 1e-3,
-1e-6 and 1e-9.
+multibody-benchmarks` but Andrews' squeezer (too short to be timed beside the tracing of its torques), in
+joint coordinates (the heavy top in absolute ones), error of what is looked at there over the whole run.
+References are those of the two studies. Explicit methods are projected onto the constraints after each step
+in the second group, and not in the first; the others keep them as they do. A point is a step size, each half
+the one before; the time is that of the steps, one simulation on one thread, the best of two, or the
+processor's where that is less. Printed are the three fastest ways to errors of 1e-3, 1e-6 and 1e-9.
 """
 
 from __future__ import annotations
@@ -202,9 +202,7 @@ def draw(results: list[tuple[Benchmark, dict[str, np.ndarray]]], path: Path) -> 
     handles = {}
     for axis in axes.flat:
         handles |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    figure.legend(
-        handles.values(), handles, loc="outside lower center", ncols=len(STYLES), frameon=False, fontsize=9
-    )
+    axes[1, 4].legend(handles.values(), handles, loc="center", frameon=False, fontsize=9)
     figure.savefig(path, dpi=110)
 
 
