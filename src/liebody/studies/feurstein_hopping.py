@@ -563,7 +563,7 @@ def _knee(report: Report) -> None:
         "experiment "
         f"IV, with its leg leaning by 36 deg, takes its knee {-four:.0f} mm under the floor in every "
         f"stance: it is a "
-        "gait of the model, and not of a leg. So do the first hops of experiments III and V. The gait of "
+        "gait of the model, and not of a leg. So do early hops of II, III and V. The gait of "
         "experiment VI keeps its knee 65 mm above."
     )
     report.table(
@@ -735,7 +735,7 @@ def _efficiency(report: Report, found: list[gaits.Branch]) -> None:
             for g, (net, gross) in zip(shown, costs, strict=True)
         ]  # fmt: skip
     header = ["with", "speed [m/s]", "net work / (m g d)", "with the damper's"]
-    report.table(rows, header, "Stable gaits faster than 0.1 m/s, four seconds each.")
+    report.table(rows, header, "Stable gaits faster than 0.1 m/s, whole hops within 4 s.")
 
 
 def _watched(report: Report, six: gaits.Gait, four: gaits.Gait, fast: gaits.Gait) -> None:

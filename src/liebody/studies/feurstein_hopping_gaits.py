@@ -356,17 +356,24 @@ def watch(gait: Gait, parameter: str, values: Sequence[float], t_end: float = 40
 def cost_of_transport(several: Sequence[Gait], t_end: float = 4.0) -> Array:
     """(n, 2): net work of the drives over m g d, and that with what the radial damper takes on top.
 
-    d is the distance in t_end seconds from the gait's apex; base torque and knee both count as drives.
+    d is the distance of as many whole hops as there are in t_end seconds; base torque and knee both count as
+    drives. From apex to apex, since what the leg takes and gives within a stance is more than what it needs.
     """
     names = sorted({name for g in several for name in g.parameters})
     given = {name: np.array([g.parameters[name] for g in several]) for name in names}
     q0, v0 = expand(np.stack([g.x for g in several]))
-    run = system("revolute").simulate(q0, v0, t_end=t_end, record_every=t_end, parameters={**DAMPED, **given})
+    run = system("revolute").simulate(
+        q0, v0, t_end=t_end, record_every=t_end / 2000, parameters={**DAMPED, **given}
+    )
     x = run.outputs["com"][..., 0]
     weight = 9.81 * sum(body.inertia.mass for body in robot("revolute").tree.bodies)
-    net = run.work["joint_base"][:, -1] + run.work["joint_knee"][:, -1]
-    gross = net + run.work["radial_damper"][:, -1]
-    return np.stack([net, gross], axis=-1) / (weight * (x[:, -1] - x[:, 0]))[:, None]
+    net = run.work["joint_base"] + run.work["joint_knee"]
+    costs = []
+    for k, g in enumerate(several):
+        end = g.period * np.floor(t_end / g.period)
+        work, damper, way = (np.interp(end, run.t, y[k]) for y in (net, run.work["radial_damper"], x))
+        costs.append([work, work + damper] / (weight * (way - x[k, 0])))
+    return np.array(costs)
 
 
 # -- the prismatic hopper's gait over K_p -------------------------------------------------------------------
