@@ -468,7 +468,7 @@ class Robot:
         return self._call("momentum", q, v, frame=frame, out=out, threads=threads)
 
     def centroidal_momentum(self, q: Array, v: Array, *, out: Array = None, threads: int = 1) -> Array:
-        """h_G = (l, p), (..., 6), about the centre of mass, in the world's axes                  [N m s, N s]"""
+        """h_G = (l, p), (..., 6), about the centre of mass, in the world's axes              [N m s, N s]"""
         return self._call("centroidal_momentum", q, v, out=out, threads=threads)
 
     def centroidal_momentum_matrix(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
