@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from liebody import scalar
-from liebody.codegen import Flow, build, flow, trace
+from liebody.codegen import Flow, build, loop, trace
 from liebody.groups import SO3, Product, R
 from liebody.integrators import method_named, solve_ivp
 from liebody.integrators.methods import advance
@@ -51,7 +51,7 @@ def states(n, seed=0):
 @pytest.fixture(params=["compiled", "NumPy source"])
 def way(request, monkeypatch):
     if request.param == "NumPy source":
-        monkeypatch.setattr(flow, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
 

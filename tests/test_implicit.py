@@ -14,7 +14,7 @@ import scipy.integrate
 import test_integrators as explicit
 
 from liebody import scalar
-from liebody.codegen import build, implicit
+from liebody.codegen import build, implicit, loop
 from liebody.codegen.envelope import envelope, ordering
 from liebody.codegen.implicit import ImplicitFlow, Phase
 from liebody.errors import IntegrationError, ShapeError
@@ -515,7 +515,7 @@ def advance(flow, y, u=None, steps=8, every=4, h=0.02, t=0.0, **options):
 @pytest.fixture(params=["compiled", "NumPy source"])
 def way(request, monkeypatch):
     if request.param == "NumPy source":
-        monkeypatch.setattr(implicit, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from liebody import scalar
-from liebody.codegen import Flow, Kernel, Program, build, flow, kernel, trace
+from liebody.codegen import Flow, Kernel, Program, build, kernel, loop, trace
 from liebody.codegen.printers.flow import flow_source
 from liebody.codegen.printers.program import callable_c99, program_unit
 from liebody.codegen.program import Call
@@ -105,7 +105,7 @@ def assert_equal(program, results, arrays, batch=(), rtol=1e-13):
 @pytest.fixture(params=["compiled", "NumPy"])
 def way(request, monkeypatch):
     if request.param == "NumPy":
-        for module in (flow, kernel):
+        for module in (loop, kernel):
             monkeypatch.setattr(module, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -11,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from . import build
 from .graph import Function
-from .kernel import FEW_MEMBERS, find_compiler_or_warn
+from .loop import CompiledLoop
 from .printers.flow import Path, flow_source
 from .program import Program
 
@@ -29,7 +27,7 @@ class _Efforts(ctypes.Structure):
     )
 
 
-class Flow:
+class Flow(CompiledLoop):
     """The steps of an explicit method for a left-trivialised field, compiled into one loop.
 
     The parts are traced functions or programs, given as calls without arguments that make them:
@@ -50,6 +48,8 @@ class Flow:
     as NumPy source.
     """
 
+    kind = "flow"
+
     def __init__(
         self,
         field: Callable[[], Function | Program],
@@ -62,10 +62,10 @@ class Flow:
         recipe: str | None = None,
         after: Callable[[], Function | Program] | None = None,
     ) -> None:
-        self._parts, self._after, self._recipe = (field, advance, pull), after, recipe
+        super().__init__(recipe)
+        self._parts, self._after = (field, advance, pull), after
         self.paths, self.c = tuple(paths), tuple(c)
         self.error, self.rigid = error, rigid
-        self._lock = threading.RLock()
 
     @cached_property
     def functions(self) -> tuple[Function | Program, Function | Program, Function | Program | None]:
@@ -78,40 +78,22 @@ class Flow:
         """What follows each step."""
         return self._after and self._after()
 
-    @cached_property
-    def _compiler(self) -> build.Compiler | None:
-        return find_compiler_or_warn()
-
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
         error, order = self.error or (None, 1)
         return flow_source(*self.functions, self.after, self.paths, self.c, lanes, error, order, self.rigid)
 
-    def _library(self, lanes: int) -> ctypes.CDLL:
-        compiler = self._compiler
-        assert compiler is not None
-        note = None
-        if self._recipe:
-            parts = (
-                self._recipe,
-                repr((self.paths, self.c, self.error, self.rigid, self._after is not None)),
-                f"flow{lanes}",
-                compiler.identity,
-            )
-            note = build.digest(*parts, build.processor(), *build.FLAGS)
-        return _prepare(build.load(build.noted(note, lambda: build.library([self.source(lanes)], compiler))))
+    def _settings(self) -> tuple[Any, ...]:
+        return self.paths, self.c, self.error, self.rigid, self._after is not None
 
-    @cached_property
-    def _one(self) -> ctypes.CDLL:
-        with self._lock:
-            return self._library(1)
-
-    @cached_property
-    def _many(self) -> tuple[ctypes.CDLL, int]:
-        assert self._compiler is not None
-        with self._lock:
-            lanes = build.lanes(self._compiler)
-            return self._library(lanes), lanes
+    def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
+        p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
+        library.fixed_steps.restype = None
+        library.fixed_steps.argtypes = [n, p, p, d, d, n, n, p, n, n, p]
+        if hasattr(library, "controlled_steps"):
+            library.controlled_steps.restype = None
+            library.controlled_steps.argtypes = [n, p, p, d, d, n, d, d, p, p, n, n, p, p]
+        return library
 
     def steps(
         self,
@@ -139,7 +121,7 @@ class Flow:
         if self._compiler is None:
             self._steps_numpy(y, u, t, h, steps, every, record, row, failed, first, interval, linear)
             return
-        library, lanes = (self._one, 1) if n < FEW_MEMBERS else self._many
+        library, lanes = self._for(n)
 
         def share(start: int, stop: int) -> None:
             library.fixed_steps(
@@ -343,7 +325,7 @@ def _efforts(u: Any, start: int, first: float, interval: float, linear: bool) ->
 
 
 def _sampler(u: Any, first: float, interval: float, linear: bool) -> Callable[[float], Any]:
-    """The function `sample` of runtime/flow.h: efforts (..., samples, dim) as a function of time."""
+    """The function `sample` of runtime/samples.h: efforts (..., samples, dim) as a function of time."""
     last = u.shape[-2] - 1
 
     def at(t: float) -> Any:
@@ -364,13 +346,3 @@ def _shared(share: Callable[[int, int], None], n: int, lanes: int, threads: int)
         return
     with ThreadPoolExecutor(max_workers=threads) as pool:
         list(pool.map(lambda start: share(start, min(start + size, n)), range(0, n, size)))
-
-
-def _prepare(library: ctypes.CDLL) -> ctypes.CDLL:
-    p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
-    library.fixed_steps.restype = None
-    library.fixed_steps.argtypes = [n, p, p, d, d, n, n, p, n, n, p]
-    if hasattr(library, "controlled_steps"):
-        library.controlled_steps.restype = None
-        library.controlled_steps.argtypes = [n, p, p, d, d, n, d, d, p, p, n, n, p, p]
-    return library

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from . import build
 from .flow import stages
 from .graph import Function
-from .kernel import FEW_MEMBERS, find_compiler_or_warn
+from .loop import CompiledLoop
 from .printers.flow import Path
 from .printers.hybrid import hybrid_source
 
@@ -80,7 +78,7 @@ class Ensemble:
         self.ends = np.zeros((n, 2))
 
 
-class HybridFlow:
+class HybridFlow(CompiledLoop):
     """The steps of an explicit method for a hybrid system, compiled into one loop.
 
     A state y is (memory, point): coordinates of a point on a group, behind numbers that change at the ends of
@@ -106,6 +104,8 @@ class HybridFlow:
     Dowell, Jarratt, "A modified regula falsi method for computing the root of an equation", BIT 11 (1971).
     """
 
+    kind = "hybrid"
+
     def __init__(
         self,
         field: Callable[[], Function],
@@ -119,19 +119,14 @@ class HybridFlow:
         directions: Sequence[int],
         recipe: str | None = None,
     ) -> None:
+        super().__init__(recipe)
         self._parts = (field, advance, pull, guards, look, after)
-        self.paths, self.c, self._recipe = tuple(paths), tuple(c), recipe
-        self.directions = tuple(map(int, directions))
-        self._lock = threading.RLock()
+        self.paths, self.c, self.directions = tuple(paths), tuple(c), tuple(map(int, directions))
 
     @cached_property
     def functions(self) -> tuple[Any, ...]:
         """field, advance, pull, guards, look and after, traced."""
         return tuple(part and part() for part in self._parts)
-
-    @cached_property
-    def _compiler(self) -> build.Compiler | None:
-        return find_compiler_or_warn()
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
@@ -140,34 +135,14 @@ class HybridFlow:
             field, advance, pull, guards, look, after, self.paths, self.c, self.directions, lanes
         )
 
-    def _library(self, lanes: int) -> ctypes.CDLL:
-        compiler = self._compiler
-        assert compiler is not None
-        note = None
-        if self._recipe:
-            parts = (
-                self._recipe,
-                repr((self.paths, self.c, self.directions)),
-                f"hybrid{lanes}",
-                compiler.identity,
-            )
-            note = build.digest(*parts, build.processor(), *build.FLAGS)
-        library = build.load(build.noted(note, lambda: build.library([self.source(lanes)], compiler)))
+    def _settings(self) -> tuple[Any, ...]:
+        return self.paths, self.c, self.directions
+
+    def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
         p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
         library.hybrid_steps.restype = None
         library.hybrid_steps.argtypes = [n, p, p, p, n, d, n, p, p, n, n, p, p, p, p]
         return library
-
-    @cached_property
-    def _one(self) -> ctypes.CDLL:
-        with self._lock:
-            return self._library(1)
-
-    @cached_property
-    def _many(self) -> ctypes.CDLL:
-        assert self._compiler is not None
-        with self._lock:
-            return self._library(build.lanes(self._compiler))
 
     def ensemble(self, y: Any, rows: int, events: Events) -> Ensemble:
         """Members that start at y (n, point), with room for `rows` samples; the first one is the start."""
@@ -194,7 +169,7 @@ class HybridFlow:
             self._steps_numpy(members, u, t, interval, rows, row, events)
             return
         m, n = members, len(members.y)
-        library = self._one if n < FEW_MEMBERS else self._many
+        library, _ = self._for(n)
         queue = ctypes.c_long(0)
         tolerance = -1.0 if events.tolerance is None else events.tolerance
         control = _Control(interval, tolerance, events.least, events.limit, events.most)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,8 @@ from .derivatives import jacobian
 from .envelope import envelope, ordering
 from .flow import _efforts, _sampler, _shared
 from .graph import Expr, Function, trace
-from .kernel import FEW_MEMBERS, LONG, find_compiler_or_warn
+from .kernel import LONG
+from .loop import CompiledLoop
 from .printers.implicit import PhaseFunctions, implicit_source
 
 REASONS = {
@@ -54,7 +54,7 @@ class Phase:
     soften: Callable[..., Any] | None = None
 
 
-class ImplicitFlow:
+class ImplicitFlow(CompiledLoop):
     """The steps of an implicit one-step method, compiled into one loop; called as `Flow` is.
 
     phases      the systems that a step solves, in order, each by Newton's method with the Jacobian from the
@@ -74,6 +74,8 @@ class ImplicitFlow:
     ensemble are lanes of vectors and shares of threads, with pivots of their own.
     """
 
+    kind = "implicit"
+
     def __init__(
         self,
         phases: Sequence[Phase],
@@ -85,11 +87,10 @@ class ImplicitFlow:
         iterations: int = ITERATIONS,
         recipe: str | None = None,
     ) -> None:
+        super().__init__(recipe)
         self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
         self.nodes = tuple(map(float, nodes))
         self.tolerance, self.iterations = tolerance, iterations
-        self._recipe = recipe
-        self._lock = threading.RLock()
 
     # -- one step, as it reads ----------------------------------------------------------------------------
 
@@ -138,51 +139,25 @@ class ImplicitFlow:
             kept += k.size
         return tuple(traced), trace(self.finish, {"z": kept, **rest}, "finish")
 
-    @cached_property
-    def _compiler(self) -> build.Compiler | None:
-        return find_compiler_or_warn()
-
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
         phases, finish = self.functions
         return implicit_source(phases, finish, self.nodes, self.tolerance, self.iterations, lanes)
 
-    def _library(self, lanes: int) -> ctypes.CDLL:
-        compiler = self._compiler
-        assert compiler is not None
-        note = None
-        if self._recipe:
-            settings = repr((self.nodes, self.tolerance, self.iterations))
-            parts = (self._recipe, settings, f"implicit{lanes}", compiler.identity)
-            note = build.digest(*parts, build.processor(), *build.FLAGS)
+    def _settings(self) -> tuple[Any, ...]:
+        return self.nodes, self.tolerance, self.iterations
 
-        def compiled() -> Any:
-            flags = build.FLAGS if self._operations < LONG else build.LONG_FLAGS
-            return build.library([self.source(lanes)], compiler, flags)
+    def _flags(self) -> Sequence[str]:
+        phases, finish = self.functions
+        parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
+        total = sum(sum(f.operations.values()) for f in (*parts, finish))
+        return build.FLAGS if total < LONG else build.LONG_FLAGS
 
-        library = build.load(build.noted(note, compiled))
+    def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
         p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
         library.implicit_steps.restype = n
         library.implicit_steps.argtypes = [n, p, p, d, d, n, n, p, n, n, p, p, p]
         return library
-
-    @property
-    def _operations(self) -> int:
-        phases, finish = self.functions
-        parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
-        return sum(sum(f.operations.values()) for f in (*parts, finish))
-
-    @cached_property
-    def _one(self) -> ctypes.CDLL:
-        with self._lock:
-            return self._library(1)
-
-    @cached_property
-    def _many(self) -> tuple[ctypes.CDLL, int]:
-        assert self._compiler is not None
-        with self._lock:
-            lanes = build.lanes(self._compiler)
-            return self._library(lanes), lanes
 
     def steps(
         self,
@@ -217,7 +192,7 @@ class ImplicitFlow:
             return self._steps_numpy(
                 y, u, t, h, steps, every, record, row, failed, first, interval, linear, losses
             )
-        library, lanes = (self._one, 1) if n < FEW_MEMBERS else self._many
+        library, lanes = self._for(n)
         counts = []
 
         def share(start: int, stop: int) -> None:

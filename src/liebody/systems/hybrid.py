@@ -20,7 +20,7 @@ import os
 import re
 from collections import namedtuple
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -487,7 +487,6 @@ class HybridRun:
     counts: Array
     end_times: Array
     ends: Array
-    metadata: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         batch = self.q.shape[:-2]

@@ -55,6 +55,7 @@ def flow_source(
     large = 8 * lanes * (5 * y.size + (len(c) + 2) * f.size) > STACK
     text.append(f"#define KEPT {'static __thread' if large else ''}")
     printed = _stages(paths, c, pull is not None) + "\n" + _finish(after is not None)
+    text.append(runtime("samples.h"))
     text.append(runtime("flow.h").replace("/* STAGES */", printed))
     return "\n".join(text)
 

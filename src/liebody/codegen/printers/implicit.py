@@ -62,7 +62,7 @@ def implicit_source(
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
     text.append(f"#define TOLERANCE {literal(float(tolerance))}")
     text.append(f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};")
-    text.append(runtime("flow.h").split("/* STAGES */")[0])  # Efforts, and the function `sample`
+    text.append(runtime("samples.h"))
     text.append(runtime("implicit.h").replace("/* PHASES */", _phases(phases)))
     return "\n".join(text)
 

@@ -1,34 +1,9 @@
 /* Steps of explicit Lie-group methods for an ensemble: y is a point of the group, psi and k lie in its algebra.
        field(t, y, u, f)   left-trivialised velocity        advance(y, psi, z)   z = y exp(psi), normalised
        pull(psi, f, k)     k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
-   These come before this text, as do their dimensions POINT, ALGEBRA, EFFORTS (of y, psi, u) and STAGES, and KEPT, the
+   These and samples.h come before this text, as do their dimensions POINT, ALGEBRA, EFFORTS (of y, psi, u) and STAGES, and KEPT, the
    storage class of arrays that may be too large for the stack. The functions `stages` for the method's coefficients,
    and `finish`, which does what is wanted after a step, are printed in the place marked so. */
-
-typedef struct {
-    const double *table;    /* u: samples rows of EFFORTS, per member or shared */
-    long member_stride;     /* numbers between members' tables; 0 when shared */
-    long samples;
-    double first, interval; /* time of the first sample, time between samples */
-    int linear;             /* between samples: 0 hold the last one, 1 interpolate */
-} Efforts;
-
-INLINE void sample(const Efforts *e, double t, long member, long rows, T *u) {
-    double s = e->samples > 1 ? (t - e->first) / e->interval : 0;
-    double last = (double)(e->samples - 1);
-    s = s < 0 ? 0 : s > last ? last : s;
-    double hold = s + 1e-9; /* a sample holds from its own instant on, round-off aside */
-    long k = (long)(e->linear ? s : hold);
-    if (k > e->samples - 1) k = e->samples - 1;
-    long next = k + 1 < e->samples ? k + 1 : k;
-    real fraction = e->linear ? (real)(s - (double)k) : 0;
-    for (int j = 0; j < EFFORTS; j++)
-        for (int lane = 0; lane < LANES; lane++) {
-            const double *of = e->table + (member + (lane < rows ? lane : rows - 1)) * e->member_stride;
-            double low = of[k * EFFORTS + j];
-            LANE(u[j]) = fraction ? low + fraction * (of[next * EFFORTS + j] - low) : low;
-        }
-}
 
 /* STAGES */
 
@@ -45,13 +20,7 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
             stages(t0 + (double)s * h, h, now, e, i, rows, k, next);
             finish(t0 + (double)(s + 1) * h, next, e, i, rows, now);
             if ((s + 1) % every) continue;
-            save(now, POINT, record + (i * records + row) * POINT, records * POINT, rows);
-            row++;
-            T bad = splat(0);
-            for (int j = 0; j < POINT; j++) bad += now[j] - now[j];
-            if (any(MASK(bad != 0)))
-                for (int lane = 0; lane < rows; lane++)
-                    if (LANE(bad) != 0 && !failed[i + lane]) failed[i + lane] = row;
+            keep_sample(now, i, rows, record, records, row++, failed);
         }
         save(now, POINT, y + i * POINT, POINT, rows);
     }

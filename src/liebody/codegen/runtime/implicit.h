@@ -2,7 +2,7 @@
    Newton's method, where z is what earlier phases have kept; then it finishes:
        predict_p(z, t, h, y, u, x)   residual_p(x, z, t, h, y, u, r)   both_p(x, z, t, h, y, u, r, values), entries of dr/dx
        keep_p(x, z, t, h, y, u, k)   finish(z, t, h, y, u, next)
-   These come before this text, with the dimensions POINT, EFFORTS, NODES (of y, of u, and times per step at which u is
+   These and samples.h come before this text, with the dimensions POINT, EFFORTS, NODES (of y, of u, and times per step at which u is
    taken), KEPT (of z), LARGEST (of x), MOST (of values), and the settings TOLERANCE, ITERATIONS. The function `phases`, which calls them in
    order, is printed in the place marked so. */
 
@@ -183,13 +183,7 @@ long implicit_steps(long n, double *y, const Efforts *e, double t0, double h, lo
                 for (int lane = 0; lane < rows; lane++)
                     if (LANE(newly) && !failed[i + lane]) losses[2 * (i + lane)] = begin, losses[2 * (i + lane) + 1] = (double)LANE(newly);
             if ((s + 1) % every) continue;
-            save(now, POINT, record + (i * records + row) * POINT, records * POINT, rows);
-            row++;
-            T bad = splat(0);
-            for (int j = 0; j < POINT; j++) bad += now[j] - now[j];
-            if (any(MASK(bad != 0)))
-                for (int lane = 0; lane < rows; lane++)
-                    if (LANE(bad) != 0 && !failed[i + lane]) failed[i + lane] = row;
+            keep_sample(now, i, rows, record, records, row++, failed);
         }
         save(now, POINT, y + i * POINT, POINT, rows);
     }
