@@ -261,6 +261,29 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
     return np.array([[[symbols.get((k, j, i), 0) for i in n] for j in n] for k in n]).reshape(3 * (tree.nv,))
 
 
+def reference_accelerations(
+    tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array
+) -> tuple[list[Array], list[Array]]:
+    """How the reference velocities u_r + omega_r x r of the points of each body change: a_r + U r, outward.
+
+    T        motion of each body in its parent, from 1 on; index 0 is the world, here and in what is returned
+    returns  a_r (3,) and U (3, 3) = [alpha_r] + [omega_r] [omega] of each body, in its frame
+    """
+    w, w_r, alpha, acc = [REST], [REST], [REST], [np.negative(gravity)]
+    U = [np.zeros((3, 3), int)]
+    for body in tree.bodies:
+        i, p, S = body.index, body.parent, body.joint.S
+        V, V_r, A_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
+        carried = T[i].into(w_r[p])
+        w.append(T[i].into(w[p]) + V[:3])
+        w_r.append(carried + V_r[:3])
+        alpha.append(T[i].into(alpha[p]) + A_r[:3] + cross(w[i], V_r[:3]))
+        moved = cross(carried, V[3:]) + cross(w[i], V_r[3:])
+        acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A_r[3:] + moved)
+        U.append(_rate_of_reference(w[i], w_r[i], alpha[i]))
+    return acc, U
+
+
 def passive_inverse_dynamics(
     tree: Tree, q: Array, v: Array, v_r: Array, a_r: Array, gravity: Array = FREE_FALL
 ) -> Array:
@@ -276,21 +299,10 @@ def passive_inverse_dynamics(
     `inverse_dynamics`. Recursive Newton-Euler on the reference velocities u_r + omega_r x r of the bodies'
     points, which change at the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
     """
-    T: list[Any] = [None]
-    w, w_r, alpha, acc = [REST], [REST], [REST], [np.negative(gravity)]
-    U, n, f = [np.zeros((3, 3), int)], [REST], [REST]
-    for body in tree.bodies:
-        i, p, S = body.index, body.parent, body.joint.S
-        m, h, Sigma = tree.base_moments[i]
-        V, V_r, A_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
-        T.append(Motion(body, q))
-        carried = T[i].into(w_r[p])
-        w.append(T[i].into(w[p]) + V[:3])
-        w_r.append(carried + V_r[:3])
-        alpha.append(T[i].into(alpha[p]) + A_r[:3] + cross(w[i], V_r[:3]))
-        moved = cross(carried, V[3:]) + cross(w[i], V_r[3:])
-        acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A_r[3:] + moved)
-        U.append(rate_of_reference(w[i], w_r[i], alpha[i]))
+    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
+    acc, U = reference_accelerations(tree, T, v, v_r, a_r, gravity)
+    n, f = [REST], [REST]
+    for i, (m, h, Sigma) in enumerate(tree.base_moments[1:], start=1):
         f.append(m * acc[i] + U[i] @ h)
         n.append(vector_of_skew_part(U[i] @ Sigma) + cross(h, acc[i]))
     efforts = _Vector(tree.nv)
@@ -446,7 +458,7 @@ def cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
     return cross(m * va + cross(wa, h), vb) + cross(va, cross(wb, h)) + Sigma @ cross(wa, wb)
 
 
-def rate_of_reference(w: Array, w_r: Array, alpha: Array) -> Array:
+def _rate_of_reference(w: Array, w_r: Array, alpha: Array) -> Array:
     """U = [alpha] + [omega_r] [omega] (3, 3), and [a] [b] = b a^T - (a . b) 1."""
     xx, yy, zz = w * w_r
     ax, ay, az = alpha

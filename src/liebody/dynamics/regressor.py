@@ -17,7 +17,7 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..errors import ModelError
 from ..linear import cross, is_numeric
-from .coriolis import FORMS, REST, Pair, bracket, momentum_of, rate_of_reference
+from .coriolis import FORMS, REST, Pair, bracket, momentum_of, reference_accelerations
 from .inverse import FREE_FALL, vector_of_skew_part
 from .spatial import Motion
 
@@ -167,21 +167,10 @@ def _wrenches_of_points(
 ) -> list[list[Pair]]:
     """Of each body, per parameter: f = m a + U h, n = h x a + vec(U Sigma), as `passive_inverse_dynamics`."""
     one = np.eye(3, dtype=int)
-    w, w_r, alpha, acc = [REST], [REST], [REST], [np.negative(gravity)]
-    U = [np.zeros((3, 3), int)]
     wrenches: list[list[Pair]] = []
-    for body in tree.bodies:
-        i, p, S = body.index, body.parent, body.joint.S
-        V, V_r, A_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
-        carried = T[i].into(w_r[p])
-        w.append(T[i].into(w[p]) + V[:3])
-        w_r.append(carried + V_r[:3])
-        alpha.append(T[i].into(alpha[p]) + A_r[:3] + cross(w[i], V_r[:3]))
-        moved = cross(carried, V[3:]) + cross(w[i], V_r[3:])
-        acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A_r[3:] + moved)
-        U.append(rate_of_reference(w[i], w_r[i], alpha[i]))
-        columns = [(REST, acc[i]), *((cross(e, acc[i]), U[i] @ e) for e in one)]
-        turning = ((vector_of_skew_part(U[i] @ dSigma), REST) for dSigma in SECOND_MOMENTS.values())
+    for a, U in list(zip(*reference_accelerations(tree, T, v, v_r, a_r, gravity), strict=True))[1:]:
+        columns = [(REST, a), *((cross(e, a), U @ e) for e in one)]
+        turning = ((vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values())
         wrenches.append([*columns, *turning])
     return wrenches
 
