@@ -432,14 +432,17 @@ def test_the_entry_leaves_no_memory_behind():
     everything(300)
     gc.collect()
     counts = [sys.getrefcount(a) for a in (q, m, out, *x, f.call, f)]
+    growths = []
     tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    everything(100_000)
-    gc.collect()
-    after = tracemalloc.get_traced_memory()[0]
+    for _ in range(4):
+        before = tracemalloc.get_traced_memory()[0]
+        everything(25_000)
+        gc.collect()
+        growths.append(tracemalloc.get_traced_memory()[0] - before)
     tracemalloc.stop()
     assert [sys.getrefcount(a) for a in (q, m, out, *x, f.call, f)] == counts
-    assert after - before < 20_000
+    # a leak shows in every round, with 8 bytes for each of 250 batches at the least; others' memory does not
+    assert min(growths) < 2_000
 
 
 @needs_compiler
