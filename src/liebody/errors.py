@@ -1,5 +1,11 @@
 """What can go wrong, at the door: every error a user can cause is a `LiebodyError`, hence a `ValueError`."""
 
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
 
 class LiebodyError(ValueError):
     """Base of all errors of liebody; the message names the value, the expectation and the remedy."""
@@ -40,3 +46,17 @@ class IntegrationError(LiebodyError):
 
 class SweepError(LiebodyError):
     """A sweep that cannot be: a store of another sweep, a function that gives no results."""
+
+
+def positive(name: str, value: Any, unit: str = "", infinite: bool = False) -> float:
+    """The value as a float, if it is a number above zero.
+
+    unit      how the message goes on: " of seconds"
+    infinite  whether infinity will do
+
+    Raises IntegrationError.
+    """
+    number = float(value) if isinstance(value, Real) or getattr(value, "shape", None) == () else math.nan
+    if not 0 < number < math.inf and not (infinite and number == math.inf):
+        raise IntegrationError(f"{name} is {value!r}, expected a positive number{unit}")
+    return number

@@ -19,7 +19,7 @@ from .codegen.implicit import REASONS
 from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun
 from .dynamics.rolled import advance_passes, field_passes, pull_passes, rolled
-from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError
+from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError, positive
 from .groups import Product, R
 from .integrators import (
     MechanicalFlow,
@@ -36,6 +36,7 @@ from .systems import HybridRun, HybridSystem
 Array = Any
 MOST_STATES = 1000  # recorded by default
 LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
+SECONDS = " of seconds"
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
 
@@ -126,7 +127,7 @@ def simulate(
     chosen = _method(method)
     explicit = None if isinstance(chosen, MechanicalMethod) else chosen
     mechanical = chosen if isinstance(chosen, MechanicalMethod) else None
-    t_end, h = _positive("t_end", t_end), None if dt is None else _positive("dt", dt)
+    t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
     if mechanical is not None:
         _fits(mechanical, t_end, h, stabilization)
         stabilization = None if isinstance(mechanism, Robot) else Stabilization("by the method")
@@ -246,7 +247,9 @@ class _Clock:
         self.h = h
         if h is None:
             interval = (
-                t_end / MOST_STATES if record_every is None else _positive("record_every", record_every)
+                t_end / MOST_STATES
+                if record_every is None
+                else positive("record_every", record_every, SECONDS)
             )
             self.rows = max(1, math.floor(t_end / interval * (1 + 1e-12)))
             self.interval = interval
@@ -260,7 +263,7 @@ class _Clock:
         if record_every is None:
             self.every = max(1, math.ceil(self.steps / MOST_STATES))
         else:
-            self.every = max(1, round(_positive("record_every", record_every) / h))
+            self.every = max(1, round(positive("record_every", record_every, SECONDS) / h))
             if abs(self.every * h - record_every) > 1e-6 * record_every:
                 raise IntegrationError(
                     f"record_every = {record_every} s is no multiple of dt = {h} s; "
@@ -316,7 +319,7 @@ def _controlled(
     **options: Any,
 ) -> None:
     """Steps under error control, in chunks of about a quarter of a second."""
-    _positive("rtol", rtol), _positive("atol", atol)
+    positive("rtol", rtol), positive("atol", atol)
     step = np.full(len(y), min(clock.interval, 1e-3))
     done, rows = 0, 1
     while done < clock.rows:
@@ -694,13 +697,6 @@ def _numbers(name: str, given: Any) -> Array:
             f"{name}[{', '.join(map(str, where))}] is {array[where]}, expected a finite number"
         )
     return array
-
-
-def _positive(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float, np.number)) or not (0 < value < math.inf):
-        unit = "" if name in ("rtol", "atol") else " of seconds"
-        raise IntegrationError(f"{name} is {value!r}, expected a positive number{unit}")
-    return float(value)
 
 
 # -- afterwards

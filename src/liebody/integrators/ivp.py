@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigurationError, IntegrationError, ShapeError
+from ..errors import ConfigurationError, IntegrationError, ShapeError, positive
 from ..groups import LieGroup, Product
 from ..groups.real import SO2, RealGroup
 from .methods import Method, advance, method_named
@@ -188,7 +188,7 @@ def solve_ivp(
         control = _Control(group, rule, rtol, atol, max_step, first_step)
         steps = _controlled_steps(velocity, rule, t0, t1, q0, control)
     elif first_step is None and max_step == math.inf:
-        steps = _fixed_steps(velocity, rule, t0, t1, q0, _positive("dt", dt))
+        steps = _fixed_steps(velocity, rule, t0, t1, q0, positive("dt", dt))
     else:
         raise IntegrationError(
             "first_step and max_step belong to error control, which dt switches off; leave them"
@@ -374,8 +374,8 @@ class _Control:
             )
         self.group = group
         self.rtol, self.atol = _tolerances(group, rtol, atol)
-        self.max_step = _positive("max_step", max_step)
-        self.first_step = None if first_step is None else _positive("first_step", first_step)
+        self.max_step = positive("max_step", max_step, infinite=True)
+        self.first_step = None if first_step is None else positive("first_step", first_step)
         self.order = 1 + min(method.order, method.embedded_order)
         self.relative = _vector_components(group)
         self.previous, self.rejecting, self.rejected = SAFETY**self.order, False, 0
@@ -633,16 +633,6 @@ def _output_times(t_eval: Any, t0: float, t1: float) -> np.ndarray:
     return times
 
 
-def _positive(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not number > 0:
-        raise IntegrationError(f"{name} must be a positive number, not {value!r}")
-    return number
-
-
 def _tolerances(group: LieGroup, rtol: Any, atol: Any) -> tuple[float, np.ndarray]:
     atol = np.array(atol, dtype=float)
     if atol.shape not in ((), (group.dim,)):
@@ -653,7 +643,7 @@ def _tolerances(group: LieGroup, rtol: Any, atol: Any) -> tuple[float, np.ndarra
         raise IntegrationError(
             f"atol must be positive, not {atol}; where a state is zero, rtol alone forbids any error"
         )
-    rtol = _positive("rtol", rtol)
+    rtol = positive("rtol", rtol)
     if rtol < 100 * EPSILON:
         warnings.warn(f"rtol = {rtol} is within round-off; {100 * EPSILON:.2g} is used", stacklevel=4)
     return max(rtol, 100 * EPSILON), atol

@@ -28,12 +28,13 @@ import numpy as np
 
 from ..codegen import Kernel, trace
 from ..codegen.hybrid import REASONS, Ensemble, Events, HybridFlow
-from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, method_named
 
 Array = Any
 Part = Callable[..., Any]
+SECONDS = " of seconds"
 
 
 class Layout:
@@ -359,8 +360,8 @@ class HybridSystem:
         q = np.stack([self.group.normalize(self.group.check(x)) for x in q]) if n else q
         v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
         p = self.parameters.values(parameters or {}, batch).reshape(n, -1)
-        t_end = _positive("t_end", t_end)
-        interval = t_end / 1000 if record_every is None else _positive("record_every", record_every)
+        t_end = positive("t_end", t_end, SECONDS)
+        interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
         rows = 1 + max(1, round(t_end / interval))
         if abs((rows - 1) * interval - t_end) > 1e-9 * t_end:
             raise IntegrationError(
@@ -369,7 +370,7 @@ class HybridSystem:
             )
         if self.step is None and dt is None:
             raise IntegrationError(f"{self.name} does not choose its steps: give dt")
-        step = interval if dt is None else _positive("dt", dt)
+        step = interval if dt is None else positive("dt", dt, SECONDS)
         u = np.concatenate([p, np.full((n, 1), step)], axis=1)
 
         flow = self._flow(method)
@@ -493,9 +494,3 @@ class HybridRun:
         ended = int(np.count_nonzero(self.ends != ""))
         members = f"{batch} members, {ended} ended early, " if batch else ""
         return f"HybridRun({members}{len(self.t)} samples to t = {self.t[-1]:g} s)"
-
-
-def _positive(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float, np.number)) or not 0 < value < math.inf:
-        raise IntegrationError(f"{name} is {value!r}, expected a positive number of seconds")
-    return float(value)
