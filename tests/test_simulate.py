@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import pickle
 import warnings
+import weakref
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
+from constrained_models import three_bar
 from random_trees import random_tree
 from scipy.integrate import solve_ivp as scipy_solve_ivp
 
 import liebody as lb
 from liebody import scalar
-from liebody.groups import SO3, Revolute
+from liebody.bodies import Joint, TreeBuilder
+from liebody.groups import SO3, Revolute, Spherical
 from liebody.io import UnusedElements
 from liebody.io.layouts import pinocchio_layout
 from liebody.simulate import DivergedMembers
@@ -297,3 +303,71 @@ def test_no_warning_in_a_plain_simulation():
         warnings.simplefilter("error")
         run = lb.simulate(lb.load("spherical_pendulum"), v0=[1.0, 0, 0], t_end=0.1, dt=1e-2, progress=True)
     assert "spherical_pendulum" in repr(run)
+
+
+class Counted(lb.Robot):
+    """A robot that counts how often energies are computed."""
+
+    calls = 0
+
+    def kinetic_energy(self, q, v, **options):
+        self.calls += 1
+        return super().kinetic_energy(q, v, **options)
+
+
+def test_energies_are_computed_once_and_only_when_they_are_asked_for(tmp_path):
+    robot = Counted(random_tree(np.random.default_rng(7), ["free", "revolute", "spherical"]))
+    q0, v0 = robot.random(0, 3), np.random.default_rng(1).standard_normal((3, robot.nv))
+    options = {"t_end": 0.1, "dt": 1e-2}
+    run = lb.simulate(robot, q0, v0, **options)
+    one = run.member(1)
+    assert robot.calls == 0
+    expected = lb.Robot.kinetic_energy(robot, run.q, run.v), robot.potential_energy(run.q)
+    np.testing.assert_array_equal(run.potential, expected[1])
+    np.testing.assert_array_equal(run.kinetic, expected[0])
+    assert robot.calls == 1 and run.energy.shape == (3, 11) and robot.calls == 1
+    np.testing.assert_array_equal(one.kinetic, expected[0][1])
+    with pytest.raises(AttributeError, match="'Run' object has no attribute 'kinetik'"):
+        _ = run.kinetik
+    unasked = lb.simulate(robot, q0, v0, **options)
+    unasked.save(tmp_path / "run.nc")
+    np.testing.assert_array_equal(lb.Run.load(tmp_path / "run.nc").kinetic, expected[0])
+    for twin in (copy.copy, lambda run: pickle.loads(pickle.dumps(run))):
+        again = twin(lb.simulate(robot, q0, v0, **options))
+        assert again.mechanism is None
+        np.testing.assert_array_equal(again.energy, run.energy)
+
+
+def test_neither_runs_nor_the_door_keep_a_robot():
+    robot = lb.Robot(lb.load("spherical_pendulum").tree)
+    gone = weakref.ref(robot)
+    run = lb.simulate(robot, v0=[1.0, 0, 0], t_end=0.1, dt=1e-2)
+    assert run.energy_drift < 1e-6
+    del robot
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_run_with_efforts_by_a_function_can_be_sent():
+    system, v = three_bar("SE3")
+    run = lb.simulate(system, v0=v, t_end=0.02, dt=1e-3, tau=lambda t, q, v: np.zeros(0))
+    back = pickle.loads(pickle.dumps(run))
+    for name in ("q", "kinetic", "residual", "multipliers"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(run, name))
+
+
+class Upper(Spherical):
+    """A ball joint whose quaternions have a positive real part."""
+
+    def normalize(self, q):
+        q = super().normalize(q)
+        return scalar.where(q[0] < 0, -q, q)
+
+
+def test_simulations_start_from_the_normal_form_of_users_groups():
+    robot = lb.Robot(
+        TreeBuilder("top").add("top", Joint("ball", Upper()), lb.SpatialInertia.box(1, [1, 2, 3])).build()
+    )
+    q0 = np.array([[-0.6, 0, 0.8, 0], [0.6, 0, 0.8, 0]])
+    run = lb.simulate(robot, q0, t_end=0.1, dt=1e-2)
+    np.testing.assert_array_equal(run.q[:, 0], [[0.6, 0, -0.8, 0], [0.6, 0, 0.8, 0]])

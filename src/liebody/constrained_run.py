@@ -26,25 +26,15 @@ class ConstrainedRun(Run):
 
     constraints  where each constraint stands among the equations, (nc,)
     system       the system, None after loading
+    efforts      u at the times, (..., nt, nu), or a call that returns it; None: zero
 
     Violations and multipliers are computed when they are first asked for, from the states and the efforts.
     """
 
     constraints: Mapping[str, slice] = field(default_factory=dict)
     system: Mechanism | None = None
-    efforts: Callable[[], Array] | None = None
+    efforts: Array | Callable[[], Array] | None = None
     stored: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, system: Mechanism, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any
-    ) -> ConstrainedRun:
-        """The result for states of a system; `efforts` gives u at the times, (..., nt, nu)."""
-        coordinates, dofs = labels(system)
-        return cls(
-            t, q, v, coordinates=coordinates, dofs=dofs, constraints=system.rows, system=system,
-            efforts=efforts, **rest,
-        )  # fmt: skip
 
     @cached_property
     def residual(self) -> np.ndarray:
@@ -61,8 +51,9 @@ class ConstrainedRun(Run):
         """The Lagrange multipliers, (..., nt, nc)                                              [N, N m]"""
 
         def compute(system: Mechanism, t: Array, q: Array, v: Array) -> Array:
-            u = np.zeros((*self.q.shape[:-1], 0)) if self.efforts is None else self.efforts()
-            return system.accelerations(q, v, u[self._finite], t)[1]
+            efforts = self.efforts() if callable(self.efforts) else self.efforts
+            u = None if efforts is None else efforts[self._finite]
+            return system.accelerations(q, v, u, t)[1]
 
         return self._values("multipliers", compute)
 
@@ -97,12 +88,14 @@ class ConstrainedRun(Run):
 
     def member(self, *index: int) -> Run:
         """One simulation of the batch, by its place in it."""
-        one = Run.member(self, *index)
+        fields = self._member(index)
         stored = {name: getattr(self, name)[index] for name in ("residual", "rate", "multipliers")}
-        return ConstrainedRun(
-            one.t, one.q, one.v, one.kinetic, one.potential, one.coordinates, one.dofs, metadata=one.metadata,
-            constraints=self.constraints, system=self.system, stored=stored,
-        )  # fmt: skip
+        return ConstrainedRun(**fields, constraints=self.constraints, system=self.system, stored=stored)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All values; efforts that a function gave become theirs."""
+        efforts = self.efforts() if callable(self.efforts) else self.efforts
+        return {**super().__getstate__(), "efforts": efforts}
 
     @cached_property
     def _finite(self) -> np.ndarray:

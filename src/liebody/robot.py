@@ -14,7 +14,7 @@ import numpy as np
 
 from . import dynamics
 from .bodies import Tree
-from .codegen import Flow, Function, Guard, Kernel, Program, jacobian, trace
+from .codegen import Function, Guard, Kernel, Program, jacobian, trace
 from .codegen.build import digest
 from .dynamics.rolled import (
     forward_dynamics_passes,
@@ -55,7 +55,7 @@ class Robot:
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         self.tree, self.gravity_vector = tree, gravity
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
-        self.flows: dict[tuple[Any, ...], Flow] = {}
+        self.flows: dict[tuple[Any, ...], Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The definition without what is compiled, so that robots can be sent to other processes."""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 FORMAT = "liebody run"
 FORMAT_VERSION = 1
 OWN_ATTRIBUTES = ("format", "format_version", "source", "title")
+ENERGIES = ("kinetic", "potential")
+LATER: Any = None  # energies that are computed when they are first asked for
 UNIT_OF_QUATERNIONS = "1"
 LONGEST_TABLE = 24
 
@@ -107,6 +109,9 @@ class Run:
     tau                 efforts of the joints, (..., nt, nv), or None                           [N m, N]
     coordinates, dofs   names and units of the entries of q and of v, as `labels(tree)` gives them
     metadata            what made it: names with text, int or float (model, method, dt, ...)
+    mechanism           where energies are given as LATER, what has `kinetic_energy(q, v)` and
+                        `potential_energy(q)`; they are computed when they are first asked for, and it is let
+                        go of then
 
     Raises ShapeError where the arrays do not fit together.
     """
@@ -120,11 +125,15 @@ class Run:
     dofs: Labels
     tau: np.ndarray | None = None
     metadata: Mapping[str, str | int | float] = field(default_factory=dict)
+    mechanism: Any = None
 
     def __post_init__(self) -> None:
+        given = vars(self)
         for name in ("t", "q", "v", "kinetic", "potential", "tau"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
+            if given[name] is not None:
+                given[name] = np.asarray(given[name], dtype=float)
+        if self.mechanism is not None and self.kinetic is LATER and self.potential is LATER:
+            del given["kinetic"], given["potential"]
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
         if self.q.ndim < 2:
@@ -138,13 +147,33 @@ class Run:
             "potential": rows,
         }
         for name, shape in expected.items():
-            value = getattr(self, name)
+            value = given.get(name)
             if value is not None and value.shape != shape:
                 raise ShapeError(
                     f"{name} has shape {value.shape}, expected {shape}: batch {self.batch}, "
                     f"{len(self.t)} times, {len(self.coordinates)} coordinates, {len(self.dofs)} velocities"
                 )
-        object.__setattr__(self, "metadata", _checked_metadata(self.metadata))
+        given["metadata"] = _checked_metadata(self.metadata)
+
+    if not TYPE_CHECKING:  # which knows the fields
+
+        def __getattr__(self, name: str) -> Any:
+            """The energies that were not given, computed now."""
+            mechanism = vars(self).get("mechanism")
+            if name not in ENERGIES or mechanism is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            finite = np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
+            q, v = self.q[finite], self.v[finite]
+            found = mechanism.kinetic_energy(q, v), mechanism.potential_energy(q)
+            for energy, values in zip(ENERGIES, found, strict=True):
+                vars(self)[energy] = np.full(finite.shape, np.nan)
+                vars(self)[energy][finite] = values
+            vars(self)["mechanism"] = None
+            return vars(self)[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All values, and not the mechanism that they are computed with."""
+        return {**vars(self), **{name: getattr(self, name) for name in ENERGIES}, "mechanism": None}
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -183,15 +212,20 @@ class Run:
 
     def member(self, *index: int) -> Run:
         """One simulation of the batch, by its place in it: `run.member(3)`."""
+        return Run(**self._member(index))
+
+    def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
+        """The fields of a member; its energies are computed when they are asked for, if those of all are."""
         if len(index) != len(self.batch) or any(
             not -n <= i < n for i, n in zip(index, self.batch, strict=True)
         ):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
-        parts = {name: getattr(self, name)[index] for name in ("q", "v", "kinetic", "potential")}
-        tau = None if self.tau is None else self.tau[index]
-        return Run(
-            self.t, **parts, tau=tau, coordinates=self.coordinates, dofs=self.dofs, metadata=self.metadata
-        )
+        parts = {name: vars(self).get(name) for name in ("q", "v", "kinetic", "potential", "tau")}
+        shared = ("t", "coordinates", "dofs", "metadata", "mechanism")
+        return {
+            **{name: None if values is None else values[index] for name, values in parts.items()},
+            **{name: getattr(self, name) for name in shared},
+        }
 
     def __repr__(self) -> str:
         batch = f"batch {self.batch}, " if self.batch else ""
@@ -370,11 +404,14 @@ def _label_variables(
     }
 
 
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*").fullmatch
+
+
 def _checked_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float]:
     checked: dict[str, str | int | float] = {}
     for name, value in metadata.items():
         plain = _plain(value)
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in OWN_ATTRIBUTES:
+        if not _NAME(name) or name in OWN_ATTRIBUTES:
             raise LiebodyError(
                 f"metadata {name!r} cannot be a name; use letters, digits and _, "
                 f"and none of {', '.join(OWN_ATTRIBUTES)}"

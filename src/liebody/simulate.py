@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 from typing import Any, Protocol, overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,9 +19,10 @@ from .codegen.flow import _sampler, stages
 from .codegen.implicit import REASONS
 from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun
+from .constrained_run import labels as names
 from .dynamics.rolled import advance_passes, field_passes, pull_passes, rolled
 from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError, positive
-from .groups import Product, R
+from .groups import SE3, SO3, LieGroup, Product, R
 from .integrators import (
     MechanicalFlow,
     MechanicalMethod,
@@ -30,7 +32,7 @@ from .integrators import (
     method_named,
 )
 from .robot import Robot, quaternions
-from .run import Run, labels
+from .run import LATER, Labels, Run, labels
 from .systems import HybridRun, HybridSystem
 
 Array = Any
@@ -153,8 +155,8 @@ def simulate(
                 f"{mechanical.name} differentiates efforts, and this function cannot be traced; write it "
                 "with NumPy operators and liebody.scalar, or take 'rkmk4'"
             )
-        implicit = _mechanical_flow(loop, mechanical, feedback)
-        y = implicit.start(q, v, 0.0, h or 0.0, None if feedback else table[:, 0])
+        implicit = loop.mechanical_flow(mechanical, feedback)
+        y = implicit.start(q, v, 0.0, h or clock.first, None if feedback else table[:, 0])
     record = np.full((n, len(clock.times), y.shape[1]), np.nan)
     record[:, 0] = y
     failed = np.zeros(n, np.int64)
@@ -169,6 +171,20 @@ def simulate(
             flow: Any = implicit if explicit is None else loop.flow(explicit, feedback)
             if h is not None:
                 _fixed(flow, y, table, clock, record, failed, bar, interval=sampling[1], **options)
+            elif implicit is not None:
+                _sampled(
+                    implicit,
+                    y,
+                    table,
+                    clock,
+                    rtol,
+                    atol,
+                    record,
+                    failed,
+                    bar,
+                    interval=sampling[1],
+                    **options,
+                )
             else:
                 _controlled(
                     flow, y, table, clock, rtol, atol, record, failed, bar, sampling=sampling[1], **options
@@ -182,27 +198,20 @@ def simulate(
             _called(loop, explicit, called, y, clock, record, failed, bar)
     seconds = time.perf_counter() - start
 
-    for i in np.flatnonzero(failed):
+    for i in np.flatnonzero(failed) if failed.any() else ():
         record[i, failed[i] :] = np.nan
     shape = (*batch, len(clock.times))
     Q = record[..., : loop.nq].reshape(*shape, loop.nq)
     V = record[..., loop.nq : loop.nq + loop.nv].reshape(*shape, loop.nv)
-    finite = np.isfinite(record).all(axis=-1).reshape(shape)
-    run = loop.run(
-        clock.times,
-        Q,
-        V,
-        kinetic=_where_finite(loop.mechanism.kinetic_energy, finite, Q, V),
-        potential=_where_finite(loop.mechanism.potential_energy, finite, Q),
-        metadata={
-            "model": mechanism.name,
-            "method": chosen.name,
-            **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
-            "efforts": "none" if tau is None else "called" if called else "compiled",
-            "seconds": seconds,
-        },
-        efforts=functools.partial(_recorded, loop, table, feedback, sampling, hold, clock.times, Q, V),
-    )
+    metadata = {
+        "model": mechanism.name,
+        "method": chosen.name,
+        **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
+        "efforts": "none" if tau is None else "called" if called else "compiled",
+        "seconds": seconds,
+    }
+    recorded = functools.partial(_recorded, loop, table, feedback, sampling, hold, clock.times, Q, V)
+    run = loop.run(clock.times, Q, V, None if tau is None else recorded, metadata)
     _report(loop, run, failed, batch, clock, losses)
     return run
 
@@ -210,15 +219,20 @@ def simulate(
 def _method(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod:
     """The explicit method, or the one for mechanical systems, of this name."""
     if isinstance(given, MechanicalMethod) or (isinstance(given, str) and is_mechanical(given)):
-        return mechanical_method(given)
+        return _mechanical_method(given)
     return method_named(given)
+
+
+_mechanical_method = functools.cache(mechanical_method)  # one object for each name, by which flows are kept
 
 
 def _fits(method: MechanicalMethod, t_end: float, h: float | None, stabilization: Any) -> None:
     """Raise IntegrationError for what methods for mechanical systems cannot do."""
-    if h is None:
-        raise IntegrationError(f"{method.name} takes steps of one length: give dt")
-    if abs(round(t_end / h) * h - t_end) > 1e-9 * t_end:
+    if h is None and not method.estimates_errors:
+        raise IntegrationError(
+            f"{method.name} takes steps of one length: give dt, or take 'radau5', 'gauss4' or 'generalized-alpha'"
+        )
+    if h is not None and abs(round(t_end / h) * h - t_end) > 1e-9 * t_end:
         raise IntegrationError(
             f"{method.name} takes steps of one length, and t_end = {t_end:g} s is no multiple of dt = {h:g} s"
         )
@@ -226,18 +240,6 @@ def _fits(method: MechanicalMethod, t_end: float, h: float | None, stabilization
         raise IntegrationError(
             f"{method.name} keeps constraints in its own way; leave out stabilization = {stabilization!r}"
         )
-
-
-def _mechanical_flow(
-    loop: _Loop, method: MechanicalMethod, feedback: Callable[..., Any] | None
-) -> MechanicalFlow:
-    """The compiled loop of a method for mechanical systems."""
-    mechanics = loop.mechanics()
-    if feedback is not None:
-        applied = mechanics["Q"]
-        mechanics["Q"] = lambda t, q, v, u: applied(t, q, v, np.asarray(feedback(t, q, v)))
-        mechanics["efforts"] = 0
-    return method.flow(**mechanics)
 
 
 class _Clock:
@@ -252,7 +254,7 @@ class _Clock:
                 else positive("record_every", record_every, SECONDS)
             )
             self.rows = max(1, math.floor(t_end / interval * (1 + 1e-12)))
-            self.interval = interval
+            self.interval, self.first = interval, min(interval, 1e-3)
             last = t_end - self.rows * interval
             self.rest = last if last > 1e-9 * interval else 0.0
             self.times = np.concatenate([interval * np.arange(self.rows + 1), [t_end] if self.rest else []])
@@ -320,7 +322,7 @@ def _controlled(
 ) -> None:
     """Steps under error control, in chunks of about a quarter of a second."""
     positive("rtol", rtol), positive("atol", atol)
-    step = np.full(len(y), min(clock.interval, 1e-3))
+    step = np.full(len(y), clock.first)
     done, rows = 0, 1
     while done < clock.rows:
         rows = min(rows, clock.rows - done)
@@ -333,6 +335,30 @@ def _controlled(
     if clock.rest:
         t = clock.rows * clock.interval
         flow.controlled(y, u, t, clock.rest, 1, rtol, atol, step, record, clock.rows + 1, failed, **options)
+
+
+def _sampled(
+    flow: MechanicalFlow,
+    y: Array,
+    u: Array,
+    clock: _Clock,
+    rtol: float,
+    atol: float,
+    record: Array,
+    failed: Array,
+    bar: _Progress,
+    **options: Any,
+) -> None:
+    """Implicit steps under error control, as long as they come; records are states within them."""
+    positive("rtol", rtol), positive("atol", atol)
+    state = np.tile([0.0, clock.first, clock.first, 1.0, 1.0], (len(y), 1))
+    done, rows = 1, 1
+    while done < len(clock.times):
+        done = min(done + rows, len(clock.times))
+        start = time.perf_counter()
+        flow.controlled(y, u, clock.times, done, rtol, atol, state, record, failed, **options)
+        bar.at(clock.times[done - 1])
+        rows = max(1, int(rows * min(100.0, CHUNK / max(time.perf_counter() - start, 1e-9))))
 
 
 def _called(
@@ -402,10 +428,51 @@ def _recorded(
 # ----------------------------------------------------------------------------------------------------
 
 
+class _Door:
+    """What the states of a mechanism are checked and named by; made once, and kept while it lives."""
+
+    def __init__(self, group: Product, names: tuple[Labels, Labels]) -> None:
+        self.group, self.names = group, names
+        self.start: Array = None
+        self.quaternions = np.add.outer(quaternions(group), np.arange(4)).astype(int)
+        self.special = any(_has_own_normal_form(factor) for factor in group.factors)
+
+    def normalize(self, q: Array) -> None:
+        """Make the quaternions of configurations (n, nq) unit, in place.
+
+        Raises ConfigurationError where they are off by more than round-off.
+        """
+        if len(self.quaternions):
+            found = q[:, self.quaternions]
+            norms = np.sqrt((found * found).sum(axis=-1))
+            wrong = np.abs(norms - 1) > 1e-6
+            if wrong.any():
+                k = int(np.argmax(wrong.any(axis=0)))
+                start, norm = self.quaternions[k, 0], norms[np.argmax(wrong[:, k]), k]
+                raise ConfigurationError(
+                    f"the quaternion q0[{start}:{start + 4}] has norm {norm:.9g}, expected 1 "
+                    "(order w, x, y, z); use robot.normalize(q0), or divide it by its norm"
+                )
+            q[:, self.quaternions] = found / norms[..., None]
+        if self.special:
+            q[:] = [self.group.normalize(x) for x in q]
+
+
+def _has_own_normal_form(group: LieGroup) -> bool:
+    """Whether a group of the user's own normalizes coordinates beyond unit quaternions."""
+    if isinstance(group, Product):
+        return any(_has_own_normal_form(factor) for factor in group.factors)
+    return type(group).normalize not in (LieGroup.normalize, type(SO3).normalize, type(SE3).normalize)
+
+
+_doors: WeakKeyDictionary[Robot | Mechanism, _Door] = WeakKeyDictionary()
+
+
 class _Loop(Protocol):
     """What `simulate` asks of a mechanism; its state is y = (q, v)."""
 
     mechanism: Any
+    door: _Door
     nq: int
     nv: int
     nu: int
@@ -413,23 +480,34 @@ class _Loop(Protocol):
     def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
         """The compiled loop."""
 
-    def mechanics(self) -> dict[str, Any]:
-        """The arguments of `MechanicalMethod.flow`."""
+    def mechanical_flow(
+        self, method: MechanicalMethod, feedback: Callable[..., Any] | None
+    ) -> MechanicalFlow:
+        """The compiled loop of a method for mechanical systems."""
 
     def start(self) -> Array:
         """The configuration from where it starts by default, (nq,)."""
 
-    def normalize(self, q: Array) -> Array:
-        """Configurations (n, nq) with unit quaternions."""
-
     def check(self, q: Array, v: Array) -> None:
         """Raise an error for states from which it cannot start."""
 
-    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any) -> Run:
+    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
         """The result."""
 
     def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
         """Why there is no finite state an interval after this one."""
+
+
+def _with_feedback(mechanics: dict[str, Any], feedback: Callable[..., Any] | None) -> dict[str, Any]:
+    """The arguments of `MechanicalMethod.flow`, with efforts by a function."""
+    if feedback is None:
+        return mechanics
+    applied = mechanics["Q"]
+
+    def Q(t: Any, q: Array, v: Array, u: Array) -> Array:
+        return applied(t, q, v, np.asarray(feedback(t, q, v)))
+
+    return {**mechanics, "Q": Q, "efforts": 0}
 
 
 def _loop(
@@ -452,6 +530,9 @@ class _RobotLoop:
     def __init__(self, robot: Robot, damping: bool) -> None:
         self.mechanism, self.damping = robot, damping
         self.nq, self.nv, self.nu = robot.nq, robot.nv, robot.nv
+        if robot not in _doors:
+            _doors[robot] = _Door(robot.group, labels(robot.tree))
+        self.door = _doors[robot]
 
     def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
         """The compiled loop for this method; kept with the robot unless it holds a user's function."""
@@ -500,7 +581,18 @@ class _RobotLoop:
             robot.flows[key] = flow
         return flow
 
-    def mechanics(self) -> dict[str, Any]:
+    def mechanical_flow(
+        self, method: MechanicalMethod, feedback: Callable[..., Any] | None
+    ) -> MechanicalFlow:
+        """As `flow`."""
+        key, flows = ("flow", method, self.damping), self.mechanism.flows
+        if feedback is not None:
+            return method.flow(**_with_feedback(self._mechanics(), feedback))
+        if key not in flows:
+            flows[key] = method.flow(**self._mechanics())
+        return flows[key]
+
+    def _mechanics(self) -> dict[str, Any]:
         robot, damping = self.mechanism, self.damping
         tree, gravity, losses = robot.tree, tuple(robot.gravity_vector), np.zeros(robot.nv)
         for body in tree.bodies if damping else ():
@@ -520,16 +612,11 @@ class _RobotLoop:
     def start(self) -> Array:
         return self.mechanism.neutral()
 
-    def normalize(self, q: Array) -> Array:
-        group = self.mechanism.group
-        return np.stack([group.normalize(x) for x in q]) if len(q) < 64 else self.mechanism.normalize(q)
-
     def check(self, q: Array, v: Array) -> None:
         pass
 
-    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any) -> Run:
-        coordinates, dofs = labels(self.mechanism.tree)
-        return Run(t, q, v, coordinates=coordinates, dofs=dofs, **rest)
+    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
+        return Run(t, q, v, LATER, LATER, *self.door.names, metadata=metadata, mechanism=self.mechanism)
 
     def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
         return "take a smaller step, and look for efforts that pump energy in"
@@ -541,6 +628,9 @@ class _SystemLoop:
     def __init__(self, system: Mechanism, stabilized: Stabilization) -> None:
         self.mechanism, self.stabilized = system, stabilized
         self.nq, self.nv, self.nu = system.nq, system.nv, system.nu
+        if system not in _doors:
+            _doors[system] = _Door(system.group, names(system))
+        self.door = _doors[system]
 
     def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
         """The compiled loop for this method; kept with the system unless it holds a user's function."""
@@ -563,21 +653,29 @@ class _SystemLoop:
             system.flows[key] = flow
         return flow
 
-    def mechanics(self) -> dict[str, Any]:
-        return self.mechanism.mechanics()
+    def mechanical_flow(
+        self, method: MechanicalMethod, feedback: Callable[..., Any] | None
+    ) -> MechanicalFlow:
+        """As `flow`; which constraints are independent is settled when the first state has been checked."""
+        key, flows = method, self.mechanism.flows
+        if feedback is not None:
+            return method.flow(**_with_feedback(self.mechanism.mechanics(), feedback))
+        if key not in flows:
+            flows[key] = method.flow(**self.mechanism.mechanics())
+        return flows[key]
 
     def start(self) -> Array:
         return self.mechanism.assemble()
 
-    def normalize(self, q: Array) -> Array:
-        return np.stack([self.mechanism.group.normalize(x) for x in q])
-
     def check(self, q: Array, v: Array) -> None:
-        self.mechanism.check_state(q, v)
+        self.mechanism.check_state(*((q[0], v[0]) if len(q) == 1 else (q, v)))
 
-    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array], **rest: Any) -> Run:
-        rest["metadata"]["stabilization"] = self.stabilized.name
-        return ConstrainedRun.of(self.mechanism, t, q, v, efforts, **rest)
+    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
+        system = self.mechanism
+        return ConstrainedRun(
+            t, q, v, LATER, LATER, *self.door.names, mechanism=system, constraints=system.rows, system=system,
+            efforts=efforts, metadata={**metadata, "stabilization": self.stabilized.name},
+        )  # fmt: skip
 
     def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
         return self.mechanism.diagnosis(q, v, interval, t) or (
@@ -617,7 +715,9 @@ def _traceable(loop: _Loop, feedback: Callable[..., Any]) -> bool:
 
 def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
     """Initial states as (n, nq) and (n, nv), and the ensemble's shape."""
-    q = loop.start() if q0 is None else _numbers("q0", q0)
+    if q0 is None and loop.door.start is None:
+        loop.door.start = loop.start()
+    q = loop.door.start if q0 is None else _numbers("q0", q0)
     v = np.zeros(loop.nv) if v0 is None else _numbers("v0", v0)
     for name, array, size in (("q0", q, loop.nq), ("v0", v, loop.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
@@ -630,19 +730,11 @@ def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int,
         raise ShapeError(
             f"q0 {q.shape} and v0 {v.shape} differ in their leading axes; make the ensembles equal"
         ) from None
-    q = np.broadcast_to(q, (*batch, loop.nq)).reshape(-1, loop.nq).copy()
-    v = np.broadcast_to(v, (*batch, loop.nv)).reshape(-1, loop.nv).copy()
+    q = np.array(np.broadcast_to(q, (*batch, loop.nq))).reshape(-1, loop.nq)
+    v = np.array(np.broadcast_to(v, (*batch, loop.nv))).reshape(-1, loop.nv)
     if not len(q):
         raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
-    for start in quaternions(loop.mechanism.group):
-        norm = np.linalg.norm(q[:, start : start + 4], axis=1)
-        wrong = np.flatnonzero(np.abs(norm - 1) > 1e-6)
-        if len(wrong):
-            raise ConfigurationError(
-                f"the quaternion q0[{start}:{start + 4}] has norm {norm[wrong[0]]:.9g}, expected 1 "
-                "(order w, x, y, z); use robot.normalize(q0), or divide it by its norm"
-            )
-    q = loop.normalize(q)
+    loop.door.normalize(q)
     loop.check(q, v)
     return q, v, batch
 
@@ -701,12 +793,6 @@ def _numbers(name: str, given: Any) -> Array:
 
 # -- afterwards
 # -------------------------------------------------------------------------------------------------
-
-
-def _where_finite(function: Callable[..., Array], finite: Array, *arrays: Array) -> Array:
-    values = np.full(finite.shape, np.nan)
-    values[finite] = function(*(x[finite] for x in arrays))
-    return values
 
 
 def _report(
