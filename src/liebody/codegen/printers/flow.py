@@ -87,15 +87,21 @@ def _stages(paths: Sequence[Path], c: Sequence[float], pulled: bool) -> str:
 
 
 def stage_lines(
-    paths: Sequence[Path], c: Sequence[float], pulled: bool, moment: Callable[[str], list[str]]
+    paths: Sequence[Path],
+    c: Sequence[float],
+    pulled: bool,
+    moment: Callable[[str], list[str]],
+    size: str = "POINT",
+    given: str = "u",
 ) -> list[str]:
     """Points y exp(psi) exp(psi') ... of the stages, their velocities k, and the end `next`, in C.
 
     `moment` gives the lines which set the time `now` and the efforts u of a node. Variables y, k, h, next.
+    `size` is that of a point, `given` what the field takes behind it.
     """
     starts = {start for start, _ in paths if start}
-    lines = ["KEPT T z[POINT], here[POINT], there[POINT], f[ALGEBRA], psi[ALGEBRA];"]
-    lines += [*(f"KEPT T z{i}[POINT];" for i in sorted(starts)), "field(&now, y, u, k);"]
+    lines = [f"KEPT T z[{size}], here[{size}], there[{size}], f[ALGEBRA], psi[ALGEBRA];"]
+    lines += [*(f"KEPT T z{i}[{size}];" for i in sorted(starts)), f"field(&now, y, {given}, k);"]
     for i, (start, exponents) in enumerate(paths[1:], start=1):
         point, last = f"z{start}" if start else "y", i == len(c)
         end = "next" if last else f"z{i}" if i in starts else "z"
@@ -109,8 +115,8 @@ def stage_lines(
             slope = f"k + {i} * ALGEBRA"
             lines += moment(literal(float(c[i])))
             lines += (
-                [f"field(&now, {end}, u, f);", f"pull(psi, f, {slope});"]
+                [f"field(&now, {end}, {given}, f);", f"pull(psi, f, {slope});"]
                 if pulled
-                else [f"field(&now, {end}, u, {slope});"]
+                else [f"field(&now, {end}, {given}, {slope});"]
             )
     return lines

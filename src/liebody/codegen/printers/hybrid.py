@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ..graph import Function
+import numpy as np
+
+from ..graph import Function, live, trace
 from .c import _c_function, over_lanes, prelude, runtime
 from .flow import Path, stage_lines
 
@@ -24,25 +27,75 @@ def hybrid_source(
     """The translation unit of `hybrid_steps` (runtime/hybrid.h) over `lanes`, for a `HybridFlow`."""
     _, y, u = field.inputs.values()
     (f,), (g,) = field.outputs.values(), guards.outputs.values()
+    memory = memory_of(advance)
     sizes = {
+        "MEMORY": memory,
+        "MOVING": y.size - memory,
         "POINT": y.size,
         "ALGEBRA": f.size,
         "PARAMETERS": u.size,
         "GUARDS": g.size,
         "STAGES": len(c),
+        "FORESEEN": int(_foreseen(guards, after)),
     }
+    x = {"x": y.size - memory}
+    apart = {"t": (), **x, "m": memory, "u": u.size}
+
+    def joined(function: Function) -> Callable[..., Any]:
+        return lambda t, x, m, *others: function(t, np.concatenate([m, x]), *others)
+
+    def advanced(x: Any, psi: Any) -> Any:
+        return advance(np.concatenate([np.zeros(memory), x]), psi)[memory:]
+
     functions = {
-        "field": field, "advance": advance, "pull": pull, "guards": guards, "look": look, "after": after
-    }  # fmt: skip
+        "field": trace(joined(field), apart, "field"),
+        "advance": trace(advanced, {**x, "psi": f.size}, "advance"),
+        "pull": pull,
+        "guards": trace(joined(guards), apart, "guards"),
+        "look": trace(joined(look), apart, "look"),
+        "after": trace(joined(after), {**apart, "e": g.size}, "after"),
+    }
     text = [prelude(lanes), "#define KEPT"]
     for name, function in functions.items():
         text += over_lanes(function, name)[0] if function else []
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
     text.append(f"static const int direction[] = {{{', '.join(map(str, directions))}}};")
+
+    def moment(node: str) -> list[str]:
+        return [f"now = t + {node} * h;"]
+
     stages = _c_function(
         "/* The velocities k_1 ... k_STAGES of a step from (t, y), and its end. */\n"
-        "static void stages(T t, T h, const T *y, const T *u, T *k, T *next)",
-        ["T now = t;", *stage_lines(paths, c, pull is not None, lambda node: [f"now = t + {node} * h;"])],
+        "static void stages(T t, T h, const T *y, const T *m, const T *u, T *k, T *next)",
+        ["T now = t;", *stage_lines(paths, c, pull is not None, moment, "MOVING", "m, u")],
     )
     text.append(runtime("hybrid.h").replace("/* STAGES */", stages))
     return "\n".join(text)
+
+
+def memory_of(advance: Function) -> int:
+    """How many entries at the head of a state stay as they are within steps, and have no part in them."""
+    y, _ = advance.inputs.values()
+    (z,) = advance.outputs.values()
+    kept = next((i for i in range(y.size) if z[i] is not y[i]), y.size)
+    moved = set(live(z[kept:]))
+    return kept if moved.isdisjoint(y[:kept]) else 0
+
+
+def _foreseen(guards: Function, after: Function) -> bool:
+    """Whether guards at the end of a step are the same before and after an update, whatever it was."""
+    _, y, u = guards.inputs.values()
+    e = after.inputs[list(after.inputs)[3]]
+    same = False
+
+    def compare(t: Any, y: Any, u: Any, e: Any) -> Any:
+        nonlocal same
+        g = np.atleast_1d(guards(t, y, u))
+        updated = np.atleast_1d(after(t, y, u, e)[1])
+        same = all(
+            a is b or (type(a) is type(b) is float and a == b) for a, b in zip(g, updated, strict=True)
+        )
+        return g
+
+    trace(compare, {"t": (), "y": y.size, "u": u.size, "e": e.size})
+    return same

@@ -71,14 +71,67 @@ INLINE T unless_finite(const T *x, long n, T bad) {
 }
 
 #define PER_LANE(name, f) INLINE T name(T a) { T y = a; EACH_LANE(y, f, LANE(a)); return y; }
-#define PER_LANE2(name, f) INLINE T name(T a, T b) { T y = a; EACH_LANE(y, f, LANE(a), LANE(b)); return y; }
 #if SINGLE
 PER_LANE(square_root, sqrtf) PER_LANE(tangent, tanf) PER_LANE(exponential, expf) PER_LANE(logarithm, logf)
-PER_LANE2(angle_of, atan2f)
 #else
 PER_LANE(square_root, sqrt) PER_LANE(tangent, tan) PER_LANE(exponential, exp) PER_LANE(logarithm, log)
-PER_LANE2(angle_of, atan2)
 #endif
+
+#if SINGLE
+#define UPPER_HALF (~(whole)0xfff) /* of the digits */
+#define NO_SMALLER 0x1p-60f        /* sizes between which nothing below leaves the normal numbers */
+#define NO_LARGER 0x1p60f
+#define TINY 0x1p-90f
+#define QUARTER_PI 0x1.921fp-1f /* with zeros at its end: its multiples are exact */
+#define REST_OF_IT 0x1.6a8886p-18f
+#define ARCTANGENT(w, w2) \
+    ((-3.3333236e-1f + w2 * (-1.4176136e-1f + w2 * -5.1413845e-2f)) + w * (1.999432e-1f + w2 * 1.01653725e-1f))
+#else
+#define UPPER_HALF (~(whole)0x7ffffff)
+#define NO_SMALLER 0x1p-500
+#define NO_LARGER 0x1p500
+#define TINY 0x1p-900
+#define QUARTER_PI 0x1.921fb54442d18p-1
+#define REST_OF_IT 0x1.1a62633145c07p-55
+#define ARCTANGENT(w, w2) \
+    ((-0x1.5555555555518p-2 + w2 * (-0x1.249249216fa0fp-3 + w2 * (-0x1.745cf54d06e4ep-4 + w2 * (-0x1.10f366af3b0aep-4 + \
+      w2 * (-0x1.a3a7788720007p-5 + w2 * -0x1.c1fb06ac5cb3dp-6))))) + \
+     w * (0x1.99999999914cap-3 + w2 * (0x1.c71c709678fadp-4 + w2 * (0x1.3b114532755fcp-4 + w2 * (0x1.dfed0b4846bbfp-5 + \
+      w2 * (0x1.571dffbe3ec2cp-5 + w2 * 0x1.4c2903df95208p-7))))))
+#endif
+
+static __attribute__((noinline, cold)) void angles_one_by_one(const T *y, const T *x, const I *which, T *angle) {
+    for (int lane = 0; lane < LANES; lane++)
+        if (LANE(*which)) LANE(*angle) = (real)atan2((double)LANE(*y), (double)LANE(*x));
+}
+
+/* The angle of the point (x, y) from the x axis, in [-pi, pi], to 0.9 ulp: k pi/4 +- arctan(z) with z = m/n or
+   (m - n)/(m + n), |z| <= 1/2, where 0 <= m <= n are |x| and |y|. The quotient has an upper half, of so few digits that
+   its products are exact, and the rest; ARCTANGENT is the minimax polynomial P of arctan(z) = z + z^3 P(z^2). Zeros for
+   both, NaN, and what is very large or small are left to the library of C. */
+INLINE T angle_of(T y, T x) {
+    T ax = absolute(x), ay = absolute(y);
+    I steep = MASK(ay > ax), behind = MASK(bits(x) < 0), sign = bits(splat((real)-0.0));
+    T n = where(steep, ay, ax), m = where(steep, ax, ay);
+    I rare = ~(MASK(n >= NO_SMALLER) & MASK(n <= NO_LARGER) & (MASK(m >= TINY) | MASK(m == 0)));
+    I wide = MASK(m + m > n);
+    T more = number(bits(m) & wide), p = m - number(bits(n) & wide), q = n + more, turns = number(bits(splat(1)) & wide);
+    turns = where(steep, 2 - turns, turns);
+    turns = where(behind, 4 - turns, turns);
+    T inverse = 1 / q, high = number(bits(p * inverse) & UPPER_HALF), front = number(bits(q) & UPPER_HALF);
+    T low = ((p - high * front) - high * ((q - front) + (more - (q - n)))) * inverse;
+    I flip = (steep ^ behind) & sign;
+    high = number(bits(high) ^ flip), low = number(bits(low) ^ flip);
+    T z = high + low, w = z * z, w2 = w * w, whole_turns = turns * QUARTER_PI, sum = whole_turns + high;
+    T angle = sum + (((whole_turns - sum) + high) + (low + (z * (w * (ARCTANGENT(w, w2))) + turns * REST_OF_IT)));
+    angle = number(bits(angle) ^ (bits(y) & sign));
+    if (__builtin_expect(any(rare), 0)) {
+        T y_there = y, x_there = x, found = angle;
+        angles_one_by_one(&y_there, &x_there, &rare, &found);
+        angle = found;
+    }
+    return angle;
+}
 
 static const uint64_t two_over_pi[] = { /* the bits of 2/pi behind a word of zeros */
     0,
