@@ -16,18 +16,19 @@ from .derivatives import jacobian
 from .envelope import envelope, ordering
 from .flow import _efforts, _sampler, _shared
 from .graph import Expr, Function, trace
-from .kernel import LONG
+from .kernel import FEW_MEMBERS, LONG
 from .loop import CompiledLoop
-from .printers.implicit import PhaseFunctions, implicit_source
+from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
 
 REASONS = {
     1: "a value is not finite",
     2: "the equations of a step are singular: constraints that depend on each other, or a singular place",
     3: "Newton's method does not converge: take a shorter step",
+    4: "its error exceeds the tolerances with any step above round-off",
 }
 LOOSE, ROUND_OFF, SLOW, SMALLEST_PIVOT = 1e-8, 1e-13, 0.1, 1e-14  # as in runtime/implicit.h
 SMALL_PART, SMALLEST_PART = 0.1, 1e-6
-ITERATIONS = 50
+ITERATIONS, TRIES = 50, 12  # of Newton's method, for steps of a given length and under error control
 Shapes = dict[str, int | Sequence[int]]
 MEMORY = "there is no memory for the equations of a step"
 
@@ -54,6 +55,26 @@ class Phase:
     soften: Callable[..., Any] | None = None
 
 
+@dataclass(frozen=True)
+class Control:
+    """What steps under error control need besides, and states within a step.
+
+    order    the power of h that the error estimate goes with
+    phases   equations to be solved for it, after those of the step, whose z they extend
+    error    (z, t, h, y, u, after) -> (e, size), both (k,): the estimate, and the sizes that rtol multiplies;
+             `after` is y at the end of the step
+    between  (s, z, t, h, y, u, after) -> y at t + s h, 0 <= s <= 1
+    change   (y, made, h) -> y, what the method remembers of steps of length `made` made to fit those of h;
+             None where that does not depend on their length
+    """
+
+    order: int
+    phases: Sequence[Phase]
+    error: Callable[..., Any]
+    between: Callable[..., Any]
+    change: Callable[..., Any] | None = None
+
+
 class ImplicitFlow(CompiledLoop):
     """The steps of an implicit one-step method, compiled into one loop; called as `Flow` is.
 
@@ -67,6 +88,7 @@ class ImplicitFlow(CompiledLoop):
                 most one iteration more than it needs for 1e-8
     iterations  of Newton's method, at most
     recipe      a text that determines all this, with which a library of an earlier process is found untraced
+    control     what steps under error control need, `controlled`; None where the method takes no such steps
 
     The Jacobian is made once per step and phase, and again when convergence is slower than tenfold. Equations
     and unknowns are brought into an order in which its entries are near the diagonal, so that factoring it
@@ -86,8 +108,10 @@ class ImplicitFlow(CompiledLoop):
         tolerance: float = 1e-15,
         iterations: int = ITERATIONS,
         recipe: str | None = None,
+        control: Control | None = None,
     ) -> None:
         super().__init__(recipe)
+        self.control = control
         self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
         self.nodes = tuple(map(float, nodes))
         self.tolerance, self.iterations = tolerance, iterations
@@ -119,10 +143,19 @@ class ImplicitFlow(CompiledLoop):
     @cached_property
     def functions(self) -> tuple[tuple[PhaseFunctions, ...], Function]:
         """The phases, with their Jacobians, and `finish`, traced."""
-        rest: Shapes = {"t": (), "h": (), "y": self.point, "u": (len(self.nodes), self.efforts)}
-        traced, kept = [], 0
-        for phase in self.phases:
-            before: Shapes = {"z": kept, **rest}
+        traced, kept = self._traced(self.phases, 0)
+        return traced, trace(self.finish, {"z": kept, **self._shapes}, "finish")
+
+    @property
+    def _shapes(self) -> Shapes:
+        """Of t, h, y, u."""
+        return {"t": (), "h": (), "y": self.point, "u": (len(self.nodes), self.efforts)}
+
+    def _traced(self, phases: Sequence[Phase], kept: int) -> tuple[tuple[PhaseFunctions, ...], int]:
+        """The phases, traced, and what is kept after them, where so much has been kept before."""
+        traced = []
+        for phase in phases:
+            before: Shapes = {"z": kept, **self._shapes}
             predict = trace(phase.predict, before, "predict")
             (x,) = predict.outputs.values()
             inputs: Shapes = {"x": x.size, **before}
@@ -137,7 +170,29 @@ class ImplicitFlow(CompiledLoop):
             traced.append(_ordered(predict, residual, keep, phase.linear, soften))
             (k,) = keep.outputs.values()
             kept += k.size
-        return tuple(traced), trace(self.finish, {"z": kept, **rest}, "finish")
+        return tuple(traced), kept
+
+    @cached_property
+    def control_functions(self) -> ControlFunctions:
+        """What steps under error control need besides, traced."""
+        control = self._controls
+        before = self.functions[1].inputs["z"].size
+        phases, kept = self._traced(control.phases, before)
+        inputs: Shapes = {"z": kept, **self._shapes, "after": self.point}
+        change = control.change
+        return ControlFunctions(
+            phases,
+            trace(control.error, inputs, "error"),
+            trace(control.between, {"s": (), **inputs}, "between"),
+            trace(change, {"y": self.point, "made": (), "h": ()}, "change") if change else None,
+            control.order,
+        )
+
+    @property
+    def _controls(self) -> Control:
+        if self.control is None:
+            raise IntegrationError("this method has no error estimate: give steps of one length")
+        return self.control
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
@@ -149,9 +204,7 @@ class ImplicitFlow(CompiledLoop):
 
     def _flags(self) -> Sequence[str]:
         phases, finish = self.functions
-        parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
-        total = sum(sum(f.operations.values()) for f in (*parts, finish))
-        return build.FLAGS if total < LONG else build.LONG_FLAGS
+        return _flags(phases, [finish])
 
     def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
         p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
@@ -218,6 +271,78 @@ class ImplicitFlow(CompiledLoop):
         _shared(share, n, lanes, threads)
         return sum(c[0] for c in counts), sum(c[1] for c in counts)
 
+    def controlled(
+        self,
+        y: Any,
+        u: Any,
+        times: Any,
+        until: int,
+        rtol: float,
+        atol: float,
+        clock: Any,
+        record: Any,
+        failed: Any,
+        first: float = 0.0,
+        interval: float = 1.0,
+        linear: bool = False,
+        threads: int = 1,
+        losses: Any = None,
+    ) -> tuple[int, int]:
+        """Advance the ensemble y (n, point), in place, under error control, until row `until` - 1 is known.
+
+        times   of the rows of the record, increasing; the last step ends at the last of them, and rows before
+                are states within the steps, so that steps do not depend on them
+        rtol, atol  the root mean square of error_i/(atol + rtol size_i) is kept below one
+        clock   (n, 5): time, next step, step for which y holds what is remembered, error before (1 at the
+                start), next row; in and out. y is the state at the end of the last step
+
+        Otherwise as `steps`; members have steps of their own. Returns how many were taken, and rejected.
+        """
+        n = len(y)
+        losses = np.zeros((n, 2)) if losses is None else losses
+        if self._compiler is None:
+            return self._controlled_numpy(
+                y, u, times, until, rtol, atol, clock, record, failed, first, interval, linear, losses
+            )
+        library, lanes = self._controlled_for(n)
+        counts = []
+
+        def share(start: int, stop: int) -> None:
+            count = (ctypes.c_long * 4)()
+            counts.append(count)
+            if library.implicit_controlled(
+                stop - start,
+                y[start:].ctypes.data,
+                ctypes.byref(_efforts(u, start, first, interval, linear)),
+                times.ctypes.data,
+                until,
+                rtol,
+                atol,
+                clock[start:].ctypes.data,
+                record[start:].ctypes.data,
+                record.shape[1],
+                failed[start:].ctypes.data,
+                losses[start:].ctypes.data,
+                count,
+            ):
+                raise MemoryError(MEMORY)
+
+        _shared(share, n, lanes, threads)
+        return sum(c[2] for c in counts), sum(c[3] for c in counts)
+
+    def _controlled_for(self, members: int) -> tuple[ctypes.CDLL, int]:
+        """The library of `controlled` for so many members, and its lanes."""
+        assert self._compiler is not None
+        lanes = 1 if members < FEW_MEMBERS else build.lanes(self._compiler)
+        with self._lock:
+            if lanes not in self._controlled_libraries:
+                self._controlled_libraries[lanes] = _Controlled(self)._library(lanes)
+        return self._controlled_libraries[lanes], lanes
+
+    @cached_property
+    def _controlled_libraries(self) -> dict[int, ctypes.CDLL]:
+        return {}
+
     # -- without a compiler -------------------------------------------------------------------------------
 
     @cached_property
@@ -225,8 +350,14 @@ class ImplicitFlow(CompiledLoop):
         from .printers.numpy_source import compile_numpy
 
         phases, finish = self.functions
-        parts = [(phase.predict, phase.residual, phase.both, phase.keep) for phase in phases]
-        return [tuple(map(compile_numpy, part)) for part in parts], compile_numpy(finish)
+        return _compiled(phases), compile_numpy(finish)
+
+    @cached_property
+    def _control_numpy(self) -> tuple[list[tuple[Callable[..., Any], ...]], tuple[Any, ...]]:
+        from .printers.numpy_source import compile_numpy
+
+        phases, *others, _ = self.control_functions
+        return _compiled(phases), tuple(compile_numpy(f) if f else None for f in others)
 
     def _steps_numpy(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
@@ -244,7 +375,7 @@ class ImplicitFlow(CompiledLoop):
                 z, before = np.zeros((len(y), 0)), lost.copy()
                 for phase, functions in zip(self.functions[0], phases, strict=True):
                     x = functions[0](z, *arguments)
-                    counts += self._newton_numpy(phase, functions, x, z, arguments, lost)
+                    counts += self._newton_numpy(phase, functions, x, z, arguments, lost, self.iterations)
                     z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
                 state = np.where(lost[:, None] != 0, np.nan, finish(z, *arguments))
                 newly = (lost != 0) & (before == 0) & (failed == 0)
@@ -256,9 +387,71 @@ class ImplicitFlow(CompiledLoop):
         y[...] = state
         return int(counts[0]), int(counts[1])
 
+    def _controlled_numpy(
+        self, y: Any, u: Any, times: Any, until: int, rtol: float, atol: float, clock: Any, record: Any,
+        failed: Any, first: float, interval: float, linear: bool, losses: Any,
+    ) -> tuple[int, int]:  # fmt: skip
+        """The function `implicit_controlled` of runtime/implicit.h, one member after the other."""
+        (steps, finish), (estimates, (error, between, change)) = self._numpy, self._control_numpy
+        phases = list(zip(self.functions[0], steps, strict=True))
+        estimating = list(zip(self.control_functions.phases, estimates, strict=True))
+        order, end = self._controls.order, float(times[-1])
+        taken = rejected = 0
+        for i in range(len(y)):
+            efforts = _sampler(u[i : i + 1] if len(u) > 1 else u, first, interval, linear)
+            t, step, made, before, row = clock[i]
+            row, now = int(row), y[i : i + 1].copy()
+            while row < until and not failed[i]:
+                last = t + 1.0000001 * step >= end
+                length = end - t if last else (end - t) / 2 if t + 2 * step > end else step
+                with np.errstate(all="ignore"):
+                    begun = change(now, made, length) if change else now
+                    at = np.stack([efforts(t + c * length) for c in self.nodes], axis=-2)
+                    arguments = (np.full(1, t), np.full(1, length), begun, at)
+                    z, lost = np.zeros((1, 0)), np.zeros(1, int)
+                    z = self._solved_numpy(phases, z, arguments, lost, TRIES)
+                    after = finish(z, *arguments)
+                    z = self._solved_numpy(estimating, z, arguments, lost, TRIES)
+                    e, size = error(z, *arguments, after)
+                    defect = float(np.sqrt(np.mean((e / (atol + rtol * size)) ** 2)))
+                if lost[0] == 0 and defect <= 1 and np.isfinite(after).all():
+                    factor = 0.9 * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
+                    factor, before = min(max(factor, 0.2), 10), max(defect, 1e-4)
+                    reached = end if last else t + length
+                    while row < len(times) and times[row] <= reached:
+                        s = (times[row] - t) / length
+                        inside = s < 1 - 1e-12
+                        record[i, row] = (
+                            between(np.full(1, s), z, *arguments, after)[0] if inside else after[0]
+                        )
+                        row += 1
+                    t, now, made = reached, after, length
+                    taken += 1
+                    if not last or factor < 1 or length >= step:
+                        step = length * factor
+                else:
+                    bounded = lost[0] == 0 and defect > 1
+                    step = length * (max(0.9 * defect ** (-1 / order), 0.2) if bounded else 0.2)
+                    rejected += 1
+                    if step < 1e-14 * max(abs(end), abs(t)):
+                        failed[i], losses[i] = row + 1, (t, lost[0] or 4)
+                        now = np.full_like(now, np.nan)
+            y[i], clock[i] = now[0], (t, step, made, before, row)
+        return taken, rejected
+
+    def _solved_numpy(
+        self, phases: Any, z: Any, arguments: tuple[Any, ...], lost: Any, iterations: int
+    ) -> Any:
+        """z, with what these phases keep."""
+        for phase, functions in phases:
+            x = functions[0](z, *arguments)
+            self._newton_numpy(phase, functions, x, z, arguments, lost, iterations)
+            z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
+        return z
+
     def _newton_numpy(
         self, phase: PhaseFunctions, functions: tuple[Callable[..., Any], ...], x: Any, z: Any,
-        arguments: tuple[Any, ...], lost: Any,
+        arguments: tuple[Any, ...], lost: Any, iterations: int,
     ) -> tuple[int, int]:  # fmt: skip
         """The function `newton` of runtime/implicit.h; x and lost change in place."""
         _, residual, both, _ = functions
@@ -266,7 +459,7 @@ class ImplicitFlow(CompiledLoop):
         active, fresh, jacobians, linear = lost == 0, True, 0, phase.linear
         before, part = np.full(len(x), np.inf), np.ones(len(x))
         inverse, base, direction = np.zeros((*x.shape, x.shape[-1])), x.copy(), np.zeros_like(x)
-        for k in range(1 if linear else self.iterations):
+        for k in range(1 if linear else iterations):
             if not active.any():
                 return k, jacobians
             fresh_now = fresh
@@ -303,7 +496,50 @@ class ImplicitFlow(CompiledLoop):
             active &= ~done
             fresh = k > 0 and not (active & worse).any() and bool((active & (rate > SLOW)).any())
         lost[active] = 3
-        return self.iterations, jacobians
+        return iterations, jacobians
+
+
+class _Controlled(CompiledLoop):
+    """The library of a flow's steps under error control, which few need."""
+
+    kind = "controlled"
+
+    def __init__(self, flow: ImplicitFlow) -> None:
+        super().__init__(flow._recipe)
+        self.flow = flow
+
+    def source(self, lanes: int = 1) -> str:
+        flow = self.flow
+        phases, finish = flow.functions
+        nodes, control = flow.nodes, flow.control_functions
+        return implicit_source(phases, finish, nodes, flow.tolerance, TRIES, lanes, control)
+
+    def _settings(self) -> tuple[Any, ...]:
+        return *self.flow._settings(), self.flow._controls.order
+
+    def _flags(self) -> Sequence[str]:
+        (phases, finish), (more, *others, _) = self.flow.functions, self.flow.control_functions
+        return _flags([*phases, *more], [finish, *filter(None, others)])
+
+    def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
+        p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
+        library.implicit_controlled.restype = n
+        library.implicit_controlled.argtypes = [n, p, p, p, n, d, d, p, p, n, p, p, p]
+        return library
+
+
+def _flags(phases: Sequence[PhaseFunctions], others: Sequence[Function]) -> Sequence[str]:
+    parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
+    total = sum(sum(f.operations.values()) for f in (*parts, *others))
+    return build.FLAGS if total < LONG else build.LONG_FLAGS
+
+
+def _compiled(phases: Sequence[PhaseFunctions]) -> list[tuple[Callable[..., Any], ...]]:
+    """The functions of each phase as NumPy source."""
+    from .printers.numpy_source import compile_numpy
+
+    parts = [(phase.predict, phase.residual, phase.both, phase.keep) for phase in phases]
+    return [tuple(map(compile_numpy, part)) for part in parts]
 
 
 def _ordered(

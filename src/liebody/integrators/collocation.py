@@ -8,34 +8,86 @@ and a regular matrix A. So the unknowns can be the Psi_i, with h k_i = sum_j W_i
 mechanical system that halves the equations: the velocities V_i = dexp_{-Psi_i} k_i and then dV_i/dt follow
 from Psi, and only the balance of forces is left to solve (dim equations per stage instead of 2 dim).
 
-Hairer, Wanner, "Solving Ordinary Differential Equations II", sections IV.3, IV.5; Munthe-Kaas (1999).
+Between the nodes, Psi(theta) is the polynomial of degree s through 0 and the Psi_i: the solution within a
+step, on the group, with an error of h^(s+1). That of the velocity goes through v and the V_i.
+
+The error of a step is estimated by a companion formula of order s that also knows f = dy/dt at the start (of
+Gauss methods also at the end, for order s + 1), filtered so that what is stiff does not spoil it: delta with
+
+    delta/(gamma h) = f(y + delta) + sum_j e_j z_j/h + e' f(y'),     z_j = y_j - y,
+
+by one step of Newton's method from delta = 0: the estimate of RADAU5, eq. (IV.8.20) in Hairer and Wanner. Of
+a mechanical system y is (Psi, v), and delta obeys the constraints, linearised: so the multipliers at the
+start, which would be in f, need not be known.
+
+Hairer, Wanner, "Solving Ordinary Differential Equations II", sections IV.3, IV.5, IV.8; Munthe-Kaas (1999).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..codegen.implicit import ImplicitFlow, Phase
+from ..codegen.implicit import Control, ImplicitFlow, Phase
 from ..errors import IntegrationError
 from ..groups import LieGroup
-from ..scalar import Array
+from ..scalar import Array, absolute, maximum
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
 from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
+from .rkmk import NotConverged, Step, VectorField, vector_components
+
+EPSILON = float(np.finfo(float).eps)
+MOST_CORRECTIONS = 10  # of a step in Python, with one Jacobian
+SMALL_PART = 0.03  # of the tolerances of a step, to which its equations are solved there
+LOOSE = 1e-8  # relative corrections that may end it where they no longer shrink
 
 
 class Collocation(MechanicalMethod):
     """A collocation method, by its tableau; `Gauss` and `RadauIIA` choose from those that there are."""
 
+    estimates_errors = True
+
     def __init__(self, tableau: ImplicitTableau) -> None:
         self.tableau, self.name, self.order = tableau, tableau.name, tableau.order
         self.W = np.linalg.inv(tableau.A)
         self.ends = np.eye(tableau.stages)[-1] if tableau.stiffly_accurate else tableau.b @ self.W
+        self.embedded_order = tableau.stages + (not tableau.stiffly_accurate)
+        self.gamma, self.error_stages, self.error_end = self._companion()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(order={self.order})"
+
+    def _companion(self) -> tuple[float, np.ndarray, float]:
+        """gamma, e and e' of the error estimate: sum_i d_i c_i^(k-1) + e' = -delta_k1 for k = 1 to its order.
+
+        Then e = d A^-1. gamma is the geometric mean of the eigenvalues of A.
+        """
+        nodes = self.tableau.c if self.tableau.stiffly_accurate else np.append(self.tableau.c, 1.0)
+        d = np.linalg.solve(np.vander(nodes, increasing=True).T, -np.eye(len(nodes))[0])
+        s = self.tableau.stages
+        return float(np.linalg.det(self.tableau.A) ** (1 / s)), d[:s] @ self.W, float(d[s:].sum())
+
+    @cached_property
+    def interpolant(self) -> np.ndarray:
+        """P (s, s): the integral of Lagrange's polynomial j from 0 to theta is sum_m P_jm theta^(m+1)."""
+        s = self.tableau.stages
+        powers = np.linalg.inv(np.vander(self.tableau.c, increasing=True)).T
+        return np.asarray(powers / np.arange(1, s + 1))
+
+    def _between(self, theta: Any, vectors: Any) -> Array:
+        """The polynomial through zero at 0 and these vectors at the nodes, at theta."""
+        P = np.linalg.inv(self.tableau.c[:, None] ** np.arange(1, self.tableau.stages + 1)).T
+        total = np.zeros(np.shape(vectors[0]), int)
+        for row, x in zip(P, vectors, strict=True):
+            weight: Any = 0
+            for coefficient in row[::-1]:
+                weight = (weight + float(coefficient)) * theta
+            total = total + weight * x
+        return total
 
     def _combined(self, weights: Array, vectors: Any) -> Array:
         """sum_j weights_j vectors_j; weights that are zero cost nothing."""
@@ -70,8 +122,34 @@ class Collocation(MechanicalMethod):
             psi = np.reshape(z, (s, n))
             return group.normalize(group.integrate(y, self._combined(self.ends, psi)))
 
+        def estimate(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            known = self._combined(self.error_stages, np.reshape(z, (s, n))) / h
+            if self.error_end:
+                psi = self._combined(self.ends, np.reshape(z, (s, n)))
+                end = F(t + h, group.integrate(y, psi), u[s + 1])
+                known = known + self.error_end * group.dexp_inverse_times(-psi, end)
+            f = group.dexp_inverse_times(-x, F(t, group.integrate(y, x), u[s]))
+            return x / self.gamma - h * (f + known)
+
+        relative = vector_components(group)
+
+        def error(z: Array, t: Any, h: Any, y: Array, u: Array, after: Array) -> tuple[Array, Array]:
+            size: list[Any] = [1.0] * n
+            for i, k in zip(*relative, strict=True):
+                size[i] = maximum(absolute(y[k]), absolute(after[k]))
+            return z[s * n :], np.array(size)
+
+        def between(theta: Any, z: Array, t: Any, h: Any, y: Array, u: Array, after: Array) -> Array:
+            psi = self._between(theta, np.reshape(z[: s * n], (s, n)))
+            return group.normalize(group.integrate(y, psi))
+
+        delta = Phase(lambda z, t, h, y, u: np.zeros(n), estimate, linear=True)
+        control = Control(self._estimated_order, [delta], error, between)
         phases, recipe = [Phase(predict, residual)], f"{recipe} {self!r}" if recipe else None
-        return ImplicitFlow(phases, finish, group.nq, efforts, c, tolerance, recipe=recipe)
+        nodes = [*c, 0.0, 1.0]
+        return ImplicitFlow(
+            phases, finish, group.nq, efforts, nodes, tolerance, recipe=recipe, control=control
+        )
 
     def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
         group, nq, n, m = system.group, system.nq, system.dim, system.m
@@ -113,8 +191,135 @@ class Collocation(MechanicalMethod):
         def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([np.zeros(s * n, int), *[system.proximal(y[:nq])] * s])
 
+        def estimate(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            """The equations of delta, for Psi and the multipliers, scaled as those of the stages."""
+            q, v, psi = y[:nq], y[nq:], np.reshape(z[: s * n], (s, n))
+            V = velocities(psi, h)
+            turn, push = self._known(psi, h), self._combined(self.error_stages, [w - v for w in V]) / h
+            if self.error_end:
+                after = finish(z, t, h, y, u)
+                turn = turn + self.error_end * group.dexp_inverse_times(
+                    -self._combined(self.ends, psi), after[nq:]
+                )
+                push = push + self.error_end * system.acceleration(t + h, after[:nq], after[nq:], u[s + 1])[0]
+            place, W = group.integrate(q, x[:n]), velocity(x[:n], h, turn)
+            forces = system.inertial(place, W) - system.applied(t, place, W, u[s])
+            balance = h * (system.mass(place) @ ((W - v) / self.gamma - h * push)) + h * h * forces
+            if not m:
+                return balance
+            J = system.jacobian(place)
+            return np.concatenate([balance + J.T @ x[n:], h * (J @ W)])
+
+        def velocity(x: Array, h: Any, turn: Array) -> Array:
+            """That which belongs to Psi = x in the companion formula."""
+            return group.dexp(-x) @ (x / (self.gamma * h) - turn)
+
+        def defect(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            psi = np.reshape(z[: s * n], (s, n))
+            turn = self._known(psi, h)
+            if self.error_end:
+                end = finish(z, t, h, y, u)[nq:]
+                turn = turn + self.error_end * group.dexp_inverse_times(-self._combined(self.ends, psi), end)
+            return np.concatenate([x[:n], velocity(x[:n], h, turn) - y[nq:]])
+
+        def error(z: Array, t: Any, h: Any, y: Array, u: Array, after: Array) -> tuple[Array, Array]:
+            return z[s * (n + m) :], np.concatenate(
+                [np.ones(n), maximum(absolute(y[nq:]), absolute(after[nq:]))]
+            )
+
+        def between(theta: Any, z: Array, t: Any, h: Any, y: Array, u: Array, after: Array) -> Array:
+            psi = np.reshape(z[: s * n], (s, n))
+            V = self._between(theta, [w - y[nq:] for w in velocities(psi, h)])
+            place = group.normalize(group.integrate(y[:nq], self._between(theta, psi)))
+            return np.concatenate([place, y[nq:] + V])
+
+        def first(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.concatenate([np.zeros(n), z[s * n : s * n + m]])
+
+        def soften_delta(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])
+
+        delta = Phase(first, estimate, defect, linear=True, soften=soften_delta)
+        options["control"] = Control(self._estimated_order, [delta], error, between)
         phases = [Phase(predict, residual, soften=soften)]
-        return MechanicalFlow(system, phases, finish, nodes=c, **options)
+        return MechanicalFlow(system, phases, finish, nodes=[*c, 0.0, 1.0], **options)
+
+    @property
+    def _estimated_order(self) -> int:
+        """The power of h that the error estimate goes with."""
+        return 1 + min(self.order, self.embedded_order)
+
+    def _known(self, psi: Array, h: Any) -> Array:
+        """sum_j e_j Psi_j/h."""
+        return self._combined(self.error_stages, psi) / h
+
+    # -- one step in Python, for solve_ivp -------------------------------------------------------------------
+
+    def advance(
+        self,
+        group: LieGroup,
+        F: VectorField,
+        t: float,
+        q: Array,
+        h: float,
+        first: Array | None = None,
+        scale: Array | None = None,
+    ) -> Step:
+        """One step of the flow of F, by a simplified Newton's method with one Jacobian, from differences.
+
+        first  F(t, q), where it is known
+        scale  tolerances of Psi, (dim,), of which corrections become a small part; None: round-off
+
+        Errors: NotConverged where corrections do not shrink.
+        """
+        s, n, c = self.tableau.stages, group.dim, self.tableau.c.tolist()
+        first = F(t, q) if first is None else first
+
+        def slope(time: float, psi: Array) -> Array:
+            return group.dexp_inverse_times(-psi, F(time, np.asarray(group.integrate(q, psi))))
+
+        step = np.sqrt(EPSILON) * (1 + np.abs(h * first))
+        D = np.stack([(slope(t, e) - first) / e.max() for e in np.diag(step)], axis=-1)
+        with np.errstate(all="ignore"):
+            solve = _inverse(np.kron(self.W, np.eye(n)) - h * np.kron(np.eye(s), D), t)
+            psi, before = np.outer(c, h * first), math.inf
+            for _ in range(MOST_CORRECTIONS if scale is not None else 10 * MOST_CORRECTIONS):
+                slopes = np.stack([slope(t + x * h, row) for x, row in zip(c, psi, strict=True)])
+                change = -(solve @ (self.W @ psi - h * slopes).ravel()).reshape(s, n)
+                psi = psi + change
+                if scale is None:
+                    size, enough = float(np.abs(change).max()), EPSILON * (1 + float(np.abs(psi).max()))
+                else:
+                    size, enough = float(np.abs(change / scale).max()), SMALL_PART
+                rate = size / before
+                if size == 0 or (0 < rate < 1 and size * rate / (1 - rate) <= enough):
+                    break
+                if not rate < 1 or not math.isfinite(size):
+                    if scale is None and size <= LOOSE * (1 + float(np.abs(psi).max())):
+                        break  # round-off
+                    raise NotConverged(_complaint(t, h))
+                before = size
+            else:
+                raise NotConverged(_complaint(t, h))
+        increment = self._combined(self.ends, psi)
+        after = np.asarray(group.normalize(group.integrate(q, increment)))
+        known, velocity = first + self._known(psi, h), None
+        if self.error_end:
+            velocity = F(t + h, after)
+            known = known + self.error_end * group.dexp_inverse_times(-increment, velocity)
+        error = _inverse(np.eye(n) / (self.gamma * h) - D, t) @ known
+        return Step(after, self.W @ psi / h, error, increment, velocity)
+
+
+def _inverse(A: Array, t: float) -> Array:
+    try:
+        return np.linalg.inv(A)
+    except np.linalg.LinAlgError:
+        raise NotConverged(f"the equations of the step at t = {t:.9g} are singular") from None
+
+
+def _complaint(t: float, h: float) -> str:
+    return f"the equations of the step at t = {t:.9g} are not solved by Newton's method with h = {h:.3g}"
 
 
 class Gauss(Collocation):
@@ -151,3 +356,14 @@ class RadauIIA(Collocation):
         if order not in (1, 3, 5):
             raise IntegrationError(f"there are Radau IIA methods of order 1, 3 and 5 here, not {order!r}")
         super().__init__(implicit_tableau(f"radau{order}"))
+
+
+COLLOCATION: dict[str, Callable[[], Collocation]] = {
+    "implicit-midpoint": lambda: Gauss(2),
+    "gauss2": lambda: Gauss(2),
+    "gauss4": lambda: Gauss(4),
+    "gauss6": lambda: Gauss(6),
+    "radau1": lambda: RadauIIA(1),
+    "radau3": lambda: RadauIIA(3),
+    "radau5": lambda: RadauIIA(5),
+}

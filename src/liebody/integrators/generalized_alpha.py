@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.implicit import Phase
+from ..codegen.implicit import Control, Phase
 from ..errors import IntegrationError
-from ..scalar import Array
+from ..scalar import Array, absolute, maximum
 from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
 
 
@@ -28,12 +28,22 @@ class GeneralizedAlpha(MechanicalMethod):
     O(h^2). a is dv/dt at t + (alpha_m - alpha_f) h, and remembered with dv/dt and lambda. `start` makes a of
     second order and adds to v, in the directions of the constraints, what the steps would otherwise correct
     by spurious oscillations of lambda, O(h^2) (Arnold, Brüls, Cardona, Numer. Math. 129 (2015), section 4.2).
-    A step solves dim + m equations. The last step of a run may be shorter; a then fits to first order.
+    A step solves dim + m equations.
+
+    Error control compares with expansions on the accelerations at both ends, which are exact to h^3 and h^2:
+
+        Psi - (h v + h^2 (2 dv + dv')/6 + h^3 ad_v dv/12),        h ((1 - gamma) a + gamma a' - (dv + dv')/2),
+
+    When steps become r times as long, so does a - dv, and the shift of v r^2 times as large: second order
+    holds, of lambda too. Within a step, motion and velocity are the method's own, where a goes over into a':
+
+        Psi(s) = s h v + s^2 h^2/2 a + s^3 h^2 beta (a' - a),        v(s) = v + s h a + s^2 h gamma (a' - a)
 
     Brüls, Cardona, Arnold, Mech. Mach. Theory 48 (2012), eqs (31) to (36); Chung, Hulbert (1993).
     """
 
     name, order = "generalized-alpha", 2
+    estimates_errors = True
 
     def __init__(self, rho_inf: float = 0.9) -> None:
         if not 0 <= rho_inf <= 1:
@@ -84,26 +94,49 @@ class GeneralizedAlpha(MechanicalMethod):
             q1, v1, dv1, a1 = after(z[:n], h, y)
             return np.concatenate([group.normalize(q1), v1, dv1, a1, z[n:] / (h * h)])
 
-        def later(t: Any, q: Array, v: Array, dv: Array, u: Array, s: Any) -> Array:
-            """dv/dt after the time s, up to O(s^2)."""
-            place = group.normalize(group.integrate(q, s * v + 0.5 * s * s * dv))
-            return system.acceleration(t + s, place, v + s * dv, u)[0]
+        def shift(q: Array, v: Array, dv: Array, square: Any) -> Array:
+            """v with what the constraints ask for, with `square` for h^2.
+
+            A step from the exact motion would miss its end by h^3 l. The constraints correct that in their
+            directions, if not by spurious forces then by the velocity v + h^2 l.
+            """
+            if not m:
+                return v
+            c, J = 1 / 6 - beta - 0.5 * (alpha_m - alpha_f), system.jacobian(q)
+            l = c * system.constraint_jerk(q, v, dv) + J @ (group.ad(v) @ dv) / 12
+            return v + square * system.react(q, l)[1]
 
         def begin(t: Any, q: Array, v: Array, u: Array, h: Any) -> Array:
-            """q, v, dv/dt, a = dv/dt at t + Delta h (Delta = alpha_m - alpha_f), lambda; v a little shifted.
-
-            A step from the exact motion would miss its end by h^3 l, and the constraints ask for the velocity
-            v + h^2 l in their directions.
-            """
-            shift, s = alpha_m - alpha_f, 0.01 * h
+            """q, v, dv/dt, a = dv/dt at t + (alpha_m - alpha_f) h, lambda; v a little shifted."""
+            s = (alpha_m - alpha_f) * h
             dv, multipliers = system.acceleration(t, q, v, u)
-            a = later(t, q, v, dv, u, shift * h)
-            if m:
-                jerk = (later(t, q, v, dv, u, s) - later(t, q, v, dv, u, -s)) / (2 * s)
-                l = (1 / 6 - beta - 0.5 * shift) * jerk + group.ad(v) @ dv / 12
-                v = v + h * h * system.react(q, system.jacobian(q) @ l)[1]
-            return np.concatenate([q, v, dv, a, multipliers])
+            place = group.normalize(group.integrate(q, s * v + 0.5 * s * s * dv))
+            a = system.acceleration(t + s, place, v + s * dv, u)[0]
+            return np.concatenate([q, shift(q, v, dv, h * h), dv, a, multipliers])
 
-        remembers = {"acceleration": n, "a": n, "multipliers": m}
+        def error(z: Array, t: Any, h: Any, y: Array, u: Array, end: Array) -> tuple[Array, Array]:
+            _, v, dv, a, _ = split(y)
+            _, v1, dv1, a1, _ = split(end)
+            psi = h * v + h * h / 6 * (2 * dv + dv1) + h**3 / 12 * (group.ad(v) @ dv)
+            slope = h * ((1 - gamma) * a + gamma * a1 - 0.5 * (dv + dv1))
+            return np.concatenate([z[:n] - psi, slope]), np.concatenate(
+                [np.ones(n), maximum(absolute(v), absolute(v1))]
+            )
+
+        def between(s: Any, z: Array, t: Any, h: Any, y: Array, u: Array, end: Array) -> Array:
+            q, v, dv, a, multipliers = split(y)
+            _, _, dv1, a1, multipliers1 = split(end)
+            psi = s * h * v + s * s * h * h * (0.5 * a + s * beta * (a1 - a))
+            place = group.normalize(group.integrate(q, psi))
+            linear = [x + s * (x1 - x) for x, x1 in ((dv, dv1), (a, a1), (multipliers, multipliers1))]
+            return np.concatenate([place, v + s * h * (a + s * gamma * (a1 - a)), *linear])
+
+        def change(y: Array, made: Any, h: Any) -> Array:
+            q, v, dv, a, multipliers = split(y)
+            v = shift(q, v, dv, h * h - made * made)
+            return np.concatenate([q, v, dv, dv + h / made * (a - dv), multipliers])
+
         phases = [Phase(predict, residual, soften=soften)]
+        remembers = {"acceleration": n, "a": n, "multipliers": m}
+        options["control"] = Control(3, [], error, between, change)
         return MechanicalFlow(system, phases, finish, remembers, begin, nodes=(1.0,), **options)

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..errors import ConfigurationError, IntegrationError, ShapeError, positive
 from ..groups import LieGroup, Product
-from ..groups.real import SO2, RealGroup
-from .methods import Method, advance, method_named
-from .rkmk import Step, evaluate, interpolant
+from ..groups.real import RealGroup
+from .methods import FieldMethod, advance, field_method
+from .rkmk import NotConverged, Step, evaluate, interpolant, vector_components
 from .tableaux import DATA
 
 EPSILON, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
@@ -122,7 +122,7 @@ def solve_ivp(
     t_span: Sequence[float],
     g0: Any,
     group: LieGroup,
-    method: str | Method = "rkmk45",
+    method: str | FieldMethod = "rkmk45",
     t_eval: Any = None,
     *,
     rtol: float = 1e-6,
@@ -134,7 +134,7 @@ def solve_ivp(
     args: tuple[Any, ...] | None = None,
     dt: float | None = None,
 ) -> Solution:
-    """Integrate g^-1 dg/dt = F(t, g) on a Lie group from g0, by an explicit Lie-group method.
+    """Integrate g^-1 dg/dt = F(t, g) on a Lie group from g0.
 
     F           F(t, q, *args) is the body velocity g^-1 dg/dt, (dim,), at coordinates q (nq,). For a
                 mechanical system the group is Product(G, R(nv)), q is (coordinates of G, v) and F is (v,
@@ -145,7 +145,9 @@ def solve_ivp(
     method      with error control "rkmk45" (Dormand, Prince), "rkmk23" (Bogacki, Shampine), "rkmk56"
                 (Verner), "rkmk8" (Dormand, Prince), "rkmk-tsitouras", "rkmk-heun"; with dt also "rkmk1" to
                 "rkmk8" and "rkmk-" with the name of any tableau; "cf3", "cf4" (commutator-free) and
-                "crouch-grossman2" to "crouch-grossman4"; or a Tableau or CommutatorFree of one's own
+                "crouch-grossman2" to "crouch-grossman4"; or a Tableau or CommutatorFree of one's own. Where F
+                is stiff, with error control or dt, "radau5", "radau3", "radau1" (RadauIIA), "gauss2" to
+                "gauss6" (Gauss), which solve equations in every step, with derivatives by differences
     t_eval      times at which to return the solution, in the direction of time; default: the steps       [s]
     rtol, atol  tolerances of each step: the root mean square over the algebra of error_i/(atol_i + rtol
                 size_i) is kept below 1. In factors R(n), size_i is the larger |x_i| of both ends, as in
@@ -174,7 +176,7 @@ def solve_ivp(
     One state at a time, in Python. Ensembles belong in `liebody.simulate`, which compiles F and the method
     into one loop.
     """
-    rule = method_named(method)
+    rule = field_method(method)
     t0, t1 = _span(t_span)
     if not isinstance(group, LieGroup):
         raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
@@ -269,7 +271,7 @@ class _Taken:
     """A step that has been taken, from (t, q) to (end, step.q)."""
 
     field: _Velocity
-    method: Method
+    method: FieldMethod
     t: float
     h: float
     end: float
@@ -294,7 +296,7 @@ class _Taken:
 
 
 def _fixed_steps(
-    field: _Velocity, method: Method, t0: float, t1: float, q: np.ndarray, dt: float
+    field: _Velocity, method: FieldMethod, t0: float, t1: float, q: np.ndarray, dt: float
 ) -> Iterator[_Taken]:
     """Steps of dt from t0 to t1; the last is shorter if dt does not divide the span."""
     count = math.ceil(abs(t1 - t0) / dt - 1e-9)
@@ -313,7 +315,7 @@ def _fixed_steps(
 
 
 def _controlled_steps(
-    field: _Velocity, method: Method, t0: float, t1: float, q: np.ndarray, control: _Control
+    field: _Velocity, method: FieldMethod, t0: float, t1: float, q: np.ndarray, control: _Control
 ) -> Iterator[_Taken]:
     """Steps from t0 to t1 whose estimated error is within the tolerances."""
     if t0 == t1:
@@ -328,15 +330,14 @@ def _controlled_steps(
         if (end - t1) * direction >= 0:
             end = t1
         h = end - t
-        obstacle = None
+        obstacle: IntegrationError | None = None
         try:
-            taken = _Taken(
-                field, method, t, h, end, q, advance(field.group, method, field, t, q, h, velocity)
-            )
+            step = advance(field.group, method, field, t, q, h, velocity, control.scale(q, q))
+            taken = _Taken(field, method, t, h, end, q, step)
             error = control.error(q, taken.step)
             if error <= 1:
                 velocity = taken.velocity
-        except _NotFinite as failure:
+        except (_NotFinite, NotConverged) as failure:
             obstacle, error = failure, math.inf
         next_size = abs(h) * control.factor(error)
         if error <= 1:
@@ -361,7 +362,7 @@ class _Control:
     def __init__(
         self,
         group: LieGroup,
-        method: Method,
+        method: FieldMethod,
         rtol: float,
         atol: Any,
         max_step: float,
@@ -369,6 +370,7 @@ class _Control:
     ) -> None:
         if method.embedded_order is None:
             adaptive = ", ".join(repr(f"rkmk-{name}") for name, data in DATA.items() if "embedded" in data)
+            adaptive += ", 'radau5', 'gauss4'"
             raise IntegrationError(
                 f"method {method.name!r} has no error estimate; give a fixed step dt, or use {adaptive}"
             )
@@ -377,7 +379,7 @@ class _Control:
         self.max_step = positive("max_step", max_step, infinite=True)
         self.first_step = None if first_step is None else positive("first_step", first_step)
         self.order = 1 + min(method.order, method.embedded_order)
-        self.relative = _vector_components(group)
+        self.relative = vector_components(group)
         self.previous, self.rejecting, self.rejected = SAFETY**self.order, False, 0
 
     def scale(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
@@ -440,20 +442,6 @@ def turn_rate(group: LieGroup, velocity: np.ndarray) -> float:
 def _norm(x: np.ndarray) -> float:
     """Root mean square."""
     return math.sqrt(float(x @ x) / max(1, len(x)))
-
-
-def _vector_components(group: LieGroup) -> tuple[np.ndarray, np.ndarray]:
-    """Where the components of the factors R(n) are, in the algebra and in the coordinates."""
-    if isinstance(group, RealGroup) and group != SO2:
-        return np.arange(group.dim), np.arange(group.nq)
-    dofs, coordinates = [np.zeros(0, int)], [np.zeros(0, int)]
-    for factor, u, q in (
-        zip(group.factors, group.dofs, group.coordinate_slices) if isinstance(group, Product) else ()
-    ):
-        inner = _vector_components(factor)
-        dofs.append(u.start + inner[0])
-        coordinates.append(q.start + inner[1])
-    return np.concatenate(dofs), np.concatenate(coordinates)
 
 
 # Events

@@ -7,20 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import IntegrationError
-from .collocation import Gauss, RadauIIA
+from .collocation import COLLOCATION
 from .generalized_alpha import GeneralizedAlpha
 from .half_explicit import HalfExplicit
 from .mechanics import MechanicalMethod
 from .variational import Variational
 
 NAMES: dict[str, Callable[[], MechanicalMethod]] = {
-    "implicit-midpoint": lambda: Gauss(2),
-    "gauss2": lambda: Gauss(2),
-    "gauss4": lambda: Gauss(4),
-    "gauss6": lambda: Gauss(6),
-    "radau1": lambda: RadauIIA(1),
-    "radau3": lambda: RadauIIA(3),
-    "radau5": lambda: RadauIIA(5),
+    **COLLOCATION,
     "generalized-alpha": GeneralizedAlpha,
     "variational": Variational,
     "half-explicit3": lambda: HalfExplicit(3),

@@ -164,6 +164,23 @@ class Mechanics:
 
         return jvp(trace(rate, {"q": group.nq, "s": dim, "v": dim}, "rate"), "s")
 
+    def constraint_jerk(self, q: Array, v: Array, dv: Array) -> Array:
+        """J d2v/dt2, (m,), from the third derivative of the constraints, where v and dv/dt obey the others.
+
+        With B(v, w) = (dJ/dt along w) v:  J d2v/dt2 = -(2 B(dv, v) + B(v, dv) + (dB/dt along v)(v, v)).
+        """
+        still, bias = np.zeros(self.dim, int), self._constraint_bias
+        return -(2 * bias(q, still, dv, v) + bias(q, still, v, dv) + self._bias_rate(q, still, v, v))
+
+    @cached_property
+    def _bias_rate(self) -> Function:
+        group, dim = self.group, self.dim
+
+        def bias(q: Array, s: Array, v: Array) -> Array:
+            return self._constraint_bias(group.integrate(q, s), np.zeros(dim, int), v, v)
+
+        return jvp(trace(bias, {"q": group.nq, "s": dim, "v": dim}, "bias"), "s")
+
     def acceleration(self, t: Any, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
         """(dv/dt, lambda) from the constraints at the level of acceleration, J dv/dt = -(dJ/dt) v.
 
@@ -218,6 +235,10 @@ class Motion(NamedTuple):
     """For each member of an ensemble, 1 + the row from which on it is NaN, or 0"""
     losses: np.ndarray
     """For each member that was lost in a step: the time at its start, and the reason"""
+    steps: int = 0
+    """Steps taken, of all members together"""
+    rejected: int = 0
+    """Steps tried in vain, under error control"""
 
 
 class MechanicalFlow(ImplicitFlow):
@@ -330,28 +351,34 @@ class MechanicalFlow(ImplicitFlow):
         q0: Any,
         v0: Any,
         t_end: float,
-        dt: float,
+        dt: float | None = None,
         *,
         every: int = 1,
         u: Any = None,
         t0: float = 0.0,
         threads: int = 1,
+        rtol: float = 1e-8,
+        atol: float = 1e-10,
+        times: Any = None,
+        first_step: float = 1e-3,
     ) -> Motion:
-        """The motion from (q0, v0), (..., nq) and (..., dim), at t0 by fixed steps to t_end.
+        """The motion from (q0, v0), (..., nq) and (..., dim), at t0 to t_end, by steps of dt, or, without dt,
+        under error control.
 
-        every  record every `every`-th step
-        u      efforts: constant, (efforts,) or (..., efforts); None: zero
+        every       record every `every`-th step, where dt is given
+        u           efforts: constant, (efforts,) or (..., efforts); None: zero
+        rtol, atol  of the error control: the root mean square of error_i/(atol + rtol size_i) is kept below 1
+                    in each step; of velocities size_i is |v_i|, elsewhere 1
+        times       increasing, from t0 to t_end: where to record, under error control; default: 1001 of equal
+                    distance. Steps do not depend on them
+        first_step  under error control; generalized-alpha makes its start fit it
 
-        Errors: IntegrationError where dt is no divisor of the time or `every` none of the steps, and for a
-        single motion that cannot go on, with time and reason. Members of an ensemble that are lost are NaN
-        from there on and named in `failed` and `losses`.
+        Errors: IntegrationError where dt is no divisor of the time or `every` none of the steps, without dt
+        for methods that estimate no errors, and for a single motion that cannot go on, with time and reason.
+        Members of an ensemble that are lost are NaN from there on and named in `failed` and `losses`.
         """
-        steps = round((t_end - t0) / dt) if dt > 0 else 0
-        if steps < 1 or abs(t0 + steps * dt - t_end) > 1e-6 * dt or steps % every:
-            raise IntegrationError(
-                f"steps of {dt} s, every {every} of them recorded, do not make up the time from {t0} to "
-                f"{t_end} s; take dt and every such that they do"
-            )
+        t = self._times(t0, t_end, dt, every, times)
+        h = first_step if dt is None else dt
         q0, v0 = np.asarray(q0, float), np.asarray(v0, float)
         batch = np.broadcast_shapes(q0.shape[:-1], v0.shape[:-1])
         n, m, dim, nq = math.prod(batch), self.efforts, self.mechanics.dim, self.mechanics.nq
@@ -360,13 +387,21 @@ class MechanicalFlow(ImplicitFlow):
             v0 = np.broadcast_to(v0, (*batch, dim)).reshape(n, dim)
         u = np.zeros(m) if u is None else np.asarray(u, float)
         table = np.ascontiguousarray(np.broadcast_to(u, (*batch, m)).reshape(n, 1, m))
-        y = self.start(q0, v0, t0, dt, table[:, 0])
-        record = np.empty((n, steps // every + 1, self.point))
+        y = self.start(q0, v0, t0, h, table[:, 0])
+        record = np.full((n, len(t), self.point), np.nan)
         record[:, 0] = y
         record[:, 0, self.layout["v"]] = v0
         failed, losses = np.zeros(n, np.int64), np.zeros((n, 2))
-        self.steps(y, table, t0, dt, steps, every, record, 1, failed, threads=threads, losses=losses)
-        t = t0 + dt * every * np.arange(record.shape[1])
+        if dt is None:
+            clock = np.tile([t0, h, h, 1.0, 1.0], (n, 1))
+            taken = self.controlled(
+                y, table, t, len(t), rtol, atol, clock, record, failed, threads=threads, losses=losses
+            )
+        else:
+            taken = (len(t) - 1) * every * n, 0
+            self.steps(
+                y, table, t0, dt, taken[0] // n, every, record, 1, failed, threads=threads, losses=losses
+            )
         for i in np.flatnonzero(failed):
             record[i, failed[i] :] = np.nan
             if not batch:
@@ -378,8 +413,31 @@ class MechanicalFlow(ImplicitFlow):
             found = self.multipliers(np.broadcast_to(t, q.shape[:-1]), q, v, table)
         shape = (*batch, len(t))
         return Motion(
-            t, q.reshape(*shape, nq), v.reshape(*shape, dim), found.reshape(*shape, -1), failed, losses
+            t,
+            q.reshape(*shape, nq),
+            v.reshape(*shape, dim),
+            found.reshape(*shape, -1),
+            failed,
+            losses,
+            *taken,
         )
+
+    def _times(self, t0: float, t_end: float, dt: float | None, every: int, times: Any) -> np.ndarray:
+        """The times of the record."""
+        if dt is not None:
+            steps = round((t_end - t0) / dt) if dt > 0 else 0
+            if steps < 1 or abs(t0 + steps * dt - t_end) > 1e-6 * dt or steps % every:
+                raise IntegrationError(
+                    f"steps of {dt} s, every {every} of them recorded, do not make up the time from {t0} to "
+                    f"{t_end} s; take dt and every such that they do"
+                )
+            return np.asarray(t0 + dt * every * np.arange(steps // every + 1))
+        t = np.linspace(t0, t_end, 1001) if times is None else np.ascontiguousarray(times, float)
+        if t.ndim != 1 or len(t) < 2 or not (np.diff(t) > 0).all() or t[0] != t0 or t[-1] != t_end:
+            raise IntegrationError(
+                f"times must increase from t0 = {t0} to t_end = {t_end} s, with these two among them"
+            )
+        return t
 
     def complaint(self, reached: float, loss: Any) -> str:
         """What to say of a motion known up to the time `reached`, from its row of `losses`."""
@@ -398,6 +456,7 @@ class MechanicalMethod:
     order: int
     takes_constraints = True
     takes_velocity_constraints = False
+    estimates_errors = False
 
     def flow(
         self,

@@ -18,11 +18,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..groups import LieGroup
+from ..errors import IntegrationError
+from ..groups import LieGroup, Product
+from ..groups.real import SO2, RealGroup
 from ..scalar import Array
 from .tableaux import Tableau, tableau
 
 VectorField = Callable[[Any, Array], Array]
+
+
+class NotConverged(IntegrationError):
+    """The equations of an implicit step have no solution in reach; a shorter step may have one."""
 
 
 class Step(NamedTuple):
@@ -93,6 +99,20 @@ def combination(entries: Sequence[tuple[int, float]], vectors: Sequence[Array]) 
     for j, weight in others:
         total = total + weight * vectors[j]
     return total
+
+
+def vector_components(group: LieGroup) -> tuple[np.ndarray, np.ndarray]:
+    """Where the components of the factors R(n) are, in the algebra and in the coordinates."""
+    if isinstance(group, RealGroup) and group != SO2:
+        return np.arange(group.dim), np.arange(group.nq)
+    dofs, coordinates = [np.zeros(0, int)], [np.zeros(0, int)]
+    for factor, u, q in (
+        zip(group.factors, group.dofs, group.coordinate_slices) if isinstance(group, Product) else ()
+    ):
+        inner = vector_components(factor)
+        dofs.append(u.start + inner[0])
+        coordinates.append(q.start + inner[1])
+    return np.concatenate(dofs), np.concatenate(coordinates)
 
 
 # Dense output: polynomials Psi(theta) = sum_m C_m theta^m, m = 1 .. d, over a step, theta in [0, 1]

@@ -28,6 +28,16 @@ class PhaseFunctions(NamedTuple):
     linear: bool
 
 
+class ControlFunctions(NamedTuple):
+    """What steps under error control need besides, traced: a `codegen.implicit.Control`."""
+
+    phases: tuple[PhaseFunctions, ...]
+    error: Function
+    between: Function
+    change: Function | None
+    order: int
+
+
 def implicit_source(
     phases: Sequence[PhaseFunctions],
     finish: Function,
@@ -35,35 +45,53 @@ def implicit_source(
     tolerance: float,
     iterations: int,
     lanes: int,
+    control: ControlFunctions | None = None,
 ) -> str:
-    """The translation unit of `implicit_steps` (runtime/implicit.h) over `lanes`.
+    """The translation unit of `implicit_steps` (runtime/implicit.h) over `lanes`; or, with `control`, of
+    `implicit_controlled`.
 
     phases      the systems that a step solves, in order
     finish      (z, t, h, y, u) -> y at the end of the step
     nodes       at which parts of a step the efforts u (nodes, dim) are taken
     tolerance   of each unknown, relative
     iterations  of Newton's method, at most
+    control     what steps under error control need besides
     """
     kept, _, _, y, u = finish.inputs.values()
+    every = [*phases, *(control.phases if control else ())]
     text = [prelude(lanes), *([ROWS_OF_ONE] if lanes == 1 else [transposes(lanes), LOAD, save_text(lanes)])]
-    for p, phase in enumerate(phases):
+    for p, phase in enumerate(every):
         for name in ("predict", "both", "keep") if phase.linear else ("predict", "residual", "both", "keep"):
             text += over_lanes(getattr(phase, name), f"{name}_{p}")[0]
     text += over_lanes(finish, "finish")[0]
+    if control:
+        for name in ("error", "between", "change"):
+            function = getattr(control, name)
+            text += over_lanes(function, name)[0] if function else []
+        kept = control.error.inputs["z"]
     sizes = {
         "POINT": y.size,
         "EFFORTS": u.shape[1],
         "NODES": len(nodes),
         "KEPT": kept.size,
-        "LARGEST": max(_size(phase) for phase in phases),
-        "MOST": max(len(phase.places) for phase in phases),
+        "LARGEST": max(_size(phase) for phase in every),
+        "MOST": max(len(phase.places) for phase in every),
         "ITERATIONS": iterations,
     }
+    if control:
+        e, _ = control.error.outputs.values()
+        sizes |= {"ERRORS": e.size, "ERROR_ORDER": control.order}
+        text.append(f"#define CONTROL_CHANGES {int(control.change is not None)}")
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
     text.append(f"#define TOLERANCE {literal(float(tolerance))}")
     text.append(f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};")
     text.append(runtime("samples.h"))
-    text.append(runtime("implicit.h").replace("/* PHASES */", _phases(phases)))
+    solved = _phases("phases", "What the phases of a step from (t, y) keep, z.", phases, 0, 0)
+    if control:
+        before, comment = finish.inputs["z"].size, "What the error estimate needs besides."
+        solved += "\n" + _phases("estimate", comment, control.phases, len(phases), before)
+    text.append(runtime("implicit.h").replace("/* PHASES */", solved))
+    text.append(runtime("implicit_controlled.h" if control else "implicit_steps.h"))
     return "\n".join(text)
 
 
@@ -73,10 +101,11 @@ def _size(phase: PhaseFunctions) -> int:
     return int(r.size)
 
 
-def _phases(phases: Sequence[PhaseFunctions]) -> str:
+def _phases(name: str, comment: str, phases: Sequence[PhaseFunctions], number: int, kept: int) -> str:
+    """The function `name` in C: these phases, counted from `number` on, after which so much has been kept."""
     tables: list[str] = []
-    lines, kept = [], 0
-    for p, phase in enumerate(phases):
+    lines = []
+    for p, phase in enumerate(phases, start=number):
         n = _size(phase)
         parts = {"place": [i * n + j for i, j in phase.places], **phase.bounds._asdict()}
         tables += [
@@ -95,8 +124,8 @@ def _phases(phases: Sequence[PhaseFunctions]) -> str:
         ]
         kept += k.size
     head = (
-        "/* What the phases of a step from (t, y) keep, z. */\n"
-        "static void phases(const T *t, const T *h, const T *y, const T *u, T *x, T *z, T *work, I *pivot, "
+        f"/* {comment} */\n"
+        f"static void {name}(const T *t, const T *h, const T *y, const T *u, T *x, T *z, T *work, I *pivot, "
         "I *lost, long *count)"
     )
     return "\n".join([*tables, _c_function(head, lines)])
