@@ -119,6 +119,8 @@ def test_ensembles_are_what_their_members_are_alone():
     options = {"t_end": 0.105, "dt": 1e-2, "record_every": 0.02}
     together = lb.simulate(robot, q0, v0, threads=2, **options)
     assert together.q.shape == (3, 5, 7, robot.nq)
+    strided = lb.simulate(robot, np.asfortranarray(q0[0]), np.asfortranarray(v0[0]), **options)
+    np.testing.assert_allclose(strided.q, together.q[0], atol=1e-11)
     np.testing.assert_allclose(together.t, [0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.105])
     for i, j in ((0, 0), (2, 4), (1, 2)):
         alone = lb.simulate(robot, q0[i, j], v0[i, j], **options)

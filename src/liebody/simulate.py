@@ -198,7 +198,8 @@ def simulate(
             _called(loop, explicit, called, y, clock, record, failed, bar)
     seconds = time.perf_counter() - start
 
-    for i in np.flatnonzero(failed) if failed.any() else ():
+    lost = np.flatnonzero(failed).tolist()
+    for i in lost:
         record[i, failed[i] :] = np.nan
     shape = (*batch, len(clock.times))
     Q = record[..., : loop.nq].reshape(*shape, loop.nq)
@@ -212,7 +213,8 @@ def simulate(
     }
     recorded = functools.partial(_recorded, loop, table, feedback, sampling, hold, clock.times, Q, V)
     run = loop.run(clock.times, Q, V, None if tau is None else recorded, metadata)
-    _report(loop, run, failed, batch, clock, losses)
+    if lost:
+        _report(loop, run, lost, batch, clock, losses)
     return run
 
 
@@ -445,8 +447,8 @@ class _Door:
         if len(self.quaternions):
             found = q[:, self.quaternions]
             norms = np.sqrt((found * found).sum(axis=-1))
-            wrong = np.abs(norms - 1) > 1e-6
-            if wrong.any():
+            if not np.abs(norms - 1).max() <= 1e-6:
+                wrong = np.abs(norms - 1) > 1e-6
                 k = int(np.argmax(wrong.any(axis=0)))
                 start, norm = self.quaternions[k, 0], norms[np.argmax(wrong[:, k]), k]
                 raise ConfigurationError(
@@ -724,14 +726,16 @@ def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int,
             raise ShapeError(
                 f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size})"
             )
-    try:
-        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
-    except ValueError:
-        raise ShapeError(
-            f"q0 {q.shape} and v0 {v.shape} differ in their leading axes; make the ensembles equal"
-        ) from None
-    q = np.array(np.broadcast_to(q, (*batch, loop.nq))).reshape(-1, loop.nq)
-    v = np.array(np.broadcast_to(v, (*batch, loop.nv))).reshape(-1, loop.nv)
+    batch = q.shape[:-1]
+    if batch != v.shape[:-1]:
+        try:
+            batch = np.broadcast_shapes(batch, v.shape[:-1])
+        except ValueError:
+            raise ShapeError(
+                f"q0 {q.shape} and v0 {v.shape} differ in their leading axes; make the ensembles equal"
+            ) from None
+        q, v = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v))
+    q, v = (np.array(x, order="C").reshape(-1, x.shape[-1]) for x in (q, v))
     if not len(q):
         raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
     loop.door.normalize(q)
@@ -783,7 +787,7 @@ def _numbers(name: str, given: Any) -> Array:
         array = np.asarray(given, float)
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{name} cannot be read as an array of numbers: {error}") from None
-    if not np.all(np.isfinite(array)):
+    if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ConfigurationError(
             f"{name}[{', '.join(map(str, where))}] is {array[where]}, expected a finite number"
@@ -796,15 +800,13 @@ def _numbers(name: str, given: Any) -> Array:
 
 
 def _report(
-    loop: _Loop, run: Run, failed: Array, batch: tuple[int, ...], clock: _Clock, losses: Array
+    loop: _Loop, run: Run, lost: list[int], batch: tuple[int, ...], clock: _Clock, losses: Array
 ) -> None:
-    lost = np.flatnonzero(failed)
-    if not len(lost):
-        return
+    """Raise IntegrationError for a simulation that was lost, warn of members of an ensemble."""
     finite = np.isfinite(run.q).all(axis=-1) & np.isfinite(run.v).all(axis=-1)
-    finite = finite.reshape(len(failed), -1)
+    finite = finite.reshape(len(losses), -1)
     q, v = run.q.reshape(*finite.shape, loop.nq), run.v.reshape(*finite.shape, loop.nv)
-    last = {int(i): int(np.flatnonzero(finite[i])[-1]) for i in lost}
+    last = {i: int(np.flatnonzero(finite[i])[-1]) for i in lost}
 
     def told(i: int) -> str:
         start, end = clock.times[last[i] : last[i] + 2]
@@ -824,7 +826,7 @@ def _report(
         for i in list(last)[:5]
     )
     warnings.warn(
-        f"{len(lost)} of {len(failed)} members did not stay finite: {named}"
+        f"{len(lost)} of {len(losses)} members did not stay finite: {named}"
         + (", ..." if len(lost) > 5 else f"; of the first one: {told(int(lost[0]))}"),
         DivergedMembers,
         stacklevel=3,
