@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from liebody import scalar
-from liebody.codegen import Flow, build, loop, trace
+from liebody.codegen import Flow, build, loop, together, trace
 from liebody.groups import SO3, Product, R
 from liebody.integrators import method_named, solve_ivp
 from liebody.integrators.methods import advance
@@ -232,3 +232,22 @@ def test_flows_are_kept_by_recipe(tmp_path, monkeypatch):
     np.testing.assert_array_equal(run(again, states(1))[0], expected)
     _, other = make("rkmk1", recipe="flow")
     assert not np.array_equal(run(other, states(1))[0], expected)
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_flows_together_do_what_each_does_alone(way, n, tmp_path, monkeypatch):
+    """One library for methods that pull back and methods that do not, and their error control."""
+    names, y, options = ("rkmk1", "rkmk45", "cf3"), states(n), {"rows": 2, "interval": 0.05, "rtol": 1e-6}
+    alone = [run(make(name)[1], y)[0] for name in names]
+    one_by_one = controlled(make("rkmk45")[1], y, **options)
+    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    flows, again = ([make(name)[1] for name in names] for _ in range(2))
+    together(flows, recipe="together")
+    for flow, expected in zip(flows, alone, strict=True):
+        np.testing.assert_allclose(run(flow, y)[0], expected, rtol=0, atol=1e-14)
+    record, counts, *_ = controlled(flows[1], y, **options)
+    np.testing.assert_allclose(record, one_by_one[0], rtol=0, atol=1e-12)
+    assert counts == one_by_one[1]
+    together(again, recipe="together")
+    monkeypatch.setattr(build, "library", None)  # nothing can be compiled
+    np.testing.assert_array_equal(run(again[-1], y)[0], run(flows[-1], y)[0])

@@ -4,7 +4,7 @@ This package knows operations, not mechanics.
 """
 
 from .derivatives import jacobian, jvp, vjp
-from .flow import Flow
+from .flow import Flow, together
 from .graph import Expr, Function, Graph, trace
 from .implicit import ImplicitFlow, Phase
 from .kernel import Buffer, Guard, Kernel
@@ -23,6 +23,7 @@ __all__ = [
     "Program",
     "jacobian",
     "jvp",
+    "together",
     "trace",
     "vjp",
 ]

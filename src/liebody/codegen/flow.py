@@ -6,13 +6,14 @@ import ctypes
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from .graph import Function
 from .loop import CompiledLoop
-from .printers.flow import Path, flow_source
+from .printers.flow import Method, Path, flow_source, flows_source
 from .program import Program
 
 
@@ -66,6 +67,7 @@ class Flow(CompiledLoop):
         self._parts, self._after = (field, advance, pull), after
         self.paths, self.c = tuple(paths), tuple(c)
         self.error, self.rigid = error, rigid
+        self._shared: tuple[_Several, int] | None = None
 
     @cached_property
     def functions(self) -> tuple[Function | Program, Function | Program, Function | Program | None]:
@@ -86,7 +88,15 @@ class Flow(CompiledLoop):
     def _settings(self) -> tuple[Any, ...]:
         return self.paths, self.c, self.error, self.rigid, self._after is not None
 
-    def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
+    def _library(self, lanes: int) -> Any:
+        if self._shared is None:
+            return super()._library(lanes)
+        several, k = self._shared
+        library, names = several.library(lanes), ("fixed_steps", "controlled_steps")
+        found = {name: getattr(library, f"{name}_{k}") for name in names if hasattr(library, f"{name}_{k}")}
+        return self._prepare(SimpleNamespace(**found))
+
+    def _prepare(self, library: Any) -> Any:
         p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
         library.fixed_steps.restype = None
         library.fixed_steps.argtypes = [n, p, p, d, d, n, n, p, n, n, p]
@@ -284,6 +294,47 @@ class Flow(CompiledLoop):
                 record[i, first_row + r] = now
             y[i], h[i] = now, step
         return taken, rejected
+
+
+class _Several(CompiledLoop):
+    """The library of several flows."""
+
+    kind = "flows"
+
+    def __init__(self, flows: Sequence[Flow], recipe: str | None) -> None:
+        super().__init__(recipe)
+        self.flows = tuple(flows)
+        self._libraries: dict[int, ctypes.CDLL] = {}
+
+    def library(self, lanes: int) -> ctypes.CDLL:
+        with self._lock:
+            if lanes not in self._libraries:
+                self._libraries[lanes] = self._library(lanes)
+            return self._libraries[lanes]
+
+    def source(self, lanes: int = 1) -> str:
+        pulls = next((flow for flow in self.flows if flow._parts[2]), self.flows[0])
+        methods = [
+            Method(flow.paths, flow.c, flow._parts[2] is not None, *(flow.error or ())) for flow in self.flows
+        ]
+        return flows_source(*pulls.functions, pulls.after, methods, lanes, pulls.rigid)
+
+    def _settings(self) -> tuple[Any, ...]:
+        return tuple((*flow._settings(), flow._parts[2] is not None) for flow in self.flows)
+
+    def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
+        return library
+
+
+def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
+    """Let flows that differ in their methods alone share one library, in which their parts are compiled once.
+
+    flows   with equal field, advance, pull (or None) and after, none of which has been run
+    recipe  a text that determines the parts, as for one flow
+    """
+    several = _Several(flows, recipe)
+    for k, flow in enumerate(flows):
+        flow._shared = several, k
 
 
 def stages(

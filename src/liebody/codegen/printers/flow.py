@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..graph import Function
 from ..program import Program
@@ -11,6 +12,7 @@ from .program import callable_over_lanes
 
 # where to start, and the exponents: pairs (stage, factor)
 Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
+OF_A_METHOD = ("fixed_steps", "controlled_steps", "stages", "error")  # functions that each method has
 
 
 def flow_source(
@@ -34,30 +36,72 @@ def flow_source(
              step under error control is never accepted
     rigid    how many entries of the algebra have size 1 in the error control
     """
+    method = Method(paths, c, pull is not None, error, error_order)
+    parts = _parts(field, advance, pull, after, lanes, rigid)
+    return "\n".join([*parts, *_loops(method, field, lanes)])
+
+
+class Method(NamedTuple):
+    """The coefficients of one method, as in `flow_source`; whether its velocities are pulled back."""
+
+    paths: Sequence[Path]
+    c: Sequence[float]
+    pulled: bool
+    error: Sequence[float] | None = None
+    error_order: int = 1
+
+
+def flows_source(
+    field: Function | Program,
+    advance: Function | Program,
+    pull: Function | Program | None,
+    after: Function | Program | None,
+    methods: Sequence[Method],
+    lanes: int,
+    rigid: int = 0,
+) -> str:
+    """As `flow_source` for several methods, whose loops are called `fixed_steps_0`, `fixed_steps_1`, ..."""
+    text = _parts(field, advance, pull, after, lanes, rigid)
+    for k, method in enumerate(methods):
+        text += [f"#define {name} {name}_{k}" for name in OF_A_METHOD]
+        text += _loops(method, field, lanes)
+        text += [f"#undef {name}" for name in (*OF_A_METHOD, "STAGES", "ERROR_ORDER", "KEPT")]
+    return "\n".join(text)
+
+
+def _parts(
+    field: Function | Program,
+    advance: Function | Program,
+    pull: Function | Program | None,
+    after: Function | Program | None,
+    lanes: int,
+    rigid: int,
+) -> list[str]:
+    """What does not depend on the method."""
     _, y, u = field.inputs.values()
     (f,) = field.outputs.values()
-    sizes = {
-        "POINT": y.size,
-        "ALGEBRA": f.size,
-        "EFFORTS": u.size,
-        "STAGES": len(c),
-        "ERROR_ORDER": error_order,
-        "RIGID": rigid,
-    }
+    sizes = {"POINT": y.size, "ALGEBRA": f.size, "EFFORTS": u.size, "RIGID": rigid}
     text = [prelude(lanes), *([ROWS_OF_ONE] if lanes == 1 else [transposes(lanes), LOAD, save_text(lanes)])]
     for name, function in {"field": field, "advance": advance, "pull": pull, "after": after}.items():
         text += callable_over_lanes(function, name) if function else []
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
-    terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in enumerate(error or ()) if x]
-    text.append(
-        _c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"])
-    )
-    large = 8 * lanes * (5 * y.size + (len(c) + 2) * f.size) > STACK
-    text.append(f"#define KEPT {'static __thread' if large else ''}")
-    printed = _stages(paths, c, pull is not None) + "\n" + _finish(after is not None)
-    text.append(runtime("samples.h"))
-    text.append(runtime("flow.h").replace("/* STAGES */", printed))
-    return "\n".join(text)
+    return [*text, runtime("samples.h"), _finish(after is not None)]
+
+
+def _loops(method: Method, field: Function | Program, lanes: int) -> list[str]:
+    """The loops of one method."""
+    _, y, _ = field.inputs.values()
+    (f,) = field.outputs.values()
+    stages = len(method.c)
+    terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in enumerate(method.error or ()) if x]
+    large = 8 * lanes * (5 * y.size + (stages + 2) * f.size) > STACK
+    return [
+        f"#define STAGES {stages}",
+        f"#define ERROR_ORDER {method.error_order}",
+        f"#define KEPT {'static __thread' if large else ''}",
+        _c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]),
+        runtime("flow.h").replace("/* STAGES */", _stages(method.paths, method.c, method.pulled)),
+    ]
 
 
 def _finish(projected: bool) -> str:

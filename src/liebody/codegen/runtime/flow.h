@@ -1,9 +1,9 @@
 /* Steps of explicit Lie-group methods for an ensemble: y is a point of the group, psi and k lie in its algebra.
        field(t, y, u, f)   left-trivialised velocity        advance(y, psi, z)   z = y exp(psi), normalised
        pull(psi, f, k)     k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
-   These and samples.h come before this text, as do their dimensions POINT, ALGEBRA, EFFORTS (of y, psi, u) and STAGES, and KEPT, the
-   storage class of arrays that may be too large for the stack. The functions `stages` for the method's coefficients,
-   and `finish`, which does what is wanted after a step, are printed in the place marked so. */
+   These, samples.h and `finish`, which does what is wanted after a step, come before this text, as do the dimensions POINT, ALGEBRA,
+   EFFORTS (of y, psi, u) and STAGES, and KEPT, the storage class of arrays that may be too large for the stack. The function `stages`
+   for the method's coefficients is printed in the place marked so. */
 
 /* STAGES */
 
