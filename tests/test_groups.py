@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from liebody.codegen import jacobian, trace
-from liebody.errors import ConfigurationError, LiebodyError, ModelError, ShapeError
+from liebody.errors import ConfigurationError, LiebodyError, LogarithmError, ModelError, ShapeError
 from liebody.groups import (
     SE2,
     SE3,
@@ -573,6 +573,63 @@ def test_valid_configurations_pass_in_batches(group, rng):
     np.testing.assert_array_equal(group.check(batch), batch)
     assert group.is_valid(batch) and group.is_valid(batch[0].tolist())
     assert not group.is_valid(np.full(group.nq + 1, 0.5))
+
+
+SL2, GL2 = OWN[2:4]
+SPIRAL = MatrixGroup([[[0.1, -1], [1, 0.1]]], "spiral")  # exp(t) turns by t and grows by exp(t/10)
+
+
+@pytest.mark.parametrize(
+    ("group", "g", "words"),
+    [
+        (
+            SL2,
+            [[-2, 0], [0, -0.5]],
+            ["SL(2)", "[-2, 0; 0, -0.5]", "-2 lies", "once", "no real logarithm at all"],
+        ),
+        (SL2, [[-3, 1], [2, -1]], ["[-3, 1; 2, -1]", "no real logarithm at all"]),
+        (SL2, [[-1, 1], [0, -1]], ["eigenvalue -1 ", "2 times", "not unique, if there is one"]),
+        (SL2, [[-1, 0], [0, -1]], ["eigenvalue -1 ", "2 times", "not unique, if there is one"]),
+        (GL2, [[1, 0], [0, -3]], ["GL(2)", "eigenvalue -3", "once"]),
+        (GL2, [[1, 2], [2, 4]], ["singular"]),
+        (SL2, [[2, 0], [0, 2]], ["no matrix of the algebra"]),
+        (SPIRAL, SPIRAL.exp(np.array([4.0])), ["spiral", "no matrix of the algebra"]),
+        (MatrixGroup(np.eye(9).reshape(9, 3, 3), "GL(3)"), -np.eye(3), ["3 times, an odd number"]),
+    ],
+)
+def test_elements_without_a_logarithm_are_refused_in_words(group, g, words):
+    g = np.array(g, float)
+    with pytest.raises(LogarithmError) as error:
+        group.log(g)
+    for word in (*words, "elements in between"):
+        assert word in str(error.value)
+    with pytest.raises(LogarithmError):
+        group.difference(group.neutral(), group.coordinates(g))
+
+
+@pytest.mark.parametrize("group", [SL2, GL2], ids=repr)
+def test_what_the_logarithm_does_not_refuse_it_reaches(group, rng):
+    """And of random elements it refuses none whose eigenvalues are away from the negative real axis."""
+    refused = 0
+    for _ in range(300):
+        g = rng.uniform(-2, 2) * group.exp(3 * rng.standard_normal(group.dim))
+        g = g if group is GL2 else g / np.sqrt(abs(np.linalg.det(g))) * np.sign(g[0, 0])
+        angle = np.abs(np.angle(np.linalg.eigvals(g))).max()
+        try:
+            reached = group.exp(group.log(g))
+        except LogarithmError:
+            refused += 1
+            assert angle > np.pi - 0.05, g
+        else:
+            assert angle < np.pi
+            np.testing.assert_allclose(reached, g, rtol=0, atol=1e-8 * np.abs(g).max())
+    assert 20 < refused < 280
+
+
+def test_nothing_is_checked_of_symbols_and_of_what_is_not_finite():
+    g = np.array([[-2, 0], [0, -0.5]])
+    assert trace(SL2.log, {"g": (2, 2)}).evaluate(g).shape == (3,)
+    assert np.isnan(SL2.log(np.full((2, 2), np.nan))).all()
 
 
 def test_a_group_without_hat_says_what_is_missing():

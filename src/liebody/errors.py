@@ -20,6 +20,10 @@ class ConfigurationError(LiebodyError):
     unit."""
 
 
+class LogarithmError(LiebodyError):
+    """An element of a group without a logarithm, or with more than one, where one is asked for."""
+
+
 class ModelError(LiebodyError):
     """A mechanism that cannot be: non-physical inertia, unknown names, cycles, duplicate names."""
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigurationError, ShapeError
-from ..linear import solve
+from ..errors import ConfigurationError, LogarithmError, ShapeError
+from ..linear import is_numeric, solve
 from ..scalar import Array, sqrt
 
 
@@ -106,9 +106,17 @@ class LieGroup:
     def log(self, g: Array) -> Array:
         """The u of least rotation with exp(u) = g.
 
-        By three square roots of the matrix, the series of artanh, and two steps of Newton's method.
-        Eigenvalues of g on the negative real axis have no principal logarithm, and are out of its reach here.
+        By three square roots of the matrix, the series of artanh, and two steps of Newton's method. Where no
+        eigenvalue of g lies on the negative real axis, this is the principal logarithm. With one there it is
+        not unique, or does not exist: real matrices have a real one only where each Jordan block of a
+        negative eigenvalue occurs an even number of times (Culver 1966, theorem 1).
+
+        Raises LogarithmError for floats where it does not exist, is not unique, or is not of this algebra.
+        Nothing is checked of symbols: what is traced gives NaN or another vector for such elements.
         """
+        known = is_numeric(g) and np.isfinite(np.asarray(g, float)).all()
+        if known and (reason := _without_logarithm(np.asarray(g, float))):
+            raise LogarithmError(_refusal(self, g, reason))
         root = g
         for _ in range(3):
             root = _square_root(root)
@@ -121,6 +129,12 @@ class LieGroup:
         u = self.vee(16 * total)
         for _ in range(2):
             u = u + self.dexp_inverse_times(-u, self.vee(self.exp(-u) @ g - one))
+        if known and not np.abs(self.exp(u) - g).max(initial=0.0) <= REACHED * np.abs(g).max(initial=1.0):
+            reason = (
+                "its principal logarithm is no matrix of the algebra, or an eigenvalue lies too close to the "
+                "negative real axis"
+            )
+            raise LogarithmError(_refusal(self, g, reason))
         return u
 
     # Linear maps of the algebra
@@ -244,6 +258,36 @@ def _inverse(A: Array) -> Array:
     """A^-1 = (A^T A)^-1 A^T, which needs no pivots and can be traced, and one Newton step X + X (1 - A X)."""
     X = np.reshape(solve(A.T @ A, A.T), A.shape)
     return X + X @ (np.eye(len(A)) - A @ X)
+
+
+REACHED = 1e-8  # of the largest entry of g: how far exp(log(g)) may be from it
+ON_AXIS = 1e-7  # of an eigenvalue: an imaginary part that counts as none, as a double one is known to
+
+
+def _without_logarithm(g: np.ndarray) -> str:
+    """Why the real matrix g has no principal logarithm; empty if it has one."""
+    values = np.linalg.eigvals(g)
+    sizes = np.abs(values)
+    if len(g) and not sizes.min() > np.finfo(float).eps * sizes.max():
+        return "it is singular, and so no element of a group"
+    negative = np.sort(values.real[(values.real < 0) & (np.abs(values.imag) <= ON_AXIS * sizes)])
+    if not len(negative):
+        return ""
+    clusters = np.split(negative, np.flatnonzero(np.diff(negative) > 10 * ON_AXIS * -negative[:-1]) + 1)
+    at = min(clusters, key=lambda cluster: len(cluster) % 2 == 0)
+    where = f"its eigenvalue {at.mean():.6g} lies on the negative real axis"
+    if len(at) % 2:
+        times = f"{len(at)} times, an odd number" if len(at) > 1 else "once"
+        return f"{where} {times}, so it has no real logarithm at all"
+    return f"{where} {len(at)} times, where a real logarithm is not unique, if there is one"
+
+
+def _refusal(group: LieGroup, g: Array, reason: str) -> str:
+    rows = "; ".join(", ".join(f"{x:.6g}" for x in row) for row in np.asarray(g, float))
+    return (
+        f"no u of {group} leads to [{rows}] by exp(u): {reason}; go by way of elements in between, with a "
+        "logarithm for each part of the way, or take other elements"
+    )
 
 
 def _square_root(A: Array, steps: int = 9) -> Array:
