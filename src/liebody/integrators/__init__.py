@@ -12,6 +12,7 @@ mechanics          what such a system is, and how every method is called: flow, 
 implicit_tableaux  Gauss, Radau IIA and half-explicit methods as data that checks itself
 collocation        Gauss, RadauIIA; also for any vector field
 generalized_alpha, half_explicit, variational  the others
+retractions        exp and Cayley's map, for variational
 mechanical_methods all of them by their names
 """
 

@@ -282,7 +282,7 @@ class Collocation(MechanicalMethod):
         D = np.stack([(slope(t, e) - first) / e.max() for e in np.diag(step)], axis=-1)
         with np.errstate(all="ignore"):
             solve = _inverse(np.kron(self.W, np.eye(n)) - h * np.kron(np.eye(s), D), t)
-            psi, before = np.outer(c, h * first), math.inf
+            psi, before = np.zeros((s, n)), math.inf
             for _ in range(MOST_CORRECTIONS if scale is not None else 10 * MOST_CORRECTIONS):
                 slopes = np.stack([slope(t + x * h, row) for x, row in zip(c, psi, strict=True)])
                 change = -(solve @ (self.W @ psi - h * slopes).ravel()).reshape(s, n)

@@ -17,6 +17,7 @@ NAMES: dict[str, Callable[[], MechanicalMethod]] = {
     **COLLOCATION,
     "generalized-alpha": GeneralizedAlpha,
     "variational": Variational,
+    "variational-cay": lambda: Variational("cay"),
     "half-explicit3": lambda: HalfExplicit(3),
     "half-explicit4": lambda: HalfExplicit(4),
     "half-explicit": HalfExplicit,

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..codegen.implicit import Phase
+from ..errors import IntegrationError
 from ..scalar import Array
 from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
+from .retractions import retraction
 
 
 class Variational(MechanicalMethod):
@@ -27,6 +29,15 @@ class Variational(MechanicalMethod):
     is not used. A step solves dim + m equations, then m linear ones. p is remembered, so that its round-off
     does not add up with that of M^-1.
 
+    retraction  the map by which a step moves: "exp", as above, or "cay", Cayley's on SO(3) and SE(3), with
+                dcay and Ad_cay in place of dexp and Ad_exp; all that is said here holds for both
+
+    By Noether's theorem for the discrete action, p has the momentum of each symmetry of the Lagrangian of a
+    step: of free bodies the linear and angular momentum (P, L) about the origin of space, also while the
+    centre of mass c moves. That it moves by c' = c + h P/m is no such law, it belongs to changes of frame by
+    constant velocities. On SO(3) x R(3), where bodies move by h P_i/m_i, it holds as well, and with it the
+    momentum about the centre of mass, L - c x P; on SE(3), and with joints on a free base, up to O(h^2).
+
     Moser, Veselov, Comm. Math. Phys. 139 (1991); Marsden, Pekarsky, Shkoller, Nonlinearity 12 (1999);
     Bou-Rabee, Marsden, Found. Comput. Math. 9 (2009); RATTLE: Andersen (1983); Jay, SIAM J. Numer. Anal. 33
     (1996).
@@ -34,11 +45,17 @@ class Variational(MechanicalMethod):
 
     name, order = "variational", 2
 
+    def __init__(self, retraction: str = "exp") -> None:
+        if retraction not in ("exp", "cay"):
+            raise IntegrationError(f"retraction is {retraction!r}, expected 'exp' or 'cay'")
+        self.retraction = retraction
+
     def __repr__(self) -> str:
-        return "Variational()"
+        return f"Variational({'' if self.retraction == 'exp' else 'retraction=' + repr(self.retraction)})"
 
     def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
         group, nq, n, m = system.group, system.nq, system.dim, system.m
+        tau = retraction(self.retraction, group)
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([h * y[nq : nq + n], np.zeros(m, int)])
@@ -56,16 +73,16 @@ class Variational(MechanicalMethod):
 
         def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             q, psi = y[:nq], x[:n]
-            q1 = group.integrate(q, psi)
+            q1 = tau.integrate(q, psi)
             M = system.mass(q) if system.constant else 0.5 * (system.mass(q) + system.mass(q1))
-            balance = group.dexp_inverse(psi).T @ (M @ psi) - h * kicked(x, t, h, y, u)
+            balance = tau.dtau_inverse(psi).T @ (M @ psi) - h * kicked(x, t, h, y, u)
             return np.concatenate([balance, system.constraint(q1)])
 
         def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """q' and p' without mu. From p, not from Psi: so momentum is kept whatever the error of Psi."""
             psi = x[:n]
-            q1 = group.normalize(group.integrate(y[:nq], psi))
-            p = group.Ad(group.exp(psi)).T @ kicked(x, t, h, y, u)
+            q1 = group.normalize(tau.integrate(y[:nq], psi))
+            p = tau.Ad(psi).T @ kicked(x, t, h, y, u)
             return np.concatenate([q1, p + 0.5 * force(t + h, q1, psi, h, u[1])])
 
         def momentum(z: Array, impulse: Array) -> Array:

@@ -1,0 +1,113 @@
+"""Maps tau from the algebra to the group that methods may step with: exp, and Cayley's.
+
+A retraction has tau(0) = 1 and derivative one there; those here also have tau(-u) = tau(u)^-1, as symmetric
+methods need. The differential is right-trivialised like dexp: hat(dtau(u) du) = dg g^-1, g = tau(u).
+
+Bou-Rabee, Marsden, "Hamilton-Pontryagin integrators on Lie groups", Found. Comput. Math. 9 (2009), section 4;
+Kobilarov, Marsden, "Discrete geometric optimal control on Lie groups", IEEE Trans. Robot. 27 (2011).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import IntegrationError
+from ..groups import SE3, SO3, LieGroup, Product
+from ..groups.base import block_diagonal
+from ..groups.se3 import SE3Group
+from ..groups.so3 import SO3Group, quaternion_product, quaternion_rotate
+from ..linear import cross
+from ..scalar import Array, sqrt
+
+
+class Exponential:
+    """tau = exp."""
+
+    def __init__(self, group: LieGroup) -> None:
+        self.group = group
+
+    def integrate(self, q: Array, u: Array) -> Array:
+        """Coordinates of g tau(u), where q are those of g."""
+        return self.group.integrate(q, u)
+
+    def Ad(self, u: Array) -> Array:
+        """Ad of tau(u), (dim, dim)."""
+        return self.group.Ad(self.group.exp(u))
+
+    def dtau_inverse(self, u: Array) -> Array:
+        """Inverse of dtau(u), (dim, dim)."""
+        return self.group.dexp_inverse(u)
+
+
+class Cayley:
+    """tau(u) = (1 - hat(u)/2)^-1 (1 + hat(u)/2) on SO(3) and SE(3), as such or as factors; others keep exp.
+
+    No trigonometric functions, and no poles: omega turns by 2 arctan(|omega|/2), less than half a turn.
+
+        hat(dtau^-1(u) w) = (1 - hat(u)/2) hat(w) (1 + hat(u)/2)
+
+    In coordinates the rotation is the unit quaternion along (1, omega/2), and the translation solves
+    (1 - [omega]/2) p = v.
+    """
+
+    def __init__(self, group: LieGroup) -> None:
+        self.group = group
+        self.factors = [
+            Cayley(factor) if isinstance(factor, (Product, SO3Group, SE3Group)) else Exponential(factor)
+            for factor in (group.factors if isinstance(group, Product) else ())
+        ]
+
+    def integrate(self, q: Array, u: Array) -> Array:
+        """Coordinates of g tau(u), where q are those of g."""
+        if isinstance(self.group, Product):
+            pairs = zip(self.factors, self.group.coordinate_slices, self.group.dofs, strict=True)
+            return np.concatenate([factor.integrate(q[k], u[i]) for factor, k, i in pairs])
+        turned = quaternion_product(q[:4], _quaternion(u[:3]))
+        if isinstance(self.group, SO3Group):
+            return turned
+        return np.concatenate([turned, q[4:] + quaternion_rotate(q[:4], _translation(u))])
+
+    def Ad(self, u: Array) -> Array:
+        """Ad of tau(u), (dim, dim)."""
+        if isinstance(self.group, Product):
+            pairs = zip(self.factors, self.group.dofs, strict=True)
+            return block_diagonal([factor.Ad(u[i]) for factor, i in pairs])
+        R = SO3.element(_quaternion(u[:3]))
+        return R if isinstance(self.group, SO3Group) else SE3.Ad(SE3.motion(R, _translation(u)))
+
+    def dtau_inverse(self, u: Array) -> Array:
+        """Inverse of dtau(u): 1 - [omega]/2 + omega omega^T/4 of rotations; Kobilarov, Marsden, eq. (55)."""
+        if isinstance(self.group, Product):
+            pairs = zip(self.factors, self.group.dofs, strict=True)
+            return block_diagonal([factor.dtau_inverse(u[i]) for factor, i in pairs])
+        omega, one = u[:3], np.eye(3, dtype=int)
+        half = one - 0.5 * SO3.hat(omega)
+        turning = half + 0.25 * np.outer(omega, omega)
+        if isinstance(self.group, SO3Group):
+            return turning
+        return np.block([[turning, np.zeros((3, 3), int)], [-0.5 * (half @ SO3.hat(u[3:])), half]])
+
+
+def retraction(name: str, group: LieGroup) -> Exponential | Cayley:
+    """ "exp" or "cay" on this group.
+
+    Errors: IntegrationError for another name.
+    """
+    if name == "exp":
+        return Exponential(group)
+    if name == "cay":
+        return Cayley(group if isinstance(group, Product) else Product(group))
+    raise IntegrationError(f"retraction is {name!r}, expected 'exp' or 'cay'")
+
+
+def _quaternion(omega: Array) -> Array:
+    """The unit quaternion along (1, omega/2)."""
+    x = sqrt(1 + 0.25 * (omega @ omega))
+    return np.concatenate([np.reshape(1 / x, 1), 0.5 / x * omega])
+
+
+def _translation(u: Array) -> Array:
+    """p with (1 - [omega]/2) p = v."""
+    a, v = 0.5 * u[:3], u[3:]
+    once = cross(a, v)
+    return v + (once + cross(a, once)) / (1 + a @ a)
