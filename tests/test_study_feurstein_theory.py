@@ -21,8 +21,8 @@ from liebody.studies import feurstein_equations as equations
 from liebody.studies import feurstein_robots as made_of
 from liebody.studies import feurstein_symbols as symbols
 from liebody.studies import feurstein_theory as theory
-from liebody.studies.feurstein_robots import APART, EXACT, Floating, left
-from liebody.studies.report import Report
+from liebody.studies.feurstein_robots import EXACT, Floating, left
+from liebody.studies.report import APART, Correction, Report
 
 ANYMAL, TALOS = "anymal_b_simple_description/robots/anymal.urdf", "talos_data/robots/talos_reduced.urdf"
 
@@ -76,8 +76,8 @@ def test_no_equation_is_left_out(pair, slips):
 def test_a_check_that_fails_is_seen(pair):
     assert not equations.Check("1", "x", "y", 1e-6).confirmed
     assert not equations.Check("1", "x", "y", 1e-6, differs=True).confirmed
-    assert not equations.Correction("1", "", "", before=1e-12, after=0).confirmed
-    assert not equations.Correction("1", "", "", before=1.0, after=1e-6).confirmed
+    assert not Correction("1", "", "", before=1e-12, after=0).confirmed
+    assert not Correction("1", "", "", before=1.0, after=1e-6).confirmed
 
 
 def test_a_wrong_coriolis_matrix_would_show(monkeypatch):

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from liebody import dynamics as dyn
 from liebody.cli import main
 from liebody.studies import ploen
-from liebody.studies.ploen import APART, EXACT, FORMS, SKEW, Chain, Mechanism, apart, checks, corrections
+from liebody.studies.ploen import FORMS, SKEW, Chain, Mechanism, apart, checks, corrections
+from liebody.studies.report import APART, EXACT, Correction
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +57,8 @@ def test_every_correction_is_right_and_every_slip_is_one(seed):
 def test_a_check_that_fails_is_seen():
     assert not ploen.Check("1", "x", "y", 1e-3).confirmed
     assert not ploen.Check("1", "x", "y", 1e-3, "misprint", differs=True).confirmed
-    assert not ploen.Correction("1", "", "", "", before=1e-15, after=0).confirmed
-    assert not ploen.Correction("1", "", "", "", before=1.0, after=1e-3).confirmed
+    assert not Correction("1", "", "", before=1e-15, after=0).confirmed
+    assert not Correction("1", "", "", before=1.0, after=1e-3).confirmed
 
 
 def test_the_recursion_as_printed_is_inverse_dynamics_on_trees_with_any_joints():

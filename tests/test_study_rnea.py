@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from liebody import dynamics
 from liebody.cli import main
 from liebody.studies import rnea_notes
+from liebody.studies.report import EXACT
 from liebody.studies.rnea_notes import (
-    EXACT,
     Chain,
     apart,
     corrections,

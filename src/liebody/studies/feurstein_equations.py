@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from ..codegen import jacobian, jvp, trace
 from ..groups import SE3, Prismatic, Revolute, Spherical
 from ..linear import cross, skew, solve
 from .feurstein_robots import (
-    APART,
     EXACT,
     WEIGHT,
     Floating,
@@ -28,6 +26,7 @@ from .feurstein_robots import (
     turned,
 )
 from .ploen import along, apart, random_inertia, random_pose
+from .report import APART, Correction
 
 Array = Any
 S2 = np.array([[0, -1], [1, 0]])
@@ -921,25 +920,6 @@ def _appendix(r: Floating) -> list[Check]:
 
 
 # -- what to correct ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Correction:
-    """A slip: what is printed, what is right, and how far each is from the truth, for one robot or for both.
-
-    before  as printed, relative; None where that cannot be evaluated: dimensions that do not fit, or words
-    """
-
-    number: str
-    printed: str
-    correct: str
-    before: float | None
-    after: float
-    says: str = "misprint"
-
-    @property
-    def confirmed(self) -> bool:
-        return (self.before is None or self.before > APART) and self.after < EXACT
 
 
 def corrections(pair: list[Floating]) -> list[Correction]:

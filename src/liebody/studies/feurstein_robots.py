@@ -17,8 +17,7 @@ from ..linear import solve
 from .ploen import along, apart, random_inertia, random_pose
 
 Array = Any
-EXACT = 1e-10  # what is called right, relative to the size of the terms
-APART = 1e-2  # what is called different
+EXACT = 1e-10  # what is called right of whole robots, relative to the size of the terms
 WEIGHT = (0, -9.81, 0)  # the thesis falls along -y
 
 

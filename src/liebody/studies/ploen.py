@@ -36,11 +36,9 @@ from ..groups import (
     Spherical,
 )
 from ..linear import cross, skew
-from .report import Report
+from .report import APART, EXACT, Correction, Report
 
 Array = Any
-EXACT = 1e-12  # what is called right, relative to the size of the terms
-APART = 1e-2  # what is called different
 SKEW = ("christoffel", "ploen", "coadjoint")
 OF_BODIES = (*SKEW, "newton-euler")  # forms that are made of the bodies' matrices, as the paper's are
 FORMS = (*OF_BODIES, "hamel")
@@ -806,26 +804,6 @@ def _proposition(rng: np.random.Generator, tree: Tree, q: Array, v: Array, a: Ar
 # -- what to correct ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Correction:
-    """A slip: what is printed, what is right, and how far each is from the truth.
-
-    before  relative discrepancy as printed; None where the slip is one of words
-    """
-
-    number: str
-    where: str
-    printed: str
-    correct: str
-    before: float | None
-    after: float
-    says: str = "misprint"
-
-    @property
-    def confirmed(self) -> bool:
-        return (self.before is None or self.before > APART) and self.after < EXACT
-
-
 def corrections(seed: int = 0) -> list[Correction]:
     """Each slip with the size that it has for a random chain, and its correction."""
     rng = np.random.default_rng(seed)
@@ -866,51 +844,50 @@ def corrections(seed: int = 0) -> list[Correction]:
     return [
         Correction(
             "2-1",
-            "(30)",
             r"$F_i - \mathrm{Ad}^*_{f_{i,i+1}}(F_{i+1})$",
             r"$F_i - \mathrm{Ad}^*_{f^{-1}_{i,i+1}}(F_{i+1})$, as in (17)",
             apart(x.F[i] - Ad_star_printed(after) @ x.F[i + 1], eq_30),
             apart(x.F[i] - Ad_star_printed(SE3.inverse(after)) @ x.F[i + 1], eq_30),
+            where="(30)",
         ),
         Correction(
             "2-2",
-            "before (35)",
             r"“$\bar C_i$ as given in Proposition 2”",
             r"Proposition 1; the number is the skewness of its $\bar C_i$",
             None,
             skewness(C_bar),
+            where="before (35)",
         ),
         Correction(
             "2-3",
-            "before (23)",
             r"$\dot V_0 = (0, g)$, g “in appropriate units and direction”",
             r"$\dot V_0 = (0, -g)$ with the acceleration of free fall g: the base accelerates upwards",
             apart(recursion(tree, q, v, a, none, literal).tau, truth),
             apart(x.tau, truth),
             "imprecise",
+            where="before (23)",
         ),
         Correction(
             "2-4",
-            "after (22)",
             r"$\mathrm{ad}_{S\dot q}$ and $\mathrm{ad}^*_V$, names of $\mathrm{diag}[-\mathrm{ad}_{S_i\dot "
             r"q_i}]$ and $\mathrm{diag}[-\mathrm{ad}^*_{V_i}]$",
             "the minus signs are inside: who reads the names by (6) and (7) gets (20) and (21) wrong",
             apart(negated, moving.A.ravel()),
             apart(rate, moving.A.ravel()),
             "imprecise",
+            where="after (22)",
         ),
         Correction(
             "2-5",
-            "2.2, 3.1",
             r"$f = M_ie^{P_iq_i}$, then $S_i = (\omega_i, 0)$",
             r"$S_i = (\omega_i, v_i)$: $v_i = 0$ only for hinges whose axis meets the frame's origin",
             apart(np.linalg.multi_dot(axes_only), end),
             apart(np.linalg.multi_dot(poses), end),
             "imprecise",
+            where="2.2, 3.1",
         ),
         Correction(
             "2-6",
-            "(9)–(11)",
             r"$\omega$ of unit length",
             r"any $\omega$, with $\theta = |\omega|\phi$: $e^{[\omega]\phi}$ and b by $\sin\theta/\theta$, "
             r"$(1-\cos\theta)/\theta^2$ and $(\theta-\sin\theta)/\theta^3$. As printed it is right for "
@@ -918,16 +895,17 @@ def corrections(seed: int = 0) -> list[Correction]:
             apart(exp_printed(screw, 0.7), series),
             apart(SE3.exp(0.7 * screw), series),
             "imprecise",
+            where="(9)–(11)",
         ),
         Correction(
             "2-7",
-            "(24)–(26)",
             r"$\tau = M\ddot q + C\dot q + \phi$, where the base may move",
             r"derived for $V_0 = 0$; else $V = GS\dot q + GP_0V_0$ in $\mathrm{ad}^*_V$, and $S^\top "
             r"G^\top(JG\,\mathrm{ad}_{S\dot q} + \mathrm{ad}^*_VJ)\,GP_0V_0$ is added",
             apart(f.M @ a + C @ v + phi, moving.tau),
             apart(with_base, moving.tau),
             "imprecise",
+            where="(24)–(26)",
         ),
     ]
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from .formulas import Typesetter
 
+EXACT = 1e-12  # what is called right, relative to the size of the terms
+APART = 1e-2  # what is called different
 WORDS = {
     # verdict -> (what the reader sees, colour)
     "holds": ("holds", "right"),
@@ -73,6 +75,33 @@ figcaption { font-size: .92rem; max-width: 50rem; }
 @media (max-width: 40rem) { nav { columns: 1; } } @media print { nav { display: none; } h2 { break-after:
   avoid; } }
 """
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A slip of a source: what it prints, what is right, and how far each is from the truth.
+
+    number  as in the list of errata
+    before  relative discrepancy as printed; None where that cannot be evaluated: dimensions that do not fit,
+            or a slip of words
+    after   of the corrected one
+    says    a verdict, a key of WORDS
+    where   the place in the source, unless the number says it
+    """
+
+    number: str
+    printed: str
+    correct: str
+    before: float | None
+    after: float
+    says: str = "misprint"
+    where: str = ""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether what is printed is off, or holds if that is said of it, and the correction is right."""
+        wrong = self.before is None or (self.before < EXACT if self.says == "holds" else self.before > APART)
+        return wrong and self.after < EXACT
 
 
 @dataclass(frozen=True)

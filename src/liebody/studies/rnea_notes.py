@@ -19,42 +19,14 @@ from ..dynamics.coriolis import FORMS
 from ..equations import equations
 from ..groups import SE3, SO3, Revolute
 from ..linear import cross, skew
-from .report import Report
+from .report import EXACT, Correction, Report
 
 Array = Any
-EXACT = 1e-12  # what is called right, relative to the size of the terms
-APART = 1e-2  # what is called different
 SKEW = ("christoffel", "ploen", "coadjoint", "feurstein")
 REST = np.zeros(3)
 UP = np.array(
     [[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
 )  # the plane of the arm stands upright
-
-
-@dataclass(frozen=True)
-class Correction:
-    """A slip of the notes: what they print, what is right, and how far each is from the truth.
-
-    number  as in the list of errata
-    where   section of the notes
-    before  relative discrepancy of the formula as printed; None where the slip is one of words
-    after   of the corrected one
-    says    a verdict of the report
-    """
-
-    number: str
-    where: str
-    printed: str
-    correct: str
-    before: float | None
-    after: float
-    says: str = "misprint"
-
-    @property
-    def confirmed(self) -> bool:
-        """Whether the printed formula is off, and the corrected one is not."""
-        wrong = self.before is None or (self.before < EXACT if self.says == "holds" else self.before > APART)
-        return wrong and self.after < EXACT
 
 
 class Chain:
@@ -204,70 +176,69 @@ def corrections(seed: int = 0) -> list[Correction]:
     return [
         Correction(
             "4-1",
-            "4 (2–4), 5, 7",
             r"$T_{i,i+1} = e^{-[A_i]\theta_i} M_{i,i+1}$",
             r"$T_{i,i-1} = e^{-[A_i]\theta_i} M_{i,i-1}$",
             apart(literal, V2),
             apart(step, V2),
+            where="4 (2–4), 5, 7",
         ),
         Correction(
             "4-2",
-            "4 (2)",
             "from link i to link i − 1; “the negative sign handles the direction convention”",
             r"$T_{i,i-1}$ carries from i − 1 to i; $e^{-[A_i]\theta_i}$ is the inverse motion of the joint",
             apart(unsigned, V2),
             apart(step, V2),
             "imprecise",
+            where="4 (2)",
         ),
         Correction(
             "4-3",
-            "6.2, 7, 8.2, 10.4",
             r"$\mathrm{Ad}_{T_{i+1,i}}^T$ with $R_{i+1,i}$ and $[p_{i+1,i}] R_{i+1,i}$; $R_{21} n_2 + "
             r"[p_{21}] R_{21} f_2$",
             r"the same with $(i, i+1)$: $R_{12} n_2 + [p_{12}] R_{12} f_2$",
             apart(printed, transposed),
             apart(np.block([[Ri, skew(pi) @ Ri], [zero, Ri]]), transposed),
+            where="6.2, 7, 8.2, 10.4",
         ),
         Correction(
             "4-4",
-            "9.1",
             r"$\dot\omega_2 = 0$ if $\ddot\theta = 0$",
             r"$\dot\omega_2 = \dot\theta_1 \dot\theta_2\, (R_{21} z_1 \times z_2)$",
             apart(0 * w2, x["dw2"]),
             apart(t1 * t2 * cross(Rz, z2), x["dw2"]),
             "wrong",
+            where="9.1",
         ),
         Correction(
             "4-5",
-            "8.3, 9",
             r"$\dot v_0 = 0$, so that gravity never enters",
             r"$\dot v_0 = -g$",
             apart([x["tau1"], x["tau2"]], falling),
             apart([lifted["tau1"], lifted["tau2"]], falling),
             "wrong",
+            where="8.3, 9",
         ),
         Correction(
             "4-6",
-            "10.1",
             r"$n_2 = \omega_2 \times I_2 \omega_2$",
             r"$n_2 = I_2 \dot\omega_2 + \omega_2 \times I_2 \omega_2$",
             apart(Iw, x["n2"]),
             apart(I2 @ x["dw2"] + Iw, x["n2"]),
             "wrong",
+            where="10.1",
         ),
         Correction(
             "4-7",
-            "10.1",
             r"$\dot\theta_1 \dot\theta_2 (R_{21} z_1 \times z_2)$, and $z_2 \times z_2 = 0$",
             r"$\dot\theta_1 \dot\theta_2 (R_{21} z_1 \times I_2 z_2)$, and $\dot\theta_2^2\, z_2 \times "
             r"I_2 z_2$, zero only "
             r"for a principal axis",
             apart(as_printed, Iw),
             apart(corrected, Iw),
+            where="10.1",
         ),
         Correction(
             "4-8",
-            "10.2",
             r"$\dot\theta_1 \dot\theta_2 (p \times R z_1) \times z_2 + \dot\theta_1 \dot\theta_2 (R z_1 "
             r"\times z_2) + "
             r"\dot\theta_2^2\, b_2 \times z_2$",
@@ -275,10 +246,10 @@ def corrections(seed: int = 0) -> list[Correction]:
             r"\dot\theta_2\, b_2 \times z_2$",
             apart(t2 * lever + t1 * t2 * cross(Rz, z2) + t2**2 * cross(b2, z2), vxz),
             apart(lever + t1 * cross(Rb, z2) + t2 * cross(b2, z2), vxz),
+            where="10.2",
         ),
         Correction(
             "4-9",
-            "10.3",
             r"$\tau_2$ with products $\dot\theta_1 \dot\theta_2$, and $m_2 \dot\theta_1^2 b_2^T (p_{21} "
             r"\times R_{21} z_1)$",
             r"$\tau_2 = \dot\theta_1^2 \{z_2 \cdot (R z_1 \times I_2 R z_1) + m_2 b_2 \cdot [R z_1 "
@@ -287,51 +258,52 @@ def corrections(seed: int = 0) -> list[Correction]:
             apart(tau2_printed, free[1]),
             apart(tau2, free[1]),
             "wrong",
+            where="10.3",
         ),
         Correction(
             "4-10",
-            "10.5",
             r"often $z_1 \times b_1 \perp b_1$",
             r"always; and $z_1 \cdot (z_1 \times I_1 z_1) = 0$, so that $\tau_1$ has no term of link 1",
             None,
             max(abs(b1 @ cross(z1, b1)), abs(z1 @ cross(z1, I1 @ z1)) / np.abs(I1).max()),
             "imprecise",
+            where="10.5",
         ),
         Correction(
             "4-11",
-            "3.1",
             r"Ad comes from $\dot T T^{-1}$, the body velocity",
             r"$\dot T T^{-1}$ is the spatial twist; that of the body is $T^{-1} \dot T$",
             apart(spatial_twist, body),
             apart(body_twist, body),
             "wrong",
+            where="3.1",
         ),
         Correction(
             "4-12",
-            "2.2",
             r"wrenches come from the dual space $T^* T^{-1}$",
             r"from $se(3)^*$, the power $F^T V$ being the same in every frame",
             None,
             abs(carried - power) / abs(power),
+            where="2.2",
         ),
         Correction(
             "4-13",
-            "Appendix",
             r"$(\mathrm{Ad}_T)^T = \mathrm{Ad}_{T^{-1}}^T \neq \mathrm{Ad}_T^{-T}$",
             r"$\mathrm{Ad}_{T^{-1}}^T = \mathrm{Ad}_T^{-T} \neq (\mathrm{Ad}_T)^T$",
             apart(SE3.Ad(moving).T, inverse),
             apart(np.linalg.inv(SE3.Ad(moving)).T, inverse),
             "wrong",
+            where="Appendix",
         ),
         Correction(
             "4-14",
-            "11",
             r"$\dot M - 2C$ is skew for certain definitions of C",
             r"right; and $\dot\theta^T (\dot M - 2C) \dot\theta = 0$ for every C with the right $C "
             r"\dot\theta$",
             None,
             max(power_defect(three, angles, rates, form) for form in FORMS),
             "holds",
+            where="11",
         ),
     ]
 
