@@ -240,9 +240,9 @@ class ClosedTree(Mechanism):
     def mechanics(self) -> dict[str, Any]:
         """M(q), b(q, v), Q(t, q, v, u), g(q), J(q) and the group, as `liebody.integrators` takes them.
 
-        g and J are as many equations as are independent (`independent`).
+        g and J are all equations, and `redundant` says whether they depend on each other.
         """
-        tree, gravity, keep = self.tree, tuple(self.gravity), self.independent
+        tree, gravity = self.tree, tuple(self.gravity)
         for c in self.constraints:
             if getattr(c.kind, "timed", False):
                 raise ModelError(
@@ -263,8 +263,9 @@ class ClosedTree(Mechanism):
             "M": lambda q: mass_matrix(tree, q),
             "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
             "Q": applied,
-            "g": lambda q: still_rows(q).residual[keep],
-            "J": lambda q: still_rows(q).J[keep],
+            "g": lambda q: still_rows(q).residual,
+            "J": lambda q: still_rows(q).J,
+            "redundant": self.redundant,
             "efforts": self.nu,
         }
 

@@ -300,8 +300,8 @@ class System(Mechanism):
 
             flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**system.mechanics())
 
-        g and J are as many equations as are independent (`independent`). Raises ModelError for curves and for
-        constraints that move, which those methods do not know.
+        g and J are all equations, and `redundant` says whether they depend on each other. Raises ModelError
+        for curves and for constraints that move, which those methods do not know.
         """
         for c in self.constraints:
             if c.kind.parameters or getattr(c.kind, "timed", False):
@@ -357,8 +357,7 @@ class System(Mechanism):
                 lines.append(np.concatenate(line, axis=1))
             return np.concatenate(lines)
 
-        keep = self.independent
-        constraints = {"g": lambda q: g(q)[keep], "J": lambda q: J(q)[keep]} if self.nc else {}
+        constraints = {"g": g, "J": J, "redundant": self.redundant} if self.nc else {}
         return {"group": self.group, "M": M, "Q": applied, "efforts": self.nu, **constraints}
 
     # -- measuring, for `assembly` ------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from ..linear import back_substitute, factor, solve
 from ..scalar import Array
 
 PROXIMAL = 1e-6
+FLOOR = 1e-6  # of the mean of the diagonal of J M^-1 J^T
 Shapes = dict[str, int | Sequence[int]]
 
 
@@ -202,7 +203,7 @@ class Mechanics:
         if not self.redundant:
             x = solve(A, rate)
             return x, inverse @ x
-        factors = factor(A + PROXIMAL * np.diag(np.diagonal(A)))
+        factors = factor(A + np.diag(_shifts(np.diagonal(A))))
         x = back_substitute(factors, rate)
         for _ in range(2):
             x = x + back_substitute(factors, rate - A @ x)
@@ -216,7 +217,12 @@ class Mechanics:
         if not self.redundant:
             return np.zeros(self.m, int)
         J = self.jacobian(q)
-        return -PROXIMAL * (J * self.solve_mass(q, J.T).T).sum(axis=1)
+        return -_shifts((J * self.solve_mass(q, J.T).T).sum(axis=1))
+
+
+def _shifts(d: Array) -> Array:
+    """eps d for the diagonal d of J M^-1 J^T; equations that hold by themselves have none, and get some."""
+    return PROXIMAL * (d + FLOOR * sum(d) / len(d))
 
 
 class Motion(NamedTuple):
