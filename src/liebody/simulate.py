@@ -95,7 +95,9 @@ def simulate(
                   lanes of vectors and shares of threads. Default: the neutral configuration (of a System:
                   the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
-    dt            fixed step; None: steps under error control, where the method has an embedded one       [s]
+    dt            fixed step; None: steps under error control, where the method estimates its error. Explicit
+                  methods then step from one recorded time to the next, implicit ones as far as they can, and
+                  record states within their steps, whose error is of the order of the steps' own       [s]
     method        an explicit method, "rkmk4", "rkmk45", "cf4", ... or a Tableau; or one for mechanical
                   systems, "generalized-alpha", "variational", "half-explicit4", "radau5", ..., which keeps
                   constraints in its own way (docs/integration.md)
@@ -232,7 +234,8 @@ def _fits(method: MechanicalMethod, t_end: float, h: float | None, stabilization
     """Raise IntegrationError for what methods for mechanical systems cannot do."""
     if h is None and not method.estimates_errors:
         raise IntegrationError(
-            f"{method.name} takes steps of one length: give dt, or take 'radau5', 'gauss4' or 'generalized-alpha'"
+            f"{method.name} takes steps of one length: give dt, or take 'radau5', 'gauss4' or "
+            "'generalized-alpha'"
         )
     if h is not None and abs(round(t_end / h) * h - t_end) > 1e-9 * t_end:
         raise IntegrationError(
