@@ -105,6 +105,59 @@ def test_compilers_without_shuffles_between_sizes_reduce_float32_the_same_way(si
     np.testing.assert_array_equal([s, c], expected)
 
 
+# -- the angle of a point -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def angle():
+    return trace(lambda y, x: scalar.arctan2(y, x), {"y": (), "x": ()})
+
+
+def points(real):
+    """Every octant and its borders, ratios of every size, sizes from subnormal to the largest."""
+    rng = np.random.default_rng(0)
+    info = np.finfo(real)
+    low, high = int(np.log2(float(info.smallest_subnormal))), info.maxexp
+    ratio = np.concatenate([2.0 ** rng.uniform(-3, 3, 600), rng.uniform(0.45, 0.55, 600)])
+    close = np.array([1, 2, 0.5, 7 / 16], real)
+    close = np.concatenate([close, np.nextafter(close, real(0)), np.nextafter(close, real(3))])
+    size = np.ldexp(rng.uniform(1, 2, len(ratio)), rng.integers(-40, 40, len(ratio)))
+    any_size = np.ldexp(rng.uniform(1, 2, (2, 1500)), rng.integers(low, high, (2, 1500)))
+    edges = np.ldexp(1.0, [-501, -500, 500, 501, -61, -60, 60, 61, -901, -900, -91, -90])
+    edges = edges[(edges > info.smallest_subnormal) & (edges < info.max)]
+    with np.errstate(over="ignore", under="ignore"):
+        y = np.concatenate([ratio * size, close, any_size[0], *np.meshgrid(edges, edges)[0]]).astype(real)
+        x = np.concatenate([size, 0 * close + 1, any_size[1], *np.meshgrid(edges, edges)[1]]).astype(real)
+    signs = rng.choice([-1, 1], (2, len(x)))
+    return (signs[0] * y).astype(real), (signs[1] * x).astype(real)
+
+
+@pytest.mark.parametrize("real", [np.float64, np.float32])
+def test_angles_are_within_1_ulp_and_the_same_at_any_number_of_lanes(real, angle):
+    y, x = points(real)
+    status, (one,) = compiled(angle, 1, real is np.float32)(y, x)
+    with mpmath.workprec(200):
+        exact = [mpmath.atan2(mpmath.mpf(float(a)), mpmath.mpf(float(b))) for a, b in zip(y, x)]
+        units = np.spacing(np.abs(np.array([float(v) for v in exact], real))).astype(float)
+        off = [float(abs(mpmath.mpf(float(a)) - v)) for a, v in zip(one, exact)] / units
+    assert status == 0 and off.max() < 0.9
+    for lanes in LANES[1:]:
+        np.testing.assert_array_equal(compiled(angle, lanes, real is np.float32)(y, x)[1][0], one)
+
+
+@pytest.mark.parametrize(("lanes", "single"), FORMS, ids=NAMES)
+def test_angles_follow_ieee_on_zeros_infinities_and_nan(lanes, single, angle):
+    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
+    y, x = (z.ravel() for z in np.meshgrid(special, special))
+    real = np.float32 if single else np.float64
+    for shift in range(lanes):
+        _, (found,) = compiled(angle, lanes, single)(np.roll(y, shift), np.roll(x, shift))
+        found, expected = np.roll(found, -shift), np.arctan2(y.astype(real), x.astype(real))
+        np.testing.assert_array_equal(found, expected)
+        number = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found)[number], np.signbit(expected)[number])
+
+
 # -- every operation ----------------------------------------------------------------------------------------
 
 SPECIAL = (
@@ -210,6 +263,33 @@ def test_units_compiled_apart_compute_what_one_unit_does():
     _, one = compiled(function, 4, piece=50)(x)
     _, three = compiled(function, 4, piece=50, units=3)(x)
     np.testing.assert_array_equal(three, one)
+
+
+def selected(x):
+    """Closed forms beside series: shared by two selections, nested, with a cosine that is needed always."""
+    small, s = x[0] < 0.25, scalar.sqrt(scalar.absolute(x[0]) + 1)
+    closed = scalar.sin(s) / s, scalar.exp(scalar.where(x[1] < 0, scalar.log(s) * s + scalar.tan(s), s))
+    series = [scalar.where(small, polynomial, form) for polynomial, form in zip((x[1], x[2] * x[2]), closed)]
+    long = scalar.where(x[2] < 0, scalar.arctan2(x[0], x[1]) * scalar.exp(x[1]), series[0])
+    series += [scalar.where(small, x[1], scalar.cos(3 * s)), scalar.where(small, 0.5, scalar.sin(3 * s) / s)]
+    return np.array(
+        [*series, long, scalar.cos(s), scalar.cos(x[1]) * scalar.where(small, scalar.sin(x[1]), 0)]
+    )
+
+
+@pytest.mark.parametrize("piece", [printer.PIECE, 6])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_what_no_lane_selects_is_skipped(lanes, piece):
+    function = trace(selected, {"x": 3})
+    text = "".join(printer.batch_units(function, lanes, piece=printer.PIECE))
+    assert text.count("if (any(~t") == 4 and text.count("if (any(t") == 1
+    rng = np.random.default_rng(0)
+    x = rng.choice([-2.0, 0.1, 0.25, 3.0], (400, 3))
+    x[::7] = [np.nan, 1.0, -1.0]
+    x[64:128] = np.sort(x[64:128], axis=0)  # all lanes alike, often
+    _, (y,) = compiled(function, lanes, piece=piece)(x)
+    expected = np.array([function.evaluate(row) for row in x])
+    np.testing.assert_allclose(y, expected, rtol=1e-14)
 
 
 # -- inputs and outputs -------------------------------------------------------------------------------------

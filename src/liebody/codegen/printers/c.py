@@ -28,6 +28,8 @@ UNROLLED = (
     100  # blocks of an output up to which its stores are printed one by one, above by a loop over a table
 )
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
+LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(("sin", "cos", "tan", "exp", "log", "arctan2"), 30)
+SKIPPED = 30  # operations from which on a branch pays that skips them; LONG ones count as so many
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
 LANES_RULES: dict[str, str] = {
@@ -114,6 +116,7 @@ class Dialect:
     sincos: Callable[[str, str, str], list[str]]  # (argument, sine or "", cosine or "") -> statements
     suffix: str = ""
     real: str = "real"  # type of one lane
+    if_any: str = ""  # begins what is done if a condition holds in a lane; "": all is done always
 
     def constant(self, x: float) -> str:
         return self.splat.format(literal(x, self.suffix))
@@ -131,7 +134,8 @@ def _sincos_c99(x: str, s: str, c: str) -> list[str]:
 
 
 def lanes_dialect(single: bool) -> Dialect:
-    return Dialect(LANES_RULES, "T", "I", "splat({})", _sincos_lanes, "f" if single else "")
+    suffix = "f" if single else ""
+    return Dialect(LANES_RULES, "T", "I", "splat({})", _sincos_lanes, suffix, if_any="if (any({})) {{")
 
 
 C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
@@ -157,6 +161,9 @@ def straight_line(
 
     inputs   how each input symbol is written
     outputs  where the value of a node is stored as soon as it is known
+
+    What is long, and selected by a condition alone (closed forms beside a series for small angles), is
+    skipped if the condition selects it in no lane.
     """
     nodes = [node for node in function.nodes if node.op != "input"]
     pieces = _cut(nodes, piece, lambda node: 1 + STORE * len(outputs.get(node, ()))) or [[]]
@@ -173,6 +180,13 @@ def straight_line(
         first = min(home[node] for node in pair.values())
         for node in pair.values():
             home[node] = first
+
+    users: dict[Expr, list[Expr]] = {}
+    for node in nodes:
+        for a in node.args:
+            users.setdefault(a, []).append(node)
+    away = _skippable(nodes, users, outputs, home, partner) if dialect.if_any else {}
+    late = {node for groups in away.values() for _, group in groups for node in group}
 
     body = Body()
     place: dict[Expr, int] = {}  # of values that cross pieces, in w
@@ -193,10 +207,8 @@ def straight_line(
             if a not in local:
                 reads = True
                 local[a] = f"t{a.index}"
-                kind = dialect.condition if a.op in CONDITIONS else dialect.value
-                lines.append(
-                    f"const {kind} t{a.index} = {_unpack(a, dialect)}w[{place[a]}]{_end(a, dialect)};"
-                )
+                value = f"{_unpack(a, dialect)}w[{place[a]}]{_end(a, dialect)}"
+                lines.append(f"const {_kind(a, dialect)} t{a.index} = {value};")
             return local[a]
 
         def define(node: Expr, lines: list[str] = lines, local: dict[Expr, str] = local, k: int = k) -> None:
@@ -214,26 +226,128 @@ def straight_line(
                 writes = True
                 lines.append(f"w[{spot}] = {_pack(node, name, dialect)};")
 
-        for node in members:
+        def put(node: Expr, lines: list[str] = lines, local: dict[Expr, str] = local) -> None:
             if node in done:
-                continue
+                return
             if node.op in ("sin", "cos"):
                 pair = partner[node.args[0]]
                 s, c = (f"t{pair[f].index}" if f in pair else "" for f in ("sin", "cos"))
                 lines.extend(dialect.sincos(operand(node.args[0], False), s, c))
                 for member in pair.values():
                     define(member)
-                continue
+                return
             plain = node.op in ARITHMETIC
             text = dialect.rules[node.op].format(*(operand(a, plain) for a in node.args))
-            kind = dialect.condition if node.op in CONDITIONS else dialect.value
-            lines.append(f"const {kind} t{node.index} = {text};")
+            lines.append(f"const {_kind(node, dialect)} t{node.index} = {text};")
             define(node)
+
+        for node in members:
+            if node in late:
+                continue
+            for where, group in away.get(node, ()):
+                inside = set(group)
+                for a in [a for x in group for a in x.args if a not in inside]:
+                    operand(a, True)  # read what is not there yet out here, where all that follows finds it
+                kept = [x for x in group if not inside.issuperset(users[x])]
+                lines += [f"{_kind(x, dialect)} s{x.index} = {_kind(x, dialect, zero=True)};" for x in kept]
+                lines.append(dialect.if_any.format(where.format(operand(node.args[0], False))))
+                first = len(lines)
+                for x in group:
+                    put(x)
+                lines += [f"s{x.index} = t{x.index};" for x in kept]
+                lines[first:] = [f"    {line}" for line in lines[first:]]
+                lines.append("}")
+                local.update({x: f"s{x.index}" for x in kept})
+            put(node)
         for spot in ending.get(k, []):
             heapq.heappush(free, spot)
         body.pieces.append(lines)
         body.work.append((reads, writes))
     return body
+
+
+def _skippable(
+    nodes: Sequence[Expr],
+    users: Mapping[Expr, Sequence[Expr]],
+    kept: Container[Expr],
+    home: Mapping[Expr, int],
+    partner: Mapping[Expr, Mapping[str, Expr]],
+) -> dict[Expr, list[tuple[str, list[Expr]]]]:
+    """Before a selection (where): what nothing but the selections of its condition, or its contrary, needs.
+
+    Pairs of how the condition is written, "{}" or "~{}", and nodes in order that were not needed before.
+    """
+    selections: dict[tuple[Expr, int, int], list[Expr]] = {}
+    for node in nodes:
+        if node.op == "where":
+            for side in (1, 2):
+                if type(node.args[side]) is Expr and node.args[side] is not node.args[3 - side]:
+                    selections.setdefault((node.args[0], side, home[node]), []).append(node)
+    free: dict[int, set[Expr]] = {}
+    for node in nodes:
+        if selections and node not in kept:
+            free.setdefault(home[node], set()).add(node)
+    found: dict[Expr, list[tuple[str, list[Expr]]]] = {}
+    late: set[Expr] = set()
+    for (_, side, k), chosen in sorted(selections.items(), key=lambda item: -item[1][-1].index):
+        only = _needed_only(chosen, side, free.get(k, set()), users, partner)
+        if sum(LONG.get(x.op, 1) for x in only) < SKIPPED or not late.isdisjoint(chosen):
+            continue
+        for node in chosen:
+            group = _ancestors([node.args[side]], only)
+            for x in [x for x in group if x.op in ("sin", "cos")]:
+                group.update(partner[x.args[0]].values())
+            if group:
+                only -= group
+                late |= group
+                free[k] -= {node, *group}  # of two selections, one within the other, the outer one counts
+                ordered = sorted(group, key=lambda x: x.index)
+                found.setdefault(node, []).append(("{}" if side == 1 else "~{}", ordered))
+    return found
+
+
+def _needed_only(
+    chosen: Sequence[Expr],
+    side: int,
+    free: set[Expr],
+    users: Mapping[Expr, Sequence[Expr]],
+    partner: Mapping[Expr, Mapping[str, Expr]],
+) -> set[Expr]:
+    """The nodes among `free` that only one side of the selections `chosen` needs."""
+    selecting = set(chosen)
+    while True:
+        only: set[Expr] = set()
+        before = _ancestors([x.args[side] for x in chosen], free)
+        for node in sorted(before, key=lambda x: -x.index):
+            if all(
+                u in only or (u in selecting and [a is node for a in u.args].index(True) == side)
+                for u in users[node]
+            ):
+                only.add(node)
+        pairs = [partner[x.args[0]].values() for x in only if x.op in ("sin", "cos")]
+        torn = {x for pair in pairs if not only.issuperset(pair) for x in pair}  # which are made together
+        if not torn:
+            return only
+        free = free - torn
+
+
+def _ancestors(nodes: Iterable[Any], within: Container[Expr]) -> set[Expr]:
+    """`nodes` and what they need, as far as it is `within`."""
+    seen: set[Expr] = set()
+    pending = [x for x in nodes if type(x) is Expr]
+    while pending:
+        node = pending.pop()
+        if node in within and node not in seen:
+            seen.add(node)
+            pending.extend(a for a in node.args if type(a) is Expr)
+    return seen
+
+
+def _kind(node: Expr, dialect: Dialect, zero: bool = False) -> str:
+    """The type of a node's value, or a value of that type."""
+    if node.op in CONDITIONS:
+        return "bits(splat(0))" if zero else dialect.condition
+    return "splat(0)" if zero else dialect.value
 
 
 def _cut(items: Sequence[Any], limit: int, cost: Callable[[Any], int]) -> list[list[Any]]:
