@@ -1,4 +1,5 @@
-"""Random mechanisms: trees of every joint type about any axis, with rotors, damping, frames and followers."""
+"""Random mechanisms: trees of every joint type about any axis, with rotors, damping, frames and followers;
+and how their numbers are compared."""
 
 from __future__ import annotations
 
@@ -46,6 +47,16 @@ JOINTS = {
     "planar-helical": lambda rng: PlanarHelical(_axis(rng), rng.normal(), _point(rng)),
     "free": lambda rng: Free(),
 }
+MECHANISMS = {
+    **{kind: [kind, "revolute", kind] for kind in JOINTS},
+    "floating": ["free", "revolute", "prismatic", "revolute", "spherical"],
+    "every-joint": list(JOINTS),
+    "every-joint-floating": ["free", *JOINTS],
+    "chain-with-followers": ["revolute", "prismatic", "revolute"],
+    "floating-with-followers": ["free", "revolute", "spherical", "helical", "prismatic"],
+}
+FEWER_MECHANISMS = (*JOINTS, "every-joint-floating", "floating-with-followers")
+WEIGHT = (0.3, -0.2, -9.81)  # gravity that no axis is aligned with
 
 
 def random_inertia(rng) -> SpatialInertia:
@@ -114,6 +125,20 @@ def random_tree(rng, joints, followers: int = 0, rotors: bool = True) -> Tree:
     return builder.build()
 
 
+def random_mechanism(rng, name, rotors: bool = True) -> Tree:
+    """One of MECHANISMS; three joints follow others where its name says so."""
+    return random_tree(rng, MECHANISMS[name], followers=3 if "followers" in name else 0, rotors=rotors)
+
+
 def random_state(rng, tree):
     """q, v, a of a tree."""
     return tree.group.random(rng), rng.normal(size=tree.nv), rng.normal(size=tree.nv)
+
+
+def close(actual, expected, gate=1e-12, size=None):
+    """|actual - expected| <= gate * the size of all that is compared, which is at least 1."""
+    actual, expected = np.asarray(actual, float), np.asarray(expected, float)
+    assert actual.shape == expected.shape
+    size = size or max(1.0, np.linalg.norm(expected), np.linalg.norm(actual))
+    error = np.linalg.norm(actual - expected) / size
+    assert error <= gate, f"relative error {error:.2e}"

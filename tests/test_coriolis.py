@@ -10,7 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_trees import JOINTS, random_inertia, random_placement, random_state, random_tree
+from random_trees import (
+    JOINTS,
+    MECHANISMS,
+    WEIGHT,
+    close,
+    random_inertia,
+    random_mechanism,
+    random_placement,
+    random_state,
+    random_tree,
+)
 
 import liebody as lb
 from liebody import dynamics as dyn
@@ -32,33 +42,14 @@ from liebody.groups import (
 from liebody.io import load_urdf
 from liebody.io.layouts import pinocchio_layout
 
-ALL = list(JOINTS)
-MECHANISMS = {
-    **{kind: [kind, "revolute", kind] for kind in ALL},
-    "floating": ["free", "revolute", "prismatic", "revolute", "spherical"],
-    "every-joint": ALL,
-    "every-joint-floating": ["free", *ALL],
-    "chain-with-followers": ["revolute", "prismatic", "revolute"],
-    "floating-with-followers": ["free", "revolute", "spherical", "helical", "prismatic"],
-}
 SKEW = ("christoffel", "ploen", "coadjoint", "feurstein")
-WEIGHT = (0.3, -0.2, -9.81)
 
 
 @pytest.fixture(params=MECHANISMS, scope="module")
 def mechanism(request):
     rng = np.random.default_rng(sum(map(ord, request.param)) + 3)
-    tree = random_tree(rng, MECHANISMS[request.param], followers=3 if "followers" in request.param else 0)
+    tree = random_mechanism(rng, request.param)
     return tree, rng, *random_state(rng, tree), rng.normal(size=tree.nv)
-
-
-def close(actual, expected, gate=1e-12, size=None):
-    """|actual - expected| <= gate * the size of all that is compared, which is at least 1."""
-    actual, expected = np.asarray(actual, float), np.asarray(expected, float)
-    assert actual.shape == expected.shape
-    size = size or max(1.0, np.linalg.norm(expected), np.linalg.norm(actual))
-    error = np.linalg.norm(actual - expected) / size
-    assert error <= gate, f"relative error {error:.2e}"
 
 
 def true_rate(tree, q, v):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_trees import JOINTS, random_inertia, random_placement, random_state
+from random_trees import JOINTS, WEIGHT, close, random_inertia, random_placement, random_state
 from scipy.integrate import solve_ivp
 
 import liebody as lb
@@ -27,7 +27,6 @@ from liebody.groups import SE3, Planar, Prismatic, Revolute
 from liebody.io import load_urdf
 from liebody.linear import solve
 
-WEIGHT = (0.3, -0.2, -9.81)
 SKEW = [form for form in FORMS if form not in ("newton-euler", "hamel")]
 
 
@@ -112,15 +111,6 @@ def state_of(name):
     if tree is None:
         pytest.skip("example-robot-data comes with the extra 'test'")
     return tree, *random_state(np.random.default_rng(sum(map(ord, name))), tree)[:2]
-
-
-def close(actual, expected, gate=1e-12, size=None):
-    """|actual - expected| <= gate * the size of all that is compared, which is at least 1."""
-    actual, expected = np.asarray(actual, float), np.asarray(expected, float)
-    assert actual.shape == expected.shape
-    size = size or max(1.0, np.linalg.norm(expected), np.linalg.norm(actual))
-    error = np.linalg.norm(actual - expected) / size
-    assert error <= gate, f"relative error {error:.2e}"
 
 
 def rate(tree, function, q, v):

@@ -5,7 +5,15 @@ Time derivatives are exact: a motion q(s) = integrate(q, s v) is traced and diff
 
 import numpy as np
 import pytest
-from random_trees import JOINTS, random_inertia, random_placement, random_state, random_tree
+from random_trees import (
+    MECHANISMS,
+    WEIGHT,
+    random_inertia,
+    random_mechanism,
+    random_placement,
+    random_state,
+    random_tree,
+)
 
 from liebody import dynamics as dyn
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
@@ -25,22 +33,11 @@ from liebody.groups import (
     Spherical,
 )
 
-ALL = list(JOINTS)
-MECHANISMS = {
-    **{kind: [kind, "revolute", kind] for kind in ALL},
-    "floating": ["free", "revolute", "prismatic", "revolute", "spherical"],
-    "every-joint": ALL,
-    "every-joint-floating": ["free", *ALL],
-    "chain-with-followers": ["revolute", "prismatic", "revolute"],
-    "floating-with-followers": ["free", "revolute", "spherical", "helical", "prismatic"],
-}
-WEIGHT = (0.3, -0.2, -9.81)  # gravity that no axis is aligned with
-
 
 @pytest.fixture(params=MECHANISMS, scope="module")
 def mechanism(request):
     rng = np.random.default_rng(sum(map(ord, request.param)))
-    tree = random_tree(rng, MECHANISMS[request.param], followers=3 if "followers" in request.param else 0)
+    tree = random_mechanism(rng, request.param)
     return tree, rng, *random_state(rng, tree), rng.normal(size=(len(tree.bodies), 6))
 
 

@@ -1,8 +1,19 @@
 """Ploen's global factors against the recursions, on trees of every joint type, and in symbols."""
 
+import functools
+
 import numpy as np
 import pytest
-from random_trees import JOINTS, random_inertia, random_state, random_tree
+from random_trees import (
+    FEWER_MECHANISMS,
+    JOINTS,
+    WEIGHT,
+    close,
+    random_inertia,
+    random_mechanism,
+    random_state,
+    random_tree,
+)
 
 from liebody import dynamics as dyn
 from liebody.bodies import TreeBuilder
@@ -11,47 +22,36 @@ from liebody.dynamics.factorization import BODY_FORMS
 from liebody.errors import ModelError
 from liebody.groups import SE3
 
-WEIGHT = (0.3, -0.2, -9.81)
-MECHANISMS = {
-    **{kind: [kind, "revolute", kind] for kind in JOINTS},
-    "every-joint-floating": ["free", *JOINTS],
-    "floating-with-followers": ["free", "revolute", "spherical", "helical", "prismatic"],
-}
+tight = functools.partial(close, gate=1e-13)
 
 
-@pytest.fixture(params=MECHANISMS, scope="module")
+@pytest.fixture(params=FEWER_MECHANISMS, scope="module")
 def mechanism(request):
     rng = np.random.default_rng(sum(map(ord, request.param)) + 5)
-    tree = random_tree(rng, MECHANISMS[request.param], followers=3 if "followers" in request.param else 0)
+    tree = random_mechanism(rng, request.param)
     q, v, _ = random_state(rng, tree)
     return tree, q, v, dyn.factorization(tree, q, v)
-
-
-def close(actual, expected, gate=1e-13):
-    size = max(1.0, np.linalg.norm(expected))
-    assert np.shape(actual) == np.shape(expected)
-    assert np.linalg.norm(actual - expected) <= gate * size
 
 
 def test_the_mass_matrix_and_the_weight(mechanism):
     """(24), (26)."""
     tree, q, _, factors = mechanism
-    close(factors.M, dyn.mass_matrix(tree, q))
-    close(factors.M, dyn.jacobian_mass_matrix(tree, q))
-    close(factors.g(WEIGHT), dyn.gravity_forces(tree, q, WEIGHT))
+    tight(factors.M, dyn.mass_matrix(tree, q))
+    tight(factors.M, dyn.jacobian_mass_matrix(tree, q))
+    tight(factors.g(WEIGHT), dyn.gravity_forces(tree, q, WEIGHT))
 
 
 def test_the_stacked_twists(mechanism):
     """V = G S v, (19)."""
     tree, q, v, factors = mechanism
-    close(factors.V, factors.G @ factors.S @ v)
-    close(factors.V.reshape(-1, 6), dyn.body_twists(tree, q, v))
+    tight(factors.V, factors.G @ factors.S @ v)
+    tight(factors.V.reshape(-1, 6), dyn.body_twists(tree, q, v))
 
 
 def test_G_is_the_inverse_and_holds_the_relative_poses(mechanism):
     tree, q, _, factors = mechanism
-    close((np.eye(len(factors.G)) - factors.Gamma) @ factors.G, np.eye(len(factors.G)))
-    close(np.linalg.matrix_power(factors.Gamma, len(tree.bodies)), np.zeros_like(factors.Gamma))
+    tight((np.eye(len(factors.G)) - factors.Gamma) @ factors.G, np.eye(len(factors.G)))
+    tight(np.linalg.matrix_power(factors.Gamma, len(tree.bodies)), np.zeros_like(factors.Gamma))
     poses = dyn.body_poses(tree, q)
     for i, body in enumerate(tree.bodies):
         on_the_way = {ancestor.index for ancestor in tree.ancestors(body.index)}
@@ -107,7 +107,7 @@ def test_in_symbols():
     q, v, _ = random_state(rng, tree)
     shapes = {"q": tree.nq, "v": tree.nv}
     function = trace(lambda q, v: dyn.factorization(tree, q, v).C("ploen"), shapes)
-    close(function(q, v), dyn.coriolis_matrix(tree, q, v, "ploen"))
+    tight(function(q, v), dyn.coriolis_matrix(tree, q, v, "ploen"))
 
 
 def test_a_form_of_no_body_is_refused():

@@ -2,7 +2,15 @@
 
 import numpy as np
 import pytest
-from random_trees import JOINTS, random_inertia, random_state, random_tree
+from random_trees import (
+    FEWER_MECHANISMS,
+    JOINTS,
+    WEIGHT,
+    close,
+    random_inertia,
+    random_mechanism,
+    random_state,
+)
 
 import liebody as lb
 from liebody import dynamics as dyn
@@ -12,25 +20,12 @@ from liebody.errors import ModelError
 from liebody.groups import Free, Prismatic, Revolute
 from liebody.linear import skew
 
-WEIGHT = (0.3, -0.2, -9.81)
-MECHANISMS = {
-    **{kind: [kind, "revolute", kind] for kind in JOINTS},
-    "every-joint-floating": ["free", *JOINTS],
-    "floating-with-followers": ["free", "revolute", "spherical", "helical", "prismatic"],
-}
 
-
-@pytest.fixture(params=MECHANISMS, scope="module")
+@pytest.fixture(params=FEWER_MECHANISMS, scope="module")
 def mechanism(request):
     rng = np.random.default_rng(sum(map(ord, request.param)) + 6)
-    followers = 3 if "followers" in request.param else 0
-    tree = random_tree(rng, MECHANISMS[request.param], followers, rotors=False)
+    tree = random_mechanism(rng, request.param, rotors=False)
     return tree, *random_state(rng, tree), rng.normal(size=tree.nv)
-
-
-def close(actual, expected, gate=1e-12):
-    assert np.shape(actual) == np.shape(expected)
-    assert np.linalg.norm(actual - expected) <= gate * max(1.0, np.linalg.norm(expected))
 
 
 def test_times_the_parameters_they_are_the_efforts(mechanism):
