@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from liebody.errors import IntegrationError
 from liebody.studies import STUDIES
 from liebody.studies import feurstein_hopping as study
+from liebody.studies import feurstein_hopping_beyond as beyond
 from liebody.studies import feurstein_hopping_gaits as gaits
 from liebody.studies import feurstein_hopping_pictures as pictures
 from liebody.studies.feurstein_hopping_experiments import (
@@ -234,6 +236,106 @@ def test_the_basin_tells_two_gaits_and_falls_apart(six, four):
     found = gaits.basin([0.0, 30.0, 60.0], [0.0], (six.speed, four.speed))
     assert [gaits.OUTCOMES[k] for k in found.outcome[0]] == ["gait of IV", "gait of VI", "fell"]
     assert found.end_times[0, 2] < 20 and found.share("fell") == pytest.approx(1 / 3)
+
+
+# -- beyond the thesis --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def locked():
+    return dict(beyond.locked_gaits())
+
+
+def test_controller_three_has_stable_gaits(locked):
+    """Three of them, found by Newton's method; perturbations of the first die as its multipliers say."""
+    one = locked["forwards"]
+    assert all(g.stable for g in locked.values())
+    assert one.speed == pytest.approx(0.3393, abs=1e-4) and one.touches == 3
+    assert abs(one.multipliers[0]) == pytest.approx(0.7534, abs=2e-3)
+    assert -0.03 < locked["in place"].speed < -0.01
+    x = one.x + 1e-3 * gaits.SCALE
+    for _ in range(12):
+        x = gaits.hop(x, one.parameters, one.hopper).x[0]
+    left = np.abs((x - one.x) / gaits.SCALE).max() / 1e-3
+    assert left < 5 * abs(one.multipliers[0]) ** 12
+
+
+def test_grazing_takes_stability_and_gives_it_back(locked):
+    """With each bounce that vanishes as the gain falls."""
+    found = beyond.grazing(locked["forwards"])
+    assert [(g.touches, g.stable) for g in found] == [
+        (3, True), (3, False), (2, True), (2, False), (1, False)
+    ]  # fmt: skip
+
+
+def test_the_map_of_controller_three(tmp_path):
+    """A corner of it, by a sweep into a store; a set-point of zero falls."""
+    pytest.importorskip("zarr")
+    found = beyond.locked_map([7.667, 8.5], [-0.74, -0.725, 0.0], tmp_path / "map.zarr")
+    names = np.array(beyond.KINDS)[found.kind]
+    assert (names[1, 0], names[2, 0]) == ("forwards", "fell")
+    assert found.speed[1, 0] == pytest.approx(0.3393, abs=3e-3)
+    assert found.cost[1, 0] == pytest.approx(0.19, abs=0.02)
+    assert np.all(found.end_times[2] < 1) and found.share("fell") >= 1 / 3
+    assert found.height[1, 0] == pytest.approx(0.2154, abs=1e-3)
+    figure = pictures.locked_map(found)
+    assert len(figure.axes) == 7
+
+
+def test_the_prismatic_hopper_goes_forwards_under_controller_two():
+    """Out of the upright gait, up to a fold; its mirror image goes backwards as fast."""
+    (branch,) = beyond.tilted((5.2,))
+    best = beyond.fastest(branch)
+    assert best.stable and best.speed == pytest.approx(0.125, abs=3e-3)
+    assert [loss.kind for loss in branch.losses] == ["fold"]
+    assert branch.losses[0].value == pytest.approx(-0.01055, abs=5e-5)
+    mirror = np.array([1, -1, -1, -1, 1, 1]) * best.x + np.array([0, 0, -np.pi, 0, 0, 0])
+    other = gaits.shoot(mirror, {"K_p": 5.2, "alpha_des": -best.parameters["alpha_des"]}, hopper="prismatic")
+    assert other.speed == pytest.approx(-best.speed, abs=1e-6)
+
+
+def test_placing_the_foot_makes_the_thesis_gain_stable():
+    sizes = beyond.stable_when_placed((4.0, 6.0, 10.0, 20.0))
+    assert sizes[0] > 1 and np.all(sizes[1:] < 1)
+    parameters = {"K_p": 6.0, **beyond.SWING, "swing_alpha_des": 0.3}
+    gait = gaits.shoot(
+        np.array([0.2699, 0.491, -1.2753, 0.1667, 0.1116, 1.391]), parameters, hopper=beyond.SWUNG
+    )
+    assert gait.stable and gait.speed == pytest.approx(0.4967, abs=2e-3)
+
+
+CHATTERING = {
+    3.6: (0.26974, 0.5076, -2.685622, 0.670196, 1.780191, 0.0),
+    3.74: (0.26868, 0.559128, -2.713326, 0.732731, 1.78019, 0.0),
+}
+
+
+def test_more_energy_makes_the_foot_of_six_slide_and_its_hops_double(six):
+    """From 2.84 J to 3.7 J: chatter, driven to the surface from both sides, and -1 passed at 3.67 J."""
+    largest = {}
+    for E, x in CHATTERING.items():
+        image, J, found = gaits.derivative(np.array(x), {"E_des": E}, 3e-2)
+        assert np.abs((image - x) / gaits.SCALE).max() < 1e-3 and found.touches[0] > 1000
+        values = np.linalg.eigvals(J)
+        largest[E] = values[np.argmax(np.abs(values))]
+    assert six.touches == 3
+    assert -1 < largest[3.6].real < -0.97 and -1.03 < largest[3.74].real < -1.005
+    found = beyond.bounces(replace(six, x=np.array(CHATTERING[3.6]), parameters={"E_des": 3.6}), 12)
+    assert len(found.t) >= 12 and np.all(found.touching > 0) and np.all(found.flying < -1000)
+
+
+def test_losses_of_stability_are_named():
+    """Grazing is told from bifurcations of smooth maps: a touch-down more, and multipliers that jump."""
+    gait = gaits.shoot(np.array(beyond.UPRIGHT), {"K_p": 10.0, **beyond.SWING}, hopper=beyond.SWUNG)
+    near = gaits.shoot(
+        np.array([0.266, 0.385, -1.3745, 0.1838, 0.1062, 0.706]),
+        {**gait.parameters, "swing_alpha_des": 0.2},
+        hopper=beyond.SWUNG,
+    )
+    branch = gaits.follow(near, "swing_alpha_des", 0.2, 0.1, (0.1995, 0.21), 3)
+    (loss,) = branch.losses
+    assert loss.kind == "border collision: 1 to 2 touch-downs a hop"
+    assert loss.value == pytest.approx(0.2035, abs=1e-3) and abs(loss.multiplier) > 3
 
 
 # -- pictures -----------------------------------------------------------------------------------------------

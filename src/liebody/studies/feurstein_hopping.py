@@ -2,7 +2,7 @@
 
 All experiments with the panels of the thesis' figures, the tuning curve, the energy balance of experiment
 VI; a table of its numbers beside ours. Then what the thesis left open: the gaits as limit cycles, their
-stability over gains, their basins of attraction.
+stability over gains, their basins of attraction; Controller III; a prismatic leg that hops forwards.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import dynamics
+from . import feurstein_hopping_beyond as beyond
 from . import feurstein_hopping_gaits as gaits
 from . import feurstein_hopping_pictures as pictures
 from .feurstein_hopping_experiments import (
@@ -355,8 +357,12 @@ def off_gait(K_E: float) -> float:
 # -- the report ---------------------------------------------------------------------------------------------
 
 
-def study(basin_size: int = 14) -> Report:
-    """The report; basin_size: runs along each side of the map of basins."""
+def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
+    """The report.
+
+    basin_size  runs along each side of the map of basins
+    map_size    values of K_p and alpha_des in the map of Controller III
+    """
     report = Report(TITLE, SOURCE)
     books, curves = audit(), {name: tuning_curve(name, np.arange(60, 141, 1.0)) for name in VARIANTS}
     six, four = gaits.shoot(gaits.settled("revolute VI")), gaits.shoot(gaits.settled("revolute IV"))
@@ -370,8 +376,11 @@ def study(basin_size: int = 14) -> Report:
     _accuracy(report)
     _limit_cycles(report, six, four)
     fast = _continuation(report, six, four)
-    _watched(report, six, four, fast)
+    _watched(report, six, four)
+    _chatter(report, fast)
     _basin(report, six, four, basin_size)
+    _locked(report, map_size)
+    _forwards(report)
     return report
 
 
@@ -688,10 +697,10 @@ def _limit_cycles(report: Report, six: gaits.Gait, four: gaits.Gait) -> None:
 
 
 def _continuation(report: Report, six: gaits.Gait, four: gaits.Gait) -> gaits.Gait:
-    """Returns the last gait that was found as E_des grows from that of VI."""
+    """Returns the last gait that was found as E_des grows from that of VI, where it begins to chatter."""
     report.section("Where the gaits lose stability")
     plans = (
-        ("VI", six, "E_des", REVOLUTE["E_des"], 0.12, (1.74, 3.6)),
+        ("VI", six, "E_des", REVOLUTE["E_des"], 0.12, (1.74, 3.2)),
         ("VI", six, "K_p", REVOLUTE["K_p"], 0.4, (4.5, 7.5)),
         ("IV", four, "E_des", REVOLUTE["E_des"], 0.03, (2.81, 2.93)),
         ("IV", four, "K_p", REVOLUTE["K_p"], 0.1, (5.85, 6.5)),
@@ -716,7 +725,7 @@ def _continuation(report: Report, six: gaits.Gait, four: gaits.Gait) -> gaits.Ga
         rows.append([name, branch.parameter, "ends", "; ".join(ends), ""])
     report.table(rows, ["gait", "parameter", "at", "what", "multiplier there"])
     report.figure(
-        pictures.branches(found),
+        pictures.branches([(f"gait of {name}", branch) for name, branch in found]),
         "Speed and largest multiplier along the curves; blue: stable, red: not. Dotted: the thesis' value.",
     )
     _efficiency(report, [branch for name, branch in found if name == "VI"])
@@ -738,13 +747,12 @@ def _efficiency(report: Report, found: list[gaits.Branch]) -> None:
     report.table(rows, header, "Stable gaits faster than 0.1 m/s, whole hops within 4 s.")
 
 
-def _watched(report: Report, six: gaits.Gait, four: gaits.Gait, fast: gaits.Gait) -> None:
+def _watched(report: Report, six: gaits.Gait, four: gaits.Gait) -> None:
     """Simulations on either side of the bifurcations, with nothing of the apex map in them."""
     plans = (
         ("IV", four, "K_p", (5.93, 5.96, 6.01, 6.04), 40.0),
         ("IV", four, "E_des", (2.82, 2.83, 2.855, 2.875), 40.0),
         ("VI", six, "K_p", (6.3, 6.6), 40.0),
-        ("VI", fast, "E_des", (3.3, 3.4), 8.0),
     )
     found = {(name, p): gaits.watch(g, p, values, t_end) for name, g, p, values, t_end in plans}
     report.section("Simulated on either side, for 40 s", 3)
@@ -762,16 +770,12 @@ def _watched(report: Report, six: gaits.Gait, four: gaits.Gait, fast: gaits.Gait
             for w in several
         ],
         ["from the gait of", "with", "apex angles [deg]", "heights [m]", "speed [m/s]", ""],
-        "The last ten apexes; the last two rows: from the last gait found, after 8 s.",
+        "The last ten apexes.",
     )
     report.text(
         "Past its folds the gait of IV is gone, and the hopper goes over to that of VI. Past its "
         "Neimark-Sacker "
-        "bifurcations the leg swings about it with a slow beat, within bounds. Above some 3.37 J the foot "
-        "chatters "
-        "after touch-downs, hundreds of bounces a hop; there the map is too rough for derivatives, and we "
-        "do not "
-        "say how the gait of VI ends."
+        "bifurcations the leg swings about it with a slow beat, within bounds."
     )
     gone = [found["IV", "K_p"][3], found["IV", "E_des"][0]]
     swings = [found["IV", "K_p"][0], found["IV", "E_des"][3]]
@@ -795,6 +799,244 @@ def _watched(report: Report, six: gaits.Gait, four: gaits.Gait, fast: gaits.Gait
             doubled.alternate and not doubled.end,
         ),
     )
+
+
+def _chatter(report: Report, fast: gaits.Gait) -> None:
+    report.section("The gait of VI with more energy")
+    branch = beyond.chattering(fast)
+    near = min(branch.gaits, key=lambda g: abs(g.parameters["E_des"] - 3.6))
+    found = beyond.bounces(near)
+    after = beyond.orbits(near, (3.5, 3.6, 3.7, 3.75, 3.8, 3.85, 3.9, 4.0), 24.0)
+    level = near.parameters["E_des"]
+    report.text(
+        "With more energy the foot bounces more often after a touch-down, from 3 times at 2.84 J to "
+        f"{near.touches} times at {level:.2f} J: it chatters. While it touches, the regulator draws the leg "
+        "in, faster than the spring, hardly compressed yet, pushes it out: the foot rises from the floor, "
+        "which cannot hold it. As soon as it flies, the damper, which acts in flight only, pushes it back. "
+        "So both sides drive it to the surface, where it slides: a sliding mode of the switched damper, "
+        "which ends when the spring has taken over.",
+        "Sliding takes the gait on smoothly; just that the numbers of its map are rough by some 1e-5, "
+        "since each bounce shorter than 1e-7 s is cut there. With differences thirty times as long it can "
+        "be followed beyond.",
+    )
+    flips = [loss for loss in branch.losses if loss.kind.startswith("flip")]
+    rows = [
+        [f"{g.parameters['E_des']:.3f}", g.touches, f"{g.speed:.3f}",
+         "; ".join(_complex(complex(x)) for x in g.multipliers[:3] if x.imag >= 0)]
+        for g in branch.gaits
+    ]  # fmt: skip
+    header = ["E_des [J]", "touch-downs a hop", "speed [m/s]", "Floquet multipliers"]
+    report.table(rows, header)
+    report.figure(
+        pictures.chatter(branch, found, after),
+        f"Above: along the gait. Below: at {level:.2f} J; simulations of 24 s from this gait. Dotted: the "
+        "flip.",
+    )
+    spread = np.ptp(after.heights, axis=1)
+    steps = np.diff(after.heights, axis=1)
+    turns = np.all(steps[:, 1:] * steps[:, :-1] < 0, axis=1)
+    doubled = (after.E_des > 3.72) & (after.E_des < 3.87)
+    report.claims(
+        report.verdict(
+            "both sides of the surface drive the foot to it as it chatters",
+            "holds",
+            bool(np.all(found.touching > 0) and np.all(found.flying < 0)) and near.touches > 500,
+        ),
+        report.verdict(
+            "the gait of VI loses its stability in a flip at "
+            + ", ".join(f"{loss.value:.2f} J" for loss in flips),
+            "holds",
+            len(branch.losses) == 1 and len(flips) == 1 and abs(flips[0].value - 3.67) < 0.03,
+        ),
+        report.verdict(
+            "simulated, hops are equal at 3.5 J, and alternate in height from 3.75 J on, by a centimetre "
+            "at 3.8 J",
+            "holds",
+            bool(spread[0] < 1e-3 and np.all(turns[doubled]) and np.all(spread[doubled] > 5e-3)),
+        ),
+    )
+
+
+def _locked(report: Report, size: tuple[int, int]) -> None:
+    report.section("Beyond the thesis: Controller III over gains and set-points")
+    found = beyond.locked_map(np.linspace(4.5, 11.3, size[0]), np.linspace(-0.86, -0.625, size[1]))
+    several = beyond.locked_gaits()
+    K = np.array([2.0, 4.0, 6.0, 8.0, 12.0])
+    report.text(
+        "Controller III takes the angle of the locked frame, "
+        r"$\alpha_c = \theta_b + \theta_{bc}(q) + \pi/2$, instead of that of the leg. This angle is no "
+        "direction to the foot: with the leg straight down and the knee at 102 deg it is -31.5 deg. So what "
+        "comes of it hangs on the set-point. The thesis has no experiment with it. A sweep over "
+        r"$K_p$ and $\alpha_{des}$, all else as in experiments IV to VI, from their start, "
+        f"{beyond.T_END:g} s each.",
+        "It hops in a narrow strip: the stiffer the spring, the farther from upright must its set-point be. "
+        "In place and slowly backwards with soft springs, forwards with stiffer ones, mostly faster than the "
+        "gait of experiment VI. At the strip's edges hops alternate, or swing in slow beats (some of these "
+        "have not settled yet). With the thesis' set-point of zero it falls at once.",
+    )
+    shares = ", ".join(f"{name} {100 * found.share(name):.0f} %" for name in beyond.KINDS)
+    report.figure(
+        pictures.locked_map(found, [g for _, g in several]),
+        f"{found.kind.size} runs: {shares}. Crosses: the gaits of the table.",
+    )
+    rows = [
+        [name, f"{g.parameters['K_p']:g}", f"{g.parameters['alpha_des']:g}", f"{g.x[0]:.4f}",
+         f"{g.period:.4f}", f"{g.speed:.4f}", f"{g.angle:.1f}", g.touches,
+         "; ".join(_complex(complex(x)) for x in g.multipliers[:3] if x.imag >= 0),
+         f"{abs(g.multipliers[0]):.3f}"]
+        for name, g in several
+    ]  # fmt: skip
+    header = ["gait", "K_p [Nm/rad]", "alpha_des [rad]", "apex [m]", "period [s]", "speed [m/s]",
+              "apex angle [deg]", "touch-downs a hop", "Floquet multipliers", "largest"]  # fmt: skip
+    report.table(rows, header, "Fixed points of the apex map. The one in place chatters, as VI does above.")
+    branches = beyond.locked_branches(several[0][1])
+    report.figure(
+        pictures.branches([("gait of Controller III", b) for b in branches], {}),
+        "The first of these gaits over set-point, gain and energy; blue: stable, red: not.",
+    )
+    report.table(
+        [
+            [b.parameter, f"{loss.value:.4f}", loss.kind, _complex(loss.multiplier)]
+            for b in branches
+            for loss in b.losses
+        ],
+        ["parameter", "at", "what", "multiplier there"],
+    )
+    edge = beyond.grazing(several[0][1])
+    report.text(
+        "Where a bounce after the touch-down is about to vanish the foot grazes the floor; multipliers run "
+        "off as the square root of its height has it: stability comes and goes with each of the two "
+        "bounces, within one per cent of the gain."
+    )
+    report.table(
+        [
+            [g.parameters["K_p"], g.touches, _complex(complex(g.multipliers[0])), "yes" if g.stable else "no"]
+            for g in edge
+        ],
+        ["K_p [Nm/rad]", "touch-downs a hop", "largest multiplier", "stable"],
+    )
+    whole = simulate(beyond.LOCKED, beyond.START, (0, 0, 0, 0), 4.0,
+                     {"D_r": 20.0, **several[0][1].parameters}, 2e-3)  # fmt: skip
+    report.picture(pictures.moving(whole, 0.0, 2.4, 40), "Controller III from an upright start.")
+    forwards = found.kind == beyond.KINDS.index("forwards")
+    fast = forwards & (found.speed > 0.236)
+    low, high = float(found.cost[fast].min()), float(found.cost[fast].max())
+    report.claims(
+        report.verdict("all three gaits are stable", "holds", all(g.stable for _, g in several)),
+        report.verdict(
+            "between three touch-downs a hop and one, stability is lost, found, and lost again",
+            "holds",
+            [(g.touches, g.stable) for g in edge]
+            == [(3, True), (3, False), (2, True), (2, False), (1, False)],
+        ),
+        report.verdict(
+            f"of {np.count_nonzero(forwards)} runs that end in forward gaits, {np.count_nonzero(fast)} are "
+            "faster than the gait of VI with the same energy, 0.236 m/s",
+            "holds",
+            np.count_nonzero(fast) > 0.7 * np.count_nonzero(forwards),
+        ),
+        report.verdict(
+            f"and these cost less: {low:.2f} to {high:.2f} of m g d in net work, VI 0.26",
+            "holds",
+            0.15 < low < high < 0.255,
+        ),
+        report.verdict(
+            "with a set-point of zero, as in experiments II to VI, it falls in the first hops",
+            "holds",
+            bool(np.all(beyond.locked_hops({"K_p": K, "alpha_des": 0 * K})["end_time"] < 1.0)),
+        ),
+    )
+
+
+def _forwards(report: Report) -> None:
+    report.section("Beyond the thesis: the prismatic leg hops forwards")
+    tree = robot("prismatic").tree
+    connection = dynamics.mechanical_connection(tree, np.array(EXPERIMENTS["prismatic III"].q0))
+    tilted, placed = beyond.tilted(), beyond.placed()
+    report.text(
+        r"The thesis' prismatic leg hops in place. A set-point $\alpha_{des}$ other than zero breaks its "
+        "symmetry, and where the upright gait has no multiplier of 1, gaits that move go out from it. They "
+        "are stable where it is: in the two narrow windows of gains, and up to some 0.1 m/s. A set-point a "
+        "little behind upright sends it forwards; the farther, the faster, until a fold, where the gait "
+        "meets an unstable one, a flip, or a Neimark-Sacker bifurcation. With the thesis' gain of 6 the "
+        "gaits are there, and are unstable. Controller III is no way out: sliding mass and foot turn "
+        "nothing, the locked frame is that of the base, and it is Controller II.",
+        "What the leg lacks is a say in where its foot lands. A second polar spring, in flight, takes it to "
+        f"an angle $\\alpha_f$ ({beyond.SWING['swing_K_p']:g} Nm/rad, critically damped), as Raibert's "
+        "robots place theirs; its torque acts on the base from outside, as that of the thesis' spring in "
+        "stance does. Then the thesis' gain is stable, and so are others from 6 to 20, and the foot's place "
+        "sets the speed.",
+    )
+    rows = []
+    for branch in (*tilted, *placed):
+        best, first = beyond.fastest(branch), min(branch.gaits, key=lambda g: abs(g.speed))
+        loss = min(
+            branch.losses, key=lambda x: abs(x.value - best.parameters[branch.parameter]), default=None
+        )
+        what = f"{loss.kind}, at {loss.value:.4f} rad" if loss else "not within the range"
+        rows.append(
+            [f"{best.parameters['K_p']:g}", "alpha_f" if branch in placed else "alpha_des",
+             f"{abs(first.multipliers[0]):.3f}", f"{best.speed:.3f}",
+             f"{best.parameters[branch.parameter]:.4f}", f"{abs(best.multipliers[0]):.3f}", what]
+        )  # fmt: skip
+    header = ["K_p [Nm/rad]", "set-point", "largest multiplier in place", "fastest stable [m/s]",
+              "at [rad]", "largest multiplier", "stability ends in"]  # fmt: skip
+    report.table(rows, header)
+    report.figure(
+        pictures.forwards(tilted, placed),
+        "Speed over the set-points; dotted: unstable. By symmetry set-points of the other sign go backwards.",
+    )
+    six = placed[0]
+    runs = {
+        "II": simulate("prismatic", EXPERIMENTS["prismatic III"].q0, (0, 0, 0, 0), 16.0,
+                       {"K_p": 5.2, "alpha_des": -0.008}, 4e-3),
+        "swung": simulate(beyond.SWUNG, EXPERIMENTS["prismatic III"].q0, (0, 0, 0, 0), 16.0,
+                          {"K_p": 6.0, **beyond.SWING, "swing_alpha_des": 0.3}, 4e-3),
+    }  # fmt: skip
+    speeds = {name: _speed_at_end(x) for name, x in runs.items()}
+    report.text(
+        "Simulated from rest, upright, for 16 s: Controller II with 5.2 Nm/rad and a set-point of -0.008 rad "
+        f"ends at {speeds['II']:.4f} m/s; with the spring in flight, 6 Nm/rad and a foot at 0.3 rad, at "
+        f"{speeds['swung']:.4f} m/s."
+    )
+    report.picture(pictures.moving(runs["swung"], 0.0, 2.4, 40), "The prismatic leg, its foot placed ahead.")
+    at_3 = float(np.interp(0.3, six.values, [g.speed for g in six.gaits])) if len(six.gaits) else np.nan
+    low = next(b for b in tilted if abs(b.gaits[0].parameters["K_p"] - 5.2) < 1e-9)
+    best = beyond.fastest(low)
+    report.claims(
+        report.verdict(
+            "the mechanical connection of the prismatic hopper has no turning part",
+            "holds",
+            float(np.abs(connection[0]).max()) == 0,
+        ),
+        report.verdict(
+            "Controller II makes it hop forwards, in a stable gait, at up to 0.12 m/s",
+            "holds",
+            best.stable and 0.11 < best.speed < 0.14 and runs["II"].data.ends == "",
+        ),
+        report.verdict(
+            "with the spring in flight, hopping in place is stable with K_p of 6, 8, 10, 15 and 20",
+            "holds",
+            bool(np.all(beyond.stable_when_placed((6.0, 8.0, 10.0, 15.0, 20.0)) < 1)),
+        ),
+        report.verdict(
+            "and it hops forwards at up to 0.78 m/s with the thesis' gain of 6",
+            "holds",
+            beyond.fastest(six).speed > 0.75,
+        ),
+        report.verdict(
+            "from rest the hopper comes to these gaits",
+            "holds",
+            abs(speeds["swung"] - at_3) < 5e-3 and 0.06 < speeds["II"] < 0.1,
+        ),
+    )
+
+
+def _speed_at_end(run: Run) -> float:
+    """Over the last five hops [m/s]."""
+    top = run.apexes
+    x = run.centre(top)[0][:, 0]
+    return float((x[-1] - x[-6]) / (top.t[-1] - top.t[-6]))
 
 
 def _basin(report: Report, six: gaits.Gait, four: gaits.Gait, size: int) -> None:

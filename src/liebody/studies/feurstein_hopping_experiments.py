@@ -13,7 +13,21 @@ import numpy as np
 
 from .. import dynamics, models
 from ..robot import Robot
-from ..systems import Apex, Contact, EventLog, Fall, HybridRun, RobotSystem, State, controller_2, robot_system
+from ..scalar import minimum, where
+from ..systems import (
+    Apex,
+    Contact,
+    Element,
+    EventLog,
+    Fall,
+    HybridRun,
+    PolarSpring,
+    RobotSystem,
+    State,
+    controller_2,
+    controller_3,
+    robot_system,
+)
 
 Array = Any
 Q_102 = 1.7802  # the knee at the start of all experiments, 102 deg
@@ -60,20 +74,64 @@ EXPERIMENTS = {
 
 
 @functools.cache
-def robot(hopper: str) -> Robot:
-    """ "prismatic" or "revolute" """
+def _robot(hopper: str) -> Robot:
     return models.prismatic_hopper() if hopper == "prismatic" else models.revolute_hopper()
 
 
+def robot(hopper: str) -> Robot:
+    """ "prismatic" or "revolute", whatever its controller: the first word of a name that `system` takes."""
+    return _robot(hopper.split()[0])
+
+
 @functools.cache
-def system(hopper: str, ledger: bool = True) -> RobotSystem:
-    """The hopper under Controller II on the thesis' floor, with works, or without them for many runs."""
-    gains = PRISMATIC if hopper == "prismatic" else REVOLUTE
+def system(hopper: str, ledger: bool = True, strides: bool = False) -> RobotSystem:
+    """The hopper under Controller II on the thesis' floor, with works, or without them for many runs.
+
+    "revolute locked" has Controller III; "prismatic swung" has a second polar spring, in flight: parameters
+    swing_K_p, swing_D_p, swing_alpha_des. With `strides` it remembers its last apexes.
+    """
+    gains = PRISMATIC if hopper.startswith("prismatic") else REVOLUTE
     floor = Contact("foot", settling=0.05, impact=2e-4) if ledger else Contact("foot", settling=0.05)
-    elements = (controller_2("foot", **gains), floor, Apex(), Fall(0.03))
+    control = (controller_3 if hopper.endswith("locked") else controller_2)("foot", **gains)
+    if hopper.endswith("swung"):
+        control = (*control, PolarSpring("foot", 0.0, acts="flight", name="swing"))
     return robot_system(
-        robot(hopper), *elements, ledger=ledger, outputs=_signals if ledger else None, name=f"{hopper}_study"
+        robot(hopper),
+        control,
+        floor,
+        Apex(),
+        Fall(0.03),
+        *((Strides(),) if strides else ()),
+        ledger=ledger,
+        outputs=_signals if ledger else None,
+        name=f"{hopper.replace(' ', '_')}_study",
     )
+
+
+class Strides(Element):
+    """Remembers the last apexes: times, places and heights of the centre of mass; and the lowest knee."""
+
+    name = "stride"
+
+    def __init__(self, number: int = 12) -> None:
+        super().__init__()
+        self.memory = {"count": 0.0, "knee": 1.0, "lowest": 1.0}
+        self.memory |= {name: np.zeros(number) for name in ("times", "places", "heights")}
+
+    def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
+        top, knee = events.apex < -0.5, minimum(z.knee, s.position(s.tree.bodies[1].name)[2])
+
+        def pushed(old: Any, new: Any) -> Any:
+            return np.concatenate([np.array([where(top, new, old[0])]), where(top, old[:-1], old[1:])])
+
+        return z._replace(
+            count=z.count + where(top, 1.0, 0.0),
+            knee=where(top, 1.0, knee),  # since the last apex
+            lowest=where(top, knee, z.lowest),  # in the last whole stride
+            times=pushed(z.times, s.t),
+            places=pushed(z.places, s.com[0]),
+            heights=pushed(z.heights, s.com[2]),
+        )
 
 
 def _signals(s: State) -> dict[str, Any]:

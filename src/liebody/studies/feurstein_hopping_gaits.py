@@ -12,7 +12,7 @@ so the differences hold what saltation matrices would add; that they do not depe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,19 +25,25 @@ Array = Any
 NAMES = ("c_y", "c_x'", "theta", "omega", "q_1", "q_1'")
 SCALE = np.array([0.01, 0.05, 0.02, 0.1, 0.02, 0.1])  # what is small, by coordinate
 LONGEST = 0.6  # of a hop, s
+BOUNCES = 9000  # events of a hop that are kept, most of them where the foot chatters
 DAMPED = {"D_r": 20.0, **FAST}
 
 
-def reduce(q: Array, v: Array) -> Array:
+def usual(hopper: str) -> dict[str, float]:
+    """Parameters of the hopper's runs: the radial damper of experiments IV to VI, and steps for maps."""
+    return DAMPED if hopper.startswith("revolute") else dict(FAST)
+
+
+def reduce(q: Array, v: Array, hopper: str = "revolute") -> Array:
     """The coordinates x (..., 6) of states at apexes."""
-    c, u = centre("revolute", q, v)
+    c, u = centre(hopper, q, v)
     return np.stack([c[..., 1], u[..., 0], q[..., 0], v[..., 0], q[..., 3], v[..., 3]], axis=-1)
 
 
-def expand(x: Array) -> tuple[Array, Array]:
+def expand(x: Array, hopper: str = "revolute") -> tuple[Array, Array]:
     """The state (q, v) of an apex at c_x = 0."""
     x = np.asarray(x, float)
-    model = robot("revolute")
+    model = robot(hopper)
     zero = np.zeros_like(x[..., 0])
     q = np.stack([x[..., 2], zero, zero, x[..., 4]], axis=-1)
     q[..., 1:3] = np.stack([zero, x[..., 0]], axis=-1) - model.center_of_mass(q)[..., [0, 2]]
@@ -49,21 +55,31 @@ def expand(x: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Hops:
-    """Images of the apex map: x (n, 6), periods [s], strides [m]; NaN where there was no second apex."""
+    """Images of the apex map: x (n, 6), periods [s], strides [m]; NaN where there was no second apex.
+
+    touches: how often the foot touched down in between, bounces included
+    """
 
     x: Array
     period: Array
     stride: Array
+    touches: Array
 
 
-def hop(x: Array, parameters: Mapping[str, Any]) -> Hops:
+def hop(x: Array, parameters: Mapping[str, Any], hopper: str = "revolute") -> Hops:
     """One hop from each of the apexes x (n, 6), all of them in one run."""
     x = np.atleast_2d(x)
-    q0, v0 = expand(x)
-    found = system("revolute", ledger=False).simulate(
-        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters={**DAMPED, **parameters}, events=600
+    q0, v0 = expand(x, hopper)
+    found = system(hopper, ledger=False).simulate(
+        q0,
+        v0,
+        t_end=LONGEST,
+        record_every=LONGEST,
+        parameters={**usual(hopper), **parameters},
+        events=BOUNCES,
     )
     images, periods, strides = np.full_like(x, np.nan), np.full(len(x), np.nan), np.full(len(x), np.nan)
+    touches = np.zeros(len(x), int)
     for k, log in enumerate(found.events):
         down, apex = log.of("floor_foot", -1), log.of("apex")
         if not len(down):
@@ -71,19 +87,22 @@ def hop(x: Array, parameters: Mapping[str, Any]) -> Hops:
         after = np.flatnonzero(apex.t > down.t[0])
         if len(after):
             i = after[0]
-            images[k], periods[k] = reduce(apex.q[i], apex.v[i]), apex.t[i]
-            strides[k] = centre("revolute", apex.q[i], apex.v[i])[0][0]
-    return Hops(images, periods, strides)
+            images[k], periods[k] = reduce(apex.q[i], apex.v[i], hopper), apex.t[i]
+            strides[k] = centre(hopper, apex.q[i], apex.v[i])[0][0]
+            touches[k] = np.count_nonzero(down.t < apex.t[i])
+    return Hops(images, periods, strides, touches)
 
 
-def derivative(x: Array, parameters: Mapping[str, Any], step: float = 1e-3) -> tuple[Array, Array, Hops]:
+def derivative(
+    x: Array, parameters: Mapping[str, Any], step: float = 1e-3, hopper: str = "revolute"
+) -> tuple[Array, Array, Hops]:
     """(P(x), dP/dx (6, 6), the hop from x), by central differences of `step` times SCALE."""
     x = np.asarray(x, float)
     steps = np.diag(step * SCALE)
-    found = hop(np.concatenate([x[None], x + steps, x - steps]), parameters)
+    found = hop(np.concatenate([x[None], x + steps, x - steps]), parameters, hopper)
     plus, minus = found.x[1:7], found.x[7:]
     J = ((plus - minus) / (2 * step * SCALE[:, None])).T
-    return found.x[0], J, Hops(found.x[:1], found.period[:1], found.stride[:1])
+    return found.x[0], J, Hops(found.x[:1], found.period[:1], found.stride[:1], found.touches[:1])
 
 
 @dataclass(frozen=True)
@@ -93,6 +112,7 @@ class Gait:
     x            its state at the apex
     multipliers  Floquet multipliers, the largest first
     period, stride, residual (of P(x) - x, by coordinate over SCALE)
+    touches      touch-downs of the foot in a hop, bounces included
     """
 
     parameters: dict[str, float]
@@ -102,6 +122,8 @@ class Gait:
     stride: float
     residual: float
     derivative: Array
+    touches: int
+    hopper: str = "revolute"
 
     @property
     def speed(self) -> float:
@@ -110,7 +132,7 @@ class Gait:
     @property
     def angle(self) -> float:
         """Of the leg at the apex [deg]."""
-        return float(np.degrees(leg("revolute", expand(self.x)[0])[1]))
+        return float(np.degrees(leg(self.hopper, expand(self.x, self.hopper)[0])[1]))
 
     @property
     def stable(self) -> bool:
@@ -118,9 +140,14 @@ class Gait:
 
 
 def shoot(
-    x: Array, parameters: Mapping[str, float] | None = None, tolerance: float = 1e-8, tries: int = 12
+    x: Array,
+    parameters: Mapping[str, float] | None = None,
+    tolerance: float = 1e-8,
+    tries: int = 12,
+    hopper: str = "revolute",
+    step: float = 1e-3,
 ) -> Gait:
-    """The gait next to x, by Newton's method.
+    """The gait next to x, by Newton's method with differences of `step`.
 
     Raises IntegrationError where it does not converge or a member falls.
     """
@@ -128,20 +155,26 @@ def shoot(
     x = np.asarray(x, float)
     size = np.inf
     for _ in range(tries):
-        image, J, found = derivative(x, parameters)
+        image, J, found = derivative(x, parameters, step, hopper)
         if not np.isfinite(J).all():
             raise IntegrationError(
                 f"no second apex from near {x} with {parameters}; start nearer to the gait"
             )
         size = float(np.abs((image - x) / SCALE).max())
         if size < tolerance:
-            values = np.linalg.eigvals(J)
-            order = np.argsort(-np.abs(values))
-            period, stride = float(found.period[0]), float(found.stride[0])
-            return Gait(parameters, x, values[order], period, stride, size, J)
+            return _gait(parameters, x, J, found, size, hopper)
         change = np.linalg.solve(J - np.eye(6), x - image)
         x = x + change * min(1.0, 2.0 / np.abs(change / SCALE).max())
     raise IntegrationError(f"no gait near {x} with {parameters}: residual {size:.1e} after {tries} steps")
+
+
+def _gait(
+    parameters: dict[str, float], x: Array, J: Array, found: Hops, residual: float, hopper: str
+) -> Gait:
+    values = np.linalg.eigvals(J)
+    order = np.argsort(-np.abs(values))
+    period, stride, touches = float(found.period[0]), float(found.stride[0]), int(found.touches[0])
+    return Gait(parameters, x, values[order], period, stride, residual, J, touches, hopper)
 
 
 def settled(name: str) -> Array:
@@ -156,7 +189,7 @@ def derivative_check(gait: Gait, steps: Sequence[float] = (3e-3, 1e-3, 3e-4)) ->
     """Multipliers from differences of several steps."""
     found = []
     for step in steps:
-        values = np.linalg.eigvals(derivative(gait.x, gait.parameters, step)[1])
+        values = np.linalg.eigvals(derivative(gait.x, gait.parameters, step, gait.hopper)[1])
         found.append((step, values[np.argsort(-np.abs(values))]))
     return found
 
@@ -166,7 +199,10 @@ def derivative_check(gait: Gait, steps: Sequence[float] = (3e-3, 1e-3, 3e-4)) ->
 
 @dataclass(frozen=True)
 class Loss:
-    """A change of stability: the parameter there, the multiplier that leaves, the type."""
+    """A change of stability: the parameter there, the multiplier that leaves, the type.
+
+    In a border collision multipliers jump over the unit circle, since an event comes or goes.
+    """
 
     value: float
     multiplier: complex
@@ -195,15 +231,24 @@ def kind(multiplier: complex) -> str:
 
 
 def follow(
-    gait: Gait, parameter: str, start: float, step: float, bounds: tuple[float, float], most: int = 40
+    gait: Gait,
+    parameter: str,
+    start: float,
+    step: float,
+    bounds: tuple[float, float],
+    most: int = 40,
+    difference: float = 1e-3,
+    tolerance: float = 1e-7,
 ) -> Branch:
     """Continue a gait in a parameter both ways along the curve of gaits (pseudo-arclength, folds included).
 
     start, step  value of the parameter at `gait`, and the change of it that counts as much as SCALE
     bounds       where to end; most: how many gaits to either side
+    difference   step of the differences, and `tolerance` of P(x) - x, both over SCALE: more where the map is
+                 rough, since the foot chatters
     """
     first = _with(gait, parameter, start)
-    curve = _Curve(parameter, step)
+    curve = _Curve(parameter, step, gait.hopper, difference, tolerance)
     tangent = curve.tangent(first, None)
     sides, ends = [], []
     for sign in (-1, 1):
@@ -217,16 +262,15 @@ def follow(
 
 def _with(gait: Gait, parameter: str, value: float) -> Gait:
     parameters = {**gait.parameters, parameter: value}
-    return Gait(
-        parameters, gait.x, gait.multipliers, gait.period, gait.stride, gait.residual, gait.derivative
-    )
+    return replace(gait, parameters=parameters)
 
 
 class _Curve:
     """Points z = (x / SCALE, parameter / step) with P(x) = x."""
 
-    def __init__(self, parameter: str, step: float) -> None:
-        self.parameter = parameter
+    def __init__(self, parameter: str, step: float, hopper: str, difference: float, tolerance: float) -> None:
+        self.parameter, self.hopper = parameter, hopper
+        self.difference, self.tolerance = difference, tolerance
         self.scale = np.append(SCALE, step)
 
     def point(self, gait: Gait) -> Array:
@@ -234,9 +278,10 @@ class _Curve:
 
     def slope(self, x: Array, parameters: Mapping[str, float]) -> Array:
         """dP/dp by central differences."""
-        h = 1e-3 * self.scale[6]
+        h = self.difference * self.scale[6]
         value = parameters[self.parameter]
-        found = hop(np.stack([x, x]), {**parameters, self.parameter: np.array([value + h, value - h])})
+        both = {**parameters, self.parameter: np.array([value + h, value - h])}
+        found = hop(np.stack([x, x]), both, self.hopper)
         return (found.x[0] - found.x[1]) / (2 * h)
 
     def matrix(self, x: Array, J: Array, parameters: Mapping[str, float]) -> Array:
@@ -254,15 +299,12 @@ class _Curve:
         for _ in range(6):
             x, value = z[:6] * SCALE, float(z[6] * self.scale[6])
             now = {**parameters, self.parameter: value}
-            image, J, found = derivative(x, now)
+            image, J, found = derivative(x, now, self.difference, self.hopper)
             residual = (image - x) / SCALE
             if not np.isfinite(J).all():
                 break
-            if np.abs(residual).max() < 1e-7:
-                values = np.linalg.eigvals(J)
-                order = np.argsort(-np.abs(values))
-                size = float(np.abs(residual).max())
-                return Gait(now, x, values[order], float(found.period[0]), float(found.stride[0]), size, J)
+            if np.abs(residual).max() < self.tolerance:
+                return _gait(now, x, J, found, float(np.abs(residual).max()), self.hopper)
             A = np.vstack([self.matrix(x, J, now), tangent])
             z = z - np.linalg.solve(A, np.append(residual, tangent @ (z - guess)))
             if np.abs(z - guess).max() > 3:
@@ -291,26 +333,35 @@ class _Curve:
         return gaits[1:], f"after {most} gaits, not followed further"
 
     def crossing(self, a: Gait, b: Gait) -> Loss:
-        """Where the largest modulus is 1 between two gaits, by false position on the chord."""
+        """Where the largest modulus is 1 between two gaits, on their chord; both sides of a jump over 1."""
         z, w = self.point(a), self.point(b)
         along, chord = w - z, (w - z) / np.linalg.norm(w - z)
-        low, high = (0.0, a), (1.0, b)
-        best = min((a, b), key=lambda g: abs(abs(g.multipliers[0]) - 1))
-        for _ in range(5):
-            m, n = abs(low[1].multipliers[0]) - 1, abs(high[1].multipliers[0]) - 1
-            s = low[0] + (high[0] - low[0]) * float(np.clip(m / (m - n), 0.05, 0.95))
+        ends = {gait.stable: (s, gait) for s, gait in ((0.0, a), (1.0, b))}
+        best = min((a, b), key=_from_one)
+        for k in range(10):
+            (s, low), (t, high) = ends[True], ends[False]
+            m, n = _from_one(low), _from_one(high)
+            share = float(np.clip(m / (m + n), 0.05, 0.95)) if k < 6 else 0.5
             try:
-                found = self.correct(z + s * along, chord, a.parameters)
+                found = self.correct(z + (s + (t - s) * share) * along, chord, a.parameters)
             except IntegrationError:
                 break
-            best = min((best, found), key=lambda g: abs(abs(g.multipliers[0]) - 1))
-            if abs(abs(found.multipliers[0]) - 1) < 2e-4:
+            best = min((best, found), key=_from_one)
+            if _from_one(found) < max(2e-4, self.difference / 10):
                 break
-            if found.stable == low[1].stable:
-                low = (s, found)
-            else:
-                high = (s, found)
-        return Loss(best.parameters[self.parameter], complex(best.multipliers[0]), kind(best.multipliers[0]))
+            ends[found.stable] = (s + (t - s) * share, found)
+        value, multiplier = best.parameters[self.parameter], complex(best.multipliers[0])
+        if _from_one(best) < 0.05:
+            return Loss(value, multiplier, kind(multiplier))
+        low, high = ends[True][1], ends[False][1]
+        what = "jump of the multipliers"
+        if low.touches != high.touches:
+            what = f"border collision: {low.touches} to {high.touches} touch-downs a hop"
+        return Loss(value, complex(high.multipliers[0]), what)
+
+
+def _from_one(gait: Gait) -> float:
+    return float(abs(abs(gait.multipliers[0]) - 1))
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from .feurstein_hopping_beyond import KINDS, Bounces, Map, Orbits
 from .feurstein_hopping_experiments import Audit, Curve, Run, robot
-from .feurstein_hopping_gaits import OUTCOMES, Basin, Branch
+from .feurstein_hopping_gaits import OUTCOMES, Basin, Branch, Gait
 
 Array = Any
 BLUE, AMBER, GREEN, RED, GREY, INK = "#1f5fa8", "#d9921a", "#14663a", "#b3261e", "#8a94a0", "#1b1f24"
@@ -363,10 +364,19 @@ def multipliers_over(K: Array, values: Array) -> Any:
     return figure
 
 
-def branches(found: Sequence[tuple[str, Branch]]) -> Any:
-    """Speed, and largest modulus of the multipliers, along curves of gaits."""
-    figure, axes = _figure(2, len(found), (10.4, 4.6))
-    usual = {"E_des": 2.8382, "K_p": 6.0}
+UNITS = {"E_des": "J", "K_p": "Nm/rad"}
+SIGNS = {
+    "E_des": "$E_{des}$",
+    "K_p": "$K_p$",
+    "alpha_des": r"$\alpha_{des}$",
+    "swing_alpha_des": r"$\alpha_f$",
+}
+USUAL = {"E_des": 2.8382, "K_p": 6.0}
+
+
+def branches(found: Sequence[tuple[str, Branch]], usual: Mapping[str, float] = USUAL) -> Any:
+    """Speed, and largest modulus of the multipliers, along curves of gaits; `usual`: dotted lines."""
+    figure, axes = _figure(2, len(found), (2.6 * len(found), 4.6))
     for k, (name, branch) in enumerate(found):
         stable = np.array([g.stable for g in branch.gaits])
         speed = np.array([g.speed for g in branch.gaits])
@@ -375,14 +385,130 @@ def branches(found: Sequence[tuple[str, Branch]]) -> Any:
             axis.plot(branch.values, y, color=GREY, linewidth=0.8)
             axis.plot(branch.values[stable], y[stable], ".", color=BLUE, markersize=5)
             axis.plot(branch.values[~stable], y[~stable], ".", color=RED, markersize=5)
-            axis.axvline(usual[branch.parameter], color=GREY, linestyle=":", linewidth=1)
-        axes[0, k].set_title(f"gait of {name}", fontsize=9, loc="left")
+            if branch.parameter in usual:
+                axis.axvline(usual[branch.parameter], color=GREY, linestyle=":", linewidth=1)
+        axes[0, k].set_title(name, fontsize=9, loc="left")
         axes[1, k].axhline(1, color=INK, linewidth=0.6)
-        unit = "J" if branch.parameter == "E_des" else "Nm/rad"
-        axes[1, k].set_xlabel(f"{branch.parameter} [{unit}]", fontsize=8)
+        axes[1, k].set_xlabel(_label(branch.parameter), fontsize=8)
     axes[0, 0].set_ylabel("speed [m/s]", fontsize=8)
     axes[1, 0].set_ylabel("largest modulus, at most 3", fontsize=8)
     return figure
+
+
+def _label(parameter: str) -> str:
+    return f"{SIGNS[parameter]} [{UNITS.get(parameter, 'rad')}]"
+
+
+def locked_map(found: Map, marked: Sequence[Gait] = ()) -> Any:
+    """What Controller III does over K_p and alpha_des: kinds, speeds, heights, cost; `marked`: crosses."""
+    from matplotlib.colors import ListedColormap
+
+    figure, axes = _figure(2, 2, (9.6, 6.6))
+    extent = tuple(_edges(found.K_p)) + tuple(_edges(found.alpha))
+    common = {"origin": "lower", "extent": extent, "aspect": "auto", "interpolation": "nearest"}
+    colours = ListedColormap(["#e9ecef", AMBER, BLUE, GREEN, "#7fb2e5", "#c9a0dc"])
+    a = axes[0, 0]
+    a.imshow(found.kind, cmap=colours, vmin=-0.5, vmax=5.5, **common)
+    for k in range(len(KINDS)):
+        if np.any(found.kind == k):
+            a.plot([], [], "s", color=colours(k), label=KINDS[k])
+    a.legend(fontsize=7, loc="upper right", framealpha=0.9)
+    regular = (found.kind >= 1) & (found.kind <= 3)
+    for axis, values, label, most in (
+        (axes[0, 1], np.where(found.kind > 0, found.speed, np.nan), "mean speed [m/s]", None),
+        (
+            axes[1, 0],
+            np.where(found.kind > 0, 1e3 * found.height, np.nan),
+            "mean height of apexes [mm]",
+            None,
+        ),
+        (axes[1, 1], np.where(regular, found.cost, np.nan), "net work / (m g d), equal hops", 0.25),
+    ):
+        axis.set_facecolor("#e9ecef")
+        image = axis.imshow(values, cmap="viridis", vmax=most, **common)
+        bar = figure.colorbar(image, ax=axis, extend="max" if most else "neither")
+        bar.ax.tick_params(labelsize=7)
+        axis.set_title(label, fontsize=9, loc="left")
+    a.set_title("what becomes of it", fontsize=9, loc="left")
+    for axis in axes.flat:
+        for gait in marked:
+            at = gait.parameters
+            axis.plot(at["K_p"], at["alpha_des"], "+", color=INK, markersize=8, markeredgewidth=1.4)
+    for axis in axes[1]:
+        axis.set_xlabel(_label("K_p"), fontsize=8)
+    for axis in axes[:, 0]:
+        axis.set_ylabel(_label("alpha_des"), fontsize=8)
+    return figure
+
+
+def forwards(tilted: Sequence[Branch], placed: Sequence[Branch]) -> Any:
+    """Speed of the prismatic hopper over its set-points; dotted where the gait is unstable."""
+    figure, axes = _figure(1, 3, (10.4, 3.4))
+    low = [b for b in tilted if b.gaits[0].parameters["K_p"] < 10]
+    high = [b for b in tilted if b.gaits[0].parameters["K_p"] > 10]
+    titles = ("Controller II", "Controller II", "with a spring in flight")
+    for axis, several, title in zip(axes[0], (low, high, placed), titles, strict=True):
+        for branch, colour in zip(several, (BLUE, AMBER, GREEN, RED), strict=False):
+            stable = np.array([g.stable for g in branch.gaits])
+            speed = np.array([g.speed for g in branch.gaits])
+            stiffness = branch.gaits[0].parameters["K_p"]
+            axis.plot(branch.values, speed, ":", color=colour, linewidth=1)
+            first = int(np.argmin(np.abs(speed)))
+            way = stable if first == 0 else stable[::-1]
+            count = len(way) if way.all() else int(np.argmin(way))
+            part = slice(0, count) if first == 0 else slice(len(way) - count, None)
+            label = f"$K_p$ = {stiffness:g}"
+            axis.plot(branch.values[part], speed[part], ".-", color=colour, markersize=4, label=label)
+        axis.set_title(title, fontsize=9, loc="left")
+        axis.set_xlabel(_label(several[0].parameter), fontsize=8)
+        axis.locator_params(axis="x", nbins=5)
+        axis.legend(fontsize=7, frameon=False)
+    axes[0, 0].set_ylabel("speed [m/s]", fontsize=8)
+    return figure
+
+
+def chatter(branch: Branch, found: Bounces, after: Orbits) -> Any:
+    """Touch-downs a hop and multipliers over E_des; what drives the foot; heights of apexes past the flip."""
+    figure, axes = _figure(2, 2, (9.6, 5.8))
+    (a, b), (c, d) = axes
+    a.semilogy(branch.values, [g.touches for g in branch.gaits], ".-", color=BLUE, linewidth=0.9)
+    a.set_title("touch-downs in a hop", fontsize=9, loc="left")
+    flips = [loss.value for loss in branch.losses]
+    named = (
+        ("the real one", RED, [_real(g) for g in branch.gaits]),
+        ("modulus of the pair", BLUE, [_pair(g) for g in branch.gaits]),
+    )
+    for label, colour, y in named:
+        b.plot(branch.values, y, ".-", color=colour, linewidth=0.9, label=label)
+    for level in (-1, 1):
+        b.axhline(level, color=INK, linewidth=0.6)
+    b.legend(fontsize=7, frameon=False)
+    b.set_title("multipliers", fontsize=9, loc="left")
+    sides = (("while it touches", GREEN, found.touching), ("while it flies", AMBER, found.flying))
+    for label, colour, y in sides:
+        c.plot(1e3 * found.t, y, ".-", color=colour, linewidth=0.9, markersize=4, label=label)
+    c.axhline(0, color=INK, linewidth=0.6)
+    c.legend(fontsize=7, frameon=False, loc="center right")
+    c.set_title("acceleration of the foot at the surface, upwards [m/s$^2$]", fontsize=9, loc="left")
+    c.set_xlabel("time after the touch-down [ms]", fontsize=8)
+    values = np.repeat(after.E_des, after.heights.shape[1])
+    d.plot(values, 1e3 * after.heights.ravel(), ".", color=BLUE, markersize=3)
+    d.set_title("heights of the last twelve apexes [mm], simulated", fontsize=9, loc="left")
+    for axis in (a, b, d):
+        axis.set_xlabel(_label("E_des"), fontsize=8)
+        for at in flips if axis is not a else ():
+            axis.axvline(at, color=GREY, linestyle=":", linewidth=1)
+    return figure
+
+
+def _pair(gait: Gait) -> float:
+    """The largest modulus of complex multipliers."""
+    return max((abs(x) for x in gait.multipliers if abs(x.imag) > 1e-3), default=float("nan"))
+
+
+def _real(gait: Gait) -> float:
+    """The largest real multiplier."""
+    return next((float(x.real) for x in gait.multipliers if abs(x.imag) < 1e-3), float("nan"))
 
 
 def knees(runs: Mapping[str, Run]) -> Any:
