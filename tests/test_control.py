@@ -311,3 +311,16 @@ def test_what_cannot_be_is_refused_in_words(act, words):
     with pytest.raises(LiebodyError) as caught:
         act()
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_two_springs_of_a_kind_have_parameters_of_their_own():
+    """Under another name than the usual one, with that name before theirs."""
+    swing = PolarSpring("foot", 2.0, acts="flight", name="swing")
+    system = robot_system(
+        models.prismatic_hopper(), PolarSpring("foot", 6.0), swing, Contact("foot"), ledger=False
+    )
+    given = system.parameters.defaults
+    assert (given["K_p"], given["swing_K_p"]) == (6.0, 2.0)
+    up = np.array([-np.pi / 2 + 0.1, 0, 0.3, 0.12])  # in flight, the leg ahead: only the swing acts
+    run = system.simulate(up, t_end=1e-3, record_every=1e-3)
+    assert run.outputs["efforts"][0, 0] == pytest.approx(-0.2)

@@ -41,13 +41,14 @@ AXIS = (0.0, -1.0, 0.0)  # turns from down to forward, -z to x
 
 
 class _LegElement(Element):
-    """An effort along one coordinate of a leg."""
+    """An effort along one coordinate of a leg; its parameters have no prefix under its usual name."""
 
-    prefix = ""
+    usual = ""
 
     def __init__(self, point: str, name: str) -> None:
         super().__init__()
         self.point, self.name = point, name
+        self.prefix = "" if name == self.usual else None
 
     def attach(self, tree: Tree) -> None:
         tree.frame(self.point)
@@ -77,6 +78,8 @@ class RadialSpring(_LegElement):
     Works: <name>_work of spring and damper, <name>_damper dissipated. Signals: length, length_rate, force,
     energy = K_r (r - r_des)^2 / 2. Feurstein (2021), section 4.1.3.
     """
+
+    usual = "radial"
 
     def __init__(
         self,
@@ -127,6 +130,8 @@ class EnergyRegulator(_LegElement):
     Work: <name>_work; signals: error = E - E_des, force. Feurstein (2021), section 4.1.4.
     """
 
+    usual = "regulator"
+
     def __init__(
         self,
         point: str,
@@ -171,6 +176,8 @@ class PolarSpring(_LegElement):
 
     Work: <name>_work; signals: angle, torque. Feurstein (2021), section 4.1.3.
     """
+
+    usual = "polar"
 
     def __init__(
         self,
