@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -29,21 +28,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from coriolis import alone
 from dynamics import BATCH, SINGLE, compare
 from machine import describe
-from robots import path
-
-import liebody as lb
-from liebody.io import UnusedElements
-from liebody.io.layouts import pinocchio_layout
+from robots import FILES, beside_pinocchio
 
 
 def robot(name: str, states: int) -> None:
-    file, floating = path(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnusedElements)
-        ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default
-    root = [pin.JointModelFreeFlyer()] if floating else []
-    model = pin.buildModelFromUrdf(str(file), *root)
-    data, layout = model.createData(), pinocchio_layout(ours.tree, model)
+    ours, model, data, layout = beside_pinocchio(name)
 
     rng = np.random.default_rng(0)
     q, v = ours.random(rng, states), rng.standard_normal((states, ours.nv))
@@ -86,7 +75,7 @@ def robot(name: str, states: int) -> None:
     ours.centroidal_momentum_matrix(q0)
     entry = ours.centroidal_momentum_matrix
     compare(f"{name} one A", lambda: entry(q0), lambda: pin.computeCentroidalMap(model, data, Q0), 1, SINGLE)
-    if floating:
+    if FILES[name][1]:  # it floats
         alone(f"{name} locked velocity", lambda: ours.locked_velocity(q, v), states)
         alone(f"{name} m", lambda: ours.mechanical_connection(q), states)
 

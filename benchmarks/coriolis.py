@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,7 @@ import pinocchio as pin
 sys.path.insert(0, str(Path(__file__).parent))
 from dynamics import BATCH, ROUNDS, SINGLE, compare, seconds
 from machine import describe
-from robots import FILES, path
-
-import liebody as lb
-from liebody.io import UnusedElements
-from liebody.io.layouts import pinocchio_layout
+from robots import FILES, beside_pinocchio
 
 
 def alone(label: str, ours: Callable[[], Any], states: int) -> None:
@@ -39,13 +34,7 @@ def alone(label: str, ours: Callable[[], Any], states: int) -> None:
 
 
 def robot(name: str, states: int) -> None:
-    file, floating = path(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnusedElements)
-        ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default
-    root = [pin.JointModelFreeFlyer()] if floating else []
-    model = pin.buildModelFromUrdf(str(file), *root)
-    data, layout = model.createData(), pinocchio_layout(ours.tree, model)
+    ours, model, data, layout = beside_pinocchio(name)
 
     rng = np.random.default_rng(0)
     q = ours.random(rng, states)

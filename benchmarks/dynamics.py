@@ -15,7 +15,6 @@ import argparse
 import statistics
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,7 @@ import pinocchio as pin
 
 sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe
-from robots import FILES, path
-
-import liebody as lb
-from liebody.io import UnusedElements
-from liebody.io.layouts import pinocchio_layout
+from robots import FILES, beside_pinocchio
 
 BATCH, ROUNDS, SINGLE = 8192, 15, 20000
 
@@ -59,14 +54,8 @@ def compare(
 
 
 def robot(name: str, states: int) -> None:
-    file, floating = path(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnusedElements)
-        ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default
-    root = [pin.JointModelFreeFlyer()] if floating else []
-    model = pin.buildModelFromUrdf(str(file), *root)
-    data, pool = model.createData(), pin.ModelPool(model)
-    layout = pinocchio_layout(ours.tree, model)
+    ours, model, data, layout = beside_pinocchio(name)
+    pool = pin.ModelPool(model)
 
     rng = np.random.default_rng(0)
     q = ours.random(rng, states)

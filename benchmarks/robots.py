@@ -3,8 +3,10 @@ base."""
 
 from __future__ import annotations
 
+import warnings
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 FILES = {
     "ur5": ("ur_description/urdf/ur5_robot.urdf", False),
@@ -20,3 +22,20 @@ def path(name: str) -> tuple[Path, bool]:
     package = distribution("example-robot-data")
     root = Path(str(package.locate_file("cmeel.prefix/share/example-robot-data/robots")))
     return root / file, floating
+
+
+def beside_pinocchio(name: str) -> tuple[Any, Any, Any, Any]:
+    """A robot of ours and Pinocchio's model and data from the same URDF, and the layout between them."""
+    import pinocchio as pin
+
+    import liebody as lb
+    from liebody.io import UnusedElements
+    from liebody.io.layouts import pinocchio_layout
+
+    file, floating = path(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedElements)
+        ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default
+    root = [pin.JointModelFreeFlyer()] if floating else []
+    model = pin.buildModelFromUrdf(str(file), *root)
+    return ours, model, model.createData(), pinocchio_layout(ours.tree, model)
