@@ -682,6 +682,59 @@ def test_a_group_without_dimensions():
     assert run.success and run.q.shape[1:] == (0,)
 
 
+# Implicit methods
+
+
+@pytest.mark.parametrize(
+    ("method", "problem", "steps"), [("radau5", "SE3", 20), ("radau3", "SE2", 60), ("gauss4", "SO3xR3", 40)]
+)
+def test_implicit_methods_have_their_order_on_any_group(method, problem, steps):
+    group, F, q0, _, flat = PROBLEMS[problem]
+    errors = []
+    for n in (steps, 2 * steps):
+        run = solve_ivp(F, (0, END), q0, group, method, dt=END / n)
+        errors.append(float(np.linalg.norm((flat(run.q[-1]) - reference(problem)).astype(float))))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(float(method[-1]), abs=0.2)
+
+
+@pytest.mark.parametrize("method", ["radau5", "gauss4"])
+def test_implicit_methods_have_events_dense_output_and_error_control_as_explicit_ones(method):
+    group, F, q0, _, flat = PROBLEMS["SO3 x velocity"]
+
+    def level(t, q):
+        return q[5]
+
+    options = {"events": level, "dense_output": True}
+    exact = solve_ivp(F, (0, END), q0, group, "rkmk8", rtol=1e-11, atol=1e-13, **options)
+    run = solve_ivp(F, (0, END), q0, group, method, rtol=1e-8, atol=1e-10, **options)
+    times = np.linspace(0, END, 101)
+    apart = np.abs([flat(q) for q in run.sol(times)] - np.array([flat(q) for q in exact.sol(times)])).max()
+    assert apart < 1e-6 and run.success and run.rejected < 0.1 * run.steps
+    assert len(exact.t_events[0]) > 0
+    np.testing.assert_allclose(run.t_events[0], exact.t_events[0], atol=1e-6)
+    coarse = solve_ivp(F, (0, END), q0, group, method, rtol=1e-5, atol=1e-7)
+    assert run.steps / coarse.steps == pytest.approx(1e3**0.25, rel=0.2)  # the estimate is of order 4
+    back = solve_ivp(F, (END, 0), run.q[-1], group, method, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(flat(back.q[-1]), flat(q0), atol=1e-6)
+
+
+def test_stiff_equations_take_an_implicit_method():
+    """Van der Pol's oscillator with mu = 1000, once down and over, beside SciPy's Radau."""
+
+    def F(t, x):
+        return np.array([x[1], 1e3 * (1 - x[0] ** 2) * x[1] - x[0]])
+
+    exact = scipy.integrate.solve_ivp(F, (0, 1000), [2, 0], method="Radau", rtol=1e-8, atol=1e-10).y[:, -1]
+    theirs = scipy.integrate.solve_ivp(F, (0, 1000), [2, 0], method="Radau", rtol=1e-5, atol=1e-8)
+    run = solve_ivp(F, (0, 1000), [2, 0], R(2), "radau5", rtol=1e-5, atol=1e-8, t_eval=[0, 1000])
+    np.testing.assert_allclose(run.q[-1], exact, rtol=1e-5)
+    assert run.steps < 1.5 * len(theirs.t) and run.nfev < 2 * theirs.nfev
+    short = solve_ivp(F, (0, 1), [2, 0], R(2), rtol=1e-5, atol=1e-8)  # an explicit method, bound by stability
+    assert short.steps > run.steps  # for a thousandth of the time
+    with pytest.raises(IntegrationError, match=r"step at t = 0 are not solved by Newton's method with h = 3"):
+        solve_ivp(lambda t, x: 1 + x**2, (0, 6), [0.0], R(1), "radau5", dt=3.0)
+
+
 # Events
 
 
