@@ -51,12 +51,22 @@ class Part:
     @cached_property
     def reads(self) -> Any:
         """The cells that each place reads, (places, number)."""
-        return _beside([a for a in self.arguments if a.dtype.kind == "i"], self.places)
+        return beside([a for a in self.arguments if a.dtype.kind == "i"], self.places)
 
     @cached_property
     def writes(self) -> Any:
         """The cells that each place writes and that were there before, (places, number)."""
-        return _beside([y for y, old in zip(self.results, self.written, strict=True) if old], self.places)
+        return beside([y for y, old in zip(self.results, self.written, strict=True) if old], self.places)
+
+    @cached_property
+    def free(self) -> bool:
+        """Whether the places may run in any order: none reads or writes what another one writes."""
+        if not self.writes.size:
+            return True
+        writer = dict(zip(self.writes.ravel().tolist(), np.indices(self.writes.shape)[0].ravel().tolist()))
+        return len(writer) == self.writes.size and all(
+            writer.get(cell, place) == place for place, row in enumerate(self.reads.tolist()) for cell in row
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +123,11 @@ class Program:
         self.outputs: dict[str, Cells] = {}
         self._base = next(_ranges) * _RANGE
         self.starts: list[tuple[int, Any]] = []  # positions from which on cells begin with values
+        self.blocks: list[tuple[int, int, int]] = []  # first position, rows, width of cells made at once
         self._known = np.empty(0, bool)  # whether a cell has a value after the passes so far
         self._callables: dict[Function, Callable[..., Any]] = {}
         self.inputs: dict[str, Cells] = {key: self._new(shape, True) for key, shape in inputs.items()}
+        self.blocks.clear()
 
     # -- cells --------------------------------------------------------------------------------------------
 
@@ -154,7 +166,9 @@ class Program:
 
     def _new(self, shape: int | Sequence[int], known: bool) -> Cells:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        count = math.prod(shape)
+        count, rows = math.prod(shape), shape[0] if shape else 1
+        if count:
+            self.blocks.append((self.size, rows, count // rows))
         cells = self._base + self.size + np.arange(count).reshape(shape)
         self._known = np.concatenate([self._known, np.full(count, known)])
         return cells
@@ -361,7 +375,11 @@ class Program:
             ]
             computed = run(*values) if len(outputs) > 1 else (run(*values),)
             for cells, value in zip(part.results, computed, strict=True):
-                memory[..., cells[places]] = np.reshape(value, (*batch, *cells[places].shape))
+                shape = cells[places].shape
+                if values:
+                    memory[..., cells[places]] = np.reshape(value, (*batch, *shape))
+                else:  # the same everywhere
+                    memory[..., cells[places]] = np.broadcast_to(np.reshape(value, -1), shape)
         results = [memory[..., self.positions(cells)] for cells in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -383,5 +401,6 @@ class Program:
         )
 
 
-def _beside(arrays: Sequence[Any], places: int) -> Any:
+def beside(arrays: Sequence[Any], places: int) -> Any:
+    """Arrays (places, .) in one, (places, number)."""
     return np.concatenate([np.empty((places, 0), np.int64), *arrays], axis=1)

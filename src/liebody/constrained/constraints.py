@@ -49,6 +49,7 @@ from ..scalar import arctan2, cos, sin, sqrt, where
 Array = Any
 ONE = np.eye(3, dtype=int)
 ZERO = np.zeros(3, int)
+HALF_TURN = 1e-12  # of 1 + cos, below which an angle counts as half a turn: off by 1e-6 rad
 
 
 class State(NamedTuple):
@@ -173,10 +174,9 @@ class LowerPair(Kind):
         E = Rb.T @ C @ Ra  # the parent's joint frame in the child's
         tilt = None
         if self.rotation == "locked":
-            skew_part = np.array([E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0]])
-            tilt = 2 * skew_part / (1 + E[0, 0] + E[1, 1] + E[2, 2])  # 2 tan(angle/2) about the axis
+            tilt = _turn(E)
         elif self.rotation == "axis":
-            tilt = 2 * np.array([E[1, 2], -E[0, 2], 0]) / (1 + E[2, 2])
+            tilt = _tilt(E)
         turning = cross(b.w, wa)
         if tilt is not None:
             for k in range(3 if self.rotation == "locked" else 2):
@@ -212,6 +212,29 @@ class LowerPair(Kind):
                     climb,
                 )
         return Rows([np.stack(Ja), np.stack(Jb)], np.array(bias), np.array(residual))
+
+
+def _turn(E: Array) -> Array:
+    """-2 tan(angle/2) a (3,) of the rotation E by an angle about a; large, along a, at half a turn."""
+    c = 1 + E[0, 0] + E[1, 1] + E[2, 2]  # 4 cos(angle/2)^2
+    skew_part = (E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0])
+    first, second = (E[0, 0] >= E[1, 1]) & (E[0, 0] >= E[2, 2]), E[1, 1] >= E[2, 2]
+    columns = (E + ONE).T  # of 2 a a^T at half a turn: the longest one is that with the largest diagonal
+    along = [where(first, x, where(second, y, z)) for x, y, z in zip(*columns, strict=True)]
+    reach = 4 / sqrt(HALF_TURN * (along[0] * along[0] + along[1] * along[1] + along[2] * along[2]))
+    return _unless_half_turn(c, skew_part, [reach * x for x in along])
+
+
+def _tilt(E: Array) -> Array:
+    """-2 tan(angle/2) a (2,) of the shortest rotation, about a, from z to E z; about x where this is -z."""
+    return _unless_half_turn(1 + E[2, 2], (E[1, 2], -E[0, 2]), (2 * np.sqrt(2 / HALF_TURN), 0))
+
+
+def _unless_half_turn(c: Array, values: Sequence[Any], instead: Sequence[Any]) -> Array:
+    """2 values / c, or what is instead where c vanishes."""
+    regular = c > HALF_TURN
+    divisor = where(regular, c, 1)
+    return np.array([where(regular, 2 * x / divisor, y) for x, y in zip(values, instead, strict=True)])
 
 
 _PAIRS: dict[type, LowerPair] = {

@@ -136,6 +136,7 @@ class Elimination:
             for k, block, d in zip(run, given, entries, strict=True):
                 blocks[k, k], first[k] = block, d
         changing = {(max(l, m), min(l, m)) for later in self.later for l in later for m in later}
+        changing |= {(k, k) for k in range(len(sizes))}  # all diagonal blocks, so that they lie side by side
         for k, l in self.filled:
             blocks[k, l] = memory.variable(np.zeros((sizes[k], sizes[l])))
         alike: dict[Any, list[tuple[int, int]]] = {}

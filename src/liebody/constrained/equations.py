@@ -417,12 +417,14 @@ def corrected(
                 lambda q, x, R: SO3xR3.normalize(SO3xR3.integrate(q, np.concatenate([x[:3], R @ x[3:]]))),
                 state.q[direct], delta[direct], state.R[direct],
             )  # fmt: skip
-        state = bodies(memory, system, places.reshape(-1), V)
+        q = places.reshape(-1)
+        if iteration + 1 < iterations or len(slides):
+            state = bodies(memory, system, q, V)
         if len(slides):
             _, closer = residuals(memory, system, state, t, slides)
             steps = np.concatenate([closer[k] for k in sorted(closer)])
             slides = memory.apply(lambda s, ds: s + ds, slides, steps)
-    return np.concatenate([state.q.reshape(-1), slides])
+    return np.concatenate([q[: 7 * n], slides])
 
 
 def on_velocities(memory: Memory, system: System, t: Cells, q: Cells, V: Cells, redundant: bool) -> Cells:

@@ -109,7 +109,12 @@ class Written:
 
     def variable(self, values: Array) -> Cells:
         """New cells with these values at the start, which passes may write again."""
-        cells = self.program.constants(values)
+        values = np.asarray(values, float)
+        if values.ndim > 1 and len(values) > 1 and (values == values[0]).all():
+            cells = self.program.empty(values.shape)  # by a pass, which may stand where they are read
+            self.program.apply(trace(lambda: values[0], {}, "fill"), into=cells)
+        else:
+            cells = self.program.constants(values)
         return self._new(cells, np.zeros(cells.shape))
 
     def empty(self, shape: tuple[int, ...]) -> Cells:

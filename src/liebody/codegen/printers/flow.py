@@ -85,7 +85,7 @@ def _parts(
     for name, function in {"field": field, "advance": advance, "pull": pull, "after": after}.items():
         text += callable_over_lanes(function, name) if function else []
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
-    return [*text, runtime("samples.h"), _finish(after is not None)]
+    return [*text, runtime("subnormal.h"), runtime("samples.h"), _finish(after is not None)]
 
 
 def _loops(method: Method, field: Function | Program, lanes: int) -> list[str]:
@@ -118,8 +118,8 @@ def _stages(paths: Sequence[Path], c: Sequence[float], pulled: bool) -> str:
     """The function `stages` of runtime/flow.h: all lanes at one time, efforts sampled."""
     head = (
         "/* The velocities k_1 ... k_STAGES of a step from (t, y), and its end. */\n"
-        "static void stages(double t, double h, const T *y, const Efforts *e, long member, long rows, "
-        "T *k, T *next)"
+        "static void stages(double t, double h, const T *restrict y, const Efforts *e, long member, "
+        "long rows, T *restrict k, T *restrict next)"
     )
     start = ["T u[EFFORTS + 1], now = splat(t);", "sample(e, t, member, rows, u);"]
 

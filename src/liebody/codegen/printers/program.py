@@ -8,14 +8,16 @@ are the same wherever a function is applied become part of its text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..graph import Function, trace
+from ..graph import Expr, Function, trace
 from ..program import Part, Pass, Program
+from ..schedule import Loop, Schedule, Segment, line
 from .c import (
     C99,
     Body,
@@ -31,6 +33,7 @@ from .c import (
     literal,
     over_lanes,
     prelude,
+    straight_line,
 )
 
 SMALL = 100  # operations up to which a function may be copied into the loop that calls it
@@ -45,7 +48,7 @@ def callable_over_lanes(function: Function | Program, name: str) -> list[str]:
     text = _Text(function, name, arguments, dict(zip(results, _outputs(function), strict=True)))
     takes = [f"const T *restrict {key}" for key in arguments] + [f"T *restrict {key}" for key in results]
     # each thread keeps its cells, which may be too many for its stack
-    memory = [f"static __thread T cells[{max(function.size, 1)}];", "T *const w = cells;"]
+    memory = [f"static __thread T cells[{max(text.size, 1)}];", "T *const w = cells;"]
     head = f"static __attribute__((noinline)) void {name}({', '.join(takes)})"
     return [*text.functions, _c_function(head, [*memory, *text.lines])]
 
@@ -62,7 +65,7 @@ def program_unit(program: Program, lanes: int, single: bool = False, guard: Guar
     text = _Text(program, "step", arguments, results, dialect)
     takes = [*(f"const T *restrict {x}" for x in arguments), *(f"T *restrict {y}" for y in results), "T *w"]
     whole = _c_function(f"static void piece0({', '.join(takes)})", text.lines)
-    loop = plan.loop(Body([[]], program.size), guard or Guard())
+    loop = plan.loop(Body([[]], text.size), guard or Guard())
     return "\n".join([prelude(lanes, single), *text.functions, whole, loop])
 
 
@@ -70,13 +73,12 @@ def callable_c99(program: Function | Program, name: str | None = None) -> str:
     """C99 functions of plain doubles, of which the last computes `program`; see `c99`."""
     if isinstance(program, Function):
         return c99(program, name)
-    name, arguments, results = c99_names(program, name, r"w|i|j|k|next|[ar]\d+")
+    name, arguments, results = c99_names(program, name, r"w|i|j|k|next|run|[alort]\d+")
     text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), C99)
     takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results)]
     head = f"void {name}({', '.join(takes) or 'void'})"
-    return "\n".join(
-        [*text.functions, _c_function(head, [f"double w[{max(program.size, 1)}];", *text.lines])]
-    )
+    memory = [f"double w[{text.size}];"] if text.size else []
+    return "\n".join([*text.functions, _c_function(head, [*memory, *text.lines])])
 
 
 def _outputs(program: Program) -> list[Any]:
@@ -87,7 +89,8 @@ class _Text:
     """The statements of a program, from its arguments by the cells w to its results.
 
     arguments  names of arrays
-    results    names of arrays, and the positions in w of what goes there
+    results    names of arrays, and the positions of the cells that go there
+    size       how many cells w has
     """
 
     def __init__(
@@ -101,100 +104,224 @@ class _Text:
         self.name, self.dialect = name, dialect or lanes_dialect(False)
         self.lines: list[str] = []
         self._tables: dict[tuple[str, ...], tuple[str, str]] = {}
+        self._schedule = schedule = Schedule(program, list(results.values()))
+        self._arrays, self.size = ["w", *arguments, *results], schedule.size
         for key, cells in zip(arguments, program.inputs.values(), strict=True):
-            if cells.size:
-                first = program.positions(cells).flat[0]
-                self._assign(cells.size, f"w[{first} + j]", f"{key}[j]")
+            positions = program.positions(cells).ravel()
+            if cells.size and schedule.space[positions[0]] == 0:
+                self._copy("w", schedule.spot[positions], key, np.arange(cells.size))
         for first, values in program.starts:
-            value = self._literal(values[0]) if (values == values[:1]).all() else f"{self._reals(values)}[j]"
-            self._assign(len(values), f"w[{first} + j]", self.dialect.splat.format(value))
-        uses: dict[tuple[Any, ...], list[Part]] = {}
-        for part in (part for step in program.passes for part in step.parts):
-            if part.places:
-                uses.setdefault(_form(part), []).append(part)
+            self._begin(first + np.arange(len(values)), values)
+        uses: dict[tuple[Any, ...], list[tuple[Part, bool]]] = {}
+        for loop in schedule.loops:
+            for part in loop.step.parts if loop.alternating else (turns.part for turns in loop.turns):
+                if part.places:
+                    uses.setdefault(_form(part), []).append((part, bool(loop.runs)))
         self._forms = {
-            form: _Form(f"{name}_{k}_{identifier(form[0].name)}", parts)
+            form: _Form(f"{name}_{k}_{identifier(form[0].name)}", *zip(*parts, strict=True))
             for k, (form, parts) in enumerate(uses.items())
         }
-        for step in program.passes:
-            if len(step.order):
-                self.lines += self._loop(step)
-        for key, positions in results.items():
-            self._assign(len(positions), f"{key}[j]", f"w[{self._index(positions, 'j')}]")
+        for loop in schedule.loops:
+            self.lines += self._turns(loop.step) if loop.alternating else self._loop(loop)
+        for j, (key, positions) in enumerate(results.items()):
+            space = schedule.space[positions]
+            edges = np.flatnonzero(np.diff(space)) + 1
+            for entries in np.split(np.arange(len(positions)), edges):
+                if len(entries) and space[entries[0]] != 1 + len(arguments) + j:
+                    source = self._arrays[space[entries[0]]]
+                    self._copy(key, entries, source, schedule.spot[positions[entries]])
         tables = [_table(kind, table, values) for values, (kind, table) in self._tables.items()]
         self.functions = [
             *tables,
-            *(line for form in self._forms.values() for line in form.text(self.dialect)),
+            *(text for form in self._forms.values() for text in form.text(self.dialect)),
         ]
 
-    def _loop(self, step: Pass) -> list[str]:
-        if len(step.parts) == 1:
-            body = [f"    {line}" for line in self._place(step.parts[0])]
-            return [f"for (int i = 0; i < {len(step.order)}; i++) {{", *body, "}"]
+    def _copy(self, target: str, to: Any, source: str, of: Any) -> None:
+        """Statements for target[to] = source[of]; entries follow each other in the target."""
+        of_ = self._shifted(of)
+        self.lines.append(_each(len(to), f"{target}[{to[0]} + j]", f"{source}[{of_}]"))
+
+    def _shifted(self, positions: Any) -> str:
+        return self._regular(positions, np.arange(len(positions)), "j")
+
+    def _begin(self, cells: Any, values: Any) -> None:
+        """Statements that give cells their values at the start."""
+        needed = self._schedule.space[cells] == 0
+        spots, values = self._schedule.spot[cells[needed]], values[needed]
+        order = np.argsort(spots)
+        spots, values = spots[order], values[order]
+        for run in np.split(np.arange(len(spots)), np.flatnonzero(np.diff(spots) != 1) + 1):
+            if not len(run):
+                continue
+            edges = np.flatnonzero(np.diff(values[run]) != 0) + 1
+            for part in np.split(run, edges) if len(edges) < 8 else [run]:
+                x = values[part]
+                value = self._literal(x[0]) if (x == x[0]).all() else f"{self._reals(x)}[j]"
+                target = f"w[{spots[part[0]]} + j]"
+                self.lines.append(_each(len(part), target, self.dialect.splat.format(value)))
+
+    def _loop(self, loop: Loop) -> list[str]:
+        """A loop over iterations k of parts that share it."""
+        if len(loop.turns) == 1:
+            (turns,) = loop.turns
+            body = self._place(turns.part, np.arange(turns.part.places))
+            return [f"for (int i = 0; i < {turns.part.places}; i++) {{", *_indented(body), "}"]
+        body = [x for segment in loop.segments for x in ("{", *_indented(self._segment(segment)), "}")]
+        if loop.unrolled:
+            ((start, stop),) = loop.runs
+            head = f"for (int k = {start}; k < {stop}; k++) {{"
+            before, after = self._singly(loop, range(start)), self._singly(loop, range(stop, loop.length))
+            return [*before, head, *_indented(body), "}", *after]
+        lines = []
+        if loop.runs:
+            table = self._named("int", [*(str(x) for run in loop.runs for x in run), "-1"])
+            lines = [
+                f"if (k == {table}[run]) {{",
+                f"    for (; k < {table}[run + 1]; k++) {{",
+                *_indented(body, 2),
+                "    }",
+                "    run += 2;",
+                f"    if (k == {loop.length}) break;",
+                "}",
+            ]
+        single = loop.length - sum(stop - start for start, stop in loop.runs)
+        for turns in loop.turns:
+            iterations = loop.alone(turns)
+            if not len(iterations):
+                continue
+            guard = f"if (k >= {turns.first} && k < {turns.stop}) " if len(iterations) < single else ""
+            body = self._place(turns.part, turns.places(iterations))
+            if any(re.search(r"\bi\b", x) for x in body):
+                i = f"{turns.stop - 1} - k" if turns.flipped else f"k - {turns.first}" if turns.first else "k"
+                body = [f"const int i = {i};", *body]
+            lines += [f"{guard}{{", *_indented(body), "}"]
+        head = f"for (int k = 0{', run = 0' if loop.runs else ''}; k < {loop.length}; k++) {{"
+        return [head, *_indented(lines), "}"]
+
+    def _singly(self, loop: Loop, iterations: range) -> list[str]:
+        """Iterations of a loop, part by part."""
+        lines = []
+        for k in iterations:
+            for turns in loop.turns:
+                if turns.first <= k < turns.stop:
+                    body = self._place(turns.part, turns.places(np.array([k])))
+                    lines += body if len(body) == 1 else ["{", *_indented(body), "}"]
+        return lines
+
+    def _segment(self, segment: Segment) -> list[str]:
+        """The statements for iteration k: everything is loaded, computed, and stored."""
+        T, iterations = self.dialect.value, segment.iterations
+        symbols: dict[Expr, str] = {}
+        targets: dict[Expr, list[str]] = {}
+        before: list[str] = []
+        after: list[str] = []
+        for column, symbol in segment.loads.values():
+            symbols[symbol] = f"l{symbol.args[1][0]}"
+            if column.dtype.kind == "f":
+                table = self._regular(np.arange(len(column)), iterations, "k")
+                value = self.dialect.splat.format(f"{self._reals(column)}[{table}]")
+            else:
+                value = self._cell(column, iterations, "k")
+            before.append(f"const {T} {symbols[symbol]} = {value};")
+        for column, x in segment.stores.values():
+            if type(x) is not Expr:
+                value = self.dialect.constant(float(x))
+            elif x.op == "input":
+                value = symbols[x]
+            else:
+                value = f"o{len(after)}"
+                targets.setdefault(x, []).append(f"const {T} {value}")
+            after.append(f"{self._cell(column, iterations, 'k')} = {value};")
+        body = straight_line(segment.function, self.dialect, symbols, targets, piece=1 << 30)
+        return [*before, *body.pieces[0], *after]
+
+    def _turns(self, step: Pass) -> list[str]:
+        """A loop over places of parts that take turns."""
         which = self._named("int", map(str, step.order))
         lines = [f"for (int k = 0, next[{len(step.parts)}] = {{0}}; k < {len(step.order)}; k++) {{"]
         lines += [f"    const int i = next[{which}[k]]++;", f"    switch ({which}[k]) {{"]
         for number, part in enumerate(step.parts):
             if part.places:
-                lines += [
-                    f"    case {number}: {{",
-                    *(f"        {x}" for x in self._place(part)),
-                    "    } break;",
-                ]
+                body = self._place(part, np.arange(part.places))
+                lines += [f"    case {number}: {{", *_indented(body, 2), "    } break;"]
         return [*lines, "    }", "}"]
 
-    def _place(self, part: Part) -> list[str]:
-        """The statements for place i."""
+    def _place(self, part: Part, places: Any) -> list[str]:
+        """The statements for place i, one of `places`."""
         T, form = self.dialect.value, self._forms[_form(part)]
         given, before, after = [], [], []
         for k, a in enumerate(part.arguments):
             if a.dtype.kind == "f":
-                given.append(self._constants(a[:, form.free[k]]))
+                given.append(self._constants(a[:, form.free[k]], places))
             elif not a.shape[1]:
                 given.append("0")
-            elif _follow(a):
-                given.append(f"w + {self._index(a[:, 0], 'i')}")
+            elif self._follow(a[places]):
+                given.append(self._pointer(a[places], places))
             else:
                 given.append(f"a{k}")
-                before += [f"{T} a{k}[{a.shape[1]}];", _each(a.shape[1], f"a{k}[j]", self._cell(a))]
+                before += [f"{T} a{k}[{a.shape[1]}];"]
+                before += [f"{x} = {y};" for x, y in self._entries(f"a{k}", a[places], places)]
         apart = not any((part.reads == column[:, None]).any() for column in part.writes.T)
         for k, (y, old) in enumerate(zip(part.results, part.written, strict=True)):
             if not y.shape[1]:
                 given.append("0")
-            elif _follow(y) and (apart or not old):
-                given.append(f"w + {self._index(y[:, 0], 'i')}")
+            elif self._follow(y[places]) and (apart or not old):
+                given.append(self._pointer(y[places], places))
             else:
                 given.append(f"r{k}")
                 before.append(f"{T} r{k}[{y.shape[1]}];")
-                after.append(_each(y.shape[1], self._cell(y), f"r{k}[j]"))
+                after += [f"{y} = {x};" for x, y in self._entries(f"r{k}", y[places], places)]
         call = f"{form.name}({', '.join(given)});"
         return [*before, call, *after]
 
-    def _constants(self, values: Any) -> str:
-        """A pointer to the constants (places, size) of place i."""
+    def _constants(self, values: Any, places: Any) -> str:
+        """A pointer to the constants (., size) of place i, one of `places`."""
         if not values.size:
             return "0"
         if (values == values[:1]).all():
             return self._reals(values[0])
-        return f"{self._reals(values)} + {self._index(values.shape[1] * np.arange(len(values)), 'i')}"
+        return f"{self._reals(values)} + {self._regular(values.shape[1] * places, places, 'i')}"
 
-    def _cell(self, positions: Any) -> str:
-        """Cell j of place i, by positions (places, size)."""
-        first = positions[:, :1]
-        if (positions - first == positions[0] - first[0]).all():
-            offsets = positions[0] - first[0]
-            more = f" + {self._index(offsets, 'j')}" if offsets.any() else ""
-            return f"w[{self._index(first[:, 0], 'i')}{more}]"
-        return f"w[{self._named('int', map(str, positions.flat))}[{positions.shape[1]} * i + j]]"
+    def _follow(self, cells: Any) -> bool:
+        """Whether the cells of each place, (places, size), follow each other."""
+        space, spot = self._schedule.space[cells], self._schedule.spot[cells]
+        return bool((space == space[0, 0]).all() and (np.diff(spot, axis=1) == 1).all())
 
-    def _index(self, positions: Any, counter: str) -> str:
-        """The entry of `positions` (n,) that a counter selects."""
-        steps = np.diff(positions)
-        if (steps != steps[:1]).any():
-            return f"{self._named('int', map(str, positions))}[{counter}]"
-        stride = int(steps[0]) if len(steps) else 0
-        words = [str(positions[0])] if positions[0] or not stride else []
-        words += [f"{stride} * {counter}" if stride != 1 else counter] if stride else []
+    def _pointer(self, cells: Any, places: Any) -> str:
+        """A pointer to the cells of place i, which follow each other."""
+        return f"{self._arrays[self._schedule.space[cells[0, 0]]]} + {self._index(cells[:, 0], places, 'i')}"
+
+    def _entries(self, name: str, cells: Any, places: Any) -> list[tuple[str, str]]:
+        """Entries of an array, and the cells (places, size) of place i that belong there."""
+        return [(f"{name}[{j}]", self._cell(column, places, "i")) for j, column in enumerate(cells.T)]
+
+    def _cell(self, cells: Any, x: Any, counter: str) -> str:
+        """The cell of `cells` (n,) that a counter selects, which has the values x (n,)."""
+        return f"{self._arrays[self._schedule.space[cells[0]]]}[{self._index(cells, x, counter)}]"
+
+    def _index(self, cells: Any, x: Any, counter: str) -> str:
+        """Where a cell is in its array."""
+        plan = self._schedule
+        turn, origin = plan.turns[cells[0]], plan.origin[cells[0]]
+        if turn > 1 and (plan.origin[cells] == origin).all() and line(x, plan.spot[cells]) is None:
+            found = line(x, plan.row[cells])
+            if found is not None:
+                start, step = found
+                row = f"{start % turn} + {counter}" if step > 0 else f"{start % turn} - {counter}"
+                if abs(step) == 1:
+                    return f"{origin} + {plan.stride[cells[0]]} * (({row}) & {turn - 1})"
+        return self._regular(plan.spot[cells], x, counter)
+
+    def _regular(self, values: Any, x: Any, counter: str) -> str:
+        """The entry of whole numbers (n,) where a counter has the value x (n,)."""
+        found = line(x, values)
+        if found is None:
+            entries = np.zeros(int(x.max()) + 1, int)
+            entries[x] = values
+            return f"{self._named('int', map(str, entries))}[{counter}]"
+        start, step = found
+        words = [str(start)] if start or not step else []
+        words += [f"{step} * {counter}" if step != 1 else counter] if step else []
         return " + ".join(words)
 
     def _literal(self, x: float) -> str:
@@ -208,15 +335,12 @@ class _Text:
         entry = (kind, f"{self.name}_table{len(self._tables)}")
         return self._tables.setdefault(tuple(values), entry)[1]
 
-    def _assign(self, count: int, target: str, value: str) -> None:
-        if count:
-            self.lines.append(_each(count, target, value))
-
 
 class _Form:
     """A function as some passes call it, with constants in certain arguments."""
 
-    def __init__(self, name: str, parts: Sequence[Part]) -> None:
+    def __init__(self, name: str, parts: Sequence[Part], rare: Sequence[bool]) -> None:
+        self.rare = all(rare)
         self.name, self.parts, self.function = name, parts, parts[0].function
         self.free = {}  # of each constant argument: the entries that differ from place to place
         self._fixed = {}
@@ -246,7 +370,7 @@ class _Form:
         small = sum(function.operations.values()) <= SMALL
         # `restrict` speaks of one place: what a place leaves to the next one is read after a call
         inline = small and not any(any(part.written) for part in self.parts)
-        attribute = "" if inline or dialect is C99 else "__attribute__((noinline)) "
+        attribute = "" if (inline and not self.rare) or dialect is C99 else "__attribute__((noinline)) "
         return over_lanes(function, self.name, dialect, self.free, attribute)[0]
 
 
@@ -255,9 +379,8 @@ def _form(part: Part) -> tuple[Any, ...]:
     return (part.function, *(a.dtype.kind for a in part.arguments))
 
 
-def _follow(positions: Any) -> bool:
-    """Whether the cells of each place follow each other."""
-    return positions.shape[1] > 0 and bool((np.diff(positions, axis=1) == 1).all())
+def _indented(lines: Sequence[str], depth: int = 1) -> list[str]:
+    return ["    " * depth + line for line in lines]
 
 
 def _each(count: int, target: str, value: str) -> str:

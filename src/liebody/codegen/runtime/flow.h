@@ -12,6 +12,7 @@
    1 + the row at which member i was found not finite, or 0. */
 void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every, double *record,
                  long records, long first, long *failed) {
+    const uint64_t mode = flush_subnormals();
     for (long i = 0; i < n; i += LANES) {
         long rows = n - i < LANES ? n - i : LANES;
         KEPT T now[POINT], next[POINT], k[STAGES * ALGEBRA];
@@ -24,6 +25,7 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
         }
         save(now, POINT, y + i * POINT, POINT, rows);
     }
+    restore(mode);
 }
 
 #if LANES == 1
@@ -33,6 +35,7 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
    holds the next step of each member. Proportional-integral control (Gustafsson 1991). taken[0] counts steps, taken[1] rejected ones. */
 void controlled_steps(long n, double *y, const Efforts *e, double t0, double interval, long rows, double rtol, double atol,
                       double *h, double *record, long records, long first, long *failed, long *taken) {
+    const uint64_t mode = flush_subnormals();
     for (long i = 0; i < n; i++) {
         KEPT double now[POINT], next[POINT], k[STAGES * ALGEBRA];
         double step = h[i], before = 1;
@@ -78,5 +81,6 @@ void controlled_steps(long n, double *y, const Efforts *e, double t0, double int
         memcpy(y + i * POINT, now, sizeof now);
         h[i] = step;
     }
+    restore(mode);
 }
 #endif
