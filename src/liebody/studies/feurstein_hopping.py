@@ -859,7 +859,7 @@ def _chatter(report: Report, fast: gaits.Gait) -> None:
 
 def _locked(report: Report, size: tuple[int, int]) -> None:
     report.section("Beyond the thesis: Controller III over gains and set-points")
-    found = beyond.locked_map(np.linspace(4.5, 11.3, size[0]), np.linspace(-0.86, -0.625, size[1]))
+    found = beyond.locked_map(np.linspace(4.5, 11.3, size[0]), np.linspace(-0.86, -0.61, size[1]))
     several = beyond.locked_gaits()
     K = np.array([2.0, 4.0, 6.0, 8.0, 12.0])
     report.text(
@@ -910,7 +910,12 @@ def _locked(report: Report, size: tuple[int, int]) -> None:
     )
     report.table(
         [
-            [g.parameters["K_p"], g.touches, _complex(complex(g.multipliers[0])), "yes" if g.stable else "no"]
+            [
+                f"{g.parameters['K_p']:.3f}",
+                g.touches,
+                _complex(complex(g.multipliers[0])),
+                "yes" if g.stable else "no",
+            ]
             for g in edge
         ],
         ["K_p [Nm/rad]", "touch-downs a hop", "largest multiplier", "stable"],
@@ -963,8 +968,9 @@ def _forwards(report: Report) -> None:
         "nothing, the locked frame is that of the base, and it is Controller II.",
         "What the leg lacks is a say in where its foot lands. A second polar spring, in flight, takes it to "
         f"an angle $\\alpha_f$ ({beyond.SWING['swing_K_p']:g} Nm/rad, critically damped), as Raibert's "
-        "robots place theirs; its torque acts on the base from outside, as that of the thesis' spring in "
-        "stance does. Then the thesis' gain is stable, and so are others from 6 to 20, and the foot's place "
+        "robots place theirs (1986, Legged Robots That Balance); its torque acts on the base from outside, "
+        "as that of the thesis' spring in stance does. Then the thesis' gain is stable, and so are others "
+        "from 6 to 20, and the foot's place "
         "sets the speed.",
     )
     rows = []

@@ -118,9 +118,9 @@ def locked_gaits() -> list[tuple[str, Gait]]:
         ("stiffer", (0.1946, 0.2957, -2.8647, 0.3119, 1.7802, 0), 8.5, -0.785),
         ("in place", (0.24038, -0.01395, -2.17685, -0.13343, 1.7802, 0), 5.667, -0.65),
     ):
-        rough = {"tolerance": 3e-5, "step": 1e-2} if name == "in place" else {}
+        tolerance, step = (3e-5, 1e-2) if name == "in place" else (1e-8, 1e-3)
         parameters = {"K_p": K_p, "alpha_des": alpha}
-        found.append((name, shoot(np.array(x), parameters, hopper=LOCKED, **rough)))
+        found.append((name, shoot(np.array(x), parameters, tolerance, hopper=LOCKED, step=step)))
     return found
 
 

@@ -376,7 +376,7 @@ USUAL = {"E_des": 2.8382, "K_p": 6.0}
 
 def branches(found: Sequence[tuple[str, Branch]], usual: Mapping[str, float] = USUAL) -> Any:
     """Speed, and largest modulus of the multipliers, along curves of gaits; `usual`: dotted lines."""
-    figure, axes = _figure(2, len(found), (2.6 * len(found), 4.6))
+    figure, axes = _figure(2, len(found), (2.6 * max(len(found), 3.6), 4.6))
     for k, (name, branch) in enumerate(found):
         stable = np.array([g.stable for g in branch.gaits])
         speed = np.array([g.speed for g in branch.gaits])
@@ -390,6 +390,8 @@ def branches(found: Sequence[tuple[str, Branch]], usual: Mapping[str, float] = U
         axes[0, k].set_title(name, fontsize=9, loc="left")
         axes[1, k].axhline(1, color=INK, linewidth=0.6)
         axes[1, k].set_xlabel(_label(branch.parameter), fontsize=8)
+        for axis in axes[:, k]:
+            axis.locator_params(axis="x", nbins=5)
     axes[0, 0].set_ylabel("speed [m/s]", fontsize=8)
     axes[1, 0].set_ylabel("largest modulus, at most 3", fontsize=8)
     return figure
