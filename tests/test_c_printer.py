@@ -292,6 +292,17 @@ def test_what_no_lane_selects_is_skipped(lanes, piece):
     np.testing.assert_allclose(y, expected, rtol=1e-14)
 
 
+def test_selections_by_one_condition_may_be_nested():
+    def nested(x):
+        inner = scalar.where(x[0] < 0, scalar.exp(scalar.sin(x[1])), x[2])
+        return scalar.where(x[0] < 0, scalar.tan(inner) + scalar.log(x[1]), x[2] * inner)
+
+    function = trace(nested, {"x": 3})
+    x = np.random.default_rng(0).uniform(-1, 1, (40, 3)) + [0, 1.5, 0]
+    _, (y,) = compiled(function, 4)(x)
+    np.testing.assert_allclose(y, [function.evaluate(row) for row in x], rtol=1e-14)
+
+
 # -- inputs and outputs -------------------------------------------------------------------------------------
 
 SHAPES = {

@@ -298,7 +298,7 @@ def _skippable(
             for x in [x for x in group if x.op in ("sin", "cos")]:
                 group.update(partner[x.args[0]].values())
             if group:
-                only -= group
+                only -= {node, *group}
                 late |= group
                 free[k] -= {node, *group}  # of two selections, one within the other, the outer one counts
                 ordered = sorted(group, key=lambda x: x.index)
