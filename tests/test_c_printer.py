@@ -272,6 +272,8 @@ def selected(x):
     series = [scalar.where(small, polynomial, form) for polynomial, form in zip((x[1], x[2] * x[2]), closed)]
     long = scalar.where(x[2] < 0, scalar.arctan2(x[0], x[1]) * scalar.exp(x[1]), series[0])
     series += [scalar.where(small, x[1], scalar.cos(3 * s)), scalar.where(small, 0.5, scalar.sin(3 * s) / s)]
+    inner = scalar.where(small, scalar.exp(2 * x[1]), scalar.log(s) / 3)  # the same condition once more
+    series.append(scalar.where(small, x[0], inner * scalar.exp(x[2]) + scalar.exp(2 * x[1])))
     return np.array(
         [*series, long, scalar.cos(s), scalar.cos(x[1]) * scalar.where(small, scalar.sin(x[1]), 0)]
     )
@@ -295,7 +297,7 @@ def test_what_no_lane_selects_is_skipped(lanes, piece):
 def test_selections_by_one_condition_may_be_nested():
     def nested(x):
         inner = scalar.where(x[0] < 0, scalar.exp(scalar.sin(x[1])), x[2])
-        return scalar.where(x[0] < 0, scalar.tan(inner) + scalar.log(x[1]), x[2] * inner)
+        return scalar.where(x[0] < 0, scalar.tan(inner) + scalar.log(x[1]), x[2])
 
     function = trace(nested, {"x": 3})
     x = np.random.default_rng(0).uniform(-1, 1, (40, 3)) + [0, 1.5, 0]
