@@ -284,7 +284,7 @@ def selected(x):
 def test_what_no_lane_selects_is_skipped(lanes, piece):
     function = trace(selected, {"x": 3})
     text = "".join(printer.batch_units(function, lanes, piece=printer.PIECE))
-    assert text.count("if (any(~t") == 4 and text.count("if (any(t") == 1
+    assert text.count("if (any(~t") == 6 and text.count("if (any(t") == 1
     rng = np.random.default_rng(0)
     x = rng.choice([-2.0, 0.1, 0.25, 3.0], (400, 3))
     x[::7] = [np.nan, 1.0, -1.0]

@@ -298,7 +298,7 @@ def _skippable(
             for x in [x for x in group if x.op in ("sin", "cos")]:
                 group.update(partner[x.args[0]].values())
             if group:
-                only -= {node, *group}
+                only -= group
                 late |= group
                 free[k] -= {node, *group}  # of two selections, one within the other, the outer one counts
                 ordered = sorted(group, key=lambda x: x.index)
@@ -315,6 +315,7 @@ def _needed_only(
 ) -> set[Expr]:
     """The nodes among `free` that only one side of the selections `chosen` needs."""
     selecting = set(chosen)
+    free = free - selecting  # each selection stays in its place
     while True:
         only: set[Expr] = set()
         before = _ancestors([x.args[side] for x in chosen], free)

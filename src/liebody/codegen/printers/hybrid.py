@@ -38,8 +38,8 @@ def hybrid_source(
         "STAGES": len(c),
         "FORESEEN": int(_foreseen(guards, after)),
     }
-    x = {"x": y.size - memory}
-    apart = {"t": (), **x, "m": memory, "u": u.size}
+    x: dict[str, int | Sequence[int]] = {"x": y.size - memory}
+    apart: dict[str, int | Sequence[int]] = {"t": (), **x, "m": memory, "u": u.size}
 
     def joined(function: Function) -> Callable[..., Any]:
         return lambda t, x, m, *others: function(t, np.concatenate([m, x]), *others)
