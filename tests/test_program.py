@@ -5,12 +5,15 @@ import subprocess
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from liebody import scalar
-from liebody.codegen import Flow, Kernel, Program, build, kernel, loop, trace
+from liebody.codegen import Flow, Function, Kernel, Program, build, kernel, loop, trace
 from liebody.codegen.printers.flow import flow_source
 from liebody.codegen.printers.program import callable_c99, program_unit
 from liebody.codegen.program import Call
+from liebody.codegen.schedule import Schedule
 from liebody.errors import ConfigurationError, GraphError, ShapeError
 from liebody.groups import SO3, Product
 from liebody.integrators.tableaux import tableau
@@ -278,6 +281,191 @@ def test_mistakes_are_named(wrong, error, words):
         wrong(program, x, s)
 
 
+# -- loops that passes share ---------------------------------------------------------------------------------
+
+MIX = trace(
+    lambda a, b, k: (np.array([a - k * b, a * b]), scalar.sin(a) + b), dict.fromkeys("abk", ()), "mix"
+)
+STEP = trace(lambda s, a: scalar.sin(s + a) - 0.3 * a, dict.fromkeys("sa", ()), "step")
+
+
+def turned(x, rng):
+    """Cells of a column as passes read them: along it, from behind, shifted, scattered."""
+    ways = [x, x, x, x[::-1], x[1:], x[:-1], x[::2], np.roll(x, 1), rng.permutation(x), x[:1]]
+    way = ways[rng.integers(len(ways))]
+    return way if len(way) else x
+
+
+def random_program(seed):
+    """Passes that make columns of cells, go along them, write them again and take turns."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([2, 21, 40]))
+    program = Program(f"random{seed}", {"x": (n, 2), "y": n})
+    known = [*program.cells("x").T, program.cells("y"), program.constants(rng.standard_normal(n))]
+    for _ in range(rng.integers(2, 12)):
+        a, b, target = (turned(known[rng.integers(len(known))], rng) for _ in range(3))
+        m = min(map(len, (a, b, target)))
+        a, b, target = a[:m], b[:m], target[:m]
+        kind = rng.integers(6)
+        if kind < 2:
+            pairs, single = program.apply(MIX, a, b, rng.standard_normal(m) if kind else 0.5)
+            known += [*pairs.T, single]
+        elif kind < 4:
+            s = program.empty(m + 1)[:: -1 if kind == 2 else 1]
+            program.apply(ADD, b[0], 1.0, into=s[0])
+            program.apply(STEP, s[:-1], a, into=s[1:])
+            known.append(s)
+        elif kind == 4:
+            program.apply(STEP, target, a, into=target)
+        else:
+            s = program.empty(2 * m + 1)
+            program.apply(ADD, b[0], 1.0, into=s[0])
+            calls = [Call(STEP, (s[0:-1:2], a), s[1::2]), Call(STEP, (s[1::2], b), s[2::2])]
+            program.alternate([0, 1] * m, calls)
+            known.append(s)
+    for k, column in enumerate(known[-3:]):
+        program.output(f"o{k}", column)
+    program.output("again", np.stack([known[-1], known[-1]]))
+    return program
+
+
+def scheduled(program, arrays):
+    """What a program computes if it runs as it is printed: loop by loop, in shared places."""
+    results = [program.positions(cells).ravel() for cells in program.outputs.values()]
+    plan = Schedule(program, results)
+    spaces = [np.full(plan.size, np.nan), *(np.array(x, float).ravel() for x in arrays)]
+    spaces += [np.full(len(cells), np.nan) for cells in results]
+
+    def load(cells):
+        return np.array([spaces[plan.space[cell]][plan.spot[cell]] for cell in np.ravel(cells)])
+
+    def store(cells, values):
+        for cell, x in zip(np.ravel(cells), np.ravel(values), strict=True):
+            if plan.space[cell] >= 0:
+                spaces[plan.space[cell]][plan.spot[cell]] = x
+
+    def run(part, place):
+        given = [a[place] if a.dtype.kind == "f" else load(a[place]) for a in part.arguments]
+        shapes = [x.shape for x in part.function.inputs.values()]
+        computed = part.function(*(x.reshape(shape) for x, shape in zip(given, shapes, strict=True)))
+        for cells, y in zip(part.results, as_tuple(computed), strict=True):
+            store(cells[place], y)
+
+    for cells, x in zip(program.inputs.values(), arrays, strict=True):
+        if plan.space[program.positions(cells).flat[0]] == 0:
+            store(program.positions(cells), x)
+    for first, values in program.starts:
+        store(first + np.arange(len(values)), values)
+    for loop_ in plan.loops:
+        if loop_.alternating:
+            done = [0] * len(loop_.step.parts)
+            for number in loop_.step.order:
+                run(loop_.step.parts[number], done[number])
+                done[number] += 1
+            continue
+        inside = {k for start, stop in loop_.runs for k in range(start, stop)}
+        for k in range(loop_.length):
+            if k not in inside:
+                for turns in loop_.turns:
+                    if turns.first <= k < turns.stop:
+                        run(turns.part, int(turns.places(k)))
+                continue
+            for segment in loop_.segments:
+                at = int(np.flatnonzero(segment.iterations == k)[0])
+                symbols = np.array([x for _, x in segment.loads.values()], object)
+                loads = [c[at] if c.dtype.kind == "f" else load(c[at])[0] for c, _ in segment.loads.values()]
+                values = np.array([x for _, x in segment.stores.values()], object)
+                line = Function("line", {"loads": symbols}, {"stores": values})
+                store([c[at] for c, _ in segment.stores.values()], line(np.array(loads)))
+    for j, (space, cells) in enumerate(zip(spaces[1 + len(arrays) :], results, strict=True)):
+        away = plan.space[cells] != 1 + len(arrays) + j
+        space[away] = load(cells[away])
+    return [
+        x.reshape(c.shape) for x, c in zip(spaces[1 + len(arrays) :], program.outputs.values(), strict=True)
+    ]
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6))
+def test_passes_that_share_loops_and_places_compute_what_they_do_one_by_one(seed):
+    program = random_program(seed)
+    arrays = samples(program)
+    for y, e in zip(scheduled(program, arrays), program.evaluate(*arrays), strict=True):
+        np.testing.assert_allclose(y, e, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_loops_of_several_passes_are_printed_as_they_are_scheduled(seed):
+    if build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    program = random_program(seed)
+    for batch in ((), (70,)):
+        arrays = samples(program, *batch)
+        for y, e in zip(Kernel(program)(*arrays), program.evaluate(*arrays), strict=True):
+            np.testing.assert_allclose(y, e, rtol=1e-10, atol=1e-10)
+
+
+def sweeps(n):
+    """Values of each place, out to a sum along them, and back."""
+    program = Program("sweeps", {"x": n})
+    x = program.cells("x")
+    pairs, single = program.apply(MIX, x, np.roll(x, 1), 0.5)
+    again, _ = program.apply(MIX, pairs[:, 0], single, 0.25)
+    s = program.zeros(n + 1)[::-1]
+    program.apply(STEP, s[:-1], again[::-1, 1], into=s[1:])  # from the last place to the first
+    back = program.empty(n + 1)
+    program.apply(ADD, x[0], 1.0, into=back[0])
+    program.apply(STEP, back[:-1], s[::-1][:-1], into=back[1:])
+    program.output("back", back)
+    return program
+
+
+def test_passes_share_a_loop_in_the_order_of_the_one_that_has_to_have_one():
+    plan = Schedule(sweeps(50), [np.arange(0)])
+    assert [[turns.part.places for turns in loop_.turns] for loop_ in plan.loops] == [[50, 50, 50, 1], [50]]
+    assert [turns.flipped for turns in plan.loops[0].turns[:3]] == [True, True, False]
+
+
+def test_values_that_do_not_outlive_a_loop_take_no_memory():
+    def size(n):
+        program = sweeps(n)
+        return Schedule(program, [program.positions(program.outputs["back"])]).size
+
+    assert size(200) - size(100) == 100  # s alone, of five values per place
+    assert len(callable_c99(sweeps(100))) == pytest.approx(len(callable_c99(sweeps(400))), abs=60)
+
+
+def test_a_function_without_arguments_fills_its_places(way):
+    program = Program("filled", {"x": 3})
+    cells = program.empty((3, 2))
+    program.apply(trace(lambda: np.array([2.0, -1.0]), {}, "fill"), into=cells)
+    program.output("y", program.apply(ADD, program.cells("x"), cells[:, 1]))
+    program.output("cells", cells)
+    x = np.random.default_rng(0).standard_normal((70, 3))
+    y, filled = Kernel(program)(x)
+    np.testing.assert_array_equal(y, x - 1)
+    np.testing.assert_array_equal(filled, np.broadcast_to([2.0, -1.0], (70, 3, 2)))
+
+
+def test_what_has_no_entries_is_printed(way):
+    """Constants, inputs, places, arguments and outputs of size zero."""
+    program = Program("nothing", {"x": 3, "none": 0})
+    program.constants(np.zeros(0))
+    total = trace(lambda a, e: np.concatenate([a, e]), {"a": 2, "e": 0}, "total")
+    y = program.apply(total, program.cells("x")[:2], program.constants(np.zeros((0,))))
+    empty = program.apply(total, np.zeros((0, 2), int), program.cells("none"))
+    program.alternate(
+        [0], [Call(ADD, (y[0], 1.0), y[0]), Call(ADD, (program.cells("x")[:0], program.cells("x")[:0]))]
+    )
+    program.output("y", y)
+    program.output("nowhere", empty)
+    x = np.arange(3.0)
+    found = Kernel(program)(x, np.zeros(0))
+    np.testing.assert_array_equal(found[0], [1, 1])
+    assert found[1].shape == (0, 2)
+    assert "void nothing(" in callable_c99(program)
+
+
 # -- flows ---------------------------------------------------------------------------------------------------
 
 BODIES = 12
@@ -404,3 +592,26 @@ def test_text_of_a_flow_does_not_grow_with_the_bodies():
 
     parts = programs()
     assert size(parts) < size([part.unroll() for part in parts])
+
+
+@pytest.mark.parametrize("n", [1, 11])
+def test_numbers_below_the_normal_ones_are_zero_in_a_flow_and_nowhere_else(n):
+    from liebody.groups import R
+
+    if build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    parts = (
+        trace(lambda t, y, u: 0 * y, {"t": (), "y": 2, "u": 0}, "field"),
+        trace(lambda y, psi: R(2).integrate(y, psi), {"y": 2, "psi": 2}, "advance"),
+        trace(lambda psi, f: f, {"psi": 2, "f": 2}, "pull"),
+        trace(lambda t, y, u: y * np.array([1e-10, 2.0]), {"t": (), "y": 2, "u": 0}, "after"),
+    )
+    method = tableau("rk4")
+    f = Flow(
+        *(functools.partial(lambda x: x, part) for part in parts[:3]), method.paths, method.c.tolist(),
+        after=lambda: parts[3],
+    )  # fmt: skip
+    y, record, failed = np.full((n, 2), 1e-300), np.zeros((n, 1, 2)), np.zeros(n, np.int64)
+    f.steps(y, np.zeros((1, 1, 0)), 0.0, 1.0, 1, 1, record, 0, failed)
+    np.testing.assert_array_equal(y, np.broadcast_to([0, 2e-300], (n, 2)))
+    assert np.float64(1e-300) * np.float64(1e-10) > 0

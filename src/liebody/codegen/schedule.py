@@ -254,9 +254,9 @@ class Loop:
         low, high = bends[bends < SLACK], bends[bends >= second.shape[1] - SLACK]
         if len(low) + len(high) < len(bends) or second.shape[1] < 4 * SLACK:
             return start, stop
-        return start + (low.max() + 1 if len(low) else 0), stop - (
-            second.shape[1] - high.min() if len(high) else 0
-        )
+        before = int(low.max()) + 1 if len(low) else 0
+        after = second.shape[1] - int(high.min()) if len(high) else 0
+        return start + before, stop - after
 
     @property
     def unrolled(self) -> bool:
@@ -478,18 +478,16 @@ class Schedule:
         """How many rows these cells of a column may share in turn, 0 if each needs its own."""
         loop = self._born[cells[0]]
         within = (self._born[cells] == loop).all() and (self._dead[cells] == loop).all()
-        if (
-            loop < 0
-            or not within
-            or irregular[self._column[cells[0]]]
-            or (np.diff(self.row[cells]) != 1).any()
-        ):
+        if loop < 0 or not within or irregular[self._column[cells[0]]]:
             return 0
-        begin, last = self._begin[cells], self._last[cells]
+        begin, last, row = self._begin[cells], self._last[cells], self.row[cells]
         for turns in ROWS:
-            if 2 * turns > len(cells):
+            if 2 * turns > row[-1] + 1:
                 break
-            if (last[:-turns] < begin[turns:]).all() or (last[turns:] < begin[:-turns]).all():
+            order = np.lexsort((row, row % turns))
+            a, b = order[:-1], order[1:]  # neighbours among those that share a row
+            a, b = a[row[a] % turns == row[b] % turns], b[row[a] % turns == row[b] % turns]
+            if (last[a] < begin[b]).all() or (last[b] < begin[a]).all():
                 return turns
         return 0
 
