@@ -195,6 +195,22 @@ def test_joints_on_the_ground_hold_to_round_off_on_SE3(joint):
     assert run.largest_violation < 1e-12 and np.abs(run.rate).max() < 1e-12
 
 
+@pytest.mark.parametrize("joint", [Revolute([0, 0, 1]), Prismatic([0, 0, 1])], ids=["axis", "locked"])
+@pytest.mark.parametrize("axis", [[1, 0, 0], [0, 1, 0], [0.6, 0.8, 0], [0, 0, 1], [0.6, 0, 0.8]])
+@pytest.mark.parametrize("angle", [np.pi, np.pi - 1e-3, 3.0])
+def test_joints_close_from_half_a_turn_away(joint, axis, angle):
+    """There the angle between the joint's frames has no direction, or 2 tan(angle/2) no value."""
+    R = 2 * np.outer(axis, axis) - np.eye(3) if angle == np.pi else SO3.exp(angle * np.array(axis, float))
+    builder = SystemBuilder("flipped", (0, 0, 0)).body("box", BOX, pose=SE3.motion(R, np.zeros(3)))
+    system = builder.joint("joint", joint, "world", "box").build()
+    with np.errstate(all="raise", under="ignore"):
+        g, _, _ = system.measure(system.guess)
+        q = system.assemble()
+    assert np.isfinite(g).all()
+    z = np.array([0.0, 0, 1])
+    np.testing.assert_allclose(system.poses(q)[0][:3, :3] @ z, z, atol=1e-10)
+
+
 def test_chains_cost_in_proportion_to_their_length():
     """Operations of the straight line and of the program, per body, and passes that do not grow."""
     for sizes, large in (((3, 6, 9), False), ((50, 100, 200), True)):
