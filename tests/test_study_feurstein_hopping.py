@@ -169,8 +169,8 @@ def test_experiment_six_is_a_stable_gait(six):
         0.0877652, abs=1e-5
     )
     assert six.residual < 1e-8 and six.stable
-    image = gaits.hop(six.x, {}).x[0]
-    np.testing.assert_allclose(image, six.x, atol=1e-8)
+    np.testing.assert_allclose(gaits.derivative(six.x, {})[0], six.x, atol=1e-8)
+    np.testing.assert_allclose(gaits.hop(six.x, {}).x[0], six.x, atol=3e-5)  # with steps twice as long
 
 
 def test_multipliers_are_the_rate_at_which_perturbations_die(six):
@@ -181,11 +181,18 @@ def test_multipliers_are_the_rate_at_which_perturbations_die(six):
     size = 1e-4
     x = six.x + size * direction[1][:, k].real
     for _ in range(3):
-        x = gaits.hop(x, {}).x[0]
+        x = gaits.derivative(x, {})[0]
     left = np.linalg.norm(x - six.x) / size
     assert left == pytest.approx(abs(six.multipliers[0]) ** 3, rel=0.03)
     for _, values in gaits.derivative_check(six):
         assert abs(values[0]) == pytest.approx(abs(six.multipliers[0]), abs=2e-3)
+
+
+@pytest.mark.parametrize("name", ["six", "four"])
+def test_saltation_gives_the_multipliers_of_differences(name, request):
+    through, other = gaits.saltation_check(request.getfixturevalue(name))
+    np.testing.assert_allclose(through[:4], other[:4], atol=1e-6)
+    assert abs(through[0]) > 0.6
 
 
 def test_experiment_four_is_another_stable_gait_with_the_same_controller(six, four):
@@ -243,7 +250,7 @@ def test_the_basin_tells_two_gaits_and_falls_apart(six, four):
 
 @pytest.fixture(scope="module")
 def locked():
-    return dict(beyond.locked_gaits())
+    return dict(beyond.locked_gaits(1e-3))
 
 
 def test_controller_three_has_stable_gaits(locked):
@@ -262,7 +269,7 @@ def test_controller_three_has_stable_gaits(locked):
 
 def test_grazing_takes_stability_and_gives_it_back(locked):
     """With each bounce that vanishes as the gain falls."""
-    found = beyond.grazing(locked["forwards"])
+    found = beyond.grazing(locked["forwards"], difference=1e-3)
     assert [(g.touches, g.stable) for g in found] == [
         (3, True), (3, False), (2, True), (2, False), (1, False)
     ]  # fmt: skip
@@ -284,22 +291,24 @@ def test_the_map_of_controller_three(tmp_path):
 
 def test_the_prismatic_hopper_goes_forwards_under_controller_two():
     """Out of the upright gait, up to a fold; its mirror image goes backwards as fast."""
-    (branch,) = beyond.tilted((5.2,))
+    (branch,) = beyond.tilted((5.2,), 1e-3)
     best = beyond.fastest(branch)
     assert best.stable and best.speed == pytest.approx(0.125, abs=3e-3)
     assert [loss.kind for loss in branch.losses] == ["fold"]
     assert branch.losses[0].value == pytest.approx(-0.01055, abs=5e-5)
     mirror = np.array([1, -1, -1, -1, 1, 1]) * best.x + np.array([0, 0, -np.pi, 0, 0, 0])
-    other = gaits.shoot(mirror, {"K_p": 5.2, "alpha_des": -best.parameters["alpha_des"]}, hopper="prismatic")
+    other = gaits.shoot(
+        mirror, {"K_p": 5.2, "alpha_des": -best.parameters["alpha_des"]}, hopper="prismatic", step=1e-3
+    )
     assert other.speed == pytest.approx(-best.speed, abs=1e-6)
 
 
 def test_placing_the_foot_makes_the_thesis_gain_stable():
-    sizes = beyond.stable_when_placed((4.0, 6.0, 10.0, 20.0))
+    sizes = beyond.stable_when_placed((4.0, 6.0, 10.0, 20.0), 1e-3)
     assert sizes[0] > 1 and np.all(sizes[1:] < 1)
     parameters = {"K_p": 6.0, **beyond.SWING, "swing_alpha_des": 0.3}
     gait = gaits.shoot(
-        np.array([0.2699, 0.491, -1.2753, 0.1667, 0.1116, 1.391]), parameters, hopper=beyond.SWUNG
+        np.array([0.2699, 0.491, -1.2753, 0.1667, 0.1116, 1.391]), parameters, hopper=beyond.SWUNG, step=1e-3
     )
     assert gait.stable and gait.speed == pytest.approx(0.4967, abs=2e-3)
 
@@ -326,13 +335,13 @@ def test_more_energy_makes_the_foot_of_six_slide_and_its_hops_double(six):
 
 def test_losses_of_stability_are_named():
     """Grazing is told from bifurcations of smooth maps: a touch-down more, and multipliers that jump."""
-    gait = gaits.shoot(np.array(beyond.UPRIGHT), {"K_p": 10.0, **beyond.SWING}, hopper=beyond.SWUNG)
     near = gaits.shoot(
         np.array([0.266, 0.385, -1.3745, 0.1838, 0.1062, 0.706]),
-        {**gait.parameters, "swing_alpha_des": 0.2},
+        {"K_p": 10.0, **beyond.SWING, "swing_alpha_des": 0.2},
         hopper=beyond.SWUNG,
+        step=1e-3,
     )
-    branch = gaits.follow(near, "swing_alpha_des", 0.2, 0.1, (0.1995, 0.21), 3)
+    branch = gaits.follow(near, "swing_alpha_des", 0.2, 0.1, (0.1995, 0.21), 3, 1e-3)
     (loss,) = branch.losses
     assert loss.kind == "border collision: 1 to 2 touch-downs a hop"
     assert loss.value == pytest.approx(0.2035, abs=1e-3) and abs(loss.multiplier) > 3

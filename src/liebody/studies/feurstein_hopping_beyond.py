@@ -110,15 +110,18 @@ def locked_map(K_p: Array, alpha: Array, store: str | Path | None = None) -> Map
     return Map(axes["K_p"], axes["alpha_des"], end_times=found.pop("end_time"), **found)
 
 
-def locked_gaits() -> list[tuple[str, Gait]]:
-    """Three gaits of Controller III as fixed points of the apex map; the starts were found by simulation."""
+def locked_gaits(difference: float | None = None) -> list[tuple[str, Gait]]:
+    """Three gaits of Controller III as fixed points of the apex map; the starts were found by simulation.
+
+    difference  step of differences, instead of derivatives through the flow; also below
+    """
     found = []
     for name, x, K_p, alpha in (
         ("forwards", (0.21539, 0.33462, -2.77428, 0.39897, 1.7802, 0), 7.667, -0.725),
         ("stiffer", (0.1946, 0.2957, -2.8647, 0.3119, 1.7802, 0), 8.5, -0.785),
         ("in place", (0.24038, -0.01395, -2.17685, -0.13343, 1.7802, 0), 5.667, -0.65),
     ):
-        tolerance, step = (3e-5, 1e-2) if name == "in place" else (1e-8, 1e-3)
+        tolerance, step = (3e-5, 1e-2) if name == "in place" else (1e-8, difference)
         parameters = {"K_p": K_p, "alpha_des": alpha}
         found.append((name, shoot(np.array(x), parameters, tolerance, hopper=LOCKED, step=step)))
     return found
@@ -127,11 +130,11 @@ def locked_gaits() -> list[tuple[str, Gait]]:
 GRAZING = (7.635, 7.625, 7.62, 7.61, 7.6)
 
 
-def grazing(gait: Gait, K_p: Sequence[float] = GRAZING) -> list[Gait]:
+def grazing(gait: Gait, K_p: Sequence[float] = GRAZING, difference: float | None = None) -> list[Gait]:
     """The forward gait where its bounces after a touch-down vanish one after another, as K_p falls."""
     found = [gait]
     for K in K_p:
-        found.append(shoot(found[-1].x, {**gait.parameters, "K_p": K}, hopper=LOCKED))
+        found.append(shoot(found[-1].x, {**gait.parameters, "K_p": K}, hopper=LOCKED, step=difference))
     return found[1:]
 
 
@@ -153,12 +156,12 @@ UPRIGHT = (0.274212789, 0.0, -np.pi / 2, 0.0, 0.11406695, 2.60244989)  # the gai
 SWING = {"swing_K_p": 1.0, "swing_D_p": 0.052}  # critically damped, some 0.7 g m2 of leg
 
 
-def tilted(K_p: Sequence[float] = (5.2, 5.3, 19.9, 20.1)) -> list[Branch]:
+def tilted(K_p: Sequence[float] = (5.2, 5.3, 19.9, 20.1), difference: float | None = None) -> list[Branch]:
     """Controller II: the upright gait over the set-point alpha_des <= 0, for each of the gains."""
     found = []
     for K in K_p:
-        gait = shoot(np.array(UPRIGHT), {"K_p": K}, hopper="prismatic")
-        found.append(follow(gait, "alpha_des", 0.0, 0.02, (-0.2, 1e-4), 14))
+        gait = shoot(np.array(UPRIGHT), {"K_p": K}, hopper="prismatic", step=difference)
+        found.append(follow(gait, "alpha_des", 0.0, 0.02, (-0.2, 1e-4), 14, difference))
     return found
 
 
@@ -171,9 +174,10 @@ def placed(K_p: Sequence[float] = (6.0, 10.0)) -> list[Branch]:
     return found
 
 
-def stable_when_placed(K_p: Sequence[float]) -> Array:
+def stable_when_placed(K_p: Sequence[float], difference: float | None = None) -> Array:
     """The largest modulus of the multipliers of hopping in place with the spring in flight, (n,)."""
-    found = [shoot(np.array(UPRIGHT), {"K_p": K, **SWING}, hopper=SWUNG) for K in K_p]
+    x = np.array(UPRIGHT)
+    found = [shoot(x, {"K_p": K, **SWING}, hopper=SWUNG, step=difference) for K in K_p]
     return np.array([abs(g.multipliers[0]) for g in found])
 
 

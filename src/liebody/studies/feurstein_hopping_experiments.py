@@ -84,14 +84,15 @@ def robot(hopper: str) -> Robot:
 
 
 @functools.cache
-def system(hopper: str, ledger: bool = True, strides: bool = False) -> RobotSystem:
+def system(hopper: str, ledger: bool = True, strides: bool = False, corners: bool = False) -> RobotSystem:
     """The hopper under Controller II on the thesis' floor, with works, or without them for many runs.
 
     "revolute locked" has Controller III; "prismatic swung" has a second polar spring, in flight: parameters
-    swing_K_p, swing_D_p, swing_alpha_des. With `strides` it remembers its last apexes.
+    swing_K_p, swing_D_p, swing_alpha_des. With `strides` it remembers its last apexes; with `corners` those
+    of the floor's force are events, as derivatives need it.
     """
     gains = PRISMATIC if hopper.startswith("prismatic") else REVOLUTE
-    floor = Contact("foot", settling=0.05, impact=2e-4) if ledger else Contact("foot", settling=0.05)
+    floor = Contact("foot", settling=0.05, corners=corners, impact=2e-4 if ledger else None)
     control = (controller_3 if hopper.endswith("locked") else controller_2)("foot", **gains)
     if hopper.endswith("swung"):
         control = (*control, PolarSpring("foot", 0.0, acts="flight", name="swing"))
@@ -201,14 +202,14 @@ class Run:
             bool(np.any((self.apexes.t > a) & (self.apexes.t < b)))
             for a, b in zip(before, log.t, strict=True)
         ]
-        return _chosen(log, np.array([k == 0 or x for k, x in enumerate(first)], bool))
+        return chosen(log, np.array([k == 0 or x for k, x in enumerate(first)], bool))
 
     @cached_property
     def lift_offs(self) -> EventLog:
         """The last one before each apex."""
         log = self.data.events.of("floor_foot", 1)
         last = [int(np.searchsorted(log.t, t)) - 1 for t in self.apexes.t]
-        return _chosen(log, np.array([k for k in last if k >= 0], int))
+        return chosen(log, np.array([k for k in last if k >= 0], int))
 
     def centre(self, log: EventLog) -> tuple[Array, Array]:
         """Position and velocity of the centre of mass in the plane, (n, 2) each."""
@@ -231,7 +232,8 @@ class Run:
         return model.kinetic_energy(log.q, log.v) + model.potential_energy(log.q) + spring
 
 
-def _chosen(log: EventLog, keep: Array) -> EventLog:
+def chosen(log: EventLog, keep: Array) -> EventLog:
+    """Some events of a log."""
     guards = tuple(np.array(log.guard, dtype=object)[keep])
     memory = {name: x[keep] for name, x in log.memory.items()}
     return EventLog(log.t[keep], guards, log.direction[keep], log.q[keep], log.v[keep], memory)
@@ -383,7 +385,7 @@ def _drops(windows: Sequence[float] = (2e-4, 5e-4, 1e-3)) -> dict[float, float]:
     x = zoom()
     model = robot("revolute")
     log = x.touch_downs
-    log = _chosen(log, log.t < x.t[-1] - 2e-3)
+    log = chosen(log, log.t < x.t[-1] - 2e-3)
     before = model.kinetic_energy(log.q, log.v)
     T = x.out["kinetic_energy"]
     return {w: float(np.mean(before - np.interp(log.t + w, x.t, T))) for w in windows}

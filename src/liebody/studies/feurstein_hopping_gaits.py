@@ -5,12 +5,14 @@ does not matter, and c_y' = 0 at an apex: a state is x = (c_y, c_x', theta, omeg
 remembers nothing then. A gait is x = P(x); it is stable where the eigenvalues of dP/dx, its Floquet
 multipliers, lie within the unit circle.
 
-dP/dx is taken from central differences of whole hops. Touch-downs and lift-offs are located in each of them,
-so the differences hold what saltation matrices would add; that they do not depend on their step is checked.
+dP/dx is carried along with the motion, saltation at touch-downs, lift-offs and corners of the floor's force
+included (`VariedSystem`). Central differences of whole hops, each with its own located events, give the same;
+they are left for gaits whose foot chatters.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -19,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import IntegrationError
-from .feurstein_hopping_experiments import FAST, centre, leg, robot, system
+from ..systems import VariedSystem
+from .feurstein_hopping_experiments import FAST, centre, chosen, leg, robot, system
 
 Array = Any
 NAMES = ("c_y", "c_x'", "theta", "omega", "q_1", "q_1'")
@@ -27,6 +30,7 @@ SCALE = np.array([0.01, 0.05, 0.02, 0.1, 0.02, 0.1])  # what is small, by coordi
 LONGEST = 0.6  # of a hop, s
 BOUNCES = 9000  # events of a hop that are kept, most of them where the foot chatters
 DAMPED = {"D_r": 20.0, **FAST}
+FINE = {name: FAST[name] / 2 for name in ("step", "stance_step", "landing_step")}  # for derivatives
 
 
 def usual(hopper: str) -> dict[str, float]:
@@ -93,16 +97,57 @@ def hop(x: Array, parameters: Mapping[str, Any], hopper: str = "revolute") -> Ho
     return Hops(images, periods, strides, touches)
 
 
+@functools.cache
+def varied(hopper: str) -> VariedSystem:
+    """The hopper with derivatives of its flow; where the floor's force leaves zero is an event, too."""
+    return VariedSystem(system(hopper, ledger=False, corners=True))
+
+
 def derivative(
-    x: Array, parameters: Mapping[str, Any], step: float = 1e-3, hopper: str = "revolute"
+    x: Array, parameters: Mapping[str, Any], step: float | None = None, hopper: str = "revolute"
 ) -> tuple[Array, Array, Hops]:
-    """(P(x), dP/dx (6, 6), the hop from x), by central differences of `step` times SCALE."""
+    """(P(x), dP/dx (6, 6), the hop from x); with `step`, by central differences of that times SCALE."""
     x = np.asarray(x, float)
+    if step is None:
+        return _derivative(x, parameters, hopper)
     steps = np.diag(step * SCALE)
     found = hop(np.concatenate([x[None], x + steps, x - steps]), parameters, hopper)
     plus, minus = found.x[1:7], found.x[7:]
     J = ((plus - minus) / (2 * step * SCALE[:, None])).T
     return found.x[0], J, Hops(found.x[:1], found.period[:1], found.stride[:1], found.touches[:1])
+
+
+def _derivative(x: Array, parameters: Mapping[str, Any], hopper: str) -> tuple[Array, Array, Hops]:
+    """Through the hybrid flow; of the kinematics at both ends only, from differences."""
+    flow, group = varied(hopper), robot(hopper).tree.group
+    given = {**usual(hopper), **FINE, **parameters}
+    q0, v0 = expand(x, hopper)
+    log = flow.simulate(
+        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=given, events=BOUNCES, threads=1
+    ).events  # fmt: skip
+    down, apex = log.of("floor_foot", -1), log.of("apex")
+    after = np.flatnonzero(apex.t > down.t[0]) if len(down) else np.zeros(0, int)
+    if not len(after):
+        nan = np.full((1, 6), np.nan)
+        return nan[0], np.full((6, 6), np.nan), Hops(nan, nan[:, 0], nan[:, 0], np.zeros(1, int))
+    top = chosen(apex, after[:1])
+    q, v, nv = top.q[0], top.v[0], len(v0)
+    h = 1e-6
+    steps = np.diag(h * SCALE)
+    starts = expand(np.concatenate([x + steps, x - steps]), hopper)
+    moved = np.array(
+        [np.append(np.asarray(group.difference(q0, a), float), b) for a, b in zip(*starts, strict=True)]
+    )
+    into = (moved[:6] - moved[6:]).T / (2 * h * SCALE)
+    turns = h * np.eye(nv)
+    ends = np.array([np.asarray(group.integrate(q, a), float) for a in (*turns, *-turns)])
+    angle = reduce(ends, np.broadcast_to(v, (2 * nv, nv)), hopper)
+    rate = reduce(np.broadcast_to(q, (2 * nv, len(q))), np.concatenate([v + turns, v - turns]), hopper)
+    out = np.concatenate([angle[:nv] - angle[nv:], rate[:nv] - rate[nv:]]).T / (2 * h)
+    J = out @ flow.on_section(top, given)[0] @ into
+    image = reduce(q, v, hopper)
+    touches = np.array([np.count_nonzero(down.t < top.t[0])])
+    return image, J, Hops(image[None], top.t, centre(hopper, q, v)[0][:1], touches)
 
 
 @dataclass(frozen=True)
@@ -145,9 +190,9 @@ def shoot(
     tolerance: float = 1e-8,
     tries: int = 12,
     hopper: str = "revolute",
-    step: float = 1e-3,
+    step: float | None = None,
 ) -> Gait:
-    """The gait next to x, by Newton's method with differences of `step`.
+    """The gait next to x, by Newton's method; with `step`, derivatives are differences of that.
 
     Raises IntegrationError where it does not converge or a member falls.
     """
@@ -171,10 +216,8 @@ def shoot(
 def _gait(
     parameters: dict[str, float], x: Array, J: Array, found: Hops, residual: float, hopper: str
 ) -> Gait:
-    values = np.linalg.eigvals(J)
-    order = np.argsort(-np.abs(values))
     period, stride, touches = float(found.period[0]), float(found.stride[0]), int(found.touches[0])
-    return Gait(parameters, x, values[order], period, stride, residual, J, touches, hopper)
+    return Gait(parameters, x, _multipliers(J), period, stride, residual, J, touches, hopper)
 
 
 def settled(name: str) -> Array:
@@ -187,11 +230,31 @@ def settled(name: str) -> Array:
 
 def derivative_check(gait: Gait, steps: Sequence[float] = (3e-3, 1e-3, 3e-4)) -> list[tuple[float, Array]]:
     """Multipliers from differences of several steps."""
-    found = []
-    for step in steps:
-        values = np.linalg.eigvals(derivative(gait.x, gait.parameters, step, gait.hopper)[1])
-        found.append((step, values[np.argsort(-np.abs(values))]))
-    return found
+    return [(step, _multipliers(derivative(gait.x, gait.parameters, step, gait.hopper)[1])) for step in steps]
+
+
+def _multipliers(J: Array) -> Array:
+    values = np.linalg.eigvals(J)
+    return values[np.argsort(-np.abs(values))]
+
+
+def saltation_check(gait: Gait, parts: int = 8, step: float = 1e-3) -> tuple[Array, Array]:
+    """Multipliers through the flow and from differences of the same system, with steps of 1 / parts."""
+    finer = {name: FAST[name] / parts for name in FINE}
+    both = {**usual(gait.hopper), **gait.parameters, **finer}
+    through = _multipliers(derivative(gait.x, both, hopper=gait.hopper)[1])
+    steps = np.diag(step * SCALE)
+    q0, v0 = expand(np.concatenate([gait.x + steps, gait.x - steps]), gait.hopper)
+    run = system(gait.hopper, ledger=False, corners=True).simulate(
+        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=both, events=BOUNCES
+    )
+    images = []
+    for log in run.events:
+        apex = log.of("apex")
+        i = np.flatnonzero(apex.t > log.of("floor_foot", -1).t[0])[0]
+        images.append(reduce(apex.q[i], apex.v[i], gait.hopper))
+    x = np.array(images)
+    return through, _multipliers(((x[:6] - x[6:]) / (2 * step * SCALE[:, None])).T)
 
 
 # -- continuation -------------------------------------------------------------------------------------------
@@ -237,15 +300,15 @@ def follow(
     step: float,
     bounds: tuple[float, float],
     most: int = 40,
-    difference: float = 1e-3,
+    difference: float | None = None,
     tolerance: float = 1e-7,
 ) -> Branch:
     """Continue a gait in a parameter both ways along the curve of gaits (pseudo-arclength, folds included).
 
     start, step  value of the parameter at `gait`, and the change of it that counts as much as SCALE
     bounds       where to end; most: how many gaits to either side
-    difference   step of the differences, and `tolerance` of P(x) - x, both over SCALE: more where the map is
-                 rough, since the foot chatters
+    difference   step of differences, instead of derivatives through the flow, and `tolerance` of P(x) - x,
+                 both over SCALE: where the map is rough, since the foot chatters
     """
     first = _with(gait, parameter, start)
     curve = _Curve(parameter, step, gait.hopper, difference, tolerance)
@@ -268,7 +331,9 @@ def _with(gait: Gait, parameter: str, value: float) -> Gait:
 class _Curve:
     """Points z = (x / SCALE, parameter / step) with P(x) = x."""
 
-    def __init__(self, parameter: str, step: float, hopper: str, difference: float, tolerance: float) -> None:
+    def __init__(
+        self, parameter: str, step: float, hopper: str, difference: float | None, tolerance: float
+    ) -> None:
         self.parameter, self.hopper = parameter, hopper
         self.difference, self.tolerance = difference, tolerance
         self.scale = np.append(SCALE, step)
@@ -278,7 +343,7 @@ class _Curve:
 
     def slope(self, x: Array, parameters: Mapping[str, float]) -> Array:
         """dP/dp by central differences."""
-        h = self.difference * self.scale[6]
+        h = (self.difference or 1e-3) * self.scale[6]
         value = parameters[self.parameter]
         both = {**parameters, self.parameter: np.array([value + h, value - h])}
         found = hop(np.stack([x, x]), both, self.hopper)
@@ -347,7 +412,7 @@ class _Curve:
             except IntegrationError:
                 break
             best = min((best, found), key=_from_one)
-            if _from_one(found) < max(2e-4, self.difference / 10):
+            if _from_one(found) < max(2e-4, (self.difference or 0) / 10):
                 break
             ends[found.stable] = (s + (t - s) * share, found)
         value, multiplier = best.parameters[self.parameter], complex(best.multipliers[0])
