@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ class Function:
     def __init__(self, run: Callable[..., Any], outputs: Outputs, coords: Any, options: Any) -> None:
         self.run, self.outputs, self.coords, self.options = run, outputs, dict(coords or {}), dict(options)
         self.name = getattr(run, "__qualname__", type(run).__qualname__)
+        _check_call(run, self.name, {}, **self.options)
 
     def __call__(self, parameters: Mapping[str, np.ndarray]) -> Results:
         n = len(next(iter(parameters.values())))
@@ -69,16 +71,20 @@ class Simulation:
             used |= set(self.names)
         if isinstance(system, HybridSystem):
             used |= {*system.parameters.defaults, *system.memory.defaults}
-        for name in (*self.names, *sorted(used)):
+        for name in self.names:
             if name not in used:
                 raise SweepError(
                     f"nothing depends on {name!r}: it is no parameter or memory of {self.name}, and no entry "
-                    "of q0 or v0 is called so"
+                    f"of q0 or v0 is called so. There are: {', '.join(sorted(used)) or 'none'}"
                 )
         for name, given in self.given.items():
             for x in given if _is_list(given) else ():
                 if isinstance(x, str) and x not in self.names:
                     raise SweepError(f"{name} depends on {x!r}, which is not swept over")
+        if isinstance(system, HybridSystem):
+            _check_call(system.simulate, self.name, **{"q0": None, **options})
+        else:
+            _check_call(simulate, self.name, system, **options)
 
     def __call__(self, p: Mapping[str, np.ndarray]) -> Results:
         n, options = len(next(iter(p.values()))), dict(self.options)
@@ -134,6 +140,20 @@ class Simulation:
         }
         units = {"time": "s", "end_time": "s", "kinetic": "J", "potential": "J"}
         return Results({**values, "end_time": run.t[last], "cause": cause}, dims, coords, units)
+
+
+def _check_call(function: Callable[..., Any], name: str, *arguments: Any, **options: Any) -> None:
+    """Raise SweepError for options that a function does not take, or lacks, before anything is run."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of a function that does not tell
+        return
+    try:
+        signature.bind(*arguments, **options)
+    except TypeError as error:
+        known = [x.name for x in signature.parameters.values() if x.kind is x.KEYWORD_ONLY]
+        words = f"; there are {', '.join(known)}" if known else ""
+        raise SweepError(f"options of {name}: {error}{words}") from None
 
 
 def _is_list(given: Any) -> bool:

@@ -78,6 +78,12 @@ class Store:
         self.waiting: dict[int, Outcome] = {}
         self.arrays: dict[str, Any] = {}
         self._lock: int | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SweepError(f"cannot make the folder of {path}: {error.strerror}") from None
+        if not os.access(path.parent, os.W_OK):
+            raise SweepError(f"cannot write into {path.parent}")
         self._remove_unfinished()
         if path.exists() and not (path.is_dir() and not any(path.iterdir())):
             self._open()
@@ -179,7 +185,6 @@ class Store:
         for name in first.values:
             if name in self.space.coordinates or name in self.space.dims:
                 raise SweepError(f"{name!r} is a parameter, and a result too; give the result another name")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         made = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
         made.mkdir()
         self._lock = _lock(made)
