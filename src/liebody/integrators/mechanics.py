@@ -9,6 +9,7 @@ Every method of this package for such systems is an object with one way in:
     y = flow.start(q, v, t, h)                                 # (n, point): q, v, what the method remembers
     flow.steps(y, u, t, h, steps, every, record, row, failed)  # as `Flow.steps`; record (n, rows, point)
     record[..., flow.layout["v"]]                              # "q", "v"; also "multipliers" where remembered
+    flow.controlled(y, u, times, ...)                          # under error control, where it has that
     flow.run(q, v, t_end, dt)                                  # the same in one call: a Motion
 
 The mechanics enter as functions on flat coordinates that can be traced: nothing here knows of bodies.
