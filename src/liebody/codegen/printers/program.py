@@ -1,9 +1,11 @@
-"""C source of a program: each pass is a loop over its places, around the function that it applies.
+"""C source of a program: loops over places, shared by passes as `schedule` says.
 
-The memory of cells is an array `w`. A function gets pointers into it where the cells of an argument follow
-each other, and gathered copies elsewhere; its results go in place where it does not read them itself. Tables
-of positions that are regular (base + stride * place) are printed so, others as `static const`. Constants that
-are the same wherever a function is applied become part of its text.
+Where several passes share a loop, most iterations are one straight line that loads cells, computes and stores
+cells. Elsewhere functions are called: with pointers where the cells of an argument follow each other, and
+gathered copies otherwise; their results go in place where they do not read them themselves. Cells are in the
+array `w`, or in arguments and results of the program. Tables of positions that are regular (base + stride *
+place) are printed so, others as `static const`. Constants that are the same wherever a function is applied
+become part of its text.
 """
 
 from __future__ import annotations
@@ -138,11 +140,8 @@ class _Text:
 
     def _copy(self, target: str, to: Any, source: str, of: Any) -> None:
         """Statements for target[to] = source[of]; entries follow each other in the target."""
-        of_ = self._shifted(of)
-        self.lines.append(_each(len(to), f"{target}[{to[0]} + j]", f"{source}[{of_}]"))
-
-    def _shifted(self, positions: Any) -> str:
-        return self._regular(positions, np.arange(len(positions)), "j")
+        entry = self._regular(of, np.arange(len(of)), "j")
+        self.lines.append(_each(len(to), f"{target}[{to[0]} + j]", f"{source}[{entry}]"))
 
     def _begin(self, cells: Any, values: Any) -> None:
         """Statements that give cells their values at the start."""
@@ -340,7 +339,7 @@ class _Form:
     """A function as some passes call it, with constants in certain arguments."""
 
     def __init__(self, name: str, parts: Sequence[Part], rare: Sequence[bool]) -> None:
-        self.rare = all(rare)
+        self.rare = all(rare)  # beside straight lines that do the same
         self.name, self.parts, self.function = name, parts, parts[0].function
         self.free = {}  # of each constant argument: the entries that differ from place to place
         self._fixed = {}
