@@ -363,7 +363,7 @@ def test_inertial_forces_of_a_mass_matrix_on_a_group_follow_from_lagrange():
 def test_error_control_keeps_the_error_near_the_tolerance(name):
     """The top about its pivot, or with a constrained one: for a thousandth, 1000^(1/k) times the steps."""
     method = mechanical_method(name)
-    if method.takes_constraints:
+    if name in ("radau3", "generalized-alpha"):
         flow, q0, v0 = method.flow(SO3xR3, INERTIA, weight_space, pivot), TOP, VELOCITY
     else:
         flow, q0, v0 = method.flow(SO3, ABOUT_PIVOT, weight_about_pivot), SO3.neutral(), SPIN
@@ -430,11 +430,11 @@ def test_multipliers_of_generalized_alpha_are_of_second_order_with_changing_step
 
 @pytest.mark.parametrize("name", ["radau3", "generalized-alpha"])
 def test_members_have_steps_of_their_own(way, name):
-    flow, times = make(name), np.linspace(0, 0.3, 7)
+    flow, times = make(name), np.linspace(0, 0.2, 7)
     v = np.linspace(0.3, 2, 5)[:, None] * [1.0, 2.0, 0]
-    options = {"rtol": 1e-4, "atol": 1e-4, "times": times}
-    together = flow.run(np.tile(SO3.neutral(), (5, 1)), v, 0.3, threads=2, **options)
-    alone = [flow.run(SO3.neutral(), x, 0.3, **options) for x in v]
+    options = {"rtol": 1e-3, "atol": 1e-3, "times": times}
+    together = flow.run(np.tile(SO3.neutral(), (5, 1)), v, 0.2, threads=2, **options)
+    alone = [flow.run(SO3.neutral(), x, 0.2, **options) for x in v]
     assert together.steps == sum(motion.steps for motion in alone) and len({x.steps for x in alone}) > 1
     for i, motion in enumerate(alone):
         np.testing.assert_allclose(together.q[i], motion.q, atol=1e-9)
