@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import liebody as lb
 from liebody.cli import main
 from liebody.groups import SE3, SO3
 from liebody.studies import mueller_terze as study
@@ -205,11 +207,58 @@ def test_a_run_that_is_lost_is_shown_until_then():
     assert np.isnan(found.work[0, 2:]).all() and np.isfinite(found.work[1]).all()
 
 
-def test_every_example_has_every_family():
-    families = {s.family for s in SCHEMES.values()}
-    assert {s.family for s in study.schemes(PENDULUM)} == families
-    assert set(study.schemes(HEAVY)) == set(SCHEMES.values())
+def test_every_family_is_run_on_every_example():
+    for example in EXAMPLES:
+        assert {s.family for s in runs.schemes(example)} == set(runs.FAMILIES) == set(study.KEEPS)
+        orders = [s.order for s in runs.schemes(example) if s.family == runs.RKMK]
+        assert set(orders) == set(range(1, 9))
+        assert {s.family for s in runs.stabilized_schemes(example, full=True)} == {
+            f for f, cells in study.KEEPS.items() if cells == "all"
+        }
+    assert set(runs.schemes(HEAVY)) == set(SCHEMES.values()) == set(runs.schemes(PENDULUM, full=True))
     assert set(study.SHOWN) <= {s.name for s in BASIC}
+    jobs = {(place.example, place.groups, s.family, s.stabilization) for place, s in study._jobs(False)}
+    for example in EXAMPLES:
+        for group in GROUPS:
+            found = {(f, by) for e, g, f, by in jobs if e is example and g == (group,) * example.bodies}
+            assert found >= {(f, "none") for f in runs.FAMILIES}
+            assert found >= {
+                (f, by) for f in (runs.RKMK, runs.FREE, runs.GROSSMAN) for by in study.STABILIZERS
+            }
+
+
+def test_methods_in_one_library_do_what_simulate_does():
+    place = setup(FLOATING, "SE3")
+    for name in ("rkmk4", "cf3"):
+        for by in ("none", "projection"):
+            ours = place.timed(SCHEMES[name].stabilized(by), 1e-3, 0.05)[0]
+            run = lb.simulate(
+                place.system, place.q, place.v, t_end=0.05, dt=1e-3, method=name, stabilization=by,
+                record_every=1e-3,
+            )  # fmt: skip
+            np.testing.assert_allclose(ours.q, run.q, rtol=0, atol=1e-14)
+            np.testing.assert_allclose(ours.v, run.v, rtol=0, atol=1e-12)
+    assert place.library(SCHEMES["rkmk4"]) == place.library(SCHEMES["cf3"])
+    assert place.library(SCHEMES["cf3"]) != place.library(SCHEMES["cf3"].stabilized("projection"))
+
+
+def test_a_projected_collocation_method_ends_on_the_constraints():
+    place, scheme = setup(HEAVY, "SO3xR3"), SCHEMES["implicit-midpoint"]
+    plain = place.timed(scheme, 1e-3, 0.1, times=1)[0]
+    projected = place.timed(scheme.stabilized("projection"), 1e-3, 0.1, times=1)[0]
+    assert peak(plain.worst) > 1e-5 and peak(projected.worst) < 1e-15
+    assert runs.errors(projected, HEAVY)[0] < 0.1
+
+
+def test_stabilisation_moves_the_attitude_on_the_product_alone():
+    """Positions that drift become moments; on SE(3) the joint is exact, and there is nothing to correct."""
+    for group, same in (("SE3", True), ("SO3xR3", False)):
+        plain = study._stabilized(HEAVY, group, RK4)
+        for by in study.STABILIZERS:
+            x = study._stabilized(HEAVY, group, RK4.stabilized(by))
+            assert not x.lost and (abs(x.attitude / plain.attitude - 1) < 1e-4) == same
+            assert max(x.joints.values()) < (1e-14 if same or by == "projection" else 1e-5)
+    assert study._stabilized(HEAVY, "SO3xR3", SCHEMES["rkmk1"].stabilized("baumgarte")).lost
 
 
 # -- the page -----------------------------------------------------------------------------------------------
@@ -220,12 +269,20 @@ def page():
     """The page with two integrators per example instead of all, and its pictures drawn by their captions."""
     few, captions = (RK4, SCHEMES["cf4"]), []
 
+    def some(example, full=False):
+        return few
+
     def caption(report, figure, text=""):
         assert all(axis.lines for axis in figure.axes)
         captions.append(text)
 
+    fresh = cache(Setup)  # libraries of few methods are none for other tests
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "schemes", lambda example: few)
+        for module in (study, runs, errata):
+            patch.setattr(module, "setup", fresh)
+        for module in (study, runs):
+            patch.setattr(module, "schemes", some)
+            patch.setattr(module, "stabilized_schemes", some)
         patch.setattr(study, "_integrator_claims", lambda report, found: None)
         patch.setattr(study, "FINDERS", ())
         patch.setattr(Report, "figure", caption)
@@ -240,7 +297,7 @@ def test_the_page_holds_everything(page):
     assert words["wrong"] == 3 and words["misprint"] == 5 and words["holds"] > 35
     numbers = [int(m[1]) for m in (re.match(r"Figure (\d+): ", c) for c in captions) if m]
     assert numbers == [2, 3, 5, 6, 7, 9, 10, 12, 13, 14, 15]
-    assert len(captions) == len(numbers) + 5 + 4 + 2 * len(EXAMPLES)
+    assert len(captions) == len(numbers) + 5 + 4 + 3 * len(EXAMPLES)
     html = re.sub(r"<svg.*?</svg>", "", report.html, flags=re.S)
     assert not re.search(r"\bnan\b|\binf\b|not confirmed", html)
 

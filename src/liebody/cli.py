@@ -358,13 +358,14 @@ liebody reproduce from-2012 --out studies/
     "--out", type=click.Path(file_okay=False, path_type=Path), default=".",
     help="Folder for the report; made if it is not there.  [default: here]",
 )  # fmt: skip
-def reproduce(name: str, out: Path) -> None:
+@click.option("--full", is_flag=True, help="Also what takes minutes more, of studies that have such a part.")
+def reproduce(name: str, out: Path, full: bool) -> None:
     """Recompute a paper and write a report.
 
     One HTML file with the paper's tables, formulas and claims beside the numbers of this library, and what of
     it is a misprint.
     """
-    click.echo(f"wrote {reproduce_(name, out)}")
+    click.echo(f"wrote {reproduce_(name, out, full)}")
 
 
 def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Array:

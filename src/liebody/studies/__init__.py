@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 from pathlib import Path
 
 from ..errors import LiebodyError
@@ -23,8 +24,10 @@ STUDIES = {
 }
 
 
-def reproduce(name: str, out: str | Path = ".") -> Path:
+def reproduce(name: str, out: str | Path = ".", full: bool = False) -> Path:
     """Recompute the paper `name` and write the report `out`/`name`.html; returns its path.
+
+    full  whether to run what takes minutes more, of studies that have such a part; the others are the same
 
     Raises LiebodyError for a name that is not in STUDIES, and without SymPy.
     """
@@ -32,6 +35,7 @@ def reproduce(name: str, out: str | Path = ".") -> Path:
         raise LiebodyError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
     if importlib.util.find_spec("sympy") is None:
         raise LiebodyError('studies need SymPy: pip install "liebody[sympy]"')
-    report = importlib.import_module(f"{__name__}.{STUDIES[name]}").study()
+    study = importlib.import_module(f"{__name__}.{STUDIES[name]}").study
+    report = study(full=True) if full and "full" in inspect.signature(study).parameters else study()
     path: Path = report.save(Path(out) / f"{name}.html")
     return path
