@@ -258,6 +258,60 @@ def test_a_member_that_stops_or_fails_says_when_and_why_and_the_others_go_on(way
     assert np.isfinite(members.y).all()
 
 
+@pytest.mark.parametrize("tolerance", [1e-14, None], ids=["located", "at the ends of steps"])
+def test_what_becomes_of_members_among_bouncing_ones(way, tolerance):
+    """Balls that bounce, that fall through the floor, that a gain drives off, that become NaN, that stand
+    still: each end has its time and cause, and those that go on do what they do without the others.
+    """
+
+    def field(t, y, u):  # u = (restitution, gain, time of the NaN, time of the last step)
+        return np.array([y[2], -10.0 + u[1] * y[2] * y[2] * y[2] + 1e-300 * scalar.sqrt(u[2] - y[3]), 1.0])
+
+    def hit(t, y, u, e):
+        down = (e[0] < 0) & (u[0] > 0)
+        return np.array(
+            [y[0] + scalar.where(down, 1.0, 0.0), y[1], scalar.where(down, -u[0] * y[2], y[2]), y[3]]
+        )
+
+    flow = make(
+        field,
+        lambda t, y, u: [y[1]],
+        hit,
+        lambda t, y, u: scalar.where(t < u[3], 0.01, 0.0),
+        stop=lambda t, y, u: -0.5 - y[1],
+        point=3,
+        parameters=4,
+        directions=[-1],
+    )
+    kinds = np.array([[0.8, 0, 9, 9], [0.0, 0, 9, 9], [0.8, 1.0, 9, 9], [0.8, 0, 0.7, 9], [0.8, 0, 9, 0.3]])
+    kind = np.array([0, 1, 0, 2, 3, 4, 0, 3, 1, 0, 2, 0, 4, 1, 0, 0, 3])
+    heights = np.linspace(1.0, 1.4, len(kind))
+    y = np.stack([0 * heights, heights, np.where(kind == 2, 3.0, 0.0), 0 * heights], axis=1)
+    options = {"rows": 11, "interval": 0.1, "most": 3, "tolerance": tolerance}
+    members = run(flow, y, kinds[kind], **options)
+    assert members.ends[:, 1].tolist() == np.array([0, 1, 2, 2, 3])[kind].tolist()
+    through = np.sqrt((heights + 0.5) / 5)  # free fall to 0.5 m below the floor
+    times = members.ends[:, 0]
+    late = times[kind == 1] - through[kind == 1]
+    assert np.all((late >= -1e-9) & (late <= 0.01 + 1e-9))
+    blown_up = 0.0664  # the integral of 1 / (v^3 - 10) from 3 on
+    np.testing.assert_allclose(times[kind == 2], blown_up, atol=0.03)
+    assert np.all(abs(times[kind == 3] - 0.7) < 0.0101)
+    np.testing.assert_allclose(times[kind == 4], 0.3, atol=0.0101)
+    for i, end in enumerate(times):
+        if members.ends[i, 1]:
+            rows = int(end / 0.1 + 1e-6) + 1
+            assert np.isfinite(members.record[i, :rows]).all() and np.isnan(members.record[i, rows:]).all()
+    well = kind == 0
+    assert np.isfinite(members.record[well]).all() and (members.counts[well, 0] == 1).all()
+    alone = run(flow, y[well], kinds[kind[well]], **options)
+    shared = run(flow, y, kinds[kind], threads=2, **options)
+    for name in ("y", "record", "log", "counts"):
+        np.testing.assert_array_equal(getattr(alone, name), getattr(members, name)[well])
+        np.testing.assert_array_equal(getattr(shared, name), getattr(members, name))
+    np.testing.assert_array_equal(shared.ends, members.ends)
+
+
 def test_a_member_that_hardly_moves_is_ended(way):
     flow = make(fall, lambda t, y, u: [y[1]], bounce, lambda t, y, u: 1e-6)
     members = run(flow, [[0, 1.0, 0.0]], [[0.5]], limit=50)

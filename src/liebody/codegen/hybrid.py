@@ -82,8 +82,8 @@ class HybridFlow(CompiledLoop):
     """The steps of an explicit method for a hybrid system, compiled into one loop.
 
     A state y is (memory, point): coordinates of a point on a group, behind numbers that change at the ends of
-    steps only. u are parameters, constant for each member. The parts are traced functions, given as calls
-    without arguments that make them:
+    steps only, which `advance` hands on as they are. u are parameters, constant for each member. The parts
+    are traced functions, given as calls without arguments that make them:
 
     field    (t, y, u) -> f, the velocity of the point in the algebra
     advance  (y, psi) -> (memory, point exp(psi))
@@ -237,7 +237,8 @@ class HybridFlow(CompiledLoop):
             m.counts[i, 2] += 1
             taken += 1
             if sampled:
-                row, taken, sample = row + 1, 0, sample + interval
+                row, taken = row + 1, 0
+                sample = t0 + (row - first + 1) * interval
                 m.record[i, row] = now
             h = float(ahead)
             if stop > 0:
