@@ -15,6 +15,7 @@ from .. import dynamics
 from . import feurstein_hopping_beyond as beyond
 from . import feurstein_hopping_gaits as gaits
 from . import feurstein_hopping_pictures as pictures
+from . import feurstein_hopping_underactuated_report as underactuated
 from .feurstein_hopping_experiments import (
     EXPERIMENTS,
     FAST,
@@ -381,6 +382,7 @@ def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
     _basin(report, six, four, basin_size)
     _locked(report, map_size)
     _forwards(report)
+    underactuated.add_to(report)
     return report
 
 
