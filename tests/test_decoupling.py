@@ -106,6 +106,7 @@ def small(request):
     return state_of(request.param)
 
 
+@functools.cache
 def state_of(name):
     tree = MECHANISMS[name]()
     if tree is None:
