@@ -738,6 +738,7 @@ def _continuation(report: Report, six: gaits.Gait, four: gaits.Gait) -> gaits.Ga
         pictures.branches([(f"gait of {name}", branch) for name, branch in found]),
         "Speed and largest multiplier along the curves; blue: stable, red: not. Dotted: the thesis' value.",
     )
+    report.text("How the gait of VI goes on over E_des is told below: its foot begins to chatter.")
     _efficiency(report, [branch for name, branch in found if name == "VI"])
     return found[0][1].gaits[-1]
 

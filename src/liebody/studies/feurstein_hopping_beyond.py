@@ -142,7 +142,7 @@ def locked_branches(gait: Gait) -> list[Branch]:
     """The forward gait over set-point, polar gain and energy, in ranges where the foot chatters little."""
     plans = (
         ("alpha_des", 0.02, (-0.83, -0.7)),
-        ("K_p", 0.5, (7.0, 9.2)),
+        ("K_p", 0.5, (7.2, 8.9)),
         ("E_des", 0.12, (2.2, 3.5)),
     )
     usual = {"E_des": 2.8382, **gait.parameters}
@@ -220,7 +220,7 @@ class Bounces:
 
 def bounces(gait: Gait, most: int = 60) -> Bounces:
     """Of one hop of a gait of the revolute hopper, about `most` of its events."""
-    base, model = system("revolute", ledger=False), robot("revolute")
+    base, model = system("revolute", ledger=False, one=True), robot("revolute")
     q0, v0 = expand(gait.x)
     given = {**DAMPED, **gait.parameters}
     log = base.simulate(

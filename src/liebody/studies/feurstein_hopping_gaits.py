@@ -74,7 +74,7 @@ def hop(x: Array, parameters: Mapping[str, Any], hopper: str = "revolute") -> Ho
     """One hop from each of the apexes x (n, 6), all of them in one run."""
     x = np.atleast_2d(x)
     q0, v0 = expand(x, hopper)
-    found = system(hopper, ledger=False).simulate(
+    found = system(hopper, ledger=False, one=True).simulate(
         q0,
         v0,
         t_end=LONGEST,
@@ -100,7 +100,7 @@ def hop(x: Array, parameters: Mapping[str, Any], hopper: str = "revolute") -> Ho
 @functools.cache
 def varied(hopper: str) -> VariedSystem:
     """The hopper with derivatives of its flow; where the floor's force leaves zero is an event, too."""
-    return VariedSystem(system(hopper, ledger=False, corners=True))
+    return VariedSystem(system(hopper, ledger=False, corners=True, one=True))
 
 
 def derivative(
@@ -245,7 +245,7 @@ def saltation_check(gait: Gait, parts: int = 8, step: float = 1e-3) -> tuple[Arr
     through = _multipliers(derivative(gait.x, both, hopper=gait.hopper)[1])
     steps = np.diag(step * SCALE)
     q0, v0 = expand(np.concatenate([gait.x + steps, gait.x - steps]), gait.hopper)
-    run = system(gait.hopper, ledger=False, corners=True).simulate(
+    run = system(gait.hopper, ledger=False, corners=True, one=True).simulate(
         q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=both, events=BOUNCES
     )
     images = []
