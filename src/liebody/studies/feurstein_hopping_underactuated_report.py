@@ -37,25 +37,21 @@ def add_to(report: Report, sampled: int = 1024, kept: int = 32, side: int = 11) 
 
 def _meaning(report: Report) -> None:
     report.text(
-        "The polar spring of all experiments turns the base by a torque from outside, that no drive of a leg "
-        "can give. Here it is gone: the only drives are those of hip and knee (and ankle), and the three "
-        "efforts on the base are zero. Robots are `two_joint_hopper` and `three_joint_hopper`. In stance "
-        "there is the radial force alone,"
+        "The polar spring of all experiments turns the base by a torque from outside, that no drive of a "
+        "leg can give. Here it is gone: the only drives are those of hip and knee (and ankle), and the "
+        "three efforts on the base are zero. Robots are `two_joint_hopper` and `three_joint_hopper`. In "
+        "stance there is the radial force alone,"
     )
     report.formula(r"\tau = J_r^T (-K_r (r - r_{des}) - K_E (E - E_{des}) \dot r)")
     report.text(
-        "from touch-down until the leg is as long as $r_{des}$ again, so that it pushes and does not pull; "
-        "in "
-        "flight the joints go to angles on springs and dampers, $\\tau = -K_j (q_j - a) - D_j \\dot q_j$. "
-        "What "
-        "turns the trunk in stance is controlled by nothing. The angles $a$ are the same in each hop, or are "
-        "chosen at each apex by how far its state is from that of the gait.",
+        "from touch-down until the leg is as long as $r_{des}$ again, so that it pushes and does not "
+        "pull; in flight the joints go to angles on springs and dampers, $\\tau = -K_j (q_j - a) - D_j "
+        "\\dot q_j$. What turns the trunk in stance is controlled by nothing. The angles $a$ are the same "
+        "in each hop, or are chosen at each apex by how far its state is from that of the gait.",
         f"The floor is that of the thesis with Coulomb friction, coefficient {FRICTION}, and 25 Ns/m along "
-        "the "
-        "surface. The thesis' own floor sticks also where it carries nothing: it recovers slowly (D / K = "
-        "0.1 s), and holds the foot for up to 8 ms after the normal force is gone. Such a floor turns the "
-        "robot, "
-        "which is just what must not be here.",
+        "the surface. The thesis' own floor sticks also where it carries nothing: it recovers slowly (D / "
+        "K = 0.1 s), and holds the foot for some milliseconds after the normal force is gone. Such a "
+        "floor turns the robot, which is just what must not be here.",
     )
 
 
@@ -66,18 +62,14 @@ def _search(report: Report, sampled: int, kept: int) -> None:
     several = clouds[NAMES[2]]
     radii = np.array([g.radius for g in several])
     report.text(
-        "Gaits are fixed points of the map from apex to apex, in the speed, tilt and turning of the trunk, "
-        "the "
-        "height, and all joint angles and rates. Posture, stiffnesses, damping, regulator and start are "
-        "drawn "
-        f"from a box; of {sampled} single hops the {kept} that come back nearest are starts of Newton's "
-        "method, "
-        f"all in one run: {len(several)} of them lead to gaits, at {min(g.speed for g in several):.2f} to "
-        f"{max(g.speed for g in several):.2f} m/s. So gaits are plenty. With the same posture in each hop "
-        "all "
-        f"of them are unstable, by one real multiplier of {radii.min():.2f} or more, as of a pendulum upside "
-        "down; it is the larger the higher they hop. Random changes of posture and gains, the better "
-        "kept, lower it to no less than "
+        "Gaits are fixed points of the map from apex to apex, in the speed, tilt and turning of the "
+        "trunk, the height, and all joint angles and rates. Posture, stiffnesses, damping, regulator and "
+        f"start are drawn from a box; of {sampled} single hops the {kept} that come back nearest are "
+        f"starts of Newton's method, all in one run: {len(several)} of them lead to gaits, at "
+        f"{min(g.speed for g in several):.2f} to {max(g.speed for g in several):.2f} m/s. So gaits are "
+        "plenty. With the same posture in each hop all of them are unstable, by one real multiplier of "
+        f"{radii.min():.2f} or more, as of a pendulum upside down; it is the larger the higher they hop. "
+        "Random changes of posture and gains, the better kept, lower it to no less than "
         + " and ".join(f"{least[joints]:.2f} ({NAMES[joints]})" for joints in NAMES)
         + f", where the foot clears the floor by the {1e3 * gaits.CLEARANCE:.0f} mm that are asked for."
     )
@@ -99,9 +91,9 @@ def _search(report: Report, sampled: int, kept: int) -> None:
 def _table(report: Report, found: Mapping[int, Gait], gains: Mapping[int, Array]) -> None:
     report.section("Two gaits, and what makes them stable", 3)
     report.text(
-        "One unstable direction is little. The posture at the next touch-down, chosen at the apex, can undo "
-        "it: by the linear-quadratic regulator of the map, or by as little as the hip's angle from the tilt "
-        "and the turning of the trunk."
+        "One unstable direction is little. The posture at the next touch-down, chosen at the apex, can "
+        "undo it: by the linear-quadratic regulator of the map, or by as little as the hip's angle from "
+        "the tilt and the turning of the trunk."
     )
     rows, held = [], {}
     for joints, g in found.items():
@@ -121,10 +113,9 @@ def _table(report: Report, found: Mapping[int, Gait], gains: Mapping[int, Array]
     carried = np.delete(carried, place)
     off = float(abs(carried[0] - found[2].multipliers[0]))
     report.text(
-        "Of hip and knee, the linearised equations carried along the hop, saltation matrices at its events "
-        f"included, give {abs(carried[0]):.4f}, {abs(carried[1]):.4f}, {abs(carried[2]):.4f} for the "
-        "multipliers "
-        "of one posture; differences of whole hops are in the table."
+        "Of hip and knee, the linearised equations carried along the hop, saltation matrices at its "
+        f"events included, give {abs(carried[0]):.4f}, {abs(carried[1]):.4f}, {abs(carried[2]):.4f} for "
+        "the multipliers of one posture; differences of whole hops are in the table."
     )
     named = {NAMES[joints]: (g, gains[joints]) for joints, g in found.items()}
     report.figure(pictures.multipliers(named))
@@ -170,21 +161,20 @@ def _hop(report: Report, found: Mapping[int, Gait], books: Mapping[int, Books]) 
     report.table(
         rows,
         ["drives", "base [N, Nm]", "largest torques [Nm]", "power [W]", "work in a hop [mJ]",
-         "positive work / (m g d)", "most |F_x| / F_y", "foot slips [mm]", "hip and joints, lowest [mm]",
+         "positive work / (m g d)", "most |F_x| / F_y", "foot moves under load [mm]",
+         "hip and joints, lowest [mm]",
          "h: flight, after impact, lift-off [1e-3 kg m2/s]"],
         "Of the gaits, with the steps of the other experiments.",
     )  # fmt: skip
     report.text(
-        "How can the trunk be kept from turning, where nothing controls that? A leg without mass could not: "
-        "by $J_r^T$ the floor's force lies along the leg, through the centre of mass, so that the angular "
-        "momentum $h$ about it never changes, in stance, at impacts or in flight: it is a constant of the "
-        "apex map, of multiplier 1, that no posture can touch. These legs have mass. Their touch-down is "
-        "an impact, "
-        "which takes $h$ away, and stance, in which the leg's own inertia bends the force away from the "
-        "centre of "
-        "mass, gives it back; where both cancel there is a gait. The second multipliers of the table, "
-        f"{', '.join(f'{abs(g.multipliers[1]):.2f}' for g in found.values())}, say how fast turning is "
-        "forgotten."
+        "How can the trunk be kept from turning, where nothing controls that? A leg without mass could "
+        "not: by $J_r^T$ the floor's force lies along the leg, through the centre of mass, so that the "
+        "angular momentum $h$ about it never changes, in stance, at impacts or in flight: it is a "
+        "constant of the apex map, of multiplier 1, that no posture can touch. These legs have mass. "
+        "Their touch-down is an impact, which takes $h$ away, and stance, in which the leg's own inertia "
+        "bends the force away from the centre of mass, gives it back; where both cancel there is a gait. "
+        "All but the one unstable direction are forgotten: the second multipliers are "
+        f"{' and '.join(f'{abs(g.multipliers[1]):.2f}' for g in found.values())}."
     )
     titles = {NAMES[joints]: b for joints, b in books.items()}
     report.figure(pictures.sticks(titles), "A hop from apex to apex, pulled apart; green: the floor's force.")
