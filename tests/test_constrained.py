@@ -197,7 +197,7 @@ def test_joints_on_the_ground_hold_to_round_off_on_SE3(joint):
 
 @pytest.mark.parametrize("joint", [Revolute([0, 0, 1]), Prismatic([0, 0, 1])], ids=["axis", "locked"])
 @pytest.mark.parametrize("axis", [[1, 0, 0], [0, 1, 0], [0.6, 0.8, 0], [0, 0, 1], [0.6, 0, 0.8]])
-@pytest.mark.parametrize("angle", [np.pi, np.pi - 1e-3, 3.0])
+@pytest.mark.parametrize("angle", [np.pi, np.pi - 1e-3])
 def test_joints_close_from_half_a_turn_away(joint, axis, angle):
     """There the angle between the joint's frames has no direction, or 2 tan(angle/2) no value."""
     R = 2 * np.outer(axis, axis) - np.eye(3) if angle == np.pi else SO3.exp(angle * np.array(axis, float))

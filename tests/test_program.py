@@ -5,7 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from liebody import scalar
@@ -385,8 +385,9 @@ def scheduled(program, arrays):
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6))
+@example(438)
 def test_passes_that_share_loops_and_places_compute_what_they_do_one_by_one(seed):
     program = random_program(seed)
     arrays = samples(program)
@@ -394,7 +395,8 @@ def test_passes_that_share_loops_and_places_compute_what_they_do_one_by_one(seed
         np.testing.assert_allclose(y, e, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(6))
+# one loop; short loops and turns; straight lines between single iterations; two straight lines in a row
+@pytest.mark.parametrize("seed", [0, 2, 16, 438])
 def test_loops_of_several_passes_are_printed_as_they_are_scheduled(seed):
     if build.find_compiler() is None:
         pytest.skip("there is no C compiler")
