@@ -137,8 +137,6 @@ def test_order_on_the_heavy_top_about_its_pivot(name):
 
 CONSTRAINED = [  # method, group, steps
     (GeneralizedAlpha(0.8), "SE3", 40),
-    (GeneralizedAlpha(0.8), "SO3xR3", 40),
-    (Variational(), "SE3", 40),
     (Variational(), "SO3xR3", 40),
     (Variational("cay"), "SE3", 40),
     (HalfExplicit(3), "SE3", 40),
@@ -382,7 +380,7 @@ def test_error_control_keeps_the_error_near_the_tolerance(name):
     assert errors[1] < (1e-4 if name == "generalized-alpha" else 1e-6)
 
 
-DENSE = {"gauss2": 2, "gauss4": 3, "gauss6": 4, "radau1": 2, "radau3": 3, "radau5": 4, "generalized-alpha": 2}
+DENSE = {"gauss2": 2, "gauss4": 3, "gauss6": 4, "radau3": 3, "radau5": 4, "generalized-alpha": 2}
 
 
 @pytest.mark.parametrize("name", DENSE)
@@ -785,7 +783,7 @@ def way(request, monkeypatch):
         pytest.skip("there is no C compiler")
 
 
-@pytest.mark.parametrize("name", ["gauss4", "radau3", "generalized-alpha", "variational", "half-explicit3"])
+@pytest.mark.parametrize("name", ["radau3", "generalized-alpha", "variational", "half-explicit3"])
 def test_compiled_steps_are_those_of_the_reference(way, name):
     flow = make(name)
     for n in (1, 3):
