@@ -191,8 +191,8 @@ def hop(
     """Images (n, len(x)) under the apex map, periods and strides; NaN where there was no second apex."""
     q0, v0 = expand(joints, x)
     found = system(joints, friction=friction).simulate(
-        q0, v0, t_end=LONGEST, record_every=0.1, parameters={**FAST, "most": 1, **parameters}, events=200,
-        limit=STEPS // 10,
+        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters={**FAST, "most": 1, **parameters}, events=200,
+        limit=STEPS // 3,
     )  # fmt: skip
     images, periods, strides = np.full(np.shape(x), np.nan), np.full(len(x), np.nan), np.full(len(x), np.nan)
     for k, log in enumerate(found.events):
