@@ -491,7 +491,7 @@ def study_four_bars(report: Report) -> None:
             max(abs(extrapolated - r.values[-1, 0]) for r in results[:4]) < 5e-8,
         ),
         report.verdict(
-            f"{MORE[-1]} four-bars stay within {longer[MORE[-1]].error:.1e} m of the parallel motion for 10 s",
+            f"{MORE[-1]} four-bars stay within {longer[MORE[-1]].error:.1e} m of the parallel motion, 10 s",
             "holds",
             longer[MORE[-1]].error < 1e-4,
         ),
