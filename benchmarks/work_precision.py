@@ -66,10 +66,10 @@ def example(case: mueller_terze_runs.Example) -> Benchmark:
 
     def run(method: str, h: float) -> tuple[float, float]:
         scheme, t_end = schemes[method], mueller_terze.CHECK
-        motion = place.run(scheme, h, t_end, round(t_end / h))
+        motion, seconds = place.timed(scheme, h, t_end, round(t_end / h))
         if round(motion.t[-1], 9) != t_end:
             return np.nan, np.nan
-        return place.seconds(scheme, h, t_end), mueller_terze_runs.errors(motion, case)[0]
+        return seconds, mueller_terze_runs.errors(motion, case)[0]
 
     return Benchmark(case.title, "attitude", run, (5e-3, 5e-3), list(STYLES))
 
