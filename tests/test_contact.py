@@ -117,6 +117,22 @@ def test_friction_slows_a_sliding_point_and_then_holds_it():
     assert abs(ledger.residual) < 1e-5 * ledger.throughput
 
 
+def test_a_strong_damper_does_not_make_a_point_creep_after_it_has_slipped():
+    """While it slips the spring holds mu F_n at most, so that it holds the point where it stops."""
+    mu, speed = 0.4, 1.0
+    floor = Contact("tip", stiffness=1e4, damping=(200.0, 2000.0), friction=mu)
+    system = robot_system(particle(), floor, stance_step=2e-5)
+    run = system.simulate([0, 0, -MASS * G / 1e4], [speed, 0, 0], t_end=0.5, record_every=0.01)
+    stretch = run.q[:, 0] - run.memory["floor_anchor"][:, 0, 0]
+    limit = mu * MASS * G / 1e4
+    assert abs(stretch).max() <= limit * (1 + 1e-6)
+    stopped = run.t > speed / (mu * G) + 0.02
+    assert np.ptp(run.q[stopped, 0]) <= 2 * limit
+    assert run.q[-1, 0] == pytest.approx(speed**2 / (2 * mu * G), abs=2 * limit)
+    ledger = system.ledger(run)
+    assert ledger.losses["floor_lost"] >= 0 and abs(ledger.residual) < 1e-5 * ledger.throughput
+
+
 @pytest.mark.parametrize("mu", [0.3, 0.7])
 def test_on_a_slope_friction_holds_up_to_its_angle(mu):
     slope = 0.5

@@ -26,7 +26,7 @@ class Contact(Element):
 
     Whether a point touches is decided by its height alone, for both forces: F_t also acts while F_n is held
     at zero. With friction, F_t is cut to |F_t| <= mu F_n, and the anchor is drawn along so that the spring
-    gives the cut force (Cundall and Strack 1979); else the point sticks.
+    alone gives no more than that, K |x - a| <= mu F_n (Cundall and Strack 1979); else the point sticks.
 
     points     names of frames; their origins are the points
     normal     of the half-space, out of it, (3,)
@@ -125,20 +125,17 @@ class Contact(Element):
         x, u = s.position(self._frames[i]), s.velocity(self._frames[i])
         return self.normal @ x - p.height, self.normal @ u, self._tangents @ x, self._tangents @ u
 
-    def _laws(self, s: State, i: int, z: Any, p: Any) -> tuple[Any, Array, Any, Any]:
-        """Normal and tangential force of point i while it touches, whether it slips, and stored energy."""
+    def _laws(self, s: State, i: int, z: Any, p: Any) -> tuple[Any, Array, Any]:
+        """Normal and tangential force of point i while it touches, and stored energy."""
         (K, K_t), D_t = _pair(p.stiffness), _pair(p.damping)[1]
         y, _, x, w = self._point(s, i, p)
         stretch = x - z.anchor[i]
         push = self._push(s, i, p)
         F_n = push * z.pushes[i] if self._corners else maximum(push, 0.0)
         F_t = -K_t * stretch - D_t * w
-        slips: Any = None
         if self.slips:
-            most, size = p.friction * F_n, F_t @ F_t
-            slips = size > most * most
-            F_t = where(slips, most / sqrt(where(slips, size, 1.0)), 1.0) * F_t
-        return F_n, F_t, slips, 0.5 * K * y * y + 0.5 * K_t * (stretch @ stretch)
+            F_t = _within(F_t, p.friction * F_n)
+        return F_n, F_t, 0.5 * K * y * y + 0.5 * K_t * (stretch @ stretch)
 
     # -- what it brings -------------------------------------------------------------------------------------
 
@@ -150,13 +147,13 @@ class Contact(Element):
         return [(frame, self._force(s, i, z, p)) for i, frame in enumerate(self._frames)]
 
     def _force(self, s: State, i: int, z: Any, p: Any) -> Array:
-        F_n, F_t, _, _ = self._laws(s, i, z, p)
+        F_n, F_t, _ = self._laws(s, i, z, p)
         return (F_n * z.contact[i]) * self.normal + (F_t * z.contact[i]) @ self._tangents
 
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         (K, K_t), normal, tangential = _pair(p.stiffness), [], []
         for i in range(len(self.points)):
-            F_n, F_t, _, _ = self._laws(s, i, z, p)
+            F_n, F_t, _ = self._laws(s, i, z, p)
             y, u, x, w = self._point(s, i, p)
             lost_n = -(F_n + K * y) * u * z.contact[i]
             lost_t = -((F_t + K_t * (x - z.anchor[i])) @ w) * z.contact[i]
@@ -175,7 +172,7 @@ class Contact(Element):
         }
 
     def energy(self, s: State, z: Any, p: Any) -> Any:
-        return sum(self._laws(s, i, z, p)[3] * z.contact[i] for i in range(len(self.points)))
+        return sum(self._laws(s, i, z, p)[2] * z.contact[i] for i in range(len(self.points)))
 
     def lost(self, z: Any) -> Any:
         return z.lost
@@ -194,7 +191,7 @@ class Contact(Element):
 
     def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
         """Touch-downs set anchors, lift-offs and slipping let energy go."""
-        K_t, D_t = _pair(p.stiffness)[1], _pair(p.damping)[1]
+        K_t = _pair(p.stiffness)[1]
         y, x = self._all(s, p)
         now, anchor, left, since = [], [], [], []
         for i, h in enumerate(y):
@@ -211,10 +208,9 @@ class Contact(Element):
         if self.slips:
             drawn = []
             for i in range(len(self.points)):
-                _, F_t, slips, _ = self._laws(s, i, moved, p)
-                w = self._point(s, i, p)[3]
-                slips = slips & (now[i] > 0.5) & (K_t > 0)
-                drawn.append(where(slips, x[i] + (F_t + D_t * w) / where(K_t > 0, K_t, 1.0), moved.anchor[i]))
+                F_n, stretch = self._laws(s, i, moved, p)[0], x[i] - moved.anchor[i]
+                held = _within(K_t * stretch, p.friction * F_n) / where(K_t > 0, K_t, 1.0)
+                drawn.append(where(now[i] > 0.5, x[i] - held, moved.anchor[i]))
             moved = moved._replace(anchor=np.stack(drawn))
         before, after = self._tangential_energy(x, z, K_t), self._tangential_energy(x, moved, K_t)
         return moved._replace(lost=z.lost + before - after)
@@ -250,6 +246,13 @@ class Contact(Element):
 def _under(height: Any) -> Any:
     """Whether a point touches: 1 or 0."""
     return where(height > 0, 0.0, 1.0)
+
+
+def _within(force: Array, most: Any) -> Array:
+    """The force, cut to this size."""
+    size = force @ force
+    cut = size > most * most
+    return where(cut, most / sqrt(where(cut, size, 1.0)), 1.0) * force
 
 
 def _pair(x: Any) -> tuple[Any, Any]:
