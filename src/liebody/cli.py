@@ -363,7 +363,7 @@ def reproduce(name: str, out: Path, full: bool) -> None:
     """Recompute a paper and write a report.
 
     One HTML file with the paper's tables, formulas and claims beside the numbers of this library, and what of
-    it is a misprint.
+    it is a misprint. Needs SymPy and more: pip install "liebody[studies]".
     """
     click.echo(f"wrote {reproduce_(name, out, full)}")
 

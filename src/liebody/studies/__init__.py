@@ -22,6 +22,7 @@ STUDIES = {
     "ploen": "ploen",
     "rnea-notes": "rnea_notes",
 }
+NEEDED = ("sympy", "scipy", "xarray", "zarr", "cloudpickle")  # pip install "liebody[studies]"
 
 
 def reproduce(name: str, out: str | Path = ".", full: bool = False) -> Path:
@@ -29,12 +30,13 @@ def reproduce(name: str, out: str | Path = ".", full: bool = False) -> Path:
 
     full  whether to run what takes minutes more, of studies that have such a part; the others are the same
 
-    Raises LiebodyError for a name that is not in STUDIES, and without SymPy.
+    Raises LiebodyError for a name that is not in STUDIES, and where a package of NEEDED is not installed.
     """
     if name not in STUDIES:
         raise LiebodyError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
-    if importlib.util.find_spec("sympy") is None:
-        raise LiebodyError('studies need SymPy: pip install "liebody[sympy]"')
+    missing = [package for package in NEEDED if importlib.util.find_spec(package) is None]
+    if missing:
+        raise LiebodyError(f'studies need {", ".join(missing)}: pip install "liebody[studies]"')
     study = importlib.import_module(f"{__name__}.{STUDIES[name]}").study
     report = study(full=True) if full and "full" in inspect.signature(study).parameters else study()
     path: Path = report.save(Path(out) / f"{name}.html")
