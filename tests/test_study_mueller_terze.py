@@ -34,7 +34,7 @@ from liebody.studies.mueller_terze_runs import (
 )
 from liebody.studies.report import Report
 
-SCHEMES = {s.name: s for s in (*BASIC, *FURTHER)}
+SCHEMES = {s.name: s for s in (*BASIC, *FURTHER, *runs.REST)}
 
 
 @pytest.fixture(scope="module")
@@ -215,8 +215,8 @@ def test_every_family_is_run_on_every_example():
         assert {s.family for s in runs.stabilized_schemes(example, full=True)} == {
             f for f, cells in study.KEEPS.items() if cells == "all"
         }
-    assert set(runs.schemes(HEAVY)) == set(SCHEMES.values()) == set(runs.schemes(PENDULUM, full=True))
-    assert set(study.SHOWN) <= {s.name for s in BASIC}
+    assert set(runs.schemes(PENDULUM, full=True)) == set(SCHEMES.values()) > set(runs.schemes(HEAVY))
+    assert set(study.SHOWN) <= {s.name for s in runs.schemes(HEAVY)}
     jobs = {(place.example, place.groups, s.family, s.stabilization) for place, s in study._jobs(False)}
     for example in EXAMPLES:
         for group in GROUPS:
@@ -229,7 +229,7 @@ def test_every_family_is_run_on_every_example():
 
 def test_methods_in_one_library_do_what_simulate_does():
     place = setup(FLOATING, "SE3")
-    for name in ("rkmk4", "cf3"):
+    for name in ("rkmk4", "cf4"):
         for by in ("none", "projection"):
             ours = place.timed(SCHEMES[name].stabilized(by), 1e-3, 0.05)[0]
             run = lb.simulate(
@@ -239,7 +239,7 @@ def test_methods_in_one_library_do_what_simulate_does():
             np.testing.assert_allclose(ours.q, run.q, rtol=0, atol=1e-14)
             np.testing.assert_allclose(ours.v, run.v, rtol=0, atol=1e-12)
     assert place.library(SCHEMES["rkmk4"]) == place.library(SCHEMES["cf3"])
-    assert place.library(SCHEMES["cf3"]) != place.library(SCHEMES["cf3"].stabilized("projection"))
+    assert place.library(SCHEMES["cf4"]) != place.library(SCHEMES["cf4"].stabilized("projection"))
 
 
 def test_a_projected_collocation_method_ends_on_the_constraints():
@@ -258,7 +258,7 @@ def test_stabilisation_moves_the_attitude_on_the_product_alone():
             x = study._stabilized(HEAVY, group, RK4.stabilized(by))
             assert not x.lost and (abs(x.attitude / plain.attitude - 1) < 1e-4) == same
             assert max(x.joints.values()) < (1e-14 if same or by == "projection" else 1e-5)
-    assert study._stabilized(HEAVY, "SO3xR3", SCHEMES["rkmk1"].stabilized("baumgarte")).lost
+    assert study._stabilized(HEAVY, "SO3xR3", SCHEMES["rkmk1"]).lost  # more energy than there was
 
 
 # -- the page -----------------------------------------------------------------------------------------------

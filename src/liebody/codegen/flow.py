@@ -92,7 +92,7 @@ class Flow(CompiledLoop):
         if self._shared is None:
             return super()._library(lanes)
         several, k = self._shared
-        library, names = several.library(lanes), ("fixed_steps", "controlled_steps")
+        library, names = several._kept(lanes), ("fixed_steps", "controlled_steps")
         found = {name: getattr(library, f"{name}_{k}") for name in names if hasattr(library, f"{name}_{k}")}
         return self._prepare(SimpleNamespace(**found))
 
@@ -304,13 +304,6 @@ class _Several(CompiledLoop):
     def __init__(self, flows: Sequence[Flow], recipe: str | None) -> None:
         super().__init__(recipe)
         self.flows = tuple(flows)
-        self._libraries: dict[int, ctypes.CDLL] = {}
-
-    def library(self, lanes: int) -> ctypes.CDLL:
-        with self._lock:
-            if lanes not in self._libraries:
-                self._libraries[lanes] = self._library(lanes)
-            return self._libraries[lanes]
 
     def source(self, lanes: int = 1) -> str:
         pulls = next((flow for flow in self.flows if flow._parts[2]), self.flows[0])

@@ -25,6 +25,7 @@ class CompiledLoop:
     def __init__(self, recipe: str | None) -> None:
         self._recipe = recipe
         self._lock = threading.RLock()
+        self._libraries: dict[int, Any] = {}
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
@@ -34,7 +35,7 @@ class CompiledLoop:
         """What determines the source beside the recipe."""
         raise NotImplementedError
 
-    def _flags(self) -> Sequence[str]:
+    def _flags(self, lanes: int) -> Sequence[str]:
         """Options of the compiler."""
         return build.FLAGS
 
@@ -55,22 +56,28 @@ class CompiledLoop:
             note = build.digest(*parts, build.processor(), *build.FLAGS)
 
         def compiled() -> Any:
-            return build.library([self.source(lanes)], compiler, self._flags())
+            return build.library([self.source(lanes)], compiler, self._flags(lanes))
 
         return self._prepare(build.load(build.noted(note, compiled)))
 
-    @cached_property
-    def _one(self) -> ctypes.CDLL:
-        with self._lock:
-            return self._library(1)
+    def _kept(self, lanes: int) -> Any:
+        """The library over so many lanes; the lock is this loop's own, so that others compile meanwhile."""
+        if lanes not in self._libraries:
+            with self._lock:
+                if lanes not in self._libraries:
+                    self._libraries[lanes] = self._library(lanes)
+        return self._libraries[lanes]
 
-    @cached_property
-    def _many(self) -> tuple[ctypes.CDLL, int]:
+    @property
+    def _one(self) -> Any:
+        return self._kept(1)
+
+    @property
+    def _many(self) -> tuple[Any, int]:
         assert self._compiler is not None
-        with self._lock:
-            lanes = build.lanes(self._compiler)
-            return self._library(lanes), lanes
+        lanes = build.lanes(self._compiler)
+        return self._kept(lanes), lanes
 
-    def _for(self, members: int) -> tuple[ctypes.CDLL, int]:
+    def _for(self, members: int) -> tuple[Any, int]:
         """The library for so many members, and its lanes."""
         return (self._one, 1) if members < FEW_MEMBERS else self._many

@@ -213,12 +213,10 @@ BASIC = (
     _explicit("rkmk45", RKMK), _explicit("rkmk6", RKMK), _explicit("rkmk7", RKMK), _explicit("rkmk8", RKMK),
     *(_explicit(name, FREE) for name in ("cf3", "cf4")),
     *(_explicit(name, GROSSMAN) for name in ("crouch-grossman3", "crouch-grossman4")),
-    Scheme("half-explicit4", "constraints", HalfExplicit(4), 4, HALF),
     Scheme("half-explicit4, projected", "constraints", HalfExplicit(4, project=True), 4, HALF),
     Scheme("generalized-alpha 0.9", "constraints", GeneralizedAlpha(0.9), 2, ALPHA),
     Scheme("variational", "constraints", Variational(), 2, VARIATIONAL),
     Scheme("radau5", "constraints", RadauIIA(5), 5, RADAU),
-    Scheme("implicit-midpoint", "index-1", Gauss(2), 2, GAUSS),
     Scheme("gauss4", "index-1", Gauss(4), 4, GAUSS),
 )  # fmt: skip
 """Every family, on every example."""
@@ -228,29 +226,42 @@ FURTHER = (
         for name in ("ralston", "heun", "ssprk3", "bogacki-shampine", "rk38", "tsitouras", "verner65")
     ),
     _explicit("crouch-grossman2", GROSSMAN),
+    Scheme("half-explicit4", "constraints", HalfExplicit(4), 4, HALF),
+    Scheme("implicit-midpoint", "index-1", Gauss(2), 2, GAUSS),
+    Scheme("gauss6", "index-1", Gauss(6), 6, GAUSS),
+)  # fmt: skip
+"""More members of these families, on the heavy top."""
+REST = (
     Scheme("half-explicit3", "constraints", HalfExplicit(3), 3, HALF),
     Scheme("generalized-alpha 0.5", "constraints", GeneralizedAlpha(0.5), 2, ALPHA),
     Scheme("radau1", "constraints", RadauIIA(1), 1, RADAU),
     Scheme("radau3", "constraints", RadauIIA(3), 3, RADAU),
-    Scheme("gauss6", "index-1", Gauss(6), 6, GAUSS),
 )  # fmt: skip
-"""More members of these families, on the heavy top."""
+"""What is left, in a full study."""
 
 RK4 = next(s for s in BASIC if s.name == "rkmk4")
 
 
-MIDPOINT = next(s for s in BASIC if s.name == "implicit-midpoint")
+MIDPOINT = next(s for s in FURTHER if s.name == "implicit-midpoint")
+
+
+FEW = tuple(
+    s for s in BASIC if s.name in ("rkmk2", "rkmk4", "rkmk8", "cf4", "crouch-grossman4")
+)  # fmt: skip
 
 
 def schemes(example: Example, full: bool = False) -> tuple[Scheme, ...]:
     """What is run on an example without stabilisation; `full` is every member of every family."""
-    return (*BASIC, *FURTHER) if full or example is HEAVY else BASIC
+    if full:
+        return (*BASIC, *FURTHER, *REST)
+    return (*BASIC, *FURTHER) if example is HEAVY else BASIC
 
 
 def stabilized_schemes(example: Example, full: bool = False) -> tuple[Scheme, ...]:
     """What is run on an example with each stabilisation."""
-    explicit = tuple(s for s in BASIC if s.kind == "explicit")
-    return (*explicit, MIDPOINT) if full or example is HEAVY else explicit
+    if full:
+        return (*(s for s in (*BASIC, *FURTHER) if s.kind == "explicit"), MIDPOINT)
+    return (*FEW, MIDPOINT) if example is HEAVY else FEW
 
 
 # -- runs ---------------------------------------------------------------------------------------------------
@@ -461,7 +472,7 @@ def prepare(jobs: Iterable[tuple[Setup, Scheme]]) -> list[Future[None]]:
     wanted = {(place, place.library(scheme)): scheme for place, scheme in jobs}
     dear = {RADAU: 0, GAUSS: 1, HALF: 2}
     ordered = sorted(wanted.items(), key=lambda job: dear.get(job[1].family, 3))
-    pool = ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2))
+    pool = ThreadPoolExecutor(max_workers=1 + (os.cpu_count() or 1))
     pending = [pool.submit(place.compiled, scheme) for (place, _), scheme in ordered]
     pool.shutdown(wait=False)
     return pending
