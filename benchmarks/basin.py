@@ -19,8 +19,8 @@ solver of constraints, which are switched off. It is allowed our steps, short on
 are not located, but the step in flight is cut short as the foot comes down; what that costs in accuracy is in
 the table of steps. Both run on one thread, alternately, with the same starts, with the same steps and, once
 more, each with the cheapest for some 1 ms; what counts are simulated seconds per second of processor
-time. MuJoCo's numbers do not depend on how many it simulates; ours are of ensembles, and the table has the
-speed of one alone.
+time. MuJoCo's numbers do not depend on how many it simulates; ours are of ensembles, or of one hopper alone:
+`--only race --members 1`.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ def compare_steps() -> None:
             print(f"    {name:16s}{row}{words}{3 / spent:10.1f}")
 
 
-def race(rounds: int, members: int = 24) -> None:
+def race(rounds: int, members: int) -> None:
     """All at the same starts, drawn from the map, on one thread."""
     rng = np.random.default_rng(0)
     p = {"lean": rng.uniform(*LEAN, members), "speed": rng.uniform(*SPEED, members)}
@@ -540,6 +540,7 @@ def main() -> None:
     parser.add_argument("--grid", type=int, default=128, help="starts along each axis of the map")
     parser.add_argument("--only", choices=("map", "steps", "race"), help="only a part")
     parser.add_argument("--rounds", type=int, default=3, help="of the race")
+    parser.add_argument("--members", type=int, default=24, help="starts of the race")
     parser.add_argument("--workers", type=int, default=2, help="processes of the sweep")
     parser.add_argument("--store", help="folder of the map's results (Zarr), kept")
     parser.add_argument("--picture", default="basin.png", help="file of the picture; '' for none")
@@ -548,7 +549,7 @@ def main() -> None:
     if args.only in (None, "steps"):
         compare_steps()
     if args.only in (None, "race"):
-        race(args.rounds)
+        race(args.rounds, args.members)
     if args.only in (None, "map"):
         make_map(args.grid, args.store, args.workers, args.picture)
 
