@@ -144,7 +144,7 @@ def figure(
     """Left, the motion; right, errors over time."""
     from matplotlib import pyplot
 
-    fig, (left, right) = pyplot.subplots(1, 2, figsize=(9.6, 3.1), layout="constrained")
+    fig, (left, right) = pyplot.subplots(1, 2, figsize=(11.0, 3.1), layout="constrained")
     for (name, values), color in zip(curves.items(), (BLUE, AMBER, GREEN, RED), strict=False):
         left.plot(times, values, color=color, label=name, lw=1.3)
     for r, color in zip(results, (BLUE, AMBER, GREEN, RED, "#5b6470"), strict=False):
@@ -153,9 +153,10 @@ def figure(
             times[1:], np.maximum(off[1:], 1e-17), color=color, label=f"{r.model}, {r.method}", lw=1.2
         )
     left.set(xlabel="time [s]", ylabel=ylabel)
-    right.set(xlabel="time [s]", ylabel="error")
+    right.set(xlabel="time [s]", ylabel=f"error {ylabel[ylabel.index('[') :]}")
+    for axes in (left, right)[len(curves) == 1 :]:
+        axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     for axes in (left, right):
-        axes.legend(fontsize=7, frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
     return fig
 
@@ -248,10 +249,10 @@ def study_heavy_top(report: Report) -> None:
     report.figure(
         figure(
             times,
-            {"omega_x": reference[:, 0], "omega_z": reference[:, 2]},
+            {r"$\omega_x$": reference[:, 0], r"$\omega_z$": reference[:, 2]},
             [results[i] for i in (0, 4, 5, 7)],
             reference,
-            "rad/s, in the world",
+            "velocity in the world [rad/s]",
         )
     )
     report.claims(
@@ -471,7 +472,7 @@ def study_four_bars(report: Report) -> None:
     )
     report.figure(
         figure(
-            times, {"x": reference[:, 0], "y": reference[:, 1]}, results, reference, "position of B_0 [m]"
+            times, {"x": reference[:, 0], "y": reference[:, 1]}, results, reference, "position of $B_0$ [m]"
         ),
     )
     (coarse, _), (fine, _) = FOUR_BARS_EXUDYN
@@ -780,7 +781,7 @@ def study_bricard(report: Report) -> None:
     results += [simulated(m, times, reference, "rkmk4", 1e-3) for m in (joint, absolute)]
     table(report, results, "Error of the position of $P_3$, m.")
     report.figure(
-        figure(times, dict(zip("xyz", reference.T, strict=True)), results, reference, "position of P_3 [m]")
+        figure(times, dict(zip("xyz", reference.T, strict=True)), results, reference, "position of $P_3$ [m]")
     )
     report.text(
         f"In joint coordinates: {joint.mechanism.report(joint.q)}. In absolute ones: "
