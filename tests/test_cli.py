@@ -106,7 +106,7 @@ def test_info_with_a_floating_base_has_six_more_degrees_of_freedom(liebody, tmp_
     moments = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
     base = f'<link name="base"><inertial><mass value="1"/>{moments}</inertial></link>'
     (tmp_path / "free.urdf").write_text(SWING.replace('<link name="base"/>', base))
-    assert "1 degrees of freedom" in liebody("info", "free.urdf").stdout
+    assert "1 degree of freedom" in liebody("info", "free.urdf").stdout
     assert "7 degrees of freedom" in liebody("info", "free.urdf", "--floating").stdout
 
 

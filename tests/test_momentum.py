@@ -905,7 +905,7 @@ REFUSED = {
     ),
     "an arm": (
         TreeBuilder("arm").add("a", Revolute([0, 0, 1]), body()),
-        "of 1 degrees of freedom.*floating=True",
+        "of 1 degree of freedom.*floating=True",
     ),
     "bolted": (
         TreeBuilder("bolted").add("ground", Fixed(), body()).add("a", Free(), body(), "ground"),

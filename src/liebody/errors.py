@@ -52,6 +52,11 @@ class SweepError(LiebodyError):
     """A sweep that cannot be: a store of another sweep, a function that gives no results."""
 
 
+def counted(n: int, one: str, many: str = "") -> str:
+    """A number of things, for messages: "1 body", "2 bodies"; `many` is `one` with an s unless given."""
+    return f"{n} {one if n == 1 else many or one + 's'}"
+
+
 def positive(name: str, value: Any, unit: str = "", infinite: bool = False) -> float:
     """The value as a float, if it is a number above zero.
 

@@ -23,7 +23,7 @@ from .dynamics.rolled import (
     potential_energy_passes,
     rolled,
 )
-from .errors import ModelError, ShapeError
+from .errors import ModelError, ShapeError, counted
 from .groups import SE3, SO3, LieGroup, Product, SO3xR3
 from .io.c_export import write_c
 from .linear import is_numeric
@@ -83,7 +83,8 @@ class Robot:
         return self.tree.group
 
     def __repr__(self) -> str:
-        return f"Robot {self.name!r}: {len(self.tree.bodies)} bodies, nq = {self.nq}, nv = {self.nv}"
+        bodies = counted(len(self.tree.bodies), "body", "bodies")
+        return f"Robot {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}"
 
     # -- the configuration group --------------------------------------------------------------------------
 

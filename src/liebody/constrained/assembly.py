@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ConstraintError, ShapeError
+from ..errors import ConstraintError, ShapeError, counted
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
@@ -54,7 +54,8 @@ class Report:
         return self.nearby > self.rank
 
     def __str__(self) -> str:
-        text = f"{self.freedom} degrees of freedom; {self.rows} equations of rank {self.rank}"
+        freedom, equations = counted(self.freedom, "degree"), counted(self.rows, "equation")
+        text = f"{freedom} of freedom; {equations} of rank {self.rank}"
         if self.redundancy:
             names = ", ".join(map(repr, self.dependent[:10])) + (", ..." if len(self.dependent) > 10 else "")
             text += f", {self.redundancy} redundant among {names}"

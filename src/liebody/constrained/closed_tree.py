@@ -28,7 +28,7 @@ from ..dynamics import (
     mass_matrix,
     potential_energy,
 )
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, Product, R
 from ..linear import back_substitute, cross, factor, symmetric
 from ..scalar import absolute, where
@@ -142,8 +142,9 @@ class ClosedTree(Mechanism):
 
     def __repr__(self) -> str:
         return (
-            f"ClosedTree {self.name!r}: {len(self.tree.bodies)} bodies, {len(self.constraints)} closures "
-            f"with {self.nc} equations, nq = {self.nq}, nv = {self.nv}"
+            f"ClosedTree {self.name!r}: {counted(len(self.tree.bodies), 'body', 'bodies')}, "
+            f"{counted(len(self.constraints), 'closure')} with "
+            f"{counted(self.nc, 'equation')}, nq = {self.nq}, nv = {self.nv}"
         )
 
     # -- equations, on floats or symbols ------------------------------------------------------------------

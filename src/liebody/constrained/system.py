@@ -11,7 +11,7 @@ import numpy as np
 
 from ..bodies import WORLD
 from ..codegen import Function, Program
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, SO3, LieGroup, Product, R
 from . import equations
 from .bodies import MovingBody
@@ -104,8 +104,9 @@ class System(Mechanism):
 
     def __repr__(self) -> str:
         return (
-            f"System {self.name!r}: {len(self.bodies)} bodies, {len(self.constraints)} constraints with "
-            f"{self.nc} equations, nq = {self.nq}, nv = {self.nv}"
+            f"System {self.name!r}: {counted(len(self.bodies), 'body', 'bodies')}, "
+            f"{counted(len(self.constraints), 'constraint')} with "
+            f"{counted(self.nc, 'equation')}, nq = {self.nq}, nv = {self.nv}"
         )
 
     def summary(self) -> str:
@@ -116,7 +117,7 @@ class System(Mechanism):
         for c in self.constraints:
             between = " and ".join(repr(self.bodies[i].name if i >= 0 else WORLD) for i in c.bodies)
             what = repr(c.joint.group) if c.joint else type(c.kind).__name__
-            lines.append(f"  {c.name}: {what} of {between}, {c.rows} equations")
+            lines.append(f"  {c.name}: {what} of {between}, {counted(c.rows, 'equation')}")
         return "\n".join(lines)
 
     # -- states -------------------------------------------------------------------------------------------

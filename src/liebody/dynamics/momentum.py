@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Body, Frame, Moments, Tree
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
 from .centroidal import about_center, composites, momentum_at_base, motions
@@ -71,7 +71,7 @@ def floating_base(tree: Tree) -> Body:
             advice += "; merge_fixed() removes fixed joints"
         raise ModelError(
             f"tree {tree.name!r} has no floating base: its first joint {joint.name!r} is {joint.group!r}, of "
-            f"{joint.dim} degrees of freedom, and a base that floats has two or more; {advice}"
+            f"{counted(joint.dim, 'degree')} of freedom, and a base that floats has two or more; {advice}"
         )
     if any(hasattr(x, "apply") or x != 0 for x in joint.armature):
         raise ModelError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..bodies import Body, Tree
 from ..dynamics import body_poses, center_of_mass, mass_matrix
+from ..errors import counted
 from ..groups import Free
 from .document import listed
 from .urdf import DescribedTree
@@ -46,8 +47,8 @@ class Report:
         mimics = sum(body.joint.mimic is not None for body in tree.bodies)
         follow = f" ({mimics} of the joints follow others)" if mimics else ""
         lines = [
-            f"{tree.name}: {len(tree.bodies)} bodies, {tree.nv} degrees of freedom{follow}, "
-            f"{len(tree.frames)} further frames",
+            f"{tree.name}: {counted(len(tree.bodies), 'body', 'bodies')}, "
+            f"{counted(tree.nv, 'degree')} of freedom{follow}, {counted(len(tree.frames), 'further frame')}",
             "",
             *_table(
                 ["", "body", "on", "mass [kg]", "joint", "group", "limits"],
