@@ -610,7 +610,7 @@ def test_momenta_of_free_bodies_whose_centre_of_mass_moves(group, retraction):
 
 @pytest.mark.parametrize("group", [SO3, SE3, SO3xR3, Product(Free(), Spherical(), R(2))], ids=repr)
 def test_cayleys_map_and_its_differential_are_what_they_say(group):
-    rng, tau = np.random.default_rng(5), retractions.retraction("cay", group)
+    rng, tau = np.random.default_rng(5), retractions.RETRACTIONS["cay"](group)
     q, u, one = group.random(rng), rng.standard_normal(group.dim), np.eye(group.n)
     tau_of_u = group.element(tau.integrate(group.neutral(), u))
     if group in (SO3, SE3):

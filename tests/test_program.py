@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from liebody import scalar
 from liebody.codegen import Flow, Function, Kernel, Program, build, kernel, loop, trace
-from liebody.codegen.printers.flow import flow_source
+from liebody.codegen.printers.flow import Method, flow_source
 from liebody.codegen.printers.program import callable_c99, program_unit
 from liebody.codegen.program import Call
 from liebody.codegen.schedule import Schedule
@@ -590,7 +590,7 @@ def test_a_state_lost_after_a_step_is_marked(way):
 
 def test_text_of_a_flow_does_not_grow_with_the_bodies():
     def size(parts):
-        return len(flow_source(*parts, tableau("rk4").paths, tableau("rk4").c.tolist(), 4))
+        return len(flow_source(*parts, Method(tableau("rk4").paths, tableau("rk4").c.tolist(), True), 4))
 
     parts = programs()
     assert size(parts) < size([part.unroll() for part in parts])

@@ -97,20 +97,15 @@ class ConstrainedRun(Run):
         efforts = self.efforts() if callable(self.efforts) else self.efforts
         return {**super().__getstate__(), "efforts": efforts}
 
-    @cached_property
-    def _finite(self) -> np.ndarray:
-        return np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
-
     def _values(self, name: str, compute: Callable[..., Array]) -> np.ndarray:
         if name in self.stored:
             return np.asarray(self.stored[name])
         if self.system is None:
             raise LiebodyError(f"{name} of this run was not saved with it")
         values = np.full((*self.q.shape[:-1], self.system.nc), np.nan)
-        times = np.broadcast_to(self.t, self._finite.shape)
-        values[self._finite] = compute(
-            self.system, times[self._finite], self.q[self._finite], self.v[self._finite]
-        )
+        finite = self._finite
+        times = np.broadcast_to(self.t, finite.shape)
+        values[finite] = compute(self.system, times[finite], self.q[finite], self.v[finite])
         return values
 
     @classmethod

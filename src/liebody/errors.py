@@ -57,6 +57,9 @@ def counted(n: int, one: str, many: str = "") -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
 
 
+SECONDS = " of seconds"  # how messages of `positive` go on for times
+
+
 def positive(name: str, value: Any, unit: str = "", infinite: bool = False) -> float:
     """The value as a float, if it is a number above zero.
 

@@ -162,7 +162,7 @@ class Run:
             mechanism = vars(self).get("mechanism")
             if name not in ENERGIES or mechanism is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            finite = np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
+            finite = self._finite
             q, v = self.q[finite], self.v[finite]
             found = mechanism.kinetic_energy(q, v), mechanism.potential_energy(q)
             for energy, values in zip(ENERGIES, found, strict=True):
@@ -206,9 +206,15 @@ class Run:
         return _largest(np.abs(np.linalg.norm(quaternions, axis=-1) - 1))
 
     @property
+    def _finite(self) -> np.ndarray:
+        """Whether each state is finite, (..., nt)."""
+        return np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
+
+    @property
     def finite(self) -> np.ndarray:
         """Whether each simulation stayed finite to its end, (...); the numbers above leave out the rest."""
-        return np.isfinite(self.q).all(axis=(-2, -1)) & np.isfinite(self.v).all(axis=(-2, -1))
+        stayed: Any = self._finite.all(axis=-1)
+        return stayed
 
     def member(self, *index: int) -> Run:
         """One simulation of the batch, by its place in it: `run.member(3)`."""

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, overload
 from weakref import WeakKeyDictionary
 
@@ -21,7 +21,7 @@ from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun
 from .constrained_run import labels as names
 from .dynamics.rolled import advance_passes, field_passes, pull_passes, rolled
-from .errors import ConfigurationError, GraphError, IntegrationError, ShapeError, positive
+from .errors import SECONDS, ConfigurationError, GraphError, IntegrationError, ShapeError, positive
 from .groups import SE3, SO3, LieGroup, Product, R
 from .integrators import (
     MechanicalFlow,
@@ -38,7 +38,6 @@ from .systems import HybridRun, HybridSystem
 Array = Any
 MOST_STATES = 1000  # recorded by default
 LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
-SECONDS = " of seconds"
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
 
@@ -284,6 +283,17 @@ class _Clock:
         self.times = np.concatenate([h * self.every * np.arange(self.rows + 1), ends])
 
 
+def _chunks(rows: int) -> Iterator[tuple[int, int]]:
+    """(rows done, rows to do next) until so many are done, each time for about a quarter of a second."""
+    done, some = 0, 1
+    while done < rows:
+        some = min(some, rows - done)
+        start = time.perf_counter()
+        yield done, some
+        done += some
+        some = max(1, int(some * min(100.0, CHUNK / max(time.perf_counter() - start, 1e-9))))
+
+
 def _fixed(
     flow: Flow,
     y: Array,
@@ -294,17 +304,12 @@ def _fixed(
     bar: _Progress,
     **options: Any,
 ) -> None:
-    """Fixed steps, in chunks of about a quarter of a second."""
+    """Fixed steps, in chunks."""
     h, every = clock.h, clock.every
     assert h is not None
-    done, rows = 0, 1
-    while done < clock.rows:
-        rows = min(rows, clock.rows - done)
-        start = time.perf_counter()
+    for done, rows in _chunks(clock.rows):
         flow.steps(y, u, done * every * h, h, rows * every, every, record, 1 + done, failed, **options)
-        done += rows
-        bar.at(done * every * h)
-        rows = max(1, int(rows * min(100.0, CHUNK / max(time.perf_counter() - start, 1e-9))))
+        bar.at((done + rows) * every * h)
     row = clock.rows + 1
     if clock.extra:
         flow.steps(y, u, clock.rows * every * h, h, clock.extra, clock.extra, record, row, failed, **options)
@@ -325,18 +330,13 @@ def _controlled(
     bar: _Progress,
     **options: Any,
 ) -> None:
-    """Steps under error control, in chunks of about a quarter of a second."""
+    """Steps under error control, in chunks."""
     positive("rtol", rtol), positive("atol", atol)
     step = np.full(len(y), clock.first)
-    done, rows = 0, 1
-    while done < clock.rows:
-        rows = min(rows, clock.rows - done)
-        start = time.perf_counter()
+    for done, rows in _chunks(clock.rows):
         t = done * clock.interval
         flow.controlled(y, u, t, clock.interval, rows, rtol, atol, step, record, 1 + done, failed, **options)
-        done += rows
-        bar.at(done * clock.interval)
-        rows = max(1, int(rows * min(100.0, CHUNK / max(time.perf_counter() - start, 1e-9))))
+        bar.at((done + rows) * clock.interval)
     if clock.rest:
         t = clock.rows * clock.interval
         flow.controlled(y, u, t, clock.rest, 1, rtol, atol, step, record, clock.rows + 1, failed, **options)
@@ -357,13 +357,9 @@ def _sampled(
     """Implicit steps under error control, as long as they come; records are states within them."""
     positive("rtol", rtol), positive("atol", atol)
     state = np.tile([0.0, clock.first, clock.first, 1.0, 1.0], (len(y), 1))
-    done, rows = 1, 1
-    while done < len(clock.times):
-        done = min(done + rows, len(clock.times))
-        start = time.perf_counter()
-        flow.controlled(y, u, clock.times, done, rtol, atol, state, record, failed, **options)
-        bar.at(clock.times[done - 1])
-        rows = max(1, int(rows * min(100.0, CHUNK / max(time.perf_counter() - start, 1e-9))))
+    for done, rows in _chunks(len(clock.times) - 1):
+        flow.controlled(y, u, clock.times, 1 + done + rows, rtol, atol, state, record, failed, **options)
+        bar.at(clock.times[done + rows])
 
 
 def _called(
@@ -503,16 +499,25 @@ class _Loop(Protocol):
         """Why there is no finite state an interval after this one."""
 
 
-def _with_feedback(mechanics: dict[str, Any], feedback: Callable[..., Any] | None) -> dict[str, Any]:
-    """The arguments of `MechanicalMethod.flow`, with efforts by a function."""
+def _mechanical_flow(
+    method: MechanicalMethod,
+    mechanics: Callable[[], dict[str, Any]],
+    feedback: Callable[..., Any] | None,
+    kept: dict[tuple[Any, ...], Any],
+    key: tuple[Any, ...],
+) -> MechanicalFlow:
+    """The flow of the method with these arguments, kept unless efforts are a user's function."""
     if feedback is None:
-        return mechanics
-    applied = mechanics["Q"]
+        if key not in kept:
+            kept[key] = method.flow(**mechanics())
+        return kept[key]
+    given = mechanics()
+    applied = given["Q"]
 
     def Q(t: Any, q: Array, v: Array, u: Array) -> Array:
         return applied(t, q, v, np.asarray(feedback(t, q, v)))
 
-    return {**mechanics, "Q": Q, "efforts": 0}
+    return method.flow(**{**given, "Q": Q, "efforts": 0})
 
 
 def _loop(
@@ -590,12 +595,8 @@ class _RobotLoop:
         self, method: MechanicalMethod, feedback: Callable[..., Any] | None
     ) -> MechanicalFlow:
         """As `flow`."""
-        key, flows = ("flow", method, self.damping), self.mechanism.flows
-        if feedback is not None:
-            return method.flow(**_with_feedback(self._mechanics(), feedback))
-        if key not in flows:
-            flows[key] = method.flow(**self._mechanics())
-        return flows[key]
+        key = ("flow", method, self.damping)
+        return _mechanical_flow(method, self._mechanics, feedback, self.mechanism.flows, key)
 
     def _mechanics(self) -> dict[str, Any]:
         robot, damping = self.mechanism, self.damping
@@ -662,12 +663,8 @@ class _SystemLoop:
         self, method: MechanicalMethod, feedback: Callable[..., Any] | None
     ) -> MechanicalFlow:
         """As `flow`; which constraints are independent is settled when the first state has been checked."""
-        key, flows = method, self.mechanism.flows
-        if feedback is not None:
-            return method.flow(**_with_feedback(self.mechanism.mechanics(), feedback))
-        if key not in flows:
-            flows[key] = method.flow(**self.mechanism.mechanics())
-        return flows[key]
+        system = self.mechanism
+        return _mechanical_flow(method, system.mechanics, feedback, system.flows, (method, system.redundant))
 
     def start(self) -> Array:
         return self.mechanism.assemble()
@@ -806,8 +803,7 @@ def _report(
     loop: _Loop, run: Run, lost: list[int], batch: tuple[int, ...], clock: _Clock, losses: Array
 ) -> None:
     """Raise IntegrationError for a simulation that was lost, warn of members of an ensemble."""
-    finite = np.isfinite(run.q).all(axis=-1) & np.isfinite(run.v).all(axis=-1)
-    finite = finite.reshape(len(losses), -1)
+    finite = run._finite.reshape(len(losses), -1)
     q, v = run.q.reshape(*finite.shape, loop.nq), run.v.reshape(*finite.shape, loop.nv)
     last = {i: int(np.flatnonzero(finite[i])[-1]) for i in lost}
 

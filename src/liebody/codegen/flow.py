@@ -82,8 +82,11 @@ class Flow(CompiledLoop):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
-        error, order = self.error or (None, 1)
-        return flow_source(*self.functions, self.after, self.paths, self.c, lanes, error, order, self.rigid)
+        return flow_source(*self.functions, self.after, self._method, lanes, self.rigid)
+
+    @property
+    def _method(self) -> Method:
+        return Method(self.paths, self.c, self._parts[2] is not None, *(self.error or ()))
 
     def _settings(self) -> tuple[Any, ...]:
         return self.paths, self.c, self.error, self.rigid, self._after is not None
@@ -307,9 +310,7 @@ class _Several(CompiledLoop):
 
     def source(self, lanes: int = 1) -> str:
         pulls = next((flow for flow in self.flows if flow._parts[2]), self.flows[0])
-        methods = [
-            Method(flow.paths, flow.c, flow._parts[2] is not None, *(flow.error or ())) for flow in self.flows
-        ]
+        methods = [flow._method for flow in self.flows]
         return flows_source(*pulls.functions, pulls.after, methods, lanes, pulls.rigid)
 
     def _settings(self) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from .derivatives import jacobian
 from .envelope import envelope, ordering
 from .flow import _efforts, _sampler, _shared
 from .graph import Expr, Function, trace
-from .kernel import FEW_MEMBERS, LONG
+from .kernel import LONG
 from .loop import CompiledLoop
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
 
@@ -305,7 +305,7 @@ class ImplicitFlow(CompiledLoop):
             return self._controlled_numpy(
                 y, u, times, until, rtol, atol, clock, record, failed, first, interval, linear, losses
             )
-        library, lanes = self._controlled_for(n)
+        library, lanes = self._controlled._for(n)
         counts = []
 
         def share(start: int, stop: int) -> None:
@@ -331,18 +331,9 @@ class ImplicitFlow(CompiledLoop):
         _shared(share, n, lanes, threads)
         return sum(c[2] for c in counts), sum(c[3] for c in counts)
 
-    def _controlled_for(self, members: int) -> tuple[ctypes.CDLL, int]:
-        """The library of `controlled` for so many members, and its lanes."""
-        assert self._compiler is not None
-        lanes = 1 if members < FEW_MEMBERS else build.lanes(self._compiler)
-        with self._lock:
-            if lanes not in self._controlled_libraries:
-                self._controlled_libraries[lanes] = _Controlled(self)._library(lanes)
-        return self._controlled_libraries[lanes], lanes
-
     @cached_property
-    def _controlled_libraries(self) -> dict[int, ctypes.CDLL]:
-        return {}
+    def _controlled(self) -> _Controlled:
+        return _Controlled(self)
 
     # -- without a compiler -------------------------------------------------------------------------------
 

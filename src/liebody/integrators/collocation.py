@@ -123,7 +123,7 @@ class Collocation(MechanicalMethod):
             return group.normalize(group.integrate(y, self._combined(self.ends, psi)))
 
         def estimate(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            known = self._combined(self.error_stages, np.reshape(z, (s, n))) / h
+            known = self._known(np.reshape(z, (s, n)), h)
             if self.error_end:
                 psi = self._combined(self.ends, np.reshape(z, (s, n)))
                 end = F(t + h, group.integrate(y, psi), u[s + 1])
@@ -194,15 +194,11 @@ class Collocation(MechanicalMethod):
         def estimate(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """The equations of delta, for Psi and the multipliers, scaled as those of the stages."""
             q, v, psi = y[:nq], y[nq:], np.reshape(z[: s * n], (s, n))
-            V = velocities(psi, h)
-            turn, push = self._known(psi, h), self._combined(self.error_stages, [w - v for w in V]) / h
+            push = self._known([w - v for w in velocities(psi, h)], h)
             if self.error_end:
                 after = finish(z, t, h, y, u)
-                turn = turn + self.error_end * group.dexp_inverse_times(
-                    -self._combined(self.ends, psi), after[nq:]
-                )
                 push = push + self.error_end * system.acceleration(t + h, after[:nq], after[nq:], u[s + 1])[0]
-            place, W = group.integrate(q, x[:n]), velocity(x[:n], h, turn)
+            place, W = group.integrate(q, x[:n]), velocity(x[:n], z, t, h, y, u)
             forces = system.inertial(place, W) - system.applied(t, place, W, u[s])
             balance = h * (system.mass(place) @ ((W - v) / self.gamma - h * push)) + h * h * forces
             if not m:
@@ -210,17 +206,19 @@ class Collocation(MechanicalMethod):
             J = system.jacobian(place)
             return np.concatenate([balance + J.T @ x[n:], h * (J @ W)])
 
-        def velocity(x: Array, h: Any, turn: Array) -> Array:
+        def velocity(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """That which belongs to Psi = x in the companion formula."""
-            return group.dexp(-x) @ (x / (self.gamma * h) - turn)
-
-        def defect(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             psi = np.reshape(z[: s * n], (s, n))
-            turn = self._known(psi, h)
+            known = self._known(psi, h)
             if self.error_end:
                 end = finish(z, t, h, y, u)[nq:]
-                turn = turn + self.error_end * group.dexp_inverse_times(-self._combined(self.ends, psi), end)
-            return np.concatenate([x[:n], velocity(x[:n], h, turn) - y[nq:]])
+                known = known + self.error_end * group.dexp_inverse_times(
+                    -self._combined(self.ends, psi), end
+                )
+            return group.dexp(-x) @ (x / (self.gamma * h) - known)
+
+        def defect(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.concatenate([x[:n], velocity(x[:n], z, t, h, y, u) - y[nq:]])
 
         def error(z: Array, t: Any, h: Any, y: Array, u: Array, after: Array) -> tuple[Array, Array]:
             return z[s * (n + m) :], np.concatenate(
@@ -249,9 +247,9 @@ class Collocation(MechanicalMethod):
         """The power of h that the error estimate goes with."""
         return 1 + min(self.order, self.embedded_order)
 
-    def _known(self, psi: Array, h: Any) -> Array:
-        """sum_j e_j Psi_j/h."""
-        return self._combined(self.error_stages, psi) / h
+    def _known(self, z: Any, h: Any) -> Array:
+        """sum_j e_j z_j/h."""
+        return self._combined(self.error_stages, z) / h
 
     # -- one step in Python, for solve_ivp -------------------------------------------------------------------
 

@@ -9,9 +9,10 @@ Kobilarov, Marsden, "Discrete geometric optimal control on Lie groups", IEEE Tra
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ..errors import IntegrationError
 from ..groups import SE3, SO3, LieGroup, Product
 from ..groups.base import block_diagonal
 from ..groups.se3 import SE3Group
@@ -88,16 +89,11 @@ class Cayley:
         return np.block([[turning, np.zeros((3, 3), int)], [-0.5 * (half @ SO3.hat(u[3:])), half]])
 
 
-def retraction(name: str, group: LieGroup) -> Exponential | Cayley:
-    """ "exp" or "cay" on this group.
+def _cayley(group: LieGroup) -> Cayley:
+    return Cayley(group if isinstance(group, Product) else Product(group))
 
-    Errors: IntegrationError for another name.
-    """
-    if name == "exp":
-        return Exponential(group)
-    if name == "cay":
-        return Cayley(group if isinstance(group, Product) else Product(group))
-    raise IntegrationError(f"retraction is {name!r}, expected 'exp' or 'cay'")
+
+RETRACTIONS: dict[str, Callable[[LieGroup], Exponential | Cayley]] = {"exp": Exponential, "cay": _cayley}
 
 
 def _quaternion(omega: Array) -> Array:

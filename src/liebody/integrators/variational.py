@@ -10,7 +10,7 @@ from ..codegen.implicit import Phase
 from ..errors import IntegrationError
 from ..scalar import Array
 from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
-from .retractions import retraction
+from .retractions import RETRACTIONS
 
 
 class Variational(MechanicalMethod):
@@ -46,8 +46,9 @@ class Variational(MechanicalMethod):
     name, order = "variational", 2
 
     def __init__(self, retraction: str = "exp") -> None:
-        if retraction not in ("exp", "cay"):
-            raise IntegrationError(f"retraction is {retraction!r}, expected 'exp' or 'cay'")
+        if retraction not in RETRACTIONS:
+            expected = " or ".join(map(repr, RETRACTIONS))
+            raise IntegrationError(f"retraction is {retraction!r}, expected {expected}")
         self.retraction = retraction
 
     def __repr__(self) -> str:
@@ -55,7 +56,7 @@ class Variational(MechanicalMethod):
 
     def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
         group, nq, n, m = system.group, system.nq, system.dim, system.m
-        tau = retraction(self.retraction, group)
+        tau = RETRACTIONS[self.retraction](group)
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([h * y[nq : nq + n], np.zeros(m, int)])

@@ -28,13 +28,12 @@ import numpy as np
 
 from ..codegen import Kernel, trace
 from ..codegen.hybrid import REASONS, Ensemble, Events, HybridFlow
-from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, positive
+from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, method_named
 
 Array = Any
 Part = Callable[..., Any]
-SECONDS = " of seconds"
 
 
 class Layout:

@@ -15,40 +15,38 @@ Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
 OF_A_METHOD = ("fixed_steps", "controlled_steps", "stages", "error")  # functions that each method has
 
 
-def flow_source(
-    field: Function | Program,
-    advance: Function | Program,
-    pull: Function | Program | None,
-    after: Function | Program | None,
-    paths: Sequence[Path],
-    c: Sequence[float],
-    lanes: int,
-    error: Sequence[float] | None = None,
-    error_order: int = 1,
-    rigid: int = 0,
-) -> str:
-    """The translation unit of `fixed_steps` (runtime/flow.h) over `lanes`, and `controlled_steps` over one.
-
-    field    (t, y, u) -> f;  advance  (y, psi) -> z;  pull  (psi, f) -> k, or None;  after  (t, y, u) -> z,
-             or None
-    paths, c  the coefficients of the method, as in `Flow`
-    error    b minus the embedded weights, whose defect is of order `error_order` in the step; without them a
-             step under error control is never accepted
-    rigid    how many entries of the algebra have size 1 in the error control
-    """
-    method = Method(paths, c, pull is not None, error, error_order)
-    parts = _parts(field, advance, pull, after, lanes, rigid)
-    return "\n".join([*parts, *_loops(method, field, lanes)])
-
-
 class Method(NamedTuple):
-    """The coefficients of one method, as in `flow_source`; whether its velocities are pulled back."""
+    """The coefficients of one method.
+
+    paths, c  as in `Flow`
+    pulled    whether its velocities are pulled back
+    error     b minus the embedded weights, whose defect is of order `error_order` in the step; without them a
+              step under error control is never accepted
+    """
 
     paths: Sequence[Path]
     c: Sequence[float]
     pulled: bool
     error: Sequence[float] | None = None
     error_order: int = 1
+
+
+def flow_source(
+    field: Function | Program,
+    advance: Function | Program,
+    pull: Function | Program | None,
+    after: Function | Program | None,
+    method: Method,
+    lanes: int,
+    rigid: int = 0,
+) -> str:
+    """The translation unit of `fixed_steps` (runtime/flow.h) over `lanes`, and `controlled_steps` over one.
+
+    field    (t, y, u) -> f;  advance  (y, psi) -> z;  pull  (psi, f) -> k, or None;  after  (t, y, u) -> z,
+             or None
+    rigid    how many entries of the algebra have size 1 in the error control
+    """
+    return "\n".join([*_parts(field, advance, pull, after, lanes, rigid), *_loops(method, field, lanes)])
 
 
 def flows_source(
