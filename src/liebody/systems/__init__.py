@@ -21,7 +21,7 @@ from .control import (
     controller_2,
     controller_3,
 )
-from .hybrid import EventLog, HybridRun, HybridSystem
+from .hybrid import EventLog, HybridRun, HybridSystem, LostEvents
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
 from .variations import VariedSystem
 
@@ -39,6 +39,7 @@ __all__ = [
     "JointPD",
     "Ledger",
     "LockedPolarSpring",
+    "LostEvents",
     "OperationalSpaceImpedance",
     "PolarSpring",
     "RadialSpring",

@@ -16,9 +16,11 @@ integrator into one loop (`codegen.hybrid`).
 from __future__ import annotations
 
 import math
+import operator
 import os
 import re
-from collections import namedtuple
+import warnings
+from collections import Counter, namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -34,6 +36,11 @@ from ..integrators import Method, method_named
 
 Array = Any
 Part = Callable[..., Any]
+MOST_EVENTS = 100_000  # of a member that are kept by default
+
+
+class LostEvents(UserWarning):
+    """Members had more events than were to be kept; the later ones are counted only."""
 
 
 class Layout:
@@ -319,7 +326,7 @@ class HybridSystem:
         method: str | Method = "rkmk4",
         locate: float | None = 1e-14,
         least: float = 1e-7,
-        events: int = 0,
+        events: int = MOST_EVENTS,
         limit: int = 10_000_000,
         threads: int | None = None,
     ) -> HybridRun:
@@ -336,7 +343,8 @@ class HybridSystem:
                       ends of the steps in which they happen                                             [s]
         least         an event sooner than this after the last one of its guard is taken then, and not
                       located: ever shorter bounces, which would never end, pass                          [s]
-        events        how many events of each member to keep, with the states after them
+        events        how many events of each member to keep at most, with the states after them; if there
+                      are more, a LostEvents warning says how many. 0: none are kept, none missed
         limit         most steps between two samples, before a member is given up
         threads       that share the members; default: those of the machine
 
@@ -346,7 +354,7 @@ class HybridSystem:
 
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
-        method = method_named(method)
+        method, most = method_named(method), _number("events", events)
         q = _floats("q0", q0)
         if q.ndim == 0 or q.shape[-1] != self.nq:
             raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
@@ -378,9 +386,11 @@ class HybridSystem:
         y = np.concatenate(
             [np.zeros((n, 0)), *z[:k], q, v, *z[k:], np.zeros((n, len(self.power_names)))], axis=1
         )
-        settings = Events(locate, least, limit, events)
-        members = flow.ensemble(y, rows, settings)
+        settings = Events(locate, least, limit, most)
+        members = flow.ensemble(y, rows)
         flow.steps(members, u, 0.0, interval, rows - 1, 0, settings, threads or os.cpu_count() or 1)
+        if most:
+            _warn_of_lost(members, most)
         return self._run(members, batch, interval * np.arange(rows), u)
 
     def _batches(self, parameters: Any, memory: Any) -> list[tuple[int, ...]]:
@@ -403,8 +413,7 @@ class HybridSystem:
             found = dict(zip(names, found if len(names) > 1 else (found,), strict=True))
             signals = {name: x.reshape(*batch, len(t), *x.shape[2:]) for name, x in found.items()}
         work = record[..., record.shape[-1] - len(self.power_names) :]
-        kept = np.minimum(members.counts[:, 0], members.log.shape[1])
-        logs = [self._log(entries[:number]) for entries, number in zip(members.log, kept, strict=True)]
+        logs = [self._log(log, int(count)) for log, count in zip(members.log, members.counts[:, 0])]
         return HybridRun(
             t=t,
             q=q,
@@ -419,7 +428,7 @@ class HybridSystem:
             ends=np.array([REASONS[int(k)] for k in members.ends[:, 1]]).reshape(batch),
         )
 
-    def _log(self, entries: Array) -> EventLog:
+    def _log(self, entries: Array, count: int) -> EventLog:
         signs = entries[:, 1].astype(int)
         _, q, v, z, _ = self._read(entries[:, 0], entries[:, 2:], np.zeros(self.parameters.size))
         return EventLog(
@@ -429,12 +438,40 @@ class HybridSystem:
             q=q,
             v=v,
             memory=dict(zip(z._fields, z, strict=True)),
+            lost=count - len(entries),
         )
 
 
-@dataclass(frozen=True)
+def _number(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ConfigurationError(f"{name} is {value!r}, expected a whole number, zero or more")
+    return number
+
+
+def _warn_of_lost(members: Ensemble, most: int) -> None:
+    lost = members.counts[:, 0] - [len(log) for log in members.log]
+    short = np.flatnonzero(lost)
+    if len(short):
+        which = f" of {len(short)} of {len(lost)} members" if len(lost) > 1 else ""
+        warnings.warn(
+            f"{lost.sum()} of {members.counts[short, 0].sum()} events{which} were not kept, but the "
+            f"first {most} of each. Give events={members.counts[:, 0].max()} or more to keep all, or events=0 if "
+            "none are needed",
+            LostEvents,
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True, repr=False)
 class EventLog:
-    """The events of one member, in their order: times, guards, directions of the change, states after."""
+    """The events of one member, in their order: times, guards, directions of the change, states after.
+
+    lost   how many came after these and were not kept (of any guard, also in what `of` chooses)
+    """
 
     t: Array
     guard: tuple[str, ...]
@@ -442,21 +479,32 @@ class EventLog:
     q: Array
     v: Array
     memory: dict[str, Array]
+    lost: int = 0
 
     def __len__(self) -> int:
         return len(self.t)
 
+    def __repr__(self) -> str:
+        kinds = "".join(f", {number} {name}" for name, number in Counter(self.guard).items())
+        until = f" to t = {self.t[-1]:g} s" if len(self) else ""
+        lost = f"; {self.lost} more were not kept" if self.lost else ""
+        return f"EventLog({len(self)} events{until}{kinds}{lost})"
+
     def of(self, guard: str, direction: int = 0) -> EventLog:
         """The events of one guard, in one direction (+1, -1), or in both (0)."""
         keep = np.array([name == guard for name in self.guard], bool)
-        keep &= (direction == 0) | (self.direction == direction)
+        return self.where(keep & ((direction == 0) | (self.direction == direction)))
+
+    def where(self, keep: Array) -> EventLog:
+        """Some of the events: a mask, indices, or a slice."""
         return EventLog(
             self.t[keep],
-            tuple(name for name, kept in zip(self.guard, keep, strict=True) if kept),
+            tuple(np.array(self.guard, dtype=object)[keep]),
             self.direction[keep],
             self.q[keep],
             self.v[keep],
             {name: x[keep] for name, x in self.memory.items()},
+            self.lost,
         )
 
 
@@ -470,7 +518,7 @@ class HybridRun:
     work        for each power, its integral from the start, (..., rows)                                  [J]
     outputs     for each name, (..., rows, *shape)
     parameters  for each name, (..., *shape)
-    events      an EventLog, or a list of them for the members in their order, as many as were to be kept
+    events      an EventLog, or a list of them for the members in their order
     counts      (..., 3): events, those that were not located, steps
     end_times   (...): when the member ended                                                             [s]
     ends        (...): why a member ended before t_end; "" if it did not
