@@ -166,8 +166,23 @@ def test_the_upright_prismatic_hopper(prismatic):
     angles = [np.degrees(log.of("floor_foot", -1).q[:, 0] - UPRIGHT[0]) for log in run.events]
     assert np.abs(angles[0]).max() < 1e-7
     assert angles[1][np.isin(run.events[1].of("floor_foot", -1).t, touch_downs(run.events[1]))][8] > 10
-    run = prismatic.simulate(UPRIGHT, t_end=6.0, parameters={"K_E": 0.0}, events=500, record_every=0.1)
+    run = prismatic.simulate(UPRIGHT, t_end=6.0, parameters={"K_E": 0.0}, record_every=0.1)
     assert len(touch_downs(run.events)) == 12
+
+
+def test_apexes_are_the_tops_of_flights(prismatic):
+    """Prismatic II leaves the floor upwards eleven times; then it swings on the ground to the end."""
+    model = models.prismatic_hopper()
+    run = prismatic.simulate(UPRIGHT, t_end=6.0, parameters={"K_E": 0.0}, record_every=1e-2, events=999)
+    apexes, floor = run.events.of("apex"), run.events.of("floor_foot")
+    left = run.events.of("floor_foot", 1)
+    up = left.t[centre(left, model)[1][:, 1] > 0]
+    assert len(apexes) == len(up) == 11
+    assert np.all((up < apexes.t) & (apexes.t < floor.t[np.searchsorted(floor.t, up) + 1]))
+    assert np.all(apexes.memory["floor_contact"] == 0)
+    np.testing.assert_allclose(centre(apexes, model)[1], 0, atol=1e-9)
+    resting = run.t > floor.t[-1]
+    assert np.count_nonzero(np.diff(np.sign(run.outputs["com_velocity"][resting, 2])) < 0) > 15
 
 
 def test_hops_converge_as_steps_are_halved(revolute):

@@ -105,6 +105,11 @@ class State:
             )
         return self.flags[point]
 
+    @property
+    def stance(self) -> Any:
+        """1 where any point touches something, 0 in flight."""
+        return functools.reduce(maximum, self.flags.values(), 0.0)
+
     def touches(self, point: str, flag: Any, since: Any) -> None:
         """Elements tell whether a point touches something, 1 or 0, and when it last touched down."""
         self.landed = since if not self.flags else maximum(self.landed, since)
@@ -218,14 +223,14 @@ class Element:
 
 
 class Apex(Element):
-    """An event wherever the centre of mass is at the top of its path."""
+    """An event wherever the centre of mass is at the top of its path in flight, while no point touches."""
 
     def __init__(self, name: str = "apex") -> None:
         super().__init__()
         self.name, self.directions = name, {"": -1}
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"": s.com_velocity @ up(s.gravity)}
+        return {"": where(s.stance > 0.5, -1.0, s.com_velocity @ up(s.gravity))}
 
 
 class Fall(Element):
@@ -428,11 +433,8 @@ class RobotSystem(HybridSystem):
         s, _ = self._seen(t, q, v, z, p)
         if not s.flags:
             return p.step
-        touching: Any = 0.0
-        for flag in s.flags.values():
-            touching = maximum(touching, flag)
         stance = where(t - s.landed < p.landing, p.landing_step, p.stance_step)
-        return where(touching > 0.5, stance, p.step)
+        return where(s.stance > 0.5, stance, p.step)
 
     def _stop(self, *at: Any) -> Any:
         s, each = self._seen(*at)
