@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from liebody import models
+from liebody.errors import ShapeError
 from liebody.systems import (
     Apex,
     Contact,
@@ -215,6 +216,24 @@ def test_the_ledger_closes(parameters, revolute):
     assert drives == pytest.approx(given, abs=1e-10)
     for k in (3, 11):
         assert abs(revolute.ledger(run, first=k, last=k + 7).residual) < 1e-6 * ledger.throughput
+
+
+def test_the_ledger_runs_to_where_a_member_ended(revolute):
+    """One hops on, one falls as its polar spring is too soft; the fallen one has balanced books, too."""
+    run = revolute.simulate(
+        *START_VI, t_end=2.0, parameters={"D_r": 20.0, "K_p": [6.0, 1.0]}, record_every=0.1
+    )
+    assert run.ends.tolist() == ["", "stopped"] and np.isnan(run.q[1, -1]).all()
+    for member in (0, 1):
+        ledger = revolute.ledger(run, member)
+        assert ledger.throughput > 3 and abs(ledger.residual) < 1e-6 * ledger.throughput
+    fallen = run.final.outputs["potential_energy"][1] - run.outputs["potential_energy"][1, 0]
+    assert ledger.energy["potential"] == fallen < -2
+    last = int(run.end_times[1] / 0.1)
+    assert abs(revolute.ledger(run, 1, last=last).residual) < 1e-6 * ledger.throughput
+    for wrong in ({"last": last + 1}, {"last": -1}, {"first": last + 1}, {"last": 21}, {"member": 2}):
+        with pytest.raises(ShapeError, match=r"sample|member"):
+            revolute.ledger(run, **{"member": 1, **wrong})
 
 
 def test_members_that_fail_are_marked_and_the_others_go_on(revolute):

@@ -154,7 +154,26 @@ def test_a_member_that_falls_is_marked_and_the_others_go_on():
     assert run.ends.tolist() == ["stopped", ""]
     assert run.end_times[0] == pytest.approx(np.sqrt(3 / 9.81), abs=0.05)
     assert np.isnan(run.q[0, -1]).all() and np.isfinite(run.q[1]).all()
-    assert "2,) members, 1 ended early" in repr(run)
+    assert f"2,) members, 1 ended early, the first at t = {run.end_times[0]:g} s" in repr(run)
+
+
+def test_a_run_knows_where_its_members_ended():
+    """The one that stops between two samples: its state, works and signals there."""
+    system = ball(stop=lambda t, q, v, z, p: -0.5 - q[0])
+    run = system.simulate([1.0], t_end=2.0, parameters={"stiffness": [0.0, 4e3]}, record_every=0.1)
+    final = run.final
+    np.testing.assert_array_equal(final.t, run.end_times)
+    assert -0.51 < final.q[0, 0] < -0.5 < run.q[0, 5, 0] and final.memory["hits"][0] == 1
+    given = final.work["floor"] + final.work["drag"]
+    np.testing.assert_allclose(final.outputs["energy"] - run.outputs["energy"][:, 0], given, atol=1e-7)
+    for kind in ("memory", "work", "outputs"):
+        for name, x in getattr(final, kind).items():
+            np.testing.assert_array_equal(x[1], getattr(run, kind)[name][1, -1])
+    np.testing.assert_array_equal([final.q[1], final.v[1]], [run.q[1, -1], run.v[1, -1]])
+    alone = system.simulate([1.0], t_end=2.0, parameters={"stiffness": 0.0}, record_every=0.1)
+    np.testing.assert_allclose(alone.final.q, final.q[0], atol=1e-12)
+    assert repr(alone) == f"HybridRun(6 of 21 samples to t = 2 s; ended at t = {final.t[0]:g} s: stopped)"
+    assert repr(ball().simulate([1.0], t_end=2.0, record_every=0.1)) == "HybridRun(21 samples to t = 2 s)"
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ class Run:
 
     @cached_property
     def ledger(self) -> Any:
-        return system(self.hopper).ledger(self.data, last=self.last)
+        return system(self.hopper).ledger(self.data)
 
     @cached_property
     def last(self) -> int:

@@ -349,8 +349,8 @@ class HybridSystem:
         threads       that share the members; default: those of the machine
 
         returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
-                      and reason in `end_times` and `ends`; its later samples are NaN. The others go on, and
-                      what a member does depends on nobody else.
+                      and reason in `end_times` and `ends` and its state there in `final`; its later samples
+                      are NaN. The others go on, and what a member does depends on nobody else.
 
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
@@ -404,28 +404,48 @@ class HybridSystem:
         return found
 
     def _run(self, members: Ensemble, batch: tuple[int, ...], t: Array, u: Array) -> HybridRun:
-        record = members.record.reshape(*batch, *members.record.shape[1:])
-        _, q, v, z, p = self._read(t, record, u.reshape(*batch, -1))
-        signals: dict[str, Any] = {}
-        if self._outputs is not None:
-            found = self._outputs(np.broadcast_to(t, members.record.shape[:2]), members.record, u[:, None])
-            names = list(self._outputs.function.outputs)
-            found = dict(zip(names, found if len(names) > 1 else (found,), strict=True))
-            signals = {name: x.reshape(*batch, len(t), *x.shape[2:]) for name, x in found.items()}
-        work = record[..., record.shape[-1] - len(self.power_names) :]
+        p = self.parameters.read(u[:, : self.parameters.size].reshape(*batch, -1))
+        end_times = np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1])
+        samples = self._states(
+            np.broadcast_to(t, members.record.shape[:2]), members.record, u[:, None], batch
+        )
+        final = self._states(end_times, members.y, u, batch)
         logs = [self._log(log, int(count)) for log, count in zip(members.log, members.counts[:, 0])]
         return HybridRun(
             t=t,
-            q=q,
-            v=v,
-            memory=dict(zip(z._fields, z, strict=True)),
-            work={name: work[..., k] for k, name in enumerate(self.power_names)},
-            outputs=signals,
+            q=samples.q,
+            v=samples.v,
+            memory=samples.memory,
+            work=samples.work,
+            outputs=samples.outputs,
+            final=final,
             parameters=dict(zip(p._fields, p, strict=True)),
             events=logs[0] if not batch else logs,
             counts=members.counts.reshape(*batch, 3),
-            end_times=np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1]).reshape(batch),
+            end_times=final.t,
             ends=np.array([REASONS[int(k)] for k in members.ends[:, 1]]).reshape(batch),
+        )
+
+    def _states(self, t: Array, y: Array, u: Array, batch: tuple[int, ...]) -> HybridStates:
+        """What there is to know of states y (n, ..., size) at times t (n, ...), of an ensemble `batch`."""
+
+        def shaped(x: Array) -> Array:
+            return np.reshape(x, (*batch, *np.shape(x)[1:]))
+
+        _, q, v, z, _ = self._read(t, shaped(y), np.zeros(self.parameters.size))
+        signals: dict[str, Any] = {}
+        if self._outputs is not None:
+            found = self._outputs(t, y, u)
+            names = list(self._outputs.function.outputs)
+            signals = dict(zip(names, found if len(names) > 1 else (found,), strict=True))
+        first = y.shape[-1] - len(self.power_names)
+        return HybridStates(
+            t=shaped(t),
+            q=q,
+            v=v,
+            memory=dict(zip(z._fields, z, strict=True)),
+            work={name: shaped(y[..., first + k]) for k, name in enumerate(self.power_names)},
+            outputs={name: shaped(x) for name, x in signals.items()},
         )
 
     def _log(self, entries: Array, count: int) -> EventLog:
@@ -458,8 +478,8 @@ def _warn_of_lost(members: Ensemble, most: int) -> None:
     if len(short):
         which = f" of {len(short)} of {len(lost)} members" if len(lost) > 1 else ""
         warnings.warn(
-            f"{lost.sum()} of {members.counts[short, 0].sum()} events{which} were not kept, but the "
-            f"first {most} of each. Give events={members.counts[:, 0].max()} or more to keep all, or events=0 if "
+            f"{lost.sum()} of {members.counts[short, 0].sum()} events{which} were not kept, but the first "
+            f"{most} of each. Give events={members.counts[:, 0].max()} or more to keep all, or events=0 if "
             "none are needed",
             LostEvents,
             stacklevel=3,
@@ -509,6 +529,18 @@ class EventLog:
 
 
 @dataclass(frozen=True)
+class HybridStates:
+    """States of a hybrid system with all that is known of them; the names are those of a `HybridRun`."""
+
+    t: Array
+    q: Array
+    v: Array
+    memory: dict[str, Array]
+    work: dict[str, Array]
+    outputs: dict[str, Array]
+
+
+@dataclass(frozen=True)
 class HybridRun:
     """What a simulation of a hybrid system returns; `...` are the axes of the ensemble.
 
@@ -517,6 +549,7 @@ class HybridRun:
     memory      for each name, (..., rows, *shape)
     work        for each power, its integral from the start, (..., rows)                                  [J]
     outputs     for each name, (..., rows, *shape)
+    final       the HybridStates (...) in which the members ended, at `end_times`
     parameters  for each name, (..., *shape)
     events      an EventLog, or a list of them for the members in their order
     counts      (..., 3): events, those that were not located, steps
@@ -530,6 +563,7 @@ class HybridRun:
     memory: dict[str, Array]
     work: dict[str, Array]
     outputs: dict[str, Array]
+    final: HybridStates
     parameters: dict[str, Array]
     events: Any
     counts: Array
@@ -537,7 +571,11 @@ class HybridRun:
     ends: Array
 
     def __repr__(self) -> str:
-        batch = self.q.shape[:-2]
-        ended = int(np.count_nonzero(self.ends != ""))
-        members = f"{batch} members, {ended} ended early, " if batch else ""
-        return f"HybridRun({members}{len(self.t)} samples to t = {self.t[-1]:g} s)"
+        batch, early = self.q.shape[:-2], self.end_times[self.ends != ""]
+        samples = f"{len(self.t)} samples to t = {self.t[-1]:g} s"
+        if not batch and early.size:
+            until = np.count_nonzero(self.t <= self.end_times)
+            return f"HybridRun({until} of {samples}; ended at t = {self.end_times:g} s: {self.ends})"
+        first = f", the first at t = {early.min():g} s" if early.size else ""
+        members = f"{batch} members, {early.size} ended early{first}, " if batch else ""
+        return f"HybridRun({members}{samples})"
