@@ -153,7 +153,7 @@ def leg() -> float:
 def hop(p: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Simulate a chunk of starts, and say how each ends."""
     q, v = starts(p["lean"], p["speed"])
-    run = hopper().simulate(q, v, t_end=T_END, record_every=EVERY, threads=1)
+    run = hopper().simulate(q, v, t_end=T_END, record_every=EVERY, events=0, threads=1)
     n = np.arange(len(q))
     last = np.isfinite(run.q).all(axis=2).sum(axis=1) - 1  # the last sample before the end
     z = {name: x[n, last] for name, x in run.memory.items() if name.startswith("stride")}
@@ -371,9 +371,7 @@ def compare_steps() -> None:
             else:
                 hopper().simulate(q, v, t_end=EVERY, record_every=EVERY, threads=1)  # compiles
                 start = time.process_time()
-                run = hopper().simulate(
-                    q, v, t_end=3.0, record_every=EVERY, events=200, threads=1, parameters=h
-                )
+                run = hopper().simulate(q, v, t_end=3.0, record_every=EVERY, threads=1, parameters=h)
             spent = time.process_time() - start
             if name not in engines:
                 log = run.events.of("apex")
@@ -393,7 +391,7 @@ def race(rounds: int, members: int) -> None:
     rk4, euler = MuJoCo(), MuJoCo("Euler")
 
     def ours(steps: Mapping[str, float]) -> tuple[float, np.ndarray]:
-        run = hopper().simulate(q, v, t_end=T_END, record_every=EVERY, threads=1, parameters=steps)
+        run = hopper().simulate(q, v, t_end=T_END, record_every=EVERY, events=0, threads=1, parameters=steps)
         return float(run.end_times.sum()), run.ends == ""
 
     def theirs(engine: MuJoCo, steps: Mapping[str, float]) -> tuple[float, np.ndarray]:

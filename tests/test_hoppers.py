@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from liebody import models
+from liebody.errors import ShapeError
 from liebody.systems import (
     Apex,
     Contact,
@@ -166,8 +167,23 @@ def test_the_upright_prismatic_hopper(prismatic):
     angles = [np.degrees(log.of("floor_foot", -1).q[:, 0] - UPRIGHT[0]) for log in run.events]
     assert np.abs(angles[0]).max() < 1e-7
     assert angles[1][np.isin(run.events[1].of("floor_foot", -1).t, touch_downs(run.events[1]))][8] > 10
-    run = prismatic.simulate(UPRIGHT, t_end=6.0, parameters={"K_E": 0.0}, events=500, record_every=0.1)
+    run = prismatic.simulate(UPRIGHT, t_end=6.0, parameters={"K_E": 0.0}, record_every=0.1)
     assert len(touch_downs(run.events)) == 12
+
+
+def test_apexes_are_the_tops_of_flights(prismatic):
+    """Prismatic II leaves the floor upwards eleven times; then it swings on the ground to the end."""
+    model = models.prismatic_hopper()
+    run = prismatic.simulate(UPRIGHT, t_end=6.0, parameters={"K_E": 0.0}, record_every=1e-2, events=999)
+    apexes, floor = run.events.of("apex"), run.events.of("floor_foot")
+    left = run.events.of("floor_foot", 1)
+    up = left.t[centre(left, model)[1][:, 1] > 0]
+    assert len(apexes) == len(up) == 11
+    assert np.all((up < apexes.t) & (apexes.t < floor.t[np.searchsorted(floor.t, up) + 1]))
+    assert np.all(apexes.memory["floor_contact"] == 0)
+    np.testing.assert_allclose(centre(apexes, model)[1], 0, atol=1e-9)
+    resting = run.t > floor.t[-1]
+    assert np.count_nonzero(np.diff(np.sign(run.outputs["com_velocity"][resting, 2])) < 0) > 15
 
 
 def test_hops_converge_as_steps_are_halved(revolute):
@@ -200,6 +216,24 @@ def test_the_ledger_closes(parameters, revolute):
     assert drives == pytest.approx(given, abs=1e-10)
     for k in (3, 11):
         assert abs(revolute.ledger(run, first=k, last=k + 7).residual) < 1e-6 * ledger.throughput
+
+
+def test_the_ledger_runs_to_where_a_member_ended(revolute):
+    """One hops on, one falls as its polar spring is too soft; the fallen one has balanced books, too."""
+    run = revolute.simulate(
+        *START_VI, t_end=2.0, parameters={"D_r": 20.0, "K_p": [6.0, 1.0]}, record_every=0.1
+    )
+    assert run.ends.tolist() == ["", "stopped"] and np.isnan(run.q[1, -1]).all()
+    for member in (0, 1):
+        ledger = revolute.ledger(run, member)
+        assert ledger.throughput > 3 and abs(ledger.residual) < 1e-6 * ledger.throughput
+    fallen = run.final.outputs["potential_energy"][1] - run.outputs["potential_energy"][1, 0]
+    assert ledger.energy["potential"] == fallen < -2
+    last = int(run.end_times[1] / 0.1)
+    assert abs(revolute.ledger(run, 1, last=last).residual) < 1e-6 * ledger.throughput
+    for wrong in ({"last": last + 1}, {"last": -1}, {"first": last + 1}, {"last": 21}, {"member": 2}):
+        with pytest.raises(ShapeError, match=r"sample|member"):
+            revolute.ledger(run, **{"member": 1, **wrong})
 
 
 def test_members_that_fail_are_marked_and_the_others_go_on(revolute):

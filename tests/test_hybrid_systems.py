@@ -7,7 +7,7 @@ import liebody as lb
 from liebody import scalar
 from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.groups import SO3, Product, R
-from liebody.systems import HybridSystem
+from liebody.systems import HybridSystem, LostEvents
 
 INERTIA = np.array([1.0, 2.0, 2.5])
 
@@ -57,6 +57,30 @@ def test_the_ledger_closes_and_the_memory_counts():
     assert np.all(np.diff(apex.q[:, 0]) < 0) and np.all(np.abs(apex.v) < 1e-10)
     np.testing.assert_array_equal(run.outputs["state"], np.concatenate([run.q, run.v], axis=-1))
     assert run.ends == "" and run.end_times == 3.0 and run.parameters["mass"] == 2.0
+
+
+def test_all_events_are_kept_unless_fewer_are_asked_for():
+    """A limit below their number warns with how many were lost, and the log knows."""
+    system = ball()
+    every = system.simulate([1.0], t_end=6.0, record_every=0.1)
+    n = len(every.events)
+    assert n == every.counts[0] > 15 and every.events.lost == 0 and "not kept" not in repr(every.events)
+    assert f"{n} events" in repr(every.events) and f"{len(every.events.of('apex'))} apex" in repr(
+        every.events
+    )
+    with pytest.warns(LostEvents, match=rf"{n - 10} of {n} events were not kept.*events={n}"):
+        some = system.simulate([1.0], t_end=6.0, record_every=0.1, events=10)
+    assert len(some.events) == 10 and some.events.lost == some.events.of("apex").lost == n - 10
+    np.testing.assert_array_equal(some.events.q, every.events.q[:10])
+    assert f"{n - 10} more were not kept" in repr(some.events.of("floor"))
+    with pytest.warns(LostEvents, match="1 of 2 members"):
+        lb.simulate(system, [[1.0], [0.0]], [[0.0], [99.0]], t_end=3.0, events=3)
+
+
+def test_no_events_are_kept_without_a_word_if_none_are_asked_for(recwarn):
+    run = ball().simulate([1.0], t_end=6.0, record_every=0.1, events=0)
+    assert len(run.events) == len(run.events.of("floor")) == 0 and run.events.lost == run.counts[0] > 15
+    assert not recwarn.list
 
 
 def test_members_may_differ_in_every_parameter_and_at_the_start():
@@ -130,7 +154,26 @@ def test_a_member_that_falls_is_marked_and_the_others_go_on():
     assert run.ends.tolist() == ["stopped", ""]
     assert run.end_times[0] == pytest.approx(np.sqrt(3 / 9.81), abs=0.05)
     assert np.isnan(run.q[0, -1]).all() and np.isfinite(run.q[1]).all()
-    assert "2,) members, 1 ended early" in repr(run)
+    assert f"2,) members, 1 ended early, the first at t = {run.end_times[0]:g} s" in repr(run)
+
+
+def test_a_run_knows_where_its_members_ended():
+    """The one that stops between two samples: its state, works and signals there."""
+    system = ball(stop=lambda t, q, v, z, p: -0.5 - q[0])
+    run = system.simulate([1.0], t_end=2.0, parameters={"stiffness": [0.0, 4e3]}, record_every=0.1)
+    final = run.final
+    np.testing.assert_array_equal(final.t, run.end_times)
+    assert -0.51 < final.q[0, 0] < -0.5 < run.q[0, 5, 0] and final.memory["hits"][0] == 1
+    given = final.work["floor"] + final.work["drag"]
+    np.testing.assert_allclose(final.outputs["energy"] - run.outputs["energy"][:, 0], given, atol=1e-7)
+    for kind in ("memory", "work", "outputs"):
+        for name, x in getattr(final, kind).items():
+            np.testing.assert_array_equal(x[1], getattr(run, kind)[name][1, -1])
+    np.testing.assert_array_equal([final.q[1], final.v[1]], [run.q[1, -1], run.v[1, -1]])
+    alone = system.simulate([1.0], t_end=2.0, parameters={"stiffness": 0.0}, record_every=0.1)
+    np.testing.assert_allclose(alone.final.q, final.q[0], atol=1e-12)
+    assert repr(alone) == f"HybridRun(6 of 21 samples to t = 2 s; ended at t = {final.t[0]:g} s: stopped)"
+    assert repr(ball().simulate([1.0], t_end=2.0, record_every=0.1)) == "HybridRun(21 samples to t = 2 s)"
 
 
 @pytest.mark.parametrize(
@@ -139,6 +182,8 @@ def test_a_member_that_falls_is_marked_and_the_others_go_on():
         (lambda: ball().simulate([1.0, 2.0], t_end=1), ShapeError, ["q0", "(2,)", "(..., 1)"]),
         (lambda: ball().simulate([np.nan], t_end=1), ConfigurationError, ["q0", "finite"]),
         (lambda: ball().simulate([1.0], t_end=-1), IntegrationError, ["t_end", "-1"]),
+        (lambda: ball().simulate([1.0], t_end=1, events=-3), ConfigurationError, ["events", "-3", "zero"]),
+        (lambda: ball().simulate([1.0], t_end=1, events=2.5), ConfigurationError, ["events", "2.5"]),
         (lambda: ball().simulate([1.0], t_end=1, record_every=0.3), IntegrationError, ["multiple", "0.333"]),
         (lambda: ball(step=None).simulate([1.0], t_end=1), IntegrationError, ["ball", "give dt"]),
         (lambda: ball().simulate([1.0], t_end=1, parameters={"mas": 1}), ModelError, ["mas", "mass"]),

@@ -75,6 +75,18 @@ def test_values_are_held_or_interpolated_from_either_side():
     assert [lines.at(t)[0, 0] for t in (0.0, 1.0, 1.25, 1.5, 1.75, 2.0, 9.0)] == [1, 1, 2, 3, 0.5, -2, -2]
 
 
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_values_along_times_are_those_at_each(linear, shared):
+    rng = np.random.default_rng(7)
+    u = Samples(rng.standard_normal((1 if shared else 3, 6, 2)), -0.2, 0.1, linear)
+    times = np.concatenate(
+        [rng.uniform(-0.5, 0.6, (3, 20)), -0.2 + 0.1 * np.tile(np.arange(6), (3, 1))], axis=1
+    )
+    expected = [[u.member(i).at(t)[0] for t in row] for i, row in enumerate(times)]
+    np.testing.assert_allclose(u.along(times), expected, rtol=1e-13, atol=1e-13)
+
+
 # -- orders
 
 

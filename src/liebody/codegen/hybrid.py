@@ -29,6 +29,9 @@ REASONS = {
 RAN, STOPPED, NOT_FINITE, NO_STEP, TOO_MANY = REASONS
 
 
+LOG = np.dtype([("entries", np.uintp), ("room", np.int64), ("kept", np.int64)])  # a Log of runtime/hybrid.h
+
+
 class _Control(ctypes.Structure):
     _fields_ = (
         ("interval", ctypes.c_double),
@@ -48,7 +51,7 @@ class Events:
     least      an event sooner than this after the last one of its guard is taken then, and not located: a
                sequence of ever shorter bounces passes                                                    [s]
     limit      most steps of a member between two samples
-    most       events that the log of a member can hold; more are counted, and not kept
+    most       events of a member that its log keeps; more are counted only
     """
 
     tolerance: float | None = 1e-14
@@ -62,21 +65,26 @@ class Ensemble:
 
     y       (n, point), states at the last sample, or where a member ended
     record  (n, rows, point), samples; NaN where a member had ended before
-    log     (n, most, 2 + point): of each event its time, +-(1 + guard) for upwards and downwards, and the
-            state after it
+    log     of each member (events, 2 + point): of each event its time, +-(1 + guard) for upwards and
+            downwards, and the state after it
     counts  (n, 3): events, those that were not located, steps
     ends    (n, 2): time and reason (`REASONS`), for members that ended before the last sample
     """
 
-    def __init__(self, y: Any, rows: int, guards: int, most: int) -> None:
+    def __init__(self, y: Any, rows: int, guards: int) -> None:
         self.y = np.array(y, dtype=float)
         n, point = self.y.shape
         self.record = np.full((n, rows, point), np.nan)
         self.record[:, 0] = self.y
-        self.log = np.full((n, most, 2 + point), np.nan)
+        self.log = [np.zeros((0, 2 + point)) for _ in range(n)]
         self.counts = np.zeros((n, 3), np.int64)
         self.last = np.full((n, guards), -np.inf)
         self.ends = np.zeros((n, 2))
+
+    def keep(self, i: int, entries: Any) -> None:
+        """Add entries (events, 2 + point) to the log of member i."""
+        if len(entries):
+            self.log[i] = np.concatenate([self.log[i], entries])
 
 
 class HybridFlow(CompiledLoop):
@@ -143,12 +151,14 @@ class HybridFlow(CompiledLoop):
         p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
         library.hybrid_steps.restype = None
         library.hybrid_steps.argtypes = [n, p, p, p, d, n, p, p, n, n, p, p, p, p]
+        library.hybrid_drain.restype = None
+        library.hybrid_drain.argtypes = [n, p, p]
         return library
 
-    def ensemble(self, y: Any, rows: int, events: Events) -> Ensemble:
+    def ensemble(self, y: Any, rows: int) -> Ensemble:
         """Members that start at y (n, point), with room for `rows` samples; the first one is the start."""
         (g,) = self.functions[3].outputs.values()
-        return Ensemble(y, rows, g.size, events.most)
+        return Ensemble(y, rows, g.size)
 
     def steps(
         self,
@@ -174,16 +184,23 @@ class HybridFlow(CompiledLoop):
         queue = ctypes.c_long(0)
         tolerance = -1.0 if events.tolerance is None else events.tolerance
         control = _Control(interval, tolerance, events.least, events.limit, events.most)
+        logs = np.zeros(n, LOG)
         arguments = (
             n, ctypes.byref(queue), m.y.ctypes.data, ctypes.byref(u.in_c()), t, rows,
-            ctypes.byref(control), m.record.ctypes.data, m.record.shape[1], row, m.log.ctypes.data,
+            ctypes.byref(control), m.record.ctypes.data, m.record.shape[1], row, logs.ctypes.data,
             m.counts.ctypes.data, m.last.ctypes.data, m.ends.ctypes.data,
         )  # fmt: skip
-        if threads == 1:
-            library.hybrid_steps(*arguments)
-            return
-        with ThreadPoolExecutor(max_workers=threads) as pool:
-            list(pool.map(lambda _: library.hybrid_steps(*arguments), range(threads)))
+        try:
+            if threads == 1:
+                library.hybrid_steps(*arguments)
+            else:
+                with ThreadPoolExecutor(max_workers=threads) as pool:
+                    list(pool.map(lambda _: library.hybrid_steps(*arguments), range(threads)))
+        finally:
+            entries = np.empty((logs["kept"].sum(), 2 + m.y.shape[1]))
+            library.hybrid_drain(n, logs.ctypes.data, entries.ctypes.data)
+        for i, new in enumerate(np.split(entries, np.cumsum(logs["kept"][:-1]))):
+            m.keep(i, new)
 
     # -- without a compiler -------------------------------------------------------------------------------
 
@@ -207,6 +224,7 @@ class HybridFlow(CompiledLoop):
     ) -> None:  # fmt: skip
         field, advance, pull, guards, look, after = self._numpy
         t, now, row, taken = t0, m.y[i].copy(), first, 0
+        entries = []
         _, limit, u = next(parts(samples, t0, t0 + interval, alone=True))
         g, h, stop = look(t, now, u(t))
         h = min(float(h), limit - t)
@@ -236,7 +254,7 @@ class HybridFlow(CompiledLoop):
             for j in np.flatnonzero(e):
                 m.last[i, j] = t
                 if m.counts[i, 0] < events.most:
-                    m.log[i, m.counts[i, 0]] = [t, e[j] * (1 + j), *now]
+                    entries.append([t, e[j] * (1 + j), *now])
                 m.counts[i, 0] += 1
             m.counts[i, 2] += 1
             taken += 1
@@ -257,6 +275,7 @@ class HybridFlow(CompiledLoop):
         if reason != RAN:
             m.ends[i] = t, reason
         m.y[i] = now
+        m.keep(i, entries)
 
     def _changed(self, before: Any, after: Any) -> Any:
         """Which guards have changed their sign, in their direction."""

@@ -104,6 +104,20 @@ class Samples:
             return low
         return np.asarray(low + ((t - self.first) / self.interval - k) * (high - low))
 
+    def along(self, times: np.ndarray) -> np.ndarray:
+        """The values at times (n, rows), of each member at its own: (n, rows, dim), or (1 or n, 1, dim)."""
+        if self.constant:
+            return self.table
+        at = (times - self.first) / self.interval
+        k = np.floor(at + self.together(np.abs(times).max()) / self.interval).astype(int)
+        k = np.clip(k, -1 if self.linear else 0, self.last)
+        table = np.broadcast_to(self.table, (len(times), *self.table.shape[1:]))
+        low, high = (
+            np.take_along_axis(table, np.clip(i, 0, self.last)[..., None], axis=1) for i in (k, k + 1)
+        )
+        inside = self.linear & (k >= 0)
+        return np.asarray(low + np.where(inside, at - k, 0.0)[..., None] * (high - low))
+
     def member(self, i: int) -> Samples:
         """Those of one member."""
         row = i if len(self.table) > 1 else 0

@@ -39,7 +39,12 @@ def locked_hops(p: Mapping[str, Array]) -> dict[str, Array]:
     """
     n = len(p["K_p"])
     run = system(LOCKED, ledger=False, strides=True).simulate(
-        np.tile(START, (n, 1)), t_end=T_END, record_every=T_END, parameters={**DAMPED, **p}, least=1e-5
+        np.tile(START, (n, 1)),
+        t_end=T_END,
+        record_every=T_END,
+        parameters={**DAMPED, **p},
+        least=1e-5,
+        events=0,
     )
     times, places, heights = (run.memory[f"stride_{x}"][:, -1, :8] for x in ("times", "places", "heights"))
     fell = run.ends != ""
@@ -68,7 +73,7 @@ def locked_hops(p: Mapping[str, Array]) -> dict[str, Array]:
 def costs(hopper: str, q: Array, v: Array, parameters: Mapping[str, Any], t_end: float = 1.5) -> Array:
     """Net work of the drives over m g |d| between the first and the last apex within t_end, (n,)."""
     run = system(hopper).simulate(
-        q, v, t_end=t_end, record_every=t_end / 300, parameters=parameters, events=9000, least=1e-5
+        q, v, t_end=t_end, record_every=t_end / 300, parameters=parameters, least=1e-5
     )
     weight = 9.81 * sum(body.inertia.mass for body in robot(hopper).tree.bodies)
     net = sum(work for name, work in run.work.items() if name.startswith("joint_"))
@@ -223,9 +228,7 @@ def bounces(gait: Gait, most: int = 60) -> Bounces:
     base, model = system("revolute", ledger=False, one=True), robot("revolute")
     q0, v0 = expand(gait.x)
     given = {**DAMPED, **gait.parameters}
-    log = base.simulate(
-        q0, v0, t_end=0.25, record_every=0.25, parameters=given, events=9000
-    ).events.of("floor_foot")  # fmt: skip
+    log = base.simulate(q0, v0, t_end=0.25, record_every=0.25, parameters=given).events.of("floor_foot")
     log_t, last = log.t - log.t[0], len(log) - 1
     chosen = range(1, last, max(1, last // most))
     values = {**base.parameters.defaults, **given}
@@ -266,6 +269,6 @@ def orbits(gait: Gait, E_des: Sequence[float], t_end: float) -> Orbits:
     n = len(E_des)
     run = system("revolute", ledger=False, strides=True).simulate(
         np.tile(q0, (n, 1)), np.tile(v0, (n, 1)), t_end=t_end, record_every=t_end,
-        parameters={**DAMPED, "E_des": np.asarray(E_des, float)}, least=1e-6,
+        parameters={**DAMPED, "E_des": np.asarray(E_des, float)}, least=1e-6, events=0,
     )  # fmt: skip
     return Orbits(np.asarray(E_des, float), run.memory["stride_heights"][:, -1], run.ends)

@@ -190,7 +190,7 @@ def simulate(
     threads: int | None = None,
 ) -> Run:
     found = system(hopper).simulate(
-        q0, v0, t_end=t_end, record_every=record_every, parameters=parameters, events=3000, threads=threads
+        q0, v0, t_end=t_end, record_every=record_every, parameters=parameters, threads=threads
     )
     return Run(hopper, found)
 
@@ -204,7 +204,7 @@ class Run:
 
     @cached_property
     def ledger(self) -> Any:
-        return system(self.hopper).ledger(self.data, last=self.last)
+        return system(self.hopper).ledger(self.data)
 
     @cached_property
     def last(self) -> int:
@@ -224,14 +224,14 @@ class Run:
             bool(np.any((self.apexes.t > a) & (self.apexes.t < b)))
             for a, b in zip(before, log.t, strict=True)
         ]
-        return chosen(log, np.array([k == 0 or x for k, x in enumerate(first)], bool))
+        return log.where(np.array([k == 0 or x for k, x in enumerate(first)], bool))
 
     @cached_property
     def lift_offs(self) -> EventLog:
         """The last one before each apex."""
         log = self.data.events.of("floor_foot", 1)
         last = [int(np.searchsorted(log.t, t)) - 1 for t in self.apexes.t]
-        return chosen(log, np.array([k for k in last if k >= 0], int))
+        return log.where(np.array([k for k in last if k >= 0], int))
 
     def centre(self, log: EventLog) -> tuple[Array, Array]:
         """Position and velocity of the centre of mass in the plane, (n, 2) each."""
@@ -252,13 +252,6 @@ class Run:
         model, p = robot(self.hopper), self.data.parameters
         spring = p["K_r"] / 2 * (self.length(log) - p["r_des"]) ** 2
         return model.kinetic_energy(log.q, log.v) + model.potential_energy(log.q) + spring
-
-
-def chosen(log: EventLog, keep: Array) -> EventLog:
-    """Some events of a log."""
-    guards = tuple(np.array(log.guard, dtype=object)[keep])
-    memory = {name: x[keep] for name, x in log.memory.items()}
-    return EventLog(log.t[keep], guards, log.direction[keep], log.q[keep], log.v[keep], memory)
 
 
 def centre(hopper: str, q: Array, v: Array) -> tuple[Array, Array]:
@@ -319,9 +312,7 @@ def tuning_curve(variant: str, angles: Array) -> Curve:
     rest = r if follows else np.full_like(r, REVOLUTE["r_des"])
     level = level + REVOLUTE["K_r"] / 2 * (r - rest) ** 2
     given = {**parameters, "r_des": rest, "E_des": level, **FAST}
-    found = system("revolute", ledger=False).simulate(
-        q0, t_end=0.6, record_every=0.6, parameters=given, events=60
-    )
+    found = system("revolute", ledger=False).simulate(q0, t_end=0.6, record_every=0.6, parameters=given)
     h = np.full(len(angles), np.nan)
     for k, log in enumerate(found.events):
         apex, up = log.of("apex").t, log.of("floor_foot", 1)
@@ -407,7 +398,7 @@ def _drops(windows: Sequence[float] = (2e-4, 5e-4, 1e-3)) -> dict[float, float]:
     x = zoom()
     model = robot("revolute")
     log = x.touch_downs
-    log = chosen(log, log.t < x.t[-1] - 2e-3)
+    log = log.where(log.t < x.t[-1] - 2e-3)
     before = model.kinetic_energy(log.q, log.v)
     T = x.out["kinetic_energy"]
     return {w: float(np.mean(before - np.interp(log.t + w, x.t, T))) for w in windows}

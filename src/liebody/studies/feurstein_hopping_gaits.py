@@ -22,13 +22,12 @@ import numpy as np
 
 from ..errors import IntegrationError
 from ..systems import VariedSystem
-from .feurstein_hopping_experiments import FAST, centre, chosen, leg, robot, system
+from .feurstein_hopping_experiments import FAST, centre, leg, robot, system
 
 Array = Any
 NAMES = ("c_y", "c_x'", "theta", "omega", "q_1", "q_1'")
 SCALE = np.array([0.01, 0.05, 0.02, 0.1, 0.02, 0.1])  # what is small, by coordinate
 LONGEST = 0.6  # of a hop, s
-BOUNCES = 9000  # events of a hop that are kept, most of them where the foot chatters
 DAMPED = {"D_r": 20.0, **FAST}
 FINE = {name: FAST[name] / 2 for name in ("step", "stance_step", "landing_step")}  # for derivatives
 
@@ -80,7 +79,6 @@ def hop(x: Array, parameters: Mapping[str, Any], hopper: str = "revolute") -> Ho
         t_end=LONGEST,
         record_every=LONGEST,
         parameters={**usual(hopper), **parameters},
-        events=BOUNCES,
     )
     images, periods, strides = np.full_like(x, np.nan), np.full(len(x), np.nan), np.full(len(x), np.nan)
     touches = np.zeros(len(x), int)
@@ -122,15 +120,13 @@ def _derivative(x: Array, parameters: Mapping[str, Any], hopper: str) -> tuple[A
     flow, group = varied(hopper), robot(hopper).tree.group
     given = {**usual(hopper), **FINE, **parameters}
     q0, v0 = expand(x, hopper)
-    log = flow.simulate(
-        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=given, events=BOUNCES, threads=1
-    ).events  # fmt: skip
+    log = flow.simulate(q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=given, threads=1).events
     down, apex = log.of("floor_foot", -1), log.of("apex")
     after = np.flatnonzero(apex.t > down.t[0]) if len(down) else np.zeros(0, int)
     if not len(after):
         nan = np.full((1, 6), np.nan)
         return nan[0], np.full((6, 6), np.nan), Hops(nan, nan[:, 0], nan[:, 0], np.zeros(1, int))
-    top = chosen(apex, after[:1])
+    top = apex.where(after[:1])
     q, v, nv = top.q[0], top.v[0], len(v0)
     h = 1e-6
     steps = np.diag(h * SCALE)
@@ -246,7 +242,7 @@ def saltation_check(gait: Gait, parts: int = 8, step: float = 1e-3) -> tuple[Arr
     steps = np.diag(step * SCALE)
     q0, v0 = expand(np.concatenate([gait.x + steps, gait.x - steps]), gait.hopper)
     run = system(gait.hopper, ledger=False, corners=True, one=True).simulate(
-        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=both, events=BOUNCES
+        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=both
     )
     images = []
     for log in run.events:
@@ -452,7 +448,6 @@ def watch(gait: Gait, parameter: str, values: Sequence[float], t_end: float = 40
         t_end=t_end,
         record_every=t_end,
         parameters=given,
-        events=20_000,
     )
     found = []
     for value, log, end in zip(values, run.events, run.ends, strict=True):
@@ -479,7 +474,7 @@ def cost_of_transport(several: Sequence[Gait], t_end: float = 4.0) -> Array:
     given = {name: np.array([g.parameters[name] for g in several]) for name in names}
     q0, v0 = expand(np.stack([g.x for g in several]))
     run = system("revolute").simulate(
-        q0, v0, t_end=t_end, record_every=t_end / 2000, parameters={**DAMPED, **given}
+        q0, v0, t_end=t_end, record_every=t_end / 2000, parameters={**DAMPED, **given}, events=0
     )
     x = run.outputs["com"][..., 0]
     weight = 9.81 * sum(body.inertia.mass for body in robot("revolute").tree.bodies)
@@ -504,7 +499,7 @@ def prismatic_multipliers(K_p: Array) -> Array:
     K_p = np.asarray(K_p, float)
     base = system("prismatic", ledger=False)
     q0 = np.array([-np.pi / 2, 0, 0.3, 0.12])
-    run = base.simulate(q0, t_end=12.0, record_every=12.0, parameters=dict(FAST), events=400)
+    run = base.simulate(q0, t_end=12.0, record_every=12.0, parameters=dict(FAST))
     apex = run.events.of("apex")
     q, v = apex.q[-2], apex.v[-2]
     period = float(np.diff(apex.t)[-1])
@@ -522,7 +517,6 @@ def prismatic_multipliers(K_p: Array) -> Array:
         t_end=1.5 * period,
         record_every=1.5 * period,
         parameters={"K_p": np.repeat(K_p, 6), **FAST},
-        events=60,
     )
     images = np.full((n * 6, 3), np.nan)
     for k, log in enumerate(found.events):
@@ -607,6 +601,7 @@ def basin(
         t_end=t_end,
         record_every=t_end / 5,
         parameters={**DAMPED, **(parameters or {})},
+        events=0,
         threads=threads,
     )
     shape = (len(speeds), len(angles))

@@ -191,7 +191,7 @@ def hop(
     """Images (n, len(x)) under the apex map, periods and strides; NaN where there was no second apex."""
     q0, v0 = expand(joints, x)
     found = system(joints, friction=friction).simulate(
-        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters={**FAST, "most": 1, **parameters}, events=200,
+        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters={**FAST, "most": 1, **parameters},
         limit=STEPS // 3,
     )  # fmt: skip
     images, periods, strides = np.full(np.shape(x), np.nan), np.full(len(x), np.nan), np.full(len(x), np.nan)
@@ -511,7 +511,7 @@ def run_on(
     q0, v0 = expand(gait.joints, x)
     return system(gait.joints, ledger).simulate(
         q0, v0, t_end=t_end, record_every=t_end / rows, parameters={**FAST, **parameters},
-        limit=max(1000, int(STEPS * t_end / rows)),
+        limit=max(1000, int(STEPS * t_end / rows)), events=0,
     )  # fmt: skip
 
 
@@ -571,7 +571,7 @@ def books(gait: Gait, samples: int = 4000) -> Books:
     q0, v0 = expand(n, gait.x)
     base = system(n, ledger=True)
     run = base.simulate(
-        q0, v0, t_end=gait.period, record_every=gait.period / samples, parameters=gait.parameters, events=200
+        q0, v0, t_end=gait.period, record_every=gait.period / samples, parameters=gait.parameters
     )
     ledger, out, dt = base.ledger(run), run.outputs, gait.period / samples
     efforts, force = out["efforts"], out["floor_force"][:, 0]
@@ -622,7 +622,7 @@ def carried_multipliers(gait: Gait) -> Array:
     q0, v0 = expand(gait.joints, gait.x)
     end = 1.3 * gait.period
     varied, given = _varied(gait.joints), {**FAST, **gait.parameters}
-    log = varied.simulate(q0, v0, t_end=end, record_every=end, parameters=given, events=200).events.of("apex")
+    log = varied.simulate(q0, v0, t_end=end, record_every=end, parameters=given).events.of("apex")
     D = varied.on_section(log, given)[np.flatnonzero(log.t > gait.period / 2)[0]]
     return _sorted(np.linalg.eigvals(D))
 

@@ -109,7 +109,7 @@ class Simulation:
             given = options.get(kind) or {}
             options[kind] = {**given, **{name: p[name] for name in p if name in layout.defaults}}
         states.setdefault("q0", np.tile(system.group.neutral(), (len(next(iter(p.values()))), 1)))
-        run = system.simulate(**states, **options)
+        run = system.simulate(**states, **{"events": 0, **options})
         values = {"q": run.q, "v": run.v, **run.outputs}
         values |= {f"work_{name}": x for name, x in run.work.items()}
         values |= {f"memory_{name}": x for name, x in run.memory.items()}

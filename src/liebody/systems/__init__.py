@@ -21,7 +21,7 @@ from .control import (
     controller_2,
     controller_3,
 )
-from .hybrid import EventLog, HybridRun, HybridSystem
+from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
 from .variations import VariedSystem
 
@@ -35,10 +35,12 @@ __all__ = [
     "Fall",
     "Feedback",
     "HybridRun",
+    "HybridStates",
     "HybridSystem",
     "JointPD",
     "Ledger",
     "LockedPolarSpring",
+    "LostEvents",
     "OperationalSpaceImpedance",
     "PolarSpring",
     "RadialSpring",

@@ -16,9 +16,11 @@ integrator into one loop (`codegen.hybrid`).
 from __future__ import annotations
 
 import math
+import operator
 import os
 import re
-from collections import namedtuple
+import warnings
+from collections import Counter, namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -35,6 +37,11 @@ from ..integrators import Method, method_named
 
 Array = Any
 Part = Callable[..., Any]
+MOST_EVENTS = 100_000  # of a member that are kept by default
+
+
+class LostEvents(UserWarning):
+    """Members had more events than were to be kept; the later ones are counted only."""
 
 
 class Layout:
@@ -374,7 +381,7 @@ class HybridSystem:
         method: str | Method = "rkmk4",
         locate: float | None = 1e-14,
         least: float = 1e-7,
-        events: int = 0,
+        events: int = MOST_EVENTS,
         limit: int = 10_000_000,
         threads: int | None = None,
     ) -> HybridRun:
@@ -394,17 +401,18 @@ class HybridSystem:
                       ends of the steps in which they happen                                             [s]
         least         an event sooner than this after the last one of its guard is taken then, and not
                       located: ever shorter bounces, which would never end, pass                          [s]
-        events        how many events of each member to keep, with the states after them
+        events        how many events of each member to keep at most, with the states after them; if there
+                      are more, a LostEvents warning says how many. 0: none are kept, none missed
         limit         most steps between two samples, before a member is given up
         threads       that share the members; default: those of the machine
 
         returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
-                      and reason in `end_times` and `ends`; its later samples are NaN. The others go on, and
-                      what a member does depends on nobody else.
+                      and reason in `end_times` and `ends` and its state there in `final`; its later samples
+                      are NaN. The others go on, and what a member does depends on nobody else.
 
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
-        method = method_named(method)
+        method, most = method_named(method), _number("events", events)
         q = _floats("q0", q0)
         if q.ndim == 0 or q.shape[-1] != self.nq:
             raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
@@ -438,39 +446,58 @@ class HybridSystem:
         y = np.concatenate(
             [np.zeros((n, 0)), *z[:k], q, v, *z[k:], np.zeros((n, len(self.power_names)))], axis=1
         )
-        settings = Events(locate, least, limit, events)
-        members = flow.ensemble(y, rows, settings)
+        settings = Events(locate, least, limit, most)
+        members = flow.ensemble(y, rows)
         flow.steps(members, u, 0.0, interval, rows - 1, 0, settings, threads or os.cpu_count() or 1)
+        if most:
+            _warn_of_lost(members, most)
         return self._run(members, batch, interval * np.arange(rows), u)
 
     def _run(self, members: Ensemble, batch: tuple[int, ...], t: Array, u: Samples) -> HybridRun:
-        record = members.record.reshape(*batch, *members.record.shape[1:])
-        inputs = u.table if u.constant else np.stack([u.at(x) for x in t], axis=1)
-        _, q, v, z, p = self._read(t, record, u.table[:, 0].reshape(*batch, -1))
-        signals: dict[str, Any] = {}
-        if self._outputs is not None:
-            found = self._outputs(np.broadcast_to(t, members.record.shape[:2]), members.record, inputs)
-            names = list(self._outputs.function.outputs)
-            found = dict(zip(names, found if len(names) > 1 else (found,), strict=True))
-            signals = {name: x.reshape(*batch, len(t), *x.shape[2:]) for name, x in found.items()}
-        work = record[..., record.shape[-1] - len(self.power_names) :]
-        kept = np.minimum(members.counts[:, 0], members.log.shape[1])
-        logs = [self._log(entries[:number]) for entries, number in zip(members.log, kept, strict=True)]
+        p = self.parameters.read(u.table[:, 0, : self.parameters.size].reshape(*batch, -1))
+        end_times = np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1])
+        times = np.broadcast_to(t, members.record.shape[:2])
+        samples = self._states(times, members.record, u.along(times), batch)
+        final = self._states(end_times, members.y, u.along(end_times[:, None])[:, 0], batch)
+        logs = [self._log(log, int(count)) for log, count in zip(members.log, members.counts[:, 0])]
         return HybridRun(
             t=t,
-            q=q,
-            v=v,
-            memory=dict(zip(z._fields, z, strict=True)),
-            work={name: work[..., k] for k, name in enumerate(self.power_names)},
-            outputs=signals,
+            q=samples.q,
+            v=samples.v,
+            memory=samples.memory,
+            work=samples.work,
+            outputs=samples.outputs,
+            final=final,
             parameters=dict(zip(p._fields, p, strict=True)),
             events=logs[0] if not batch else logs,
             counts=members.counts.reshape(*batch, 3),
-            end_times=np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1]).reshape(batch),
+            end_times=final.t,
             ends=np.array([REASONS[int(k)] for k in members.ends[:, 1]]).reshape(batch),
         )
 
-    def _log(self, entries: Array) -> EventLog:
+    def _states(self, t: Array, y: Array, u: Array, batch: tuple[int, ...]) -> HybridStates:
+        """What there is to know of states y (n, ..., size) at times t (n, ...), of an ensemble `batch`."""
+
+        def shaped(x: Array) -> Array:
+            return np.reshape(x, (*batch, *np.shape(x)[1:]))
+
+        _, q, v, z, _ = self._read(t, shaped(y), np.zeros(self.parameters.size))
+        signals: dict[str, Any] = {}
+        if self._outputs is not None:
+            found = self._outputs(t, y, u)
+            names = list(self._outputs.function.outputs)
+            signals = dict(zip(names, found if len(names) > 1 else (found,), strict=True))
+        first = y.shape[-1] - len(self.power_names)
+        return HybridStates(
+            t=shaped(t),
+            q=q,
+            v=v,
+            memory=dict(zip(z._fields, z, strict=True)),
+            work={name: shaped(y[..., first + k]) for k, name in enumerate(self.power_names)},
+            outputs={name: shaped(x) for name, x in signals.items()},
+        )
+
+    def _log(self, entries: Array, count: int) -> EventLog:
         signs = entries[:, 1].astype(int)
         _, q, v, z, _ = self._read(entries[:, 0], entries[:, 2:], np.zeros(self.parameters.size))
         return EventLog(
@@ -480,12 +507,40 @@ class HybridSystem:
             q=q,
             v=v,
             memory=dict(zip(z._fields, z, strict=True)),
+            lost=count - len(entries),
         )
 
 
-@dataclass(frozen=True)
+def _number(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ConfigurationError(f"{name} is {value!r}, expected a whole number, zero or more")
+    return number
+
+
+def _warn_of_lost(members: Ensemble, most: int) -> None:
+    lost = members.counts[:, 0] - [len(log) for log in members.log]
+    short = np.flatnonzero(lost)
+    if len(short):
+        which = f" of {len(short)} of {len(lost)} members" if len(lost) > 1 else ""
+        warnings.warn(
+            f"{lost.sum()} of {members.counts[short, 0].sum()} events{which} were not kept, but the first "
+            f"{most} of each. Give events={members.counts[:, 0].max()} or more to keep all, or events=0 if "
+            "none are needed",
+            LostEvents,
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True, repr=False)
 class EventLog:
-    """The events of one member, in their order: times, guards, directions of the change, states after."""
+    """The events of one member, in their order: times, guards, directions of the change, states after.
+
+    lost   how many came after these and were not kept (of any guard, also in what `of` chooses)
+    """
 
     t: Array
     guard: tuple[str, ...]
@@ -493,22 +548,45 @@ class EventLog:
     q: Array
     v: Array
     memory: dict[str, Array]
+    lost: int = 0
 
     def __len__(self) -> int:
         return len(self.t)
 
+    def __repr__(self) -> str:
+        kinds = "".join(f", {number} {name}" for name, number in Counter(self.guard).items())
+        until = f" to t = {self.t[-1]:g} s" if len(self) else ""
+        lost = f"; {self.lost} more were not kept" if self.lost else ""
+        return f"EventLog({len(self)} events{until}{kinds}{lost})"
+
     def of(self, guard: str, direction: int = 0) -> EventLog:
         """The events of one guard, in one direction (+1, -1), or in both (0)."""
         keep = np.array([name == guard for name in self.guard], bool)
-        keep &= (direction == 0) | (self.direction == direction)
+        return self.where(keep & ((direction == 0) | (self.direction == direction)))
+
+    def where(self, keep: Array) -> EventLog:
+        """Some of the events: a mask, indices, or a slice."""
         return EventLog(
             self.t[keep],
-            tuple(name for name, kept in zip(self.guard, keep, strict=True) if kept),
+            tuple(np.array(self.guard, dtype=object)[keep]),
             self.direction[keep],
             self.q[keep],
             self.v[keep],
             {name: x[keep] for name, x in self.memory.items()},
+            self.lost,
         )
+
+
+@dataclass(frozen=True)
+class HybridStates:
+    """States of a hybrid system with all that is known of them; the names are those of a `HybridRun`."""
+
+    t: Array
+    q: Array
+    v: Array
+    memory: dict[str, Array]
+    work: dict[str, Array]
+    outputs: dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -520,8 +598,9 @@ class HybridRun:
     memory      for each name, (..., rows, *shape)
     work        for each power, its integral from the start, (..., rows)                                  [J]
     outputs     for each name, (..., rows, *shape)
+    final       the HybridStates (...) in which the members ended, at `end_times`
     parameters  for each name, (..., *shape); of those that change with time, the first samples
-    events      an EventLog, or a list of them for the members in their order, as many as were to be kept
+    events      an EventLog, or a list of them for the members in their order
     counts      (..., 3): events, those that were not located, steps
     end_times   (...): when the member ended                                                             [s]
     ends        (...): why a member ended before t_end; "" if it did not
@@ -533,6 +612,7 @@ class HybridRun:
     memory: dict[str, Array]
     work: dict[str, Array]
     outputs: dict[str, Array]
+    final: HybridStates
     parameters: dict[str, Array]
     events: Any
     counts: Array
@@ -540,7 +620,11 @@ class HybridRun:
     ends: Array
 
     def __repr__(self) -> str:
-        batch = self.q.shape[:-2]
-        ended = int(np.count_nonzero(self.ends != ""))
-        members = f"{batch} members, {ended} ended early, " if batch else ""
-        return f"HybridRun({members}{len(self.t)} samples to t = {self.t[-1]:g} s)"
+        batch, early = self.q.shape[:-2], self.end_times[self.ends != ""]
+        samples = f"{len(self.t)} samples to t = {self.t[-1]:g} s"
+        if not batch and early.size:
+            until = np.count_nonzero(self.t <= self.end_times)
+            return f"HybridRun({until} of {samples}; ended at t = {self.end_times:g} s: {self.ends})"
+        first = f", the first at t = {early.min():g} s" if early.size else ""
+        members = f"{batch} members, {early.size} ended early{first}, " if batch else ""
+        return f"HybridRun({members}{samples})"

@@ -105,6 +105,11 @@ class State:
             )
         return self.flags[point]
 
+    @property
+    def stance(self) -> Any:
+        """1 where any point touches something, 0 in flight."""
+        return functools.reduce(maximum, self.flags.values(), 0.0)
+
     def touches(self, point: str, flag: Any, since: Any) -> None:
         """Elements tell whether a point touches something, 1 or 0, and when it last touched down."""
         self.landed = since if not self.flags else maximum(self.landed, since)
@@ -218,14 +223,14 @@ class Element:
 
 
 class Apex(Element):
-    """An event wherever the centre of mass is at the top of its path."""
+    """An event wherever the centre of mass is at the top of its path in flight, while no point touches."""
 
     def __init__(self, name: str = "apex") -> None:
         super().__init__()
         self.name, self.directions = name, {"": -1}
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"": s.com_velocity @ up(s.gravity)}
+        return {"": where(s.stance > 0.5, -1.0, s.com_velocity @ up(s.gravity))}
 
 
 class Fall(Element):
@@ -428,11 +433,8 @@ class RobotSystem(HybridSystem):
         s, _ = self._seen(t, q, v, z, p)
         if not s.flags:
             return p.step
-        touching: Any = 0.0
-        for flag in s.flags.values():
-            touching = maximum(touching, flag)
         stance = where(t - s.landed < p.landing, p.landing_step, p.stance_step)
-        return where(touching > 0.5, stance, p.step)
+        return where(s.stance > 0.5, stance, p.step)
 
     def _stop(self, *at: Any) -> Any:
         s, each = self._seen(*at)
@@ -498,40 +500,53 @@ class RobotSystem(HybridSystem):
 
     # -- the ledger -----------------------------------------------------------------------------------------
 
-    def ledger(self, run: HybridRun, member: Any = (), first: int = 0, last: int = -1) -> Ledger:
-        """The balance of energy of one member between two samples.
+    def ledger(self, run: HybridRun, member: Any = (), first: int = 0, last: int | None = None) -> Ledger:
+        """The balance of energy of one member between two samples, or to where it ended.
 
         member       index of the member, or tuple of indices
-        first, last  the samples
+        first, last  the samples; last = None: where the member ended, be it before t_end
+
+        Errors: ShapeError for members that are not there, and samples that are not, or come after the end.
         """
         member = member if isinstance(member, tuple) else (member,)
-        if len(member) != run.q.ndim - 2:
-            raise ShapeError(f"member {member} is no index of an ensemble of shape {run.q.shape[:-2]}")
+        shape = run.end_times.shape
+        if len(member) != len(shape) or not all(-n <= k < n for k, n in zip(member, shape)):
+            raise ShapeError(f"member {member} is no index of an ensemble of shape {shape}")
         if not self.power_names:
             raise ModelError(f"{self.name} was made without a ledger; leave out ledger=False")
 
-        def change(x: Array) -> float:
-            return float(x[member][last] - x[member][first])
+        for sample in (first, last):
+            if sample is not None and not -len(run.t) <= sample < len(run.t):
+                raise ShapeError(f"sample {sample} is not among the {len(run.t)} of this run")
+            if sample is not None and run.t[sample] > run.end_times[member]:
+                raise ShapeError(
+                    f"sample {sample} is at t = {run.t[sample]:g} s, but the member ended at "
+                    f"{run.end_times[member]:g} s: {run.ends[member]}; leave out `last`"
+                )
 
-        energy = {name: change(run.outputs[f"{name}_energy"]) for name in ("kinetic", "potential")}
-        work = {name: change(run.work[name]) for name in self.power_names if name.startswith("joint_")}
+        def change(kind: str, name: str) -> float:
+            samples, final = getattr(run, kind)[name][member], getattr(run.final, kind)[name][member]
+            return float((final if last is None else samples[last]) - samples[first])
+
+        energy = {name: change("outputs", f"{name}_energy") for name in ("kinetic", "potential")}
+        work = {name: change("work", name) for name in self.power_names if name.startswith("joint_")}
         elements: dict[str, float] = {}
-        losses = {"damping": -change(run.work["damping"])} if self._damped else {}
+        losses = {"damping": -change("work", "damping")} if self._damped else {}
         stored = {}
         for e in self.elements:
             given = _full(e, "work")
             if given in run.work:
-                elements[given] = change(run.work[given])
+                elements[given] = change("work", given)
             if e.driven:
                 continue
             energy_of, lost = _full(e, "energy"), _full(e, "lost")
             if energy_of not in run.outputs:  # from outside
                 work.update({given: elements[given]} if given in elements else {})
                 continue
-            stored[energy_of] = change(run.outputs[energy_of])
-            losses.update({name: change(run.work[name]) for name in self._lossy[e] if name in run.work})
+            stored[energy_of] = change("outputs", energy_of)
+            losses.update({name: change("work", name) for name in self._lossy[e] if name in run.work})
             if lost in run.outputs:
-                losses[lost] = change(run.outputs[lost])
+                losses[lost] = change("outputs", lost)
         return Ledger(energy, stored, work, losses, elements)
 
 

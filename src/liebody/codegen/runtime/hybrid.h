@@ -33,8 +33,35 @@ typedef struct {
     double tolerance; /* to which the time of an event is located; negative: events are taken at the ends of steps */
     double least;     /* events sooner than this after the last one of the same guard are taken then, and not located */
     long limit;       /* most steps of a member between two samples */
-    long most;        /* events that the log of a member can hold */
+    long most;        /* events of a member that its log keeps; more are counted only */
 } Control;
+
+typedef struct { /* a member's log, which grows */
+    double *entries;
+    long room, kept;
+} Log;
+
+/* The place of a new entry; NULL if there is no memory for it. */
+static double *new_entry(Log *log) {
+    const long width = 2 + POINT;
+    if (log->kept == log->room) {
+        long room = 2 * log->room + 8;
+        double *entries = realloc(log->entries, (size_t)room * width * sizeof *entries);
+        if (!entries) return NULL;
+        log->entries = entries, log->room = room;
+    }
+    return log->entries + width * log->kept++;
+}
+
+/* Move the entries of n logs to `entries`, one log after the other. */
+void hybrid_drain(long n, Log *logs, double *entries) {
+    for (long i = 0; i < n; i++) {
+        long size = (2 + POINT) * logs[i].kept;
+        if (size) memcpy(entries, logs[i].entries, size * sizeof *entries);
+        entries += size;
+        free(logs[i].entries);
+    }
+}
 
 /* Whether guard j changes its sign from a to b, in its direction. */
 static int changed(int j, double a, double b) {
@@ -79,11 +106,11 @@ static double locate(Lane *l, const Control *c, double t, double length, const d
 }
 
 /* Rows first + 1 .. first + rows of record (n, records, POINT), where row 0 is at t0; y (n, POINT) goes in and comes out.
-   log (n, most, 2 + POINT): time, +-(1 + guard), state after; counts (n, 3): events, those not located, steps.
+   logs (n): of each event its time, +-(1 + guard), state after; counts (n, 3): events, those not located, steps.
    last (n, GUARDS): time of the last event of each guard. ends (n, 2): time and reason, written for the members that do
    not reach the end; those that had ended before are left alone. queue: the next member to take, shared by threads. */
 void hybrid_steps(long n, long *queue, double *y, const Samples *e, double t0, long rows, const Control *c,
-                  double *record, long records, long first, double *log, long *counts, double *last, double *ends) {
+                  double *record, long records, long first, Log *logs, long *counts, double *last, double *ends) {
     const T zero = splat(0), one = splat(1);
     const I none = bits(zero);
     T t = zero, h = zero, until = zero, limit = zero; /* until: time of the next record; limit: no step goes further */
@@ -175,9 +202,8 @@ void hybrid_steps(long n, long *queue, double *y, const Samples *e, double t0, l
                 for (int j = 0; LANE(finite) && j < GUARDS; j++) {
                     if (LANE(change[j]) == 0) continue;
                     last[i * GUARDS + j] = LANE(t);
-                    long number = counts[3 * i]++;
-                    if (number >= c->most) continue;
-                    double *entry = log + (i * c->most + number) * (2 + POINT);
+                    double *entry = counts[3 * i]++ < c->most ? new_entry(logs + i) : NULL;
+                    if (!entry) continue;
                     entry[0] = LANE(t), entry[1] = LANE(change[j]) * (1 + j);
                     for (int m = 0; m < POINT; m++) entry[2 + m] = LANE(now[m]);
                 }
