@@ -1,17 +1,20 @@
-/* Steps of explicit Lie-group methods for an ensemble: y is a point of the group, psi and k lie in its algebra.
-       field(t, y, u, f)   left-trivialised velocity        advance(y, psi, z)   z = y exp(psi), normalised
-       pull(psi, f, k)     k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
-   These, samples.h and `finish`, which does what is wanted after a step, come before this text, as do the dimensions POINT, ALGEBRA,
-   EFFORTS (of y, psi, u) and STAGES, and KEPT, the storage class of arrays that may be too large for the stack. The function `stages`
-   for the method's coefficients is printed in the place marked so. */
+/* Steps of explicit Lie-group methods for an ensemble: y is a point of the group, psi and k lie in its
+   algebra.
+       field(t, y, u, f)    left-trivialised velocity f
+       advance(y, psi, z)   z = y exp(psi), normalised
+       pull(psi, f, k)      k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
+   Before this text come these functions, samples.h, and `finish`, which does what is wanted after a step;
+   the dimensions POINT, ALGEBRA, EFFORTS (of y, psi, u) and STAGES; and KEPT, the storage class of arrays
+   that may be too large for the stack. The function `stages`, which holds the method's coefficients, is
+   printed in the place marked STAGES. */
 
 /* STAGES */
 
-/* Steps of length h for members 0 .. n - 1. y (n, POINT) goes in and comes out; record (n, records, POINT) takes every
-   `every`-th state, where `records` counts the rows of the whole run and `first` is the row to begin with. failed[i] is
-   1 + the row at which member i was found not finite, or 0. */
-void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every, double *record,
-                 long records, long first, long *failed) {
+/* Steps of length h for members 0 .. n - 1. y (n, POINT) goes in and comes out; record (n, records, POINT)
+   takes every `every`-th state, where `records` counts the rows of the whole run and `first` is the row to
+   begin with. failed[i] is 1 + the row at which member i was found not finite, or 0. */
+void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every,
+                 double *record, long records, long first, long *failed) {
     const uint64_t mode = flush_subnormals();
     for (long i = 0; i < n; i += LANES) {
         long rows = n - i < LANES ? n - i : LANES;
@@ -29,12 +32,14 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
 }
 
 #if LANES == 1
-/* Steps under error control, one member after the other: record row `first + r` is the state at t0 + (r + 1) interval, which
-   a step always reaches. The root mean square of error_i / (atol + rtol size_i) stays below 1, where size_i is 1 for the first
-   RIGID entries of the algebra and the larger |x_i| of both ends for the others, which are the last coordinates of y. `h` (n)
-   holds the next step of each member. Proportional-integral control (Gustafsson 1991). taken[0] counts steps, taken[1] rejected ones. */
-void controlled_steps(long n, double *y, const Efforts *e, double t0, double interval, long rows, double rtol, double atol,
-                      double *h, double *record, long records, long first, long *failed, long *taken) {
+/* Steps under error control, one member after the other: record row `first + r` is the state at t0 + (r +
+   1) interval, which a step always reaches. The root mean square of error_i / (atol + rtol size_i) stays
+   below 1, where size_i is 1 for the first RIGID entries of the algebra and the larger |x_i| of both ends
+   for the others, which are the last coordinates of y. `h` (n) holds the next step of each member.
+   Proportional-integral control (Gustafsson 1991). taken[0] counts steps, taken[1] rejected ones. */
+void controlled_steps(long n, double *y, const Efforts *e, double t0, double interval, long rows, double rtol,
+                      double atol, double *h, double *record, long records, long first, long *failed,
+                      long *taken) {
     const uint64_t mode = flush_subnormals();
     for (long i = 0; i < n; i++) {
         KEPT double now[POINT], next[POINT], k[STAGES * ALGEBRA];
@@ -50,12 +55,14 @@ void controlled_steps(long n, double *y, const Efforts *e, double t0, double int
                 double sum = 0;
                 for (int m = 0; m < ALGEBRA; m++) {
                     const double *a = now + POINT - ALGEBRA + m, *b = next + POINT - ALGEBRA + m;
-                    double size = m < RIGID ? 1 : fmax(fabs(*a), fabs(*b)), scaled = error(k, m) * length / (atol + rtol * size);
+                    double size = m < RIGID ? 1 : fmax(fabs(*a), fabs(*b));
+                    double scaled = error(k, m) * length / (atol + rtol * size);
                     sum += scaled * scaled;
                 }
                 double defect = sqrt(sum / ALGEBRA), factor;
                 if (defect <= 1) {
-                    factor = 0.9 * pow(fmax(defect, 1e-10), -0.7 / ERROR_ORDER) * pow(before, 0.4 / ERROR_ORDER);
+                    factor =
+                        0.9 * pow(fmax(defect, 1e-10), -0.7 / ERROR_ORDER) * pow(before, 0.4 / ERROR_ORDER);
                     before = fmax(defect, 1e-4);
                     factor = fmin(fmax(factor, 0.2), 10);
                     t = last ? end : t + length;

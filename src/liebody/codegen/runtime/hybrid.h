@@ -1,16 +1,17 @@
-/* Steps of an explicit Lie-group method for hybrid systems: every lane has a member of the ensemble, a time and a step
-   of its own, and takes the next member when it has finished one. A state is memory m, which is constant within a step, and
-   a point x that moves.
-       field(t, x, m, u, f)        left-trivialised velocity      advance(x, psi, z)   z = x exp(psi), normalised
-       pull(psi, f, k)             k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
-       guards(t, x, m, u, g)       an event is a change of the sign of a g_i
-       look(t, x, m, u, g, h, s)   guards, the step to take from here, and whether to stop: s > 0
-       after(t, x, m, u, e, z, g, h, s)   the state z = (m, x) after a step, e_i = +1 or -1 where guard i changed its
-                                          sign; as `look` there
-   These come before this text, as do their dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA, PARAMETERS (of
-   psi, u), GUARDS and STAGES, and `direction` of each guard: whether only changes upwards (1), downwards (-1), or both (0)
-   are events. FORESEEN: `after` finds the same guards as `guards`. The function `stages` for the method's coefficients is
-   printed in the place marked so. */
+/* Steps of an explicit Lie-group method for hybrid systems: every lane has a member of the ensemble, a time
+   and a step of its own, and takes the next member when it has finished one. A state is memory m, which is
+   constant within a step, and a point x that moves.
+       field(t, x, m, u, f)               left-trivialised velocity f
+       advance(x, psi, z)                 z = x exp(psi), normalised
+       pull(psi, f, k)                    k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
+       guards(t, x, m, u, g)              an event is a change of the sign of a g_i
+       look(t, x, m, u, g, h, s)          guards, the step to take from here, and whether to stop: s > 0
+       after(t, x, m, u, e, z, g, h, s)   the state z = (m, x) after a step, where e_i is +1 or -1 if guard i
+                                          has changed its sign, else 0; and g, h, s as `look` finds them there
+   These come before this text, as do their dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA,
+   PARAMETERS (of psi, u), GUARDS and STAGES, and `direction` of each guard: whether only changes upwards
+   (1), downwards (-1), or both (0) are events. FORESEEN: `after` finds the same guards as `guards`. The
+   function `stages`, which holds the method's coefficients, is printed in the place marked STAGES. */
 
 /* STAGES */
 
@@ -18,8 +19,8 @@ enum { RAN, STOPPED, NOT_FINITE, NO_STEP, TOO_MANY };
 
 typedef struct {
     double interval;  /* between samples */
-    double tolerance; /* to which the time of an event is located; negative: events are taken at the ends of steps */
-    double least;     /* events sooner than this after the last one of the same guard are taken then, and not located */
+    double tolerance; /* to which the time of an event is located; negative: taken at ends of steps */
+    double least;     /* events sooner than this after the last of the same guard are taken, not located */
     long limit;       /* most steps of a member between two samples */
     long most;        /* events that the log of a member can hold */
 } Control;
@@ -35,14 +36,16 @@ typedef struct { /* a lane's member, and the bracket of the event that it looks 
     int side, tries;
 } Lane;
 
-/* A step of `length` from time t leads from guards `before` to g, past an event (`crossed`) or, while one is looked for,
-   not. The length to try next; 0 if the step is accepted, as it ends where the event is, or `soon` after the last one. */
-static double locate(Lane *l, const Control *c, double t, double length, const double *before, const double *g, int crossed,
-                     int looking, const double *last, long *not_located) {
+/* A step of `length` from time t leads from guards `before` to g, past an event (`crossed`) or, while one
+   is looked for, not. Returns the length to try next; 0 if the step is accepted, because it ends where the
+   event is, or at most `least` after the last one. */
+static double locate(Lane *l, const Control *c, double t, double length, const double *before,
+                     const double *g, int crossed, int looking, const double *last, long *not_located) {
     double tolerance = c->tolerance * fmax(1, fabs(t)), root = INFINITY;
     if (crossed) {
         int early = 0;
-        for (int j = 0; j < GUARDS; j++) early |= changed(j, before[j], g[j]) && t + length <= last[j] + c->least;
+        for (int j = 0; j < GUARDS; j++)
+            early |= changed(j, before[j], g[j]) && t + length <= last[j] + c->least;
         if (!looking) {
             l->low = 0, l->side = 0, l->tries = 0;
             memcpy(l->glow, before, sizeof l->glow);
@@ -72,21 +75,25 @@ static double locate(Lane *l, const Control *c, double t, double length, const d
     return fmin(fmax(root, l->low + 0.5 * tolerance), l->high - 0.5 * tolerance);
 }
 
-/* Rows first + 1 .. first + rows of record (n, records, POINT), where row 0 is at t0; y (n, POINT) goes in and comes out.
-   log (n, most, 2 + POINT): time, +-(1 + guard), state after; counts (n, 3): events, those not located, steps.
-   last (n, GUARDS): time of the last event of each guard. ends (n, 2): time and reason, written for the members that do
-   not reach the end; those that had ended before are left alone. queue: the next member to take, shared by threads. */
-void hybrid_steps(long n, long *queue, double *y, const double *u, long u_stride, double t0, long rows, const Control *c,
-                  double *record, long records, long first, double *log, long *counts, double *last, double *ends) {
+/* Rows first + 1 .. first + rows of record (n, records, POINT), where row 0 is at t0; y (n, POINT) goes in
+   and comes out. log (n, most, 2 + POINT): time, +-(1 + guard), state after; counts (n, 3): events, those
+   not located, steps. last (n, GUARDS): time of the last event of each guard. ends (n, 2): time and reason,
+   written for the members that do not reach the end; those that had ended before are left alone. queue: the
+   next member to take, shared by threads. */
+void hybrid_steps(long n, long *queue, double *y, const double *u, long u_stride, double t0, long rows,
+                  const Control *c, double *record, long records, long first, double *log, long *counts,
+                  double *last, double *ends) {
     const T zero = splat(0), one = splat(1);
     const I none = bits(zero);
-    T t = zero, h = zero, until = zero, p[PARAMETERS + 1], k[STAGES * ALGEBRA]; /* until: time of the next sample */
+    T t = zero, h = zero, until = zero; /* until: time of the next sample */
+    T p[PARAMETERS + 1], k[STAGES * ALGEBRA];
     T states[2][POINT], next[MOVING], *now = states[0], *then = states[1];
     T before[GUARDS], g[GUARDS], e[GUARDS], ahead[1], stop[1];
     I active = none, looking = none, taken = none; /* steps since the last sample */
     Lane of[LANES];
     int fresh = 1;
-    memset(p, 0, sizeof p), memset(states, 0, sizeof states), memset(before, 0, sizeof before), memset(of, 0, sizeof of);
+    memset(p, 0, sizeof p), memset(states, 0, sizeof states);
+    memset(before, 0, sizeof before), memset(of, 0, sizeof of);
     for (;;) {
         if (fresh) { /* members for the lanes that have none */
             I new = none;
@@ -136,8 +143,8 @@ void hybrid_steps(long n, long *queue, double *y, const double *u, long u_stride
                 double from[GUARDS], to[GUARDS];
                 for (int j = 0; j < GUARDS; j++) from[j] = LANE(before[j]), to[j] = LANE(g[j]);
                 long i = of[lane].member;
-                double length = locate(of + lane, c, LANE(t), LANE(h), from, to, LANE(crossed) != 0, LANE(looking) != 0,
-                                       last + i * GUARDS, counts + 3 * i + 1);
+                double length = locate(of + lane, c, LANE(t), LANE(h), from, to, LANE(crossed) != 0,
+                                       LANE(looking) != 0, last + i * GUARDS, counts + 3 * i + 1);
                 LANE(looking) = length > 0 ? -1 : 0;
                 if (length > 0) LANE(h) = length, LANE(accepted) = 0;
             }

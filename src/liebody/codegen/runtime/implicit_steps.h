@@ -1,9 +1,11 @@
-/* Steps of length h for members 0 .. n - 1, as `fixed_steps` of flow.h. Where the equations of a step cannot be solved, that member
-   is NaN from there on, and losses[2 i] is the time at which that step began, losses[2 i + 1] the reason. count[0] counts iterations,
-   count[1] Jacobians (of LANES members at a time). Returns 0, or -1 without memory. */
-long implicit_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every, double *record,
-                    long records, long first, long *failed, double *losses, long *count) {
-    T *work = aligned_alloc(sizeof(T), (SYSTEM + LARGEST + KEPT) * sizeof(T)), *x = work + SYSTEM, *z = x + LARGEST;
+/* Steps of length h for members 0 .. n - 1, as `fixed_steps` of flow.h. Where the equations of a step
+   cannot be solved, that member is NaN from there on, and losses[2 i] is the time at which that step began,
+   losses[2 i + 1] the reason. count[0] counts iterations, count[1] Jacobians (of LANES members at a time).
+   Returns 0, or -1 without memory. */
+long implicit_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every,
+                    double *record, long records, long first, long *failed, double *losses, long *count) {
+    T *work = aligned_alloc(sizeof(T), (SYSTEM + LARGEST + KEPT) * sizeof(T));
+    T *x = work + SYSTEM, *z = x + LARGEST;
     I *pivot = aligned_alloc(sizeof(I), LARGEST * sizeof(I));
     if (!work || !pivot) {
         free(work), free(pivot);
@@ -26,7 +28,8 @@ long implicit_steps(long n, double *y, const Efforts *e, double t0, double h, lo
             I newly = lost & MASK(before == 0);
             if (any(MASK(newly != 0)))
                 for (int lane = 0; lane < rows; lane++)
-                    if (LANE(newly) && !failed[i + lane]) losses[2 * (i + lane)] = begin, losses[2 * (i + lane) + 1] = (double)LANE(newly);
+                    if (LANE(newly) && !failed[i + lane])
+                        losses[2 * (i + lane)] = begin, losses[2 * (i + lane) + 1] = (double)LANE(newly);
             if ((s + 1) % every) continue;
             keep_sample(now, i, rows, record, records, row++, failed);
         }

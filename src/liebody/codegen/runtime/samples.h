@@ -1,5 +1,5 @@
-/* What goes into the steps of an ensemble, and what is kept of them. Before this text: POINT and EFFORTS, the dimensions of
-   the state y and of the efforts u. */
+/* What goes into the steps of an ensemble, and what is kept of them. Before this text come POINT and
+   EFFORTS, the dimensions of the state y and of the efforts u. */
 
 typedef struct {
     const double *table;    /* u: samples rows of EFFORTS, per member or shared */
@@ -26,8 +26,10 @@ INLINE void sample(const Efforts *e, double t, long member, long rows, T *u) {
         }
 }
 
-/* Row `row` of record (n, records, POINT) for members i .. i + rows - 1; failed of those that are not finite is 1 + row. */
-INLINE void keep_sample(const T *now, long i, long rows, double *record, long records, long row, long *failed) {
+/* Row `row` of record (n, records, POINT) for members i .. i + rows - 1; failed[j] becomes 1 + row for a
+   member j that is not finite. */
+INLINE void keep_sample(const T *now, long i, long rows, double *record, long records, long row,
+                        long *failed) {
     save(now, POINT, record + (i * records + row) * POINT, records * POINT, rows);
     T bad = splat(0);
     for (int j = 0; j < POINT; j++) bad += now[j] - now[j];
