@@ -74,8 +74,7 @@ def test_attitude_of_the_heavy_top_against_scipy_on_quaternions():
     ("method", "order"), [("rkmk1", 1), ("rkmk2", 2), ("rkmk3", 3), ("rkmk4", 4), ("rkmk45", 5), ("rkmk6", 6)]
 )
 def test_compiled_steps_have_the_order_of_their_method(method, order):
-    """On a tree with ball, planar and screw joints, against the same robot in 50 times finer steps of order
-    six."""
+    """On a tree with ball, planar and screw joints, against steps of order six which are 50 times as fine."""
     robot = lb.Robot(random_tree(np.random.default_rng(2), ["spherical", "planar", "helical"], rotors=False))
     q0 = robot.random(3)
     v0 = np.random.default_rng(4).standard_normal(robot.nv)
@@ -106,8 +105,7 @@ def test_many_steps_keep_quaternions_unit_and_energy_to_the_fourth_order(model):
         assert np.abs(norm - 1).max() < 1e-14
         energy = run.energy
         drifts.append(np.abs(energy - energy[0]).max() / run.kinetic.max())
-    # Either at round-off already, or falling by 2^4 at least (RK4's drift of energy is of order 4, or 5 when
-    # dissipative)
+    # either at round-off already, or falling by 2^4 at least: RK4's drift of energy is of order 4 or 5
     assert drifts[1] < 1e-9
     assert drifts[1] < 5e-13 or drifts[0] / drifts[1] > 14, drifts
 
@@ -179,8 +177,7 @@ def test_sampled_efforts_are_held_or_interpolated(hold):
     run = lb.simulate(robot, tau=(times, values[:, None]), t_end=1.5, dt=0.0125, hold=hold)
     if hold == "zero":
         held = sum(x * 0.25 for x in values[:-1]) + values[-1] * 0.5
-        # RK4 looks at the end of a step too, where the next sample begins: h/6 of each jump comes one step
-        # early
+        # RK4 also looks at the end of a step, where the next sample begins: h/6 of each jump is a step early
         early = 0.0125 / 6 * (values[-1] - values[0])
         assert run.v[-1, 0] == pytest.approx((held + early) / inertia, rel=1e-12)
     else:
