@@ -58,7 +58,7 @@ class _Simulate(Protocol):
 
 
 def _or_hybrid(simulate: Callable[..., Run]) -> _Simulate:
-    """`simulate`, which leaves hybrid systems to themselves."""
+    """`simulate`, passed on to the `simulate` method of the mechanism if that is a hybrid system."""
 
     @functools.wraps(simulate)
     def either(mechanism: Any, q0: Array = None, v0: Array = None, **options: Any) -> Any:
@@ -88,8 +88,7 @@ def simulate(
     threads: int = 1,
     progress: bool | None = None,
 ) -> Run:
-    """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) from (q0, v0) over [0, t_end], on the configuration
-    manifold.
+    """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) on the configuration manifold, over [0, t_end].
 
     q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are
                   lanes of vectors and shares of threads. Default: the neutral configuration (of a System:
@@ -103,9 +102,9 @@ def simulate(
                   constraints in its own way (docs/integration.md)
     tau           efforts: None (zero); constant (..., nu); sampled, a pair (times, values (..., samples, nu))
                   with equidistant times; or a function tau(t, q, v) -> (nu,) of a single state. nu is nv of a
-                  Robot, and the number of driven motions of a System. A function
-                  made of NumPy operators and liebody.scalar is compiled into the loop; any other is called at
-                  every stage, slower, and must not depend on anything but its arguments
+                  Robot, and the number of driven motions of a System. A function made of NumPy operators and
+                  liebody.scalar is compiled into the loop; any other is called at every stage, slower, and
+                  must not depend on anything but its arguments
     record_every  time between recorded states; default: every step, or so that there are at most 1000     [s]
     rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, those of v relative to |v|
     hold          between samples of tau: "zero" (the last one) or "linear". Steps that go across a sample are
@@ -124,8 +123,7 @@ def simulate(
     a DivergedMembers warning; a single simulation raises IntegrationError, whose attribute `run` holds what
     was reached.
 
-    A `systems.HybridSystem` has a `simulate` of its own, with options of its own; they are what this function
-    takes then.
+    A `systems.HybridSystem` has a `simulate` method of its own, which is then called with the same options.
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
@@ -407,12 +405,11 @@ def _recorded(
     return u
 
 
-# -- tracing
-# ----------------------------------------------------------------------------------------------------
+# -- tracing -----------------------------------------------------------------------------------------------
 
 
 class _Door:
-    """What the states of a mechanism are checked and named by; made once, and kept while it lives."""
+    """What checks the states of a mechanism and names their entries; made once for each mechanism."""
 
     def __init__(self, group: Product, names: tuple[Labels, Labels]) -> None:
         self.group, self.names = group, names
@@ -469,7 +466,7 @@ class _Loop(Protocol):
         """The compiled loop of a method for mechanical systems."""
 
     def start(self) -> Array:
-        """The configuration from where it starts by default, (nq,)."""
+        """The configuration in which it starts by default, (nq,)."""
 
     def check(self, q: Array, v: Array) -> None:
         """Raise an error for states from which it cannot start."""
@@ -693,8 +690,7 @@ def _traceable(loop: _Loop, feedback: Callable[..., Any]) -> bool:
     return True
 
 
-# -- the door
-# ---------------------------------------------------------------------------------------------------
+# -- the door ----------------------------------------------------------------------------------------------
 
 
 def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
@@ -769,8 +765,7 @@ def _numbers(name: str, given: Any) -> Array:
     return array
 
 
-# -- afterwards
-# -------------------------------------------------------------------------------------------------
+# -- afterwards --------------------------------------------------------------------------------------------
 
 
 def _report(

@@ -55,8 +55,7 @@ def implicit_source(
     control: ControlFunctions | None = None,
     memory: MemoryFunctions | None = None,
 ) -> str:
-    """The translation unit of `implicit_steps` (runtime/implicit.h) over `lanes`; or, with `control`, of
-    `implicit_controlled`.
+    """The translation unit of `implicit_steps` over `lanes`, or with `control` of `implicit_controlled`.
 
     phases      the systems that a step solves, in order
     finish      (z, t, h, y, u) -> y at the end of the step
