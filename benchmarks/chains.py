@@ -1,5 +1,4 @@
-"""Chains of 10 to 1000 links: compile time and time per state, inverse and forward dynamics, beside
-Pinocchio.
+"""Chains of 10 to 1000 links, beside Pinocchio: compile time, and time per state of both dynamics.
 
     python benchmarks/chains.py [straight] [links ...]
 

@@ -1,4 +1,6 @@
-"""Random mechanisms in several libraries: for laws.py, which needs of each
+"""Random mechanisms in several libraries, for laws.py.
+
+Of each library it needs
 
     terms(x, v)        M, C, h, g: mass matrix, Coriolis matrix, bias (gravity included) and gravity forces
     mass(x)            M
@@ -55,8 +57,10 @@ def pseudo_inertia(mass: float, com: Array, inertia: Array) -> Array:
 
 
 def tree_of(kind: str) -> list[tuple[int, str]]:
-    """(parent, kind of joint) of each link, numbered depth-first: on the base one of the kind, on it two
-    hinges, on the first of these another of the kind."""
+    """(parent, kind of joint) of each link, numbered depth-first.
+
+    On the base is one joint of the kind, on it are two hinges, and on the first of these another of the kind.
+    """
     return [(-1, kind), (0, "revolute, any axis"), (1, kind), (0, "revolute, any axis")]
 
 

@@ -1,5 +1,4 @@
-"""The robots of the benchmarks: files of the PyPI package example-robot-data, with and without a floating
-base."""
+"""The robots of the benchmarks: files of the PyPI package example-robot-data, on fixed and floating bases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""From a robot to its first result: tracing, compiling, and finding the kernel in the cache of an earlier
-process.
+"""From a robot to its first result: tracing, compiling, and finding an earlier process's kernel in the cache.
 
     python benchmarks/startup.py
 

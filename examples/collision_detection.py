@@ -129,8 +129,10 @@ def simulate(robot: lb.Robot, hits: tuple[Hit, ...], t_end: float, dt: float = D
 
 
 def low_pass(impulses: Array, dt: float, gain: float) -> Array:
-    """r at all samples for dr/dt = gain (x - r), r(0) = 0, from the integrals of x between samples; exactly,
-    where x does not change between them."""
+    """r at all samples for dr/dt = gain (x - r), r(0) = 0, from the integrals of x between samples.
+
+    It is exact where x does not change between them.
+    """
     keep, r = np.exp(-gain * dt), [np.zeros(impulses.shape[1])]
     for impulse in impulses:
         r.append(keep * r[-1] + (1 - keep) / dt * impulse)
@@ -180,8 +182,10 @@ def heavier(tree: lb.Tree, factor: float) -> lb.Tree:
 
 
 class Observed(NamedTuple):
-    """Residuals (n, 6) and thresholds (6,) [N m], what was told of each hit, and false alarms: the number of
-    residuals beyond their threshold before the first hit."""
+    """Residuals (n, 6) and thresholds (6,) [N m], what was told of each hit, and the number of false alarms.
+
+    A false alarm is a residual beyond its threshold before the first hit.
+    """
 
     r: Array
     threshold: Array
@@ -226,8 +230,11 @@ def _directions(rng: np.random.Generator, n: int) -> Array:
 
 
 class Result(NamedTuple):
-    """The samples; r of the exact model without noise, and tau_ext through the same filter; observers by
-    their (noise, gain); which links are named, see `named`."""
+    """What `main` found.
+
+    The samples; r of the exact model without noise, and tau_ext through the same filter; observers by their
+    (noise, gain); which links are named, see `named`.
+    """
 
     samples: Samples
     exact: Array

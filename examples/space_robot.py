@@ -2,8 +2,8 @@
 
     python examples/space_robot.py [picture.png]
 
-Nothing holds the satellite: what its arm does, it answers. The equations of external and internal motion
-(docs/floating-bases.md) take that into account without feeling it:
+Nothing holds the satellite: it answers every motion of its arm. Three controllers move the arm; the equations
+of external and internal motion are those of docs/floating-bases.md:
 
     decoupled       efforts of the joints alone, from the internal Jacobian (of Umetani and Yoshida) and the
                     internal inertia; the satellite gives way as it likes
@@ -42,8 +42,11 @@ HAND = ROBOT.pose(START, "hand")
 
 
 class Flight(NamedTuple):
-    """t (n,) [s]; q (n, nq); the hand's distance from its path (n,) [m]; the momentum about the centre of
-    mass (n, 6) [N m s, N s]; the satellite's turn (n,) [rad]."""
+    """What one simulation shows.
+
+    t (n,) [s]; q (n, nq); the hand's distance from its path (n,) [m]; the momentum about the centre of mass
+    (n, 6) [N m s, N s]; the satellite's turn (n,) [rad].
+    """
 
     t: Array
     q: Array

@@ -1,5 +1,7 @@
-"""Random mechanisms: trees of every joint type about any axis, with rotors, damping, frames and followers;
-and how their numbers are compared."""
+"""Random mechanisms, and how their numbers are compared.
+
+Trees of every joint type about any axis, with rotors, damping, frames and joints that follow others.
+"""
 
 from __future__ import annotations
 

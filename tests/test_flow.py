@@ -1,12 +1,13 @@
 """Compiled flows against the steps of liebody.integrators and against solve_ivp."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
 
 from liebody import scalar
-from liebody.codegen import Flow, build, loop, together, trace
+from liebody.codegen import Flow, Samples, build, loop, together, trace
 from liebody.groups import SO3, Product, R
 from liebody.integrators import method_named, solve_ivp
 from liebody.integrators.methods import advance
@@ -99,8 +100,8 @@ def test_threads_change_nothing(way, threads):
     _, f = make("rkmk45")
     y = states(21)
     u = np.random.default_rng(1).standard_normal((21, 4, 3))
-    sampling = {"first": 0.0, "interval": 0.05, "linear": True}
-    np.testing.assert_array_equal(run(f, y, u, **sampling, threads=threads)[0], run(f, y, u, **sampling)[0])
+    u = Samples(u, interval=0.05, linear=True)
+    np.testing.assert_array_equal(run(f, y, u, threads=threads)[0], run(f, y, u)[0])
 
 
 @pytest.mark.parametrize("linear", [False, True])
@@ -111,20 +112,19 @@ def test_sampled_efforts_hold_or_interpolate(way, linear, shared):
     y = states(5)
     table = np.random.default_rng(2).standard_normal((1 if shared else 5, 5, 3))
     times = 0.03 + 0.025 * np.arange(5)
-    record, _, _ = run(f, y, table, first=times[0], interval=0.025, linear=linear)
+    record, _, _ = run(f, y, Samples(table, times[0], 0.025, linear))
+    ends = np.unique(np.round(np.concatenate([0.01 * np.arange(21), times]), 12))
     for i in range(5):
         samples = table[0 if shared else i]
-
-        def u(t, samples=samples):
-            if linear:
-                return np.array([np.interp(t, times, samples[:, j]) for j in range(3)])
-            return samples[np.clip(np.searchsorted(times, t + 1e-10, side="right") - 1, 0, 4)]
-
         q = y[i]
-        for s in range(20):
-            q = advance(
-                GROUP, method, lambda t, q, u=u: np.asarray(field(t, q, u(t)), float), 0.01 * s, q, 0.01
-            ).q
+        for t, end in itertools.pairwise(ends):
+            held = samples[np.clip(np.searchsorted(times, (t + end) / 2) - 1, 0, 4)]
+
+            def velocity(at, q, samples=samples, held=held):
+                u = np.array([np.interp(at, times, x) for x in samples.T]) if linear else held
+                return np.asarray(field(at, q, u), float)
+
+            q = advance(GROUP, method, velocity, t, q, end - t).q
         np.testing.assert_allclose(record[i, -1], q, rtol=1e-11, atol=1e-12)
 
 
@@ -144,7 +144,7 @@ def test_members_that_are_lost_are_marked_with_their_row(way, n):
     y = states(n)
     u = np.zeros((n, 3, 3))
     u[-1, 1:] = np.inf  # from the middle on
-    record, _, failed = run(f, y, u, first=0.0, interval=0.1)
+    record, _, failed = run(f, y, Samples(u, interval=0.1))
     assert failed.tolist() == [0] * (n - 1) + [4]  # 1 + the row of t = 0.12
     assert (
         np.isfinite(record[:-1]).all()
@@ -201,9 +201,9 @@ def test_members_control_their_steps_alone(way, threads):
     _, f = make("rkmk45")
     y = states(4)
     u = np.random.default_rng(1).standard_normal((4, 4, 3))
-    options = {"first": 0.0, "sampling": 0.3, "linear": True}
-    record, counts, _, _ = controlled(f, y, u, **options, threads=threads)
-    singles = [controlled(f, y[i : i + 1], u[i : i + 1], **options) for i in range(4)]
+    u = Samples(u, interval=0.3, linear=True)
+    record, counts, _, _ = controlled(f, y, u, threads=threads)
+    singles = [controlled(f, y[i : i + 1], u.member(i)) for i in range(4)]
     np.testing.assert_array_equal(record, np.concatenate([single[0] for single in singles]))
     assert counts == tuple(np.sum([single[1] for single in singles], axis=0))
 
@@ -213,7 +213,7 @@ def test_a_member_that_cannot_go_on_is_marked_and_left(way):
     y = states(3)
     u = np.zeros((3, 3, 3))
     u[1, 1:] = np.inf
-    record, _, failed, _ = controlled(f, y, u, first=0.0, sampling=0.5)
+    record, _, failed, _ = controlled(f, y, Samples(u, interval=0.5))
     assert failed.tolist() == [0, 3, 0]  # 1 + the row of t = 0.6
     assert (
         np.isfinite(record[[0, 2]]).all()

@@ -182,8 +182,10 @@ def test_both_ways_agree(monkeypatch):
 
 
 def test_bounces_without_end_pass(way):
-    """A ball of restitution 1/2 has bounced infinitely often after 1.34 s. Steps that see every flight (two
-    changes of a sign within a step cancel) locate those longer than `least`; then the run goes on.
+    """A ball of restitution 1/2 has bounced infinitely often after 1.34 s, and the run goes on after that.
+
+    Steps are so short that they see every flight (two changes of a sign within a step cancel); those longer
+    than `least` are located.
     """
 
     def step(t, y, u):  # shorter than the flight that this energy is good for
@@ -292,8 +294,10 @@ def test_a_member_that_stops_or_fails_says_when_and_why_and_the_others_go_on(way
 
 @pytest.mark.parametrize("tolerance", [1e-14, None], ids=["located", "at the ends of steps"])
 def test_what_becomes_of_members_among_bouncing_ones(way, tolerance):
-    """Balls that bounce, that fall through the floor, that a gain drives off, that become NaN, that stand
-    still: each end has its time and cause, and those that go on do what they do without the others.
+    """Each end of a member has its time and cause, and members that go on do what they do without the others.
+
+    Here are balls that bounce, that fall through the floor, that a gain drives off, that become NaN, that
+    stand still.
     """
 
     def field(t, y, u):  # u = (restitution, gain, time of the NaN, time of the last step)

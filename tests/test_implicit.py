@@ -16,7 +16,7 @@ import test_integrators as explicit
 
 import liebody as lb
 from liebody import scalar
-from liebody.codegen import build, implicit, loop
+from liebody.codegen import Samples, build, implicit, loop
 from liebody.codegen.envelope import envelope, ordering
 from liebody.codegen.implicit import ImplicitFlow, Phase
 from liebody.errors import IntegrationError, ShapeError
@@ -454,9 +454,8 @@ def test_efforts_under_error_control_are_those_of_the_time(way):
     y, times = np.zeros((3, 2)), 0.1 * np.arange(5.0)
     record, failed = np.zeros((3, 5, 2)), np.zeros(3, np.int64)
     clock = np.tile([0, 0.01, 0.01, 1, 1.0], (3, 1))
-    flow.controlled(
-        y, table, times, 5, 1e-6, 1e-6, clock, record, failed, first=0.0, interval=0.1, linear=True
-    )
+    u = Samples(table, interval=0.1, linear=True)
+    flow.controlled(y, u, times, 5, 1e-6, 1e-6, clock, record, failed)
     exact = np.cumsum(0.05 * (table[:, 1:, 0] + table[:, :-1, 0]), axis=1)
     np.testing.assert_allclose(record[:, 1:, 1], exact, atol=2e-5)
     assert not failed.any() and (clock[:, 0] == times[-1]).all()
@@ -814,7 +813,7 @@ def test_efforts_are_sampled_at_the_nodes_of_a_step(way):
     times = 0.1 * np.arange(5)
     table = np.random.default_rng(2).standard_normal((3, 5, 2))
     record, _, _, _ = advance(
-        flow, np.zeros((3, 4)), table, steps=8, every=2, h=0.05, first=0.0, interval=0.1, linear=True
+        flow, np.zeros((3, 4)), Samples(table, interval=0.1, linear=True), steps=8, every=2, h=0.05
     )
     exact = np.concatenate(
         [np.zeros((3, 1, 2)), np.cumsum(0.05 * (table[:, 1:] + table[:, :-1]), axis=1)], axis=1

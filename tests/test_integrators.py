@@ -281,8 +281,10 @@ def precise_step(A, b, q, w, h):
 
 @pytest.mark.parametrize("method", ["rk4", "fehlberg7", "dop853"])
 def test_high_orders_by_slope_in_40_digits(method):
-    """Orders 7 and 8 reach the round-off of doubles before their slope is settled. So the slope is found in
-    40 digits, by steps which agree with those of the library to the round-off of doubles.
+    """Orders 7 and 8, by their slope in 40 digits.
+
+    They reach the round-off of doubles before their slope is settled. The steps in 40 digits agree with those
+    of the library to the round-off of doubles.
     """
     data, ends = DATA[method], []
     with mpmath.workdps(40):

@@ -1,4 +1,4 @@
-"""Momentum, frames and the connection of floating bases: SPEC by SPEC relation, on random and real robots.
+"""Momentum, frames and the connection of floating bases: relation by relation, on random and real robots.
 
 Time derivatives are exact: a motion q(s) = integrate(q, s v + s^2 a / 2) is traced and differentiated at
 s = 0. "Definitions" below are sums over the links, with their Jacobians and 6 x 6 inertias.
@@ -791,8 +791,10 @@ def circle(center, radius, around=(0, 1)):
 
 @pytest.mark.parametrize("base", ["planar", "spherical", "free"])
 def test_small_loops_turn_the_base_by_the_curvature_times_their_area(base):
-    """log of the holonomy = B_ij pi r^2 + O(r^3): the ratio of what is left falls with r (to r^4, odd terms
-    vanish for circles about the point)."""
+    """log of the holonomy = B_ij pi r^2 + O(r^3): what is left over falls faster than r^2.
+
+    It falls as r^4: odd terms vanish for circles about the point.
+    """
     tree = floating_tree(9, base, ["revolute", "prismatic", "revolute"])
     group, center = tree.bodies[0].joint.group, np.array([0.3, -0.2, 0.4])
     B = dyn.connection_curvature(tree, np.concatenate([group.neutral(), center]))

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from liebody import scalar
-from liebody.codegen import Flow, Function, Kernel, Program, build, kernel, loop, trace
+from liebody.codegen import Flow, Function, Kernel, Program, Samples, build, kernel, loop, trace
 from liebody.codegen.printers.flow import Method, flow_source
 from liebody.codegen.printers.program import callable_c99, program_unit
 from liebody.codegen.program import Call
@@ -520,13 +520,13 @@ def make(parts, after=False, method="rkmk45"):
 def integrate(f, n, controlled=False, threads=1):
     rng = np.random.default_rng(3)
     y = np.stack([GROUP.random(rng) for _ in range(n)])
-    u = rng.standard_normal((n, 5, 3))
+    u = Samples(rng.standard_normal((n, 5, 3)), interval=0.2, linear=True)
     record, failed = np.full((n, 6, POINT), np.nan), np.zeros(n, np.int64)
     if controlled:
         h = np.full(n, 0.02)
-        f.controlled(y, u, 0.1, 0.1, 6, 1e-6, 1e-6, h, record, 0, failed, 0.0, 0.2, True, threads)
+        f.controlled(y, u, 0.1, 0.1, 6, 1e-6, 1e-6, h, record, 0, failed, threads)
     else:
-        f.steps(y, u, 0.1, 0.02, 12, 2, record, 0, failed, 0.0, 0.2, True, threads)
+        f.steps(y, u, 0.1, 0.02, 12, 2, record, 0, failed, threads)
     assert not failed.any()
     np.testing.assert_array_equal(record[:, -1], y)
     return record
@@ -542,10 +542,14 @@ def test_a_flow_of_programs_is_the_flow_of_their_graphs(way, n, after, controlle
     np.testing.assert_allclose(rolled, flat, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("controlled", [False, True])
-def test_what_follows_a_step_sees_its_end(way, n, controlled):
-    """y' = 0 and `after` takes the time and the efforts of the end of each step into the state."""
+def test_what_follows_a_step_sees_its_end(way, n, controlled, linear):
+    """y' = 0 and `after` takes the time and the efforts of the end of each step into the state.
+
+    Efforts that are held are still those of the step.
+    """
     from liebody.groups import R
 
     parts = (
@@ -560,14 +564,15 @@ def test_what_follows_a_step_sees_its_end(way, n, controlled):
         *(functools.partial(lambda x: x, part) for part in parts[:3]), method.paths, method.c.tolist(),
         error=(weights, 5), after=lambda: parts[3],
     )  # fmt: skip
-    y, u = np.zeros((n, 2)), np.arange(7.0).reshape(1, 7, 1)
+    y, u = np.zeros((n, 2)), Samples(np.arange(7.0).reshape(1, 7, 1), linear=linear)
     record, failed = np.full((n, 6, 2), np.nan), np.zeros(n, np.int64)
     if controlled:
-        f.controlled(y, u, 0.0, 1.0, 6, 1e-6, 1e-6, np.full(n, 5.0), record, 0, failed, 0.0, 1.0)
+        f.controlled(y, u, 0.0, 1.0, 6, 1e-6, 1e-6, np.full(n, 5.0), record, 0, failed)
     else:
-        f.steps(y, u, 0.0, 1.0, 6, 1, record, 0, failed, 0.0, 1.0)
+        f.steps(y, u, 0.0, 1.0, 6, 1, record, 0, failed)
+    expected = [[t, t * (t + 1) / 2 - (0 if linear else t)] for t in range(1, 7)]
     for member in record:
-        np.testing.assert_allclose(member, [[t, t * (t + 1) / 2] for t in range(1, 7)], rtol=1e-15)
+        np.testing.assert_allclose(member, expected, rtol=1e-15)
 
 
 def test_a_state_lost_after_a_step_is_marked(way):

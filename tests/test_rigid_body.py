@@ -337,8 +337,10 @@ def test_angles_break_at_the_pole_where_the_group_does_not():
 
 
 def test_a_potential_and_a_transformation_of_ones_own():
-    """A bead on a plane in polar coordinates, by radial and transverse speed: centrifugal and Coriolis"
-    " terms."""
+    """A bead on a plane in polar coordinates, by radial and transverse speed.
+
+    Its C v has the centrifugal and the Coriolis term.
+    """
     from liebody.scalar import cos
 
     def S(x):

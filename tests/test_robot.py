@@ -1,5 +1,4 @@
-"""Robots: every call equals the algorithm it compiles, on single states and batches, and refuses what cannot
-be."""
+"""Robots: every call equals the algorithm it compiles, on single states and batches; bad input is refused."""
 
 from __future__ import annotations
 

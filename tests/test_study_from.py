@@ -76,8 +76,7 @@ def test_the_page_needs_nothing_else(report):
 
 @pytest.mark.parametrize("row", from_2012.ROWS, ids=lambda row: row.name)
 def test_rows_of_table_1(row):
-    """The matrices shown are those of the group: the hat's bracket is ad, and coad is its transpose's"
-    " swap."""
+    """The matrices shown are those of the group: hat gives the bracket ad, and coad_p v = -ad_v^T p."""
     ours = from_2012.table_row(row)
     ad, coad, hat = ours["ad"], ours["coad"], ours["hat"]
     n = ad.rows

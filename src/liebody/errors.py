@@ -16,8 +16,7 @@ class ShapeError(LiebodyError):
 
 
 class ConfigurationError(LiebodyError):
-    """Coordinates that are not a point of the configuration group: NaN, infinity, a quaternion far from
-    unit."""
+    """Coordinates outside the configuration group: NaN, infinity, a quaternion far from unit."""
 
 
 class LogarithmError(LiebodyError):

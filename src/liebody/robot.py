@@ -93,8 +93,10 @@ class Robot:
         return self.group.neutral()
 
     def random(self, rng: np.random.Generator | int | None = None, shape: int | Sequence[int] = ()) -> Array:
-        """Random configurations (*shape, nq): angles over a turn, rotations uniform, translations of order 1
-        m."""
+        """Random configurations (*shape, nq).
+
+        Angles lie within a turn, rotations are uniform, translations are normal with deviation 1 m.
+        """
         rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         draws = [self.group.random(rng) for _ in range(int(np.prod(shape)))]
@@ -113,8 +115,7 @@ class Robot:
         return self._call("difference", q0, q1, out=out, threads=threads)
 
     def interpolate(self, q0: Array, q1: Array, s: Array, *, out: Array = None, threads: int = 1) -> Array:
-        """q0 exp(s log(q0^-1 q1)): the geodesic-like path from q0 (s = 0) to q1 (s = 1), (..., nq); s is
-        (...,)."""
+        """q0 exp(s log(q0^-1 q1)), (..., nq): the path from q0 (s = 0) to q1 (s = 1); s is (...)."""
         return self._call("interpolate", q0, q1, s, out=out, threads=threads)
 
     # -- the equations of motion --------------------------------------------------------------------------
@@ -173,8 +174,7 @@ class Robot:
         """C(q, v), (..., nv, nv), with C v + g = bias.
 
         form  "christoffel": dM/dt - 2 C is skew, torsion-free; "ploen", "coadjoint", "feurstein": other
-              skew ones;
-              "newton-euler", "hamel": not skew. See docs/coriolis.md
+              skew ones; "newton-euler", "hamel": not skew. See docs/coriolis.md
         """
         if form != "christoffel":
             return self._call("coriolis_matrix_of_form", q, v, form=form, out=out, threads=threads)
@@ -201,8 +201,10 @@ class Robot:
     def coriolis_transpose_times(
         self, q: Array, v: Array, w: Array = None, *, out: Array = None, threads: int = 1
     ) -> Array:
-        """C(q, v)^T w, (..., nv), without forming C; w is v if None, as momentum observers need it:
-        d(M v)/dt = tau + C^T v - g."""
+        """C(q, v)^T w, (..., nv), without forming C; w is v if None.
+
+        Momentum observers need it: d(M v)/dt = tau + C^T v - g.
+        """
         if w is not None:
             return self._call("coriolis_transpose_times_vector", q, v, w, out=out, threads=threads)
         return self._call("coriolis_transpose_times", q, v, out=out, threads=threads)
@@ -336,8 +338,9 @@ class Robot:
         *,
         threads: int = 1,
     ) -> tuple[Array, ...]:
-        """M, C (..., nv, nv) and g (..., nv) in the velocities T v: M_w = T^-T M T^-1,
-        C_w = T^-T C T^-1 - M_w (dT/dt) T^-1, g_w = T^-T g.
+        """M, C (..., nv, nv) and g (..., nv) of the equations in the velocities w = T v.
+
+        M_w = T^-T M T^-1, C_w = T^-T C T^-1 - M_w (dT/dt) T^-1, g_w = T^-T g.
 
         x, y  as in `decoupling_transform`
         form  of C, as in `coriolis_matrix`
@@ -359,7 +362,7 @@ class Robot:
         """Mx, My, Cx, Cxy, Cyx, Cy, gx, gy: the same equations by blocks, of the base's size and the joints'.
 
         With the form "hamel" Cxy is zero, with a skew form each part is passive; with x = "momentum" the
-        external motion hears nothing of the internal one, Cx v_x + Cxy v_y = 0.
+        internal motion does not act on the external one, Cx v_x + Cxy v_y = 0.
         """
         parts = self._call("decoupled_dynamics", q, v, x=_option(x), y=_option(y), form=form, threads=threads)
         return dynamics.Decoupled(*parts)
@@ -390,7 +393,7 @@ class Robot:
     def external_internal_velocity(
         self, q: Array, v: Array, task: Any, x: Any = "centroidal", *, out: Array = None, threads: int = 1
     ) -> Array:
-        """(v_x, J_int q'), (..., k + r): what v is outside and, for the task, inside."""
+        """(v_x, J_int q'), (..., k + r): the external velocity and the task's internal one."""
         return self._call(
             "external_internal_velocity", q, v, task=task, x=_option(x), out=out, threads=threads
         )
@@ -400,8 +403,8 @@ class Robot:
     ) -> Array:
         """A generalized inverse of `internal_jacobian`, (..., n, r), by singular values, of any rank.
 
-        inverse  "moore-penrose", or "dynamically-consistent": of least energy. What it is, right, left, both
-                 or neither, says `internal_rank`
+        inverse  "moore-penrose", or "dynamically-consistent": of least energy. `internal_rank` tells whether
+                 it is a right inverse, a left one, both or neither
         """
         if inverse not in dynamics.INVERSES:
             names = ", ".join(dynamics.INVERSES)
@@ -449,8 +452,7 @@ class Robot:
     def efforts_from_external_internal(
         self, q: Array, F: Array, task: Any, x: Any = "centroidal", *, threads: int = 1
     ) -> Array:
-        """tau, (..., nv), of (F_x, internal force) (..., k + r); an internal force needs no wrench at the
-        base."""
+        """tau, (..., nv), of (F_x, internal force), (..., k + r); the latter needs no wrench at the base."""
         k, F = self.tree.bodies[0].joint.dim, np.asarray(F)
         J = self.internal_jacobian(q, task, threads=threads)
         joints = _times(np.swapaxes(J, -1, -2), F[..., k:])
@@ -521,8 +523,11 @@ class Robot:
         return self._call("mechanical_connection", q, out=out, threads=threads)
 
     def connection_curvature(self, q: Array, *, out: Array = None, threads: int = 1) -> Array:
-        """B(q), (..., k, n, n), of the mechanical connection: zero exactly if the locked frame is a function
-        of q; else loops of the joints turn the base. Feurstein (2021), eq. (3.72)."""
+        """B(q), (..., k, n, n), of the mechanical connection.
+
+        It is zero exactly if the locked frame is a function of q; otherwise closed paths of the joints turn
+        the base. Feurstein (2021), eq. (3.72).
+        """
         return self._call("connection_curvature", q, out=out, threads=threads)
 
     # -- derivatives --------------------------------------------------------------------------------------
@@ -629,8 +634,7 @@ class Robot:
     # -- kernels ------------------------------------------------------------------------------------------
 
     def kernel(self, name: str, dtype: Any = np.float64, **options: Any) -> Kernel:
-        """The compiled kernel behind the call `name`; `options` are those of the call (frame,
-        representation)."""
+        """The compiled kernel behind the call `name`; `options` are those of the call, as frame="tool"."""
         key = (name, np.dtype(dtype), *sorted(options.items()))
         if key not in self._kernels:
             arguments, make = self._algorithm(name)
@@ -653,8 +657,7 @@ class Robot:
         return self._kernels[key]
 
     def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
-        """Write C99 source of `functions` (names of calls) to `folder`: source, header and a self-test
-        program.
+        """Write C99 source of `functions` (names of calls) to `folder`: source, header and self-test.
 
         The test compares the functions with numbers of this library at random states; it needs nothing but
         `cc -std=c99 source test -lm`. Returns the paths.
@@ -665,8 +668,7 @@ class Robot:
     def _call(self, name: str, *arrays: Array, out: Array = None, threads: int = 1, **options: Any) -> Array:
         kernel = self.kernel(name, **options)
         if not options and name in _DIRECT and name not in self.__dict__ and kernel.is_single(arrays):
-            # from now on the entry of the generated library takes this method's place; what it cannot take
-            # comes back
+            # from now on the generated library's own entry replaces this method, and calls it where it cannot
             self.__dict__[name] = kernel.entry(functools.partial(getattr(type(self), name), self))
         return kernel.general(*arrays, out=out, threads=threads)
 
@@ -689,8 +691,7 @@ class Robot:
         return self.group.random(rng) if argument[0] == "q" else rng.standard_normal(shape)
 
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
-        """A text that determines the traced function `name` of this robot; None where users' own code or
-        symbols take part."""
+        """A text that determines the traced function `name`; None if users' code or symbols are in it."""
         identity = fingerprint(self.tree)
         if identity is None or any(map(_holds_code, options.values())):
             return None
@@ -751,8 +752,7 @@ def quaternions(group: LieGroup, start: int = 0) -> list[int]:
 
 
 def fingerprint(tree: Tree) -> str | None:
-    """A digest of everything the equations of motion depend on; None where that holds symbols or users'
-    groups."""
+    """A digest of all that the equations of motion depend on; None if symbols or users' groups are in it."""
     parts = []
     for body in tree.bodies:
         group, inertia = body.joint.group, body.inertia
@@ -809,8 +809,7 @@ def _times(A: Array, x: Array) -> Array:
     return (A @ x[..., None])[..., 0]
 
 
-# -- the table of algorithms: name -> (arguments, how to trace)
-# ------------------------------------------------
+# -- the table of algorithms: name -> (arguments, how to trace) --------------------------------------------
 
 Make = Callable[..., Function | Program]
 

@@ -109,9 +109,9 @@ class Run:
     tau                 efforts of the joints, (..., nt, nv), or None                           [N m, N]
     coordinates, dofs   names and units of the entries of q and of v, as `labels(tree)` gives them
     metadata            what made it: names with text, int or float (model, method, dt, ...)
-    mechanism           where energies are given as LATER, what has `kinetic_energy(q, v)` and
-                        `potential_energy(q)`; they are computed when they are first asked for, and it is let
-                        go of then
+    mechanism           where energies are given as LATER: an object with `kinetic_energy(q, v)` and
+                        `potential_energy(q)`, which computes them when they are first asked for and is
+                        released then
 
     Raises ShapeError where the arrays do not fit together.
     """
@@ -158,7 +158,7 @@ class Run:
     if not TYPE_CHECKING:  # which knows the fields
 
         def __getattr__(self, name: str) -> Any:
-            """The energies that were not given, computed now."""
+            """The energies that were not given, computed when they are first asked for."""
             mechanism = vars(self).get("mechanism")
             if name not in ENERGIES or mechanism is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -357,7 +357,7 @@ class Run:
 
     @classmethod
     def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """What a subclass takes from the variables of a file besides."""
+        """Further fields, which a subclass takes from the variables of a file."""
         return {}
 
     def _attributes(self) -> dict[str, str | int | float]:

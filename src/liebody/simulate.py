@@ -14,9 +14,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import constrained, dynamics
-from .codegen import Flow, Function, Kernel, Program, trace
-from .codegen.flow import _sampler, stages
+from .codegen import Flow, Function, Kernel, Program, Samples, trace
+from .codegen.flow import stages
 from .codegen.implicit import REASONS
+from .codegen.samples import equidistant
 from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun
 from .constrained_run import labels as names
@@ -57,7 +58,7 @@ class _Simulate(Protocol):
 
 
 def _or_hybrid(simulate: Callable[..., Run]) -> _Simulate:
-    """`simulate`, which leaves hybrid systems to themselves."""
+    """`simulate`, passed on to the `simulate` method of the mechanism if that is a hybrid system."""
 
     @functools.wraps(simulate)
     def either(mechanism: Any, q0: Array = None, v0: Array = None, **options: Any) -> Any:
@@ -87,8 +88,7 @@ def simulate(
     threads: int = 1,
     progress: bool | None = None,
 ) -> Run:
-    """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) from (q0, v0) over [0, t_end], on the configuration
-    manifold.
+    """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) on the configuration manifold, over [0, t_end].
 
     q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are
                   lanes of vectors and shares of threads. Default: the neutral configuration (of a System:
@@ -102,12 +102,13 @@ def simulate(
                   constraints in its own way (docs/integration.md)
     tau           efforts: None (zero); constant (..., nu); sampled, a pair (times, values (..., samples, nu))
                   with equidistant times; or a function tau(t, q, v) -> (nu,) of a single state. nu is nv of a
-                  Robot, and the number of driven motions of a System. A function
-                  made of NumPy operators and liebody.scalar is compiled into the loop; any other is called at
-                  every stage, slower, and must not depend on anything but its arguments
+                  Robot, and the number of driven motions of a System. A function made of NumPy operators and
+                  liebody.scalar is compiled into the loop; any other is called at every stage, slower, and
+                  must not depend on anything but its arguments
     record_every  time between recorded states; default: every step, or so that there are at most 1000     [s]
     rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, those of v relative to |v|
-    hold          between samples of tau: "zero" (the last one) or "linear"
+    hold          between samples of tau: "zero" (the last one) or "linear". Steps that go across a sample are
+                  taken in parts, which end there: so every method keeps its order
     damping       whether the joints' damping acts, of a Robot
     stabilization against drift of a System's constraints: "projection" after each step (the default),
                   "none", "baumgarte", "index-2", or a `constrained.Stabilization` (docs/constrained.md)
@@ -122,8 +123,7 @@ def simulate(
     a DivergedMembers warning; a single simulation raises IntegrationError, whose attribute `run` holds what
     was reached.
 
-    A `systems.HybridSystem` has a `simulate` of its own, with options of its own; they are what this function
-    takes then.
+    A `systems.HybridSystem` has a `simulate` method of its own, which is then called with the same options.
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
@@ -142,9 +142,9 @@ def simulate(
             "method='rkmk45'"
         )
     n = len(q)
-    table, feedback, sampling = _efforts(loop.nu, tau, batch, n)
     if hold not in ("zero", "linear"):
         raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
+    u, feedback = _efforts(loop.nu, tau, hold == "linear", batch, n)
     clock = _Clock(t_end, h, record_every)
 
     called = feedback if feedback is not None and not _traceable(loop, feedback) else None
@@ -157,7 +157,7 @@ def simulate(
                 "with NumPy operators and liebody.scalar, or take 'rkmk4'"
             )
         implicit = loop.mechanical_flow(mechanical, feedback)
-        y = implicit.start(q, v, 0.0, h or clock.first, None if feedback else table[:, 0])
+        y = implicit.start(q, v, 0.0, h or clock.first, None if feedback else u.at(0.0))
     record = np.full((n, len(clock.times), y.shape[1]), np.nan)
     record[:, 0] = y
     failed = np.zeros(n, np.int64)
@@ -165,31 +165,18 @@ def simulate(
     start = time.perf_counter()
     with _Progress(progress, t_end) as bar:
         if called is None:
-            options: dict[str, Any] = {"linear": hold == "linear", "threads": threads, "first": sampling[0]}
+            options: dict[str, Any] = {"threads": threads}
+            given = u
             if implicit is not None:
                 options["losses"] = losses
-                table = np.zeros((1, 1, 0)) if feedback else table
+                given = Samples.of(np.zeros((1, 1, 0))) if feedback else u
             flow: Any = implicit if explicit is None else loop.flow(explicit, feedback)
             if h is not None:
-                _fixed(flow, y, table, clock, record, failed, bar, interval=sampling[1], **options)
+                _fixed(flow, y, given, clock, record, failed, bar, **options)
             elif implicit is not None:
-                _sampled(
-                    implicit,
-                    y,
-                    table,
-                    clock,
-                    rtol,
-                    atol,
-                    record,
-                    failed,
-                    bar,
-                    interval=sampling[1],
-                    **options,
-                )
+                _sampled(implicit, y, given, clock, rtol, atol, record, failed, bar, **options)
             else:
-                _controlled(
-                    flow, y, table, clock, rtol, atol, record, failed, bar, sampling=sampling[1], **options
-                )
+                _controlled(flow, y, given, clock, rtol, atol, record, failed, bar, **options)
         else:
             if h is None:
                 raise IntegrationError(
@@ -212,7 +199,7 @@ def simulate(
         "efforts": "none" if tau is None else "called" if called else "compiled",
         "seconds": seconds,
     }
-    recorded = functools.partial(_recorded, loop, table, feedback, sampling, hold, clock.times, Q, V)
+    recorded = functools.partial(_recorded, loop, u, feedback, clock.times, Q, V)
     run = loop.run(clock.times, Q, V, None if tau is None else recorded, metadata)
     if lost:
         _report(loop, run, lost, batch, clock, losses)
@@ -405,14 +392,7 @@ def _effort(feedback: Callable[..., Any], loop: _Loop, t: float, q: Array, v: Ar
 
 
 def _recorded(
-    loop: _Loop,
-    table: Array,
-    feedback: Callable[..., Any] | None,
-    sampling: tuple[float, float],
-    hold: str,
-    times: Array,
-    Q: Array,
-    V: Array,
+    loop: _Loop, samples: Samples, feedback: Callable[..., Any] | None, times: Array, Q: Array, V: Array
 ) -> Array:
     """The efforts at the recorded times, (..., times, nu)."""
     u = np.zeros((*Q.shape[:-1], loop.nu))
@@ -420,17 +400,16 @@ def _recorded(
         for at in np.ndindex(Q.shape[:-1]):
             u[at] = _effort(feedback, loop, times[at[-1]], Q[at], V[at])
         return u
-    sampled = np.stack([_sampler(table, *sampling, hold == "linear")(t) for t in times], axis=-2)
+    sampled = np.stack([samples.at(t) for t in times], axis=-2)
     u[...] = sampled.reshape(*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), loop.nu)
     return u
 
 
-# -- tracing
-# ----------------------------------------------------------------------------------------------------
+# -- tracing -----------------------------------------------------------------------------------------------
 
 
 class _Door:
-    """What the states of a mechanism are checked and named by; made once, and kept while it lives."""
+    """What checks the states of a mechanism and names their entries; made once for each mechanism."""
 
     def __init__(self, group: Product, names: tuple[Labels, Labels]) -> None:
         self.group, self.names = group, names
@@ -487,7 +466,7 @@ class _Loop(Protocol):
         """The compiled loop of a method for mechanical systems."""
 
     def start(self) -> Array:
-        """The configuration from where it starts by default, (nq,)."""
+        """The configuration in which it starts by default, (nq,)."""
 
     def check(self, q: Array, v: Array) -> None:
         """Raise an error for states from which it cannot start."""
@@ -711,8 +690,7 @@ def _traceable(loop: _Loop, feedback: Callable[..., Any]) -> bool:
     return True
 
 
-# -- the door
-# ---------------------------------------------------------------------------------------------------
+# -- the door ----------------------------------------------------------------------------------------------
 
 
 def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
@@ -744,14 +722,12 @@ def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int,
 
 
 def _efforts(
-    nu: int, tau: Any, batch: tuple[int, ...], n: int
-) -> tuple[Array, Callable[..., Any] | None, tuple[float, float]]:
-    """(table (1 or n, samples, nu), function or None, (first time, interval))."""
-    nothing = np.zeros((1, 1, nu))
-    if tau is None:
-        return nothing, None, (0.0, 1.0)
-    if callable(tau):
-        return nothing, tau, (0.0, 1.0)
+    nu: int, tau: Any, linear: bool, batch: tuple[int, ...], n: int
+) -> tuple[Samples, Callable[..., Any] | None]:
+    """Efforts that are numbers, of all members or of each; and the function that gives them, or None."""
+    if tau is None or callable(tau):
+        return Samples(np.zeros((1, 1, nu))), tau
+    first, interval = 0.0, 1.0
     if isinstance(tau, tuple) and len(tau) == 2:
         times, values = _numbers("times of tau", tau[0]), _numbers("tau", tau[1])
         if times.ndim != 1 or len(times) < 2 or values.ndim < 2 or values.shape[-2:] != (len(times), nu):
@@ -759,27 +735,21 @@ def _efforts(
                 f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) with "
                 f"at least two, and values (..., samples, {nu})"
             )
-        interval = (times[-1] - times[0]) / (len(times) - 1)
-        if interval <= 0 or np.abs(np.diff(times) - interval).max() > 1e-6 * interval:
-            raise IntegrationError(
-                "the times of tau must increase in equal intervals; resample it, for instance with "
-                "numpy.interp"
-            )
-        table, sampling = values, (float(times[0]), float(interval))
+        table, (first, interval) = values, equidistant("tau", times)
     else:
-        table, sampling = _numbers("tau", tau), (0.0, 1.0)
+        table = _numbers("tau", tau)
         if table.ndim < 1 or table.shape[-1] != nu:
             raise ShapeError(f"tau has shape {table.shape}, expected ({nu},) or (..., {nu})")
         table = table[..., None, :]
-    if table.ndim == 2:
-        return np.ascontiguousarray(table[None]), None, sampling
+    shared = table.ndim == 2
     try:
-        table = np.broadcast_to(table, (*batch, *table.shape[-2:]))
+        table = np.broadcast_to(table, (*(() if shared else batch), *table.shape[-2:]))
     except ValueError:
         raise ShapeError(
             f"tau has leading axes {table.shape[:-2]}, those of the states are {batch}"
         ) from None
-    return np.ascontiguousarray(table.reshape(n, *table.shape[-2:])), None, sampling
+    table = np.ascontiguousarray(table.reshape(1 if shared else n, *table.shape[-2:]))
+    return Samples(table, first, interval, linear), None
 
 
 def _numbers(name: str, given: Any) -> Array:
@@ -795,8 +765,7 @@ def _numbers(name: str, given: Any) -> Array:
     return array
 
 
-# -- afterwards
-# -------------------------------------------------------------------------------------------------
+# -- afterwards --------------------------------------------------------------------------------------------
 
 
 def _report(

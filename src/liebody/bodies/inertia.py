@@ -111,9 +111,10 @@ class SpatialInertia:
         inertia = cls(m, c, J[:3, :3] + m * skew(c) @ skew(c))
         if is_numeric(J) and not np.allclose(inertia.matrix(), J.astype(float), atol=1e-9 * np.abs(J).max()):
             raise ModelError(
-                f"not a spatial inertia of a rigid body:\n{J}\nexpected [[I, m [c]], [-m [c], m 1]] with I "
-                "symmetric; "
-                "is it given linear-first, or about another point?"
+                "not a spatial inertia of a rigid body:\n"
+                f"{J}\n"
+                "expected [[I, m [c]], [-m [c], m 1]] with I symmetric; is it given linear-first, or "
+                "about another point?"
             )
         return inertia
 
@@ -186,15 +187,14 @@ class SpatialInertia:
         if small < -1e-9 * size:
             found.append(
                 f"rotational inertia has a negative principal moment ({small:.6g} kg m2) and is not "
-                "positive definite; "
-                "check the signs of the products of inertia, and that it is taken about the centre of mass"
+                "positive definite; check the signs of the products of inertia, and that it is taken "
+                "about the centre of mass"
             )
         elif small + middle < large * (1 - 1e-6):
             found.append(
                 f"principal moments {small:.6g}, {middle:.6g}, {large:.6g} kg m2 break the triangle "
-                "inequality "
-                f"({small:.6g} + {middle:.6g} < {large:.6g}): no distribution of positive mass has them; "
-                "check the units, and that the inertia is taken about the centre of mass"
+                f"inequality ({small:.6g} + {middle:.6g} < {large:.6g}): no distribution of positive "
+                "mass has them; check the units, and that the inertia is taken about the centre of mass"
             )
         return found
 

@@ -59,8 +59,8 @@ class Joint:
         if self.mimic is not None and (self.group.dim, self.group.nq) != (1, 1):
             raise ModelError(
                 f"joint {self.name!r} mimics {self.mimic.joint!r}, which only a joint of one degree of "
-                "freedom can, "
-                f"and {self.group!r} has {self.group.dim}; drop the mimic or change the joint"
+                f"freedom can, and {self.group!r} has {self.group.dim}; drop the mimic or change the "
+                "joint"
             )
         for field in ("lower", "upper", "velocity_limit", "effort_limit", "damping", "friction", "armature"):
             values = np.asarray(getattr(self, field))

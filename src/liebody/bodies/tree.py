@@ -368,8 +368,7 @@ class TreeBuilder:
         if circle:
             raise ModelError(
                 f"bodies {', '.join(map(repr, circle))} hang on each other in a circle and not on the "
-                "world; a tree has none: "
-                "cut the loop at one joint"
+                "world; a tree has none: cut the loop at one joint"
             )
         return order
 
@@ -458,9 +457,8 @@ def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
     length = turning if turning > 1e-9 else np.linalg.norm(v)
     if abs(length - 1) > 1e-6:
         raise ModelError(
-            f"screw {position} is {screw.tolist()} in its body's frame, of length {length:.6g}; give it "
-            "with |omega| = 1, or "
-            "omega = 0 and |v| = 1"
+            f"screw {position} is {screw.tolist()} in its body's frame, of length {length:.6g}; give "
+            "it with |omega| = 1, or omega = 0 and |v| = 1"
         )
     if turning <= 1e-9:
         return Prismatic(v)

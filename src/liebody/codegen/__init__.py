@@ -9,6 +9,7 @@ from .graph import Expr, Function, Graph, trace
 from .implicit import ImplicitFlow, Phase
 from .kernel import Buffer, Guard, Kernel
 from .program import Program
+from .samples import Samples
 
 __all__ = [
     "Buffer",
@@ -21,6 +22,7 @@ __all__ = [
     "Kernel",
     "Phase",
     "Program",
+    "Samples",
     "jacobian",
     "jvp",
     "together",

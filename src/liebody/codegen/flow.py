@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from types import SimpleNamespace
@@ -15,17 +15,7 @@ from .graph import Function
 from .loop import CompiledLoop
 from .printers.flow import Method, Path, flow_source, flows_source
 from .program import Program
-
-
-class _Efforts(ctypes.Structure):
-    _fields_ = (
-        ("table", ctypes.c_void_p),
-        ("member_stride", ctypes.c_long),
-        ("samples", ctypes.c_long),
-        ("first", ctypes.c_double),
-        ("interval", ctypes.c_double),
-        ("linear", ctypes.c_int),
-    )
+from .samples import Samples
 
 
 class Flow(CompiledLoop):
@@ -33,7 +23,7 @@ class Flow(CompiledLoop):
 
     The parts are traced functions or programs, given as calls without arguments that make them:
 
-    field    (t, y, u) -> f, the velocity in the algebra; u are efforts, constant or sampled
+    field    (t, y, u) -> f, the velocity in the algebra; u are efforts, constant or sampled (`Samples`)
     advance  (y, psi) -> y exp(psi)
     pull     (psi, f) -> dexp^-1_(-psi) f; None for methods that compose exponentials of velocities themselves
     paths    for each stage, and at last for the result: the stage it starts from, and exponents in units of
@@ -119,20 +109,18 @@ class Flow(CompiledLoop):
         record: Any,
         row: int,
         failed: Any,
-        first: float = 0.0,
-        interval: float = 1.0,
-        linear: bool = False,
         threads: int = 1,
     ) -> None:
         """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
 
-        u       efforts (1 or n, samples, dim), sampled from time `first` on at `interval`
+        u       efforts: Samples, or constant ones (1 or n, 1, dim). Steps that go across samples are taken in
+                parts, which end there
         record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
         failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise
         """
-        n = len(y)
+        n, u = len(y), Samples.of(u)
         if self._compiler is None:
-            self._steps_numpy(y, u, t, h, steps, every, record, row, failed, first, interval, linear)
+            self._steps_numpy(y, u, t, h, steps, every, record, row, failed)
             return
         library, lanes = self._for(n)
 
@@ -140,7 +128,7 @@ class Flow(CompiledLoop):
             library.fixed_steps(
                 stop - start,
                 y[start:].ctypes.data,
-                ctypes.byref(_efforts(u, start, first, interval, linear)),
+                ctypes.byref(u.in_c(start)),
                 t,
                 h,
                 steps,
@@ -166,20 +154,15 @@ class Flow(CompiledLoop):
         record: Any,
         row: int,
         failed: Any,
-        first: float = 0.0,
-        sampling: float = 1.0,
-        linear: bool = False,
         threads: int = 1,
     ) -> tuple[int, int]:
         """Advance the ensemble under error control to `rows` records, `interval` apart; (steps, rejected).
 
-        h (n,) holds each member's step, in and out; otherwise as `steps`, with `sampling` the interval of the
-        efforts.
+        h (n,) holds each member's step, in and out; otherwise as `steps`.
         """
+        u = Samples.of(u)
         if self._compiler is None:
-            return self._controlled_numpy(
-                y, u, t, interval, rows, rtol, atol, h, record, row, failed, first, sampling, linear
-            )
+            return self._controlled_numpy(y, u, t, interval, rows, rtol, atol, h, record, row, failed)
         library = self._one
         counts = []
 
@@ -189,7 +172,7 @@ class Flow(CompiledLoop):
             library.controlled_steps(
                 stop - start,
                 y[start:].ctypes.data,
-                ctypes.byref(_efforts(u, start, first, sampling, linear)),
+                ctypes.byref(u.in_c(start)),
                 t,
                 interval,
                 rows,
@@ -235,17 +218,19 @@ class Flow(CompiledLoop):
         return y if self.after is None else self._after_numpy(_time(self.after, t), y, efforts(t))
 
     def _steps_numpy(
-        self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
-        first: float, interval: float, linear: bool,
+        self, y: Any, u: Samples, t0: float, h: float, steps: int, every: int, record: Any, row: int,
+        failed: Any,
     ) -> None:  # fmt: skip
         """The function `fixed_steps` of runtime/flow.h, over the whole ensemble at once."""
         alone = len(y) == 1
         state = y[0].copy() if alone else y.copy()
         with np.errstate(all="ignore"):
             for s in range(steps):
-                efforts = _sampler(u[0] if alone else u, first, interval, linear)
-                state = self._stages_numpy(t + s * h, h, state, efforts)[1]
-                state = self._finish_numpy(t + (s + 1) * h, state, efforts)
+                step = t0 + s * h, t0 + (s + 1) * h
+                for t, stop, efforts in parts(u, *step, alone):
+                    length = h if (t, stop) == step else stop - t
+                    state = self._stages_numpy(t, length, state, efforts)[1]
+                    state = self._finish_numpy(stop, state, efforts)
                 if (s + 1) % every == 0:
                     record[:, row] = state
                     row += 1
@@ -254,8 +239,8 @@ class Flow(CompiledLoop):
         y[...] = state
 
     def _controlled_numpy(
-        self, y: Any, u: Any, t0: float, interval: float, rows: int, rtol: float, atol: float, h: Any,
-        record: Any, first_row: int, failed: Any, first: float, sampling: float, linear: bool,
+        self, y: Any, u: Samples, t0: float, interval: float, rows: int, rtol: float, atol: float, h: Any,
+        record: Any, first_row: int, failed: Any,
     ) -> tuple[int, int]:  # fmt: skip
         """The function `controlled_steps` of runtime/flow.h."""
         assert self.error is not None
@@ -263,12 +248,13 @@ class Flow(CompiledLoop):
         taken = rejected = 0
         for i in range(len(y)):
             now, step, before = y[i].copy(), float(h[i]), 1.0
-            efforts = _sampler(u[i if len(u) > 1 else 0], first, sampling, linear)
+            given = u.member(i)
             for r in range(rows):
                 t, end = t0 + r * interval, t0 + (r + 1) * interval
                 while t < end and not failed[i]:
-                    last = t + 1.0000001 * step >= end
-                    length = end - t if last else (end - t) / 2 if t + 2 * step > end else step
+                    _, stop, efforts = next(parts(given, t, end, alone=True))
+                    last = t + 1.0000001 * step >= stop
+                    length = stop - t if last else (stop - t) / 2 if t + 2 * step > stop else step
                     with np.errstate(all="ignore"):
                         k, following = self._stages_numpy(t, length, now, efforts)
                         size = np.maximum(np.abs(now[-len(k[0]) :]), np.abs(following[-len(k[0]) :]))
@@ -280,7 +266,7 @@ class Flow(CompiledLoop):
                     if defect <= 1:
                         factor = 0.9 * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
                         factor, before = min(max(factor, 0.2), 10), max(defect, 1e-4)
-                        t = end if last else t + length
+                        t = stop if last else t + length
                         now = self._finish_numpy(t, following, efforts)
                         taken += 1
                         if not last or factor < 1 or length >= step:
@@ -360,26 +346,24 @@ def _time(function: Function | Program, t: float) -> Any:
     return np.reshape(t, next(iter(function.inputs.values())).shape)
 
 
-def _efforts(u: Any, start: int, first: float, interval: float, linear: bool) -> _Efforts:
-    """The table of efforts for the members from `start` on."""
-    shared = len(u) == 1
-    table = u if shared else u[start:]
-    return _Efforts(
-        table.ctypes.data, 0 if shared else u.shape[1] * u.shape[2], u.shape[1], first, interval, int(linear)
-    )
+def parts(
+    u: Samples, t: float, end: float, alone: bool = False
+) -> Iterator[tuple[float, float, Callable[[float], Any]]]:
+    """(begin, end, efforts as a function of time) of the parts of a step from t to `end`, one a piece of u.
 
+    Efforts are (dim,) where there is one member `alone`, else (1 or n, dim).
+    """
+    while True:
+        stop, piece = u.part_end(t, end), u.piece(t)
 
-def _sampler(u: Any, first: float, interval: float, linear: bool) -> Callable[[float], Any]:
-    """The function `sample` of runtime/samples.h: efforts (..., samples, dim) as a function of time."""
-    last = u.shape[-2] - 1
+        def efforts(at: float, piece: int = piece) -> Any:
+            values = u.at(at, piece)
+            return values[0] if alone else values
 
-    def at(t: float) -> Any:
-        s = min(max((t - first) / interval, 0.0), float(last)) if last else 0.0
-        k = min(int(s if linear else s + 1e-9), last)
-        low, high = u[..., k, :], u[..., min(k + 1, last), :]
-        return low + (s - k) * (high - low) if linear else low
-
-    return at
+        yield t, stop, efforts
+        if stop >= end:
+            return
+        t = stop
 
 
 def _shared(share: Callable[[int, int], None], n: int, lanes: int, threads: int) -> None:

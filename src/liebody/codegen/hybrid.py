@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .flow import stages
+from .flow import parts, stages
 from .graph import Function
 from .loop import CompiledLoop
 from .printers.flow import Path
 from .printers.hybrid import hybrid_source
+from .samples import Samples
 
 REASONS = {
     0: "",
@@ -90,8 +91,8 @@ class HybridFlow(CompiledLoop):
     """The steps of an explicit method for a hybrid system, compiled into one loop.
 
     A state y is (memory, point): coordinates of a point on a group, behind numbers that change at the ends of
-    steps only, which `advance` hands on as they are. u are parameters, constant for each member. The parts
-    are traced functions, given as calls without arguments that make them:
+    steps only, which `advance` hands on as they are. u are parameters, constant or sampled (`Samples`), of
+    each member. The parts are traced functions, given as calls without arguments that make them:
 
     field    (t, y, u) -> f, the velocity of the point in the algebra
     advance  (y, psi) -> (memory, point exp(psi))
@@ -149,7 +150,7 @@ class HybridFlow(CompiledLoop):
     def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
         p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
         library.hybrid_steps.restype = None
-        library.hybrid_steps.argtypes = [n, p, p, p, n, d, n, p, p, n, n, p, p, p, p]
+        library.hybrid_steps.argtypes = [n, p, p, p, d, n, p, p, n, n, p, p, p, p]
         library.hybrid_drain.restype = None
         library.hybrid_drain.argtypes = [n, p, p]
         return library
@@ -172,9 +173,9 @@ class HybridFlow(CompiledLoop):
     ) -> None:
         """Advance the members from the sample `row`, at time t, by `rows` samples that are `interval` apart.
 
-        u  parameters, (n, dim), or (1, dim) for all members
+        u  parameters: Samples, whose times steps do not go across, or constant ones, (1 or n, dim)
         """
-        u = np.ascontiguousarray(u, dtype=float)
+        u = u if isinstance(u, Samples) else Samples.of(np.asarray(u)[:, None])
         if self._compiler is None:
             self._steps_numpy(members, u, t, interval, rows, row, events)
             return
@@ -185,7 +186,7 @@ class HybridFlow(CompiledLoop):
         control = _Control(interval, tolerance, events.least, events.limit, events.most)
         logs = np.zeros(n, LOG)
         arguments = (
-            n, ctypes.byref(queue), m.y.ctypes.data, u.ctypes.data, u.shape[1] if len(u) > 1 else 0, t, rows,
+            n, ctypes.byref(queue), m.y.ctypes.data, ctypes.byref(u.in_c()), t, rows,
             ctypes.byref(control), m.record.ctypes.data, m.record.shape[1], row, logs.ctypes.data,
             m.counts.ctypes.data, m.last.ctypes.data, m.ends.ctypes.data,
         )  # fmt: skip
@@ -210,28 +211,30 @@ class HybridFlow(CompiledLoop):
         return tuple(f and compile_numpy(f) for f in self.functions)
 
     def _steps_numpy(
-        self, m: Ensemble, u: Any, t0: float, interval: float, rows: int, first: int, events: Events
+        self, m: Ensemble, u: Samples, t0: float, interval: float, rows: int, first: int, events: Events
     ) -> None:
         """The function `hybrid_steps` of runtime/hybrid.h, one member after the other."""
         for i in np.flatnonzero(m.ends[:, 1] == RAN).tolist():
             with np.errstate(all="ignore"):
-                self._member_numpy(m, i, u[i if len(u) > 1 else 0], t0, interval, rows, first, events)
+                self._member_numpy(m, i, u.member(i), t0, interval, rows, first, events)
 
     def _member_numpy(
-        self, m: Ensemble, i: int, u: Any, t0: float, interval: float, rows: int, first: int, events: Events
-    ) -> None:
+        self, m: Ensemble, i: int, samples: Samples, t0: float, interval: float, rows: int, first: int,
+        events: Events,
+    ) -> None:  # fmt: skip
         field, advance, pull, guards, look, after = self._numpy
         t, now, row, taken = t0, m.y[i].copy(), first, 0
         entries = []
-        g, h, stop = look(t, now, u)
-        h = min(float(h), interval)
+        _, limit, u = next(parts(samples, t0, t0 + interval, alone=True))
+        g, h, stop = look(t, now, u(t))
+        h = min(float(h), limit - t)
         reason = STOPPED if stop > 0 else RAN if h > 0 else NO_STEP
 
         def trial(length: float) -> tuple[Any, Any]:
             following = stages(
-                self.paths, self.c, lambda at, y: field(at, y, u), advance, pull, t, length, now
+                self.paths, self.c, lambda at, y: field(at, y, u(at)), advance, pull, t, length, now
             )[1]
-            return following, guards(t + length, following, u)
+            return following, guards(t + length, following, u(t + length))
 
         while reason == RAN and row < first + rows:
             following, there = trial(h)
@@ -240,13 +243,14 @@ class HybridFlow(CompiledLoop):
                 h, following, there, early = self._locate(trial, g, h, following, there, tolerance, soon)
                 m.counts[i, 1] += early
             e = np.where(self._changed(g, there), np.where(there > 0, 1.0, -1.0), 0.0)
-            following, g, ahead, stop = after(t + h, following, u, e)
+            following, g, ahead, stop = after(t + h, following, u(t + h), e)
             if not np.isfinite(following).all():
                 reason = NOT_FINITE
                 break
             sample = t0 + (row - first + 1) * interval
-            sampled = t + h >= sample - 1e-13 * max(1, abs(sample))
-            t, now = sample if sampled else t + h, following
+            reached = t + h >= limit - 1e-13 * max(1, abs(limit))
+            sampled = reached and limit == sample
+            t, now = limit if reached else t + h, following
             for j in np.flatnonzero(e):
                 m.last[i, j] = t
                 if m.counts[i, 0] < events.most:
@@ -265,7 +269,8 @@ class HybridFlow(CompiledLoop):
                 reason = NO_STEP
             elif taken > events.limit:
                 reason = TOO_MANY
-            left = sample - t
+            _, limit, u = next(parts(samples, t, sample, alone=True))
+            left = limit - t
             h = left if h * 1.0000001 >= left else left / 2 if h * 2 > left else h
         if reason != RAN:
             m.ends[i] = t, reason

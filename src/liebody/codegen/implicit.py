@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +15,12 @@ from ..errors import IntegrationError
 from . import build
 from .derivatives import jacobian
 from .envelope import envelope, ordering
-from .flow import _efforts, _sampler, _shared
+from .flow import _shared, parts
 from .graph import Expr, Function, trace
 from .kernel import LONG
 from .loop import CompiledLoop
-from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
+from .printers.implicit import ControlFunctions, MemoryFunctions, PhaseFunctions, implicit_source
+from .samples import Samples
 
 REASONS = {
     1: "a value is not finite",
@@ -65,18 +67,27 @@ class Control:
     error    (z, t, h, y, u, after) -> (e, size), both (k,): the estimate, and the sizes that rtol multiplies;
              `after` is y at the end of the step
     between  (s, z, t, h, y, u, after) -> y at t + s h, 0 <= s <= 1
-    change   (y, made, h) -> y, what the method remembers of steps of length `made` made to fit those of h;
-             None where that does not depend on their length
     """
 
     order: int
     phases: Sequence[Phase]
     error: Callable[..., Any]
     between: Callable[..., Any]
-    change: Callable[..., Any] | None = None
 
 
-class ImplicitFlow(CompiledLoop):
+@dataclass(frozen=True)
+class Memory:
+    """How what a method remembers from step to step, beside the state, is made to fit the next step.
+
+    fit      (y, made, h) -> y, remembered of steps of length `made`, for steps of length h
+    restart  (y, made, t, h, u) -> y, the same where efforts jump at t, to u (nodes, dim) in the next step
+    """
+
+    fit: Callable[..., Any]
+    restart: Callable[..., Any]
+
+
+class ImplicitFlow:
     """The steps of an implicit one-step method, compiled into one loop; called as `Flow` is.
 
     phases      the systems that a step solves, in order, each by Newton's method with the Jacobian from the
@@ -90,14 +101,14 @@ class ImplicitFlow(CompiledLoop):
     iterations  of Newton's method, at most
     recipe      a text that determines all this, with which a library of an earlier process is found untraced
     control     what steps under error control need, `controlled`; None where the method takes no such steps
+    memory      how what y remembers is made to fit steps of another length, or efforts that have jumped; None
+                where it depends on neither
 
     The Jacobian is made once per step and phase, and again when convergence is slower than tenfold. Equations
     and unknowns are brought into an order in which its entries are near the diagonal, so that factoring it
     is linear in the number of bodies of a chain; without zeros it takes n^3/3 multiplications. Members of an
     ensemble are lanes of vectors and shares of threads, with pivots of their own.
     """
-
-    kind = "implicit"
 
     def __init__(
         self,
@@ -110,12 +121,14 @@ class ImplicitFlow(CompiledLoop):
         iterations: int = ITERATIONS,
         recipe: str | None = None,
         control: Control | None = None,
+        memory: Memory | None = None,
     ) -> None:
-        super().__init__(recipe)
-        self.control = control
+        self.recipe, self.control, self.memory = recipe, control, memory
         self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
         self.nodes = tuple(map(float, nodes))
         self.tolerance, self.iterations = tolerance, iterations
+        self._loops: dict[tuple[bool, bool, bool], _Loop] = {}
+        self._lock = threading.Lock()
 
     # -- one step, as it reads ----------------------------------------------------------------------------
 
@@ -180,13 +193,22 @@ class ImplicitFlow(CompiledLoop):
         before = self.functions[1].inputs["z"].size
         phases, kept = self._traced(control.phases, before)
         inputs: Shapes = {"z": kept, **self._shapes, "after": self.point}
-        change = control.change
         return ControlFunctions(
             phases,
             trace(control.error, inputs, "error"),
             trace(control.between, {"s": (), **inputs}, "between"),
-            trace(change, {"y": self.point, "made": (), "h": ()}, "change") if change else None,
             control.order,
+        )
+
+    @cached_property
+    def memory_functions(self) -> MemoryFunctions | None:
+        """What makes memory fit, traced."""
+        if self.memory is None:
+            return None
+        t, h, y, u = self._shapes.items()
+        return MemoryFunctions(
+            trace(self.memory.fit, dict([y, ("made", ()), h]), "fit"),
+            trace(self.memory.restart, dict([y, ("made", ()), t, h, u]), "restart"),
         )
 
     @property
@@ -197,21 +219,20 @@ class ImplicitFlow(CompiledLoop):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
-        phases, finish = self.functions
-        return implicit_source(phases, finish, self.nodes, self.tolerance, self.iterations, lanes)
+        return self._loop(False, False, False).source(lanes)
 
-    def _settings(self) -> tuple[Any, ...]:
-        return self.nodes, self.tolerance, self.iterations
+    def _loop(self, controlled: bool, parts: bool, jumps: bool) -> _Loop:
+        """The loop over steps of one length or under error control; `parts`, `jumps` where samples are."""
+        remembers = self.memory is not None
+        key = controlled, remembers and (controlled or parts), remembers and jumps
+        with self._lock:
+            if key not in self._loops:
+                self._loops[key] = _Loop(self, *key)
+        return self._loops[key]
 
-    def _flags(self, lanes: int) -> Sequence[str]:
-        phases, finish = self.functions
-        return _flags(phases, [finish], lanes)
-
-    def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
-        p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
-        library.implicit_steps.restype = n
-        library.implicit_steps.argtypes = [n, p, p, d, d, n, n, p, n, n, p, p, p]
-        return library
+    @property
+    def _compiler(self) -> build.Compiler | None:
+        return self._loop(False, False, False)._compiler
 
     def steps(
         self,
@@ -224,15 +245,13 @@ class ImplicitFlow(CompiledLoop):
         record: Any,
         row: int,
         failed: Any,
-        first: float = 0.0,
-        interval: float = 1.0,
-        linear: bool = False,
         threads: int = 1,
         losses: Any = None,
     ) -> tuple[int, int]:
         """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
 
-        u       efforts (1 or n, samples, dim), sampled from time `first` on at `interval`
+        u       efforts: Samples, or constant ones (1 or n, 1, dim). Steps that go across samples are taken in
+                parts, which end there
         record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
         failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise. A
                 member whose equations cannot be solved is NaN from there on, and the others go on
@@ -240,13 +259,12 @@ class ImplicitFlow(CompiledLoop):
 
         Returns how many iterations and Jacobians there were (of a vector of members at a time).
         """
-        n = len(y)
+        n, u = len(y), Samples.of(u)
         losses = np.zeros((n, 2)) if losses is None else losses
         if self._compiler is None:
-            return self._steps_numpy(
-                y, u, t, h, steps, every, record, row, failed, first, interval, linear, losses
-            )
-        library, lanes = self._for(n)
+            return self._steps_numpy(y, u, t, h, steps, every, record, row, failed, losses)
+        sampled = not u.constant
+        library, lanes = self._loop(False, sampled, sampled and not u.linear)._for(n)
         counts = []
 
         def share(start: int, stop: int) -> None:
@@ -255,7 +273,7 @@ class ImplicitFlow(CompiledLoop):
             if library.implicit_steps(
                 stop - start,
                 y[start:].ctypes.data,
-                ctypes.byref(_efforts(u, start, first, interval, linear)),
+                ctypes.byref(u.in_c(start)),
                 t,
                 h,
                 steps,
@@ -283,9 +301,6 @@ class ImplicitFlow(CompiledLoop):
         clock: Any,
         record: Any,
         failed: Any,
-        first: float = 0.0,
-        interval: float = 1.0,
-        linear: bool = False,
         threads: int = 1,
         losses: Any = None,
     ) -> tuple[int, int]:
@@ -299,13 +314,12 @@ class ImplicitFlow(CompiledLoop):
 
         Otherwise as `steps`; members have steps of their own. Returns how many were taken, and rejected.
         """
-        n = len(y)
+        n, u = len(y), Samples.of(u)
         losses = np.zeros((n, 2)) if losses is None else losses
         if self._compiler is None:
-            return self._controlled_numpy(
-                y, u, times, until, rtol, atol, clock, record, failed, first, interval, linear, losses
-            )
-        library, lanes = self._controlled._for(n)
+            return self._controlled_numpy(y, u, times, until, rtol, atol, clock, record, failed, losses)
+        sampled = not u.constant
+        library, lanes = self._loop(True, sampled, sampled and not u.linear)._for(n)
         counts = []
 
         def share(start: int, stop: int) -> None:
@@ -314,7 +328,7 @@ class ImplicitFlow(CompiledLoop):
             if library.implicit_controlled(
                 stop - start,
                 y[start:].ctypes.data,
-                ctypes.byref(_efforts(u, start, first, interval, linear)),
+                ctypes.byref(u.in_c(start)),
                 times.ctypes.data,
                 until,
                 rtol,
@@ -331,10 +345,6 @@ class ImplicitFlow(CompiledLoop):
         _shared(share, n, lanes, threads)
         return sum(c[2] for c in counts), sum(c[3] for c in counts)
 
-    @cached_property
-    def _controlled(self) -> _Controlled:
-        return _Controlled(self)
-
     # -- without a compiler -------------------------------------------------------------------------------
 
     @cached_property
@@ -349,29 +359,51 @@ class ImplicitFlow(CompiledLoop):
         from .printers.numpy_source import compile_numpy
 
         phases, *others, _ = self.control_functions
-        return _compiled(phases), tuple(compile_numpy(f) if f else None for f in others)
+        return _compiled(phases), tuple(map(compile_numpy, others))
+
+    @cached_property
+    def _memory_numpy(self) -> tuple[Callable[..., Any], ...]:
+        from .printers.numpy_source import compile_numpy
+
+        return tuple(compile_numpy(f) for f in self.memory_functions or () if f)
+
+    def _fitted_numpy(self, u: Samples, y: Any, made: float, t: float, h: float, at: Any) -> Any:
+        """y, with what the method remembers of a step of length `made` made to fit one from t of length h."""
+        if self.memory is None:
+            return y
+        fit, restart = self._memory_numpy
+        lengths = np.full(len(y), made), np.full(len(y), h)
+        if u.jumps(t):
+            return restart(y, lengths[0], np.full(len(y), t), lengths[1], at)
+        return y if made == h else fit(y, *lengths)
 
     def _steps_numpy(
-        self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
-        first: float, interval: float, linear: bool, losses: Any,
+        self, y: Any, u: Samples, t0: float, h: float, steps: int, every: int, record: Any, row: int,
+        failed: Any, losses: Any,
     ) -> tuple[int, int]:  # fmt: skip
-        """The function `implicit_steps` of runtime/implicit.h, over the whole ensemble at once."""
-        phases, finish = self._numpy
-        efforts = _sampler(np.broadcast_to(u, (len(y), *u.shape[1:])), first, interval, linear)
-        state, lost, counts = y.copy(), np.zeros(len(y), int), np.zeros(2, int)
+        """The function `implicit_steps` of runtime/implicit_steps.h, over the whole ensemble at once."""
+        (phases, finish), n = self._numpy, len(y)
+        state, lost, counts = y.copy(), np.zeros(n, int), np.zeros(2, int)
         with np.errstate(all="ignore"):
             for s in range(steps):
-                now = t + s * h
-                at = np.stack([efforts(now + c * h) for c in self.nodes], axis=-2)
-                arguments = (np.full(len(y), now), np.full(len(y), h), state, at)
-                z, before = np.zeros((len(y), 0)), lost.copy()
-                for phase, functions in zip(self.functions[0], phases, strict=True):
-                    x = functions[0](z, *arguments)
-                    counts += self._newton_numpy(phase, functions, x, z, arguments, lost, self.iterations)
-                    z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
-                state = np.where(lost[:, None] != 0, np.nan, finish(z, *arguments))
-                newly = (lost != 0) & (before == 0) & (failed == 0)
-                losses[newly] = np.stack([np.full(newly.sum(), now), lost[newly]], axis=-1)
+                step, made = (t0 + s * h, t0 + (s + 1) * h), h
+                for t, stop, efforts in parts(u, *step):
+                    length = h if (t, stop) == step else stop - t
+                    at = np.stack([efforts(t + c * length) for c in self.nodes], axis=-2)
+                    at = np.broadcast_to(at, (n, *at.shape[1:]))
+                    state = self._fitted_numpy(u, state, made, t, length, at)
+                    arguments = (np.full(n, t), np.full(n, length), state, at)
+                    z, before = np.zeros((n, 0)), lost.copy()
+                    for phase, functions in zip(self.functions[0], phases, strict=True):
+                        x = functions[0](z, *arguments)
+                        counts += self._newton_numpy(phase, functions, x, z, arguments, lost, self.iterations)
+                        z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
+                    state = np.where(lost[:, None] != 0, np.nan, finish(z, *arguments))
+                    newly = (lost != 0) & (before == 0) & (failed == 0)
+                    losses[newly] = np.stack([np.full(newly.sum(), t), lost[newly]], axis=-1)
+                    made = length
+                if self.memory is not None and made != h:
+                    state = self._memory_numpy[0](state, np.full(n, made), np.full(n, h))
                 if (s + 1) % every == 0:
                     record[:, row] = state
                     row += 1
@@ -380,25 +412,26 @@ class ImplicitFlow(CompiledLoop):
         return int(counts[0]), int(counts[1])
 
     def _controlled_numpy(
-        self, y: Any, u: Any, times: Any, until: int, rtol: float, atol: float, clock: Any, record: Any,
-        failed: Any, first: float, interval: float, linear: bool, losses: Any,
+        self, y: Any, u: Samples, times: Any, until: int, rtol: float, atol: float, clock: Any, record: Any,
+        failed: Any, losses: Any,
     ) -> tuple[int, int]:  # fmt: skip
         """The function `implicit_controlled` of runtime/implicit.h, one member after the other."""
-        (steps, finish), (estimates, (error, between, change)) = self._numpy, self._control_numpy
+        (steps, finish), (estimates, (error, between)) = self._numpy, self._control_numpy
         phases = list(zip(self.functions[0], steps, strict=True))
         estimating = list(zip(self.control_functions.phases, estimates, strict=True))
         order, end = self._controls.order, float(times[-1])
         taken = rejected = 0
         for i in range(len(y)):
-            efforts = _sampler(u[i : i + 1] if len(u) > 1 else u, first, interval, linear)
+            given = u.member(i)
             t, step, made, before, row = clock[i]
             row, now = int(row), y[i : i + 1].copy()
             while row < until and not failed[i]:
-                last = t + 1.0000001 * step >= end
-                length = end - t if last else (end - t) / 2 if t + 2 * step > end else step
+                _, stop, efforts = next(parts(given, t, end))
+                last = 1.0000001 * step >= stop - t
+                length = stop - t if last else (stop - t) / 2 if 2 * step > stop - t else step
                 with np.errstate(all="ignore"):
-                    begun = change(now, made, length) if change else now
                     at = np.stack([efforts(t + c * length) for c in self.nodes], axis=-2)
+                    begun = self._fitted_numpy(given, now, made, t, length, at)
                     arguments = (np.full(1, t), np.full(1, length), begun, at)
                     z, lost = np.zeros((1, 0)), np.zeros(1, int)
                     z = self._solved_numpy(phases, z, arguments, lost, TRIES)
@@ -409,7 +442,7 @@ class ImplicitFlow(CompiledLoop):
                 if lost[0] == 0 and defect <= 1 and np.isfinite(after).all():
                     factor = 0.9 * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
                     factor, before = min(max(factor, 0.2), 10), max(defect, 1e-4)
-                    reached = end if last else t + length
+                    reached = stop if last else t + length
                     while row < len(times) and times[row] <= reached:
                         s = (times[row] - t) / length
                         inside = s < 1 - 1e-12
@@ -491,40 +524,58 @@ class ImplicitFlow(CompiledLoop):
         return iterations, jacobians
 
 
-class _Controlled(CompiledLoop):
-    """The library of a flow's steps under error control, which few need."""
+class _Loop(CompiledLoop):
+    """One loop over the steps of a flow, which are of one length, or under error control.
 
-    kind = "controlled"
+    remembers  whether what the method remembers has to fit steps of different lengths
+    jumps      whether it has to fit efforts that jump
+    """
 
-    def __init__(self, flow: ImplicitFlow) -> None:
-        super().__init__(flow._recipe)
-        self.flow = flow
+    def __init__(self, flow: ImplicitFlow, controlled: bool, remembers: bool, jumps: bool) -> None:
+        super().__init__(flow.recipe)
+        self.flow, self.controlled, self.remembers, self.jumps = flow, controlled, remembers, jumps
+        self.kind = "controlled" if controlled else "implicit"
+
+    @property
+    def _memory(self) -> MemoryFunctions | None:
+        found = self.flow.memory_functions if self.remembers else None
+        return found and found._replace(restart=found.restart if self.jumps else None)
+
+    @property
+    def _control(self) -> ControlFunctions | None:
+        return self.flow.control_functions if self.controlled else None
 
     def source(self, lanes: int = 1) -> str:
-        flow = self.flow
+        flow, tries = self.flow, TRIES if self.controlled else self.flow.iterations
         phases, finish = flow.functions
-        nodes, control = flow.nodes, flow.control_functions
-        return implicit_source(phases, finish, nodes, flow.tolerance, TRIES, lanes, control)
+        return implicit_source(
+            phases, finish, flow.nodes, flow.tolerance, tries, lanes, self._control, self._memory
+        )
 
     def _settings(self) -> tuple[Any, ...]:
-        return *self.flow._settings(), self.flow._controls.order
+        flow = self.flow
+        order = flow._controls.order if self.controlled else None
+        return flow.nodes, flow.tolerance, flow.iterations, order, self.remembers, self.jumps
 
     def _flags(self, lanes: int) -> Sequence[str]:
-        (phases, finish), (more, *others, _) = self.flow.functions, self.flow.control_functions
-        return _flags([*phases, *more], [finish, *filter(None, others)], lanes)
+        phases, finish = self.flow.functions
+        others = [finish, *filter(None, self._memory or ())]
+        if (control := self._control) is not None:
+            phases, others = (*phases, *control.phases), [*others, control.error, control.between]
+        parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
+        total = sum(sum(f.operations.values()) for f in (*parts, *others))
+        flags = build.FLAGS if total < LONG else build.LONG_FLAGS
+        return (*flags, *PLAIN) if lanes == 1 else flags
 
     def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
         p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
-        library.implicit_controlled.restype = n
-        library.implicit_controlled.argtypes = [n, p, p, p, n, d, d, p, p, n, p, p, p]
+        if self.controlled:
+            library.implicit_controlled.restype = n
+            library.implicit_controlled.argtypes = [n, p, p, p, n, d, d, p, p, n, p, p, p]
+        else:
+            library.implicit_steps.restype = n
+            library.implicit_steps.argtypes = [n, p, p, d, d, n, n, p, n, n, p, p, p]
         return library
-
-
-def _flags(phases: Sequence[PhaseFunctions], others: Sequence[Function], lanes: int) -> Sequence[str]:
-    parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
-    total = sum(sum(f.operations.values()) for f in (*parts, *others))
-    flags = build.FLAGS if total < LONG else build.LONG_FLAGS
-    return (*flags, *PLAIN) if lanes == 1 else flags
 
 
 def _compiled(phases: Sequence[PhaseFunctions]) -> list[tuple[Callable[..., Any], ...]]:

@@ -6,7 +6,7 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from . import build
 from .kernel import FEW_MEMBERS, find_compiler_or_warn
@@ -20,7 +20,7 @@ class CompiledLoop:
             untraced; None where users' own code takes part
     """
 
-    kind: ClassVar[str]
+    kind: str
 
     def __init__(self, recipe: str | None) -> None:
         self._recipe = recipe

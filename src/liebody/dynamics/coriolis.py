@@ -295,9 +295,9 @@ def passive_inverse_dynamics(
     gravity   acceleration of free fall in the world, (3,)                 [m/s2]
 
     The feedforward of passivity-based controllers: with tau = this - K s, s = v - v_r, the energy s^T M s / 2
-    falls, because dM/dt - 2 C is skew. Slotine and Li (1987). With v_r = v it is
-    `inverse_dynamics`. Recursive Newton-Euler on the reference velocities u_r + omega_r x r of the bodies'
-    points, which change at the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
+    falls, because dM/dt - 2 C is skew. Slotine and Li (1987). With v_r = v it is `inverse_dynamics`.
+    Recursive Newton-Euler on the reference velocities u_r + omega_r x r of the bodies' points, which change
+    at the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
     """
     T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
     acc, U = reference_accelerations(tree, T, v, v_r, a_r, gravity)

@@ -210,7 +210,7 @@ def decoupled_efforts(
 ) -> Array:
     """(F_x, F_y) = T^-T tau (nv,): F_x works on the external motion alone, F_y on the internal one.
 
-    F_x = T_x^-T F_b knows nothing of the joints' efforts: they cannot change the external motion.
+    F_x = T_x^-T F_b does not contain the joints' efforts: they cannot change the external motion.
     """
     base = _Base(tree, q)
     wrench, joints = base.split(tau)
@@ -357,8 +357,9 @@ def velocity_from_external_internal(
 ) -> Array:
     """v = I# w (nv,), I# = [T_x^-1, -m J#; 0, J#], of w = (external, internal) (k + r,).
 
-    inverse  which J#, as in `internal_inverse`; what it is at q says `internal_rank`: v has the velocities w
-             (right inverse), v is that which w came from (left inverse), or w is met as well as can be
+    inverse  which J#, as in `internal_inverse`. `internal_rank` says what it is at q: a right inverse, and v
+             has the velocities w; a left inverse, and v is the one that w was computed from; or neither, and
+             the velocities of v are as near to w as they can be
     """
     base = _Base(tree, q)
     k = len(base.Mbb)
@@ -369,8 +370,11 @@ def velocity_from_external_internal(
 def external_internal_efforts(
     tree: Tree, q: Array, tau: Array, task: Any, x: Choice = "centroidal", inverse: str = INVERSES[0]
 ) -> Array:
-    """(external, internal) force (k + r,), I#^T tau, dual to the velocities:  T_x^-T F_b  and
-    J#^T (tau_q - m^T F_b). Arguments as in `velocity_from_external_internal`; tau (nv,)."""
+    """I#^T tau = (external, internal) force (k + r,), dual to the velocities.
+
+    These are T_x^-T F_b and J#^T (tau_q - m^T F_b). Arguments as in `velocity_from_external_internal`; tau
+    (nv,) are efforts.
+    """
     base = _Base(tree, q)
     wrench, joints = base.split(tau)
     J = _internal_inverse(base, task, inverse)

@@ -114,8 +114,8 @@ def base_parameters(
 
     gravity    acceleration of free fall in the world, (3,)                [m/s2]
     states     number of states; as many as make four times as many rows as columns if 0
-    tolerance  length that is left of a column of unit length without those before, below which it depends on
-               them
+    tolerance  a column of unit length depends on those before it if the part of it which is orthogonal to
+               them is shorter than this
 
     QR decomposition with pivoting among the columns, scaled to unit length; Gautier (1991), "Numerical
     calculation of the base inertial parameters of robots".

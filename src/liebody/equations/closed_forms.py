@@ -310,8 +310,7 @@ class Equations:
         return self._source("python", outputs, name)
 
     def c(self, *outputs: str, name: str | None = None) -> str:
-        """C99 with one function, as `python`; arrays are row-major, and results are written into the last
-        arguments."""
+        """C99 with one function, as `python`; row-major arrays, results go into the last arguments."""
         return self._source("c", outputs, name)
 
     def matlab(self, *outputs: str, name: str | None = None) -> str:

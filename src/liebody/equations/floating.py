@@ -76,8 +76,8 @@ def curvature(equations: Equations) -> Any:
 def locked_angle(equations: Equations) -> Any:
     """theta_bc(q) of a base that turns about one axis, with one joint: an integral by its antiderivative.
 
-    A revolute joint has w = 1/2 + (n - a/2) / (a + b cos q + c sin q), a prismatic one w = d / (a + b q + c
-    q^2).
+    revolute joint    w = 1/2 + (n - a/2) / (a + b cos q + c sin q)
+    prismatic joint   w = d / (a + b q + c q^2)
     """
     tree = equations.tree
     joints = [body for body in tree.bodies[1:] if body.joint.dim]

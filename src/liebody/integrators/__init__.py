@@ -1,19 +1,19 @@
 """Integrators on Lie groups. They know groups, and nothing of bodies. The modules, from data to a solution:
 
-tableaux  explicit Runge-Kutta methods as data that checks itself
-rkmk      one Runge-Kutta-Munthe-Kaas step, for any group and tableau; dense output on the group
-commutator_free  methods that compose exponentials: commutator-free, Crouch-Grossman; data that checks itself
-methods   explicit methods by their names
-ivp       solve_ivp: error control, events, output, called as SciPy's
+    tableaux         explicit Runge-Kutta methods as data that checks itself
+    rkmk             one Runge-Kutta-Munthe-Kaas step, for any group and tableau; dense output on the group
+    commutator_free  methods that compose exponentials: commutator-free, Crouch-Grossman; checked likewise
+    methods          explicit methods by their names
+    ivp              solve_ivp: error control, events, output, called as SciPy's
 
 and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
 
-mechanics          what such a system is, and how every method is called: flow, start, steps, run
-implicit_tableaux  Gauss, Radau IIA and half-explicit methods as data that checks itself
-collocation        Gauss, RadauIIA; also for any vector field
-generalized_alpha, half_explicit, variational  the others
-retractions        exp and Cayley's map, for variational
-mechanical_methods all of them by their names
+    mechanics           what such a system is, and how every method is called: flow, start, steps, run
+    implicit_tableaux   Gauss, Radau IIA and half-explicit methods as data that checks itself
+    collocation         Gauss, RadauIIA; also for any vector field
+    generalized_alpha, half_explicit, variational   the others
+    retractions         exp and Cayley's map, for variational
+    mechanical_methods  all of them by their names
 """
 
 from .collocation import Gauss, RadauIIA

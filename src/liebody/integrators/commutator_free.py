@@ -54,8 +54,9 @@ def size(word: Word) -> int:
 
 @cache
 def exact(word: Word) -> Fraction:
-    """The coefficient of a word in the flow: d/ds of it is that of the word without its last tree, times that
-    of the tree.
+    """The coefficient of a word in the flow.
+
+    Its derivative by s is the coefficient of the word without its last tree, times that of the tree.
     """
     return exact(word[:-1]) * exact(word[-1]) / size(word) if word else Fraction(1)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.implicit import Control, Phase
+from ..codegen.implicit import Control, Memory, Phase
 from ..errors import IntegrationError
 from ..scalar import Array, absolute, maximum
 from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
@@ -35,7 +35,8 @@ class GeneralizedAlpha(MechanicalMethod):
         Psi - (h v + h^2 (2 dv + dv')/6 + h^3 ad_v dv/12),        h ((1 - gamma) a + gamma a' - (dv + dv')/2),
 
     When steps become r times as long, so does a - dv, and the shift of v r^2 times as large: second order
-    holds, of lambda too. Within a step, motion and velocity are the method's own, where a goes over into a':
+    holds, of lambda too. Where efforts jump, dv, a and lambda start again from those after the jump. Within a
+    step, motion and velocity are the method's own, where a goes over into a':
 
         Psi(s) = s h v + s^2 h^2/2 a + s^3 h^2 beta (a' - a),        v(s) = v + s h a + s^2 h gamma (a' - a)
 
@@ -131,12 +132,17 @@ class GeneralizedAlpha(MechanicalMethod):
             linear = [x + s * (x1 - x) for x, x1 in ((dv, dv1), (a, a1), (multipliers, multipliers1))]
             return np.concatenate([place, v + s * h * (a + s * gamma * (a1 - a)), *linear])
 
-        def change(y: Array, made: Any, h: Any) -> Array:
+        def fit(y: Array, made: Any, h: Any) -> Array:
             q, v, dv, a, multipliers = split(y)
             v = shift(q, v, dv, h * h - made * made)
             return np.concatenate([q, v, dv, dv + h / made * (a - dv), multipliers])
 
+        def restart(y: Array, made: Any, t: Any, h: Any, u: Array) -> Array:
+            q, v, dv, _, _ = split(y)
+            return begin(t, q, shift(q, v, dv, -made * made), u[0], h)
+
         phases = [Phase(predict, residual, soften=soften)]
         remembers = {"acceleration": n, "a": n, "multipliers": m}
-        options["control"] = Control(3, [], error, between, change)
+        options["control"] = Control(3, [], error, between)
+        options["memory"] = Memory(fit, restart)
         return MechanicalFlow(system, phases, finish, remembers, begin, nodes=(1.0,), **options)

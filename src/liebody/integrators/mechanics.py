@@ -236,8 +236,7 @@ class Motion(NamedTuple):
     v: np.ndarray
     """Velocities, (..., rows, dim)"""
     multipliers: np.ndarray
-    """Multipliers lambda, (..., rows, m): what the method has found; for methods that find them only within
-    a step, those of `Mechanics.acceleration`"""
+    """Multipliers lambda, (..., rows, m); those of `Mechanics.acceleration` if the method keeps none"""
     failed: np.ndarray
     """For each member of an ensemble, 1 + the row from which on it is NaN, or 0"""
     losses: np.ndarray
@@ -369,9 +368,9 @@ class MechanicalFlow(ImplicitFlow):
         times: Any = None,
         first_step: float = 1e-3,
     ) -> Motion:
-        """The motion from (q0, v0), (..., nq) and (..., dim), at t0 to t_end, by steps of dt, or, without dt,
-        under error control.
+        """The motion from (q0, v0) at t0 to t_end, by steps of dt, or, without dt, under error control.
 
+        q0, v0      state at the start, (..., nq) and (..., dim)
         every       record every `every`-th step, where dt is given
         u           efforts: constant, (efforts,) or (..., efforts); None: zero
         rtol, atol  of the error control: the root mean square of error_i/(atol + rtol size_i) is kept below 1

@@ -118,8 +118,10 @@ def vector_components(group: LieGroup) -> tuple[np.ndarray, np.ndarray]:
 # Dense output: polynomials Psi(theta) = sum_m C_m theta^m, m = 1 .. d, over a step, theta in [0, 1]
 
 BOOTSTRAP = ((0.2,), (0.15, 0.85))
-"""Where within a step slopes are taken to raise the degree from 3 to 4, and then to 5. The places are free if
-the conditions are independent, which excludes 1/2 alone, and the nodes of Lobatto's quadrature."""
+"""Where within a step slopes are taken to raise the degree from 3 to 4, and then to 5.
+
+Any places will do that make the conditions independent: not 1/2 alone, nor the nodes of Lobatto's quadrature.
+"""
 
 
 def interpolant(

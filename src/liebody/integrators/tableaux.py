@@ -519,8 +519,7 @@ def is_name(name: Any) -> bool:
 
 
 def tableau(name: str | Tableau) -> Tableau:
-    """The tableau "rk4", by this name, as "rkmk-rk4", or by a short name such as "rkmk45"; a `Tableau` is
-    itself.
+    """The tableau called "rk4" or "rkmk-rk4", or by a short name such as "rkmk45"; a `Tableau` is itself.
 
     Errors: IntegrationError for a name that is not known; it lists those that are.
     """

@@ -20,8 +20,9 @@ STATES = 3  # random states in the self-test
 TOLERANCE = 1e-9  # relative, between this machine's numbers and those of the C compiler
 
 TEST = """\
-/* Compares {prefix}.c with numbers of the library that generated it. Prints the largest relative difference.
-*/ #include "{prefix}.h"
+/* Compares {prefix}.c with numbers of the library that generated it.
+   Prints the largest relative difference. */
+#include "{prefix}.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,8 +38,8 @@ static void compare(const char *name, const double *got, const double *expected,
         double difference = fabs(got[i] - expected[i]) / size;
         if (!(difference <= worst)) {{
             worst = difference;
-            if (!(difference <= {tolerance})) printf("%s: entry %d is %.17g, expected %.17g\\n", name, i,
-            got[i], expected[i]);
+            if (!(difference <= {tolerance}))
+                printf("%s: entry %d is %.17g, expected %.17g\\n", name, i, got[i], expected[i]);
         }}
     }}
 }}

@@ -2,20 +2,18 @@
 
     layout = pinocchio_layout(tree, model)          # a pinocchio.Model; MuJoCo: mujoco_layout(tree, mjmodel)
     q_theirs = layout.to_q(q)
-    tau = layout.from_effort(q_theirs, pinocchio.rnea(model, data, q_theirs, layout.to_v(q, v), layout.to_a(q,
-    v, a)))
+    v_theirs, a_theirs = layout.to_v(q, v), layout.to_a(q, v, a)
+    tau = layout.from_effort(q_theirs, pinocchio.rnea(model, data, q_theirs, v_theirs, a_theirs))
 
 Joints correspond by name, in whatever order each library keeps them. What differs, joint by joint:
 
-                    liebody                          Pinocchio                        MuJoCo
-    revolute        angle                            angle, or (cos, sin)             angle
-    planar          (angle, x, y)                    (x, y, cos, sin)                 -
-      velocity      (omega, vx, vy) body             (vx, vy, omega) body             -
-    spherical       (w, x, y, z)                     (x, y, z, w)                     (w, x, y, z)
-    free            quaternion wxyz, position        position, quaternion xyzw        position, quaternion
-                    wxyz
-      velocity      (omega, v) body                  (v, omega) body                  (v in the world, omega
-                    body)
+                liebody                     Pinocchio                   MuJoCo
+    revolute    angle                       angle, or (cos, sin)        angle
+    planar      (angle, x, y)               (x, y, cos, sin)            -
+      velocity  (omega, vx, vy) body        (vx, vy, omega) body        -
+    spherical   (w, x, y, z)                (x, y, z, w)                (w, x, y, z)
+    free        quaternion wxyz, position   position, quaternion xyzw   position, quaternion wxyz
+      velocity  (omega, v) body             (v, omega) body             (v in the world, omega body)
 
 Neither library is imported here.
 """

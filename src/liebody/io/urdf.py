@@ -729,8 +729,7 @@ def _shapes(document: Element, robot: Any, path: Path | None, unused: Counter[st
 
 
 def _mesh(element: Element, filename: str, description: Path | None, unused: Counter[str]) -> Path | None:
-    """Where a mesh lies, None where it is not found in the package folder; a path that climbs out is an
-    error.
+    """Where a mesh lies, None where it is not found; a path that leaves the package folder is an error.
 
     The package folder of "package://name/..." is the nearest folder of that name around the description, or
     in one of those; that of other paths the nearest with a package.xml, or else the parent of the

@@ -41,8 +41,11 @@ LINKS = (
     _Link(1, 0.10, 0.05, 1.5, 0.10, 30.0),
     _Link(2, 0.10, 0.05, 1.0, 0.05, 15.0),
 )
-"""Plausible numbers of our own: a small servicing satellite with an arm of the size, the weight and the order
-of joints of light industrial arms with seven hinges, the elbow between a shoulder and a wrist."""
+"""Plausible numbers of our own, for a small servicing satellite.
+
+Its arm has the size, the weight and the order of joints of light industrial arms with seven hinges, the elbow
+between a shoulder and a wrist.
+"""
 
 
 @model(gravity=(0, 0, 0))

@@ -876,8 +876,7 @@ def _appendix(r: Floating) -> list[Check]:
         Check(
             "A.3",
             r"$\dot T_{xy} = \dot T_xM_{bb}^{-1}M_{bq} + T_x(\frac{d}{dt}(M_{bb}^{-1})M_{bq} + "
-            r"M_{bb}^{-1}\dot "
-            r"M_{bq})$",
+            r"M_{bb}^{-1}\dot M_{bq})$",
             "the rate of the graph",
             apart(x.T_rate[: r.k, r.k :], x.T_x_rate @ r.m + x.T_x @ r.along(m)),
         ),
@@ -1123,9 +1122,8 @@ def _slips_of_dynamics(r: Floating) -> list[Correction]:
     found = [
         Correction(
             "3.3",
-            "variations of the velocities vanish at the ends, too; the number is the largest there, with "
-            "which "
-            r"$\delta A$ is right",
+            "variations of the velocities vanish at the ends, too; the number is the largest there, "
+            r"with which $\delta A$ is right",
             "only those of the configuration do",
             v.ends,
             variation_size,
@@ -1199,8 +1197,7 @@ def _slips_of_dynamics(r: Floating) -> list[Correction]:
         Correction(
             "3.49",
             r"$M_{bq,q}^\top\nu_b = \ldots$: n × n times k",
-            r"$M_{bq,q}\,\dot q = \sum J_q^\top\Lambda A\nu_b + "
-            r"A_q^\top\Lambda J\dot q$",
+            r"$M_{bq,q}\,\dot q = \sum J_q^\top\Lambda A\nu_b + A_q^\top\Lambda J\dot q$",
             None,
             apart(r.sum(Jq, L, A) @ nu + r.sum(Aq, L, J) @ x, M_bq_q @ x),
         ),
@@ -1230,9 +1227,8 @@ def _slips_of_dynamics(r: Floating) -> list[Correction]:
         ),
         Correction(
             "3.83c, d",
-            r"first lines: matrix plus vector, and $\frac{1}{2}M_{b,q} = \sum A_q^\top\Lambda A$, which "
-            r"holds "
-            r"times $\nu_b$ only",
+            r"first lines: matrix plus vector, and $\frac{1}{2}M_{b,q} = \sum A_q^\top\Lambda A$, "
+            r"which holds times $\nu_b$ only",
             r"$C^p_{qb} = \dot M_{bq}^\top + \sum(J^\top\Lambda a - A_q^\top\Lambda - J_q^\top\Lambda)A$, "
             r"$C^p_q = \dot M_{qq} + \sum(J^\top\Lambda a - J_q^\top\Lambda - A_q^\top\Lambda)J$",
             apart(M_b_q / 2, half),
@@ -1363,8 +1359,7 @@ def _slips_of_momentum(r: Floating) -> list[Correction]:
             Correction(
                 "3.76",
                 r"$\int_{t_0}^{v_i, t_0}$, from $q(t_0) \neq 0$ on the line $q = vt$",
-                r"$\theta_{bc}(q) - \theta_{bc}(0) = \int_0^1 "
-                r"T^i_\omega(sq)\,q_i\,ds$",
+                r"$\theta_{bc}(q) - \theta_{bc}(0) = \int_0^1 T^i_\omega(sq)\,q_i\,ds$",
                 None,
                 apart(total, hopper_angle(q[3])),
             )
@@ -1425,8 +1420,7 @@ def _slips_of_maps(r: Floating) -> list[Correction]:
         Correction(
             "3.81, C_yx",
             r"$T_y^{-\top}C_{qb} - M_{bq}^\top M_{bb}^{-1}C_b)\,T_x^{-1}$",
-            r"$T_y^{-\top}(C_{qb} - \ldots)T_x^{-1}$, "
-            "as in (A.5c)",
+            r"$T_y^{-\top}(C_{qb} - \ldots)T_x^{-1}$, as in (A.5c)",
             apart((Y.T @ C_qb - m.T @ C_b) @ X, Cyx),
             apart(Y.T @ (C_qb - m.T @ C_b) @ X, Cyx),
         ),
@@ -1440,9 +1434,8 @@ def _slips_of_maps(r: Floating) -> list[Correction]:
         Correction(
             "Prop. 3.3.1, second part",
             r"$C_x = 0$ for every momentum map, as $a_{cb} = a_{ib}$",
-            r"for $c = i$ only; for the frame at the centre of mass $C_xv_x = 0$, a vector: $a_{cb}^\top "
-            r"h_b = a_{ib}^\top h_b$, "
-            "not the matrices",
+            "for $c = i$ only; for the frame at the centre of mass $C_xv_x = 0$, a vector: "
+            r"$a_{cb}^\top h_b = a_{ib}^\top h_b$, not the matrices",
             left(Cx, size),
             invariant,
             "wrong",
@@ -1473,8 +1466,8 @@ def _slips_of_maps(r: Floating) -> list[Correction]:
         Correction(
             "3.95",
             r"$A = A_{cb}$ makes $C_e\nu^{ext} + C_{ei}\nu^{int} = 0$",
-            r"it is $\dot M_e\nu^{ext} = (\dot I_c\omega; 0)$, with "
-            r"(3.39) and (3.41); zero for $A = A_{cb}^{-\top}M_{bb}$ only",
+            r"it is $\dot M_e\nu^{ext} = (\dot I_c\omega; 0)$, with (3.39) and (3.41); zero for $A = "
+            r"A_{cb}^{-\top}M_{bb}$ only",
             min(left(f, moved) for f in forces),
             max(apart(f, moved) for f in forces),
             "wrong",

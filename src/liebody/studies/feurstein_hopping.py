@@ -53,21 +53,28 @@ FIGURES = {
     "revolute V": "4.12",
 }
 WORDS = {
-    "prismatic I": "Controller I, without the regulator. From a start that is symmetric to the last bit the "
-    "leg stays upright for ever; here the base is turned by 1e-9 rad, as the noise of an integrator would, "
-    "and it falls.",
+    "prismatic I": (
+        "Controller I, without the regulator. From a start that is symmetric to the last bit the leg stays "
+        "upright for ever; here the base is turned by 1e-9 rad, as the noise of an integrator would, and "
+        "it falls."
+    ),
     "prismatic II": "Controller II, without the regulator: it hops in place, loses energy, and rests.",
     "prismatic III": "With the regulator: the energy is back at each apex; some of it stays in the spring.",
-    "revolute I": "Controller I, without the regulator: the first lift-off leaves a momentum that turns the "
-    "leg by 30 deg; the next throws it aside.",
-    "revolute II": "Controller II, without the regulator: it drifts ahead, and the sign of h changes between "
-    "most hops.",
-    "revolute III": "With the regulator: the energy is back at each apex, but the undamped spring swings "
-    "more from hop "
-    "to hop, until the leg falls.",
-    "revolute IV": "The radial damper acts in flight: the swinging is gone, and the hopper settles almost "
-    "in place, "
-    "with its leg leaning by 36 deg.",
+    "revolute I": (
+        "Controller I, without the regulator: the first lift-off leaves a momentum that turns the leg by "
+        "30 deg; the next throws it aside."
+    ),
+    "revolute II": (
+        "Controller II, without the regulator: it drifts ahead, and the sign of h changes between most hops."
+    ),
+    "revolute III": (
+        "With the regulator: the energy is back at each apex, but the undamped spring swings more from "
+        "hop to hop, until the leg falls."
+    ),
+    "revolute IV": (
+        "The radial damper acts in flight: the swinging is gone, and the hopper settles almost in place, "
+        "with its leg leaning by 36 deg."
+    ),
     "revolute V": "The same from 30 deg: slow at first, then it speeds up and settles in another gait.",
 }
 GAITS = (*FIGURES, "revolute VI")
@@ -424,10 +431,9 @@ def _numbers(report: Report, rows: list[Row]) -> None:
     report.section("The thesis' numbers and ours")
     report.text(
         "Where a number is called reproduced it agrees within what the thesis' integration (a loose "
-        "tolerance, "
-        "sampled each millisecond) leaves open, some per cent for works. Of its figures only the captions "
-        "and the text "
-        "were at hand, not the pictures: panels below show what these say the panels show."
+        "tolerance, sampled each millisecond) leaves open, some per cent for works. Of its figures "
+        "only the captions and the text were at hand, not the pictures: panels below show what these "
+        "say the panels show."
     )
     cells = [
         [row.what, row.thesis, row.ours, report.verdict(row.what, row.says, row.confirmed)] for row in rows
@@ -444,10 +450,10 @@ def _model(report: Report) -> None:
         r"That is all of Controller I: no torque acts on the base. Controller II adds "
         r"$\tau_p = -K_p(\alpha - \alpha_{des})$ in stance, with $\alpha_{des} = 0$, and nothing in flight; "
         r"Controller III takes the locked frame's angle for $\alpha$. Experiments I have Controller I, with "
-        r"$K_E = 0$; all others have Controller II, with $K_E = 0$ in II; none has Controller III. "
-        r"The floor, while the foot is not above it: "
-        r"$F_y = \max(-K y - D\dot y, 0)$ and $F_x = -K(x - x_{td}) - D\dot x$. "
-        "$K_E = 10$ for the revolute hopper, E with the energy of the radial spring.",
+        r"$K_E = 0$; all others have Controller II, with $K_E = 0$ in II; none has Controller III. The "
+        r"floor, while the foot is not above it: $F_y = \max(-K y - D\dot y, 0)$ and "
+        r"$F_x = -K(x - x_{td}) - D\dot x$. $K_E = 10$ for the revolute hopper, E with the energy of the "
+        "radial spring.",
         "Touch-downs and lift-offs are located to 1e-14 s. The foot bounces two or three times just after "
         "each touch-down, within 0.3 ms; such a bounce is located too and belongs to the same stance.",
     )
@@ -504,15 +510,12 @@ def _tuning(report: Report, curves: dict[str, Curve]) -> None:
     at, _ = curves["K_p = 0, K_E = 0"].minimum
     with_polar, _ = curves["K_p = 6, K_E = 0"].minimum
     report.text(
-        f"The thesis finds the least momentum after the first lift-off at 102 deg. We find {at:.1f} deg "
-        f"without "
-        f"polar control and {with_polar:.1f} deg with it. The curve is flat: at 102 deg h is 1 % above "
-        f"its minimum, "
-        "so that choice loses nothing, and a simulation with errors of 1 % may well find its minimum "
-        "there. With the "
-        "spring's rest length held at that of 102 deg instead, the leg starts with a loaded spring, and "
-        "the curve is "
-        "ragged with changes of sign (right)."
+        f"The thesis finds the least momentum after the first lift-off at 102 deg. We find {at:.1f} "
+        f"deg without polar control and {with_polar:.1f} deg with it. The curve is flat: at 102 deg h "
+        "is 1 % above its minimum, so that choice loses nothing, and a simulation with errors of 1 % "
+        "may well find its minimum there. With the spring's rest length held at that of 102 deg "
+        "instead, the leg starts with a loaded spring, and the curve is ragged with changes of sign "
+        "(right)."
     )
     report.figure(pictures.tuning(curves), "|h| after the first lift-off over the knee's angle at the start.")
 
@@ -537,12 +540,10 @@ def _six(report: Report, books: Audit) -> None:
     report.picture(pictures.moving(six, *EXCERPTS["revolute VI"], 36), "Revolute VI, slower than it is.")
     report.section("The energy balance", 3)
     report.text(
-        "The work of the joint torque already contains what the damper takes, since the damper is part of "
-        "that torque: the thesis counts the damper twice. All of the external and joint work goes into "
-        "the floor, "
-        f"{books.total:.3f} J in and {books.floor:.3f} J out; the 3.0 J that it leaves for the floor "
-        f"after touch-down "
-        "are a residual that is too small by the 5.9 J of the damper."
+        "The work of the joint torque already contains what the damper takes, since the damper is part "
+        "of that torque: the thesis counts the damper twice. All of the external and joint work goes "
+        f"into the floor, {books.total:.3f} J in and {books.floor:.3f} J out; the 3.0 J that it leaves "
+        "for the floor after touch-down are a residual that is too small by the 5.9 J of the damper."
     )
     report.figure(
         pictures.balance(six, books),
@@ -573,8 +574,7 @@ def _six(report: Report, books: Audit) -> None:
     report.claims(
         report.verdict(
             f"regulator less damper plus polar part, {sum(parts):.3f} J, is the work of the joint: the "
-            f"springs give "
-            "back what they take",
+            "springs give back what they take",
             "holds",
             abs(sum(parts) - books.joint) < 2e-3,
         ),
@@ -600,11 +600,10 @@ def _symmetry(report: Report) -> None:
     windows = stable_windows(K, size)
     report.text(
         "The thesis says that polar control with $K_p = 6$ keeps the prismatic leg upright. A start "
-        "without the "
-        f"slightest tilt stays upright with any gain; of a small tilt the gait of experiment III makes "
-        f"{at_6:.2f} "
-        "times as much in each hop, so that it falls sooner or later. Experiment II comes to rest before "
-        "that if the tilt is small enough. There are gains that do stabilise the gait, K_p = "
+        "without the slightest tilt stays upright with any gain; of a small tilt the gait of "
+        f"experiment III makes {at_6:.2f} times as much in each hop, so that it falls sooner or later. "
+        "Experiment II comes to rest before that if the tilt is small enough. There are gains that do "
+        "stabilise the gait, K_p = "
         + " and ".join(f"{a:.2f} to {b:.2f}" for a, b in windows)
         + " Nm/rad: narrow windows, and 6 is not in them."
     )
@@ -641,12 +640,10 @@ def _knee(report: Report) -> None:
     found = lowest_knees()
     four = 1e3 * found["revolute IV"][1]
     report.text(
-        "Only the foot touches the floor in the model, and nothing keeps the knee above it. The gait of "
-        "experiment "
-        f"IV, with its leg leaning by 36 deg, takes its knee {-four:.0f} mm under the floor in every "
-        f"stance: it is a "
-        "gait of the model, and not of a leg. So do early hops of II, III and V. The gait of "
-        "experiment VI keeps its knee 65 mm above."
+        "Only the foot touches the floor in the model, and nothing keeps the knee above it. The gait "
+        f"of experiment IV, with its leg leaning by 36 deg, takes its knee {-four:.0f} mm under the "
+        "floor in every stance: it is a gait of the model, and not of a leg. So do early hops of II, "
+        "III and V. The gait of experiment VI keeps its knee 65 mm above."
     )
     report.table(
         [[name[0].upper() + name[1:], f"{1e3 * a:.1f}", f"{1e3 * b:.1f}"] for name, (a, b) in found.items()],
@@ -698,8 +695,7 @@ def _accuracy(report: Report) -> None:
         )
     report.text(
         "One hop of experiment VI with all steps halved. The corner at which the floor's normal force "
-        "becomes zero "
-        "is not located, which leaves order 3 of the method's 4."
+        "becomes zero is not located, which leaves order 3 of the method's 4."
     )
     header = ["flight [us]", "stance [us]", "landing [us]", "change by the next halving", "rate"]
     report.table(rows, header)
@@ -789,10 +785,9 @@ def _continuation(report: Report, six: gaits.Gait, four: gaits.Gait) -> gaits.Ga
     found = [(name, gaits.follow(g, p, at, step, bounds, 12)) for name, g, p, at, step, bounds in plans]
     report.text(
         "Each gait is followed along the curve of fixed points, folds included (pseudo-arclength). A "
-        "multiplier leaves "
-        "the unit circle at +1 in a fold, where two gaits meet and vanish; at -1 in a flip, where the "
-        "period doubles; "
-        "as a pair in a Neimark-Sacker bifurcation, where a slow swing grows."
+        "multiplier leaves the unit circle at +1 in a fold, where two gaits meet and vanish; at -1 in "
+        "a flip, where the period doubles; as a pair in a Neimark-Sacker bifurcation, where a slow "
+        "swing grows."
     )
     rows = []
     for name, branch in found:
@@ -856,8 +851,7 @@ def _watched(report: Report, six: gaits.Gait, four: gaits.Gait) -> None:
     )
     report.text(
         "Past its folds the gait of IV is gone, and the hopper goes over to that of VI. Past its "
-        "Neimark-Sacker "
-        "bifurcations the leg swings about it with a slow beat, within bounds."
+        "Neimark-Sacker bifurcations the leg swings about it with a slow beat, within bounds."
     )
     gone = [found["IV", "K_p"][3], found["IV", "E_des"][0]]
     swings = [found["IV", "K_p"][0], found["IV", "E_des"][3]]
@@ -945,12 +939,11 @@ def _locked(report: Report, size: tuple[int, int]) -> None:
     several = beyond.locked_gaits()
     K = np.array([2.0, 4.0, 6.0, 8.0, 12.0])
     report.text(
-        "Controller III takes the angle of the locked frame, "
-        r"$\alpha_c = \theta_b + \theta_{bc}(q) + \pi/2$, instead of that of the leg. This angle is no "
-        "direction to the foot: with the leg straight down and the knee at 102 deg it is -31.5 deg. So what "
-        "comes of it hangs on the set-point. The thesis has no experiment with it. A sweep over "
-        r"$K_p$ and $\alpha_{des}$, all else as in experiments IV to VI, from their start, "
-        f"{beyond.T_END:g} s each.",
+        r"Controller III takes the angle of the locked frame, $\alpha_c = \theta_b + \theta_{bc}(q) + "
+        r"\pi/2$, instead of that of the leg. This angle is no direction to the foot: with the leg "
+        "straight down and the knee at 102 deg it is -31.5 deg. So what comes of it hangs on the "
+        r"set-point. The thesis has no experiment with it. A sweep over $K_p$ and $\alpha_{des}$, all "
+        f"else as in experiments IV to VI, from their start, {beyond.T_END:g} s each.",
         "It hops in a narrow strip: the stiffer the spring, the farther from upright must its set-point be. "
         "In place and slowly backwards with soft springs, forwards with stiffer ones, mostly faster than the "
         "gait of experiment VI. At the strip's edges hops alternate, or swing in slow beats (some of these "
@@ -1048,12 +1041,11 @@ def _forwards(report: Report) -> None:
         "meets an unstable one, a flip, or a Neimark-Sacker bifurcation. With the thesis' gain of 6 the "
         "gaits are there, and are unstable. Controller III is no way out: sliding mass and foot turn "
         "nothing, the locked frame is that of the base, and it is Controller II.",
-        "What the leg lacks is a say in where its foot lands. A second polar spring, in flight, takes it to "
-        f"an angle $\\alpha_f$ ({beyond.SWING['swing_K_p']:g} Nm/rad, critically damped), as Raibert's "
-        "robots place theirs (1986, Legged Robots That Balance); its torque acts on the base from outside, "
-        "as that of the thesis' spring in stance does. Then the thesis' gain is stable, and so are others "
-        "from 6 to 20, and the foot's place "
-        "sets the speed.",
+        "What the leg lacks is a say in where its foot lands. A second polar spring, in flight, takes "
+        f"it to an angle $\\alpha_f$ ({beyond.SWING['swing_K_p']:g} Nm/rad, critically damped), as "
+        "Raibert's robots place theirs (1986, Legged Robots That Balance); its torque acts on the base "
+        "from outside, as that of the thesis' spring in stance does. Then the thesis' gain is stable, "
+        "and so are others from 6 to 20, and the foot's place sets the speed.",
     )
     rows = []
     for branch in (*tilted, *placed):
@@ -1135,11 +1127,9 @@ def _basin(report: Report, six: gaits.Gait, four: gaits.Gait, size: int) -> None
     shares = ", ".join(f"{name} {100 * found.share(name):.0f} %" for name in gaits.OUTCOMES)
     report.text(
         f"{size} x {size} runs of 20 s from base heights of 0.3 m, the knee at {np.degrees(Q_102):.0f} "
-        f"deg, the leg "
-        f"leaning and moving: {shares}. `benchmarks/basin.py` draws the map in detail. The thesis "
-        "assumes one attractor that is insensitive to where it starts; there are two, and their basins "
-        "lie in "
-        "layers."
+        f"deg, the leg leaning and moving: {shares}. `benchmarks/basin.py` draws the map in detail. "
+        "The thesis assumes one attractor that is insensitive to where it starts; there are two, and "
+        "their basins lie in layers."
     )
     report.figure(
         pictures.basin_map(found), "What becomes of the hopper; grey: it fell, the later the darker."

@@ -1,5 +1,7 @@
-"""Gaits that the thesis did not look for: Controller III over gains and set-points, a prismatic leg that hops
-forwards, and the gait of experiment VI beyond the energy at which its foot begins to chatter.
+"""Gaits that the thesis did not look for.
+
+Controller III over gains and set-points, a prismatic leg that hops forwards, and the gait of experiment VI
+beyond the energy at which its foot begins to chatter.
 """
 
 from __future__ import annotations

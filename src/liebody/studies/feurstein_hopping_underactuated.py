@@ -134,8 +134,7 @@ def system(joints: int, ledger: bool = False, friction: float | None = FRICTION)
 
 
 def _signals(s: State) -> dict[str, Any]:
-    """Places of the trunk's origin (the hip), of the other joints and the foot; h about the centre of "
-    "mass."""
+    """Places of the trunk's origin (the hip), the other joints and the foot; h about the centre of mass."""
     names = [body.name for body in s.tree.bodies[1:]]
     points = [dynamics.frame_pose(s.tree, s.q, name)[:3, 3] for name in names]
     return {
@@ -334,8 +333,10 @@ BOX = {
 
 
 def starts(joints: int, n: int, seed: int = 0) -> tuple[Array, dict[str, Array]]:
-    """A sample of starts at an apex, (n, len(x)), and of parameters. Knees point one way: the rest is its "
-    "mirror."""
+    """A sample of starts at an apex, (n, len(x)), and of parameters.
+
+    Knees point one way: gaits with knees that point the other way are mirror images.
+    """
     drawn = sample({name: b for name, b in BOX.items() if name != "ankle" or joints == 3}, n, seed=seed)
     bent = [drawn["knee"]] + ([drawn["ankle"]] if joints == 3 else [])
     posture = np.stack([np.zeros(n), *bent], axis=-1)
@@ -357,8 +358,7 @@ def starts(joints: int, n: int, seed: int = 0) -> tuple[Array, dict[str, Array]]
 
 
 def returning(joints: int, n: int, keep: int, seed: int = 0) -> tuple[Array, dict[str, Array], Array]:
-    """Those `keep` of a sample of n that one hop brings back nearest, and the distances of all, over "
-    "`scale`."""
+    """Those `keep` of a sample of n that one hop brings back nearest, and all distances over `scale`."""
     x, parameters = starts(joints, n, seed)
     image, _, _ = hop(joints, x, parameters)
     far = np.abs((image - x) / scale(joints))[:, : 4 + joints].max(axis=1)
@@ -628,8 +628,7 @@ def carried_multipliers(gait: Gait) -> Array:
 
 
 def over_friction(gait: Gait, values: Sequence[float]) -> list[Gait | None]:
-    """The gait followed from FRICTION to other coefficients, one after the other; None from where it is "
-    "lost."""
+    """The gait followed from FRICTION to other coefficients, in turn; None from where it is lost."""
     found: list[Gait | None] = []
     last: Gait | None = gait
     for mu in values:

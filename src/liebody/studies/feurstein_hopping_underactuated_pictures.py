@@ -133,8 +133,7 @@ def cloud(found: Mapping[str, Sequence[Gait]], least: Mapping[str, float]) -> An
 
 
 def basins(speeds: Array, tilts: Array, times: Mapping[str, Array], t_end: float) -> Any:
-    """For how long hoppers stand that start with another speed and tilt of the trunk, (tilts, speeds) "
-    "each."""
+    """For how long hoppers stand that start with other speeds and tilts of the trunk: (tilts, speeds)."""
     figure, axes = _figure(1, len(times), (9.6, 3.4))
     for axis, (name, found) in zip(axes[0], times.items(), strict=True):
         image = axis.pcolormesh(

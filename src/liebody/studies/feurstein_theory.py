@@ -292,8 +292,8 @@ def drifts(t_end: float = 0.64) -> list[Drift]:
 class Loops(NamedTuple):
     """Path dependence of the planar 2R arm.
 
-    at, curvature  the angular curvature B_12 on a grid of both angles
-    straight, corner  the base's angle along two paths from 0 to `end`, by s from 0 to 1
+    at, curvature        the angular curvature B_12 on a grid of both angles
+    straight, corner     the base's angle along two paths from 0 to `end`, by s from 0 to 1
     radii, turned, area  of circles about `end`: the angle gained, and B times the area
     """
 
@@ -362,11 +362,9 @@ def study() -> Report:
     """Recompute chapters 2 and 3 and appendix A."""
     report = Report(TITLE, SOURCE)
     report.text(
-        "The thesis derives the equations of robots whose base floats, on $SE(3) \\times R^n$ and $SE(2) "
-        "\\times R^n$, from "
-        "Hamilton's principle, asks which momenta stay, and looks for velocities in which external and "
-        "internal motion "
-        "fall apart:"
+        "The thesis derives the equations of robots whose base floats, on $SE(3) \\times R^n$ and "
+        "$SE(2) \\times R^n$, from Hamilton's principle, asks which momenta stay, and looks for "
+        "velocities in which external and internal motion fall apart:"
     )
     report.formula(
         r"M = \left[\begin{matrix}M_{bb} & M_{bq}\\ M_{bq}^\top & M_{qq}\end{matrix}\right], \qquad "
@@ -376,20 +374,17 @@ def study() -> Report:
         "(2.50), (3.80)",
     )
     report.text(
-        "Its main results hold: the equivalence of Hamel's and the Newton-Euler equations, decoupling by "
-        "any such transform, "
-        "the invariance of the momentum about the centre of mass, integrability. Four statements are "
-        "wrong and matter: that "
-        "little adjoints of inverse motions differ by their sign (2.16), that $C_x$ vanishes as a matrix "
-        "(Prop. 3.3.1), that "
-        "the average velocity is invariant as the momentum is (3.95), and that the internal velocity can "
-        "be inverted for any "
-        "number of joints (3.88). There are many misprints; all are listed with their size.",
+        "Its main results hold: the equivalence of Hamel's and the Newton-Euler equations, decoupling "
+        "by any such transform, the invariance of the momentum about the centre of mass, "
+        "integrability. Four statements are wrong and matter: that little adjoints of inverse motions "
+        "differ by their sign (2.16), that $C_x$ vanishes as a matrix (Prop. 3.3.1), that the average "
+        "velocity is invariant as the momentum is (3.95), and that the internal velocity can be "
+        "inverted for any number of joints (3.88). There are many misprints; all are listed with their "
+        "size.",
         "Velocities in this library are angular first, in the thesis linear first; where it prints "
-        "blocks, they are taken in its "
-        "order. $S$ turns by 90°, $m = M_{bb}^{-1}M_{bq}$. Its text was read from a conversion of the "
-        "printed page, so that a "
-        "lost dot or sign may be the conversion's. Chapter 4, on hoppers, is another study's.",
+        "blocks, they are taken in its order. $S$ turns by 90°, $m = M_{bb}^{-1}M_{bq}$. Its text was "
+        "read from a conversion of the printed page, so that a lost dot or sign may be the "
+        "conversion's. Chapter 4, on hoppers, is another study's.",
     )
     pair = robots()
     _equations(report, pair)
@@ -407,12 +402,10 @@ def study() -> Report:
 def _equations(report: Report, pair: list[Floating]) -> None:
     report.section("Equation by equation")
     report.text(
-        "A robot in space with two branches, hinges, a slider, a screw and a cylindrical joint, and one "
-        "in the plane, hinges and a "
-        "slider; states and inertias random. Only the poses $H_{bj}$ of the links are taken from the "
-        "library. “Off” is the "
-        "largest difference relative to the size of the terms; where things are said to differ, it has to "
-        "be large."
+        "A robot in space with two branches, hinges, a slider, a screw and a cylindrical joint, and "
+        "one in the plane, hinges and a slider; states and inertias random. Only the poses $H_{bj}$ of "
+        "the links are taken from the library. “Off” is the largest difference relative to the size of "
+        "the terms; where things are said to differ, it has to be large."
     )
     found: dict[tuple[str, str], list[Any]] = {}
     for k, r in enumerate(pair):
@@ -424,18 +417,17 @@ def _equations(report: Report, pair: list[Floating]) -> None:
         rows.append([*row[:5], report.verdict(f"({number}) {printed}", "holds", row[5])])
     report.table(rows, ["eq.", "as printed", "beside", "SE(3)", "SE(2)", ""])
     report.text(
-        "Empty cells: formulas of SE(3), or of SE(2), alone. Not in the table: definitions, (3.1)–(3.3), "
-        "(3.10), which is (3.35), and what "
-        "stands under “What to correct”."
+        "Empty cells: formulas of SE(3), or of SE(2), alone. Not in the table: definitions, "
+        "(3.1)–(3.3), (3.10), which is (3.35), and what stands under “What to correct”."
     )
 
 
 def _symbols(report: Report) -> None:
     report.section("In symbols")
     report.text(
-        "SymPy, for every pose, twist, mass, length and state: sines and cosines are variables with $s^2 "
-        "+ c^2 = 1$, and an expression is "
-        "zero if nothing is left of its polynomial. “Not zero” is what the statements as printed leave."
+        "SymPy, for every pose, twist, mass, length and state: sines and cosines are variables with "
+        "$s^2 + c^2 = 1$, and an expression is zero if nothing is left of its polynomial. “Not zero” "
+        "is what the statements as printed leave."
     )
     rows = []
     for c in symbolic_checks():
@@ -449,12 +441,11 @@ def _symbols(report: Report) -> None:
 def _on_robots(report: Report) -> None:
     report.section("The propositions on robots")
     report.text(
-        r"The library's own algorithms, with joints of any kind: $\dot h_c$ less the outer wrench (Prop. "
-        r"3.2.1), the coupling block of M "
-        r"(3.79), Hamel's $C_{xy}$ (Prop. 3.3.1), passivity of each part and $C_{yx} = -C_{xy}^\top$ "
-        r"(Prop. 3.3.2), $C_xv_x + C_{xy}v_y$ of "
-        r"the momentum map (3.85), all zero; the same sum of the velocity map (3.95), not zero, and its "
-        r"difference from $\dot M_xv_x$, zero."
+        r"The library's own algorithms, with joints of any kind: $\dot h_c$ less the outer wrench "
+        "(Prop. 3.2.1), the coupling block of M (3.79), Hamel's $C_{xy}$ (Prop. 3.3.1), passivity of "
+        r"each part and $C_{yx} = -C_{xy}^\top$ (Prop. 3.3.2), $C_xv_x + C_{xy}v_y$ of the momentum "
+        "map (3.85), all zero; the same sum of the velocity map (3.95), not zero, and its difference "
+        r"from $\dot M_xv_x$, zero."
     )
     rows = []
     for tree in proposition_robots():
@@ -475,13 +466,11 @@ def _momentum(report: Report) -> None:
 
     report.section("Momentum that stays")
     report.text(
-        "A quadruped of the layout of ANYmal, legs at 2 rad/s, and a satellite with an arm, both without "
-        "weight, for 0.64 s. What "
-        "is conserved by (3.61) is conserved by a method to its order, and by the variational method to "
-        "round-off: the momentum "
-        "about the inertial origin. About the centre of mass it is then off as far as the centre of mass "
-        "strays from its "
-        "straight line, to second order; not at all, if the centre of mass rests."
+        "A quadruped of the layout of ANYmal, legs at 2 rad/s, and a satellite with an arm, both "
+        "without weight, for 0.64 s. What is conserved by (3.61) is conserved by a method to its "
+        "order, and by the variational method to round-off: the momentum about the inertial origin. "
+        "About the centre of mass it is then off as far as the centre of mass strays from its straight "
+        "line, to second order; not at all, if the centre of mass rests."
     )
     found = drifts()
     figure = Figure(figsize=(7.6, 3.4), layout="constrained")
@@ -520,8 +509,7 @@ def _orientation(report: Report) -> None:
     report.section("The orientation of the frame at the centre of mass")
     report.text(
         "A frame that moves with the locked velocity has a pose in the base that depends on the joints "
-        "alone if the curvature (3.72) is "
-        "zero. Of the planar base with two hinges it is not:"
+        "alone if the curvature (3.72) is zero. Of the planar base with two hinges it is not:"
     )
     x = loops()
     figure = Figure(figsize=(10.2, 3.2), layout="constrained")
@@ -547,9 +535,8 @@ def _orientation(report: Report) -> None:
     report.figure(
         figure,
         "The planar 2R arm on a free base, without momentum. Two paths of the joints to the same end "
-        "leave the base at angles that "
-        f"differ by {abs(gap):.2f} degrees; a closed circle turns it by the curvature times its area, if "
-        f"it is small.",
+        f"leave the base at angles that differ by {abs(gap):.2f} degrees; a closed circle turns it by "
+        "the curvature times its area, if it is small.",
     )
     small = abs(x.turned[0] / x.area[0] - 1)
     triangle = dynamics.holonomy(planar_2r(), [[0, 0], [x.end[0], 0], list(x.end), [0, 0]], 1e-11).turn[2]
@@ -578,10 +565,9 @@ def _orientation(report: Report) -> None:
         "(A.2.1)",
     )
     report.text(
-        "with $P$, $Q$, $R$ the sums of $m\\,a^2$, $m\\,ab$, $m\\,b^2$ over its point masses at $a\\,e_1 "
-        "+ b\\,e_2$ from the centre of mass. The "
-        "program of the appendix has this formula, and its arc tangent has to count turns beyond half a "
-        "turn."
+        "with $P$, $Q$, $R$ the sums of $m\\,a^2$, $m\\,ab$, $m\\,b^2$ over its point masses at "
+        "$a\\,e_1 + b\\,e_2$ from the centre of mass. The program of the appendix has this formula, "
+        "and its arc tangent has to count turns beyond half a turn."
     )
     import sympy
 
@@ -630,11 +616,10 @@ def _decoupling(report: Report, x: Flight) -> None:
     report.section("Decoupled motion, and what is invariant")
     report.text(
         r"An arm of three hinges on a free base, without forces. Once by $M\dot v + Cv = 0$, once by "
-        r"(3.81) in $v_x = h_c$ and a $v_y$ in which "
-        r"$M_y = 1$: the same motion. Along it $C_xv_x + C_{xy}v_y$ is zero for the momentum map. For the "
-        r"velocity map $T_x = A_{cb}$, of which "
-        r"(3.95) says the same, it is $\dot M_xv_x = (\dot I_c\omega, 0)$: the average velocity changes "
-        r"though nothing acts."
+        "(3.81) in $v_x = h_c$ and a $v_y$ in which $M_y = 1$: the same motion. Along it $C_xv_x + "
+        "C_{xy}v_y$ is zero for the momentum map. For the velocity map $T_x = A_{cb}$, of which (3.95) "
+        r"says the same, it is $\dot M_xv_x = (\dot I_c\omega, 0)$: the average velocity changes "
+        "though nothing acts."
     )
     figure = Figure(figsize=(10.2, 5.4), layout="constrained")
     (a, b), (c, d) = figure.subplots(2, 2)
@@ -694,11 +679,10 @@ def _internal_external(report: Report) -> None:
         "(3.96)",
     )
     report.text(
-        r"The thesis demands $DD^\sharp = 1$, which fewer than six joints cannot meet, and uses $I^{-1}$ "
-        r"for all. $M_I$ is block-diagonal in any case. "
-        r"The equations of motion (3.89), (3.91) and (3.94) in external and internal velocity need "
-        r"$I^\sharp I = 1$: with more than six "
-        r"joints, motions of the joints that leave the hand alone are missing from them."
+        r"The thesis demands $DD^\sharp = 1$, which fewer than six joints cannot meet, and uses "
+        "$I^{-1}$ for all. $M_I$ is block-diagonal in any case. The equations of motion (3.89), (3.91) "
+        r"and (3.94) in external and internal velocity need $I^\sharp I = 1$: with more than six "
+        "joints, motions of the joints that leave the hand alone are missing from them."
     )
     found = [split(n) for n in (2, 3, 4, 6, 7, 8)]
     columns = {
@@ -762,10 +746,9 @@ def _internal_external(report: Report) -> None:
 def _errata(report: Report, pair: list[Floating]) -> None:
     report.section("What to correct")
     report.text(
-        "“Off” is the relative error as printed, the smaller one of the two robots, and as corrected, the "
-        "larger one. It is empty where the "
-        "printed formula cannot be evaluated, because dimensions do not fit or words are meant; the "
-        "correction is checked all the same."
+        "“Off” is the relative error as printed, the smaller one of the two robots, and as corrected, "
+        "the larger one. It is empty where the printed formula cannot be evaluated, because dimensions "
+        "do not fit or words are meant; the correction is checked all the same."
     )
     rows: list[list[Any]] = []
     for c in corrections(pair):

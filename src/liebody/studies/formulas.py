@@ -1,7 +1,7 @@
 """LaTeX formulas as inline SVG: matplotlib's mathtext, with matrices, cases and aligned lines around it.
 
-What a browser needs to draw MathML well are fonts that few machines have; outlines of glyphs look the same
-everywhere. Each glyph is stored once a page.
+To draw MathML well a browser needs fonts that few machines have; outlines of glyphs look the same everywhere.
+Each glyph is stored once in a page.
 """
 
 from __future__ import annotations

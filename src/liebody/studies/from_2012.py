@@ -61,11 +61,9 @@ APART = 1e-2  # what is called different
 FIXED_STEP, START = 0.02, -1.007  # of the top that passes the vertical at t = 0 [s]
 TITLE = "Singularity-free dynamics of single rigid bodies, recomputed"
 SOURCE = (
-    "P. J. From (2012), An explicit formulation of singularity-free dynamic equations of mechanical"
-    " systems in"
-    " Lagrangian form, part one: single rigid bodies. Modeling, Identification and Control 33(2). Numbers"
-    " (F-n)"
-    " are its equations."
+    "P. J. From (2012), An explicit formulation of singularity-free dynamic equations of mechanical "
+    "systems in Lagrangian form, part one: single rigid bodies. Modeling, Identification and Control "
+    "33(2). Numbers (F-n) are its equations."
 )
 
 
@@ -237,16 +235,14 @@ def _tables(report: Report) -> None:
 
     report.section("Table 2: velocity transformations")
     report.text(
-        r"With $g = \bar g\,e^{\hat\varphi}$ the body velocity is $v = S(\varphi)\dot\varphi$,"
-        r" $S = \mathrm{dexp}_{-\varphi}$. The series of the paper has a closed form on every group: with"
-        r" $\theta = |\omega|$, $b = (1-\cos\theta)/\theta^2$ and $c = (\theta-\sin\theta)/\theta^3$ it is"
-        r" $1 - b\,\mathrm{ad}_\varphi + c\,\mathrm{ad}_\varphi^2$ wherever"
-        r" $\mathrm{ad}^3 = -\theta^2\,\mathrm{ad}$, so the functions of $SO(3)$ serve the planar groups"
-        r" too. The"
-        r" columns compare, at a random $\varphi$: $S$ with the derivative of the exponential map (of its"
-        r" graph,"
-        r" no differences), the series up to its 24th term with that, and $C$ from (F-54) with"
-        r" $\widetilde{\mathrm{ad}}_{(Mv)}$, which the paper evaluates at $\varphi = 0$ only."
+        r"With $g = \bar g\,e^{\hat\varphi}$ the body velocity is $v = S(\varphi)\dot\varphi$, $S = "
+        r"\mathrm{dexp}_{-\varphi}$. The series of the paper has a closed form on every group: with "
+        r"$\theta = |\omega|$, $b = (1-\cos\theta)/\theta^2$ and $c = (\theta-\sin\theta)/\theta^3$ it "
+        r"is $1 - b\,\mathrm{ad}_\varphi + c\,\mathrm{ad}_\varphi^2$ wherever $\mathrm{ad}^3 = "
+        r"-\theta^2\,\mathrm{ad}$, so the functions of $SO(3)$ serve the planar groups too. The "
+        r"columns compare, at a random $\varphi$: $S$ with the derivative of the exponential map (of "
+        "its graph, no differences), the series up to its 24th term with that, and $C$ from (F-54) "
+        r"with $\widetilde{\mathrm{ad}}_{(Mv)}$, which the paper evaluates at $\varphi = 0$ only."
     )
     rows, rng = [], np.random.default_rng(2012)
     for row in ROWS:
@@ -323,10 +319,9 @@ def _equations(report: Report) -> None:
 def _derivation(report: Report) -> None:
     report.section("The derivation, step by step")
     report.text(
-        "What of the derivation holds as it is printed, with the largest deviation in random trials."
-        " Lagrange's"
-        " equations are formed from the Lagrangian by derivatives of its graph, independently of the"
-        " Boltzmann-Hamel form."
+        "What of the derivation holds as it is printed, with the largest deviation in random trials. "
+        "Lagrange's equations are formed from the Lagrangian by derivatives of its graph, "
+        "independently of the Boltzmann-Hamel form."
     )
     rows = [
         [number, claim, error, report.verdict(f"({number}) {claim}", "holds", error < limit)]
@@ -373,9 +368,9 @@ def _counter_example(report: Report) -> None:
     report.formula(rf"M\dot\omega = -C^{{DS}}\omega: \quad {_sides(wrong)}", "(wrong)")
     report.formula(rf"M\dot\omega = -C\,\omega: \quad {_sides(right)}", "(right)")
     report.text(
-        "A body that turns freely would thus move as the true one does backwards in time: its energy"
-        " stays and"
-        " its angular momentum in space does not. On $SE(3)$ not even the energy stays. Both, in numbers:"
+        "A body that turns freely would thus move as the true one does backwards in time: its energy "
+        "stays and its angular momentum in space does not. On $SE(3)$ not even the energy stays. Both, "
+        "in numbers:"
     )
     t, energy, momentum = counter_example_motion()
     figure, (left, middle) = pyplot.subplots(1, 2, figsize=(9.2, 3.1), layout="constrained")
@@ -408,11 +403,11 @@ def _counter_example(report: Report) -> None:
 def _theorem(report: Report) -> None:
     report.section("The theorem of section 5, on all groups")
     report.text(
-        "The theorem says that the Boltzmann-Hamel equations are $M\\dot v +"
-        " \\widetilde{\\mathrm{ad}}_{(Mv)}v ="
-        " \\tau$ on every Lie group. Here on all groups of the tables and on four that move no bodies, each"
-        " defined in three lines, with random inertia, velocity and point $\\varphi$. The reason is short:"
-        " $\\gamma_k$ are the structure constants at every point, since the velocities are left-invariant:"
+        "The theorem says that the Boltzmann-Hamel equations are $M\\dot v + "
+        "\\widetilde{\\mathrm{ad}}_{(Mv)}v = \\tau$ on every Lie group. Here on all groups of the "
+        "tables and on four that move no bodies, each defined in three lines, with random inertia, "
+        "velocity and point $\\varphi$. The reason is short: $\\gamma_k$ are the structure constants "
+        "at every point, since the velocities are left-invariant:"
     )
     report.formula(
         r"(\gamma_k)_{ij} = \sum_{l,m}\, S^{-1}_{li}\left(\frac{\partial S_{jl}}{\partial\varphi_m} -"
@@ -454,10 +449,9 @@ def _roll_pitch_yaw(report: Report) -> None:
 
     report.section("Why not roll, pitch and yaw")
     report.text(
-        "The same equations in roll $\\phi$, pitch $\\theta$ and yaw $\\psi$ come from the same machinery"
-        " with"
-        " another $S$. The Coriolis matrix is the same, since it does not depend on coordinates at all; what"
-        " breaks is the way back, $\\dot x = S^{-1}v$:"
+        "The same equations in roll $\\phi$, pitch $\\theta$ and yaw $\\psi$ come from the same "
+        "machinery with another $S$. The Coriolis matrix is the same, since it does not depend on "
+        "coordinates at all; what breaks is the way back, $\\dot x = S^{-1}v$:"
     )
     e = boltzmann_hamel_equations(
         roll_pitch_yaw_transformation,
@@ -498,11 +492,10 @@ def _roll_pitch_yaw(report: Report) -> None:
     )
     report.claims(
         report.verdict(
-            f"no singularity on the group: at a distance of {miss[-1]:.0e} the angles take"
-            f" {steps['angles'][-1] / steps['group'][-1]:.0f} times the steps, and turn at {peak[-1]:.0e}"
-            f" rad/s; with steps"
-            f" of {FIXED_STEP} s their attitude is wrong by up to {max(ends['angles']):.1g} rad,"
-            f" where the group has {max(ends['group']):.0e}",
+            f"no singularity on the group: at a distance of {miss[-1]:.0e} the angles take "
+            f"{steps['angles'][-1] / steps['group'][-1]:.0f} times the steps, and turn at "
+            f"{peak[-1]:.0e} rad/s; with steps of {FIXED_STEP} s their attitude is wrong by up to "
+            f"{max(ends['angles']):.1g} rad, where the group has {max(ends['group']):.0e}",
             "holds",
             steps["angles"][-1] > 2 * steps["group"][-1]
             and max(ends["group"]) < 1e-6
@@ -519,12 +512,10 @@ def _fluid(report: Report) -> None:
 
     report.section("Beyond rigid bodies: an ellipsoid in a fluid")
     report.text(
-        "Nothing above needs $M$ to be the inertia of a rigid body. Around a body in an ideal fluid, $M$"
-        " is that"
-        " of the body and of the fluid that it sets in motion (Kirchhoff, 1869), and the masses along the"
-        " axes"
-        " differ. A slender body that moves ahead is then unstable: the moment of Munk,"
-        " $(m_u - m_v)\\,u v$, turns it broadside."
+        "Nothing above needs $M$ to be the inertia of a rigid body. Around a body in an ideal fluid, "
+        "$M$ is that of the body and of the fluid that it sets in motion (Kirchhoff, 1869), and the "
+        "masses along the axes differ. A slender body that moves ahead is then unstable: the moment of "
+        "Munk, $(m_u - m_v)\\,u v$, turns it broadside."
     )
     f = fluid()
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.2, 3.1), layout="constrained")
@@ -544,16 +535,14 @@ def _fluid(report: Report) -> None:
     )
     report.claims(
         report.verdict(
-            "a diagonal $M$ leaves no products of velocities (after F-76): in a fluid it leaves a moment"
-            " of up"
-            f" to {np.abs(f.moment).max():.3g} N m at 1 m/s",
+            "a diagonal $M$ leaves no products of velocities (after F-76): in a fluid it leaves a "
+            f"moment of up to {np.abs(f.moment).max():.3g} N m at 1 m/s",
             "imprecise",
             np.abs(f.moment).max() > APART and _off(f.moment, f.munk) < EXACT * np.abs(f.moment).max(),
         ),
         report.verdict(
-            f"impulse and energy of body and fluid stay: to {f.impulse_drift:.1g} and"
-            f" {f.energy_drift:.1g} of their"
-            " size",
+            f"impulse and energy of body and fluid stay: to {f.impulse_drift:.1g} and "
+            f"{f.energy_drift:.1g} of their size",
             "holds",
             max(f.impulse_drift, f.energy_drift) < 1e-6,
         ),

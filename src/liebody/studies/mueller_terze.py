@@ -1,8 +1,7 @@
 """Mueller and Terze (2013), recomputed: which configuration space for rigid bodies with constraints?
 
-Their four examples on SE(3) and on SO(3) x R^3 with their figures, their statements beside our numbers, what
-is misprinted, and what they announce as future work: other integrators, and a choice of the group for each
-body.
+Their four examples on SE(3) and on SO(3) x R^3 with their figures, their statements beside our numbers, their
+misprints, and what they announce as future work: other integrators, and a choice of the group for each body.
 """
 
 from __future__ import annotations
@@ -173,11 +172,9 @@ def _opening(report: Report, runs: Runs) -> None:
     )
     report.text(
         "without stabilisation, and looks at how far joints come apart and how energy drifts. Here "
-        "everything is "
-        'run again by `lb.SystemBuilder` and `lb.simulate(..., stabilization="none")`, which write, compile '
-        "and "
-        "integrate these equations. The statements of the paper, in short; the sections below have the "
-        "numbers:"
+        "everything is run again by `lb.SystemBuilder` and "
+        '`lb.simulate(..., stabilization="none")`, which write, compile and integrate these '
+        "equations. The statements of the paper, in short; the sections below have the numbers:"
     )
 
     def ratio(example: Example, t_end: float = SHORT) -> float:
@@ -270,9 +267,9 @@ def _opening(report: Report, runs: Runs) -> None:
         (
             "section 6: perfect reconstruction also for a lower pair on “another slowly moving body”",
             "not computed",
-            f"the error is in proportion to that body's speed: {errata.on_a_moving_body(0.01, 'SE3'):.0e} m "
-            f"at "
-            f"0.01 rad/s, {errata.on_a_moving_body(0.1, 'SE3'):.0e} m at 0.1 rad/s", "imprecise",
+            "the error is in proportion to that body's speed: "
+            f"{errata.on_a_moving_body(0.01, 'SE3'):.0e} m at 0.01 rad/s, "
+            f"{errata.on_a_moving_body(0.1, 'SE3'):.0e} m at 0.1 rad/s", "imprecise",
             errata.on_a_moving_body(0.0, "SE3") < 1e-14
             and near(errata.on_a_moving_body(0.1, "SE3") / errata.on_a_moving_body(0.01, "SE3"), 10, 0.1),
         ),
@@ -306,8 +303,8 @@ def _systems(report: Report) -> None:
             ],
             [
                 "5.2 spherical double pendulum",
-                r"boxes 0.2 × 0.1 × 0.05 m, along x, $\omega_1 = (10, 0, 0)$, "
-                r"$\omega_2 = (10\pi, 10\pi, 20\pi)$ rad/s",
+                r"boxes 0.2 × 0.1 × 0.05 m, along x, $\omega_1 = (10, 0, 0)$, $\omega_2 = (10\pi, "
+                r"10\pi, 20\pi)$ rad/s",
                 r"density 2700 kg/m³ ($m = 2.7$ kg; drops out of all relative numbers), $g = 9.81$ m/s², "
                 r"joints in the middle of the ends: $r_0 = r_{20} = (-0.1, 0, 0)$, $r_{10} = (0.1, 0, 0)$ m; "
                 r"linear velocities from the constraints, $v_1 = 0$, $v_2 = (0, 2\pi, -\pi)$ m/s",
@@ -475,10 +472,9 @@ def golden_rows(runs: Runs) -> list[tuple[str, str, str, float, float, float]]:
 def _golden(report: Report, runs: Runs) -> None:
     report.section("Independent numbers")
     report.text(
-        "The same runs by a separate program (plain NumPy, matrices, classical RK4): every number above "
-        "round-off must agree to its digits, at 5 s in the chaotic pendulum to ten percent. What that "
-        "program has as "
-        r"round-off, ground joints on $SE(3)$, must be below $10^{-11}$."
+        "The same runs by a separate program (plain NumPy, matrices, classical RK4): every number "
+        "above round-off must agree to its digits, at 5 s in the chaotic pendulum to ten percent. What "
+        "that program has as round-off, ground joints on $SE(3)$, must be below $10^{-11}$."
     )
     table = []
     for (example, group), golden in GOLDEN.items():
@@ -643,9 +639,9 @@ def erratum_rows(runs: Runs) -> list[tuple[str, str, str, str, str, str, bool]]:
         ),
         (
             "1-6", "(40), (53)", r"$r_0$ of either sign", r"pivot to centre in 5.1, centre to pivot in 5.2",
-            f"both $\\eta$ vanish on $v = \\omega\\times r_0$ and both work ({peak(legal.pivot):.0e} m with "
-            f"that of "
-            f"(53)); with the $J$ of (39) that of (53) leads {peak(mixed.pivot):.0f} m away in 5 s",
+            f"both $\\eta$ vanish on $v = \\omega\\times r_0$ and both work ({peak(legal.pivot):.0e} m "
+            f"with that of (53)); with the $J$ of (39) that of (53) leads {peak(mixed.pivot):.0f} m "
+            "away in 5 s",
             "imprecise",
             peak(legal.pivot) < ROUND_OFF and peak(mixed.pivot) > 1,
         ),
@@ -667,9 +663,8 @@ def erratum_rows(runs: Runs) -> list[tuple[str, str, str, str, str, str, bool]]:
         ),
         (
             "1-10", "title of 5.1", "in Gravity Field", "no gravity, as the text says",
-            f"with gravity $T$ would change by {weight:.1e} of $T_0$, {weight / 2.8e-8:.0e} times the drift "
-            f"of "
-            "figure 3", "misprint", weight > 1e-3,
+            f"with gravity $T$ would change by {weight:.1e} of $T_0$, {weight / 2.8e-8:.0e} times the "
+            "drift of figure 3", "misprint", weight > 1e-3,
         ),
         (
             "1-11", "5.1", r"energy drift on $SE(3)$ smaller by $10^2$", "by 3 or less",
@@ -848,9 +843,8 @@ def _motions(report: Report) -> None:
     report.figure(figure, "Ball joint on a moving body: error after 1 s, RKMK4, steps of 10 ms.")
     report.claims(
         report.verdict(
-            f"$SE(3)$ is better while the carrying body turns slower than about {crossing:g} rad/s, 5 rad/s "
-            f"being "
-            "the speed of the body carried",
+            f"$SE(3)$ is better while the carrying body turns slower than about {crossing:g} rad/s, 5 "
+            "rad/s being the speed of the body carried",
             "holds",
             0.03 < crossing < 5 and found["SE3"][0] < 0.1 * found["SO3xR3"][0],
         )
@@ -892,8 +886,7 @@ def _motions(report: Report) -> None:
         ),
         report.verdict(
             f"$SO(3)\\times\\mathbb{{R}}^3$ is: {fast['z']['SO3xR3'][0]:.2e} m with and "
-            f"{still['SO3xR3'][0]:.2e} m "
-            "without",
+            f"{still['SO3xR3'][0]:.2e} m without",
             "holds",
             near(fast["z"]["SO3xR3"][0], still["SO3xR3"][0], 0.01),
         ),
@@ -906,11 +899,10 @@ def _motions(report: Report) -> None:
 def _tailored(report: Report, runs: Runs) -> None:
     report.section("Future work of the paper, 1: a group for each body")
     report.text(
-        r"`configuration=\"auto\"` takes $SE(3)$ for bodies that a lower pair joins to the ground, and "
-        r"$SO(3)\times\mathbb{R}^3$ for all others; `system.summary()` says so. For the top and the linkage "
-        r"that is $SE(3)$ throughout, for the floating pair $SO(3)\times\mathbb{R}^3$; the pendulum has one "
-        r"of each. The "
-        r"figures of the paper again, with the tailored choice:".replace('\\"', '"')
+        '`configuration="auto"` takes $SE(3)$ for bodies that a lower pair joins to the ground, and '
+        r"$SO(3)\times\mathbb{R}^3$ for all others; `system.summary()` says so. For the top and the "
+        r"linkage that is $SE(3)$ throughout, for the floating pair $SO(3)\times\mathbb{R}^3$; the "
+        "pendulum has one of each. The figures of the paper again, with the tailored choice:"
     )
     automatic = {e: setup(e, "auto").run(t_end=LONG) for e in EXAMPLES}
     for example in EXAMPLES:
@@ -1074,9 +1066,9 @@ def _integrators(report: Report, full: bool) -> None:
         "methods with $JV = 0$, generalized-alpha with $g = 0$, the variational one with both. "
         + ("" if full else "More of their members are run on the heavy top, and all of them on everything by "
            "`liebody reproduce mueller-terze-2013 --full`. ")
-        + "Steps of 1 ms; violations and energy over 1 s; the "
-        "attitude's error at 0.5 s and its order; steps per second of processor time, one simulation on one "
-        "thread, on this machine. What a step loses before 1 s is said with the time."
+        + "Steps of 1 ms; violations and energy over 1 s; the attitude's error at 0.5 s and its order; "
+          "steps per second of processor time, one simulation on one thread, on this machine. What a "
+          "step loses before 1 s is said with the time."
     )  # fmt: skip
     for example in EXAMPLES:
         _integrators_on(report, example, {g: found[example, g] for g in GROUPS})
@@ -1239,9 +1231,9 @@ def _integrator_claims(report: Report, found: Found) -> None:
             min(loosest) > 1e-4,
         ),
         report.verdict(
-            "methods that end a step on $g = 0$ (generalized-alpha, variational, projected) hold every joint "
-            "on both "
-            f"groups, to {worst_held:.0e} m: the paper's criterion tells them apart no more",
+            "methods that end a step on $g = 0$ (generalized-alpha, variational, projected) hold every "
+            f"joint on both groups, to {worst_held:.0e} m: the paper's criterion tells them apart no "
+            "more",
             "holds",
             worst_held < 1e-13,
         ),

@@ -1,4 +1,4 @@
-"""What of Mueller and Terze (2013) is misprinted or too strong, each with a number; its equations, checked.
+"""What is misprinted or too strong in Mueller and Terze (2013), each with a number; its equations, checked.
 
 Every function computes; the page of `mueller_terze` says what it means.
 """

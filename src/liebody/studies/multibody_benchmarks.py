@@ -33,12 +33,9 @@ G = 9.81
 TITLE = "Benchmarks of multibody dynamics"
 SOURCE = (
     "M. González, D. Dopico, U. Lugrís, J. Cuadrado (2006), A benchmarking system for MBS simulation "
-    "software, Multibody "
-    "System Dynamics 16, 179-190; the IFToMM Library of Computational Benchmark Problems; F. Mazzia, C. "
-    "Magherini "
-    "(2008), Test Set for IVP Solvers, release 2.4; O. Brüls, A. Cardona, M. Arnold (2012), Mechanism and "
-    "Machine "
-    "Theory 48, 121-137."
+    "software, Multibody System Dynamics 16, 179-190; the IFToMM Library of Computational Benchmark "
+    "Problems; F. Mazzia, C. Magherini (2008), Test Set for IVP Solvers, release 2.4; O. Brüls, A. "
+    "Cardona, M. Arnold (2012), Mechanism and Machine Theory 48, 121-137."
 )
 BLUE, AMBER, GREEN, RED = "#1f5fa8", "#d9921a", "#14663a", "#b3261e"
 
@@ -227,11 +224,10 @@ def heavy_top_reference(times: Array) -> Array:
 def study_heavy_top(report: Report) -> None:
     report.section("Heavy top")
     report.text(
-        "Brüls, Cardona and Arnold: a spinning top of 15 kg on a ball joint, with its centre of mass 1 m "
-        "from it along y, "
-        r"$\omega(0) = (0, 150, -4.61538)$ rad/s, 2 s. Here it is a free body with three constraint "
-        r"equations. The "
-        "reference are Euler's equations about the pivot with quaternions, by SciPy's DOP853 to round-off."
+        "Brüls, Cardona and Arnold: a spinning top of 15 kg on a ball joint, with its centre of mass 1 "
+        r"m from it along y, $\omega(0) = (0, 150, -4.61538)$ rad/s, 2 s. Here it is a free body with "
+        "three constraint equations. The reference are Euler's equations about the pivot with "
+        "quaternions, by SciPy's DOP853 to round-off."
     )
     times = np.linspace(0, 2, 101)
     reference = heavy_top_reference(times)
@@ -281,8 +277,7 @@ ROD_INERTIA = np.array([4e-4, 4e-3, 4e-3])
 
 
 def slider_crank() -> tuple[Model, Model]:
-    """The slider's displacement is looked at. Crank, ball joint, rod, universal joint, slider on the x "
-    "axis."""
+    """Crank, ball joint, rod, universal joint, slider on the x axis, whose displacement is compared."""
     tip = CRANK_AXIS + CRANK * Z
     slider = np.array([np.sqrt(ROD**2 - tip[1] ** 2 - tip[2] ** 2), 0, 0])
     along = (slider - tip) / ROD
@@ -319,10 +314,10 @@ def slider_crank() -> tuple[Model, Model]:
 
 
 def slider_crank_reference(times: Array) -> Array:
-    """The slider's displacement from the equation of the crank angle alone, m a + m' w^2/2 + U' = 0, by "
-    "DOP853.
+    """The slider's displacement from the equation of the crank angle alone, m a + m' w^2/2 + U' = 0.
 
-    m(angle) and U(angle) from the closed form of the kinematics, their derivatives by complex steps.
+    By DOP853, with m(angle) and U(angle) from the closed form of the kinematics and their derivatives by
+    complex steps.
     """
 
     def place(a: Any) -> tuple[Any, Any, Any, Any]:
@@ -362,13 +357,11 @@ def slider_crank_reference(times: Array) -> Array:
 def study_slider_crank(report: Report) -> None:
     report.section("Spatial slider-crank")
     report.text(
-        "IFToMM library, after Haug (1989): a crank of 0.08 m that turns about x at (0, 0.1, 0.12) m, a "
-        "rod of 0.3 m on a ball "
-        "joint, which a universal joint connects to a slider on the x axis; the crank starts upright with "
-        "6 rad/s and "
-        "runs freely for 5 s. The library has curves, no digits. The reference is the equation of the "
-        "crank angle alone, "
-        "from the closed form of the kinematics."
+        "IFToMM library, after Haug (1989): a crank of 0.08 m that turns about x at (0, 0.1, 0.12) m, "
+        "a rod of 0.3 m on a ball joint, which a universal joint connects to a slider on the x axis; "
+        "the crank starts upright with 6 rad/s and runs freely for 5 s. The library has curves, no "
+        "digits. The reference is the equation of the crank angle alone, from the closed form of the "
+        "kinematics."
     )
     times = np.linspace(0, 5, 101)
     reference = slider_crank_reference(times)
@@ -387,9 +380,8 @@ def study_slider_crank(report: Report) -> None:
             np.abs(omega - ROD_OMEGA).max() < 1e-12,
         ),
         report.verdict(
-            f"after 5 s the slider is at {slider_crank_start() + reference[-1, 0]:.9f} m in joint and in "
-            f"absolute "
-            "coordinates as in the equation of one coordinate",
+            f"after 5 s the slider is at {slider_crank_start() + reference[-1, 0]:.9f} m in joint and "
+            "in absolute coordinates as in the equation of one coordinate",
             "holds",
             max(r.error for r in results[2:4]) < 1e-10,
         ),
@@ -445,12 +437,10 @@ def study_four_bars(report: Report) -> None:
     report.section("N four-bars")
     report.text(
         "Two four-bars in a row, five rods of 1 m and 1 kg, upright, with $B_0$ moving at 1 m/s; 10 s. "
-        "Every time that all rods "
-        "lie in one line the constraints become dependent and three motions are possible instead of one. "
-        "The reference "
-        "is the motion in which the cranks stay parallel, a pendulum, by DOP853. In three dimensions each "
-        "loop has three "
-        "redundant equations besides; the multipliers are those of least norm."
+        "Every time that all rods lie in one line the constraints become dependent and three motions "
+        "are possible instead of one. The reference is the motion in which the cranks stay parallel, a "
+        "pendulum, by DOP853. In three dimensions each loop has three redundant equations besides; the "
+        "multipliers are those of least norm."
     )
     times = np.linspace(0, 10, 201)
     reference = four_bars_reference(times)
@@ -485,9 +475,8 @@ def study_four_bars(report: Report) -> None:
             max(r.error for r in results[:4]) < 1e-6,
         ),
         report.verdict(
-            f"x of $B_0$ at 10 s is {reference[-1, 0]:.9f} m; the steps of 0.25 and 0.125 ms that Exudyn's "
-            f"authors publish "
-            f"extrapolate to {extrapolated:.9f} m",
+            f"x of $B_0$ at 10 s is {reference[-1, 0]:.9f} m; the steps of 0.25 and 0.125 ms that "
+            f"Exudyn's authors publish extrapolate to {extrapolated:.9f} m",
             "holds",
             max(abs(extrapolated - r.values[-1, 0]) for r in results[:4]) < 5e-8,
         ),
@@ -626,11 +615,9 @@ def study_andrews(report: Report) -> None:
     report.section("Andrews' squeezer")
     report.text(
         "Seven bodies in the plane, three loops, one degree of freedom; a constant torque turns the "
-        "smallest of them 2.5 times in "
-        "0.03 s. The Test Set for IVP Solvers has its data and, at the end, angles, velocities, "
-        "accelerations and multipliers "
-        "to 16 digits (PSIDE, tolerances 1e-14). The loops are written as there, so that multipliers can "
-        "be compared."
+        "smallest of them 2.5 times in 0.03 s. The Test Set for IVP Solvers has its data and, at the "
+        "end, angles, velocities, accelerations and multipliers to 16 digits (PSIDE, tolerances "
+        "1e-14). The loops are written as there, so that multipliers can be compared."
     )
     joint, absolute = andrews()
     assert isinstance(joint.mechanism, ClosedTree)
@@ -762,15 +749,12 @@ def bricard() -> tuple[Model, Model]:
 def study_bricard(report: Report) -> None:
     report.section("Bricard's mechanism")
     report.text(
-        "Five rods and the ground in a ring of six hinges, at rest on six edges of a cube; gravity along "
-        "-y, 10 s. Counting "
-        "equations gives no freedom, and there is one: an equation is redundant. The library has curves, "
-        "no digits: the "
-        "reference is the finest step of a ladder of order 8. What is known in closed form are its angles: "
-        "every other "
-        r"cosine between neighbouring rods is the same, and $c_1 c_2 + c_1 + c_2 = 0$ (Chen, You, Tarnai "
-        r"2005, "
-        r"with $\alpha = \pi/2$)."
+        "Five rods and the ground in a ring of six hinges, at rest on six edges of a cube; gravity "
+        "along -y, 10 s. Counting equations gives no freedom, and there is one: an equation is "
+        "redundant. The library has curves, no digits: the reference is the finest step of a ladder of "
+        "order 8. What is known in closed form are its angles: every other cosine between neighbouring "
+        r"rods is the same, and $c_1 c_2 + c_1 + c_2 = 0$ (Chen, You, Tarnai 2005, with $\alpha = "
+        r"\pi/2$)."
     )
     times = np.linspace(0, 10, 201)
     joint, absolute = bricard()
@@ -802,9 +786,8 @@ def study_bricard(report: Report) -> None:
             np.abs(relation).max() < 1e-12 and np.abs(cosines[:, :2] - cosines[:, 2:]).max() < 1e-12,
         ),
         report.verdict(
-            f"$P_3$ at 10 s is ({', '.join(f'{x:.9f}' for x in reference[-1])}) m, by steps of 1 and 2 ms "
-            f"in joint and "
-            "absolute coordinates",
+            f"$P_3$ at 10 s is ({', '.join(f'{x:.9f}' for x in reference[-1])}) m, by steps of 1 and 2 "
+            "ms in joint and absolute coordinates",
             "holds",
             max(r.error for r in results[:2]) < 1e-9,
         ),
@@ -888,12 +871,10 @@ def study_governor(report: Report) -> None:
     report.section("Stiff flyball governor")
     report.text(
         "A shaft that turns freely, starting with $2\\pi$ rad/s, a slider on it, two rods with 5 kg at "
-        "their ends, and between "
-        "slider and rods springs of 8e5 N/m with dampers of 4e4 N s/m, whose rates are some 10^4 /s; 10 s. "
-        "There are no "
-        "published digits: the reference is a ladder of Radau IIA of order 5 in joint coordinates. "
-        "(Descriptions differ in "
-        "the initial speed; it is that of the original specification.)"
+        "their ends, and between slider and rods springs of 8e5 N/m with dampers of 4e4 N s/m, whose "
+        "rates are some 10^4 /s; 10 s. There are no published digits: the reference is a ladder of "
+        "Radau IIA of order 5 in joint coordinates. (Descriptions differ in the initial speed; it is "
+        "that of the original specification.)"
     )
     times = np.linspace(0, 10, 201)
     joint, absolute = governor_tree(), governor()
@@ -925,8 +906,7 @@ def study_governor(report: Report) -> None:
     report.claims(
         report.verdict(
             f"the slider is at {reference[-1, 0]:.8f} m after 10 s: steps of 5 and 1.25 ms, absolute "
-            f"coordinates and RK4 with "
-            "50 us agree",
+            "coordinates and RK4 with 50 us agree",
             "holds",
             max(results[1].error, results[-1].error, results[-2].error) < 1e-9,
         ),
@@ -960,11 +940,10 @@ def study() -> Report:
     """The page."""
     report = Report(TITLE, SOURCE)
     report.text(
-        "Six mechanisms on which multibody codes are compared, from their published data, by the methods "
-        "of this library: "
-        "in absolute coordinates on Lie groups with constraints, and in joint coordinates with closed "
-        "loops. Steps are "
-        "projected onto the constraints unless the method keeps them by itself."
+        "Six mechanisms on which multibody codes are compared, from their published data, by the "
+        "methods of this library: in absolute coordinates on Lie groups with constraints, and in joint "
+        "coordinates with closed loops. Steps are projected onto the constraints unless the method "
+        "keeps them by itself."
     )
     for part in STUDIES:
         part(report)

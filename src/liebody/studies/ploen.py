@@ -306,8 +306,10 @@ class Recursion(NamedTuple):
 
 
 def recursion(tree: Tree, q: Array, v: Array, a: Array, V_0: Array, A_0: Array) -> Recursion:
-    """(13)-(18) as printed, with dense matrices; on a tree, body i - 1 is the parent, and F_{i+1} all "
-    "children's."""
+    """(13)-(18) as printed, with dense matrices.
+
+    On a tree, the parent stands for body i - 1, and the sum over the children for F_{i+1}.
+    """
     V, A, F, X = [V_0], [A_0], [np.zeros(6)], [np.zeros((6, 6))]
     for body in tree.bodies:
         p, S = body.parent, body.joint.S
@@ -349,12 +351,12 @@ def block_diagonal(blocks: Sequence[Array]) -> Array:
 class Check:
     """An equation or a statement of the paper: how far it is from what it should be.
 
-    number  of the equations
-    printed the formula, as a text of the report
-    against what it was compared with
-    off     relative difference
-    says    a verdict of the report
-    differs whether `off` has to be large, not zero: for a misprint, and where the paper says that two differ
+    number   of the equations
+    printed  the formula, as a text of the report
+    against  what it was compared with
+    off      relative difference
+    says     a verdict of the report
+    differs  whether `off` has to be large, not zero: for a misprint, and where the paper says that two differ
     """
 
     number: str

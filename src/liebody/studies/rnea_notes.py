@@ -230,18 +230,16 @@ def corrections(seed: int = 0) -> list[Correction]:
         Correction(
             "4-7",
             r"$\dot\theta_1 \dot\theta_2 (R_{21} z_1 \times z_2)$, and $z_2 \times z_2 = 0$",
-            r"$\dot\theta_1 \dot\theta_2 (R_{21} z_1 \times I_2 z_2)$, and $\dot\theta_2^2\, z_2 \times "
-            r"I_2 z_2$, zero only "
-            r"for a principal axis",
+            r"$\dot\theta_1 \dot\theta_2 (R_{21} z_1 \times I_2 z_2)$, and $\dot\theta_2^2\, z_2 "
+            r"\times I_2 z_2$, zero only for a principal axis",
             apart(as_printed, Iw),
             apart(corrected, Iw),
             where="10.1",
         ),
         Correction(
             "4-8",
-            r"$\dot\theta_1 \dot\theta_2 (p \times R z_1) \times z_2 + \dot\theta_1 \dot\theta_2 (R z_1 "
-            r"\times z_2) + "
-            r"\dot\theta_2^2\, b_2 \times z_2$",
+            r"$\dot\theta_1 \dot\theta_2 (p \times R z_1) \times z_2 + \dot\theta_1 \dot\theta_2 (R "
+            r"z_1 \times z_2) + \dot\theta_2^2\, b_2 \times z_2$",
             r"$v_2 \times z_2 = \dot\theta_1 (p \times R z_1) \times z_2 + \dot\theta_1 (R b_1 \times z_2) + "
             r"\dot\theta_2\, b_2 \times z_2$",
             apart(t2 * lever + t1 * t2 * cross(Rz, z2) + t2**2 * cross(b2, z2), vxz),
@@ -253,8 +251,7 @@ def corrections(seed: int = 0) -> list[Correction]:
             r"$\tau_2$ with products $\dot\theta_1 \dot\theta_2$, and $m_2 \dot\theta_1^2 b_2^T (p_{21} "
             r"\times R_{21} z_1)$",
             r"$\tau_2 = \dot\theta_1^2 \{z_2 \cdot (R z_1 \times I_2 R z_1) + m_2 b_2 \cdot [R z_1 "
-            r"\times (p \times R z_1) + "
-            r"R (z_1 \times b_1)]\}$",
+            r"\times (p \times R z_1) + R (z_1 \times b_1)]\}$",
             apart(tau2_printed, free[1]),
             apart(tau2, free[1]),
             "wrong",
@@ -500,10 +497,9 @@ def study() -> Report:
 def _recursion(report: Report) -> None:
     report.section("The recursion, with its corrections")
     report.text(
-        r"Frames lie at the centres of mass. $A_i = (z_i, b_i)$ is the screw of joint i in link i, "
-        r"$T_{i,i-1} = (R, p)$ carries velocities of link i − 1 into link i, and $(R', p')$ is its "
-        r"inverse for link "
-        r"i + 1. Gravity enters as an acceleration of the base."
+        "Frames lie at the centres of mass. $A_i = (z_i, b_i)$ is the screw of joint i in link i, "
+        "$T_{i,i-1} = (R, p)$ carries velocities of link i − 1 into link i, and $(R', p')$ is its "
+        "inverse for link i + 1. Gravity enters as an acceleration of the base."
     )
     for formula in (
         r"T_{i,i-1} = e^{-[A_i]\theta_i} M_{i,i-1}, \qquad \dot v_0 = -g",
@@ -511,8 +507,7 @@ def _recursion(report: Report) -> None:
         r"v_{i-1} + \dot\theta_i b_i",
         r"\dot\omega_i = R\, \dot\omega_{i-1} + \dot\theta_i\, \omega_i \times z_i + \ddot\theta_i z_i",
         r"\dot v_i = p \times R\, \dot\omega_{i-1} + R\, \dot v_{i-1} + \dot\theta_i (v_i \times z_i + "
-        r"\omega_i \times b_i) + "
-        r"\ddot\theta_i b_i",
+        r"\omega_i \times b_i) + \ddot\theta_i b_i",
         r"n_i = R' n_{i+1} + p' \times R' f_{i+1} + I_i \dot\omega_i + \omega_i \times I_i \omega_i",
         r"f_i = R' f_{i+1} + m_i \dot v_i + m_i\, \omega_i \times v_i, \qquad \tau_i = n_i \cdot z_i + "
         r"f_i \cdot b_i",
@@ -582,17 +577,16 @@ def _planar(report: Report) -> None:
     report.claims(
         report.verdict(
             r"$\tau_1, \tau_2$ of the table and of the closed form are the same expressions: their "
-            r"difference is "
-            f"{arm.difference[0]}, {arm.difference[1]}",
+            f"difference is {arm.difference[0]}, {arm.difference[1]}",
             "holds",
             all(x == 0 for x in arm.difference),
         )
     )
     products = eq.velocity_products()
     report.text(
-        r"Section 9 asks for the terms quadratic in velocities: centrifugal ones, with $\dot\theta_1^2, "
-        r"\dot\theta_2^2$, "
-        r"and Coriolis ones, with $\dot\theta_1 \dot\theta_2$ (`Equations.velocity_products`):"
+        "Section 9 asks for the terms quadratic in velocities: centrifugal ones, with "
+        r"$\dot\theta_1^2, \dot\theta_2^2$, and Coriolis ones, with $\dot\theta_1 \dot\theta_2$ "
+        "(`Equations.velocity_products`):"
     )
 
     def tex(x: Any) -> str:
@@ -629,13 +623,11 @@ def _joined(terms: list[str], before: str = "") -> str:
 def _corrections(report: Report, found: list[Correction]) -> None:
     report.section("What to correct")
     report.text(
-        r"A chain of random links whose axes are neither parallel nor principal: the errors vanish for "
-        r"planar arms, "
-        r"which is why they are easily overlooked. $R, p$ stand for $R_{21}, p_{21}$. “Off” is the "
-        r"largest difference "
-        "from the truth, relative to its size, as printed and as corrected. Without gravity and "
-        "accelerations of the "
-        "joints where sections 9 and 10 of the notes leave them out."
+        "A chain of random links whose axes are neither parallel nor principal: the errors vanish for "
+        "planar arms, which is why they are easily overlooked. $R, p$ stand for $R_{21}, p_{21}$. "
+        "“Off” is the largest difference from the truth, relative to its size, as printed and as "
+        "corrected. Without gravity and accelerations of the joints where sections 9 and 10 of the "
+        "notes leave them out."
     )
     rows: list[list[Any]] = []
     for c in found:
@@ -681,21 +673,17 @@ def _bars(found: list[Correction]) -> Any:
 def _in_full(report: Report) -> None:
     report.section("The second effort in full")
     report.text(
-        r"With $\ddot\theta = 0$ and without gravity, section 10 corrected reads as follows. The products "
-        r"$\dot\theta_1 \dot\theta_2$ and $\dot\theta_2^2$ are in $n_2$ and $f_2$, and leave $\tau_2$: a "
-        r"joint feels no "
-        r"Coriolis force of its own rate."
+        r"With $\ddot\theta = 0$ and without gravity, section 10 corrected reads as follows. The "
+        r"products $\dot\theta_1 \dot\theta_2$ and $\dot\theta_2^2$ are in $n_2$ and $f_2$, and leave "
+        r"$\tau_2$: a joint feels no Coriolis force of its own rate."
     )
     for formula in (
         r"n_2 = \dot\theta_1^2\, R z_1 \times I_2 R z_1 + \dot\theta_1 \dot\theta_2 [I_2 (R z_1 \times "
-        r"z_2) + R z_1 \times I_2 z_2 + "
-        r"z_2 \times I_2 R z_1] + \dot\theta_2^2\, z_2 \times I_2 z_2",
+        r"z_2) + R z_1 \times I_2 z_2 + z_2 \times I_2 R z_1] + \dot\theta_2^2\, z_2 \times I_2 z_2",
         r"f_2 / m_2 = \dot\theta_1^2 [R z_1 \times (p \times R z_1) + R (z_1 \times b_1)] + 2 "
-        r"\dot\theta_1 \dot\theta_2\, "
-        r"R z_1 \times b_2 + \dot\theta_2^2\, z_2 \times b_2",
-        r"\tau_2 = \dot\theta_1^2 \{z_2 \cdot (R z_1 \times I_2 R z_1) + m_2 b_2 \cdot [R z_1 \times (p "
-        r"\times R z_1) + "
-        r"R (z_1 \times b_1)]\}",
+        r"\dot\theta_1 \dot\theta_2\, R z_1 \times b_2 + \dot\theta_2^2\, z_2 \times b_2",
+        r"\tau_2 = \dot\theta_1^2 \{z_2 \cdot (R z_1 \times I_2 R z_1) + m_2 b_2 \cdot [R z_1 \times "
+        r"(p \times R z_1) + R (z_1 \times b_1)]\}",
     ):
         report.formula(formula)
     off = second_link(7)

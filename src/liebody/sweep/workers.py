@@ -1,7 +1,7 @@
 """Who runs the chunks: this process, a pool of processes on this machine, or a Dask cluster.
 
 Each of the three is a generator of (chunk, outcome) in the order in which chunks end; an outcome is `Results`
-or a `Failure`. Whoever is killed costs the chunk it was at, which is run again.
+or a `Failure`. If a worker is killed, the chunk it was working on is run again.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def in_this_process(
 class _Worker:
     """A process that runs chunks, and the chunk it is at.
 
-    It is a new interpreter that knows the function from its pickle: it imports neither the user's script nor
-    shares locks with this process, as a fork would. It ends when its standard input does: with its parent.
+    It is a new interpreter that knows the function from its pickle: it does not import the user's script, and
+    shares no locks with this process, as a fork would. It ends when its standard input does: with its parent.
     """
 
     def __init__(self, threads: int) -> None:

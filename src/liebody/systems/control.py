@@ -331,8 +331,8 @@ class JointPD(Element):
     name  goes before the names: pd_K, pd_D, pd_q_des
 
     n is the number of velocities of the joints; a floating base, a first joint with three motions or more of
-    which some are straight, is none of them. For hinges -dU/dq is
-    -K (q - q_des), and for ball joints the torque that a spring between attitudes gives.
+    which some are straight, is none of them. For hinges -dU/dq is -K (q - q_des), and for ball joints the
+    torque that a spring between attitudes gives.
 
     Takegaki and Arimoto (1981), "A new feedback method for dynamic control of manipulators".
     """

@@ -28,8 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import Kernel, trace
+from ..codegen import Kernel, Samples, trace
 from ..codegen.hybrid import REASONS, Ensemble, Events, HybridFlow
+from ..codegen.samples import equidistant
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, method_named
@@ -87,6 +88,58 @@ class Layout:
                     "each member of the ensemble"
                 ) from None
         return np.concatenate([np.zeros((*batch, 0)), *columns], axis=-1)
+
+
+class Given:
+    """What a simulation is given for its parameters: constants, and samples {name: (times, values)}."""
+
+    def __init__(self, constant: dict[str, Any], sampled: dict[str, Any], layout: Layout) -> None:
+        for name, pair in sampled.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ConfigurationError(f"sampled {name} is {pair!r}, expected a pair (times, values)")
+            if name in constant:
+                raise ConfigurationError(
+                    f"{name} is given in parameters and in sampled; leave one of them out"
+                )
+        self.layout, self.constant = layout, constant
+        self.sampled = {name: values for name, (_, values) in sampled.items()}
+        self.times = {name: _floats(f"times of {name}", times) for name, (times, _) in sampled.items()}
+
+    @property
+    def batches(self) -> list[tuple[int, ...]]:
+        """The leading axes."""
+        return _batches(self.layout, self.constant) + _batches(self.layout, self.sampled, own=1)
+
+    def samples(self, hold: str, batch: tuple[int, ...], dt: float) -> Samples:
+        """Parameters of each member, and the step dt behind them."""
+        if hold not in ("zero", "linear"):
+            raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
+        first, interval, rows, names = 0.0, 1.0, 1, list(self.times)
+        for name, times in self.times.items():
+            if not np.array_equal(times, self.times[names[0]]):
+                raise ConfigurationError(
+                    f"{names[0]} and {name} are sampled at different times; resample one of them, for "
+                    "instance with numpy.interp"
+                )
+            (first, interval), rows = equidistant(name, times), len(times)
+        values = dict(self.sampled)
+        for name, value in self.constant.items():  # the axis of samples comes behind those of the ensemble
+            extra = np.ndim(value) - self.layout.defaults[name].ndim if name in self.layout.defaults else 0
+            values[name] = np.expand_dims(value, extra) if extra > 0 else value
+        table = self.layout.values(values, (*batch, rows))
+        table = table.reshape(math.prod(batch), rows, self.layout.size)
+        table = np.concatenate([table, np.full((*table.shape[:2], 1), dt)], axis=-1)
+        return Samples(np.ascontiguousarray(table), first, interval, hold == "linear")
+
+
+def _batches(layout: Layout, given: Mapping[str, Any], own: int = 0) -> list[tuple[int, ...]]:
+    """The leading axes of what is given; `own` of the last ones are not the ensemble's."""
+    found = []
+    for name, value in given.items():
+        if name in layout.defaults:
+            extra = np.ndim(value) - layout.defaults[name].ndim - own
+            found.append(np.shape(value)[: max(0, extra)])
+    return found
 
 
 def _floats(name: str, value: Any) -> np.ndarray:
@@ -323,6 +376,8 @@ class HybridSystem:
         record_every: float | None = None,
         parameters: Mapping[str, Any] | None = None,
         memory: Mapping[str, Any] | None = None,
+        sampled: Mapping[str, tuple[Array, Array]] | None = None,
+        hold: str = "zero",
         method: str | Method = "rkmk4",
         locate: float | None = 1e-14,
         least: float = 1e-7,
@@ -338,6 +393,9 @@ class HybridSystem:
         record_every  time between samples; default: a thousandth of t_end                                [s]
         parameters    values that differ from the defaults: of their shape, or (..., *shape) for each member
         memory        the same for the memory at the start
+        sampled       parameters that change with time, {name: (times, values)}: values (..., samples, *shape)
+                      at equidistant times, the same for all names. Steps end at these times
+        hold          between samples: "zero" (the last one) or "linear"
         method        an explicit method: "rkmk4", "cf4", "rkmk8", ... (docs/integration.md)
         locate        to which the time of an event is located, times max(1, t); None: events are taken at the
                       ends of the steps in which they happen                                             [s]
@@ -361,12 +419,14 @@ class HybridSystem:
         v = _floats("v0", np.zeros(self.nv) if v0 is None else v0)
         if v.ndim == 0 or v.shape[-1] != self.nv:
             raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
-        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], *self._batches(parameters, memory))
+        given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
+        batch = np.broadcast_shapes(
+            q.shape[:-1], v.shape[:-1], *given.batches, *_batches(self.memory, memory or {})
+        )
         n = math.prod(batch)
         q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
         q = np.stack([self.group.normalize(self.group.check(x)) for x in q]) if n else q
         v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
-        p = self.parameters.values(parameters or {}, batch).reshape(n, -1)
         t_end = positive("t_end", t_end, SECONDS)
         interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
         rows = 1 + max(1, round(t_end / interval))
@@ -378,10 +438,10 @@ class HybridSystem:
         if self.step is None and dt is None:
             raise IntegrationError(f"{self.name} does not choose its steps: give dt")
         step = interval if dt is None else positive("dt", dt, SECONDS)
-        u = np.concatenate([p, np.full((n, 1), step)], axis=1)
+        u = given.samples(hold, batch, step)
 
         flow = self._flow(method)
-        z = [x.reshape(n, -1) for x in self._memory_at_start(q, v, u, memory or {}, batch)]
+        z = [x.reshape(n, -1) for x in self._memory_at_start(q, v, u.at(0.0), memory or {}, batch)]
         k = len(self._still.defaults)
         y = np.concatenate(
             [np.zeros((n, 0)), *z[:k], q, v, *z[k:], np.zeros((n, len(self.power_names)))], axis=1
@@ -393,23 +453,12 @@ class HybridSystem:
             _warn_of_lost(members, most)
         return self._run(members, batch, interval * np.arange(rows), u)
 
-    def _batches(self, parameters: Any, memory: Any) -> list[tuple[int, ...]]:
-        """The leading axes of parameters and memory."""
-        found = []
-        for layout, given in ((self.parameters, parameters or {}), (self.memory, memory or {})):
-            for name, value in given.items():
-                if name in layout.defaults:
-                    extra = np.ndim(value) - layout.defaults[name].ndim
-                    found.append(np.shape(value)[: max(0, extra)])
-        return found
-
-    def _run(self, members: Ensemble, batch: tuple[int, ...], t: Array, u: Array) -> HybridRun:
-        p = self.parameters.read(u[:, : self.parameters.size].reshape(*batch, -1))
+    def _run(self, members: Ensemble, batch: tuple[int, ...], t: Array, u: Samples) -> HybridRun:
+        p = self.parameters.read(u.table[:, 0, : self.parameters.size].reshape(*batch, -1))
         end_times = np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1])
-        samples = self._states(
-            np.broadcast_to(t, members.record.shape[:2]), members.record, u[:, None], batch
-        )
-        final = self._states(end_times, members.y, u, batch)
+        times = np.broadcast_to(t, members.record.shape[:2])
+        samples = self._states(times, members.record, u.along(times), batch)
+        final = self._states(end_times, members.y, u.along(end_times[:, None])[:, 0], batch)
         logs = [self._log(log, int(count)) for log, count in zip(members.log, members.counts[:, 0])]
         return HybridRun(
             t=t,
@@ -550,7 +599,7 @@ class HybridRun:
     work        for each power, its integral from the start, (..., rows)                                  [J]
     outputs     for each name, (..., rows, *shape)
     final       the HybridStates (...) in which the members ended, at `end_times`
-    parameters  for each name, (..., *shape)
+    parameters  for each name, (..., *shape); of those that change with time, the first samples
     events      an EventLog, or a list of them for the members in their order
     counts      (..., 3): events, those that were not located, steps
     end_times   (...): when the member ended                                                             [s]

@@ -24,12 +24,10 @@ from ..graph import CONDITIONS, Expr, Function
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many
 STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
-UNROLLED = (
-    100  # blocks of an output up to which its stores are printed one by one, above by a loop over a table
-)
+UNROLLED = 100  # blocks of an output up to which its stores are printed one by one; above, by a loop
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
 LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(("sin", "cos", "tan", "exp", "log", "arctan2"), 30)
-SKIPPED = 30  # operations from which on a branch pays that skips them; LONG ones count as so many
+SKIPPED = 30  # operations that are worth a branch which skips them; each LONG one counts as so many
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
 LANES_RULES: dict[str, str] = {
@@ -550,8 +548,7 @@ def batch_units(
     units: int = 1,
     piece: int = PIECE,
 ) -> list[str]:
-    """Translation units that define `long run(n, in, in_stride, out, out_stride, kept)`, a batch loop over
-    lanes.
+    """Translation units of `long run(n, in, in_stride, out, out_stride, kept)`, a batch loop over lanes.
 
     in, out     a pointer per input and output, to rows of doubles (floats if `single`)
     in_stride   numbers between rows, 0 for one row shared by the batch
@@ -805,9 +802,9 @@ def write_text(lanes: int) -> str:
 INLINE void store_same(real *first, long step, const real *values) {{
     for (int l = 0; l < LANES; l++) memcpy(first + l * step, values, sizeof(T));
 }}
-/* Blocks of LANES entries in order: one at i >= 0 comes from y, one at ~i < 0 is constant, and there already
-if `same`. */ INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed, const
-int *at,
+/* Blocks of LANES entries, in order: at[b] is i for a block from entry i on that comes from y, and ~i < 0 for
+   one of constants, which are there already if `same`. */
+INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed, const int *at,
                   int blocks, int same) {{
     for (int b = 0; b < blocks; b++) {{
         int i = at[b];

@@ -12,6 +12,7 @@ from .program import callable_over_lanes
 
 # where to start, and the exponents: pairs (stage, factor)
 Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
+SAMPLED = ("T u[EFFORTS + 1], now = splat(t);", "sample(e, piece, t, member, rows, u);")
 OF_A_METHOD = ("fixed_steps", "controlled_steps", "stages", "error")  # functions that each method has
 
 
@@ -83,7 +84,8 @@ def _parts(
     for name, function in {"field": field, "advance": advance, "pull": pull, "after": after}.items():
         text += callable_over_lanes(function, name) if function else []
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
-    return [*text, runtime("subnormal.h"), runtime("samples.h"), _finish(after is not None)]
+    headers = [runtime(name) for name in ("subnormal.h", "samples.h", "record.h")]
+    return [*text, *headers, _finish(after is not None)]
 
 
 def _loops(method: Method, field: Function | Program, lanes: int) -> list[str]:
@@ -104,28 +106,27 @@ def _loops(method: Method, field: Function | Program, lanes: int) -> list[str]:
 
 def _finish(projected: bool) -> str:
     """What happens after a step that is kept."""
-    lines = ["T u[EFFORTS + 1], now = splat(t);", "sample(e, t, member, rows, u);", "after(&now, y, u, z);"]
+    lines = [*SAMPLED, "after(&now, y, u, z);"]
     head = (
-        "/* The state z at time t, where a step has led to y. */\n"
-        "INLINE void finish(double t, const T *y, const Efforts *e, long member, long rows, T *z)"
+        "/* The state z at time t, where a step within this piece of the samples has led to y. */\n"
+        "INLINE void finish(double t, const T *y, const Samples *e, long piece, long member, long rows, T *z)"
     )
     return _c_function(head, lines if projected else ["memcpy(z, y, POINT * sizeof *z);"])
 
 
 def _stages(paths: Sequence[Path], c: Sequence[float], pulled: bool) -> str:
-    """The function `stages` of runtime/flow.h: all lanes at one time, efforts sampled."""
+    """The function `stages` of runtime/flow.h: all lanes at one time, in one piece of samples."""
     head = (
         "/* The velocities k_1 ... k_STAGES of a step from (t, y), and its end. */\n"
-        "static void stages(double t, double h, const T *restrict y, const Efforts *e, long member, "
-        "long rows, T *restrict k, T *restrict next)"
+        "static void stages(double t, double h, const T *restrict y, const Samples *e, long piece, "
+        "long member, long rows, T *restrict k, T *restrict next)"
     )
-    start = ["T u[EFFORTS + 1], now = splat(t);", "sample(e, t, member, rows, u);"]
 
     def moment(node: str) -> list[str]:
-        again = f"if (e->samples > 1) sample(e, t + {node} * h, member, rows, u);"
+        again = f"if (e->linear) sample(e, piece, t + {node} * h, member, rows, u);"
         return [f"now = splat(t + {node} * h);", again]
 
-    return _c_function(head, [*start, *stage_lines(paths, c, pulled, moment)])
+    return _c_function(head, [*SAMPLED, *stage_lines(paths, c, pulled, moment)])
 
 
 def stage_lines(

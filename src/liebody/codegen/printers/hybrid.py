@@ -33,7 +33,7 @@ def hybrid_source(
         "MOVING": y.size - memory,
         "POINT": y.size,
         "ALGEBRA": f.size,
-        "PARAMETERS": u.size,
+        "EFFORTS": u.size,
         "GUARDS": g.size,
         "STAGES": len(c),
         "FORESEEN": int(_foreseen(guards, after)),
@@ -61,14 +61,18 @@ def hybrid_source(
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
     text.append(f"static const int direction[] = {{{', '.join(map(str, directions))}}};")
 
+    sampled = "if (e->linear) parameters(e, of, &now, u);"
+
     def moment(node: str) -> list[str]:
-        return [f"now = t + {node} * h;"]
+        return [f"now = t + {node} * h;", sampled]
 
     stages = _c_function(
         "/* The velocities k_1 ... k_STAGES of a step from (t, y), and its end. */\n"
-        "static void stages(T t, T h, const T *y, const T *m, const T *u, T *k, T *next)",
-        ["T now = t;", *stage_lines(paths, c, pull is not None, moment, "MOVING", "m, u")],
+        "static void stages(T t, T h, const T *y, const T *m, const Samples *e, const Lane *of, T *u, T *k, "
+        "T *next)",
+        ["T now = t;", sampled, *stage_lines(paths, c, pull is not None, moment, "MOVING", "m, u")],
     )
+    text.append(runtime("samples.h"))
     text.append(runtime("hybrid.h").replace("/* STAGES */", stages))
     return "\n".join(text)
 

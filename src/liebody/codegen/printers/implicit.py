@@ -34,8 +34,15 @@ class ControlFunctions(NamedTuple):
     phases: tuple[PhaseFunctions, ...]
     error: Function
     between: Function
-    change: Function | None
     order: int
+
+
+class MemoryFunctions(NamedTuple):
+    """How what a method remembers is made to fit its next step, traced: a `codegen.implicit.Memory`."""
+
+    fit: Function
+    restart: Function | None
+    """None where efforts do not jump"""
 
 
 def implicit_source(
@@ -46,9 +53,9 @@ def implicit_source(
     iterations: int,
     lanes: int,
     control: ControlFunctions | None = None,
+    memory: MemoryFunctions | None = None,
 ) -> str:
-    """The translation unit of `implicit_steps` (runtime/implicit.h) over `lanes`; or, with `control`, of
-    `implicit_controlled`.
+    """The translation unit of `implicit_steps` over `lanes`, or with `control` of `implicit_controlled`.
 
     phases      the systems that a step solves, in order
     finish      (z, t, h, y, u) -> y at the end of the step
@@ -56,6 +63,7 @@ def implicit_source(
     tolerance   of each unknown, relative
     iterations  of Newton's method, at most
     control     what steps under error control need besides
+    memory      how what the method remembers is made to fit the next step; None where it need not be
     """
     kept, _, _, y, u = finish.inputs.values()
     every = [*phases, *(control.phases if control else ())]
@@ -65,10 +73,11 @@ def implicit_source(
             text += over_lanes(getattr(phase, name), f"{name}_{p}")[0]
     text += over_lanes(finish, "finish")[0]
     if control:
-        for name in ("error", "between", "change"):
-            function = getattr(control, name)
-            text += over_lanes(function, name)[0] if function else []
+        for name in ("error", "between"):
+            text += over_lanes(getattr(control, name), name)[0]
         kept = control.error.inputs["z"]
+    for name, function in memory._asdict().items() if memory else ():
+        text += over_lanes(function, name)[0] if function else []
     sizes = {
         "POINT": y.size,
         "EFFORTS": u.shape[1],
@@ -81,11 +90,12 @@ def implicit_source(
     if control:
         e, _ = control.error.outputs.values()
         sizes |= {"ERRORS": e.size, "ERROR_ORDER": control.order}
-        text.append(f"#define CONTROL_CHANGES {int(control.change is not None)}")
+    text.append(f"#define MEMORY {int(memory is not None)}")
+    text.append(f"#define JUMPS {int(memory is not None and memory.restart is not None)}")
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
     text.append(f"#define TOLERANCE {literal(float(tolerance))}")
     text.append(f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};")
-    text.append(runtime("samples.h"))
+    text += [runtime("samples.h"), runtime("record.h")]
     solved = _phases("phases", "What the phases of a step from (t, y) keep, z.", phases, 0, 0)
     if control:
         before, comment = finish.inputs["z"].size, "What the error estimate needs besides."

@@ -1,6 +1,7 @@
-/* The call from Python with one state: `call(args...)` or `call(args..., out=array)` on float64 arrays of the right
-   shape, C-contiguous and aligned, or a float or np.float64 where that shape is (), goes straight to `run`; everything else to `self`, a Python callable.
-   Python's and NumPy's headers are not needed: the structures below are part of their stable layout (checked by
+/* The call from Python with one state: `call(args...)` or `call(args..., out=array)`. Where all arrays are
+   float64 of the right shape, C-contiguous and aligned (or a float or np.float64 where that shape is ()),
+   it goes straight to `run`; every other call goes to `self`, a Python callable. Python's and NumPy's
+   headers are not needed: the structures below are part of their stable layout (checked by
    liebody.codegen.entry before use), and the functions come as pointers through `setup`. */
 typedef struct { intptr_t count; void *type; } object;
 typedef struct {
@@ -16,7 +17,8 @@ enum { CONTIGUOUS = 0x1, ALIGNED = 0x100, WRITEABLE = 0x400, DOUBLE = 12 };
 static struct {
     void *array_type, *float_type, *scalar_type, *float64, *out;
     intptr_t first_item; /* of a tuple, in words from its beginning */
-    array *(*new_array)(void *type, int nd, intptr_t *shape, int number, intptr_t *strides, void *data, int size, int flags, void *of);
+    array *(*new_array)(void *type, int nd, intptr_t *shape, int number, intptr_t *strides, void *data,
+                        int size, int flags, void *of);
     void *(*as_scalar)(void *of_no_dimensions);
     void *(*vectorcall)(void *callable, void *const *args, size_t count, void *names);
     void *(*new_tuple)(intptr_t size);
@@ -28,8 +30,8 @@ static struct {
 void setup(void *const *table) { memcpy(&python, table, sizeof python); }
 
 INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags) {
-    if (a->head.type != python.array_type || a->description != python.float64 || a->dimensions != dimensions ||
-        (a->flags & flags) != flags)
+    if (a->head.type != python.array_type || a->description != python.float64 ||
+        a->dimensions != dimensions || (a->flags & flags) != flags)
         return 0;
     for (int i = 0; i < dimensions; i++)
         if (a->shape[i] != shape[i]) return 0;
@@ -50,7 +52,8 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
     }
     for (int k = 0; k < INPUTS; k++) {
         const array *a = args[k];
-        if (!input_dimensions[k] && (a->head.type == python.float_type || a->head.type == python.scalar_type)) {
+        if (!input_dimensions[k] &&
+            (a->head.type == python.float_type || a->head.type == python.scalar_type)) {
             in[k] = (const real *)&a->data; /* where both have their value */
             continue;
         }
@@ -68,7 +71,8 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
         return a;
     }
     for (int k = 0; k < OUTPUTS; k++) {
-        array *a = python.new_array(python.array_type, output_dimensions[k], output_shape[k], DOUBLE, 0, 0, 0, 0, 0);
+        array *a =
+            python.new_array(python.array_type, output_dimensions[k], output_shape[k], DOUBLE, 0, 0, 0, 0, 0);
         if (!a) {
             while (k--) python.drop(made[k]);
             return 0;

@@ -10,7 +10,7 @@
 /* Steps of length h for members 0 .. n - 1. y (n, POINT) goes in and comes out; record (n, records, POINT) takes every
    `every`-th state, where `records` counts the rows of the whole run and `first` is the row to begin with. failed[i] is
    1 + the row at which member i was found not finite, or 0. */
-void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long steps, long every, double *record,
+void fixed_steps(long n, double *y, const Samples *e, double t0, double h, long steps, long every, double *record,
                  long records, long first, long *failed) {
     const uint64_t mode = flush_subnormals();
     for (long i = 0; i < n; i += LANES) {
@@ -18,8 +18,15 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
         KEPT T now[POINT], next[POINT], k[STAGES * ALGEBRA];
         load(now, POINT, y + i * POINT, POINT, rows);
         for (long s = 0, row = first; s < steps; s++) {
-            stages(t0 + (double)s * h, h, now, e, i, rows, k, next);
-            finish(t0 + (double)(s + 1) * h, next, e, i, rows, now);
+            const double begin = t0 + (double)s * h, end = t0 + (double)(s + 1) * h;
+            double t = begin, stop;
+            do { /* in parts, where there are samples within the step */
+                const long piece = piece_at(e, t);
+                stop = part_end(e, t, end);
+                stages(t, t == begin && stop == end ? h : stop - t, now, e, piece, i, rows, k, next);
+                finish(stop, next, e, piece, i, rows, now);
+                t = stop;
+            } while (t < end);
             if ((s + 1) % every) continue;
             keep_sample(now, i, rows, record, records, row++, failed);
         }
@@ -30,10 +37,10 @@ void fixed_steps(long n, double *y, const Efforts *e, double t0, double h, long 
 
 #if LANES == 1
 /* Steps under error control, one member after the other: record row `first + r` is the state at t0 + (r + 1) interval, which
-   a step always reaches. The root mean square of error_i / (atol + rtol size_i) stays below 1, where size_i is 1 for the first
+   a step always reaches, as it does samples of the efforts. The root mean square of error_i / (atol + rtol size_i) stays below 1, where size_i is 1 for the first
    RIGID entries of the algebra and the larger |x_i| of both ends for the others, which are the last coordinates of y. `h` (n)
    holds the next step of each member. Proportional-integral control (Gustafsson 1991). taken[0] counts steps, taken[1] rejected ones. */
-void controlled_steps(long n, double *y, const Efforts *e, double t0, double interval, long rows, double rtol, double atol,
+void controlled_steps(long n, double *y, const Samples *e, double t0, double interval, long rows, double rtol, double atol,
                       double *h, double *record, long records, long first, long *failed, long *taken) {
     const uint64_t mode = flush_subnormals();
     for (long i = 0; i < n; i++) {
@@ -44,9 +51,11 @@ void controlled_steps(long n, double *y, const Efforts *e, double t0, double int
         for (long r = 0; r < rows && !failed[i]; r++) {
             double t = t0 + (double)r * interval, end = t0 + (double)(r + 1) * interval;
             while (t < end) {
-                int last = t + 1.0000001 * step >= end;
-                double length = last ? end - t : t + 2 * step > end ? (end - t) / 2 : step;
-                stages(t, length, now, e, i, 1, k, next);
+                const long piece = piece_at(e, t);
+                double stop = part_end(e, t, end);
+                int last = t + 1.0000001 * step >= stop;
+                double length = last ? stop - t : t + 2 * step > stop ? (stop - t) / 2 : step;
+                stages(t, length, now, e, piece, i, 1, k, next);
                 double sum = 0;
                 for (int m = 0; m < ALGEBRA; m++) {
                     const double *a = now + POINT - ALGEBRA + m, *b = next + POINT - ALGEBRA + m;
@@ -58,8 +67,8 @@ void controlled_steps(long n, double *y, const Efforts *e, double t0, double int
                     factor = 0.9 * pow(fmax(defect, 1e-10), -0.7 / ERROR_ORDER) * pow(before, 0.4 / ERROR_ORDER);
                     before = fmax(defect, 1e-4);
                     factor = fmin(fmax(factor, 0.2), 10);
-                    t = last ? end : t + length;
-                    finish(t, next, e, i, 1, now);
+                    t = last ? stop : t + length;
+                    finish(t, next, e, piece, i, 1, now);
                     taken[0]++;
                     if (!last || factor < 1 || length >= step) step = length * factor;
                 } else { /* NaN comes here too */

@@ -7,10 +7,22 @@
        look(t, x, m, u, g, h, s)   guards, the step to take from here, and whether to stop: s > 0
        after(t, x, m, u, e, z, g, h, s)   the state z = (m, x) after a step, e_i = +1 or -1 where guard i changed its
                                           sign; as `look` there
-   These come before this text, as do their dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA, PARAMETERS (of
-   psi, u), GUARDS and STAGES, and `direction` of each guard: whether only changes upwards (1), downwards (-1), or both (0)
+   These and samples.h come before this text, as do their dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA,
+   EFFORTS (of psi, and of the parameters u, which are constant or sampled), GUARDS and STAGES, and `direction` of each guard: whether only changes upwards (1), downwards (-1), or both (0)
    are events. FORESEEN: `after` finds the same guards as `guards`. The function `stages` for the method's coefficients is
    printed in the place marked so. */
+
+typedef struct { /* a lane's member, the piece of samples it is in, and the bracket of the event that it looks for */
+    long member, row, piece;
+    double low, high, glow[GUARDS], ghigh[GUARDS];
+    int side, tries;
+} Lane;
+
+/* Parameters of each lane's member at its own time. */
+static void parameters(const Samples *e, const Lane *of, const T *t, T *u) {
+    for (int lane = 0; lane < LANES; lane++)
+        for (int j = 0; j < EFFORTS; j++) LANE(u[j]) = effort(e, of[lane].piece, LANE(*t), of[lane].member, j);
+}
 
 /* STAGES */
 
@@ -56,12 +68,6 @@ static int changed(int j, double a, double b) {
     return (a > 0) != (b > 0) && b == b && direction[j] * (b > 0 ? 1 : -1) >= 0;
 }
 
-typedef struct { /* a lane's member, and the bracket of the event that it looks for */
-    long member, row;
-    double low, high, glow[GUARDS], ghigh[GUARDS];
-    int side, tries;
-} Lane;
-
 /* A step of `length` from time t leads from guards `before` to g, past an event (`crossed`) or, while one is looked for,
    not. The length to try next; 0 if the step is accepted, as it ends where the event is, or `soon` after the last one. */
 static double locate(Lane *l, const Control *c, double t, double length, const double *before, const double *g, int crossed,
@@ -103,17 +109,18 @@ static double locate(Lane *l, const Control *c, double t, double length, const d
    logs (n): of each event its time, +-(1 + guard), state after; counts (n, 3): events, those not located, steps.
    last (n, GUARDS): time of the last event of each guard. ends (n, 2): time and reason, written for the members that do
    not reach the end; those that had ended before are left alone. queue: the next member to take, shared by threads. */
-void hybrid_steps(long n, long *queue, double *y, const double *u, long u_stride, double t0, long rows, const Control *c,
+void hybrid_steps(long n, long *queue, double *y, const Samples *e, double t0, long rows, const Control *c,
                   double *record, long records, long first, Log *logs, long *counts, double *last, double *ends) {
     const T zero = splat(0), one = splat(1);
     const I none = bits(zero);
-    T t = zero, h = zero, until = zero, p[PARAMETERS + 1], k[STAGES * ALGEBRA]; /* until: time of the next sample */
+    T t = zero, h = zero, until = zero, limit = zero; /* until: time of the next record; limit: no step goes further */
+    T u[EFFORTS + 1], k[STAGES * ALGEBRA];
     T states[2][POINT], next[MOVING], *now = states[0], *then = states[1];
-    T before[GUARDS], g[GUARDS], e[GUARDS], ahead[1], stop[1];
+    T before[GUARDS], g[GUARDS], change[GUARDS], ahead[1], stop[1];
     I active = none, looking = none, taken = none; /* steps since the last sample */
     Lane of[LANES];
     int fresh = 1;
-    memset(p, 0, sizeof p), memset(states, 0, sizeof states), memset(before, 0, sizeof before), memset(of, 0, sizeof of);
+    memset(u, 0, sizeof u), memset(states, 0, sizeof states), memset(before, 0, sizeof before), memset(of, 0, sizeof of);
     for (;;) {
         if (fresh) { /* members for the lanes that have none */
             I new = none;
@@ -124,17 +131,19 @@ void hybrid_steps(long n, long *queue, double *y, const double *u, long u_stride
                     long i = __atomic_fetch_add(queue, 1, __ATOMIC_RELAXED);
                     if (i >= n) break;
                     if (ends[2 * i + 1] != RAN) continue;
-                    l->member = i, l->row = first;
+                    l->member = i, l->row = first, l->piece = piece_at(e, t0);
                     LANE(t) = t0, LANE(until) = t0 + c->interval, LANE(taken) = LANE(looking) = 0;
-                    for (int j = 0; j < PARAMETERS; j++) LANE(p[j]) = u[i * u_stride + j];
                     for (int j = 0; j < POINT; j++) LANE(now[j]) = y[i * POINT + j];
                     LANE(active) = LANE(new) = -1;
                 }
             }
             if (!any(active)) return;
-            look(&t, now + MEMORY, now, p, g, ahead, stop);
+            parameters(e, of, &t, u);
+            look(&t, now + MEMORY, now, u, g, ahead, stop);
             for (int j = 0; j < GUARDS; j++) before[j] = where(new, g[j], before[j]);
-            h = where(new, minimum(ahead[0], splat(c->interval)), h);
+            for (int lane = 0; lane < LANES; lane++)
+                if (LANE(new)) LANE(limit) = part_end(e, t0, LANE(until));
+            h = where(new, minimum(ahead[0], limit - t), h);
             for (int lane = 0; lane < LANES; lane++) {
                 if (!LANE(new) || (!(LANE(stop[0]) > 0) && LANE(h) > 0)) continue;
                 double *end = ends + 2 * of[lane].member;
@@ -144,17 +153,18 @@ void hybrid_steps(long n, long *queue, double *y, const double *u, long u_stride
             if (fresh) continue;
         }
 
-        stages(t, h, now + MEMORY, now, p, k, next);
+        stages(t, h, now + MEMORY, now, e, of, u, k, next);
         T end = t + h;
-        memset(e, 0, sizeof e);
-        if (FORESEEN) after(&end, next, now, p, e, then, g, ahead, stop);
-        else guards(&end, next, now, p, g);
+        if (e->linear) parameters(e, of, &end, u);
+        memset(change, 0, sizeof change);
+        if (FORESEEN) after(&end, next, now, u, change, then, g, ahead, stop);
+        else guards(&end, next, now, u, g);
 
         I accepted = active, crossed = none; /* is this the end of the step, or is an event before it? */
         for (int j = 0; j < GUARDS; j++) {
             I up = MASK(g[j] > 0), here = (up ^ MASK(before[j] > 0)) & MASK(g[j] == g[j]);
             if (direction[j]) here &= direction[j] > 0 ? up : ~up;
-            e[j] = where(here, where(up, one, -one), zero);
+            change[j] = where(here, where(up, one, -one), zero);
             crossed |= here;
         }
         if (c->tolerance >= 0 && any((crossed | looking) & active))
@@ -168,11 +178,12 @@ void hybrid_steps(long n, long *queue, double *y, const double *u, long u_stride
                 LANE(looking) = length > 0 ? -1 : 0;
                 if (length > 0) LANE(h) = length, LANE(accepted) = 0;
             }
-        if (!FORESEEN || any(crossed & accepted)) after(&end, next, now, p, e, then, g, ahead, stop);
+        if (!FORESEEN || any(crossed & accepted)) after(&end, next, now, u, change, then, g, ahead, stop);
 
         I finite = accepted & MASK(unless_finite(then, POINT, zero) == 0);
-        I sampled = finite & MASK(end >= until - 1e-13 * maximum(one, absolute(until)));
-        t = where(finite, where(sampled, until, end), t);
+        I reached = finite & MASK(end >= limit - 1e-13 * maximum(one, absolute(limit)));
+        I sampled = reached & MASK(limit == until);
+        t = where(finite, where(reached, limit, end), t);
         if (any(active & ~finite)) {
             for (int j = 0; j < POINT; j++) now[j] = where(finite, then[j], now[j]);
             for (int j = 0; j < GUARDS; j++) before[j] = where(finite, g[j], before[j]);
@@ -189,11 +200,11 @@ void hybrid_steps(long n, long *queue, double *y, const double *u, long u_stride
                 Lane *l = of + lane;
                 long i = l->member;
                 for (int j = 0; LANE(finite) && j < GUARDS; j++) {
-                    if (LANE(e[j]) == 0) continue;
+                    if (LANE(change[j]) == 0) continue;
                     last[i * GUARDS + j] = LANE(t);
                     double *entry = counts[3 * i]++ < c->most ? new_entry(logs + i) : NULL;
                     if (!entry) continue;
-                    entry[0] = LANE(t), entry[1] = LANE(e[j]) * (1 + j);
+                    entry[0] = LANE(t), entry[1] = LANE(change[j]) * (1 + j);
                     for (int m = 0; m < POINT; m++) entry[2 + m] = LANE(now[m]);
                 }
                 if (LANE(sampled)) {
@@ -214,7 +225,18 @@ void hybrid_steps(long n, long *queue, double *y, const double *u, long u_stride
                     LANE(active) = 0, LANE(h) = 0, fresh = 1;
                 }
             }
-        T left = until - t, length = where(MASK(ahead[0] * 2 > left), left * 0.5, ahead[0]);
+        limit = where(sampled, until, limit);
+        if (e->samples > 1)
+            for (int lane = 0; lane < LANES; lane++) {
+                Lane *l = of + lane;
+                if (!LANE(active)) continue;
+                LANE(limit) = part_end(e, LANE(t), LANE(until));
+                const long piece = piece_at(e, LANE(t));
+                if (piece == l->piece) continue;
+                l->piece = piece;
+                for (int j = 0; j < EFFORTS; j++) LANE(u[j]) = effort(e, piece, LANE(t), l->member, j);
+            }
+        T left = limit - t, length = where(MASK(ahead[0] * 2 > left), left * 0.5, ahead[0]);
         h = where(finite & active, where(MASK(ahead[0] * 1.0000001 >= left), left, length), h);
     }
 }

@@ -1,17 +1,21 @@
-/* A step of an implicit one-step method for an ensemble solves equations in phases, r(x; z, t, h, y, u) = 0 for x by
-   Newton's method, where z is what earlier phases have kept; then it finishes:
-       predict_p(z, t, h, y, u, x)   residual_p(x, z, t, h, y, u, r)   both_p(x, z, t, h, y, u, r, values), entries of dr/dx
-       keep_p(x, z, t, h, y, u, k)   finish(z, t, h, y, u, next)
-   These and samples.h come before this text, with the dimensions POINT, EFFORTS, NODES (of y, of u, and times per step at which u is
-   taken), KEPT (of z), LARGEST (of x), MOST (of values), and the settings TOLERANCE, ITERATIONS. The function `phases`, which calls them in
-   order, is printed in the place marked so. The loop over steps follows, of one length or under error control. */
+/* A step of an implicit one-step method for an ensemble solves equations in phases, r(x; z, t, h, y, u) = 0
+   for x by Newton's method, where z is what earlier phases have kept. Phase p has the functions
+       predict_p(z, t, h, y, u, x)          the first guess x
+       residual_p(x, z, t, h, y, u, r)      r
+       both_p(x, z, t, h, y, u, r, values)  r, and the entries of dr/dx as values
+       keep_p(x, z, t, h, y, u, k)          what is appended to z
+   and finish(z, t, h, y, u, next) gives y at the end of the step. These functions and samples.h come before
+   this text, with the dimensions POINT, EFFORTS, NODES (of y, of u, and times per step at which u is
+   taken), KEPT (of z), LARGEST (of x), MOST (of values), and the settings TOLERANCE, ITERATIONS. The
+   function `phases`, which goes through the phases in order, is printed in the place marked PHASES. The
+   loop over steps follows, of one length or under error control. */
 
-#define LOOSE 1e-8     /* relative corrections that Newton's method may end with, where they no longer shrink ... */
-#define ROUND_OFF 1e-13 /* ... and where it is then not worth a new Jacobian */
-#define SLOW 0.1       /* ratio of two corrections that asks for a new Jacobian */
+#define LOOSE 1e-8      /* relative corrections that may be the last ones, if they no longer shrink ... */
+#define ROUND_OFF 1e-13 /* ... and those for which a new Jacobian is then not worth making */
+#define SLOW 0.1        /* ratio of two corrections from which on the Jacobian is made again */
 #define SMALLEST_PIVOT 1e-14
-#define SMALL_PART 0.1     /* of a correction, where the Jacobian has to be made anew, however long the next one */
-#define SMALLEST_PART 1e-6 /* where there is nothing but NaN */
+#define SMALL_PART 0.1     /* of a correction, below which it is taken, and the Jacobian made again */
+#define SMALLEST_PART 1e-6 /* of a correction, below which the member is lost: there is nothing but NaN */
 
 enum { NOT_FINITE = 1, SINGULAR = 2, NOT_CONVERGED = 3 };
 
@@ -24,7 +28,8 @@ typedef struct { /* of a Jacobian: its entries, and the bounds of codegen/envelo
     const int *place, *start, *stop, *rows, *columns;
 } Shape;
 
-INLINE void swap_rows(T *a, long k, I row, long stride, long count) { /* in each lane, row k and its own other one */
+/* Exchange row k and, in each lane, its own row `row`. */
+INLINE void swap_rows(T *a, long k, I row, long stride, long count) {
     for (int lane = 0; lane < LANES; lane++) {
         long other = (long)LANE(row);
         if (other == k) continue;
@@ -36,14 +41,16 @@ INLINE void swap_rows(T *a, long k, I row, long stride, long count) { /* in each
     }
 }
 
-/* L U = diag(scale) A with rows exchanged, in the place of A (n, n), with the reciprocals of U's diagonal; rows are scaled to
-   largest entries of 1, pivots chosen in each lane. Returns the lanes whose matrix is singular to round-off. */
+/* L U = diag(scale) A with rows exchanged, in the place of A (n, n), with the reciprocals of U's diagonal;
+   rows are scaled to largest entries of 1, pivots chosen in each lane. Returns the lanes whose matrix is
+   singular to round-off. */
 INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restrict pivot) {
     const long n = shape->n;
     I singular = MASK(splat(0) != splat(0));
     for (long i = 0; i < n; i++) {
         T largest = splat(0);
-        for (long j = shape->start[i]; j < shape->stop[i]; j++) largest = maximum(absolute(A[i * n + j]), largest);
+        for (long j = shape->start[i]; j < shape->stop[i]; j++)
+            largest = maximum(absolute(A[i * n + j]), largest);
         scale[i] = 1 / largest;
         for (long j = shape->start[i]; j < shape->stop[i]; j++) A[i * n + j] *= scale[i];
     }
@@ -71,7 +78,8 @@ INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restric
 }
 
 /* b becomes A^-1 b, from the result of `factor`. */
-INLINE void substitute(const Shape *shape, const T *restrict A, const T *restrict scale, const I *restrict pivot, T *restrict b) {
+INLINE void substitute(const Shape *shape, const T *restrict A, const T *restrict scale,
+                       const I *restrict pivot, T *restrict b) {
     const long n = shape->n;
     for (long i = 0; i < n; i++) b[i] *= scale[i];
     for (long k = 0; k < n; k++) {
@@ -84,16 +92,18 @@ INLINE void substitute(const Shape *shape, const T *restrict A, const T *restric
     }
 }
 
-/* x with residual(x) = 0, from a first guess in x, by Newton's method with the norm max |correction_i| / (1 + |x_i|). It goes on
-   to round-off: until what the next correction would be, judged by the ratio of the last two, is below TOLERANCE of each unknown, or
-   corrections no longer shrink. The Jacobian is kept while it serves. Corrections are halved until the next one, with the same
-   Jacobian, is shorter (the natural monotonicity test of Deuflhard, "Newton Methods for Nonlinear Problems", section 3.3).
-   Lanes that are lost already stay as they are; others that are get the reason. A linear system takes one correction, and
-   needs no `residual`. */
-INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *both, T *restrict x, const T *z, const T *t,
-                   const T *h, const T *y, const T *u, T *work, I *pivot, I *lost, long *count) {
+/* x with residual(x) = 0, from a first guess in x, by Newton's method with the norm max |correction_i| / (1
+   + |x_i|). It goes on to round-off: until what the next correction would be, judged by the ratio of the
+   last two, is below TOLERANCE of each unknown, or corrections no longer shrink. The Jacobian is kept as
+   long as convergence is fast. Corrections are halved until the next one, with the same Jacobian, is
+   shorter (the natural monotonicity test of Deuflhard, "Newton Methods for Nonlinear Problems", section
+   3.3). Lanes that were lost before stay as they are; those that are lost here get the reason. A linear
+   system takes one correction, and needs no `residual`. */
+INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *both, T *restrict x, const T *z,
+                   const T *t, const T *h, const T *y, const T *u, T *work, I *pivot, I *lost, long *count) {
     const long n = shape->n;
-    T *D = work, *r = D + n * n, *scale = r + n, *base = scale + n, *direction = base + n, *values = direction + n;
+    T *D = work, *r = D + n * n, *scale = r + n;
+    T *base = scale + n, *direction = base + n, *values = direction + n;
     T before = splat(INFINITY), part = splat(1);
     I active = MASK(*lost == 0);
     int fresh = 1;

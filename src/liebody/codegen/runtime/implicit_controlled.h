@@ -1,8 +1,9 @@
 /* Steps under error control. Besides what implicit.h takes, there are
        estimate(t, h, y, u, x, z, ...), which solves the phases of the error estimate as `phases` does those of the step,
-       error(z, t, h, y, u, after, e, size)   between(s, z, t, h, y, u, after, inside)   change(y, made, h, fitted), where CHANGES
+       error(z, t, h, y, u, after, e, size)   between(s, z, t, h, y, u, after, inside)   fit(y, made, h, fitted)
    with the dimension ERRORS (of e and size) and the order ERROR_ORDER of the estimate. `after` is the state at the end of a step,
-   `inside` that at t + s h; `fitted` is y with what it remembers of steps of length `made` made to fit those of h. */
+   `inside` that at t + s h; `fitted` is y with what it remembers of steps of length `made` made to fit those of h (MEMORY), or, where
+   efforts jump (JUMPS), those efforts: `restart` as in implicit_steps.h. */
 
 enum { TOLERANCE_EXCEEDED = 4, IDLE = 64 };
 
@@ -11,11 +12,12 @@ typedef struct { /* of one member, as it comes in and goes out */
 } Clock;
 
 /* Efforts at the nodes of the step of each lane. */
-static void efforts_at_nodes(const Efforts *e, const T *t, const T *h, long i, long rows, T *u) {
+static void efforts_at_nodes(const Samples *e, const T *t, const T *h, long i, long rows, T *u) {
     T at[EFFORTS + 1];
     for (int k = 0; k < NODES; k++)
         for (int lane = 0; lane < LANES; lane++) {
-            sample(e, LANE(*t) + nodes[k] * LANE(*h), i, rows, at);
+            const double from = LANE(*t);
+            sample(e, piece_at(e, from), from + nodes[k] * LANE(*h), i, rows, at);
             for (int j = 0; j < EFFORTS; j++) LANE(u[k * EFFORTS + j]) = LANE(at[j]);
         }
 }
@@ -24,7 +26,7 @@ static void efforts_at_nodes(const Efforts *e, const T *t, const T *h, long i, l
    at times[records - 1]. Every lane has a time and a step of its own. The root mean square of error_i / (atol + rtol size_i) stays
    below 1; steps that miss that, or whose equations cannot be solved, are tried again, shorter. Proportional-integral control
    (Gustafsson 1991). failed and losses as in `implicit_steps`; count[2] counts steps, count[3] rejected ones. */
-long implicit_controlled(long n, double *y, const Efforts *e, const double *times, long until, double rtol, double atol,
+long implicit_controlled(long n, double *y, const Samples *e, const double *times, long until, double rtol, double atol,
                          Clock *clock, double *record, long records, long *failed, double *losses, long *count) {
     T *work = aligned_alloc(sizeof(T), (SYSTEM + LARGEST + KEPT) * sizeof(T)), *x = work + SYSTEM, *z = x + LARGEST;
     I *pivot = aligned_alloc(sizeof(I), LARGEST * sizeof(I));
@@ -47,16 +49,26 @@ long implicit_controlled(long n, double *y, const Efforts *e, const double *time
         if (EFFORTS) efforts_at_nodes(e, &t, &h, i, rows, u);
         while (any(MASK(idle == 0))) {
             int last[LANES];
+            double stop[LANES];
             for (int lane = 0; lane < LANES; lane++) {
                 Clock *c = of + lane;
-                last[lane] = c->t + 1.0000001 * c->step >= end;
-                double length = last[lane] ? end - c->t : c->t + 2 * c->step > end ? (end - c->t) / 2 : c->step;
+                stop[lane] = part_end(e, c->t, end);
+                const double left = stop[lane] - c->t;
+                last[lane] = 1.0000001 * c->step >= left;
+                double length = last[lane] ? left : 2 * c->step > left ? left / 2 : c->step;
                 LANE(t) = c->t, LANE(made) = c->made, LANE(h) = length > 0 ? length : 1;
             }
             if (EFFORTS && e->samples > 1) efforts_at_nodes(e, &t, &h, i, rows, u);
             I lost = idle;
-#if CONTROL_CHANGES
-            change(now, &made, &h, fitted);
+#if MEMORY
+            fit(now, &made, &h, fitted);
+#if JUMPS
+            for (int lane = 0, restarted = 0; lane < LANES; lane++) {
+                if (!jumps(e, LANE(t))) continue;
+                if (!restarted++) restart(now, &made, &t, &h, u, inside);
+                for (int j = 0; j < POINT; j++) LANE(fitted[j]) = LANE(inside[j]);
+            }
+#endif
 #else
             memcpy(fitted, now, sizeof fitted);
 #endif
@@ -99,7 +111,7 @@ long implicit_controlled(long n, double *y, const Efforts *e, const double *time
                 int at[LANES];
                 for (int lane = 0; lane < LANES; lane++) {
                     Clock *c = of + lane;
-                    double reached = last[lane] ? end : LANE(t) + LANE(h);
+                    double reached = last[lane] ? stop[lane] : LANE(t) + LANE(h);
                     at[lane] = accepted[lane] && c->row < (double)records && times[(long)c->row] <= reached;
                     if (at[lane]) LANE(part) = (times[(long)c->row] - LANE(t)) / LANE(h), waiting = 1;
                 }
@@ -115,7 +127,7 @@ long implicit_controlled(long n, double *y, const Efforts *e, const double *time
             for (int lane = 0; lane < LANES; lane++) {
                 if (!accepted[lane]) continue;
                 Clock *c = of + lane;
-                c->t = last[lane] ? end : LANE(t) + LANE(h), c->made = LANE(h);
+                c->t = last[lane] ? stop[lane] : LANE(t) + LANE(h), c->made = LANE(h);
                 for (int j = 0; j < POINT; j++) LANE(now[j]) = LANE(after[j]);
                 if (c->row >= (double)until) LANE(idle) = IDLE;
             }

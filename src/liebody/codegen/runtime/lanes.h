@@ -1,6 +1,7 @@
 /* Arithmetic over T: one number (LANES 1), or a vector of LANES numbers, one state in each lane.
    Before this text: `real` is double or float, `whole` the integer of its size, LANES a power of two. */
-#if defined(__GNUC__) && !defined(__clang__) && !defined(LONG_CODE) /* order instructions for parallelism before registers are given out */
+/* Instructions are ordered for parallelism before registers are given out. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(LONG_CODE)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
 
@@ -65,7 +66,8 @@ INLINE T maximum(T a, T b) { return where(MASK((a > b) | (a != a)), a, b); }
 INLINE T unless_finite(const T *x, long n, T bad) {
     T b1 = splat(0), b2 = b1, b3 = b1;
     long j = 0;
-    UNROLL for (; j + 4 <= n; j += 4) bad += x[j] * 0, b1 += x[j + 1] * 0, b2 += x[j + 2] * 0, b3 += x[j + 3] * 0;
+    UNROLL for (; j + 4 <= n; j += 4)
+        bad += x[j] * 0, b1 += x[j + 1] * 0, b2 += x[j + 2] * 0, b3 += x[j + 3] * 0;
     for (; j < n; j++) bad += x[j] * 0;
     return (bad + b1) + (b2 + b3);
 }
@@ -85,7 +87,8 @@ PER_LANE(square_root, sqrt) PER_LANE(tangent, tan) PER_LANE(exponential, exp) PE
 #define QUARTER_PI 0x1.921fp-1f /* with zeros at its end: its multiples are exact */
 #define REST_OF_IT 0x1.6a8886p-18f
 #define ARCTANGENT(w, w2) \
-    ((-3.3333236e-1f + w2 * (-1.4176136e-1f + w2 * -5.1413845e-2f)) + w * (1.999432e-1f + w2 * 1.01653725e-1f))
+    ((-3.3333236e-1f + w2 * (-1.4176136e-1f + w2 * -5.1413845e-2f)) + \
+     w * (1.999432e-1f + w2 * 1.01653725e-1f))
 #else
 #define UPPER_HALF (~(whole)0x7ffffff)
 #define NO_SMALLER 0x1p-500
@@ -94,28 +97,30 @@ PER_LANE(square_root, sqrt) PER_LANE(tangent, tan) PER_LANE(exponential, exp) PE
 #define QUARTER_PI 0x1.921fb54442d18p-1
 #define REST_OF_IT 0x1.1a62633145c07p-55
 #define ARCTANGENT(w, w2) \
-    ((-0x1.5555555555518p-2 + w2 * (-0x1.249249216fa0fp-3 + w2 * (-0x1.745cf54d06e4ep-4 + w2 * (-0x1.10f366af3b0aep-4 + \
-      w2 * (-0x1.a3a7788720007p-5 + w2 * -0x1.c1fb06ac5cb3dp-6))))) + \
-     w * (0x1.99999999914cap-3 + w2 * (0x1.c71c709678fadp-4 + w2 * (0x1.3b114532755fcp-4 + w2 * (0x1.dfed0b4846bbfp-5 + \
-      w2 * (0x1.571dffbe3ec2cp-5 + w2 * 0x1.4c2903df95208p-7))))))
+    ((-0x1.5555555555518p-2 + w2 * (-0x1.249249216fa0fp-3 + w2 * (-0x1.745cf54d06e4ep-4 + \
+      w2 * (-0x1.10f366af3b0aep-4 + w2 * (-0x1.a3a7788720007p-5 + w2 * -0x1.c1fb06ac5cb3dp-6))))) + \
+     w * (0x1.99999999914cap-3 + w2 * (0x1.c71c709678fadp-4 + w2 * (0x1.3b114532755fcp-4 + \
+      w2 * (0x1.dfed0b4846bbfp-5 + w2 * (0x1.571dffbe3ec2cp-5 + w2 * 0x1.4c2903df95208p-7))))))
 #endif
 
-static __attribute__((noinline, cold)) void angles_one_by_one(const T *y, const T *x, const I *which, T *angle) {
+static __attribute__((noinline, cold)) void angles_one_by_one(const T *y, const T *x, const I *which,
+                                                              T *angle) {
     for (int lane = 0; lane < LANES; lane++)
         if (LANE(*which)) LANE(*angle) = (real)atan2((double)LANE(*y), (double)LANE(*x));
 }
 
-/* The angle of the point (x, y) from the x axis, in [-pi, pi], to 0.9 ulp: k pi/4 +- arctan(z) with z = m/n or
-   (m - n)/(m + n), |z| <= 1/2, where 0 <= m <= n are |x| and |y|. The quotient has an upper half, of so few digits that
-   its products are exact, and the rest; ARCTANGENT is the minimax polynomial P of arctan(z) = z + z^3 P(z^2). Zeros for
-   both, NaN, and what is very large or small are left to the library of C. */
+/* The angle of the point (x, y) from the x axis, in [-pi, pi], to 0.9 ulp: k pi/4 +- arctan(z) with z = m/n
+   or (m - n)/(m + n), |z| <= 1/2, where 0 <= m <= n are |x| and |y|. The quotient has an upper half, of so
+   few digits that its products are exact, and the rest; ARCTANGENT is the minimax polynomial P of arctan(z)
+   = z + z^3 P(z^2). Zeros for both, NaN, and what is very large or small are left to the library of C. */
 INLINE T angle_of(T y, T x) {
     T ax = absolute(x), ay = absolute(y);
     I steep = MASK(ay > ax), behind = MASK(bits(x) < 0), sign = bits(splat((real)-0.0));
     T n = where(steep, ay, ax), m = where(steep, ax, ay);
     I rare = ~(MASK(n >= NO_SMALLER) & MASK(n <= NO_LARGER) & (MASK(m >= TINY) | MASK(m == 0)));
     I wide = MASK(m + m > n);
-    T more = number(bits(m) & wide), p = m - number(bits(n) & wide), q = n + more, turns = number(bits(splat(1)) & wide);
+    T more = number(bits(m) & wide), p = m - number(bits(n) & wide), q = n + more;
+    T turns = number(bits(splat(1)) & wide);
     turns = where(steep, 2 - turns, turns);
     turns = where(behind, 4 - turns, turns);
     T inverse = 1 / q, high = number(bits(p * inverse) & UPPER_HALF), front = number(bits(q) & UPPER_HALF);
@@ -123,7 +128,8 @@ INLINE T angle_of(T y, T x) {
     I flip = (steep ^ behind) & sign;
     high = number(bits(high) ^ flip), low = number(bits(low) ^ flip);
     T z = high + low, w = z * z, w2 = w * w, whole_turns = turns * QUARTER_PI, sum = whole_turns + high;
-    T angle = sum + (((whole_turns - sum) + high) + (low + (z * (w * (ARCTANGENT(w, w2))) + turns * REST_OF_IT)));
+    T rest = low + (z * (w * (ARCTANGENT(w, w2))) + turns * REST_OF_IT);
+    T angle = sum + (((whole_turns - sum) + high) + rest);
     angle = number(bits(angle) ^ (bits(y) & sign));
     if (__builtin_expect(any(rare), 0)) {
         T y_there = y, x_there = x, found = angle;
@@ -142,9 +148,11 @@ static const uint64_t two_over_pi[] = { /* the bits of 2/pi behind a word of zer
     0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
 };
 
-/* x > 0 mod pi/2, after Payne and Hanek (1983): x = m 2^e; of the product m (2/pi) only the 192 bits from weight
-   2^(1-e) on matter, the others are multiples of 4. Two of them count quarter turns, 190 are the fraction. */
-static __attribute__((noinline, cold)) void reduce_large(double x, double *high, double *low, int64_t *quadrant) {
+/* x > 0 mod pi/2, after Payne and Hanek (1983): x = m 2^e; of the product m (2/pi) only the 192 bits from
+   weight 2^(1-e) on matter, the others are multiples of 4. Two of them count quarter turns, 190 are the
+   fraction. */
+static __attribute__((noinline, cold)) void reduce_large(double x, double *high, double *low,
+                                                         int64_t *quadrant) {
     uint64_t word, window[3], p[3];
     memcpy(&word, &x, sizeof word);
     int start = (int)(word >> 52) - 1075 - 2 + 64; /* bit where the window begins */
@@ -167,10 +175,12 @@ static __attribute__((noinline, cold)) void reduce_large(double x, double *high,
         for (int i = 0; i < 3; i++) p[i] = ~p[i];
     }
     double f = ldexp((double)(p[0] >> 11), -53);
-    double g = ldexp((double)((p[0] & 0x7ff) << 42 | p[1] >> 22), -106) + ldexp((double)(p[1] & 0x3fffff), -128) +
-               ldexp((double)p[2], -192);
+    double g = ldexp((double)((p[0] & 0x7ff) << 42 | p[1] >> 22), -106) +
+               ldexp((double)(p[1] & 0x3fffff), -128) + ldexp((double)p[2], -192);
     double sum_high = f + g, sum_low = (f - sum_high) + g;
-    double h = sum_high * 1.5707963267948966, l = fma(sum_high, 1.5707963267948966, -h) + sum_high * 6.123233995736766e-17 + sum_low * 1.5707963267948966;
+    double h = sum_high * 1.5707963267948966;
+    double l = fma(sum_high, 1.5707963267948966, -h) + sum_high * 6.123233995736766e-17 +
+               sum_low * 1.5707963267948966;
     *high = h + l;
     *low = (h - *high) + l;
     if (negative) *high = -*high, *low = -*low;
@@ -192,7 +202,9 @@ static __attribute__((noinline, cold)) void reduce_large(double x, double *high,
 /* 0 <= a <= LARGE as k pi/2 + r with |r| <= pi/4, in double precision. */
 #define REDUCE(a, D, H, J, r, k) \
     D r##_whole = CONVERT(a, D), r##_turns = (r##_whole * 6.36619772367581382433e-01 + 0x1.8p52) - 0x1.8p52; \
-    H r = CONVERT((r##_whole - r##_turns * 1.57079632673412561417e+00) - r##_turns * 6.07710050650619224932e-11, H); \
+    D r##_rest = r##_whole - r##_turns * 1.57079632673412561417e+00; \
+    r##_rest -= r##_turns * 6.07710050650619224932e-11; \
+    H r = CONVERT(r##_rest, H); \
     J k = CONVERT(r##_turns, J)
 #if LANES == 1
 #define CONVERT(x, type) ((type)(x))
@@ -227,8 +239,8 @@ INLINE void quarter_turns(T a, T *r, I *quadrant) { /* half the lanes at a time 
 }
 #endif
 
-/* sin x and cos x to 1.3 ulp: the minimax polynomials of Cephes (Moshier, 1989) for sin r and cos r, swapped and signed by
-   k mod 4, where |x| = k pi/2 + r. */
+/* sin x and cos x to 1.3 ulp: the minimax polynomials of Cephes (Moshier, 1989) for sin r and cos r,
+   swapped and signed by k mod 4, where |x| = k pi/2 + r. */
 INLINE void sine_and_cosine(T x, T *s, T *c) {
     T a = absolute(x), r, e;
     I quadrant;
@@ -236,15 +248,17 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
     if (__builtin_expect(any(MASK(a > (real)LARGE)), 0)) REDUCE_LARGE(a, r, e, quadrant)
     T z = r * r;
     T sine = r + r * z * (-1.6666654611e-1f + z * (8.3321608736e-3f + z * -1.9515295891e-4f));
-    T cosine = 1.0f - (0.5f * z - z * z * (4.166664568298827e-2f + z * (-1.388731625493765e-3f + z * 2.443315711809948e-5f)));
+    T cosine = 1.0f - (0.5f * z - z * z * (4.166664568298827e-2f +
+                                           z * (-1.388731625493765e-3f + z * 2.443315711809948e-5f)));
     I swap = -(quadrant & 1);
     *s = number(bits(where(swap, cosine, sine)) ^ (quadrant & 2) << 30 ^ (bits(x) & bits(splat(-0.0f))));
     *c = number(bits(where(swap, sine, cosine)) ^ ((quadrant + 1) & 2) << 30);
 }
 #else
-/* sin x and cos x to 1 ulp, from |x| = k pi/2 + r + e with |r| <= pi/4: pi/2 in two parts of 33 bits, whose products
-   with k are exact for |k| < 2^20, and a rest; then the minimax polynomials of fdlibm (Sun Microsystems, 1993)
-   for sin(r + e) and cos(r + e), swapped and signed by k mod 4. Larger arguments are reduced one by one. */
+/* sin x and cos x to 1 ulp, from |x| = k pi/2 + r + e with |r| <= pi/4: pi/2 in two parts of 33 bits, whose
+   products with k are exact for |k| < 2^20, and a rest; then the minimax polynomials of fdlibm (Sun
+   Microsystems, 1993) for sin(r + e) and cos(r + e), swapped and signed by k mod 4. Larger arguments are
+   reduced one by one. */
 INLINE void sine_and_cosine(T x, T *s, T *c) {
     const T shift = splat(0x1.8p52);
     T a = absolute(x), shifted = a * 6.36619772367581382433e-01 + shift, k = shifted - shift;
@@ -254,7 +268,8 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
     if (__builtin_expect(any(MASK(a > LARGE)), 0)) REDUCE_LARGE(a, r, e, quadrant)
     T z = r * r, z2 = z * z, half = 0.5 * z, one = 1.0 - half;
     T ps = (8.33333333332248946124e-03 + z * -1.98412698298579493134e-04) +
-           z2 * ((2.75573137070700676789e-06 + z * -2.50507602534068634195e-08) + z2 * 1.58969099521155010221e-10);
+           z2 * ((2.75573137070700676789e-06 + z * -2.50507602534068634195e-08) +
+                 z2 * 1.58969099521155010221e-10);
     T pc = (4.16666666666666019037e-02 + z * -1.38888888888741095749e-03) +
            z2 * ((2.48015872894767294178e-05 + z * -2.75573143513906633035e-07) +
                  z2 * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11));

@@ -1,5 +1,7 @@
-/* What goes into the steps of an ensemble, and what is kept of them. Before this text: POINT and EFFORTS, the dimensions of
-   the state y and of the efforts u. */
+/* What goes into the steps of an ensemble. Before this text: EFFORTS, the dimension of u, efforts or parameters.
+
+   Efforts are given as samples (codegen/samples.py). Between two samples they are smooth; at a sample they jump,
+   or their slope does. No step goes across a sample, so that methods keep their order. */
 
 typedef struct {
     const double *table;    /* u: samples rows of EFFORTS, per member or shared */
@@ -7,31 +9,43 @@ typedef struct {
     long samples;
     double first, interval; /* time of the first sample, time between samples */
     int linear;             /* between samples: 0 hold the last one, 1 interpolate */
-} Efforts;
+} Samples;
 
-INLINE void sample(const Efforts *e, double t, long member, long rows, T *u) {
-    double s = e->samples > 1 ? (t - e->first) / e->interval : 0;
-    double last = (double)(e->samples - 1);
-    s = s < 0 ? 0 : s > last ? last : s;
-    double hold = s + 1e-9; /* a sample holds from its own instant on, round-off aside */
-    long k = (long)(e->linear ? s : hold);
-    if (k > e->samples - 1) k = e->samples - 1;
-    long next = k + 1 < e->samples ? k + 1 : k;
-    real fraction = e->linear ? (real)(s - (double)k) : 0;
-    for (int j = 0; j < EFFORTS; j++)
-        for (int lane = 0; lane < LANES; lane++) {
-            const double *of = e->table + (member + (lane < rows ? lane : rows - 1)) * e->member_stride;
-            double low = of[k * EFFORTS + j];
-            LANE(u[j]) = fraction ? low + fraction * (of[next * EFFORTS + j] - low) : low;
-        }
+/* Times that are closer to t than this are the same, but for round-off. */
+static inline double together(const Samples *e, double t) { return 1e-9 * e->interval + 1e-15 * fabs(t); }
+
+/* The piece that a step from t lies in: the number of the sample which it begins with, -1 before interpolated ones. */
+static inline long piece_at(const Samples *e, double t) {
+    if (e->samples < 2) return 0;
+    double k = floor((t + together(e, t) - e->first) / e->interval);
+    return (long)fmin(fmax(k, e->linear ? -1 : 0), (double)(e->samples - 1));
 }
 
-/* Row `row` of record (n, records, POINT) for members i .. i + rows - 1; failed of those that are not finite is 1 + row. */
-INLINE void keep_sample(const T *now, long i, long rows, double *record, long records, long row, long *failed) {
-    save(now, POINT, record + (i * records + row) * POINT, records * POINT, rows);
-    T bad = splat(0);
-    for (int j = 0; j < POINT; j++) bad += now[j] - now[j];
-    if (any(MASK(bad != 0)))
-        for (int lane = 0; lane < rows; lane++)
-            if (LANE(bad) != 0 && !failed[i + lane]) failed[i + lane] = row + 1;
+/* Where a step from t to `end` has to stop: there, or before, where a piece ends. */
+static inline double part_end(const Samples *e, double t, double end) {
+    long k = piece_at(e, t) + 1;
+    if (k >= e->samples) return end;
+    double change = e->first + (double)k * e->interval;
+    return change < end - together(e, end) ? change : end;
+}
+
+/* Whether the efforts jump at t. */
+static inline int jumps(const Samples *e, double t) {
+    long k = piece_at(e, t);
+    return !e->linear && k > 0 && fabs(e->first + (double)k * e->interval - t) <= together(e, t);
+}
+
+/* Effort j of a member at time t within a piece. */
+static inline double effort(const Samples *e, long piece, double t, long member, int j) {
+    const long k = piece < 0 ? 0 : piece;
+    const double *low = e->table + member * e->member_stride + k * EFFORTS + j;
+    if (!e->linear || piece < 0 || k + 1 >= e->samples) return *low;
+    return *low + ((t - e->first) / e->interval - (double)k) * (low[EFFORTS] - *low);
+}
+
+/* The efforts of members member .. member + rows - 1 at time t; lanes beyond are like the last one. */
+INLINE void sample(const Samples *e, long piece, double t, long member, long rows, T *u) {
+    for (int j = 0; j < EFFORTS; j++)
+        for (int lane = 0; lane < LANES; lane++)
+            LANE(u[j]) = (real)effort(e, piece, t, member + (lane < rows ? lane : rows - 1), j);
 }
