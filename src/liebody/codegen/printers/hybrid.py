@@ -36,7 +36,6 @@ def hybrid_source(
         "EFFORTS": u.size,
         "GUARDS": g.size,
         "STAGES": len(c),
-        "FORESEEN": int(_foreseen(guards, after)),
     }
     x: dict[str, int | Sequence[int]] = {"x": y.size - memory}
     apart: dict[str, int | Sequence[int]] = {"t": (), **x, "m": memory, "u": u.size}
@@ -47,13 +46,15 @@ def hybrid_source(
     def advanced(x: Any, psi: Any) -> Any:
         return advance(np.concatenate([np.zeros(memory), x]), psi)[memory:]
 
+    def found_and_after(t: Any, x: Any, m: Any, u: Any, e: Any) -> tuple[Any, ...]:
+        return joined(guards)(t, x, m, u), *joined(after)(t, x, m, u, e)
+
     functions = {
         "field": trace(joined(field), apart, "field"),
         "advance": trace(advanced, {**x, "psi": f.size}, "advance"),
         "pull": pull,
-        "guards": trace(joined(guards), apart, "guards"),
         "look": trace(joined(look), apart, "look"),
-        "after": trace(joined(after), {**apart, "e": g.size}, "after"),
+        "after": trace(found_and_after, {**apart, "e": g.size}, "after"),
     }
     text = [prelude(lanes), "#define KEPT"]
     for name, function in functions.items():
@@ -84,22 +85,3 @@ def memory_of(advance: Function) -> int:
     kept = next((i for i in range(y.size) if z[i] is not y[i]), y.size)
     moved = set(live(z[kept:]))
     return kept if moved.isdisjoint(y[:kept]) else 0
-
-
-def _foreseen(guards: Function, after: Function) -> bool:
-    """Whether guards at the end of a step are the same before and after an update, whatever it was."""
-    _, y, u = guards.inputs.values()
-    e = after.inputs[list(after.inputs)[3]]
-    same = False
-
-    def compare(t: Any, y: Any, u: Any, e: Any) -> Any:
-        nonlocal same
-        g = np.atleast_1d(guards(t, y, u))
-        updated = np.atleast_1d(after(t, y, u, e)[1])
-        same = all(
-            a is b or (type(a) is type(b) is float and a == b) for a, b in zip(g, updated, strict=True)
-        )
-        return g
-
-    trace(compare, {"t": (), "y": y.size, "u": u.size, "e": e.size})
-    return same

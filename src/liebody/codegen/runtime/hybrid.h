@@ -3,14 +3,14 @@
    a point x that moves.
        field(t, x, m, u, f)        left-trivialised velocity      advance(x, psi, z)   z = x exp(psi), normalised
        pull(psi, f, k)             k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
-       guards(t, x, m, u, g)       an event is a change of the sign of a g_i
-       look(t, x, m, u, g, h, s)   guards, the step to take from here, and whether to stop: s > 0
-       after(t, x, m, u, e, z, g, h, s)   the state z = (m, x) after a step, e_i = +1 or -1 where guard i changed its
-                                          sign; as `look` there
+       look(t, x, m, u, g, h, s)   guards, of which a change of sign is an event; the step to take from here; whether to
+                                   stop: s > 0
+       after(t, x, m, u, e, G, z, g, h, s)   the guards G at the end of a step, and the state z = (m, x) after it, where
+                                             e_i = +1 or -1 if guard i changed its sign; as `look` there
    These and samples.h come before this text, as do their dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA,
-   EFFORTS (of psi, and of the parameters u, which are constant or sampled), GUARDS and STAGES, and `direction` of each guard: whether only changes upwards (1), downwards (-1), or both (0)
-   are events. FORESEEN: `after` finds the same guards as `guards`. The function `stages` for the method's coefficients is
-   printed in the place marked so. */
+   EFFORTS (of psi, and of the parameters u, which are constant or sampled), GUARDS and STAGES, and `direction` of each
+   guard: whether only changes upwards (1), downwards (-1), or both (0) are events. The function `stages` for the
+   method's coefficients is printed in the place marked so. */
 
 typedef struct { /* a lane's member, the piece of samples it is in, and the bracket of the event that it looks for */
     long member, row, piece;
@@ -116,7 +116,7 @@ void hybrid_steps(long n, long *queue, double *y, const Samples *e, double t0, l
     T t = zero, h = zero, until = zero, limit = zero; /* until: time of the next record; limit: no step goes further */
     T u[EFFORTS + 1], k[STAGES * ALGEBRA];
     T states[2][POINT], next[MOVING], *now = states[0], *then = states[1];
-    T before[GUARDS], g[GUARDS], change[GUARDS], ahead[1], stop[1];
+    T before[GUARDS], found[GUARDS], g[GUARDS], change[GUARDS], ahead[1], stop[1];
     I active = none, looking = none, taken = none; /* steps since the last sample */
     Lane of[LANES];
     int fresh = 1;
@@ -157,12 +157,11 @@ void hybrid_steps(long n, long *queue, double *y, const Samples *e, double t0, l
         T end = t + h;
         if (e->linear) parameters(e, of, &end, u);
         memset(change, 0, sizeof change);
-        if (FORESEEN) after(&end, next, now, u, change, then, g, ahead, stop);
-        else guards(&end, next, now, u, g);
+        after(&end, next, now, u, change, found, then, g, ahead, stop);
 
         I accepted = active, crossed = none; /* is this the end of the step, or is an event before it? */
         for (int j = 0; j < GUARDS; j++) {
-            I up = MASK(g[j] > 0), here = (up ^ MASK(before[j] > 0)) & MASK(g[j] == g[j]);
+            I up = MASK(found[j] > 0), here = (up ^ MASK(before[j] > 0)) & MASK(found[j] == found[j]);
             if (direction[j]) here &= direction[j] > 0 ? up : ~up;
             change[j] = where(here, where(up, one, -one), zero);
             crossed |= here;
@@ -171,14 +170,14 @@ void hybrid_steps(long n, long *queue, double *y, const Samples *e, double t0, l
             for (int lane = 0; lane < LANES; lane++) {
                 if (!LANE(active) || !(LANE(crossed) | LANE(looking))) continue;
                 double from[GUARDS], to[GUARDS];
-                for (int j = 0; j < GUARDS; j++) from[j] = LANE(before[j]), to[j] = LANE(g[j]);
+                for (int j = 0; j < GUARDS; j++) from[j] = LANE(before[j]), to[j] = LANE(found[j]);
                 long i = of[lane].member;
                 double length = locate(of + lane, c, LANE(t), LANE(h), from, to, LANE(crossed) != 0, LANE(looking) != 0,
                                        last + i * GUARDS, counts + 3 * i + 1);
                 LANE(looking) = length > 0 ? -1 : 0;
                 if (length > 0) LANE(h) = length, LANE(accepted) = 0;
             }
-        if (!FORESEEN || any(crossed & accepted)) after(&end, next, now, u, change, then, g, ahead, stop);
+        if (any(crossed & accepted)) after(&end, next, now, u, change, found, then, g, ahead, stop);
 
         I finite = accepted & MASK(unless_finite(then, POINT, zero) == 0);
         I reached = finite & MASK(end >= limit - 1e-13 * maximum(one, absolute(limit)));
