@@ -13,7 +13,7 @@ from liebody import dynamics, scalar
 from liebody.bodies import SpatialInertia
 from liebody.codegen import Program
 from liebody.constrained import AbsoluteTree, Stabilization, SystemBuilder
-from liebody.groups import SE3, SO3, Helical, Prismatic, Revolute, Spherical
+from liebody.groups import SE3, SO3, Cylindrical, Helical, Prismatic, Revolute, Spherical
 
 GROUPS = ("SE3", "SO3xR3")
 ROUND_OFF = 1e-11
@@ -342,6 +342,8 @@ def test_springs_dampers_wrenches_and_feedback():
     assert constant.v[-1, 2] == pytest.approx(2 + 0.5, abs=1e-12)
     feedback = lb.simulate(wheel, tau=lambda t, q, v: np.array([0.8 - 0.4 * t]), t_end=1.0, dt=1e-2)
     assert feedback.metadata["efforts"] == "compiled"
+    np.testing.assert_allclose(feedback.tau, 0.8 - 0.4 * feedback.t[:, None], atol=1e-15)
+    assert feedback.to_xarray().tau.sel(drive="axle").shape == (101,)
     assert feedback.v[-1, 2] == pytest.approx(2.0, abs=1e-12)
 
 
@@ -352,9 +354,25 @@ def test_a_run_is_saved_with_its_constraints(tmp_path):
     loaded = type(run).load(tmp_path / "top.nc")
     np.testing.assert_array_equal(loaded.multipliers, run.multipliers)
     assert loaded.violations.keys() == {"pivot"} and "constraints within pivot" in loaded.summary()
+    assert loaded.tau is None
     w, arm = run.v[0, :3], [0.5, 0, 0]
     acceleration = np.cross(w, np.cross(w, arm)) + np.cross(euler(w), arm)
     np.testing.assert_allclose(run.reactions("pivot")[0, 3:] / 21.6, acceleration, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "joint", [Revolute([0, 0, 1]), Prismatic([1, 2, 2]), Cylindrical([0, 1, 0])], ids=repr
+)
+def test_a_run_is_saved_with_its_efforts_by_name(tmp_path, joint):
+    builder = SystemBuilder("driven").body("wheel", SpatialInertia.sphere(1.0, 1.0))
+    builder.joint("axle", joint, "world", "wheel", driven=True)
+    u = np.arange(1.0, joint.dim + 1)
+    run = lb.simulate(builder.build(), tau=u, t_end=0.02, dt=1e-2)
+    run.save(tmp_path / "run.nc")
+    for twin in (run, type(run).load(tmp_path / "run.nc"), run.member()):
+        np.testing.assert_array_equal(twin.tau, np.tile(u, (3, 1)))
+        assert twin.drives.names == (("axle",) if joint.dim == 1 else ("axle.0", "axle.1"))
+        assert twin.drives.units == tuple("N m" if S[:3].any() else "N" for S in joint.S.T)
 
 
 def euler(w):

@@ -3,6 +3,7 @@ be."""
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 import types
@@ -13,7 +14,9 @@ from random_trees import JOINTS, random_tree
 
 import liebody as lb
 from liebody import dynamics
-from liebody.codegen import build
+from liebody.codegen import Program, build, trace
+from liebody.errors import GraphError
+from liebody.groups import SE3, Revolute
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
@@ -143,6 +146,80 @@ def test_derivatives_of_forward_dynamics_are_those_of_its_inverse():
     np.testing.assert_allclose(
         by_tau @ robot.mass_matrix(q), np.broadcast_to(np.eye(robot.nv), by_tau.shape), atol=1e-10
     )
+
+
+def arguments_of(method):
+    """The names of the arguments that a method needs, itself aside."""
+    return [x.name for x in inspect.signature(method).parameters.values() if x.default is x.empty][1:]
+
+
+def parts(result):
+    """The entries of one array, or of several."""
+    return np.concatenate([np.ravel(x) for x in (result if isinstance(result, tuple) else (result,))])
+
+
+OF_STATES = [
+    name
+    for name, method in vars(lb.Robot).items()
+    if inspect.isfunction(method) and name[0] != "_" and arguments_of(method)[:1] in (["q"], ["q0"])
+]
+
+
+@pytest.fixture(scope="module")
+def floating():
+    return lb.Robot(random_tree(np.random.default_rng(6), ["free", "revolute", "prismatic"], rotors=False))
+
+
+def reach(q):
+    """The Jacobian of a task: the sum of the joints' coordinates."""
+    return np.array([[0, 0, 0, 0, 0, 0, 1, 1]])
+
+
+@pytest.mark.parametrize("name", sorted({*OF_STATES} - {"internal_rank", "forward_dynamics_derivatives"}))
+def test_a_method_on_symbols_is_the_method_on_numbers(floating, name):
+    """In a function that is traced; also when a built-in function has taken the method's place."""
+    rng, method = np.random.default_rng(3), getattr(lb.Robot, name)
+    given = {"frame": floating.tree.bodies[-1].name, "task": reach}
+    sizes = {"s": ()}
+    if "task" in arguments_of(method):
+        sizes |= {"w": 7, "F": 7}
+    arrays = {
+        x: floating.random(rng) if x[0] == "q" else rng.standard_normal(sizes.get(x, floating.nv))
+        for x in arguments_of(method)
+        if x not in given
+    }
+    options = {x: given[x] for x in arguments_of(method) if x in given}
+    expected = getattr(floating, name)(*map(np.asarray, arrays.values()), **options)
+    traced = trace(
+        lambda *symbols: parts(getattr(floating, name)(*symbols, **options)),
+        {x: np.shape(value) for x, value in arrays.items()},
+    )
+    np.testing.assert_allclose(traced(*arrays.values()), parts(expected), rtol=1e-9, atol=1e-11)
+
+
+def test_symbols_in_a_list_are_symbols_and_results_have_no_place_for_them(floating):
+    half = trace(lambda x: floating.gravity([1.0, 0, 0, 0, 0, 0, 0, x, 0.5]), {"x": ()})
+    np.testing.assert_allclose(
+        half(0.3), floating.gravity(np.array([1.0, 0, 0, 0, 0, 0, 0, 0.3, 0.5])), atol=1e-12
+    )
+    with pytest.raises(GraphError, match="gravity: symbols go into no array of numbers; leave `out` away"):
+        trace(lambda q: floating.gravity(q, out=np.empty(8)), {"q": 9})
+    with pytest.raises(lb.LiebodyError, match=r"gravity: q has shape \(3,\), expected \(9,\)"):
+        trace(lambda q: floating.gravity(q[:3]), {"q": 9})
+
+
+def test_long_trees_are_unrolled_for_symbols():
+    chain = lb.TreeBuilder("chain")
+    for k in range(120):
+        joint = lb.Joint(f"joint{k}", Revolute([0, 1, 0]))
+        place = SE3.motion(np.eye(3), np.array([0.1, 0, 0]))
+        parent = f"link{k - 1}" if k else "world"
+        chain.add(f"link{k}", joint, lb.SpatialInertia.sphere(1.0, 0.1), parent, place)
+    robot = lb.Robot(chain.build())
+    assert isinstance(robot.kernel("bias").function, Program)
+    q, v = np.random.default_rng(0).standard_normal((2, robot.nv))
+    traced = trace(lambda q, v: robot.bias(q, v), {"q": robot.nq, "v": robot.nv})
+    np.testing.assert_allclose(traced(q, v), robot.bias(q, v), rtol=1e-9, atol=1e-9)
 
 
 @needs_compiler

@@ -47,6 +47,9 @@ class Robot:
     The first call of a function traces and compiles it (later processes find it in the cache); from then on a
     call with single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity
     and quaternions which are not unit raise ConfigurationError.
+
+    Where a function is traced, such as the efforts of `simulate`, symbols of single states give symbols, so
+    that `K * (q_d - q) - D * v + robot.gravity(q)` is compiled with the rest.
     """
 
     def __init__(self, tree: Tree, gravity: Array = GRAVITY) -> None:

@@ -424,6 +424,15 @@ def _values(values: Mapping[Expr, Any], output: Any) -> Any:
     return array[()] if any(type(x) is Expr for x in array.flat) else array.astype(float)[()]
 
 
+def holds_symbols(given: Any) -> bool:
+    """Whether symbols are among the entries of an array, a list of them, or whatever else was given."""
+    if isinstance(given, np.ndarray):
+        return given.dtype == object and any(type(x) is Expr for x in given.flat)
+    if isinstance(given, (list, tuple)):
+        return any(map(holds_symbols, given))
+    return type(given) is Expr
+
+
 def _position(x: Scalar) -> int:
     return x.index if type(x) is Expr else sys.maxsize  # constants come last
 
