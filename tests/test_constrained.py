@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray
 from constrained_models import BOX, chain, floating, heavy_top, pendulum, three_bar
 from random_trees import JOINTS, random_state, random_tree
 from scipy.integrate import solve_ivp as scipy_solve_ivp
@@ -347,6 +348,37 @@ def test_springs_dampers_wrenches_and_feedback():
     assert feedback.v[-1, 2] == pytest.approx(2.0, abs=1e-12)
 
 
+def test_velocities_of_the_guess_are_refused_with_the_place_where_simulations_start():
+    """Two balls on a chain of three rods, whose lengths and directions are others in the guess."""
+    builder = SystemBuilder("swing")
+    for name, x in (("a", 0.5), ("b", 1.5)):
+        builder.body(name, SpatialInertia.sphere(1.0, 0.1), [x, -0.8, 0.1])
+    builder.rod("left", "world", "a", length=1.0).rod("middle", "a", "b", length=1.2)
+    builder.rod("right", "world", "b", [2.0, 0.0, 0.0], length=0.7)
+    system = builder.build()
+    at_guess = system.consistent_velocities(system.guess, np.arange(1.0, 13.0))
+    with pytest.raises(lb.LiebodyError, match=r"v0 breaks.*system\.assemble\(\).*give that as q0"):
+        lb.simulate(system, v0=at_guess, t_end=0.1, dt=1e-2)
+    start = system.assemble()
+    v0 = system.consistent_velocities(start, at_guess)
+    run, same = (lb.simulate(system, q0, v0, t_end=0.1, dt=1e-2) for q0 in (None, start))
+    np.testing.assert_array_equal(run.q, same.q)
+    with pytest.raises(lb.LiebodyError, match=r"v0 breaks") as error:
+        lb.simulate(system, start, at_guess, t_end=0.1, dt=1e-2)
+    assert "assemble" not in str(error.value)
+
+
+def test_the_largest_violation_is_the_largest_of_the_violations():
+    """Norms of the equations of a constraint, whatever the axes they are written in."""
+    system, v = three_bar("SE3")
+    run = lb.simulate(system, v0=v, t_end=0.1, dt=1e-2, stabilization="none")
+    norms = {name: np.linalg.norm(run.residual[:, rows], axis=1) for name, rows in run.constraints.items()}
+    for name, norm in norms.items():
+        np.testing.assert_allclose(run.violations[name], norm)
+    assert run.largest_violation == max(norm.max() for norm in norms.values())
+    assert run.largest_violation > 1.01 * np.abs(run.residual).max(), "of more than one equation"
+
+
 def test_a_run_is_saved_with_its_constraints(tmp_path):
     system, v = heavy_top("SE3")
     run = lb.simulate(system, v0=v, t_end=0.01, dt=1e-3)
@@ -355,6 +387,8 @@ def test_a_run_is_saved_with_its_constraints(tmp_path):
     np.testing.assert_array_equal(loaded.multipliers, run.multipliers)
     assert loaded.violations.keys() == {"pivot"} and "constraints within pivot" in loaded.summary()
     assert loaded.tau is None
+    with xarray.open_dataset(tmp_path / "top.nc") as file:
+        xarray.testing.assert_identical(file.load(), run.to_xarray())
     w, arm = run.v[0, :3], [0.5, 0, 0]
     acceleration = np.cross(w, np.cross(w, arm)) + np.cross(euler(w), arm)
     np.testing.assert_allclose(run.reactions("pivot")[0, 3:] / 21.6, acceleration, atol=1e-8)

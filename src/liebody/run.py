@@ -40,6 +40,7 @@ OWN_ATTRIBUTES = ("format", "format_version", "source", "title")
 ENERGIES = ("kinetic", "potential")
 LATER: Any = None  # energies and efforts that are computed when they are first asked for
 UNIT_OF_QUATERNIONS = "1"
+UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
 LONGEST_TABLE = 24
 
 
@@ -288,8 +289,9 @@ class Run:
             import xarray
         except ImportError:
             raise ImportError("to_xarray needs the package xarray: pip install xarray") from None
-        dataset = xarray.Dataset(self._variables(), attrs=self._attributes())
-        return dataset.set_coords(["coordinate_units", "dof_units"])
+        variables = self._variables()
+        dataset = xarray.Dataset(variables, attrs=self._attributes())
+        return dataset.set_coords([name for name in variables if name.endswith(UNITS)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write netCDF-4, self-describing; `Run.load` and `xarray.open_dataset` read it.
@@ -304,12 +306,18 @@ class Run:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
         try:
             with h5netcdf.File(temporary, "w") as file:
-                for name, (dims, values, attributes) in self._variables().items():
+                variables = self._variables()
+                for name, (dims, values, attributes) in variables.items():
                     file.dimensions.update(
                         {d: n for d, n in zip(dims, values.shape, strict=True) if d not in file.dimensions}
                     )
                     dtype = _text_type() if values.dtype == object else values.dtype
-                    file.create_variable(name, dims, dtype, data=values).attrs.update(attributes)
+                    beside = [
+                        d + UNITS for d in dims if d + UNITS in variables and name not in (d, d + UNITS)
+                    ]
+                    named = {"coordinates": " ".join(beside)} if beside else {}  # as CF says, for xarray
+                    variable = file.create_variable(name, dims, dtype, data=values)
+                    variable.attrs.update({**attributes, **named})
                 file.attrs.update(self._attributes())
             os.replace(temporary, target)
         except OSError as error:
@@ -418,7 +426,7 @@ def _label_variables(
             np.array(labels.names, dtype=object),
             {"long_name": f"name of the {dimension}"},
         ),
-        f"{dimension}_units": (
+        dimension + UNITS: (
             (dimension,),
             np.array(labels.units, dtype=object),
             {"long_name": f"unit of the {dimension}"},
@@ -427,7 +435,7 @@ def _label_variables(
 
 
 def _labels_of(found: Mapping[str, np.ndarray], dimension: str) -> Labels:
-    return Labels(tuple(found[dimension]), tuple(found[f"{dimension}_units"]))
+    return Labels(tuple(found[dimension]), tuple(found[dimension + UNITS]))
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*").fullmatch

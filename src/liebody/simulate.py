@@ -106,7 +106,7 @@ def simulate(
 
     q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are
                   lanes of vectors and shares of threads. Default: the neutral configuration (of a System:
-                  the closed one next to its guess), at rest
+                  `system.assemble()`, the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
     dt            fixed step; None: steps under error control, where the method estimates its error. Explicit
                   methods then step from one recorded time to the next, implicit ones as far as they can, and
@@ -512,8 +512,8 @@ class _Loop(Protocol):
     def start(self) -> Array:
         """The configuration from where it starts by default, (nq,)."""
 
-    def check(self, q: Array, v: Array) -> None:
-        """Raise an error for states from which it cannot start."""
+    def check(self, q: Array, v: Array, given: bool) -> None:
+        """Raise an error for states from which it cannot start; `given`: q are not those of `start`."""
 
     def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
         """The result."""
@@ -641,7 +641,7 @@ class _RobotLoop:
     def start(self) -> Array:
         return self.mechanism.neutral()
 
-    def check(self, q: Array, v: Array) -> None:
+    def check(self, q: Array, v: Array, given: bool) -> None:
         pass
 
     def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
@@ -695,8 +695,16 @@ class _SystemLoop:
     def start(self) -> Array:
         return self.mechanism.assemble()
 
-    def check(self, q: Array, v: Array) -> None:
-        self.mechanism.check_state(*((q[0], v[0]) if len(q) == 1 else (q, v)))
+    def check(self, q: Array, v: Array, given: bool) -> None:
+        try:
+            self.mechanism.check_state(*((q[0], v[0]) if len(q) == 1 else (q, v)))
+        except ConfigurationError as error:
+            if given:
+                raise
+            raise ConfigurationError(
+                f"{error}, where q0 = system.assemble(): simulations start there unless q0 is given, and not "
+                "from system.guess; if v0 belongs to another configuration, give that as q0"
+            ) from None
 
     def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
         system = self.mechanism
@@ -801,7 +809,7 @@ def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int,
     if not len(q):
         raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
     loop.door.normalize(q)
-    loop.check(q, v)
+    loop.check(q, v, q0 is not None)
     return q, v, batch
 
 
