@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .bodies import Tree
-from .errors import LiebodyError, ShapeError
+from .errors import LiebodyError, ShapeError, require
 from .groups import (
     Cylindrical,
     Fixed,
@@ -285,10 +285,9 @@ class Run:
 
     def to_xarray(self) -> xarray.Dataset:
         """The same as an xarray Dataset, with named dimensions and units."""
-        try:
-            import xarray
-        except ImportError:
-            raise ImportError("to_xarray needs the package xarray: pip install xarray") from None
+        require("to_xarray", "xarray")
+        import xarray
+
         variables = self._variables()
         dataset = xarray.Dataset(variables, attrs=self._attributes())
         return dataset.set_coords([name for name in variables if name.endswith(UNITS)])
