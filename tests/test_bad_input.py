@@ -4,7 +4,9 @@ Every error is a ValueError that says where, what, and what to do.
 """
 
 import re
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +14,20 @@ import pytest
 import liebody as lb
 from liebody import models
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.errors import ConfigurationError, DescriptionError, LiebodyError, ModelError, ShapeError
+from liebody.codegen import trace
+from liebody.codegen.printers.casadi_source import to_casadi
+from liebody.codegen.printers.sympy_source import to_sympy
+from liebody.errors import (
+    ConfigurationError,
+    DescriptionError,
+    LiebodyError,
+    MissingPackage,
+    ModelError,
+    ShapeError,
+)
 from liebody.groups import SE3, SO3, Free, Helical, Prismatic, Revolute, Spherical
 from liebody.io import UnusedElements, load_urdf
+from liebody.studies import reproduce
 
 INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
 A = f'<link name="a">{INERTIAL}</link>'
@@ -483,3 +496,39 @@ def test_whatever_an_attribute_says_the_answer_is_a_tree_or_an_error_of_ours(tex
             assert "Remedy: " in str(error)
         else:
             assert tree.nv >= 1
+
+
+# -- packages that are not installed ------------------------------------------------------------------------
+
+OPTIONAL = {
+    "closed forms": ("sympy", lambda: lb.equations("double_pendulum")),
+    "equations in symbols": ("sympy", lambda: lb.rigid_body_equations(SO3)),
+    "expressions of SymPy": ("sympy", lambda: to_sympy(trace(lambda x: x + 1, {"x": ()}))),
+    "functions of CasADi": ("casadi", lambda: to_casadi(trace(lambda x: x + 1, {"x": ()}))),
+    "samples": ("scipy", lambda: lb.sample({"x": (0, 1)}, 4)),
+    "sweeps": ("zarr", lambda: lb.sweep(print, {"x": [1.0]}, "store.zarr")),
+    "studies": ("cloudpickle", lambda: reproduce("rnea-notes")),
+    "to_xarray": (
+        "xarray",
+        lambda: lb.simulate(lb.load("double_pendulum"), t_end=0.1, dt=0.1).to_xarray(),
+    ),
+}
+
+
+@pytest.mark.parametrize("purpose", OPTIONAL)
+def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(purpose, monkeypatch, tmp_path):
+    package, call = OPTIONAL[purpose]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingPackage) as error:
+        call()
+    assert str(error.value) == f"{package} is not installed; for {purpose}: pip install {package}"
+    assert isinstance(error.value, LiebodyError) and isinstance(error.value, ImportError)
+
+
+def test_no_text_advises_to_install_extras_from_an_index():
+    """That is true of a release alone; `pip install sympy` and, in a checkout, `.[sympy]` always are."""
+    root = Path(__file__).parent.parent
+    pages = [root / "README.md", *root.glob("docs/**/*.md")]
+    for path in [*Path(lb.__file__).parent.rglob("*.py"), *pages]:
+        assert not re.search(r"pip install .{0,2}liebody\[", path.read_text(encoding="utf-8")), path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray
 from constrained_models import BOX, chain, floating, heavy_top, pendulum, three_bar
 from random_trees import JOINTS, random_state, random_tree
 from scipy.integrate import solve_ivp as scipy_solve_ivp
@@ -13,7 +14,7 @@ from liebody import dynamics, scalar
 from liebody.bodies import SpatialInertia
 from liebody.codegen import Program
 from liebody.constrained import AbsoluteTree, Stabilization, SystemBuilder
-from liebody.groups import SE3, SO3, Helical, Prismatic, Revolute, Spherical
+from liebody.groups import SE3, SO3, Cylindrical, Helical, Prismatic, Revolute, Spherical
 
 GROUPS = ("SE3", "SO3xR3")
 ROUND_OFF = 1e-11
@@ -342,7 +343,40 @@ def test_springs_dampers_wrenches_and_feedback():
     assert constant.v[-1, 2] == pytest.approx(2 + 0.5, abs=1e-12)
     feedback = lb.simulate(wheel, tau=lambda t, q, v: np.array([0.8 - 0.4 * t]), t_end=1.0, dt=1e-2)
     assert feedback.metadata["efforts"] == "compiled"
+    np.testing.assert_allclose(feedback.tau, 0.8 - 0.4 * feedback.t[:, None], atol=1e-15)
+    assert feedback.to_xarray().tau.sel(drive="axle").shape == (101,)
     assert feedback.v[-1, 2] == pytest.approx(2.0, abs=1e-12)
+
+
+def test_velocities_of_the_guess_are_refused_with_the_place_where_simulations_start():
+    """Two balls on a chain of three rods, whose lengths and directions are others in the guess."""
+    builder = SystemBuilder("swing")
+    for name, x in (("a", 0.5), ("b", 1.5)):
+        builder.body(name, SpatialInertia.sphere(1.0, 0.1), [x, -0.8, 0.1])
+    builder.rod("left", "world", "a", length=1.0).rod("middle", "a", "b", length=1.2)
+    builder.rod("right", "world", "b", [2.0, 0.0, 0.0], length=0.7)
+    system = builder.build()
+    at_guess = system.consistent_velocities(system.guess, np.arange(1.0, 13.0))
+    with pytest.raises(lb.LiebodyError, match=r"v0 breaks.*system\.assemble\(\).*give that as q0"):
+        lb.simulate(system, v0=at_guess, t_end=0.1, dt=1e-2)
+    start = system.assemble()
+    v0 = system.consistent_velocities(start, at_guess)
+    run, same = (lb.simulate(system, q0, v0, t_end=0.1, dt=1e-2) for q0 in (None, start))
+    np.testing.assert_array_equal(run.q, same.q)
+    with pytest.raises(lb.LiebodyError, match=r"v0 breaks") as error:
+        lb.simulate(system, start, at_guess, t_end=0.1, dt=1e-2)
+    assert "assemble" not in str(error.value)
+
+
+def test_the_largest_violation_is_the_largest_of_the_violations():
+    """Norms of the equations of a constraint, whatever the axes they are written in."""
+    system, v = three_bar("SE3")
+    run = lb.simulate(system, v0=v, t_end=0.1, dt=1e-2, stabilization="none")
+    norms = {name: np.linalg.norm(run.residual[:, rows], axis=1) for name, rows in run.constraints.items()}
+    for name, norm in norms.items():
+        np.testing.assert_allclose(run.violations[name], norm)
+    assert run.largest_violation == max(norm.max() for norm in norms.values())
+    assert run.largest_violation > 1.01 * np.abs(run.residual).max(), "of more than one equation"
 
 
 def test_a_run_is_saved_with_its_constraints(tmp_path):
@@ -352,9 +386,27 @@ def test_a_run_is_saved_with_its_constraints(tmp_path):
     loaded = type(run).load(tmp_path / "top.nc")
     np.testing.assert_array_equal(loaded.multipliers, run.multipliers)
     assert loaded.violations.keys() == {"pivot"} and "constraints within pivot" in loaded.summary()
+    assert loaded.tau is None
+    with xarray.open_dataset(tmp_path / "top.nc") as file:
+        xarray.testing.assert_identical(file.load(), run.to_xarray())
     w, arm = run.v[0, :3], [0.5, 0, 0]
     acceleration = np.cross(w, np.cross(w, arm)) + np.cross(euler(w), arm)
     np.testing.assert_allclose(run.reactions("pivot")[0, 3:] / 21.6, acceleration, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "joint", [Revolute([0, 0, 1]), Prismatic([1, 2, 2]), Cylindrical([0, 1, 0])], ids=repr
+)
+def test_a_run_is_saved_with_its_efforts_by_name(tmp_path, joint):
+    builder = SystemBuilder("driven").body("wheel", SpatialInertia.sphere(1.0, 1.0))
+    builder.joint("axle", joint, "world", "wheel", driven=True)
+    u = np.arange(1.0, joint.dim + 1)
+    run = lb.simulate(builder.build(), tau=u, t_end=0.02, dt=1e-2)
+    run.save(tmp_path / "run.nc")
+    for twin in (run, type(run).load(tmp_path / "run.nc"), run.member()):
+        np.testing.assert_array_equal(twin.tau, np.tile(u, (3, 1)))
+        assert twin.drives.names == (("axle",) if joint.dim == 1 else ("axle.0", "axle.1"))
+        assert twin.drives.units == tuple("N m" if S[:3].any() else "N" for S in joint.S.T)
 
 
 def euler(w):

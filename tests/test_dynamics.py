@@ -18,6 +18,7 @@ from random_trees import (
 from liebody import dynamics as dyn
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.codegen import jvp, trace
+from liebody.dynamics.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from liebody.errors import ModelError
 from liebody.groups import (
     SE3,
@@ -393,6 +394,22 @@ def test_pinocchio_agrees_on_forward_dynamics(beside):
     other, tree, q, v, tau, F = beside
     a = pin.aba(other.model, other.data, other.q(q), other.v(v), other.v(tau), other.wrenches(F))
     close(other.v(dyn.forward_dynamics(tree, q, v, tau, WEIGHT, F)), a, 1e-11)
+
+
+def test_pinocchio_agrees_on_derivatives(beside):
+    other, tree, q, v, x, _ = beside
+    where = other.model, other.data, other.q(q), other.v(v), other.v(x)
+    pin.computeRNEADerivatives(*where)
+    theirs = [other.data.dtau_dq, other.data.dtau_dv, other.data.M]
+    theirs[2] = np.triu(theirs[2]) + np.triu(theirs[2], 1).T
+    theirs = [x.copy() for x in theirs] + [x.copy() for x in pin.computeABADerivatives(*where)]
+    theirs[5] = np.triu(theirs[5]) + np.triu(theirs[5], 1).T
+    ours = [
+        *inverse_dynamics_derivatives(tree, "inverse", WEIGHT).evaluate(q, v, x),
+        *forward_dynamics_derivatives(tree, "forward", WEIGHT).evaluate(q, v, x),
+    ]
+    for own, other_one in zip(ours, theirs, strict=True):
+        close(own[np.ix_(other.order, other.order)], other_one, 1e-9)
 
 
 def test_pinocchio_agrees_on_the_mass_matrix(beside):

@@ -249,13 +249,6 @@ def test_an_output_of_another_trace_is_refused():
         (lambda x: x * 2j, "a complex .*meets the symbol"),
         (lambda x: x * np.complex128(2j), "a complex128 .*meets the symbol"),
         (lambda x: x + None, "a NoneType .*meets the symbol"),
-        (lambda x: (x < 0) * 2, "condition is used as a number.*where"),
-        (lambda x: x * (x < 0), "condition is used as a number.*where"),
-        (lambda x: 1 - (x < 0), "condition is used as a number.*where"),
-        (lambda x: -(x < 0), "condition is used as a number.*where"),
-        (lambda x: (x < 0) < 1, "condition is used as a number.*where"),
-        (lambda x: scalar.sin(x < 0), "condition is used as a number.*where"),
-        (lambda x: scalar.where(x < 0, x < 1, x), "condition is used as a number.*where"),
         (lambda x: scalar.where(x, 1, 2), "number .* is used as a condition"),
         (lambda x: (x < 0) & x, "number .* is used as a condition"),
         (lambda x: x | (x < 0), "number .* is used as a condition"),
@@ -265,6 +258,58 @@ def test_an_output_of_another_trace_is_refused():
 def test_what_cannot_be_traced_is_refused_with_advice(use, message):
     with pytest.raises(GraphError, match=message):
         trace(use, {"x": ()})
+
+
+COMPARED = {
+    "<": lambda x: x < 0,
+    "!=": lambda x: x != 1,
+    "&": lambda x: (x < 0) & (x > -1),
+    "~": lambda x: ~((x < 0) | (x == 2)),
+}
+AS_NUMBERS = {
+    "-c": lambda c, x: -c,
+    "+c": lambda c, x: +c,
+    "abs(c)": lambda c, x: abs(c),
+    "c + 1": lambda c, x: c + 1,
+    "0.0 + c": lambda c, x: 0.0 + c,
+    "c + x": lambda c, x: c + x,
+    "c + c": lambda c, x: c + c,
+    "c - 1": lambda c, x: c - 1,
+    "x - c": lambda c, x: x - c,
+    "c - c": lambda c, x: c - c,
+    "c * 1.0": lambda c, x: c * 1.0,
+    "0 * c": lambda c, x: 0 * c,
+    "x * c": lambda c, x: x * c,
+    "c / 2": lambda c, x: c / 2,
+    "0.0 / c": lambda c, x: 0.0 / c,
+    "c / c": lambda c, x: c / c,
+    "c**0": lambda c, x: c**0,
+    "c**2": lambda c, x: c**2,
+    "c**0.5": lambda c, x: c**0.5,
+    "c < 1": lambda c, x: c < 1,
+    "x >= c": lambda c, x: x >= c,
+    "c == True": lambda c, x: c == True,  # noqa: E712
+    "c != x": lambda c, x: c != x,
+    "float(c)": lambda c, x: float(c),
+    "c and x": lambda c, x: c and x,
+    "not c": lambda c, x: not c,
+    "if c": lambda c, x: 1 if c else 2,
+    "sin(c)": lambda c, x: scalar.sin(c),
+    "minimum(c, x)": lambda c, x: scalar.minimum(c, x),
+    "arctan2(1, c)": lambda c, x: scalar.arctan2(1, c),
+    "where(c, c, x)": lambda c, x: scalar.where(c, c, x),
+    "-[c]": lambda c, x: -np.array([c]),
+    "[c] * [x]": lambda c, x: np.array([c]) * np.array([x]),
+    "sum([x, c])": lambda c, x: np.array([x, c]).sum(),
+    "[c] as floats": lambda c, x: np.array([c], dtype=float),
+}
+
+
+@pytest.mark.parametrize("use", AS_NUMBERS)
+@pytest.mark.parametrize("condition", COMPARED)
+def test_a_condition_is_no_number_and_the_error_says_what_to_write(condition, use):
+    with pytest.raises(GraphError, match=r"liebody\.scalar\.where\(condition, .*& \| ~"):
+        trace(lambda x: AS_NUMBERS[use](COMPARED[condition](x), x), {"x": ()})
 
 
 @pytest.mark.parametrize("result", [None, "text", ["text"], object(), 1j])

@@ -47,6 +47,14 @@ def prismatic():
     return robot_system(models.prismatic_hopper(), controller_2("foot", **PRISMATIC), floor, Apex())
 
 
+@pytest.fixture(scope="module")
+def radial():
+    """The knee hopper under Controller I, as in the thesis' experiment I."""
+    gains = {name: x for name, x in REVOLUTE.items() if name != "K_p"}
+    floor = Contact("foot", settling=0.05)
+    return robot_system(models.revolute_hopper(), controller_1("foot", **gains), floor, Apex(), Fall(0.03))
+
+
 def touch_downs(events):
     """Those which begin a stance: the first one, and the first after each apex."""
     t, apex = events.of("floor_foot", -1).t, events.of("apex").t
@@ -62,7 +70,7 @@ def centre(log, model):
 
 
 CASES = {
-    "rev_I": (START, {"K_p": 0.0, "K_E": 0.0}, 0.6),
+    "rev_I": (START, {"K_E": 0.0}, 0.6),
     "rev_II": (START, {"K_E": 0.0}, 2.2),
     "rev_III": (START, {}, 2.4),
     "rev_V": (START_V, {"D_r": 20.0}, 5.0),
@@ -71,9 +79,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_general_path_reproduces_the_golden_hops(name, revolute, prismatic):
+def test_the_general_path_reproduces_the_golden_hops(name, request):
     q0, parameters, t_end = CASES[name]
-    system = prismatic if name == "pris_III" else revolute
+    system = request.getfixturevalue({"pris_III": "prismatic", "rev_I": "radial"}.get(name, "revolute"))
     model = getattr(models, system.tree.name)()
     run = system.simulate(
         q0, t_end=t_end, record_every=t_end / 10, parameters=parameters, events=200, threads=1
@@ -311,9 +319,12 @@ class ClosedForm:
         return np.concatenate([F / self.m - [0, self.g], np.linalg.solve(self.H, right)])
 
 
-@pytest.mark.parametrize("controller", [controller_2, controller_3])
+@pytest.mark.parametrize("controller", [controller_1, controller_2, controller_3])
 def test_the_vector_field_is_the_closed_form(controller):
     gains = {**REVOLUTE, "D_r": 20.0, "D_p": 0.1, "alpha_des": 0.05}
+    polar = ("K_p", "D_p", "alpha_des")
+    if controller is controller_1:
+        gains = {name: x for name, x in gains.items() if name not in polar}
     system = robot_system(models.revolute_hopper(), controller("foot", **gains), Contact("foot"))
     rng = np.random.default_rng(4)
     for contact in (0.0, 1.0):
@@ -336,9 +347,7 @@ def test_the_vector_field_is_the_closed_form(controller):
                 alpha = 0.3
             p = system.parameters.type(**system.parameters.defaults)
             found = system.vector_field(0.0, configuration, velocity, z, p)
-            gains_ = {
-                name: getattr(p, name) for name in ("K_r r_des D_r K_p D_p alpha_des K_E E_des").split()
-            }
+            gains_ = {**dict.fromkeys(polar, 0.0), **p._asdict()}
             wanted = form.accelerations(c, dc, w, dq, alpha, J, contact, anchor, 1e4, 1e3, gains_)
             assert found[[0, 3]] == pytest.approx(wanted[2:], rel=1e-10, abs=1e-8)
             # c'' = acceleration of the base's origin less that of the base from the centre of mass
@@ -368,13 +377,33 @@ def test_the_angle_of_the_locked_frame_is_that_of_the_closed_form():
     assert np.ptp(q) > 0.1
 
 
-def test_controller_one_is_controller_two_without_its_regulator(revolute):
-    gains = {name: x for name, x in REVOLUTE.items() if name not in ("K_E", "E_des")}
-    floor = Contact("foot", settling=0.05)
-    one = robot_system(models.revolute_hopper(), controller_1("foot", **gains), floor)
-    runs = [one.simulate(START, t_end=0.5, record_every=0.1)]
-    runs.append(revolute.simulate(START, t_end=0.5, record_every=0.1, parameters={"K_E": 0.0}))
-    np.testing.assert_allclose(runs[0].q, runs[1].q, atol=1e-9)
+@pytest.mark.parametrize("K_E", [0.0, 10.0])
+def test_controller_one_is_controller_two_without_its_polar_spring(K_E, radial, revolute):
+    """Radial control alone, with the regulator (section 4.1.5)."""
+    gains = {"K_E": K_E, "D_r": 20.0}
+    one = radial.simulate(START, t_end=0.5, record_every=0.1, parameters=gains)
+    two = revolute.simulate(START, t_end=0.5, record_every=0.1, parameters={**gains, "K_p": 0.0})
+    np.testing.assert_allclose(one.q, two.q, atol=1e-9)
+    assert set(radial.parameters.defaults) == set(revolute.parameters.defaults) - {"K_p", "D_p", "alpha_des"}
+
+
+def test_nothing_acts_on_the_base_under_controller_one(radial, revolute):
+    """The hopper is under-actuated: its base has no torque, be it with the regulator or without."""
+    for system, driven in ((radial, False), (revolute, True)):
+        run = system.simulate(START, t_end=0.5, parameters={"K_E": [0.0, 10.0], "D_r": 20.0})
+        assert (
+            np.all(run.outputs["efforts"][..., 1:3] == 0) and np.abs(run.outputs["efforts"][..., 3]).max() > 1
+        )
+        assert np.all((run.outputs["efforts"][..., 0] != 0).any(axis=1) == driven)
+        assert np.all((run.final.work["joint_base"] != 0) == driven)
+
+
+def test_the_gait_of_experiment_six_falls_without_its_polar_spring(radial, revolute):
+    """Controller I feeds it energy as Controller II does, and does not keep it from tilting."""
+    for system, end in ((radial, "stopped"), (revolute, "")):
+        run = system.simulate(*START_VI, t_end=1.5, parameters={"D_r": 20.0})
+        assert run.ends == end
+        assert run.outputs["regulator_force"].any()
 
 
 @pytest.mark.parametrize("name", ["two_joint_hopper", "three_joint_hopper"])
@@ -385,7 +414,9 @@ def test_hoppers_with_more_joints_hop_on_springs(name):
     q0[2] = 0.30
     q0[3:5] = 0.5, -1.0
     r = np.linalg.norm(robot.pose(q0, "foot")[:3, 3] - robot.center_of_mass(q0))
-    system = robot_system(robot, controller_1("foot", K_r=1500.0, r_des=r, K_p=5.0), Contact("foot"), Apex())
+    system = robot_system(
+        robot, controller_2("foot", K_r=1500.0, r_des=r, K_p=5.0, K_E=0.0), Contact("foot"), Apex()
+    )
     run = system.simulate(q0, t_end=0.5, record_every=0.02, events=50)
     ledger = system.ledger(run)
     assert run.ends == "" and len(run.events.of("floor_foot", -1)) >= 1 and len(run.events.of("apex")) >= 1

@@ -50,6 +50,45 @@ def test_what_follows_is_told_with_what_it_follows():
     assert "-1 .. 2" in text
 
 
+SHAPE = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+LINKS = "".join(f'<link name="{name}">{SHAPE}</link>' for name in "abcde")
+
+
+def _described(*joints, rest=""):
+    made = [
+        f'<joint name="{parent}{child}" type="continuous">'
+        f'<parent link="{parent}"/><child link="{child}"/>{rest}</joint>'
+        for parent, child in joints
+    ]
+    return load_urdf(f'<robot name="r">{LINKS}{"".join(made)}</robot>', floating=True)
+
+
+def test_the_numbers_of_a_tree_and_the_order_of_its_file_are_told_where_they_differ():
+    """q is depth-first, so that the coordinates of a joint are not where it stands in a file."""
+    tree = _described("ab", "ac", "bd", "ce")
+    text = str(report(tree))
+    assert [body.joint.name for body in tree.bodies] == ["root_joint", "ab", "bd", "ac", "ce"]
+    assert "depth-first from the base; q and v follow it" in text
+    assert "order in the file  'ab', 'ac', 'bd', 'ce'\n" in text
+    for name in ("root_joint", "ab", "bd", "ac", "ce"):
+        coordinates = tree.body(name[-1] if name != "root_joint" else "a").coordinates
+        row = next(line.split() for line in text.splitlines() if f" {name} " in line)
+        first, last = coordinates.start, coordinates.stop - 1
+        assert row[5] == (f"{first}" if first == last else f"{first}..{last}")
+    assert "order in the file" not in str(report(_described("ab", "bd", "ac", "ce")))
+    assert "order in the file" not in str(report(models.planar_chain(3).tree))
+
+
+def test_damping_that_acts_and_friction_that_does_not_are_told():
+    lossy = '<dynamics damping="0.5" friction="0.25"/>'
+    told = report(_described("ab", "ac", "ad", "ae", rest=lossy))
+    names = "'ab', 'ac', 'ad', 'ae'"
+    assert f"damping            acts in simulations, unless damping=False: {names}\n" in str(told)
+    assert any("dry friction does not act" in x and names in x for x in told.findings)
+    plain = report(_described("ab", "ac", "ad", "ae"))
+    assert "damping" not in str(plain) and "friction" not in str(plain)
+
+
 def _on_one_axis(first):
     return TreeBuilder().add("a", Revolute((0, 0, 1)), first).add("b", Revolute((0, 0, 1)), BODY, "a").build()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 import types
@@ -12,7 +13,9 @@ from random_trees import JOINTS, random_tree
 
 import liebody as lb
 from liebody import dynamics
-from liebody.codegen import build
+from liebody.codegen import Program, build, trace
+from liebody.errors import GraphError
+from liebody.groups import SE3, Revolute
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
@@ -125,23 +128,133 @@ def test_derivatives_of_inverse_dynamics_against_differences_along_the_group():
     np.testing.assert_allclose(by_a, robot.mass_matrix(q), atol=1e-11 * scale)
 
 
-def test_derivatives_of_forward_dynamics_are_those_of_its_inverse():
-    robot = lb.load("double_pendulum")
-    q, v, tau = states(robot, (3,))
+def slopes(f, n, h=0.005):
+    """df/du at u = 0 (n,), of f of a batch (..., n), by differences of eighth order."""
+    weights = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
+    steps = h * np.eye(n)
+    rises = [w * (f(k * steps) - f(-k * steps)) / h for k, w in weights.items()]
+    return np.moveaxis(sum(rises), 0, -1)
+
+
+def links(n):
+    """A chain of n links in space."""
+    chain = lb.TreeBuilder("chain")
+    for k in range(n):
+        joint = lb.Joint(f"joint{k}", Revolute([0, 1, 0] if k % 2 else [1, 0, 0]))
+        place = SE3.motion(np.eye(3), np.array([0.1, 0, 0.02]))
+        parent = f"link{k - 1}" if k else "world"
+        chain.add(f"link{k}", joint, lb.SpatialInertia.sphere(1.0, 0.1), parent, place)
+    return lb.Robot(chain.build())
+
+
+DERIVED = {
+    "every joint": lambda: lb.Robot(random_tree(np.random.default_rng(5), list(JOINTS), followers=2)),
+    "floating": lambda: lb.Robot(random_tree(np.random.default_rng(6), ["free", *["revolute"] * 4])),
+    "sliding": lambda: lb.Robot(random_tree(np.random.default_rng(7), ["prismatic"] * 3)),
+    "hinge": lambda: links(1),
+    "chain": lambda: links(14),
+}
+
+
+@pytest.mark.parametrize("kind", DERIVED)
+def test_derivatives_of_forward_dynamics_against_differences_along_the_group(kind):
+    """Of a batch; the equations of small trees are a straight line, those of others loops over columns."""
+    robot = DERIVED[kind]()
+    long = isinstance(robot.kernel("forward_dynamics_derivatives").function, Program)
+    assert long == (kind in ("every joint", "chain"))
+    q, v, tau = states(robot, (2,))
     by_q, by_v, by_tau = robot.forward_dynamics_derivatives(q, v, tau)
-    h = 1e-6
-    for k, e in enumerate(np.eye(robot.nv)):
-        by_difference = (
-            robot.forward_dynamics(q + h * e, v, tau) - robot.forward_dynamics(q - h * e, v, tau)
-        ) / (2 * h)
-        np.testing.assert_allclose(by_q[..., k], by_difference, rtol=1e-6, atol=1e-6)
-        by_difference = (
-            robot.forward_dynamics(q, v + h * e, tau) - robot.forward_dynamics(q, v - h * e, tau)
-        ) / (2 * h)
-        np.testing.assert_allclose(by_v[..., k], by_difference, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(
-        by_tau @ robot.mass_matrix(q), np.broadcast_to(np.eye(robot.nv), by_tau.shape), atol=1e-10
+    for k in range(2):
+        expected = (
+            slopes(lambda u, k=k: robot.forward_dynamics(robot.integrate(q[k], u), v[k], tau[k]), robot.nv),
+            slopes(lambda u, k=k: robot.forward_dynamics(q[k], v[k] + u, tau[k]), robot.nv),
+        )
+        for found, one in zip((by_q, by_v), expected, strict=True):
+            np.testing.assert_allclose(found[k], one, rtol=0, atol=1e-9 * max(1, np.abs(one).max()))
+    M, unit = robot.mass_matrix(q), np.eye(robot.nv)
+    np.testing.assert_allclose(by_tau @ M, np.broadcast_to(unit, M.shape), atol=1e-9)
+    alone = robot.forward_dynamics_derivatives(q[1], v[1], tau[1])
+    for found, one in zip((by_q, by_v, by_tau), alone, strict=True):
+        np.testing.assert_allclose(found[1], one, rtol=1e-9, atol=1e-9 * np.abs(one).max())
+
+
+@needs_compiler
+def test_derivatives_of_forward_dynamics_are_one_call_of_the_library():
+    """As every function's, from the second call on."""
+    robot = lb.load("double_pendulum")
+    q, v, tau = states(robot, ())
+    first = robot.forward_dynamics_derivatives(q, v, tau)
+    assert isinstance(robot.forward_dynamics_derivatives, types.BuiltinFunctionType)
+    for x, y in zip(robot.forward_dynamics_derivatives(q, v, tau), first, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def arguments_of(method):
+    """The names of the arguments that a method needs, itself aside."""
+    return [x.name for x in inspect.signature(method).parameters.values() if x.default is x.empty][1:]
+
+
+def parts(result):
+    """The entries of one array, or of several."""
+    return np.concatenate([np.ravel(x) for x in (result if isinstance(result, tuple) else (result,))])
+
+
+OF_STATES = [
+    name
+    for name, method in vars(lb.Robot).items()
+    if inspect.isfunction(method) and name[0] != "_" and arguments_of(method)[:1] in (["q"], ["q0"])
+]
+
+
+@pytest.fixture(scope="module")
+def floating():
+    return lb.Robot(random_tree(np.random.default_rng(6), ["free", "revolute", "prismatic"], rotors=False))
+
+
+def reach(q):
+    """The Jacobian of a task: the sum of the joints' coordinates."""
+    return np.array([[0, 0, 0, 0, 0, 0, 1, 1]])
+
+
+@pytest.mark.parametrize("name", sorted({*OF_STATES} - {"internal_rank"}))
+def test_a_method_on_symbols_is_the_method_on_numbers(floating, name):
+    """In a function that is traced; also when a built-in function has taken the method's place."""
+    rng, method = np.random.default_rng(3), getattr(lb.Robot, name)
+    given = {"frame": floating.tree.bodies[-1].name, "task": reach}
+    sizes = {"s": ()}
+    if "task" in arguments_of(method):
+        sizes |= {"w": 7, "F": 7}
+    arrays = {
+        x: floating.random(rng) if x[0] == "q" else rng.standard_normal(sizes.get(x, floating.nv))
+        for x in arguments_of(method)
+        if x not in given
+    }
+    options = {x: given[x] for x in arguments_of(method) if x in given}
+    expected = getattr(floating, name)(*map(np.asarray, arrays.values()), **options)
+    traced = trace(
+        lambda *symbols: parts(getattr(floating, name)(*symbols, **options)),
+        {x: np.shape(value) for x, value in arrays.items()},
     )
+    np.testing.assert_allclose(traced(*arrays.values()), parts(expected), rtol=1e-9, atol=1e-11)
+
+
+def test_symbols_in_a_list_are_symbols_and_results_have_no_place_for_them(floating):
+    half = trace(lambda x: floating.gravity([1.0, 0, 0, 0, 0, 0, 0, x, 0.5]), {"x": ()})
+    np.testing.assert_allclose(
+        half(0.3), floating.gravity(np.array([1.0, 0, 0, 0, 0, 0, 0, 0.3, 0.5])), atol=1e-12
+    )
+    with pytest.raises(GraphError, match="gravity: symbols go into no array of numbers; leave `out` away"):
+        trace(lambda q: floating.gravity(q, out=np.empty(8)), {"q": 9})
+    with pytest.raises(lb.LiebodyError, match=r"gravity: q has shape \(3,\), expected \(9,\)"):
+        trace(lambda q: floating.gravity(q[:3]), {"q": 9})
+
+
+def test_long_trees_are_unrolled_for_symbols():
+    robot = links(120)
+    assert isinstance(robot.kernel("bias").function, Program)
+    q, v = np.random.default_rng(0).standard_normal((2, robot.nv))
+    traced = trace(lambda q, v: robot.bias(q, v), {"q": robot.nq, "v": robot.nv})
+    np.testing.assert_allclose(traced(q, v), robot.bias(q, v), rtol=1e-9, atol=1e-9)
 
 
 @needs_compiler

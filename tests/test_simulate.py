@@ -19,10 +19,11 @@ from scipy.integrate import solve_ivp as scipy_solve_ivp
 import liebody as lb
 from liebody import scalar
 from liebody.bodies import Joint, TreeBuilder
+from liebody.errors import GraphError
 from liebody.groups import SO3, Revolute, Spherical
 from liebody.io import UnusedElements
 from liebody.io.layouts import pinocchio_layout
-from liebody.simulate import DivergedMembers
+from liebody.simulate import CalledEfforts, DivergedMembers
 
 STEPS = 100_000
 
@@ -139,12 +140,11 @@ def test_efforts_constant_sampled_traced_and_called_agree():
     options = {"t_end": 0.05, "dt": 1e-3}
     expected = lb.simulate(robot, tau=constant, **options)
     times = np.linspace(0, 0.1, 11)
-    for tau in (
-        (times, np.tile(constant, (11, 1))),
-        lambda t, q, v: constant,
-        lambda t, q, v: np.array([float(x) for x in constant]) + 0 * np.asarray([float(y) for y in v]),
-    ):
+    for tau in ((times, np.tile(constant, (11, 1))), lambda t, q, v: constant):
         np.testing.assert_allclose(lb.simulate(robot, tau=tau, **options).q, expected.q, atol=1e-13)
+    with pytest.warns(CalledEfforts):
+        called = lb.simulate(robot, tau=lambda t, q, v: constant + 0 * np.asarray(v, float), **options)
+    np.testing.assert_allclose(called.q, expected.q, atol=1e-13)
 
 
 def test_feedback_that_traces_is_compiled_and_any_other_is_called():
@@ -158,12 +158,139 @@ def test_feedback_that_traces_is_compiled_and_any_other_is_called():
         return damper(float(t), np.array(q, float), np.array(v, float))
 
     compiled = lb.simulate(robot, q0, tau=damper, t_end=0.1, dt=1e-3)
-    called = lb.simulate(robot, q0, tau=opaque, t_end=0.1, dt=1e-3)
+    with pytest.warns(CalledEfforts, match=r"at `return damper\(float\(t\).*`.*cannot become a float"):
+        called = lb.simulate(robot, q0, tau=opaque, t_end=0.1, dt=1e-3)
     assert compiled.metadata["efforts"] == "compiled"
     assert called.metadata["efforts"] == "called"
     np.testing.assert_allclose(compiled.q, called.q, atol=1e-11)
-    ensemble = lb.simulate(robot, np.stack([q0, robot.neutral()]), tau=opaque, t_end=0.1, dt=1e-3)
+    with pytest.warns(CalledEfforts):
+        ensemble = lb.simulate(robot, np.stack([q0, robot.neutral()]), tau=opaque, t_end=0.1, dt=1e-3)
     np.testing.assert_allclose(ensemble.q[0], called.q, atol=1e-11)
+
+
+def test_a_controller_may_call_methods_of_its_robot_and_is_compiled():
+    """A PD controller that holds the weight: from rest at its goal the arm stays, and next to it returns."""
+    robot = arm()
+    goal = robot.random(1)
+    robot.gravity(goal)  # from now on a built-in function, which meets symbols below
+
+    def controller(t, q, v):
+        return 400 * (goal - q) - 40 * v + robot.gravity(q)
+
+    run = lb.simulate(robot, goal, tau=controller, t_end=0.5, dt=1e-3)
+    assert run.metadata["efforts"] == "compiled"
+    np.testing.assert_allclose(run.q[-1], goal, atol=1e-12)
+    np.testing.assert_allclose(run.tau[-1], robot.gravity(goal), rtol=1e-9, atol=1e-9)
+    beside = lb.simulate(robot, goal + 0.1, tau=controller, t_end=5.0, dt=1e-3)
+    np.testing.assert_allclose(beside.q[-1], goal, atol=1e-6)
+
+
+def test_a_controller_that_calls_what_cannot_be_traced_is_called_and_says_what_it_was():
+    """A pseudo-inverse takes singular values, which symbols have not."""
+    robot = arm()
+    q0, hand = robot.random(0), robot.tree.bodies[-1].name
+
+    def tau(t, q, v):
+        return np.linalg.pinv(robot.jacobian(q, hand)) @ np.ones(6)
+
+    with pytest.warns(CalledEfforts, match=r"linalg.pinv\(robot.jacobian.*test_simulate.py, line \d+"):
+        run = lb.simulate(robot, q0, tau=tau, t_end=0.01, dt=1e-3)
+    np.testing.assert_array_equal(run.tau[3], tau(run.t[3], run.q[3], run.v[3]))
+    with pytest.raises(lb.LiebodyError, match=r"cannot be traced at `.*linalg.pinv.*give a fixed step"):
+        lb.simulate(robot, q0, tau=tau, t_end=0.01, method="rkmk45")
+    with pytest.raises(lb.LiebodyError, match=r"variational differentiates efforts.*linalg.pinv"):
+        lb.simulate(robot, q0, tau=tau, t_end=0.01, dt=1e-3, method="variational")
+
+
+def test_efforts_that_fail_on_numbers_too_are_an_error_with_advice():
+    """NumPy refuses -True, and its own advice, `~`, would mean something else; a mere slip stays one."""
+    robot = lb.load("double_pendulum")
+    options = {"t_end": 0.1, "dt": 1e-2}
+    advice = r"numpy boolean negative.*at `.*`.*scalar\.where\(condition, 1\.0, 0\.0\)"
+    with pytest.raises(GraphError, match=advice):
+        lb.simulate(robot, tau=lambda t, q, v: np.array([-(q[0] > 0.1) * 1.0, 0.0]), **options)
+    with pytest.raises(NameError, match="gains"):
+        lb.simulate(robot, tau=lambda t, q, v: gains * v, **options)  # noqa: F821
+    with pytest.raises(lb.LiebodyError, match=r"shape \(1,\), expected \(2,\)"):
+        lb.simulate(robot, tau=lambda t, q, v: np.array([float(q[0])]), **options)
+
+
+def test_a_member_that_is_lost_does_not_stop_efforts_that_are_called():
+    """The robot's functions refuse the NaN of its state; the other members go on."""
+    robot = lb.load("double_pendulum")
+
+    def tau(t, q, v):
+        return robot.gravity(np.asarray(q, float)) + (1e6 * v if q[0] > 0.2 else 0 * v)
+
+    q0 = np.array([[0.0, 0.0], [1.0, 0.5]])
+    with pytest.warns(DivergedMembers, match=r"1 of 2 members.*\(1,\)"), pytest.warns(CalledEfforts):
+        run = lb.simulate(robot, q0, [[0.0, 0.0], [1.0, 1.0]], tau=tau, t_end=0.5, dt=1e-2)
+    assert np.isnan(run.tau[1, -1]).all() and np.isfinite(run.tau[1, 0]).all()
+    np.testing.assert_allclose(run.tau[0], robot.gravity(run.q[0]))
+
+
+SAMPLED = np.random.default_rng(8).standard_normal((2, 4, 2))  # for two members, 20 ms apart
+
+
+@pytest.mark.parametrize("members", [(), (2,)])
+@pytest.mark.parametrize("kind", ["constant", "zero", "linear", "compiled", "called"])
+def test_a_run_knows_its_efforts_however_they_were_given(tmp_path, kind, members):
+    """Constant, sampled or by a function, of one simulation or of members; where samples jump, the value
+    after the jump."""
+    robot = lb.load("double_pendulum")
+    q0 = np.broadcast_to([1.0, 0.5], (*members, 2))
+    samples = SAMPLED if members else SAMPLED[0]
+    times = 0.02 * np.arange(4)
+    records = np.arange(9)  # every 10 ms, so that every other one is at a sample; the last two after them
+    held = np.minimum(records // 2, 3)
+    halves = (samples[..., held, :] + samples[..., np.minimum((records + 1) // 2, 3), :]) / 2
+    tau, options = {
+        "constant": (samples[..., 0, :], {}),
+        "zero": ((times, samples), {"hold": "zero"}),
+        "linear": ((times, samples), {"hold": "linear"}),
+        "compiled": (lambda t, q, v: t - 2 * v, {}),
+        "called": (lambda t, q, v: float(t) - 2 * np.asarray(v, float), {}),
+    }[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalledEfforts)
+        run = lb.simulate(robot, q0, tau=tau, t_end=0.08, dt=0.01, **options)
+    np.testing.assert_allclose(run.t, 0.01 * records, atol=1e-15)
+    expected = {
+        "constant": np.repeat(samples[..., :1, :], 9, axis=-2),
+        "zero": samples[..., held, :],
+        "linear": halves,
+    }.get(kind, run.t[:, None] - 2 * run.v)
+    one = run.member(*(1,) * len(members))
+    np.testing.assert_allclose(run.tau, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(one.tau, run.tau[1] if members else run.tau)
+    run.save(tmp_path / "run.nc")
+    for twin in (lb.Run.load(tmp_path / "run.nc"), pickle.loads(pickle.dumps(run)), copy.copy(run)):
+        np.testing.assert_array_equal(twin.tau, run.tau)
+    dataset = run.to_xarray()
+    assert dataset.tau.dims[-2:] == ("time", "dof")
+    np.testing.assert_array_equal(dataset.tau, run.tau)
+
+
+def test_a_run_without_efforts_has_none():
+    run = lb.simulate(lb.load("double_pendulum"), t_end=0.1, dt=1e-2)
+    assert run.tau is None and "tau" not in run.to_xarray()
+
+
+def test_efforts_are_computed_once_and_only_when_they_are_asked_for():
+    calls = []
+
+    def tau(t, q, v):
+        calls.append(float(t))
+        return -np.asarray(v, float)
+
+    with pytest.warns(CalledEfforts):
+        run = lb.simulate(lb.load("double_pendulum"), [1.0, 0.5], tau=tau, t_end=0.1, dt=1e-2)
+    before = len(calls)
+    one = run.member()
+    assert len(calls) == before
+    np.testing.assert_array_equal(one.tau, -run.v)
+    np.testing.assert_array_equal(run.tau, -run.v)
+    assert len(calls) == before + 11 and run.efforts is None
 
 
 @pytest.mark.parametrize("dt", [0.0125, 0.07, 0.7])
@@ -278,7 +405,10 @@ def test_anymal_falls_as_in_scipy_with_pinocchio():
         ({"hold": "cubic"}, ["hold", "cubic", "linear"]),
         ({"record_every": 0.0015}, ["record_every", "multiple"]),
         ({"dt": None, "method": "rkmk45", "rtol": -1.0}, ["rtol", "-1.0"]),
-        ({"dt": None, "method": "rkmk45", "tau": lambda t, q, v: np.array([float(v[0]), 0.0])}, ["dt"]),
+        (
+            {"dt": None, "method": "rkmk45", "tau": lambda t, q, v: np.array([float(v[0]), 0.0])},
+            ["dt", "float"],
+        ),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_in_words(options, words):

@@ -24,6 +24,7 @@ from liebody.studies.feurstein_hopping_experiments import (
     leg,
     run,
     tuning_curve,
+    under_controller_1,
     upright,
 )
 from liebody.studies.report import Report
@@ -81,6 +82,23 @@ def test_the_ledger_of_each_experiment_closes(name):
     ledger = run(name).ledger
     assert abs(ledger.residual) < 1e-6 * ledger.throughput
     assert ledger.throughput > 2
+
+
+def test_experiments_one_have_controller_one():
+    """Radial control alone: no torque on the base, and no second hop."""
+    for name in EXPERIMENTS:
+        turned = np.nanmax(np.abs(run(name).out["efforts"][:, 0]))
+        assert turned > 0.1 or name in ("prismatic I", "prismatic II", "prismatic III", "revolute I"), name
+        assert ("polar_torque" in run(name).out) == (not name.endswith(" I")), name
+    found = under_controller_1()
+    for (name, K_E, _), x in found.items():
+        assert x.data.ends == "stopped" and np.nanmax(np.abs(x.out["efforts"][:, :3])) == 0, name
+        assert np.nanmax(np.abs(x.out["regulator_force"])) > 0 or K_E == 0
+    one = found["revolute I", 0.0, 0.0]
+    np.testing.assert_array_equal(one.apexes.q, run("revolute I").apexes.q)
+    page = Report("", "")
+    study._radial(page)
+    assert page.confirmed
 
 
 def test_the_audit_of_experiment_six():

@@ -338,12 +338,9 @@ def equations_(
     """Print the equations of motion in closed form.
 
     Mass matrix M, Coriolis matrix C, gravity g, energies and the equations themselves, as text or LaTeX; or a
-    function that computes M, C and g, with common subexpressions. Needs SymPy: pip install "liebody[sympy]".
+    function that computes M, C and g, with common subexpressions. Needs SymPy: pip install sympy.
     """
-    try:
-        found = equations(source, form, not no_simplify, symbols=symbols, floating=floating)
-    except ImportError as error:
-        raise Refused(str(error)) from error
+    found = equations(source, form, not no_simplify, symbols=symbols, floating=floating)
     names = [name.strip() for name in (parts or "").split(",") if name.strip()]
     click.echo(getattr(found, language or "text")(*names), nl=False)
 
@@ -363,7 +360,7 @@ def reproduce(name: str, out: Path, full: bool) -> None:
     """Recompute a paper and write a report.
 
     One HTML file with the paper's tables, formulas and claims beside the numbers of this library, and what of
-    it is a misprint. Needs SymPy and more: pip install "liebody[studies]".
+    it is a misprint. Needs SymPy and more, and says what.
     """
     click.echo(f"wrote {reproduce_(name, out, full)}")
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from .constrained import ClosedTree, Mechanism, System
+from .constrained.forces import JointEffort
 from .errors import LiebodyError
-from .run import Labels, Run
+from .run import Labels, Run, _largest
 from .run import labels as labels_of_tree
 
 Array = Any
@@ -26,14 +27,12 @@ class ConstrainedRun(Run):
 
     constraints  where each constraint stands among the equations, (nc,)
     system       the system, None after loading
-    efforts      u at the times, (..., nt, nu), or a call that returns it; None: zero
 
     Violations and multipliers are computed when they are first asked for, from the states and the efforts.
     """
 
     constraints: Mapping[str, slice] = field(default_factory=dict)
     system: Mechanism | None = None
-    efforts: Array | Callable[[], Array] | None = None
     stored: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @cached_property
@@ -51,8 +50,7 @@ class ConstrainedRun(Run):
         """The Lagrange multipliers, (..., nt, nc)                                              [N, N m]"""
 
         def compute(system: Mechanism, t: Array, q: Array, v: Array) -> Array:
-            efforts = self.efforts() if callable(self.efforts) else self.efforts
-            u = None if efforts is None else efforts[self._finite]
+            u = None if self.tau is None else self.tau[self._finite]
             return system.accelerations(q, v, u, t)[1]
 
         return self._values("multipliers", compute)
@@ -69,8 +67,8 @@ class ConstrainedRun(Run):
 
     @property
     def largest_violation(self) -> float:
-        """The largest |g_k| of all equations and times."""
-        return float(np.fmax.reduce(np.abs(self.residual), axis=None, initial=0.0))
+        """The largest of `violations`, over all constraints and times                           [m, rad]"""
+        return max(map(_largest, self.violations.values()), default=0.0)
 
     def reactions(self, constraint: str) -> np.ndarray:
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
@@ -81,7 +79,7 @@ class ConstrainedRun(Run):
     def summary(self) -> str:
         """A table of what happened, as text."""
         head, *rest = Run.summary(self).split("\n")
-        worst = {name: float(np.fmax.reduce(x, axis=None)) for name, x in self.violations.items()}
+        worst = {name: _largest(x) for name, x in self.violations.items()}
         shown = sorted(worst, key=lambda name: -worst[name])[:8]
         line = "  constraints within " + ", ".join(f"{name} {worst[name]:.2g}" for name in shown)
         return "\n".join([head, *([line] if worst else []), *rest])
@@ -91,11 +89,6 @@ class ConstrainedRun(Run):
         fields = self._member(index)
         stored = {name: getattr(self, name)[index] for name in ("residual", "rate", "multipliers")}
         return ConstrainedRun(**fields, constraints=self.constraints, system=self.system, stored=stored)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All values; efforts that a function gave become theirs."""
-        efforts = self.efforts() if callable(self.efforts) else self.efforts
-        return {**super().__getstate__(), "efforts": efforts}
 
     def _values(self, name: str, compute: Callable[..., Array]) -> np.ndarray:
         if name in self.stored:
@@ -147,3 +140,19 @@ def labels(system: Mechanism) -> tuple[Labels, Labels]:
         Labels(tuple(name for name, _ in q), tuple(unit for _, unit in q)),
         Labels(tuple(name for name, _ in v), tuple(unit for _, unit in v)),
     )
+
+
+def drives(system: Mechanism) -> Labels | None:
+    """Names and units of u: `hinge`, or `ball.0` of a joint with several; None where it is one for each v."""
+    if isinstance(system, ClosedTree):
+        return None
+    assert isinstance(system, System)
+    u = []
+    for force in system.forces:
+        n = force.kind.efforts
+        units = [""] * n  # efforts of a user's own function
+        if isinstance(force.kind, JointEffort) and n:
+            *_, wrenches, _ = force.constants
+            units = ["N" if W[3:].any() else "N m" for W in wrenches.T]
+        u += [(force.name if n == 1 else f"{force.name}.{k}", unit) for k, unit in enumerate(units)]
+    return Labels(tuple(name for name, _ in u), tuple(unit for _, unit in u))

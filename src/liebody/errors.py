@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from numbers import Real
 from typing import Any
@@ -49,6 +50,20 @@ class IntegrationError(LiebodyError):
 
 class SweepError(LiebodyError):
     """A sweep that cannot be: a store of another sweep, a function that gives no results."""
+
+
+class MissingPackage(LiebodyError, ImportError):
+    """A package that is needed for this alone, and not installed."""
+
+
+def require(purpose: str, *packages: str) -> None:
+    """Raise MissingPackage, which says what to install, where packages for a purpose are not there."""
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise MissingPackage(
+            f"{', '.join(missing)} {verb} not installed; for {purpose}: pip install {' '.join(missing)}"
+        )
 
 
 def counted(n: int, one: str, many: str = "") -> str:

@@ -58,11 +58,11 @@ def factor(A: Array) -> tuple[list[list[Any]], list[Any]]:
     reciprocals: list[Any] = [None] * n
     for k in reversed(range(n)):
         reciprocals[k] = 1 / rest[k][k]
-        L[k] = [0 if _is_zero(x) else x * reciprocals[k] for x in rest[k][:k]]
+        L[k] = [0 if is_zero(x) else x * reciprocals[k] for x in rest[k][:k]]
         for i, l_ki in enumerate(L[k]):
-            if not _is_zero(l_ki):
+            if not is_zero(l_ki):
                 for j in range(i + 1):
-                    if not _is_zero(rest[k][j]):
+                    if not is_zero(rest[k][j]):
                         rest[i][j] = rest[i][j] - l_ki * rest[k][j]
     return L, reciprocals
 
@@ -78,16 +78,16 @@ def back_substitute(factors: tuple[list[list[Any]], list[Any]], b: Array) -> Arr
     x = list(np.asarray(b))
     for k in reversed(range(len(x))):  # L^T y = b
         for i, l_ki in enumerate(L[k]):
-            if not _is_zero(l_ki):
+            if not is_zero(l_ki):
                 x[i] = x[i] - l_ki * x[k]
     for k, reciprocal in enumerate(reciprocals):  # L x = y / d
         x[k] = x[k] * reciprocal
         for i, l_ki in enumerate(L[k]):
-            if not _is_zero(l_ki):
+            if not is_zero(l_ki):
                 x[k] = x[k] - l_ki * x[i]
     return np.array(x).reshape(np.shape(b))
 
 
-def _is_zero(x: Any) -> bool:
+def is_zero(x: Any) -> bool:
     """Whether x is known to be zero."""
     return not hasattr(x, "apply") and bool(x == 0)

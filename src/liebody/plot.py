@@ -54,7 +54,7 @@ def plot_run(
         for unit in dict.fromkeys(labels.units):
             panels.append((_title(unit), *_of_unit(labels, values, unit)))
     if tau is not None:
-        panels.append(("effort [N m, N]", run.dofs, tau))
+        panels.append(("effort [N m, N]", run.dofs if run.drives is None else run.drives, tau))
     energies = Labels(("kinetic", "potential", "total"), ("J",) * 3)
     panels.append(("energy [J]", energies, np.stack([kinetic, potential, kinetic + potential], axis=-1)))
     energy = (kinetic + potential)[..., None]

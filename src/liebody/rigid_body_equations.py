@@ -1,6 +1,6 @@
 """The equations of one rigid body on paper: scalar by scalar, with named symbols, for any Lie group.
 
-SymPy is imported where it is used: pip install "liebody[sympy]".
+SymPy is imported where it is used: pip install sympy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from .codegen import trace
 from .codegen.printers.sympy_source import to_sympy
 from .dynamics.rigid_body import Transformation, structure_constants
-from .errors import ModelError, ShapeError
+from .errors import ModelError, ShapeError, require
 from .groups import SE2, SE3, SO2, SO3, LieGroup, MotionSubgroup, SO3xR3
 from .groups.real import RealGroup
 
@@ -252,10 +252,9 @@ def boltzmann_hamel_equations(
 
 
 def _sympy() -> Any:
-    try:
-        import sympy
-    except ImportError as error:
-        raise ImportError('SymPy is not installed: pip install "liebody[sympy]"') from error
+    require("equations in symbols", "sympy")
+    import sympy
+
     return sympy
 
 

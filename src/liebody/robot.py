@@ -14,8 +14,9 @@ import numpy as np
 
 from . import dynamics
 from .bodies import Tree
-from .codegen import Function, Guard, Kernel, Program, jacobian, trace
+from .codegen import Function, Guard, Kernel, Program, trace
 from .codegen.build import digest
+from .dynamics.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from .dynamics.rolled import (
     forward_dynamics_passes,
     inverse_dynamics_passes,
@@ -47,6 +48,9 @@ class Robot:
     The first call of a function traces and compiles it (later processes find it in the cache); from then on a
     call with single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity
     and quaternions which are not unit raise ConfigurationError.
+
+    Where a function is traced, such as the efforts of `simulate`, symbols of single states give symbols, so
+    that `K * (q_d - q) - D * v + robot.gravity(q)` is compiled with the rest.
     """
 
     def __init__(self, tree: Tree, gravity: Array = GRAVITY) -> None:
@@ -544,11 +548,11 @@ class Robot:
     def forward_dynamics_derivatives(
         self, q: Array, v: Array, tau: Array, *, threads: int = 1
     ) -> tuple[Array, ...]:
-        """da/dq, da/dv and da/dtau = M^-1, each (..., nv, nv); by q along the group."""
-        a = self.forward_dynamics(q, v, tau, threads=threads)
-        by_q, by_v, M = self.inverse_dynamics_derivatives(q, v, a, threads=threads)
-        inverse = np.linalg.inv(M)
-        return -inverse @ by_q, -inverse @ by_v, inverse
+        """da/dq, da/dv and da/dtau = M^-1, each (..., nv, nv); by q along the group.
+
+        With the derivatives of tau(q, v, a) at the acceleration a, da/dq = -M^-1 d tau/dq, and so by v.
+        """
+        return self._call("forward_dynamics_derivatives", q, v, tau, threads=threads)
 
     # -- kinematics ---------------------------------------------------------------------------------------
 
@@ -845,21 +849,11 @@ def _recursion(algorithm: Callable[..., Any], passes: Callable[..., Any], gravit
     return make
 
 
-def _inverse_dynamics_derivatives(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function:
-    """Jacobians of the graph of tau(q exp(u), v, a), by u at u = 0, by v and by a."""
-    tree, gravity = robot.tree, tuple(robot.gravity_vector)
+def _derivatives(of: Callable[..., Function | Program]) -> Make:
+    def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function | Program:
+        return of(robot.tree, name, tuple(robot.gravity_vector))
 
-    def moved(q: Array, v: Array, a: Array, u: Array) -> Array:
-        return dynamics.inverse_dynamics(tree, tree.group.integrate(q, u), v, a, gravity)
-
-    shifted = trace(moved, {**shapes, "u": robot.nv}, name)
-    by_q, by_v = jacobian(shifted, "u"), jacobian(shifted, "v")
-
-    def derivatives(q: Array, v: Array, a: Array) -> tuple[Array, ...]:
-        zero = np.zeros(robot.nv).astype(object)
-        return by_q(q, v, a, zero), by_v(q, v, a, zero), dynamics.mass_matrix(tree, q)
-
-    return trace(derivatives, shapes, name)
+    return make
 
 
 _INVERSE = _recursion(dynamics.inverse_dynamics, inverse_dynamics_passes)
@@ -877,7 +871,8 @@ _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
         _recursion(dynamics.kinetic_energy, kinetic_energy_passes, gravity=False),
     ),
     "potential_energy": (("q",), _recursion(dynamics.potential_energy, potential_energy_passes)),
-    "inverse_dynamics_derivatives": (("q", "v", "a"), _inverse_dynamics_derivatives),
+    "inverse_dynamics_derivatives": (("q", "v", "a"), _derivatives(inverse_dynamics_derivatives)),
+    "forward_dynamics_derivatives": (("q", "v", "tau"), _derivatives(forward_dynamics_derivatives)),
     "coriolis_matrix": (("q", "v"), _of_tree(dynamics.coriolis_matrix)),
     "coriolis_matrix_of_form": (("q", "v"), _of_tree(dynamics.coriolis_matrix)),
     "mass_matrix_derivative": (("q", "v"), _of_tree(dynamics.mass_matrix_derivative)),

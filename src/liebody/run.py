@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .bodies import Tree
-from .errors import LiebodyError, ShapeError
+from .errors import LiebodyError, ShapeError, require
 from .groups import (
     Cylindrical,
     Fixed,
@@ -38,8 +38,9 @@ FORMAT = "liebody run"
 FORMAT_VERSION = 1
 OWN_ATTRIBUTES = ("format", "format_version", "source", "title")
 ENERGIES = ("kinetic", "potential")
-LATER: Any = None  # energies that are computed when they are first asked for
+LATER: Any = None  # energies and efforts that are computed when they are first asked for
 UNIT_OF_QUATERNIONS = "1"
+UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
 LONGEST_TABLE = 24
 
 
@@ -106,12 +107,17 @@ class Run:
     q                   coordinates, (..., nt, nq)
     v                   velocities, left-trivialised, (..., nt, nv)                             [rad/s, m/s]
     kinetic, potential  energies, (..., nt)                                                     [J]
-    tau                 efforts of the joints, (..., nt, nv), or None                           [N m, N]
+    tau                 efforts as they were given, (..., nt, nu): of a tree, nu is nv, and the joints'
+                        damping is not among them; None: none were given                        [N m, N]
     coordinates, dofs   names and units of the entries of q and of v, as `labels(tree)` gives them
+    drives              those of the entries of tau, where they are not one for each of v
     metadata            what made it: names with text, int or float (model, method, dt, ...)
     mechanism           where energies are given as LATER: an object with `kinetic_energy(q, v)` and
                         `potential_energy(q)`, which computes them when they are first asked for and is
                         released then
+    efforts             where tau is given as LATER, a call that returns it, likewise; None: no efforts
+
+    tau is what acts from its time on: where samples jump, it is the value after the jump.
 
     Raises ShapeError where the arrays do not fit together.
     """
@@ -123,9 +129,11 @@ class Run:
     potential: np.ndarray
     coordinates: Labels
     dofs: Labels
-    tau: np.ndarray | None = None
+    tau: np.ndarray | None = field(default_factory=lambda: LATER)  # no default that hides it from __getattr__
     metadata: Mapping[str, str | int | float] = field(default_factory=dict)
     mechanism: Any = None
+    drives: Labels | None = None
+    efforts: Callable[[], np.ndarray] | None = None
 
     def __post_init__(self) -> None:
         given = vars(self)
@@ -134,6 +142,8 @@ class Run:
                 given[name] = np.asarray(given[name], dtype=float)
         if self.mechanism is not None and self.kinetic is LATER and self.potential is LATER:
             del given["kinetic"], given["potential"]
+        if self.efforts is not None and self.tau is LATER:
+            del given["tau"]
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
         if self.q.ndim < 2:
@@ -142,7 +152,7 @@ class Run:
         expected = {
             "q": (*rows, len(self.coordinates)),
             "v": (*rows, len(self.dofs)),
-            "tau": (*rows, len(self.dofs)),
+            "tau": (*rows, len(self.dofs if self.drives is None else self.drives)),
             "kinetic": rows,
             "potential": rows,
         }
@@ -158,22 +168,26 @@ class Run:
     if not TYPE_CHECKING:  # which knows the fields
 
         def __getattr__(self, name: str) -> Any:
-            """The energies that were not given, computed when they are first asked for."""
-            mechanism = vars(self).get("mechanism")
-            if name not in ENERGIES or mechanism is None:
+            """What was given as LATER, computed now."""
+            given = vars(self)
+            if name == "tau" and given.get("efforts") is not None:
+                given["tau"], given["efforts"] = np.asarray(given["efforts"](), float), None
+            elif name in ENERGIES and given.get("mechanism") is not None:
+                finite, mechanism = self._finite, given["mechanism"]
+                q, v = self.q[finite], self.v[finite]
+                found = mechanism.kinetic_energy(q, v), mechanism.potential_energy(q)
+                for energy, values in zip(ENERGIES, found, strict=True):
+                    given[energy] = np.full(finite.shape, np.nan)
+                    given[energy][finite] = values
+                given["mechanism"] = None
+            else:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            finite = self._finite
-            q, v = self.q[finite], self.v[finite]
-            found = mechanism.kinetic_energy(q, v), mechanism.potential_energy(q)
-            for energy, values in zip(ENERGIES, found, strict=True):
-                vars(self)[energy] = np.full(finite.shape, np.nan)
-                vars(self)[energy][finite] = values
-            vars(self)["mechanism"] = None
-            return vars(self)[name]
+            return given[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        """All values, and not the mechanism that they are computed with."""
-        return {**vars(self), **{name: getattr(self, name) for name in ENERGIES}, "mechanism": None}
+        """All values, and nothing that they are computed with."""
+        values = {name: getattr(self, name) for name in (*ENERGIES, "tau")}
+        return {**vars(self), **values, "mechanism": None, "efforts": None}
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -221,16 +235,17 @@ class Run:
         return Run(**self._member(index))
 
     def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
-        """The fields of a member; its energies are computed when they are asked for, if those of all are."""
+        """The fields of a member; its energies and efforts are computed later, if those of all are."""
         if len(index) != len(self.batch) or any(
             not -n <= i < n for i, n in zip(index, self.batch, strict=True)
         ):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
         parts = {name: vars(self).get(name) for name in ("q", "v", "kinetic", "potential", "tau")}
-        shared = ("t", "coordinates", "dofs", "metadata", "mechanism")
+        shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives")
         return {
             **{name: None if values is None else values[index] for name, values in parts.items()},
             **{name: getattr(self, name) for name in shared},
+            "efforts": None if self.efforts is None else lambda: np.asarray(self.tau)[index],
         }
 
     def __repr__(self) -> str:
@@ -270,12 +285,12 @@ class Run:
 
     def to_xarray(self) -> xarray.Dataset:
         """The same as an xarray Dataset, with named dimensions and units."""
-        try:
-            import xarray
-        except ImportError:
-            raise ImportError("to_xarray needs the package xarray: pip install xarray") from None
-        dataset = xarray.Dataset(self._variables(), attrs=self._attributes())
-        return dataset.set_coords(["coordinate_units", "dof_units"])
+        require("to_xarray", "xarray")
+        import xarray
+
+        variables = self._variables()
+        dataset = xarray.Dataset(variables, attrs=self._attributes())
+        return dataset.set_coords([name for name in variables if name.endswith(UNITS)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write netCDF-4, self-describing; `Run.load` and `xarray.open_dataset` read it.
@@ -290,12 +305,18 @@ class Run:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
         try:
             with h5netcdf.File(temporary, "w") as file:
-                for name, (dims, values, attributes) in self._variables().items():
+                variables = self._variables()
+                for name, (dims, values, attributes) in variables.items():
                     file.dimensions.update(
                         {d: n for d, n in zip(dims, values.shape, strict=True) if d not in file.dimensions}
                     )
                     dtype = _text_type() if values.dtype == object else values.dtype
-                    file.create_variable(name, dims, dtype, data=values).attrs.update(attributes)
+                    beside = [
+                        d + UNITS for d in dims if d + UNITS in variables and name not in (d, d + UNITS)
+                    ]
+                    named = {"coordinates": " ".join(beside)} if beside else {}  # as CF says, for xarray
+                    variable = file.create_variable(name, dims, dtype, data=values)
+                    variable.attrs.update({**attributes, **named})
                 file.attrs.update(self._attributes())
             os.replace(temporary, target)
         except OSError as error:
@@ -349,8 +370,9 @@ class Run:
             found["kinetic"],
             found["potential"],
             tau=found.get("tau"),
-            coordinates=Labels(tuple(found["coordinate"]), tuple(found["coordinate_units"])),
-            dofs=Labels(tuple(found["dof"]), tuple(found["dof_units"])),
+            coordinates=_labels_of(found, "coordinate"),
+            dofs=_labels_of(found, "dof"),
+            drives=_labels_of(found, "drive") if "drive" in found else None,
             metadata={name: value for name, value in attributes.items() if name not in OWN_ATTRIBUTES},
             **cls._extras(found),
         )
@@ -388,8 +410,9 @@ class Run:
             "potential": (rows, self.potential, {"units": "J", "long_name": "potential energy"}),
         }
         if self.tau is not None:
-            meaning = {"units": "N m, N", "long_name": "efforts of the joints"}
-            variables["tau"] = ((*rows, "dof"), self.tau, meaning)
+            meaning = {"units": "N m, N", "long_name": "efforts as they were given"}
+            variables["tau"] = ((*rows, "dof" if self.drives is None else "drive"), self.tau, meaning)
+            variables.update({} if self.drives is None else _label_variables("drive", self.drives))
         return variables
 
 
@@ -402,12 +425,16 @@ def _label_variables(
             np.array(labels.names, dtype=object),
             {"long_name": f"name of the {dimension}"},
         ),
-        f"{dimension}_units": (
+        dimension + UNITS: (
             (dimension,),
             np.array(labels.units, dtype=object),
             {"long_name": f"unit of the {dimension}"},
         ),
     }
+
+
+def _labels_of(found: Mapping[str, np.ndarray], dimension: str) -> Labels:
+    return Labels(tuple(found[dimension]), tuple(found[dimension + UNITS]))
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*").fullmatch

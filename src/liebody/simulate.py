@@ -6,8 +6,10 @@ import functools
 import math
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Protocol, overload
 from weakref import WeakKeyDictionary
 
@@ -19,10 +21,18 @@ from .codegen.flow import stages
 from .codegen.march import REASONS, Ensemble, Settings
 from .codegen.samples import equidistant
 from .constrained import Mechanism, Stabilization
-from .constrained_run import ConstrainedRun
+from .constrained_run import ConstrainedRun, drives
 from .constrained_run import labels as names
 from .dynamics.rolled import advance_passes, field_passes, pull_passes, rolled
-from .errors import SECONDS, ConfigurationError, GraphError, IntegrationError, ShapeError, positive
+from .errors import (
+    SECONDS,
+    ConfigurationError,
+    GraphError,
+    IntegrationError,
+    LiebodyError,
+    ShapeError,
+    positive,
+)
 from .groups import SE3, SO3, LieGroup, Product, R
 from .integrators import (
     MechanicalFlow,
@@ -44,6 +54,10 @@ CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
 class DivergedMembers(UserWarning):
     """Some members of an ensemble did not stay finite; the others went on."""
+
+
+class CalledEfforts(UserWarning):
+    """Efforts by a function that cannot be traced: it is called at every stage, slower."""
 
 
 class _Simulate(Protocol):
@@ -92,7 +106,7 @@ def simulate(
 
     q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are
                   lanes of vectors and shares of threads. Default: the neutral configuration (of a System:
-                  the closed one next to its guess), at rest
+                  `system.assemble()`, the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
     dt            fixed step; None: steps under error control, where the method estimates its error. Explicit
                   methods then step from one recorded time to the next, implicit ones as far as they can, and
@@ -102,9 +116,10 @@ def simulate(
                   constraints in its own way (docs/integration.md)
     tau           efforts: None (zero); constant (..., nu); sampled, a pair (times, values (..., samples, nu))
                   with equidistant times; or a function tau(t, q, v) -> (nu,) of a single state. nu is nv of a
-                  Robot, and the number of driven motions of a System. A function made of NumPy operators and
-                  liebody.scalar is compiled into the loop; any other is called at every stage, slower, and
-                  must not depend on anything but its arguments
+                  Robot, and the number of driven motions of a System. A function made of NumPy operators,
+                  liebody.scalar and methods of a Robot (`robot.gravity(q)`) is compiled into the loop; any
+                  other is called at every stage, slower, must not depend on anything but its arguments, and
+                  is named in a CalledEfforts warning
     record_every  time between recorded states; default: every step, or so that there are at most 1000     [s]
     rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, those of v relative to |v|
     hold          between samples of tau: "zero" (the last one) or "linear". Steps that go across a sample are
@@ -115,7 +130,7 @@ def simulate(
     threads       threads that share an ensemble
     progress      whether to show a progress bar; default: on a terminal, when it takes long
 
-    returns       Run: t, q (..., times, nq), v, energies; .plot(), .save(file). Of a System it is a
+    returns       Run: t, q (..., times, nq), v, tau, energies; .plot(), .save(file). Of a System it is a
                   ConstrainedRun, which also has violations and multipliers
 
     Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble
@@ -147,15 +162,18 @@ def simulate(
     u, feedback = _efforts(loop.nu, tau, hold == "linear", batch, n)
     clock = _Clock(t_end, h, record_every)
 
-    called = feedback if feedback is not None and not _traceable(loop, feedback) else None
+    called = None
+    if feedback is not None:
+        traced = _traced(loop, feedback, q[0], v[0])
+        if isinstance(traced, Function):
+            feedback = traced
+        else:
+            called = feedback
+            _may_be_called(mechanical, h, traced)
+            warnings.warn(f"{traced}; so it is called at every stage, slower", CalledEfforts, stacklevel=3)
     y = np.concatenate([q, v], axis=1)
     implicit: MechanicalFlow | None = None
     if mechanical is not None:
-        if called is not None:
-            raise IntegrationError(
-                f"{mechanical.name} differentiates efforts, and this function cannot be traced; write it "
-                "with NumPy operators and liebody.scalar, or take 'rkmk4'"
-            )
         implicit = loop.mechanical_flow(mechanical, feedback)
         y = implicit.start(q, v, 0.0, h or clock.first, None if feedback else u.at(0.0))
     record = np.full((n, len(clock.times), y.shape[1]), np.nan)
@@ -180,10 +198,6 @@ def simulate(
                 failed[ended] = members.clock["row"][ended] + 1
                 losses = members.ends if implicit is not None else losses
         else:
-            if h is None:
-                raise IntegrationError(
-                    "efforts by a function that cannot be compiled need a fixed step: give dt"
-                )
             assert explicit is not None
             _called(loop, explicit, called, y, clock, record, failed, bar)
     seconds = time.perf_counter() - start
@@ -201,8 +215,8 @@ def simulate(
         "efforts": "none" if tau is None else "called" if called else "compiled",
         "seconds": seconds,
     }
-    recorded = functools.partial(_recorded, loop, u, feedback, clock.times, Q, V)
-    run = loop.run(clock.times, Q, V, None if tau is None else recorded, metadata)
+    recorded = functools.partial(_recorded, loop.nu, u, feedback, clock.times, Q, V)
+    run = loop.run(clock.times, Q, V, recorded if loop.nu and tau is not None else None, metadata)
     if lost:
         _report(loop, run, lost, batch, clock, losses)
     return run
@@ -340,7 +354,12 @@ def _called(
     )
 
     def efforts(t: float, y: Array) -> Array:
-        return [_effort(feedback, loop, t, state[: loop.nq], state[loop.nq :]) for state in y]
+        return [
+            _effort(feedback, loop.nu, t, state[: loop.nq], state[loop.nq :])
+            if np.isfinite(state).all()
+            else np.full(loop.nu, np.nan)  # of a member that is lost
+            for state in y
+        ]
 
     def velocity(t: float, y: Array) -> Array:
         return field(t, y, efforts(t, y))
@@ -359,24 +378,28 @@ def _called(
             bar.at((s + 1) * h)
 
 
-def _effort(feedback: Callable[..., Any], loop: _Loop, t: float, q: Array, v: Array) -> Array:
+def _effort(feedback: Callable[..., Any], nu: int, t: float, q: Array, v: Array) -> Array:
     u = np.asarray(feedback(t, q, v), float)
-    if u.shape != (loop.nu,):
-        raise ShapeError(f"tau(t, q, v) returned an array of shape {u.shape}, expected ({loop.nu},)")
+    if u.shape != (nu,):
+        raise ShapeError(f"tau(t, q, v) returned an array of shape {u.shape}, expected ({nu},)")
     return u
 
 
 def _recorded(
-    loop: _Loop, samples: Samples, feedback: Callable[..., Any] | None, times: Array, Q: Array, V: Array
+    nu: int, samples: Samples, feedback: Callable[..., Any] | None, times: Array, Q: Array, V: Array
 ) -> Array:
-    """The efforts at the recorded times, (..., times, nu)."""
-    u = np.zeros((*Q.shape[:-1], loop.nu))
-    if feedback is not None:
-        for at in np.ndindex(Q.shape[:-1]):
-            u[at] = _effort(feedback, loop, times[at[-1]], Q[at], V[at])
-        return u
-    sampled = np.stack([samples.at(t) for t in times], axis=-2)
-    u[...] = sampled.reshape(*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), loop.nu)
+    """The efforts at the recorded times, (..., times, nu); NaN where the states are not finite."""
+    finite = np.isfinite(Q).all(axis=-1) & np.isfinite(V).all(axis=-1)
+    u = np.full((*finite.shape, nu), np.nan)
+    if isinstance(feedback, Function):
+        u[finite] = Kernel(feedback)(np.broadcast_to(times, finite.shape)[finite], Q[finite], V[finite])
+    elif feedback is not None:
+        for at in map(tuple, np.argwhere(finite)):
+            u[at] = _effort(feedback, nu, times[at[-1]], Q[at], V[at])
+    else:
+        sampled = np.stack([samples.at(t) for t in times], axis=-2)
+        shape = (*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), nu)
+        u[finite] = np.broadcast_to(sampled.reshape(shape), u.shape)[finite]
     return u
 
 
@@ -443,8 +466,8 @@ class _Loop(Protocol):
     def start(self) -> Array:
         """The configuration in which it starts by default, (nq,)."""
 
-    def check(self, q: Array, v: Array) -> None:
-        """Raise an error for states from which it cannot start."""
+    def check(self, q: Array, v: Array, given: bool) -> None:
+        """Raise an error for states from which it cannot start; `given`: q are not those of `start`."""
 
     def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
         """The result."""
@@ -572,11 +595,14 @@ class _RobotLoop:
     def start(self) -> Array:
         return self.mechanism.neutral()
 
-    def check(self, q: Array, v: Array) -> None:
+    def check(self, q: Array, v: Array, given: bool) -> None:
         pass
 
     def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
-        return Run(t, q, v, LATER, LATER, *self.door.names, metadata=metadata, mechanism=self.mechanism)
+        return Run(
+            t, q, v, LATER, LATER, *self.door.names, metadata=metadata, mechanism=self.mechanism,
+            efforts=efforts,
+        )  # fmt: skip
 
     def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
         return "take a smaller step, and look for efforts that pump energy in"
@@ -623,14 +649,23 @@ class _SystemLoop:
     def start(self) -> Array:
         return self.mechanism.assemble()
 
-    def check(self, q: Array, v: Array) -> None:
-        self.mechanism.check_state(*((q[0], v[0]) if len(q) == 1 else (q, v)))
+    def check(self, q: Array, v: Array, given: bool) -> None:
+        try:
+            self.mechanism.check_state(*((q[0], v[0]) if len(q) == 1 else (q, v)))
+        except ConfigurationError as error:
+            if given:
+                raise
+            raise ConfigurationError(
+                f"{error}, where q0 = system.assemble(): simulations start there unless q0 is given, and not "
+                "from system.guess; if v0 belongs to another configuration, give that as q0"
+            ) from None
 
     def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
         system = self.mechanism
         return ConstrainedRun(
             t, q, v, LATER, LATER, *self.door.names, mechanism=system, constraints=system.rows, system=system,
-            efforts=efforts, metadata={**metadata, "stabilization": self.stabilized.name},
+            efforts=efforts, drives=drives(system),
+            metadata={**metadata, "stabilization": self.stabilized.name},
         )  # fmt: skip
 
     def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
@@ -649,20 +684,55 @@ def _error(method: Method) -> tuple[list[float], int] | None:
     return weights, min(method.order, method.embedded_order) + 1
 
 
-def _traceable(loop: _Loop, feedback: Callable[..., Any]) -> bool:
-    """Whether the function runs on symbols; its result must have the right shape."""
+def _traced(loop: _Loop, feedback: Callable[..., Any], q: Array, v: Array) -> Function | str:
+    """Efforts (t, q, v) -> (nu,) as a traced function; or why there is none, if they can be called.
+
+    Raises what the function raises on the numbers of a state (q, v), and ShapeError for a result of another
+    shape.
+    """
 
     def efforts(t: Any, q: Array, v: Array) -> Array:
         return np.asarray(feedback(t, q, v))
 
     try:
         traced = trace(efforts, {"t": (), "q": loop.nq, "v": loop.nv}, "tau")
-    except (GraphError, TypeError, AttributeError):
-        return False
+    except Exception as error:  # of the user's code, in which anything may refuse symbols
+        why = _place(error) + f"{type(error).__name__}: {error}"
+        try:
+            _effort(feedback, loop.nu, 0.0, q.copy(), v.copy())
+        except LiebodyError:
+            raise
+        except Exception as failed:
+            if not isinstance(error, GraphError):
+                raise
+            raise GraphError(
+                f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and it cannot be traced"
+                f"{why}"
+            ) from failed
+        return f"tau(t, q, v) cannot be traced{why}"
     (result,) = traced.outputs.values()
     if result.shape != (loop.nu,):
         raise ShapeError(f"tau(t, q, v) returned an array of shape {result.shape}, expected ({loop.nu},)")
-    return True
+    return traced
+
+
+def _place(error: Exception) -> str:
+    """The line of the user's code at which it was raised, for messages."""
+    ours = str(Path(__file__).parent)
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not frame.filename.startswith(ours)]
+    if not outside:
+        return ", "
+    return f" at `{outside[0].line}` ({Path(outside[0].filename).name}, line {outside[0].lineno}), "
+
+
+def _may_be_called(method: MechanicalMethod | None, h: float | None, why: str) -> None:
+    """Raise IntegrationError where efforts by a function have to be traced."""
+    advice = "write it with NumPy operators, liebody.scalar and methods of a Robot"
+    if method is not None:
+        raise IntegrationError(f"{method.name} differentiates efforts, and {why}; {advice}, or take 'rkmk4'")
+    if h is None:
+        raise IntegrationError(f"{why}; {advice}, or give a fixed step dt")
 
 
 # -- the door ----------------------------------------------------------------------------------------------
@@ -692,7 +762,7 @@ def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int,
     if not len(q):
         raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
     loop.door.normalize(q)
-    loop.check(q, v)
+    loop.check(q, v, q0 is not None)
     return q, v, batch
 
 
@@ -772,7 +842,7 @@ def _report(
         f"{len(lost)} of {len(losses)} members did not stay finite: {named}"
         + (", ..." if len(lost) > 5 else f"; of the first one: {told(int(lost[0]))}"),
         DivergedMembers,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

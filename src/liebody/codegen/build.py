@@ -38,7 +38,7 @@ LONG_FLAGS = (*("-O1" if flag == "-O2" else flag for flag in FLAGS), "-DLONG_COD
 ABANDONED = 24 * 3600.0  # seconds after which a temporary folder belongs to nobody
 ADVICE = (
     "install a C compiler (Debian, Ubuntu: apt install gcc; macOS: xcode-select --install), or the one that "
-    'pip installs: pip install "liebody[compiler]"; $CC chooses another'
+    "pip installs: pip install ziglang; $CC chooses another"
 )
 
 

@@ -54,6 +54,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 CONDITIONS = frozenset({"lt", "le", "eq", "and", "or", "not"})
 EVEN, ODD = frozenset({"cos", "absolute"}), frozenset({"sin", "tan"})
 SMALLEST_NORMAL = np.finfo(float).smallest_normal.item()  # below it, 1 / x may overflow
+NO_NUMBER = (
+    "a condition is used as a number; write liebody.scalar.where(condition, 1.0, 0.0), "
+    "and & | ~ between conditions"
+)
 NOT_PLAIN = CONDITIONS | {"neg"}  # the operands that sums and products look at twice
 
 
@@ -102,7 +106,7 @@ class Expr:
         """`other` as a number in an expression with this symbol: a node of the same graph, or a float."""
         if type(other) is Expr:
             if other.op in CONDITIONS:
-                raise GraphError("a condition is used as a number; write where(condition, 1.0, 0.0)")
+                raise GraphError(NO_NUMBER)
             return self._same_graph(other)
         if isinstance(other, (float, int, Real, np.bool_)):
             return float(other) + 0.0
@@ -220,12 +224,13 @@ class Expr:
     def __neg__(self) -> Scalar:
         return self.args[0] if self.op == "neg" else self.graph.node("neg", self._number(self))
 
-    def __pos__(self) -> Expr:
-        return self
+    def __pos__(self) -> Scalar:
+        return self._number(self)
 
     def __pow__(self, exponent: Any) -> Scalar:
         if isinstance(exponent, np.ndarray):
             return NotImplemented
+        self._number(self)
         if type(exponent) is Expr or not float(2 * exponent).is_integer():
             raise GraphError(f"power {exponent!r}: only multiples of 0.5 are known; write exp(p log(x))")
         if exponent < 0:
@@ -346,10 +351,13 @@ class Expr:
     def __bool__(self) -> bool:
         raise GraphError(
             f"the value of {self!r} is not known while tracing, so Python cannot branch on it; "
-            "use liebody.scalar.where(condition, a, b)"
+            "use liebody.scalar.where(condition, a, b), and & | ~ for and, or, not; compare arrays entry by "
+            "entry"
         )
 
     def __float__(self) -> float:
+        if self.op in CONDITIONS:
+            raise GraphError(NO_NUMBER)
         raise GraphError(
             f"the value of {self!r} is not known while tracing, so it cannot become a float; "
             "build arrays with np.array([...]) without dtype, and use the functions of liebody.scalar"
@@ -414,6 +422,15 @@ def _values(values: Mapping[Expr, Any], output: Any) -> Any:
     for position, x in np.ndenumerate(output):
         array[position] = values[x] if type(x) is Expr else x
     return array[()] if any(type(x) is Expr for x in array.flat) else array.astype(float)[()]
+
+
+def holds_symbols(given: Any) -> bool:
+    """Whether symbols are among the entries of an array, a list of them, or whatever else was given."""
+    if isinstance(given, np.ndarray):
+        return given.dtype == object and any(type(x) is Expr for x in given.flat)
+    if isinstance(given, (list, tuple)):
+        return any(map(holds_symbols, given))
+    return type(given) is Expr
 
 
 def _position(x: Scalar) -> int:

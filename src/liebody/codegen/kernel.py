@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, GraphError, ShapeError
 from . import build, entry
-from .graph import Function
+from .graph import Function, holds_symbols
 from .printers import c as printer
 from .printers.c import Guard
 from .printers.program import callable_c99, program_unit
@@ -45,6 +45,9 @@ class Kernel:
     outputs), in `out` if that is given, which may overlap with inputs. Arrays may have any type and strides;
     rows of the kernel's own type that are contiguous are not copied. The interpreter lock is released while a
     batch is computed, by `threads` threads with equal results.
+
+    Symbols of a trace, (nq,) and so on without batches, give symbols: the function is inlined there, without
+    the guard.
 
     function  a traced `Function` or a `Program`, or a call without arguments that makes it when it is needed
     dtype     float64, or float32
@@ -204,12 +207,16 @@ class Kernel:
         """Whether these are arrays of one state, or floats; a batch does not compile the entry for them."""
         shapes = self.inputs.values()
         return all(
-            x.ndim == len(s) if isinstance(x, np.ndarray) else isinstance(x, float) and s == ()
+            x.ndim == len(s) and x.dtype != object
+            if isinstance(x, np.ndarray)
+            else isinstance(x, float) and s == ()
             for x, s in zip(arrays, shapes, strict=False)
         )
 
     def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
-        """The call by the portable way: batches, strides, other types, threads, and the errors."""
+        """The call by the portable way: batches, strides, other types, threads, symbols, and the errors."""
+        if any(map(holds_symbols, arrays)):
+            return self._inlined(arrays, out)
         rows, batch = self._rows(arrays)
         given = self._given_results(out, batch)
         results = [
@@ -225,6 +232,13 @@ class Kernel:
                 target[...] = result
         returned = [y[()] if target is None else target for y, target in zip(results, given, strict=True)]
         return returned[0] if len(returned) == 1 else tuple(returned)
+
+    def _inlined(self, arrays: Sequence[Any], out: Any) -> Any:
+        """The function on symbols of another trace."""
+        if out is not None:
+            raise GraphError(f"{self.name}: symbols go into no array of numbers; leave `out` away in a trace")
+        function = self.function if isinstance(self.function, Function) else self.function.unroll()
+        return function(*arrays)
 
     def buffer(self, *batch: int) -> Buffer:
         """A place for the results of batches of one shape, whose constant entries are filled once."""

@@ -1,6 +1,6 @@
 """Closed forms: the equations of motion of a mechanism in SymPy, to read, to print and to generate code.
 
-SymPy is imported with the first call of `equations`: pip install "liebody[sympy]".
+SymPy is imported with the first call of `equations`: pip install sympy.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..bodies import Tree
+from ..errors import require
 from ..robot import Robot
 
 if TYPE_CHECKING:
@@ -53,12 +54,9 @@ def equations(
         print(eq.text())                      # or latex(), python(), c(), matlab()
 
     Raises ModelError for an unknown form, for symbols of one name, and when an entry is too large to be
-    simplified; ImportError without SymPy.
+    simplified; MissingPackage without SymPy.
     """
-    try:
-        import sympy  # noqa: F401
-    except ImportError as error:
-        raise ImportError('closed forms need SymPy: pip install "liebody[sympy]"') from error
+    require("closed forms", "sympy")
     from .closed_forms import make
 
     return make(robot, form, simplify, symbols, gravity, (q, v, a), floating)

@@ -51,10 +51,11 @@ class Report:
             f"{counted(tree.nv, 'degree')} of freedom{follow}, {counted(len(tree.frames), 'further frame')}",
             "",
             *_table(
-                ["", "body", "on", "mass [kg]", "joint", "group", "limits"],
+                ["", "body", "on", "mass [kg]", "joint", "q", "group", "limits"],
                 [_row(body, tree) for body in tree.bodies],
             ),
             "",
+            *_order(tree),
             f"mass               {self.mass:.6g} kg, centre at {_vector(self.center)} m when neutral",
             f"reach              {self.reach:.4g} m",
         ]
@@ -65,6 +66,8 @@ class Report:
                 f"{self.scaled:.2g} with a diagonal of ones",
                 f"least inertia      {self.weakest[1]:.3g}, of joint {self.weakest[0]!r}",
             ]
+        if damped := [b.joint.name for b in tree.bodies if np.any(b.joint.damping)]:
+            lines.append(f"damping            acts in simulations, unless damping=False: {listed(damped)}")
         lines += ["", "Findings" if self.findings else "Findings: none."]
         lines += [f"  - {finding}" for finding in self.findings]
         return "\n".join(lines)
@@ -161,7 +164,13 @@ def _doubtful_joints(tree: Tree) -> list[str]:
     still = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.lower == b.joint.upper)]
     without_speed = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.velocity_limit == 0)]
     without_effort = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.effort_limit == 0)]
+    rubbing = [b.joint.name for b in tree.bodies if np.any(b.joint.friction)]
     found = []
+    if rubbing:
+        found.append(
+            f"dry friction does not act, not even in simulations: {listed(rubbing)}; if it matters, make it "
+            "part of the efforts"
+        )
     if not tree.nv:
         found.append("nothing moves; if it is to fly, drive or walk, load it with a floating base")
     if still:
@@ -214,6 +223,20 @@ def _of_the_description(tree: Tree) -> list[str]:
     return found
 
 
+def _order(tree: Tree) -> list[str]:
+    """How bodies, q and v are numbered, and the order of the file where that is another one."""
+    if not tree.nv:
+        return []
+    lines = ["order              depth-first from the base; q and v follow it"]
+    description = tree.description if isinstance(tree, DescribedTree) else None
+    if description is not None:
+        ours = [b.joint.name for b in tree.bodies if b.joint.mimic is None and b.joint.nq]
+        file = [name for name in description.joints if name in ours]
+        if file != [name for name in ours if name in file]:
+            lines.append(f"order in the file  {listed(file, len(file))}")
+    return lines
+
+
 def _row(body: Body, tree: Tree) -> list[str]:
     joint = body.joint
     limits = ""
@@ -222,7 +245,10 @@ def _row(body: Body, tree: Tree) -> list[str]:
     elif np.isfinite(joint.lower).any() or np.isfinite(joint.upper).any():
         limits = ", ".join(f"{lo:.4g} .. {hi:.4g}" for lo, hi in zip(joint.lower, joint.upper, strict=True))
     parent = tree.bodies[body.parent - 1].name if body.parent else "world"
-    return [str(body.index), body.name, parent, f"{body.inertia.mass:.4g}", joint.name, _group(body), limits]
+    first, last = body.coordinates.start, body.coordinates.stop - 1
+    q = "" if joint.mimic is not None or last < first else f"{first}" if first == last else f"{first}..{last}"
+    mass = f"{body.inertia.mass:.4g}"
+    return [str(body.index), body.name, parent, mass, joint.name, q, _group(body), limits]
 
 
 def _group(body: Body) -> str:

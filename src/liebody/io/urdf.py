@@ -199,7 +199,10 @@ class Loop:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A URDF as it stands: links depth-first from the root, shapes, loops, and what was not used, counted."""
+    """A URDF as it stands: links depth-first from the root, shapes, loops, and what was not used, counted.
+
+    joints  their names in the order of the file, which is not that of a tree's numbers
+    """
 
     name: str
     source: str
@@ -207,6 +210,7 @@ class Description:
     shapes: tuple[Shape, ...]
     unused: Counter[str]
     loops: tuple[Loop, ...] = ()
+    joints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,6 +376,7 @@ def read_urdf(source: str | bytes | os.PathLike[str], mimic: bool = True) -> Des
         shapes=tuple(_shapes(document, robot, path, unused)),
         unused=unused,
         loops=tuple(_loops(document, elements)),
+        joints=tuple(joint.name for joint in robot.joints),
     )
 
 

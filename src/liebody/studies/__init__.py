@@ -7,11 +7,10 @@ needs neither network nor scripts. A new study is a module and a line in STUDIES
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 from pathlib import Path
 
-from ..errors import LiebodyError
+from ..errors import LiebodyError, require
 
 STUDIES = {
     "feurstein-2021-hopping": "feurstein_hopping",
@@ -22,7 +21,7 @@ STUDIES = {
     "ploen": "ploen",
     "rnea-notes": "rnea_notes",
 }
-NEEDED = ("sympy", "scipy", "xarray", "zarr", "cloudpickle")  # pip install "liebody[studies]"
+NEEDED = ("sympy", "scipy", "xarray", "zarr", "cloudpickle")
 
 
 def reproduce(name: str, out: str | Path = ".", full: bool = False) -> Path:
@@ -30,13 +29,11 @@ def reproduce(name: str, out: str | Path = ".", full: bool = False) -> Path:
 
     full  whether to run what takes minutes more, of studies that have such a part; the others are the same
 
-    Raises LiebodyError for a name that is not in STUDIES, and where a package of NEEDED is not installed.
+    Raises LiebodyError for a name that is not in STUDIES, MissingPackage without a package of NEEDED.
     """
     if name not in STUDIES:
         raise LiebodyError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
-    missing = [package for package in NEEDED if importlib.util.find_spec(package) is None]
-    if missing:
-        raise LiebodyError(f'studies need {", ".join(missing)}: pip install "liebody[studies]"')
+    require("studies", *NEEDED)
     study = importlib.import_module(f"{__name__}.{STUDIES[name]}").study
     report = study(full=True) if full and "full" in inspect.signature(study).parameters else study()
     path: Path = report.save(Path(out) / f"{name}.html")

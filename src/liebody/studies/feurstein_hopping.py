@@ -32,6 +32,7 @@ from .feurstein_hopping_experiments import (
     run,
     simulate,
     tuning_curve,
+    under_controller_1,
 )
 from .report import Report
 
@@ -53,16 +54,19 @@ FIGURES = {
 }
 WORDS = {
     "prismatic I": (
-        "No polar control, no regulator. From a start that is symmetric to the last bit the leg stays "
+        "Controller I, without the regulator. From a start that is symmetric to the last bit the leg stays "
         "upright for ever; here the base is turned by 1e-9 rad, as the noise of an integrator would, and "
         "it falls."
     ),
-    "prismatic II": "With polar control, without the regulator: it hops in place, loses energy, and rests.",
+    "prismatic II": "Controller II, without the regulator: it hops in place, loses energy, and rests.",
     "prismatic III": "With the regulator: the energy is back at each apex; some of it stays in the spring.",
     "revolute I": (
-        "Only the radial spring: the first lift-off leaves a momentum that turns the leg by 30 deg."
+        "Controller I, without the regulator: the first lift-off leaves a momentum that turns the leg by "
+        "30 deg; the next throws it aside."
     ),
-    "revolute II": "With polar control: it drifts ahead, and the sign of h changes between most hops.",
+    "revolute II": (
+        "Controller II, without the regulator: it drifts ahead, and the sign of h changes between most hops."
+    ),
     "revolute III": (
         "With the regulator: the energy is back at each apex, but the undamped spring swings more from "
         "hop to hop, until the leg falls."
@@ -99,6 +103,13 @@ def seeded() -> Run:
     return simulate(x.hopper, q0, x.v0, 3.0, x.parameters)
 
 
+def thrown(run: Run) -> tuple[float, float, float]:
+    """At the last lift-off: speed ahead and upwards [m/s], angle of the leg [deg]."""
+    log = run.data.events.of("floor_foot", 1).where([-1])
+    (u,) = run.centre(log)[1]
+    return float(u[0]), float(u[1]), float(run.angle(log)[0])
+
+
 def spring_at(run: Run, log: Any) -> Array:
     """Energy of the radial spring at events [J]."""
     p = run.data.parameters
@@ -120,6 +131,7 @@ def prismatic_rows() -> list[Row]:
     E = three.energy(three.apexes)
     spring = 1e3 * spring_at(three, three.apexes)
     tilt = np.abs(fallen.angle(fallen.touch_downs))
+    growth = tilt[1:6] / tilt[:5]
     start = EXPERIMENTS["prismatic III"].q0
     model = robot("prismatic")
     levels = [float(model.potential_energy(np.array(q))) for q in (start, (*start[:3], 0.114))]
@@ -133,6 +145,14 @@ def prismatic_rows() -> list[Row]:
             f"{tilt[8]:.0f} deg at touch-downs 7 to 9",
             "cannot be",
             straight < 1e-6 and 0.3 < tilt[6] < 1.5 and tilt[8] > 20,
+        ),
+        Row(
+            "I: the upright leg is in an unstable equilibrium",
+            "unstable",
+            f"a hop makes a tilt {growth.max():.1f} times as large at first, {growth.min():.1f} times after "
+            "five",
+            "reproduced",
+            abs(growth[0] - 27.5) < 0.5 and growth.min() > 10,
         ),
         Row(
             "II: at rest after so many jumps",
@@ -175,7 +195,8 @@ def prismatic_rows() -> list[Row]:
 def revolute_rows(curve: Curve) -> list[Row]:
     at, least = curve.minimum
     one, two, three, four, five = (run(f"revolute {k}") for k in ("I", "II", "III", "IV", "V"))
-    flight = turned(one)[0]
+    flight, (ahead, upwards, lean) = turned(one)[0], thrown(one)
+    h1 = 1e3 * float(one.momentum(one.lift_offs)[0])
     h2, h3 = 1e3 * two.momentum(two.lift_offs), 1e3 * three.momentum(three.lift_offs)
     changes = [int(np.count_nonzero(np.diff(np.sign(h)) != 0)) for h in (h2, h3)]
     E3 = three.energy(three.apexes)[:8]
@@ -209,6 +230,21 @@ def revolute_rows(curve: Curve) -> list[Row]:
             f"{flight:.2f} deg",
             "reproduced",
             abs(flight - 30.22) < 0.05,
+        ),
+        Row(
+            "I: h after the first lift-off",
+            "positive",
+            f"{h1:.3f}e-3 kg m2/s",
+            "reproduced",
+            abs(h1 - 1.718) < 2e-3,
+        ),
+        Row(
+            "I: after the second touch-down",
+            "cannot make another hop, but jumps away",
+            f"leaves the floor backwards at {-ahead:.2f} m/s, sinking at {-upwards:.2f} m/s, its leg at "
+            f"{lean:.0f} deg",
+            "reproduced",
+            len(one.apexes) == 1 and ahead < -1.5 and upwards < 0 and str(one.data.ends) == "stopped",
         ),
         Row(
             "II: h changes its sign from hop to hop",
@@ -374,6 +410,7 @@ def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
     _numbers(report, [*prismatic_rows(), *revolute_rows(curves["K_p = 0, K_E = 0"]), *six_rows(books, six)])
     _model(report)
     _experiments(report)
+    _radial(report)
     _tuning(report, curves)
     _six(report, books)
     _symmetry(report)
@@ -408,10 +445,15 @@ def _model(report: Report) -> None:
     report.section("The model")
     report.text(
         "Point masses; g = 9.81 m/s2; the foot is a point and has no mass in the revolute hopper. "
-        r"Controller II: $\tau_r = -K_r(r - r_{des}) - D_r\dot r - K_E(E - E_{des})\,\dot r$ along the "
-        r"leg, with $D_r$ in flight only, and $\tau_p = -K_p\alpha$ in stance. The floor, while the "
-        r"foot is not above it: $F_y = \max(-K y - D\dot y, 0)$ and $F_x = -K(x - x_{td}) - D\dot "
-        "x$. $K_E = 10$ for the revolute hopper, E with the energy of the radial spring.",
+        r"All controllers have $\tau_r = -K_r(r - r_{des}) - D_r\dot r - K_E(E - E_{des})\,\dot r$ along the "
+        r"leg, in flight as in stance, but $D_r$ in flight only; $r_{des}$ is the leg's length at the start. "
+        r"That is all of Controller I: no torque acts on the base. Controller II adds "
+        r"$\tau_p = -K_p(\alpha - \alpha_{des})$ in stance, with $\alpha_{des} = 0$, and nothing in flight; "
+        r"Controller III takes the locked frame's angle for $\alpha$. Experiments I have Controller I, with "
+        r"$K_E = 0$; all others have Controller II, with $K_E = 0$ in II; none has Controller III. The "
+        r"floor, while the foot is not above it: $F_y = \max(-K y - D\dot y, 0)$ and "
+        r"$F_x = -K(x - x_{td}) - D\dot x$. $K_E = 10$ for the revolute hopper, E with the energy of the "
+        "radial spring.",
         "Touch-downs and lift-offs are located to 1e-14 s. The foot bounces two or three times just after "
         "each touch-down, within 0.3 ms; such a bounce is located too and belongs to the same stance.",
     )
@@ -427,6 +469,40 @@ def _experiments(report: Report) -> None:
         report.figure(pictures.four_panels(found), f"Figure {number}, from our simulation.")
         first, last = EXCERPTS.get(name, (0.0, None))
         report.picture(pictures.moving(found, first, last, 36), f"{title}, slower than it is.")
+
+
+def _radial(report: Report) -> None:
+    report.section("Controller I, with the regulator and without")
+    runs = under_controller_1()
+    multiplier = float(gaits.prismatic_multipliers(np.zeros(1))[0, 0].real)
+    report.text(
+        "The thesis gives Controller I the regulator and runs it without, in its experiments I. Here both "
+        "ways, from the starts of its experiments; the prismatic leg tilted by 1e-9 rad. The regulator "
+        "keeps the energy, not the leg upright: with it the upright prismatic hop is a gait, which makes a "
+        f"tilt {multiplier:.1f} times as large from apex to apex. Legs with more joints can hop without a "
+        "torque on the base, under the same radial force in stance: see the end of this page."
+    )
+    rows = [
+        [name, f"{K_E:g}", f"{D_r:g}", len(x.touch_downs), f"{float(x.data.end_times):.2f}"]
+        for (name, K_E, D_r), x in runs.items()
+    ]
+    report.table(rows, ["start of", "K_E", "D_r in flight", "touch-downs", "falls at [s]"])
+    acting = max(np.nanmax(np.abs(x.out["efforts"][:, :3])) for x in runs.values())
+    report.claims(
+        report.verdict("under Controller I nothing acts on the base", "holds", acting == 0),
+        report.verdict(
+            "under-actuated hopping in place with a prismatic leg is unstable by design, also with the "
+            "regulator",
+            "holds",
+            abs(multiplier - 31.6) < 0.1,
+        ),
+        report.verdict(
+            "the revolute hopper falls within 1 s from every start of the thesis, with regulator and damper "
+            "and without",
+            "holds",
+            all(x.data.end_times < 1 for key, x in runs.items() if key[0].startswith("revolute")),
+        ),
+    )
 
 
 def _tuning(report: Report, curves: dict[str, Curve]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import dynamics, models
 from ..robot import Robot
-from ..scalar import minimum, where
+from ..scalar import arctan2, minimum, where
 from ..systems import (
     Apex,
     Contact,
@@ -24,6 +24,7 @@ from ..systems import (
     PolarSpring,
     RobotSystem,
     State,
+    controller_1,
     controller_2,
     controller_3,
     robot_system,
@@ -38,7 +39,7 @@ FAST = {"step": 4e-4, "stance_step": 2e-5, "landing_step": 4e-6, "landing": 2e-4
 
 @dataclass(frozen=True)
 class Experiment:
-    """One of the thesis: which hopper, where it starts, what its controller is, how long it runs."""
+    """One of the thesis: hopper and controller as `system` takes them, start, gains, how long it runs."""
 
     name: str
     hopper: str
@@ -53,10 +54,10 @@ _START = (-2.5174, 0, 0.3, Q_102)
 EXPERIMENTS = {
     x.name: x
     for x in (
-        Experiment("prismatic I", "prismatic", _UPRIGHT, 4.0, {"K_p": 0.0, "K_E": 0.0}),
+        Experiment("prismatic I", "prismatic radial", _UPRIGHT, 4.0, {"K_E": 0.0}),
         Experiment("prismatic II", "prismatic", _UPRIGHT, 5.0, {"K_E": 0.0}),
         Experiment("prismatic III", "prismatic", _UPRIGHT, 5.4, {}),
-        Experiment("revolute I", "revolute", _START, 1.0, {"K_p": 0.0, "K_E": 0.0}),
+        Experiment("revolute I", "revolute radial", _START, 1.0, {"K_E": 0.0}),
         Experiment("revolute II", "revolute", _START, 2.4, {"K_E": 0.0}),
         Experiment("revolute III", "revolute", _START, 5.0, {}),
         Experiment("revolute IV", "revolute", _START, 12.0, {"D_r": 20.0}),
@@ -89,13 +90,17 @@ def system(
 ) -> RobotSystem:
     """The hopper under Controller II on the thesis' floor, with works, or without them for many runs.
 
-    "revolute locked" has Controller III; "prismatic swung" has a second polar spring, in flight: parameters
-    swing_K_p, swing_D_p, swing_alpha_des. With `strides` it remembers its last apexes; with `corners` those
-    of the floor's force are events, as derivatives need it; with `one` runs end after one hop.
+    "revolute radial" and "prismatic radial" have Controller I, "revolute locked" has Controller III;
+    "prismatic swung" has a second polar spring, in flight: parameters swing_K_p, swing_D_p, swing_alpha_des.
+    With `strides` it remembers its last apexes; with `corners` those of the floor's force are events, as
+    derivatives need it; with `one` runs end after one hop.
     """
     gains = PRISMATIC if hopper.startswith("prismatic") else REVOLUTE
     floor = Contact("foot", settling=0.05, corners=corners, impact=2e-4 if ledger else None)
-    control = (controller_3 if hopper.endswith("locked") else controller_2)("foot", **gains)
+    if hopper.endswith("radial"):
+        control = controller_1("foot", **{name: x for name, x in gains.items() if name != "K_p"})
+    else:
+        control = (controller_3 if hopper.endswith("locked") else controller_2)("foot", **gains)
     if hopper.endswith("swung"):
         control = (*control, PolarSpring("foot", 0.0, acts="flight", name="swing"))
     return robot_system(
@@ -158,9 +163,9 @@ class Strides(Element):
 
 
 def _signals(s: State) -> dict[str, Any]:
-    """More signals: positions, the angle's rate, the angular momentum about the centre of mass."""
-    foot, rate = s.position("foot") - s.com, s.velocity("foot") - s.com_velocity
-    turning = (foot[0] * rate[2] - foot[2] * rate[0]) / (foot[0] * foot[0] + foot[2] * foot[2])
+    """More signals: positions, the leg's angle and its rate, angular momentum about the centre of mass."""
+    r, rate = s.position("foot") - s.com, s.velocity("foot") - s.com_velocity
+    turning = (r[0] * rate[2] - r[2] * rate[0]) / (r[0] * r[0] + r[2] * r[2])
     momentum = dynamics.centroidal_momentum(s.tree, s.q, s.v)
     joint = s.tree.bodies[1]
     knee = dynamics.frame_pose(s.tree, s.q, joint.name)[:3, 3]
@@ -168,7 +173,8 @@ def _signals(s: State) -> dict[str, Any]:
         "foot": s.position("foot"),
         "base": dynamics.frame_pose(s.tree, s.q, s.tree.bodies[0].name)[:3, 3],
         "knee": knee,
-        "polar_rate": turning,
+        "leg_angle": arctan2(r[0], -r[2]),
+        "leg_rate": turning,
         "angular_momentum": -momentum[1],
     }
 
@@ -333,6 +339,22 @@ def perturbed(name: str, angles: Sequence[float], t_end: float) -> list[Run]:
     for angle in angles:
         q0 = np.array(x.q0) + [angle, 0, 0, 0]
         found.append(simulate(x.hopper, q0, x.v0, t_end, parameters, t_end / 200))
+    return found
+
+
+# -- Controller I -------------------------------------------------------------------------------------------
+
+
+def under_controller_1() -> dict[tuple[str, float, float], Run]:
+    """Controller I with K_E, D_r from the start of an experiment; the prismatic leg tilted by 1e-9 rad."""
+    gains = ((0.0, 0.0), (REVOLUTE["K_E"], 0.0), (REVOLUTE["K_E"], 20.0))
+    plans = [(f"revolute {k}", *gain) for k in ("I", "V", "VI") for gain in gains]
+    plans = [("prismatic I", 0.0, 0.0), ("prismatic I", PRISMATIC["K_E"], 0.0), *plans]
+    found = {}
+    for name, K_E, D_r in plans:
+        x, hopper = EXPERIMENTS[name], name.split()[0]
+        q0 = np.array(x.q0) + [1e-9 * (hopper == "prismatic"), 0, 0, 0]
+        found[name, K_E, D_r] = simulate(f"{hopper} radial", q0, x.v0, 4.0, {"K_E": K_E, "D_r": D_r})
     return found
 
 

@@ -63,7 +63,7 @@ def _radial_and_polar(axis: Any, run: Run, t: Array, title: str) -> None:
     stretch = 1e3 * (run.out["radial_length"] - rest)
     _lines(axis, t, {"r": (stretch, BLUE)}, "$r - r_{des}$ [mm]", title)
     axis.yaxis.label.set_color(BLUE)
-    _twin(axis, t, np.degrees(run.out["polar_angle"]), r"$\alpha$ [deg]", AMBER)
+    _twin(axis, t, np.degrees(run.out["leg_angle"]), r"$\alpha$ [deg]", AMBER)
 
 
 def four_panels(run: Run) -> Any:
@@ -122,7 +122,7 @@ def motion_panels(run: Run, after: float = 0.0) -> Any:
     _radial_and_polar(e, run, t, "(e) radial and polar values")
     _lines(f, t, {"r": (out["radial_length_rate"], BLUE)}, "r' [m/s]", "(f) radial and polar velocities")
     f.yaxis.label.set_color(BLUE)
-    _twin(f, t, out["polar_rate"], r"$\alpha$' [rad/s]", AMBER)
+    _twin(f, t, out["leg_rate"], r"$\alpha$' [rad/s]", AMBER)
     return figure
 
 

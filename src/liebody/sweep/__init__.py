@@ -9,7 +9,6 @@ identity  whether a function is the one that began a sweep
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import warnings
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..constrained import Mechanism
-from ..errors import SweepError
+from ..errors import SweepError, require
 from ..robot import Robot
 from ..run import _version
 from ..systems import HybridSystem
@@ -96,7 +95,7 @@ def sweep(
     Errors: SweepError for a store of another sweep, and where no chunk succeeds; ShapeError for axes that
     cannot be.
     """
-    _needed("xarray", "zarr")
+    require("sweeps", "xarray", "zarr", "cloudpickle")
     space = Space(axes, chunk)
     wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(outputs, ())
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 0):
@@ -172,9 +171,3 @@ def _collect(
                     warnings.warn(text, FailedChunks, stacklevel=3)
             held.record(k, outcome)
             bar.update(int(np.prod(space.members(k))))
-
-
-def _needed(*packages: str) -> None:
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise ImportError(f'sweeps need the package {package}: pip install "liebody[sweep]"')

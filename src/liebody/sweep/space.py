@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError, SweepError
+from ..errors import ShapeError, SweepError, require
 
 Array = Any
 MOST_IN_A_CHUNK = 512
@@ -56,6 +56,7 @@ def sample(bounds: Mapping[str, Any], n: int, method: str = "sobol", seed: int =
     Owen, "Scrambling Sobol' and Niederreiter-Xing points", J. Complexity 14 (1998); McKay, Beckman and
     Conover, "A comparison of three methods ...", Technometrics 21 (1979); both as in scipy.stats.qmc.
     """
+    require("samples", "scipy")
     from scipy.stats import qmc
 
     limits = {name: np.asarray(value, float) for name, value in bounds.items()}

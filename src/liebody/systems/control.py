@@ -14,7 +14,8 @@ only, so a spring along r has no part in the base, and one along alpha turns it 
     LockedPolarSpring  the same with the angle of the locked frame, alpha_c
     EnergyRegulator    tau_E = -K_E (E - E_des) r'
 
-Feurstein's Controllers are sums of these: `controller_1`, `controller_2`, `controller_3`.
+Feurstein's Controllers are sums of these: I the radial spring and the regulator (`controller_1`), II these
+and the polar spring (`controller_2`), III these and the locked polar spring (`controller_3`).
 
 Feurstein (2021), chapter 4.
 """
@@ -60,10 +61,10 @@ class _LegElement(Element):
         return s.touching(self.point) if phase == "stance" else 1 - s.touching(self.point)
 
     def _length(self, s: State) -> tuple[Any, Array]:
-        """r, and J_r (nv,) of r' = J_r v."""
+        """r, and J_r (nv,) of r' = J_r v, with exact zeros for the base."""
         r, J = s.leg(self.point)
         size = sqrt(r @ r)
-        return size, (r / size) @ J
+        return size, np.concatenate([np.zeros(s.base_dofs, int), (r / size) @ J[:, s.base_dofs :]])
 
 
 class RadialSpring(_LegElement):
@@ -272,47 +273,49 @@ class LockedPolarSpring(PolarSpring):
 
 
 def controller_1(
-    point: str = "foot", K_r: float = 2200.0, r_des: float = 0.14, D_r: float = 0.0, K_p: float = 6.0,
-    D_p: float = 0.0, alpha_des: float = 0.0, axis: Any = AXIS,
+    point: str = "foot", K_r: float = 2200.0, r_des: float = 0.1411, D_r: float = 0.0,
+    K_E: float = 10.0, E_des: float = 2.8382,
 ) -> tuple[Element, ...]:  # fmt: skip
-    """Feurstein's Controller I: a radial spring, damped in flight, and a polar spring in stance.
+    """Feurstein's Controller I: the radial part alone, with the regulator. Nothing acts on the base.
 
-        tau = J_r^T (-K_r (r - r_des) - D_r r') + J_alpha^T (-K_p (alpha - alpha_des) - D_p alpha')
+        tau = J_r^T tau_r,    tau_r = -K_r (r - r_des) - D_r r' - K_E (E - E_des) r',    D_r in flight only
 
-    point  name of the frame at the leg's end, with a `Contact`; the others are parameters
+    with E = T + U + K_r (r - r_des)^2 / 2, in flight as in stance; with K_E = 0 there is no regulator.
+
+    point  name of the frame at the leg's end, with a `Contact`; the others are parameters. Their defaults are
+           those of the thesis' revolute hopper; r_des and E_des are the leg's length and E at its start
+
+    Feurstein (2021), section 4.1.5, eqs (4.16), (4.18); his experiments I, which have K_E = 0.
     """
-    radial = RadialSpring(point, K_r, r_des, D_r, "flight")
-    return radial, PolarSpring(point, K_p, alpha_des, D_p, axis=axis)
+    return RadialSpring(point, K_r, r_des, D_r, "flight"), EnergyRegulator(point, K_E, E_des)
 
 
 def controller_2(
-    point: str = "foot", K_r: float = 2200.0, r_des: float = 0.14, D_r: float = 0.0, K_p: float = 6.0,
+    point: str = "foot", K_r: float = 2200.0, r_des: float = 0.1411, D_r: float = 0.0, K_p: float = 6.0,
     D_p: float = 0.0, alpha_des: float = 0.0, K_E: float = 10.0, E_des: float = 2.8382, axis: Any = AXIS,
 ) -> tuple[Element, ...]:  # fmt: skip
-    """Feurstein's Controller II: Controller I with the energy T + U + K_r (r - r_des)^2 / 2 regulated.
+    """Feurstein's Controller II: Controller I and a polar spring, which acts in stance only.
 
-        tau_r = -K_r (r - r_des) - D_r r' - K_E (E - E_des) r'
+        tau = J_r^T tau_r + J_alpha^T tau_p,    tau_p = -K_p (alpha - alpha_des) - D_p alpha'
 
-    Arguments as in `controller_1`, and K_E, E_des; with K_E = 0 it is Controller I.
+    Arguments as in `controller_1`, and K_p, D_p, alpha_des, axis as in `PolarSpring`.
+
+    Feurstein (2021), eqs (4.16) to (4.19); his experiments from II on.
     """
-    return *controller_1(point, K_r, r_des, D_r, K_p, D_p, alpha_des, axis), EnergyRegulator(
-        point, K_E, E_des
-    )
+    radial = controller_1(point, K_r, r_des, D_r, K_E, E_des)
+    return *radial, PolarSpring(point, K_p, alpha_des, D_p, axis=axis)
 
 
 def controller_3(
-    point: str = "foot", K_r: float = 2200.0, r_des: float = 0.14, D_r: float = 0.0, K_p: float = 6.0,
+    point: str = "foot", K_r: float = 2200.0, r_des: float = 0.1411, D_r: float = 0.0, K_p: float = 6.0,
     D_p: float = 0.0, alpha_des: float = 0.0, K_E: float = 10.0, E_des: float = 2.8382, axis: Any = AXIS,
 ) -> tuple[Element, ...]:  # fmt: skip
     """Feurstein's Controller III: Controller II with alpha_c of the locked frame instead of alpha.
 
-    Arguments as in `controller_2`.
+    Arguments as in `controller_2`. Feurstein (2021), eq. (4.26); he has no experiment with it.
     """
-    return (
-        RadialSpring(point, K_r, r_des, D_r, "flight"),
-        LockedPolarSpring(point, K_p, alpha_des, D_p, axis=axis),
-        EnergyRegulator(point, K_E, E_des),
-    )
+    radial = controller_1(point, K_r, r_des, D_r, K_E, E_des)
+    return *radial, LockedPolarSpring(point, K_p, alpha_des, D_p, axis=axis)
 
 
 # -- joints, frames, and the flight of a robot --------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Robots with contacts and controllers, as hybrid systems with a ledger of energies.
 
-    system = robot_system(lb.models.revolute_hopper(), controller_1("foot"), Contact("foot"))
+    system = robot_system(lb.models.revolute_hopper(), controller_2("foot"), Contact("foot"))
     run = system.simulate(q0, v0, t_end=20, parameters={"K_p": np.linspace(2, 10, 64)})
     print(system.ledger(run, member=3))
 
@@ -124,6 +124,11 @@ class State:
         return roots[0] if len(roots) == 1 and roots[0].joint.dim > 1 else None
 
     @property
+    def base_dofs(self) -> int:
+        """How many velocities, the first ones, are those of a base that carries all others; 0 without one."""
+        return 0 if self._base is None else self._base.dofs.stop
+
+    @property
     def base_rotation(self) -> Array:
         """Axes of the base in the world, (3, 3); the world's own where no base floats."""
         one = np.eye(3, dtype=int)
@@ -146,7 +151,7 @@ class State:
         J = R.T @ J
         if base is not None:  # translations of the base do not move r, and its rotations turn it
             turned = np.stack([cross(S[:3], r) for S in base.joint.S.T], axis=1)
-            J = np.concatenate([turned, J[:, base.dofs.stop :]], axis=1)
+            J = np.concatenate([turned, J[:, self.base_dofs :]], axis=1)
         return r, J
 
 

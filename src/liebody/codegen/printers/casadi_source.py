@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ShapeError
+from ...errors import ShapeError, require
 from ..graph import Expr, Function
 from .c import identifier
 
@@ -48,12 +48,10 @@ def to_casadi(function: Function, sx: bool = True) -> Any:
     minimum and maximum ignore NaN, as C's fmin does.
 
     Raises ShapeError for arrays of three and more axes, which CasADi does not have (reshape them to a matrix
-    in the traced function); ImportError without CasADi: pip install "liebody[casadi]".
+    in the traced function); MissingPackage without CasADi.
     """
-    try:
-        import casadi
-    except ImportError as error:
-        raise ImportError('CasADi is not installed: pip install "liebody[casadi]"') from error
+    require("functions of CasADi", "casadi")
+    import casadi
 
     kind: Any = casadi.SX if sx else casadi.MX
     values: dict[Expr, Any] = {}

@@ -99,19 +99,20 @@ def hybrid_source(parts: HybridParts, method: Method, lanes: int) -> str:
     def advanced(x: Any, psi: Any) -> Any:
         return parts.advance(np.concatenate([np.zeros(memory), x]), psi)[memory:]
 
+    def found_and_after(t: Any, x: Any, m: Any, u: Any, e: Any) -> tuple[Any, ...]:
+        return joined(parts.guards)(t, x, m, u), *joined(parts.after)(t, x, m, u, e)
+
     functions = {
         "field": trace(joined(parts.field), apart, "field"),
         "advance": trace(advanced, {**x, "psi": f.size}, "advance"),
         "pull": parts.pull,
-        "guards": trace(joined(parts.guards), apart, "guards"),
         "look": trace(joined(parts.look), apart, "look"),
-        "after": trace(joined(parts.after), {**apart, "e": g.size}, "after"),
+        "after": trace(found_and_after, {**apart, "e": g.size}, "after"),
     }
     text = [*opening(lanes), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
         text += callable_over_lanes(function, name) if function else []
-    foreseen = _foreseen(parts.guards, parts.after)
-    marching = Marching(guards=g.size, directions=parts.directions, looks=True, foreseen=foreseen)
+    marching = Marching(guards=g.size, directions=parts.directions, looks=True)
     return "\n".join([*text, *_loop(method, marching, 5 * y.size, f.size, lanes, "m, u")])
 
 
@@ -184,22 +185,3 @@ def memory_of(advance: Function) -> int:
     kept = next((i for i in range(y.size) if z[i] is not y[i]), y.size)
     moved = set(live(z[kept:]))
     return kept if moved.isdisjoint(y[:kept]) else 0
-
-
-def _foreseen(guards: Function, after: Function) -> bool:
-    """Whether guards at the end of a step are the same before and after an update, whatever it was."""
-    _, y, u = guards.inputs.values()
-    e = after.inputs[list(after.inputs)[3]]
-    same = False
-
-    def compare(t: Any, y: Any, u: Any, e: Any) -> Any:
-        nonlocal same
-        g = np.atleast_1d(guards(t, y, u))
-        updated = np.atleast_1d(after(t, y, u, e)[1])
-        same = all(
-            a is b or (type(a) is type(b) is float and a == b) for a, b in zip(g, updated, strict=True)
-        )
-        return g
-
-    trace(compare, {"t": (), "y": y.size, "u": u.size, "e": e.size})
-    return same

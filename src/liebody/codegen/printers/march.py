@@ -25,7 +25,6 @@ class Marching(NamedTuple):
     guards      how many there are
     directions  of the guards: +1, -1, or 0 for both
     looks       whether the system chooses its steps and updates its state
-    foreseen    whether an update never changes the guards
     """
 
     controlled: bool = False
@@ -33,7 +32,6 @@ class Marching(NamedTuple):
     guards: int = 0
     directions: Sequence[int] = ()
     looks: bool = False
-    foreseen: bool = False
 
 
 def opening(lanes: int) -> list[str]:
@@ -65,7 +63,6 @@ def settings(
         "DENSE": way.dense,
         "GUARDS": way.guards,
         "LOOKS": way.looks,
-        "FORESEEN": way.foreseen,
         "REMEMBERS": remembers is not None,
         "JUMPS": remembers is not None and remembers.restart is not None,
         **more,

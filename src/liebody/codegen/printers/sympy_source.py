@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ShapeError
+from ...errors import ShapeError, require
 from ..graph import Expr, Function
 
 LARGEST_DENOMINATOR = 10_000
@@ -51,12 +51,10 @@ def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> di
     which are the float nearest to a fraction with a denominator up to 10,000 become that fraction (0.1
     becomes 1/10), the others a Float. SymPy knows no NaN of IEEE 754: sqrt(-1) is its i, 1/0 its zoo.
 
-    Raises ShapeError where `symbols` do not fit, ImportError without SymPy: pip install "liebody[sympy]".
+    Raises ShapeError where `symbols` do not fit, MissingPackage without SymPy.
     """
-    try:
-        import sympy
-    except ImportError as error:
-        raise ImportError('SymPy is not installed: pip install "liebody[sympy]"') from error
+    require("expressions of SymPy", "sympy")
+    import sympy
 
     given = dict(symbols or {})
     if unknown := set(given) - set(function.inputs):

@@ -14,14 +14,15 @@
                    defect(t, h, y, u, next, w, rtol, atol, lost), its mean square, accepted up to 1
        DENSE       records are states within steps, within(s, t, h, y, u, next, w, z) at t + s h, and steps
                    end at the end of the run; otherwise at each record
-       GUARDS      how many guards there are: guards(t, x, m, u, g). An event is a change of the sign of one
-                   in its `direction`: upwards (1), downwards (-1), or both (0)
+       GUARDS      how many guards there are: guards(t, y, u, g). An event is a change of the sign of one in
+                   its `direction`: upwards (1), downwards (-1), or both (0)
        LOOKS       the system chooses its steps and updates its state after each of them. A state is memory m
                    and a point x, of lengths MEMORY and MOVING, and only x moves in a step:
-                       look(t, x, m, u, g, h, s)         guards, the step to take, whether to stop: s > 0
-                       after(t, x, m, u, e, z, g, h, s)  the state z, where e_i is +1 or -1 if guard i has
-                                                         changed its sign; and g, h, s as `look` finds them
-                   FORESEEN: `after` finds the same guards as `guards`. Without LOOKS MEMORY is 0 */
+                       look(t, x, m, u, g, h, s)            guards, the step to take, whether to stop: s > 0
+                       after(t, x, m, u, e, G, z, g, h, s)  the guards G at the end of a step, and the state z
+                                                            after it, where e_i is +1 or -1 if guard i has
+                                                            changed its sign; g, h, s as `look` finds them
+                   Without LOOKS MEMORY is 0 */
 
 #define NODES_OF(e) (ALL_NODES || (e)->linear ? NODES : 1)
 
@@ -260,7 +261,7 @@ long march(const March *m, const Samples *e) {
     LOCAL T states[2][POINT], next[POINT], fitted[POINT], inside[POINT];
     LOCAL T u[NODES * EFFORTS + 1], u_end[EFFORTS + 1];
     T *now = states[0], *then = states[1], *there = e->linear ? u_end : u;
-    T before[GUARDS + 1], g[GUARDS + 1], change[GUARDS + 1];
+    T before[GUARDS + 1], found[GUARDS + 1], g[GUARDS + 1], change[GUARDS + 1];
     I active = none, looking = none, taken = none;
     Lane of[LANES];
     int fresh = 1, stale = 1;
@@ -289,7 +290,6 @@ long march(const March *m, const Samples *e) {
             }
             if (!any(active)) break;
 #if GUARDS || LOOKS
-            T found[GUARDS + 1];
             sample_at(e, of, &t, u_end);
 #endif
 #if LOOKS
@@ -303,7 +303,7 @@ long march(const March *m, const Samples *e) {
                 LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
             }
 #elif GUARDS
-            guards(&t, now + MEMORY, now, u_end, found);
+            guards(&t, now, u_end, found);
 #endif
 #if GUARDS
             for (int j = 0; j < GUARDS; j++) before[j] = where(new, found[j], before[j]);
@@ -336,16 +336,20 @@ long march(const March *m, const Samples *e) {
         I rejected = active & ~accepted;
 #endif
         memset(change, 0, sizeof change);
-#if LOOKS && FORESEEN
-        after(&end, next, now, there, change, then, g, ahead, stop);
-#elif GUARDS
-        guards(&end, next, now, there, g);
+#if LOOKS
+        after(&end, next, now, there, change, found, then, g, ahead, stop);
+#else
+        settle(&end, next, there, then);
+#if GUARDS
+        guards(&end, then, there, found);
+        memcpy(g, found, sizeof g);
+#endif
 #endif
 
 #if GUARDS
         for (int j = 0; j < GUARDS; j++) { /* is this the end of the step, or is an event before it? */
-            const I up = MASK(g[j] > 0);
-            I here = (up ^ MASK(before[j] > 0)) & MASK(g[j] == g[j]);
+            const I up = MASK(found[j] > 0);
+            I here = (up ^ MASK(before[j] > 0)) & MASK(found[j] == found[j]);
             if (direction[j]) here &= direction[j] > 0 ? up : ~up;
             change[j] = where(here, where(up, one, -one), zero);
             crossed |= here;
@@ -354,7 +358,7 @@ long march(const March *m, const Samples *e) {
             for (int lane = 0; lane < LANES; lane++) {
                 if (!LANE(accepted) || !(LANE(crossed) | LANE(looking))) continue;
                 double a[GUARDS], b[GUARDS];
-                for (int j = 0; j < GUARDS; j++) a[j] = LANE(before[j]), b[j] = LANE(g[j]);
+                for (int j = 0; j < GUARDS; j++) a[j] = LANE(before[j]), b[j] = LANE(found[j]);
                 const double length =
                     locate(of + lane, m, LANE(t), LANE(h), a, b, LANE(crossed) != 0, LANE(looking) != 0);
                 LANE(looking) = length > 0 ? -1 : 0;
@@ -362,10 +366,7 @@ long march(const March *m, const Samples *e) {
             }
 #endif
 #if LOOKS
-        if (!FORESEEN || any(crossed & accepted))
-            after(&end, next, now, there, change, then, g, ahead, stop);
-#else
-        settle(&end, next, there, then);
+        if (any(crossed & accepted)) after(&end, next, now, there, change, found, then, g, ahead, stop);
 #endif
 
         const I finite = accepted & MASK(unless_finite(then, POINT, zero) == 0);
