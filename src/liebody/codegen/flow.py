@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ from .graph import Function
 from .loop import Loop, OneOf
 from .march import Ensemble, Settings, Steps
 from .printers.explicit import Method, Parts, Path, explicit_source
-from .printers.march import Marching
+from .printers.march import Guards, Marching
 from .program import Program
 from .samples import Samples
 
@@ -56,7 +57,8 @@ class Flow(Steps):
         self.paths, self.c, self.error, self.rigid = tuple(paths), tuple(c), error, rigid
         self._given = self.paths, self.c, error, rigid, pull is not None, after is not None
         self._fixed = Loop("steps", recipe, self._given, self.source)
-        self._marching = Loop("march", recipe, self._given, self._march_source)
+        self._recipe, self.guards = recipe, None
+        self._marching: dict[bool, Loop] = {}
 
     @cached_property
     def functions(self) -> Parts:
@@ -72,8 +74,22 @@ class Flow(Steps):
         """C source of the steps of one length over `lanes`."""
         return explicit_source(self.functions, [self.method], lanes, self.rigid)
 
-    def _march_source(self, lanes: int) -> str:
-        return explicit_source(self.functions, [self.method], lanes, self.rigid, Marching(controlled=True))
+    def watching(self, guards: Guards) -> Flow:
+        """The same flow, with guards whose events its march locates."""
+        self.functions  # noqa: B018 - traced once for both
+        other = copy.copy(self)
+        other.guards, other._recipe, other._marching = guards, None, {}
+        return other
+
+    def _march(self, controlled: bool) -> Loop:
+        if controlled not in self._marching:
+
+            def source(lanes: int) -> str:
+                way = Marching(controlled=controlled)
+                return explicit_source(self.functions, [self.method], lanes, self.rigid, way, self.guards)
+
+            self._marching[controlled] = Loop("march", self._recipe, (*self._given, controlled), source)
+        return self._marching[controlled]
 
     def steps(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
@@ -93,11 +109,16 @@ class Flow(Steps):
             self._fixed.steps(*arguments, threads)
 
     def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
-        """Advance members under error control, until the rows of their record before `until` are known."""
-        if self._marching.compiler is None:
+        """Advance members until the rows of their record before `until` are known.
+
+        Steps are chosen by the error control, or of the length that the members begin with; the events of
+        guards are located.
+        """
+        loop = self._march(settings.controlled)
+        if loop.compiler is None:
             self._march_numpy(members, Samples.of(u), until, settings)
         else:
-            self._marching.march(members, Samples.of(u), until, settings, threads)
+            loop.march(members, Samples.of(u), until, settings, threads)
 
     # -- without a compiler -------------------------------------------------------------------------------
 
@@ -124,7 +145,9 @@ class Flow(Steps):
 
     def _defect(
         self, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any, settings: Settings, lost: Any
-    ) -> float:
+    ) -> float | None:
+        if not settings.controlled:
+            return None
         assert self.error is not None
         weights, _ = self.error
         n = left[0].shape[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from .kernel import LONG
 from .loop import Loop
 from .march import REASONS, Ensemble, Settings, Steps
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
-from .printers.march import Remembers
+from .printers.march import Guards, Remembers
 from .samples import Samples
 
 LOOSE, ROUND_OFF, SLOW, SMALLEST_PIVOT = 1e-8, 1e-13, 0.1, 1e-14  # as in runtime/implicit.h
@@ -120,7 +121,7 @@ class ImplicitFlow(Steps):
         self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
         self.nodes = tuple(map(float, nodes))
         self.tolerance, self.iterations = tolerance, iterations
-        self._loops: dict[tuple[bool, bool, bool], Loop] = {}
+        self._loops: dict[tuple[bool, ...], Loop] = {}
         self._lock = threading.Lock()
 
     # -- one step, as it reads ----------------------------------------------------------------------------
@@ -212,40 +213,49 @@ class ImplicitFlow(Steps):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
-        return self._loop(False, False, False).source(lanes)
+        return self._loop(False, False, False, False).source(lanes)
 
-    def _loop(self, controlled: bool, remembers: bool, jumps: bool) -> Loop:
-        """The loop over steps of one length or under error control.
+    def watching(self, guards: Guards) -> ImplicitFlow:
+        """The same flow, with guards whose events its march locates."""
+        self.functions  # noqa: B018 - traced once for both
+        other = copy.copy(self)
+        other.guards, other.recipe, other._loops = guards, None, {}
+        return other
+
+    def _loop(self, march: bool, controlled: bool, remembers: bool, jumps: bool) -> Loop:
+        """The loop over steps whose lanes go together or march on their own, under error control or not.
 
         remembers  whether what the method remembers has to fit steps of different lengths
         jumps      whether it has to fit efforts that jump
         """
-        key = (
-            controlled,
-            self.memory is not None and (controlled or remembers),
-            self.memory is not None and jumps,
-        )
+        memory = self.memory is not None
+        key = march, controlled, memory and (march or remembers), memory and jumps
         with self._lock:
             if key not in self._loops:
                 order = self._controls.order if controlled else None
                 settings = (self.nodes, self.tolerance, self.iterations, order, *key)
-                kind = "march" if controlled else "steps"
+                kind = "march" if march else "steps"
                 source, flags = partial(self._source, *key), partial(self._flags, *key)
                 self._loops[key] = Loop(kind, self.recipe, settings, source, flags)
         return self._loops[key]
 
-    def _source(self, controlled: bool, remembers: bool, jumps: bool, lanes: int = 1) -> str:
+    def _source(self, march: bool, controlled: bool, remembers: bool, jumps: bool, lanes: int = 1) -> str:
         phases, finish = self.functions
+        guards = self.guards if march else None
         control = self.control_functions if controlled else None
         tries = TRIES if controlled else self.iterations
         memory = self._remembers(remembers, jumps)
-        return implicit_source(phases, finish, self.nodes, self.tolerance, tries, lanes, control, memory)
+        return implicit_source(
+            phases, finish, self.nodes, self.tolerance, tries, lanes, control, memory, guards
+        )
 
     def _remembers(self, remembers: bool, jumps: bool) -> Remembers | None:
         found = self.memory_functions if remembers else None
         return found and found._replace(restart=found.restart if jumps else None)
 
-    def _flags(self, controlled: bool, remembers: bool, jumps: bool, lanes: int) -> Sequence[str]:
+    def _flags(
+        self, march: bool, controlled: bool, remembers: bool, jumps: bool, lanes: int
+    ) -> Sequence[str]:
         phases, finish = self.functions
         others = [finish, *filter(None, self._remembers(remembers, jumps) or ())]
         if controlled:
@@ -272,7 +282,7 @@ class ImplicitFlow(Steps):
         Returns how many iterations and Jacobians there were (of a vector of members at a time).
         """
         u, losses = Samples.of(u), np.zeros((len(y), 2)) if losses is None else losses
-        loop = self._loop(False, not u.constant, not u.constant and not u.linear)
+        loop = self._loop(False, False, not u.constant, not u.constant and not u.linear)
         arguments = (y, u, t, h, steps, every, record, row, failed, losses)
         if loop.compiler is None:
             self._solved, self._tries = np.zeros(2, int), self.iterations
@@ -281,14 +291,16 @@ class ImplicitFlow(Steps):
         return loop.steps(*arguments, threads)
 
     def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
-        """Advance members under error control, until the rows of their record before `until` are known.
+        """Advance members until the rows of their record before `until` are known; guards' events are located.
 
-        Rows are states within steps, so that steps do not depend on them; the last step ends at the last row.
+        Under error control rows are states within steps, so that steps do not depend on them, and the last
+        step ends at the last row. Otherwise steps are as long as the members begin with, and end at each row.
         """
         u = Samples.of(u)
-        loop = self._loop(True, True, not u.constant and not u.linear)
+        loop = self._loop(True, settings.controlled, True, not u.constant and not u.linear)
         if loop.compiler is None:
-            self._solved, self._tries = np.zeros(2, int), TRIES
+            self._solved, self._controlled = np.zeros(2, int), settings.controlled
+            self._tries = TRIES if settings.controlled else self.iterations
             self._march_numpy(members, u, until, settings)
         else:
             loop.march(members, u, until, settings, threads)
@@ -315,7 +327,10 @@ class ImplicitFlow(Steps):
 
         return tuple(compile_numpy(f) for f in self.memory_functions or () if f)
 
-    dense = True
+    @property
+    def dense(self) -> bool:  # type: ignore[override]
+        """Whether records are states within steps: under error control."""
+        return self._controlled
 
     @property
     def error_order(self) -> int:  # type: ignore[override]
@@ -350,7 +365,7 @@ class ImplicitFlow(Steps):
     def _defect(
         self, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any, settings: Settings, lost: Any
     ) -> float | None:
-        if self.control is None:
+        if not settings.controlled:
             return None
         phases, (error, _) = self._control_numpy
         arguments = self._at_nodes(t, h, y, efforts)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .printers.march import Guards
 from .samples import Samples
 
 REASONS = {
@@ -36,6 +37,7 @@ class Settings:
     """How members march.
 
     rtol, atol  of the error control: the root mean square of error_i/(atol + rtol size_i) is kept below 1
+    controlled  whether there is error control, where the method estimates its error
     tolerance   to which the time of an event is located, times max(1, t); None: events are taken at the ends
                 of the steps in which they happen                                                          [s]
     least       an event sooner than this after the last one of its guard is taken then, and not located: a
@@ -46,6 +48,7 @@ class Settings:
 
     rtol: float = 1e-8
     atol: float = 1e-10
+    controlled: bool = True
     tolerance: float | None = 1e-14
     least: float = 1e-7
     limit: int = 2**62
@@ -115,6 +118,8 @@ class Steps:
 
     dense = False
     directions: Sequence[int] = ()
+    guards: Guards | None = None
+    """Guards of the run; systems that choose their steps have guards of their own."""
 
     def _step(
         self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any
@@ -144,7 +149,17 @@ class Steps:
 
     def _guards(self, t: float, y: Any, u: Any) -> Any:
         """The guards (guards,) of a member."""
-        return np.zeros(0)
+        if self.guards is None:
+            return np.zeros(0)
+        inputs = self.guards.function.inputs.values()
+        return self._guards_numpy(*(np.reshape(x, like.shape) for x, like in zip((t, y, u), inputs)))
+
+    @property
+    def _guards_numpy(self) -> Callable[..., Any]:
+        from .printers.numpy_source import compile_numpy
+
+        assert self.guards is not None
+        return compile_numpy(self.guards.function)
 
     def _look(self, t: float, y: Any, u: Any) -> tuple[Any, float, bool] | None:
         """Guards, the step to take, and whether to stop; None where the system does not choose its steps."""
@@ -240,6 +255,7 @@ class Steps:
                 if m.counts[i, 0] < settings.most:
                     entries.append([t, e[j] * (1 + j), *now[0]])
                 m.counts[i, 0] += 1
+                stop |= self.guards is not None and self.guards.terminal[j]
             while self.dense and row < len(m.times) and m.times[row] <= t:
                 s = (m.times[row] - began) / h
                 inside = s < 1 - 1e-12
@@ -269,7 +285,8 @@ class Steps:
     def _changed(self, before: Any, after: Any) -> Any:
         """Which guards have changed their sign, in their direction."""
         up = np.where(after > 0, 1, -1)
-        return ((before > 0) != (after > 0)) & (after == after) & (np.array(self.directions, int) * up >= 0)
+        directions = np.array(self.guards.directions if self.guards else self.directions, int)
+        return ((before > 0) != (after > 0)) & (after == after) & (directions * up >= 0)
 
     def _locate(
         self, trial: Callable[[float], tuple[Any, Any, Any]], g: Any, high: float, following: Any, there: Any,

@@ -11,7 +11,7 @@ import numpy as np
 from ..graph import Function, live, trace
 from ..program import Program
 from .c import _c_function, literal, runtime
-from .march import Marching, opening, settings
+from .march import Guards, Marching, opening, settings, watching
 from .program import callable_over_lanes
 
 # where to start, and the exponents: pairs (stage, factor)
@@ -60,11 +60,17 @@ class HybridParts(NamedTuple):
 
 
 def explicit_source(
-    parts: Parts, methods: Sequence[Method], lanes: int, rigid: int = 0, marching: Marching | None = None
+    parts: Parts,
+    methods: Sequence[Method],
+    lanes: int,
+    rigid: int = 0,
+    marching: Marching | None = None,
+    guards: Guards | None = None,
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or of `march`.
 
-    rigid  how many entries of the algebra have size 1 in the error control
+    rigid   how many entries of the algebra have size 1 in the error control
+    guards  of a march, whose events are located
 
     Of several methods the loops are called `fixed_steps_0`, `fixed_steps_1`, ...
     """
@@ -72,6 +78,9 @@ def explicit_source(
     text = [*opening(lanes), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
     for name, function in parts._asdict().items():
         text += callable_over_lanes(function, name) if function else []
+    if guards and marching:
+        text += callable_over_lanes(guards.function, "guards")
+        marching = watching(marching, guards)
     if not parts.settle:
         lines = ["(void)t, (void)u;", "memcpy(z, y, POINT * sizeof *z);"]
         text.append(_c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
@@ -112,7 +121,7 @@ def hybrid_source(parts: HybridParts, method: Method, lanes: int) -> str:
     text = [*opening(lanes), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
         text += callable_over_lanes(function, name) if function else []
-    marching = Marching(guards=g.size, directions=parts.directions, looks=True)
+    marching = Marching(False, False, g.size, parts.directions, (False,) * g.size, looks=True)
     return "\n".join([*text, *_loop(method, marching, 5 * y.size, f.size, lanes, "m, u")])
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..envelope import Envelope
 from ..graph import Function
 from .c import _c_function, literal, over_lanes, runtime
-from .march import Marching, Remembers, opening, remembering, settings
+from .march import Guards, Marching, Remembers, opening, remembering, settings, watching
 
 
 class PhaseFunctions(NamedTuple):
@@ -47,6 +47,7 @@ def implicit_source(
     lanes: int,
     control: ControlFunctions | None = None,
     memory: Remembers | None = None,
+    guards: Guards | None = None,
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or with `control` of `march`.
 
@@ -57,6 +58,7 @@ def implicit_source(
     iterations  of Newton's method, at most
     control     what steps under error control need besides
     memory      how what the method remembers is made to fit the next step; None where it need not be
+    guards      of a march, whose events are located; without `control` its steps are of one length
     """
     kept, _, _, y, u = finish.inputs.values()
     every = [*phases, *(control.phases if control else ())]
@@ -85,6 +87,9 @@ def implicit_source(
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
     text.append(f"#define TOLERANCE {literal(float(tolerance))}")
     marching = Marching(controlled=True, dense=True) if control else None
+    if guards:
+        text += over_lanes(guards.function, "guards")[0]
+        marching = watching(marching or Marching(), guards)
     text += [*settings(marching, nodes, 0, lanes, memory, ALL_NODES=1), runtime("samples.h")]
     solved = _phases("phases", "What the phases of a step from (t, y) keep, z.", phases, 0, 0)
     if control:

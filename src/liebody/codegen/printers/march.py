@@ -17,13 +17,27 @@ class Remembers(NamedTuple):
     """None where efforts do not jump"""
 
 
+class Guards(NamedTuple):
+    """Guards of a run, whose changes of sign are events.
+
+    function    (t, y, u) -> g (guards,), traced
+    directions  +1 for changes upwards only, -1 for downwards only, 0 for both
+    terminal    whether an event ends the run
+    """
+
+    function: Function
+    directions: Sequence[int]
+    terminal: Sequence[bool]
+
+
 class Marching(NamedTuple):
     """How lanes march on their own; without it all lanes go together, by steps of one length.
 
     controlled  whether an estimate of the error chooses the step
     dense       whether records are states within steps
     guards      how many there are
-    directions  of the guards: +1, -1, or 0 for both
+    directions  and
+    terminal    as in `Guards`
     looks       whether the system chooses its steps and updates its state
     """
 
@@ -31,7 +45,14 @@ class Marching(NamedTuple):
     dense: bool = False
     guards: int = 0
     directions: Sequence[int] = ()
+    terminal: Sequence[bool] = ()
     looks: bool = False
+
+
+def watching(marching: Marching, guards: Guards) -> Marching:
+    """The same with guards."""
+    number = len(guards.directions)
+    return marching._replace(guards=number, directions=guards.directions, terminal=guards.terminal)
 
 
 def opening(lanes: int) -> list[str]:
@@ -71,9 +92,9 @@ def settings(
         *(f"#define {name} {int(value)}" for name, value in switches.items()),
         f"#define LOCAL {'static __thread' if 8 * lanes * entries > STACK else ''}",
         f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};",
-        *(
-            [f"static const int direction[] = {{{', '.join(map(str, way.directions))}}};"]
-            if way.guards
-            else []
-        ),
+        *([_table("direction", way.directions), _table("terminal", way.terminal)] if way.guards else []),
     ]
+
+
+def _table(name: str, values: Sequence[int]) -> str:
+    return f"static const int {name}[] = {{{', '.join(str(int(x)) for x in values)}}};"

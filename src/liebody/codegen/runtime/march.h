@@ -15,7 +15,7 @@
        DENSE       records are states within steps, within(s, t, h, y, u, next, w, z) at t + s h, and steps
                    end at the end of the run; otherwise at each record
        GUARDS      how many guards there are: guards(t, y, u, g). An event is a change of the sign of one in
-                   its `direction`: upwards (1), downwards (-1), or both (0)
+                   its `direction`: upwards (1), downwards (-1), or both (0); a `terminal` one ends the run
        LOOKS       the system chooses its steps and updates its state after each of them. A state is memory m
                    and a point x, of lengths MEMORY and MOVING, and only x moves in a step:
                        look(t, x, m, u, g, h, s)            guards, the step to take, whether to stop: s > 0
@@ -304,6 +304,7 @@ long march(const March *m, const Samples *e) {
             }
 #elif GUARDS
             guards(&t, now, u_end, found);
+            stop[0] = where(new, zero, stop[0]);
 #endif
 #if GUARDS
             for (int j = 0; j < GUARDS; j++) before[j] = where(new, found[j], before[j]);
@@ -411,6 +412,7 @@ long march(const March *m, const Samples *e) {
                 for (int j = 0; LANE(finite) && j < GUARDS; j++) {
                     if (LANE(change[j]) == 0) continue;
                     m->last[i * GUARDS + j] = LANE(t);
+                    if (terminal[j]) LANE(over) = -1, LANE(stop[0]) = 1;
                     double *entry = counts[0]++ < m->most ? new_entry(m->logs + i) : NULL;
                     if (!entry) continue;
                     entry[0] = LANE(t), entry[1] = LANE(change[j]) * (1 + j);
