@@ -7,7 +7,8 @@ import pytest
 
 from liebody import scalar
 from liebody.codegen import build, loop, trace
-from liebody.codegen.hybrid import Events, HybridFlow
+from liebody.codegen.hybrid import HybridFlow
+from liebody.codegen.march import NO_STEP, NOT_FINITE, RAN, STOPPED, TOO_MANY, Settings
 from liebody.integrators import method_named
 
 
@@ -62,11 +63,10 @@ def way(request, monkeypatch):
 
 
 def run(flow, y, u, rows=11, interval=0.1, threads=1, chunks=1, **options):
-    events = Events(**options)
-    members = flow.ensemble(y, rows)
+    settings, members = Settings(**options), flow.ensemble(y, interval * np.arange(rows))
     each = (rows - 1) // chunks
     for k in range(chunks):
-        flow.steps(members, u, k * each * interval, interval, each, k * each, events, threads)
+        flow.march(members, u, 1 + (k + 1) * each, settings, threads)
     return members
 
 
@@ -285,7 +285,7 @@ def test_a_member_that_stops_or_fails_says_when_and_why_and_the_others_go_on(way
     y = np.array([[0, 1.0, 0]] * 5)
     y[4, 2] = 0.0
     members = run(flow, y, u)
-    assert members.ends[:, 1].tolist() == [0, 2, 3, 1, 1]
+    assert members.ends[:, 1].tolist() == [RAN, NOT_FINITE, NO_STEP, STOPPED, STOPPED]
     np.testing.assert_allclose(members.ends[1, 0], 0.5, atol=0.1)  # y' = 2 y^2 from 1 ends at 1/2
     np.testing.assert_allclose(members.ends[2:, 0], [0.5, 0.41, 0.0], atol=0.011)
     assert np.isfinite(members.record[0]).all() and np.isnan(members.record[3, 6:]).all()
@@ -325,7 +325,10 @@ def test_what_becomes_of_members_among_bouncing_ones(way, tolerance):
     y = np.stack([0 * heights, heights, np.where(kind == 2, 3.0, 0.0), 0 * heights], axis=1)
     options = {"rows": 11, "interval": 0.1, "most": 3, "tolerance": tolerance}
     members = run(flow, y, kinds[kind], **options)
-    assert members.ends[:, 1].tolist() == np.array([0, 1, 2, 2, 3])[kind].tolist()
+    assert (
+        members.ends[:, 1].tolist()
+        == np.array([RAN, STOPPED, NOT_FINITE, NOT_FINITE, NO_STEP])[kind].tolist()
+    )
     through = np.sqrt((heights + 0.5) / 5)  # free fall to 0.5 m below the floor
     times = members.ends[:, 0]
     late = times[kind == 1] - through[kind == 1]
@@ -349,4 +352,4 @@ def test_what_becomes_of_members_among_bouncing_ones(way, tolerance):
 def test_a_member_that_hardly_moves_is_ended(way):
     flow = make(fall, lambda t, y, u: [y[1]], bounce, lambda t, y, u: 1e-6)
     members = run(flow, [[0, 1.0, 0.0]], [[0.5]], limit=50)
-    assert members.ends[0, 1] == 4 and members.counts[0, 2] == 51
+    assert members.ends[0, 1] == TOO_MANY and members.counts[0, 2] == 51

@@ -19,6 +19,7 @@ from liebody import scalar
 from liebody.codegen import Samples, build, implicit, loop
 from liebody.codegen.envelope import envelope, ordering
 from liebody.codegen.implicit import ImplicitFlow, Phase
+from liebody.codegen.march import Ensemble, Settings
 from liebody.errors import IntegrationError, ShapeError
 from liebody.groups import SE2, SE3, SO2, SO3, Free, Product, R, SO3xR3, Spherical
 from liebody.integrators import retractions
@@ -404,13 +405,13 @@ def test_error_control_of_any_vector_field_on_any_group(method):
     flow = method.field_flow(group, lambda t, q, u: np.asarray(F(t, q)))
     times, errors, steps = np.array([0, 1.1, explicit.END]), [], []
     for tolerance in (1e-4, 1e-7):
-        y, record, failed = q0[None].copy(), np.zeros((1, 3, group.nq)), np.zeros(1, np.int64)
-        clock = np.array([[0, 1e-3, 1e-3, 1, 1.0]])
-        taken = flow.controlled(y, np.zeros((1, 1, 0)), times, 3, tolerance, tolerance, clock, record, failed)
+        members = Ensemble(q0[None], times, 1e-3)
+        flow.march(members, np.zeros((1, 1, 0)), 3, Settings(tolerance, tolerance))
+        record = members.record
         errors.append(np.abs((flat(record[0, 2]) - explicit.reference("SO3 x velocity")).astype(float)).max())
-        steps.append(taken[0])
-        np.testing.assert_array_equal(record[0, 2], y[0])
-    assert errors[1] < 3e-6 and not failed.any()
+        steps.append(members.counts[0, 2])
+        np.testing.assert_array_equal(record[0, 2], members.y[0])
+    assert errors[1] < 3e-6 and not members.ends.any()
     assert np.log(steps[1] / steps[0]) == pytest.approx(np.log(1e3) / flow.control.order, rel=0.15)
     middle = solve_ivp(F, (0, 1.1), q0, group, rtol=1e-9, atol=1e-10).q[-1]
     np.testing.assert_allclose(flat(record[0, 1]), flat(middle), atol=1e-5)
@@ -451,14 +452,11 @@ def test_efforts_under_error_control_are_those_of_the_time(way):
     """dv/dt = u(t), piecewise linear: the velocity is its integral, also between the steps."""
     flow = RadauIIA(3).flow(R(1), np.eye(1), lambda t, q, v, u: u, efforts=1)
     table = np.random.default_rng(2).standard_normal((3, 5, 1))
-    y, times = np.zeros((3, 2)), 0.1 * np.arange(5.0)
-    record, failed = np.zeros((3, 5, 2)), np.zeros(3, np.int64)
-    clock = np.tile([0, 0.01, 0.01, 1, 1.0], (3, 1))
-    u = Samples(table, interval=0.1, linear=True)
-    flow.controlled(y, u, times, 5, 1e-6, 1e-6, clock, record, failed)
+    members = Ensemble(np.zeros((3, 2)), 0.1 * np.arange(5.0), 0.01)
+    flow.march(members, Samples(table, interval=0.1, linear=True), 5, Settings(1e-6, 1e-6))
     exact = np.cumsum(0.05 * (table[:, 1:, 0] + table[:, :-1, 0]), axis=1)
-    np.testing.assert_allclose(record[:, 1:, 1], exact, atol=2e-5)
-    assert not failed.any() and (clock[:, 0] == times[-1]).all()
+    np.testing.assert_allclose(members.record[:, 1:, 1], exact, atol=2e-5)
+    assert not members.ends.any() and (members.clock["t"] == members.times[-1]).all()
 
 
 def test_a_member_that_cannot_go_on_under_error_control_says_why(way):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from liebody import scalar
 from liebody.codegen import Flow, Function, Kernel, Program, Samples, build, kernel, loop, trace
-from liebody.codegen.printers.flow import Method, flow_source
+from liebody.codegen.march import Ensemble, Settings
+from liebody.codegen.printers.explicit import Method, Parts, explicit_source
 from liebody.codegen.printers.program import callable_c99, program_unit
 from liebody.codegen.program import Call
 from liebody.codegen.schedule import Schedule
@@ -523,8 +524,10 @@ def integrate(f, n, controlled=False, threads=1):
     u = Samples(rng.standard_normal((n, 5, 3)), interval=0.2, linear=True)
     record, failed = np.full((n, 6, POINT), np.nan), np.zeros(n, np.int64)
     if controlled:
-        h = np.full(n, 0.02)
-        f.controlled(y, u, 0.1, 0.1, 6, 1e-6, 1e-6, h, record, 0, failed, threads)
+        members = Ensemble(y, 0.1 * np.arange(1, 8), 0.02)
+        f.march(members, u, 7, Settings(1e-6, 1e-6), threads)
+        assert not members.ends.any()
+        y, record = members.y, members.record[:, 1:]
     else:
         f.steps(y, u, 0.1, 0.02, 12, 2, record, 0, failed, threads)
     assert not failed.any()
@@ -567,7 +570,9 @@ def test_what_follows_a_step_sees_its_end(way, n, controlled, linear):
     y, u = np.zeros((n, 2)), Samples(np.arange(7.0).reshape(1, 7, 1), linear=linear)
     record, failed = np.full((n, 6, 2), np.nan), np.zeros(n, np.int64)
     if controlled:
-        f.controlled(y, u, 0.0, 1.0, 6, 1e-6, 1e-6, np.full(n, 5.0), record, 0, failed)
+        members = Ensemble(y, np.arange(7.0), 5.0)
+        f.march(members, u, 7, Settings(1e-6, 1e-6))
+        record = members.record[:, 1:]
     else:
         f.steps(y, u, 0.0, 1.0, 6, 1, record, 0, failed)
     expected = [[t, t * (t + 1) / 2 - (0 if linear else t)] for t in range(1, 7)]
@@ -586,7 +591,9 @@ def test_a_state_lost_after_a_step_is_marked(way):
         y = np.stack([GROUP.neutral()] * 2)
         u = np.zeros((1, 1, 3))
         if controlled:
-            f.controlled(y, u, 0.0, 0.1, 4, 1e-6, 1e-6, np.full(2, 0.1), record, 0, failed)
+            members = Ensemble(y, 0.1 * np.arange(5), 0.1)
+            f.march(members, u, 5, Settings(1e-6, 1e-6))
+            record, failed = members.record[:, 1:], members.clock["row"] * (members.ends[:, 1] > 0)
         else:
             f.steps(y, u, 0.0, 0.05, 8, 2, record, 0, failed)
         assert failed.tolist() == [4, 4]
@@ -595,7 +602,8 @@ def test_a_state_lost_after_a_step_is_marked(way):
 
 def test_text_of_a_flow_does_not_grow_with_the_bodies():
     def size(parts):
-        return len(flow_source(*parts, Method(tableau("rk4").paths, tableau("rk4").c.tolist(), True), 4))
+        method = Method(tableau("rk4").paths, tableau("rk4").c.tolist(), True)
+        return len(explicit_source(Parts(*parts), [method], 4))
 
     parts = programs()
     assert size(parts) < size([part.unroll() for part in parts])

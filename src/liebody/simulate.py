@@ -18,7 +18,7 @@ import numpy as np
 from . import constrained, dynamics
 from .codegen import Flow, Function, Kernel, Program, Samples, trace
 from .codegen.flow import stages
-from .codegen.implicit import REASONS
+from .codegen.march import REASONS, Ensemble, Settings
 from .codegen.samples import equidistant
 from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun, drives
@@ -191,10 +191,12 @@ def simulate(
             flow: Any = implicit if explicit is None else loop.flow(explicit, feedback)
             if h is not None:
                 _fixed(flow, y, given, clock, record, failed, bar, **options)
-            elif implicit is not None:
-                _sampled(implicit, y, given, clock, rtol, atol, record, failed, bar, **options)
             else:
-                _controlled(flow, y, given, clock, rtol, atol, record, failed, bar, **options)
+                members = Ensemble(y, clock.times, clock.first)
+                _controlled(flow, members, given, Settings(rtol, atol), threads, bar)
+                record, ended = members.record, members.ends[:, 1] > 0
+                failed[ended] = members.clock["row"][ended] + 1
+                losses = members.ends if implicit is not None else losses
         else:
             assert explicit is not None
             _called(loop, explicit, called, y, clock, record, failed, bar)
@@ -320,47 +322,18 @@ def _fixed(
 
 
 def _controlled(
-    flow: Flow,
-    y: Array,
-    u: Array,
-    clock: _Clock,
-    rtol: float,
-    atol: float,
-    record: Array,
-    failed: Array,
+    flow: Flow | MechanicalFlow,
+    members: Ensemble,
+    u: Samples,
+    settings: Settings,
+    threads: int,
     bar: _Progress,
-    **options: Any,
 ) -> None:
-    """Steps under error control, in chunks."""
-    positive("rtol", rtol), positive("atol", atol)
-    step = np.full(len(y), clock.first)
-    for done, rows in _chunks(clock.rows):
-        t = done * clock.interval
-        flow.controlled(y, u, t, clock.interval, rows, rtol, atol, step, record, 1 + done, failed, **options)
-        bar.at((done + rows) * clock.interval)
-    if clock.rest:
-        t = clock.rows * clock.interval
-        flow.controlled(y, u, t, clock.rest, 1, rtol, atol, step, record, clock.rows + 1, failed, **options)
-
-
-def _sampled(
-    flow: MechanicalFlow,
-    y: Array,
-    u: Array,
-    clock: _Clock,
-    rtol: float,
-    atol: float,
-    record: Array,
-    failed: Array,
-    bar: _Progress,
-    **options: Any,
-) -> None:
-    """Implicit steps under error control, as long as they come; records are states within them."""
-    positive("rtol", rtol), positive("atol", atol)
-    state = np.tile([0.0, clock.first, clock.first, 1.0, 1.0], (len(y), 1))
-    for done, rows in _chunks(len(clock.times) - 1):
-        flow.controlled(y, u, clock.times, 1 + done + rows, rtol, atol, state, record, failed, **options)
-        bar.at(clock.times[done + rows])
+    """Steps under error control, in chunks of records."""
+    positive("rtol", settings.rtol), positive("atol", settings.atol)
+    for done, rows in _chunks(len(members.times) - 1):
+        flow.march(members, u, 1 + done + rows, settings, threads)
+        bar.at(members.times[done + rows])
 
 
 def _called(
@@ -376,7 +349,9 @@ def _called(
     """Fixed steps with efforts by a Python function, called for every member at every stage."""
     flow = loop.flow(method, None)
     field, advance = (Kernel(part) for part in flow.functions[:2])
-    pull, after = (None if part is None else Kernel(part) for part in (flow.functions[2], flow.after))
+    pull, after = (
+        None if part is None else Kernel(part) for part in (flow.functions.pull, flow.functions.settle)
+    )
 
     def efforts(t: float, y: Array) -> Array:
         return [

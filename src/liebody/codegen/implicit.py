@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,25 +14,19 @@ from ..errors import IntegrationError
 from . import build
 from .derivatives import jacobian
 from .envelope import envelope, ordering
-from .flow import _shared, parts
 from .graph import Expr, Function, trace
 from .kernel import LONG
-from .loop import CompiledLoop
-from .printers.implicit import ControlFunctions, MemoryFunctions, PhaseFunctions, implicit_source
+from .loop import Loop
+from .march import REASONS, Ensemble, Settings, Steps
+from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
+from .printers.march import Remembers
 from .samples import Samples
 
-REASONS = {
-    1: "a value is not finite",
-    2: "the equations of a step are singular: constraints that depend on each other, or a singular place",
-    3: "Newton's method does not converge: take a shorter step",
-    4: "its error exceeds the tolerances with any step above round-off",
-}
 LOOSE, ROUND_OFF, SLOW, SMALLEST_PIVOT = 1e-8, 1e-13, 0.1, 1e-14  # as in runtime/implicit.h
 SMALL_PART, SMALLEST_PART = 0.1, 1e-6
 ITERATIONS, TRIES = 50, 12  # of Newton's method, for steps of a given length and under error control
 Shapes = dict[str, int | Sequence[int]]
 PLAIN = ("-fno-tree-vectorize", "-DLONG_CODE")  # one member: as fast, and a sixth less to compile
-MEMORY = "there is no memory for the equations of a step"
 
 
 @dataclass(frozen=True)
@@ -87,7 +80,7 @@ class Memory:
     restart: Callable[..., Any]
 
 
-class ImplicitFlow:
+class ImplicitFlow(Steps):
     """The steps of an implicit one-step method, compiled into one loop; called as `Flow` is.
 
     phases      the systems that a step solves, in order, each by Newton's method with the Jacobian from the
@@ -127,7 +120,7 @@ class ImplicitFlow:
         self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
         self.nodes = tuple(map(float, nodes))
         self.tolerance, self.iterations = tolerance, iterations
-        self._loops: dict[tuple[bool, bool, bool], _Loop] = {}
+        self._loops: dict[tuple[bool, bool, bool], Loop] = {}
         self._lock = threading.Lock()
 
     # -- one step, as it reads ----------------------------------------------------------------------------
@@ -201,12 +194,12 @@ class ImplicitFlow:
         )
 
     @cached_property
-    def memory_functions(self) -> MemoryFunctions | None:
+    def memory_functions(self) -> Remembers | None:
         """What makes memory fit, traced."""
         if self.memory is None:
             return None
         t, h, y, u = self._shapes.items()
-        return MemoryFunctions(
+        return Remembers(
             trace(self.memory.fit, dict([y, ("made", ()), h]), "fit"),
             trace(self.memory.restart, dict([y, ("made", ()), t, h, u]), "restart"),
         )
@@ -221,33 +214,52 @@ class ImplicitFlow:
         """C source of the loop over `lanes`."""
         return self._loop(False, False, False).source(lanes)
 
-    def _loop(self, controlled: bool, parts: bool, jumps: bool) -> _Loop:
-        """The loop over steps of one length or under error control; `parts`, `jumps` where samples are."""
-        remembers = self.memory is not None
-        key = controlled, remembers and (controlled or parts), remembers and jumps
+    def _loop(self, controlled: bool, remembers: bool, jumps: bool) -> Loop:
+        """The loop over steps of one length or under error control.
+
+        remembers  whether what the method remembers has to fit steps of different lengths
+        jumps      whether it has to fit efforts that jump
+        """
+        key = (
+            controlled,
+            self.memory is not None and (controlled or remembers),
+            self.memory is not None and jumps,
+        )
         with self._lock:
             if key not in self._loops:
-                self._loops[key] = _Loop(self, *key)
+                order = self._controls.order if controlled else None
+                settings = (self.nodes, self.tolerance, self.iterations, order, *key)
+                kind = "march" if controlled else "steps"
+                source, flags = partial(self._source, *key), partial(self._flags, *key)
+                self._loops[key] = Loop(kind, self.recipe, settings, source, flags)
         return self._loops[key]
 
-    @property
-    def _compiler(self) -> build.Compiler | None:
-        return self._loop(False, False, False)._compiler
+    def _source(self, controlled: bool, remembers: bool, jumps: bool, lanes: int = 1) -> str:
+        phases, finish = self.functions
+        control = self.control_functions if controlled else None
+        tries = TRIES if controlled else self.iterations
+        memory = self._remembers(remembers, jumps)
+        return implicit_source(phases, finish, self.nodes, self.tolerance, tries, lanes, control, memory)
+
+    def _remembers(self, remembers: bool, jumps: bool) -> Remembers | None:
+        found = self.memory_functions if remembers else None
+        return found and found._replace(restart=found.restart if jumps else None)
+
+    def _flags(self, controlled: bool, remembers: bool, jumps: bool, lanes: int) -> Sequence[str]:
+        phases, finish = self.functions
+        others = [finish, *filter(None, self._remembers(remembers, jumps) or ())]
+        if controlled:
+            control = self.control_functions
+            phases, others = (*phases, *control.phases), [*others, control.error, control.between]
+        parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
+        total = sum(sum(f.operations.values()) for f in (*parts, *others))
+        flags = build.FLAGS if total < LONG else build.LONG_FLAGS
+        return (*flags, *PLAIN) if lanes == 1 else flags
 
     def steps(
-        self,
-        y: Any,
-        u: Any,
-        t: float,
-        h: float,
-        steps: int,
-        every: int,
-        record: Any,
-        row: int,
-        failed: Any,
-        threads: int = 1,
-        losses: Any = None,
-    ) -> tuple[int, int]:
+        self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
+        threads: int = 1, losses: Any = None,
+    ) -> tuple[int, int]:  # fmt: skip
         """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
 
         u       efforts: Samples, or constant ones (1 or n, 1, dim). Steps that go across samples are taken in
@@ -259,91 +271,27 @@ class ImplicitFlow:
 
         Returns how many iterations and Jacobians there were (of a vector of members at a time).
         """
-        n, u = len(y), Samples.of(u)
-        losses = np.zeros((n, 2)) if losses is None else losses
-        if self._compiler is None:
-            return self._steps_numpy(y, u, t, h, steps, every, record, row, failed, losses)
-        sampled = not u.constant
-        library, lanes = self._loop(False, sampled, sampled and not u.linear)._for(n)
-        counts = []
+        u, losses = Samples.of(u), np.zeros((len(y), 2)) if losses is None else losses
+        loop = self._loop(False, not u.constant, not u.constant and not u.linear)
+        arguments = (y, u, t, h, steps, every, record, row, failed, losses)
+        if loop.compiler is None:
+            self._solved, self._tries = np.zeros(2, int), self.iterations
+            self._fixed_numpy(*arguments)
+            return int(self._solved[0]), int(self._solved[1])
+        return loop.steps(*arguments, threads)
 
-        def share(start: int, stop: int) -> None:
-            count = (ctypes.c_long * 2)()
-            counts.append(count)
-            if library.implicit_steps(
-                stop - start,
-                y[start:].ctypes.data,
-                ctypes.byref(u.in_c(start)),
-                t,
-                h,
-                steps,
-                every,
-                record[start:].ctypes.data,
-                record.shape[1],
-                row,
-                failed[start:].ctypes.data,
-                losses[start:].ctypes.data,
-                count,
-            ):
-                raise MemoryError(MEMORY)
+    def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
+        """Advance members under error control, until the rows of their record before `until` are known.
 
-        _shared(share, n, lanes, threads)
-        return sum(c[0] for c in counts), sum(c[1] for c in counts)
-
-    def controlled(
-        self,
-        y: Any,
-        u: Any,
-        times: Any,
-        until: int,
-        rtol: float,
-        atol: float,
-        clock: Any,
-        record: Any,
-        failed: Any,
-        threads: int = 1,
-        losses: Any = None,
-    ) -> tuple[int, int]:
-        """Advance the ensemble y (n, point), in place, under error control, until row `until` - 1 is known.
-
-        times   of the rows of the record, increasing; the last step ends at the last of them, and rows before
-                are states within the steps, so that steps do not depend on them
-        rtol, atol  the root mean square of error_i/(atol + rtol size_i) is kept below one
-        clock   (n, 5): time, next step, step for which y holds what is remembered, error before (1 at the
-                start), next row; in and out. y is the state at the end of the last step
-
-        Otherwise as `steps`; members have steps of their own. Returns how many were taken, and rejected.
+        Rows are states within steps, so that steps do not depend on them; the last step ends at the last row.
         """
-        n, u = len(y), Samples.of(u)
-        losses = np.zeros((n, 2)) if losses is None else losses
-        if self._compiler is None:
-            return self._controlled_numpy(y, u, times, until, rtol, atol, clock, record, failed, losses)
-        sampled = not u.constant
-        library, lanes = self._loop(True, sampled, sampled and not u.linear)._for(n)
-        counts = []
-
-        def share(start: int, stop: int) -> None:
-            count = (ctypes.c_long * 4)()
-            counts.append(count)
-            if library.implicit_controlled(
-                stop - start,
-                y[start:].ctypes.data,
-                ctypes.byref(u.in_c(start)),
-                times.ctypes.data,
-                until,
-                rtol,
-                atol,
-                clock[start:].ctypes.data,
-                record[start:].ctypes.data,
-                record.shape[1],
-                failed[start:].ctypes.data,
-                losses[start:].ctypes.data,
-                count,
-            ):
-                raise MemoryError(MEMORY)
-
-        _shared(share, n, lanes, threads)
-        return sum(c[2] for c in counts), sum(c[3] for c in counts)
+        u = Samples.of(u)
+        loop = self._loop(True, True, not u.constant and not u.linear)
+        if loop.compiler is None:
+            self._solved, self._tries = np.zeros(2, int), TRIES
+            self._march_numpy(members, u, until, settings)
+        else:
+            loop.march(members, u, until, settings, threads)
 
     # -- without a compiler -------------------------------------------------------------------------------
 
@@ -367,110 +315,61 @@ class ImplicitFlow:
 
         return tuple(compile_numpy(f) for f in self.memory_functions or () if f)
 
-    def _fitted_numpy(self, u: Samples, y: Any, made: float, t: float, h: float, at: Any) -> Any:
-        """y, with what the method remembers of a step of length `made` made to fit one from t of length h."""
+    dense = True
+
+    @property
+    def error_order(self) -> int:  # type: ignore[override]
+        """The power of h that the error estimate goes with."""
+        return self._controls.order
+
+    def _at_nodes(self, t: float, h: float, y: Any, efforts: Callable[[float], Any]) -> tuple[Any, ...]:
+        """t, h, y and u as the functions of a phase take them."""
+        n, at = len(y), np.stack([efforts(t + c * h) for c in self.nodes], axis=-2)
+        return np.full(n, t), np.full(n, h), y, np.broadcast_to(at, (n, *at.shape[1:]))
+
+    def _fit(
+        self, u: Samples, y: Any, made: float, t: float, h: float, efforts: Callable[[float], Any]
+    ) -> Any:
         if self.memory is None:
             return y
-        fit, restart = self._memory_numpy
-        lengths = np.full(len(y), made), np.full(len(y), h)
+        (fit, restart), made_by_all = self._memory_numpy, np.full(len(y), made)
+        times, lengths, _, at = self._at_nodes(t, h, y, efforts)
         if u.jumps(t):
-            return restart(y, lengths[0], np.full(len(y), t), lengths[1], at)
-        return y if made == h else fit(y, *lengths)
+            return restart(y, made_by_all, times, lengths, at)
+        return y if made == h else fit(y, made_by_all, lengths)
 
-    def _steps_numpy(
-        self, y: Any, u: Samples, t0: float, h: float, steps: int, every: int, record: Any, row: int,
-        failed: Any, losses: Any,
-    ) -> tuple[int, int]:  # fmt: skip
-        """The function `implicit_steps` of runtime/implicit_steps.h, over the whole ensemble at once."""
-        (phases, finish), n = self._numpy, len(y)
-        state, lost, counts = y.copy(), np.zeros(n, int), np.zeros(2, int)
-        with np.errstate(all="ignore"):
-            for s in range(steps):
-                step, made = (t0 + s * h, t0 + (s + 1) * h), h
-                for t, stop, efforts in parts(u, *step):
-                    length = h if (t, stop) == step else stop - t
-                    at = np.stack([efforts(t + c * length) for c in self.nodes], axis=-2)
-                    at = np.broadcast_to(at, (n, *at.shape[1:]))
-                    state = self._fitted_numpy(u, state, made, t, length, at)
-                    arguments = (np.full(n, t), np.full(n, length), state, at)
-                    z, before = np.zeros((n, 0)), lost.copy()
-                    for phase, functions in zip(self.functions[0], phases, strict=True):
-                        x = functions[0](z, *arguments)
-                        counts += self._newton_numpy(phase, functions, x, z, arguments, lost, self.iterations)
-                        z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
-                    state = np.where(lost[:, None] != 0, np.nan, finish(z, *arguments))
-                    newly = (lost != 0) & (before == 0) & (failed == 0)
-                    losses[newly] = np.stack([np.full(newly.sum(), t), lost[newly]], axis=-1)
-                    made = length
-                if self.memory is not None and made != h:
-                    state = self._memory_numpy[0](state, np.full(n, made), np.full(n, h))
-                if (s + 1) % every == 0:
-                    record[:, row] = state
-                    row += 1
-                    failed[~np.isfinite(state).all(axis=1) & (failed == 0)] = row
-        y[...] = state
-        return int(counts[0]), int(counts[1])
+    def _step(
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any
+    ) -> tuple[Any, Any]:
+        phases, finish = self._numpy
+        arguments = self._at_nodes(t, h, y, efforts)
+        steps = list(zip(self.functions[0], phases, strict=True))
+        z = self._kept(steps, np.zeros((len(y), 0)), arguments, lost)
+        return finish(z, *arguments), z
 
-    def _controlled_numpy(
-        self, y: Any, u: Samples, times: Any, until: int, rtol: float, atol: float, clock: Any, record: Any,
-        failed: Any, losses: Any,
-    ) -> tuple[int, int]:  # fmt: skip
-        """The function `implicit_controlled` of runtime/implicit.h, one member after the other."""
-        (steps, finish), (estimates, (error, between)) = self._numpy, self._control_numpy
-        phases = list(zip(self.functions[0], steps, strict=True))
-        estimating = list(zip(self.control_functions.phases, estimates, strict=True))
-        order, end = self._controls.order, float(times[-1])
-        taken = rejected = 0
-        for i in range(len(y)):
-            given = u.member(i)
-            t, step, made, before, row = clock[i]
-            row, now = int(row), y[i : i + 1].copy()
-            while row < until and not failed[i]:
-                _, stop, efforts = next(parts(given, t, end))
-                last = 1.0000001 * step >= stop - t
-                length = stop - t if last else (stop - t) / 2 if 2 * step > stop - t else step
-                with np.errstate(all="ignore"):
-                    at = np.stack([efforts(t + c * length) for c in self.nodes], axis=-2)
-                    begun = self._fitted_numpy(given, now, made, t, length, at)
-                    arguments = (np.full(1, t), np.full(1, length), begun, at)
-                    z, lost = np.zeros((1, 0)), np.zeros(1, int)
-                    z = self._solved_numpy(phases, z, arguments, lost, TRIES)
-                    after = finish(z, *arguments)
-                    z = self._solved_numpy(estimating, z, arguments, lost, TRIES)
-                    e, size = error(z, *arguments, after)
-                    defect = float(np.sqrt(np.mean((e / (atol + rtol * size)) ** 2)))
-                if lost[0] == 0 and defect <= 1 and np.isfinite(after).all():
-                    factor = 0.9 * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
-                    factor, before = min(max(factor, 0.2), 10), max(defect, 1e-4)
-                    reached = stop if last else t + length
-                    while row < len(times) and times[row] <= reached:
-                        s = (times[row] - t) / length
-                        inside = s < 1 - 1e-12
-                        record[i, row] = (
-                            between(np.full(1, s), z, *arguments, after)[0] if inside else after[0]
-                        )
-                        row += 1
-                    t, now, made = reached, after, length
-                    taken += 1
-                    if not last or factor < 1 or length >= step:
-                        step = length * factor
-                else:
-                    bounded = lost[0] == 0 and defect > 1
-                    step = length * (max(0.9 * defect ** (-1 / order), 0.2) if bounded else 0.2)
-                    rejected += 1
-                    if step < 1e-14 * max(abs(end), abs(t)):
-                        failed[i], losses[i] = row + 1, (t, lost[0] or 4)
-                        now = np.full_like(now, np.nan)
-            y[i], clock[i] = now[0], (t, step, made, before, row)
-        return taken, rejected
+    def _defect(
+        self, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any, settings: Settings, lost: Any
+    ) -> float | None:
+        if self.control is None:
+            return None
+        phases, (error, _) = self._control_numpy
+        arguments = self._at_nodes(t, h, y, efforts)
+        steps = list(zip(self.control_functions.phases, phases, strict=True))
+        z = self._kept(steps, left, arguments, lost)
+        e, size = error(z, *arguments, after)
+        defect = float(np.sqrt(np.mean((e / (settings.atol + settings.rtol * size)) ** 2)))
+        self._estimated = z
+        return defect if np.isfinite(after).all() else np.nan
 
-    def _solved_numpy(
-        self, phases: Any, z: Any, arguments: tuple[Any, ...], lost: Any, iterations: int
-    ) -> Any:
+    def _within(self, s: float, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any) -> Any:
+        between = self._control_numpy[1][1]
+        return between(np.full(1, s), self._estimated, *self._at_nodes(t, h, y, efforts), after)
+
+    def _kept(self, phases: Any, z: Any, arguments: tuple[Any, ...], lost: Any) -> Any:
         """z, with what these phases keep."""
         for phase, functions in phases:
             x = functions[0](z, *arguments)
-            self._newton_numpy(phase, functions, x, z, arguments, lost, iterations)
+            self._solved += self._newton_numpy(phase, functions, x, z, arguments, lost, self._tries)
             z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
         return z
 
@@ -522,60 +421,6 @@ class ImplicitFlow:
             fresh = k > 0 and not (active & worse).any() and bool((active & (rate > SLOW)).any())
         lost[active] = 3
         return iterations, jacobians
-
-
-class _Loop(CompiledLoop):
-    """One loop over the steps of a flow, which are of one length, or under error control.
-
-    remembers  whether what the method remembers has to fit steps of different lengths
-    jumps      whether it has to fit efforts that jump
-    """
-
-    def __init__(self, flow: ImplicitFlow, controlled: bool, remembers: bool, jumps: bool) -> None:
-        super().__init__(flow.recipe)
-        self.flow, self.controlled, self.remembers, self.jumps = flow, controlled, remembers, jumps
-        self.kind = "controlled" if controlled else "implicit"
-
-    @property
-    def _memory(self) -> MemoryFunctions | None:
-        found = self.flow.memory_functions if self.remembers else None
-        return found and found._replace(restart=found.restart if self.jumps else None)
-
-    @property
-    def _control(self) -> ControlFunctions | None:
-        return self.flow.control_functions if self.controlled else None
-
-    def source(self, lanes: int = 1) -> str:
-        flow, tries = self.flow, TRIES if self.controlled else self.flow.iterations
-        phases, finish = flow.functions
-        return implicit_source(
-            phases, finish, flow.nodes, flow.tolerance, tries, lanes, self._control, self._memory
-        )
-
-    def _settings(self) -> tuple[Any, ...]:
-        flow = self.flow
-        order = flow._controls.order if self.controlled else None
-        return flow.nodes, flow.tolerance, flow.iterations, order, self.remembers, self.jumps
-
-    def _flags(self, lanes: int) -> Sequence[str]:
-        phases, finish = self.flow.functions
-        others = [finish, *filter(None, self._memory or ())]
-        if (control := self._control) is not None:
-            phases, others = (*phases, *control.phases), [*others, control.error, control.between]
-        parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
-        total = sum(sum(f.operations.values()) for f in (*parts, *others))
-        flags = build.FLAGS if total < LONG else build.LONG_FLAGS
-        return (*flags, *PLAIN) if lanes == 1 else flags
-
-    def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
-        p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
-        if self.controlled:
-            library.implicit_controlled.restype = n
-            library.implicit_controlled.argtypes = [n, p, p, p, n, d, d, p, p, n, p, p, p]
-        else:
-            library.implicit_steps.restype = n
-            library.implicit_steps.argtypes = [n, p, p, d, d, n, n, p, n, n, p, p, p]
-        return library
 
 
 def _compiled(phases: Sequence[PhaseFunctions]) -> list[tuple[Callable[..., Any], ...]]:

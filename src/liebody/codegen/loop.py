@@ -1,64 +1,99 @@
-"""What the flows have in common: a loop in C, compiled for one lane and for many, found by its recipe."""
+"""The loops of runtime/march.h: compiled for one lane and for many, found by their recipe, and called."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from . import build
 from .kernel import FEW_MEMBERS, find_compiler_or_warn
+from .march import Ensemble, Settings
+from .samples import Samples
+
+MEMORY = "there is no memory for the equations of a step"
+LOG = np.dtype([("entries", np.uintp), ("room", np.int64), ("kept", np.int64)])  # a Log of runtime/march.h
 
 
-class CompiledLoop:
-    """A loop over steps for an ensemble, whose members are lanes of vectors.
+class _Record(ctypes.Structure):
+    _fields_ = (
+        ("values", ctypes.c_void_p),
+        ("rows", ctypes.c_long),
+        ("failed", ctypes.c_void_p),
+        ("losses", ctypes.c_void_p),
+    )
 
-    kind    what the notes of its libraries are called
-    recipe  a text that determines its traced parts, with which a library of an earlier process is found
-            untraced; None where users' own code takes part
+
+class _March(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_long) for name in ("n", "rows", "until")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("times", "y", "clock", "record", "ends", "counts", "last", "logs", "queue")
+        ),
+        *((name, ctypes.c_double) for name in ("rtol", "atol", "tolerance", "least")),
+        *((name, ctypes.c_long) for name in ("limit", "most")),
+    )
+
+
+class Loop:
+    """A loop over the steps of one method for one system; members of an ensemble are lanes of vectors.
+
+    kind      "steps" of one length, or a "march"
+    recipe    a text that determines what is traced, with which a library of an earlier process is found
+              untraced; None where users' own code takes part
+    settings  what determines the source beside the recipe
+    source    C source for a number of lanes
+    flags     options of the compiler for a number of lanes
     """
 
-    kind: str
-
-    def __init__(self, recipe: str | None) -> None:
-        self._recipe = recipe
+    def __init__(
+        self,
+        kind: str,
+        recipe: str | None,
+        settings: tuple[Any, ...],
+        source: Callable[[int], str],
+        flags: Callable[[int], Sequence[str]] = lambda lanes: build.FLAGS,
+    ) -> None:
+        self.kind, self.recipe, self.settings = kind, recipe, settings
+        self.source, self.flags = source, flags
         self._lock = threading.RLock()
         self._libraries: dict[int, Any] = {}
 
-    def source(self, lanes: int = 1) -> str:
-        """C source of the loop over `lanes`."""
-        raise NotImplementedError
-
-    def _settings(self) -> tuple[Any, ...]:
-        """What determines the source beside the recipe."""
-        raise NotImplementedError
-
-    def _flags(self, lanes: int) -> Sequence[str]:
-        """Options of the compiler."""
-        return build.FLAGS
-
-    def _prepare(self, library: ctypes.CDLL) -> ctypes.CDLL:
-        """The library with the types of its functions."""
-        raise NotImplementedError
-
     @cached_property
-    def _compiler(self) -> build.Compiler | None:
+    def compiler(self) -> build.Compiler | None:
+        """The C compiler; None where there is none, after a warning."""
         return find_compiler_or_warn()
 
-    def _library(self, lanes: int) -> ctypes.CDLL:
-        compiler = self._compiler
+    def _library(self, lanes: int) -> Any:
+        compiler = self.compiler
         assert compiler is not None
         note = None
-        if self._recipe:
-            parts = (self._recipe, repr(self._settings()), f"{self.kind}{lanes}", compiler.identity)
+        if self.recipe:
+            parts = (self.recipe, repr(self.settings), f"{self.kind}{lanes}", compiler.identity)
             note = build.digest(*parts, build.processor(), *build.FLAGS)
 
         def compiled() -> Any:
-            return build.library([self.source(lanes)], compiler, self._flags(lanes))
+            return build.library([self.source(lanes)], compiler, self.flags(lanes))
 
         return self._prepare(build.load(build.noted(note, compiled)))
+
+    def _prepare(self, library: Any) -> Any:
+        """The library with the types of its functions."""
+        p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
+        if self.kind == "march":
+            library.march.restype, library.march.argtypes = n, [p, p]
+            library.drain.restype, library.drain.argtypes = None, [n, p, p]
+        elif self.kind == "steps":
+            library.fixed_steps.restype = n
+            library.fixed_steps.argtypes = [n, p, p, d, d, n, n, p, n, p]
+        return library
 
     def _kept(self, lanes: int) -> Any:
         """The library over so many lanes; the lock is this loop's own, so that others compile meanwhile."""
@@ -68,16 +103,84 @@ class CompiledLoop:
                     self._libraries[lanes] = self._library(lanes)
         return self._libraries[lanes]
 
-    @property
-    def _one(self) -> Any:
-        return self._kept(1)
-
-    @property
-    def _many(self) -> tuple[Any, int]:
-        assert self._compiler is not None
-        lanes = build.lanes(self._compiler)
-        return self._kept(lanes), lanes
-
     def _for(self, members: int) -> tuple[Any, int]:
         """The library for so many members, and its lanes."""
-        return (self._one, 1) if members < FEW_MEMBERS else self._many
+        assert self.compiler is not None
+        lanes = 1 if members < FEW_MEMBERS else build.lanes(self.compiler)
+        return self._kept(lanes), lanes
+
+    def steps(
+        self, y: Any, u: Samples, t: float, h: float, steps: int, every: int, record: Any, row: int,
+        failed: Any, losses: Any, threads: int,
+    ) -> tuple[int, int]:  # fmt: skip
+        """`fixed_steps` of runtime/march.h; iterations and Jacobians, of a vector of members each."""
+        n = len(y)
+        library, lanes = self._for(n)
+        counts = []
+
+        def share(start: int, stop: int) -> None:
+            count = (ctypes.c_long * 2)()
+            counts.append(count)
+            kept = _Record(
+                record[start:].ctypes.data,
+                record.shape[1],
+                failed[start:].ctypes.data,
+                losses[start:].ctypes.data,
+            )
+            if library.fixed_steps(
+                stop - start, y[start:].ctypes.data, ctypes.byref(u.in_c(start)), t, h, steps, every,
+                ctypes.byref(kept), row, count,
+            ):  # fmt: skip
+                raise MemoryError(MEMORY)
+
+        size = -(-n // max(threads, 1))
+        size += -size % lanes
+        shares = [(start, min(start + size, n)) for start in range(0, n, size)]
+        if len(shares) < 2:
+            share(0, n)
+        else:
+            with ThreadPoolExecutor(max_workers=threads) as pool:
+                list(pool.map(lambda part: share(*part), shares))
+        return sum(c[0] for c in counts), sum(c[1] for c in counts)
+
+    def march(self, m: Ensemble, u: Samples, until: int, settings: Settings, threads: int) -> None:
+        """`march` of runtime/march.h."""
+        n = len(m.y)
+        library, _ = self._for(n)
+        logs, queue = np.zeros(n, LOG), ctypes.c_long(0)
+        arrays = (m.times, m.y, m.clock, m.record, m.ends, m.counts, m.last, logs)
+        control = _March(
+            n, len(m.times), until, *(x.ctypes.data for x in arrays), ctypes.addressof(queue),
+            settings.rtol, settings.atol, -1.0 if settings.tolerance is None else settings.tolerance,
+            settings.least, settings.limit, settings.most,
+        )  # fmt: skip
+        given = u.in_c()
+
+        def go(_: int) -> None:
+            if library.march(ctypes.byref(control), ctypes.byref(given)):
+                raise MemoryError(MEMORY)
+
+        try:
+            if threads == 1:
+                go(0)
+            else:
+                with ThreadPoolExecutor(max_workers=threads) as pool:
+                    list(pool.map(go, range(threads)))
+        finally:
+            entries = np.empty((logs["kept"].sum(), 2 + m.y.shape[1]))
+            library.drain(n, logs.ctypes.data, entries.ctypes.data)
+        if len(entries):
+            for i, new in enumerate(np.split(entries, np.cumsum(logs["kept"][:-1]))):
+                m.keep(i, new)
+
+
+class OneOf(Loop):
+    """The steps of one method in a library that several share."""
+
+    def __init__(self, shared: Loop, number: int) -> None:
+        super().__init__("steps", None, (), shared.source)
+        self.shared, self.number = shared, number
+
+    def _library(self, lanes: int) -> Any:
+        found = getattr(self.shared._kept(lanes), f"fixed_steps_{self.number}")
+        return self._prepare(SimpleNamespace(fixed_steps=found))

@@ -129,5 +129,10 @@ class Samples:
         of_members = self.table[start:] if n > 1 else self.table
         stride = samples * dim if n > 1 else 0
         return SamplesInC(
-            of_members.ctypes.data, stride, samples, self.first, self.interval, int(self.linear)
+            of_members.ctypes.data,
+            stride,
+            samples,
+            self.first,
+            self.interval,
+            int(self.linear and not self.constant),
         )

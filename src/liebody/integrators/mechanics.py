@@ -9,7 +9,7 @@ Every method of this package for such systems is an object with one way in:
     y = flow.start(q, v, t, h)                                 # (n, point): q, v, what the method remembers
     flow.steps(y, u, t, h, steps, every, record, row, failed)  # as `Flow.steps`; record (n, rows, point)
     record[..., flow.layout["v"]]                              # "q", "v"; also "multipliers" where remembered
-    flow.controlled(y, u, times, ...)                          # under error control, where it has that
+    flow.march(Ensemble(y, times, h), u, rows, Settings())     # under error control, where it has that
     flow.run(q, v, t_end, dt)                                  # the same in one call: a Motion
 
 The mechanics enter as functions on flat coordinates that can be traced: nothing here knows of bodies.
@@ -26,7 +26,8 @@ import numpy as np
 
 from ..codegen.derivatives import jacobian, jvp
 from ..codegen.graph import Function, trace
-from ..codegen.implicit import REASONS, ImplicitFlow, Phase
+from ..codegen.implicit import ImplicitFlow, Phase
+from ..codegen.march import REASONS, Ensemble, Settings
 from ..errors import IntegrationError, ShapeError
 from ..groups import LieGroup
 from ..linear import back_substitute, factor, solve
@@ -399,10 +400,12 @@ class MechanicalFlow(ImplicitFlow):
         record[:, 0, self.layout["v"]] = v0
         failed, losses = np.zeros(n, np.int64), np.zeros((n, 2))
         if dt is None:
-            clock = np.tile([t0, h, h, 1.0, 1.0], (n, 1))
-            taken = self.controlled(
-                y, table, t, len(t), rtol, atol, clock, record, failed, threads=threads, losses=losses
-            )
+            members = Ensemble(y, t, h)
+            members.record[:, 0] = record[:, 0]
+            self.march(members, table, len(t), Settings(rtol, atol), threads)
+            record, losses, ended = members.record, members.ends, members.ends[:, 1] > 0
+            failed[ended] = members.clock["row"][ended] + 1
+            taken = int(members.counts[:, 2].sum()), int(members.counts[:, 3].sum())
         else:
             taken = (len(t) - 1) * every * n, 0
             self.steps(

@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from ..codegen import Kernel, Samples, trace
-from ..codegen.hybrid import REASONS, Ensemble, Events, HybridFlow
+from ..codegen.hybrid import HybridFlow
+from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.samples import equidistant
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..groups import LieGroup, Product, R
@@ -446,12 +447,13 @@ class HybridSystem:
         y = np.concatenate(
             [np.zeros((n, 0)), *z[:k], q, v, *z[k:], np.zeros((n, len(self.power_names)))], axis=1
         )
-        settings = Events(locate, least, limit, most)
-        members = flow.ensemble(y, rows)
-        flow.steps(members, u, 0.0, interval, rows - 1, 0, settings, threads or os.cpu_count() or 1)
+        times = interval * np.arange(rows)
+        settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
+        members = flow.ensemble(y, times)
+        flow.march(members, u, rows, settings, threads or os.cpu_count() or 1)
         if most:
             _warn_of_lost(members, most)
-        return self._run(members, batch, interval * np.arange(rows), u)
+        return self._run(members, batch, times, u)
 
     def _run(self, members: Ensemble, batch: tuple[int, ...], t: Array, u: Samples) -> HybridRun:
         p = self.parameters.read(u.table[:, 0, : self.parameters.size].reshape(*batch, -1))
@@ -470,7 +472,7 @@ class HybridSystem:
             final=final,
             parameters=dict(zip(p._fields, p, strict=True)),
             events=logs[0] if not batch else logs,
-            counts=members.counts.reshape(*batch, 3),
+            counts=members.counts[:, :3].reshape(*batch, 3),
             end_times=final.t,
             ends=np.array([REASONS[int(k)] for k in members.ends[:, 1]]).reshape(batch),
         )

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from ..envelope import Envelope
 from ..graph import Function
-from .c import LOAD, ROWS_OF_ONE, _c_function, literal, over_lanes, prelude, runtime, save_text, transposes
+from .c import _c_function, literal, over_lanes, runtime
+from .march import Marching, Remembers, opening, remembering, settings
 
 
 class PhaseFunctions(NamedTuple):
@@ -37,14 +38,6 @@ class ControlFunctions(NamedTuple):
     order: int
 
 
-class MemoryFunctions(NamedTuple):
-    """How what a method remembers is made to fit its next step, traced: a `codegen.implicit.Memory`."""
-
-    fit: Function
-    restart: Function | None
-    """None where efforts do not jump"""
-
-
 def implicit_source(
     phases: Sequence[PhaseFunctions],
     finish: Function,
@@ -53,9 +46,9 @@ def implicit_source(
     iterations: int,
     lanes: int,
     control: ControlFunctions | None = None,
-    memory: MemoryFunctions | None = None,
+    memory: Remembers | None = None,
 ) -> str:
-    """The translation unit of `implicit_steps` over `lanes`, or with `control` of `implicit_controlled`.
+    """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or with `control` of `march`.
 
     phases      the systems that a step solves, in order
     finish      (z, t, h, y, u) -> y at the end of the step
@@ -67,41 +60,39 @@ def implicit_source(
     """
     kept, _, _, y, u = finish.inputs.values()
     every = [*phases, *(control.phases if control else ())]
-    text = [prelude(lanes), *([ROWS_OF_ONE] if lanes == 1 else [transposes(lanes), LOAD, save_text(lanes)])]
+    text = opening(lanes)
     for p, phase in enumerate(every):
         for name in ("predict", "both", "keep") if phase.linear else ("predict", "residual", "both", "keep"):
             text += over_lanes(getattr(phase, name), f"{name}_{p}")[0]
-    text += over_lanes(finish, "finish")[0]
+    text += [*over_lanes(finish, "finish")[0], *remembering(memory)]
     if control:
-        for name in ("error", "between"):
-            text += over_lanes(getattr(control, name), name)[0]
+        text += [*over_lanes(control.error, "error")[0], *over_lanes(control.between, "between")[0]]
         kept = control.error.inputs["z"]
-    for name, function in memory._asdict().items() if memory else ():
-        text += over_lanes(function, name)[0] if function else []
     sizes = {
         "POINT": y.size,
         "EFFORTS": u.shape[1],
-        "NODES": len(nodes),
         "KEPT": kept.size,
         "LARGEST": max(_size(phase) for phase in every),
         "MOST": max(len(phase.places) for phase in every),
         "ITERATIONS": iterations,
+        "MEMORY": 0,
+        "IDLE_STEP": 1,
+        "IDLE": 64,
     }
     if control:
         e, _ = control.error.outputs.values()
         sizes |= {"ERRORS": e.size, "ERROR_ORDER": control.order}
-    text.append(f"#define MEMORY {int(memory is not None)}")
-    text.append(f"#define JUMPS {int(memory is not None and memory.restart is not None)}")
     text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
     text.append(f"#define TOLERANCE {literal(float(tolerance))}")
-    text.append(f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};")
-    text += [runtime("samples.h"), runtime("record.h")]
+    marching = Marching(controlled=True, dense=True) if control else None
+    text += [*settings(marching, nodes, 0, lanes, memory, ALL_NODES=1), runtime("samples.h")]
     solved = _phases("phases", "What the phases of a step from (t, y) keep, z.", phases, 0, 0)
     if control:
         before, comment = finish.inputs["z"].size, "What the error estimate needs besides."
         solved += "\n" + _phases("estimate", comment, control.phases, len(phases), before)
-    text.append(runtime("implicit.h").replace("/* PHASES */", solved))
-    text.append(runtime("implicit_controlled.h" if control else "implicit_steps.h"))
+    lines = ["(void)t, (void)u;", "memcpy(z, y, POINT * sizeof *z);"]
+    text.append(_c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
+    text += [runtime("implicit.h").replace("/* PHASES */", solved), runtime("march.h")]
     return "\n".join(text)
 
 

@@ -1,4 +1,4 @@
-/* A step of an implicit one-step method for an ensemble solves equations in phases, r(x; z, t, h, y, u) = 0
+/* A step of an implicit one-step method (march.h) solves equations in phases, r(x; z, t, h, y, u) = 0
    for x by Newton's method, where z is what earlier phases have kept. Phase p has the functions
        predict_p(z, t, h, y, u, x)          the first guess x
        residual_p(x, z, t, h, y, u, r)      r
@@ -7,8 +7,11 @@
    and finish(z, t, h, y, u, next) gives y at the end of the step. These functions and samples.h come before
    this text, with the dimensions POINT, EFFORTS, NODES (of y, of u, and times per step at which u is
    taken), KEPT (of z), LARGEST (of x), MOST (of values), and the settings TOLERANCE, ITERATIONS. The
-   function `phases`, which goes through the phases in order, is printed in the place marked PHASES. The
-   loop over steps follows, of one length or under error control. */
+   function `phases`, which goes through the phases in order, is printed in the place marked PHASES. Under
+   error control (CONTROLLED) there are also `estimate`, printed there too, which solves the phases of the
+   error estimate, with the dimension ERRORS of the estimate and its order ERROR_ORDER, and
+       error(z, t, h, y, u, next, e, size)       the estimate e, and the sizes that rtol multiplies
+       between(s, z, t, h, y, u, next, inside)   the state at t + s h */
 
 #define LOOSE 1e-8      /* relative corrections that may be the last ones, if they no longer shrink ... */
 #define ROUND_OFF 1e-13 /* ... and those for which a new Jacobian is then not worth making */
@@ -16,8 +19,6 @@
 #define SMALLEST_PIVOT 1e-14
 #define SMALL_PART 0.1     /* of a correction, below which it is taken, and the Jacobian made again */
 #define SMALLEST_PART 1e-6 /* of a correction, below which the member is lost: there is nothing but NaN */
-
-enum { NOT_FINITE = 1, SINGULAR = 2, NOT_CONVERGED = 3 };
 
 typedef void Residual(const T *restrict x, const T *restrict z, const T *restrict t, const T *restrict h,
                       const T *restrict y, const T *restrict u, T *restrict r);
@@ -163,3 +164,42 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
 /* PHASES */
 
 enum { SYSTEM = LARGEST * LARGEST + 4 * LARGEST + MOST }; /* D, vectors and entries of `newton` */
+
+typedef struct {
+    T *system, *x, *z; /* z: what the phases of the last step have kept */
+    I *pivot;
+    long *count; /* iterations, Jacobians, of LANES members at a time */
+} Work;
+
+static int open_work(Work *w, const Samples *e, long *count) {
+    (void)e;
+    w->system = aligned_alloc(sizeof(T), (SYSTEM + LARGEST + KEPT) * sizeof(T));
+    w->pivot = aligned_alloc(sizeof(I), LARGEST * sizeof(I));
+    w->x = w->system + SYSTEM, w->z = w->x + LARGEST, w->count = count;
+    if (w->system && w->pivot) return 1;
+    free(w->system), free(w->pivot);
+    return 0;
+}
+static void close_work(Work *w) { free(w->system), free(w->pivot); }
+
+static void step(const T *t, const T *h, const T *y, const T *u, Work *w, T *next, I *lost) {
+    phases(t, h, y, u, w->x, w->z, w->system, w->pivot, lost, w->count);
+    finish(w->z, t, h, y, u, next);
+}
+
+#if CONTROLLED
+static T defect(const T *t, const T *h, const T *y, const T *u, const T *next, Work *w, double rtol,
+                double atol, I *lost) {
+    T errors[ERRORS], sizes[ERRORS], sum = unless_finite(next, POINT, splat(0));
+    estimate(t, h, y, u, w->x, w->z, w->system, w->pivot, lost, w->count);
+    error(w->z, t, h, y, u, next, errors, sizes);
+    for (int i = 0; i < ERRORS; i++) {
+        const T scaled = errors[i] / (atol + rtol * sizes[i]);
+        sum += scaled * scaled;
+    }
+    return sum / ERRORS;
+}
+static void within(const T *s, const T *t, const T *h, const T *y, const T *u, const T *next, Work *w, T *z) {
+    between(s, w->z, t, h, y, u, next, z);
+}
+#endif

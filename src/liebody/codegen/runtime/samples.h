@@ -43,9 +43,5 @@ static inline double effort(const Samples *e, long piece, double t, long member,
     return *low + ((t - e->first) / e->interval - (double)k) * (low[EFFORTS] - *low);
 }
 
-/* The efforts of members member .. member + rows - 1 at time t; lanes beyond are like the last one. */
-INLINE void sample(const Samples *e, long piece, double t, long member, long rows, T *u) {
-    for (int j = 0; j < EFFORTS; j++)
-        for (int lane = 0; lane < LANES; lane++)
-            LANE(u[j]) = (real)effort(e, piece, t, member + (lane < rows ? lane : rows - 1), j);
-}
+/* What becomes of a step. */
+enum { RAN, NOT_FINITE, SINGULAR, NOT_CONVERGED, TOLERANCE_EXCEEDED, STOPPED, NO_STEP, TOO_MANY };

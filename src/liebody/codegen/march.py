@@ -1,0 +1,316 @@
+"""The march through time: many steps of a method, for an ensemble, in one call.
+
+A method is a step (`flow`, `implicit`, `hybrid`); what carries it through time is here, for all methods:
+steps of one length, whose members go together, and a march in which every member has a time and a step of its
+own, with error control, events, memory and samples. Both are loops in C (runtime/march.h, called by `loop`);
+without a compiler the same steps run as NumPy source, in `Steps`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .samples import Samples
+
+REASONS = {
+    0: "",
+    1: "a value is not finite",
+    2: "the equations of a step are singular: constraints that depend on each other, or a singular place",
+    3: "Newton's method does not converge: take a shorter step",
+    4: "its error exceeds the tolerances with any step above round-off",
+    5: "stopped",
+    6: "the step is not positive",
+    7: "too many steps between two samples",
+}
+(RAN, NOT_FINITE, SINGULAR, NOT_CONVERGED, TOLERANCE_EXCEEDED, STOPPED, NO_STEP, TOO_MANY) = REASONS
+CLOCK = np.dtype([("t", float), ("step", float), ("made", float), ("before", float), ("row", np.int64)])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How members march.
+
+    rtol, atol  of the error control: the root mean square of error_i/(atol + rtol size_i) is kept below 1
+    tolerance   to which the time of an event is located, times max(1, t); None: events are taken at the ends
+                of the steps in which they happen                                                          [s]
+    least       an event sooner than this after the last one of its guard is taken then, and not located: a
+                sequence of ever shorter bounces passes                                                    [s]
+    limit       most steps of a member between two records
+    most        events of a member that its log keeps; more are counted only
+    """
+
+    rtol: float = 1e-8
+    atol: float = 1e-10
+    tolerance: float | None = 1e-14
+    least: float = 1e-7
+    limit: int = 2**62
+    most: int = 0
+
+
+class Ensemble:
+    """The members of an ensemble on their way.
+
+    y       (n, point), states at the ends of the last steps
+    times   (rows,), of the record: the last step ends at the last of them
+    record  (n, rows, point); NaN where a member has not been, or had ended before
+    clock   (n,) of CLOCK: time, next step, length of the last one, its defect, next row of the record
+    log     of each member (events, 2 + point): of each event its time, +-(1 + guard) for upwards and
+            downwards, and the state after it
+    counts  (n, 4): events, those that were not located, steps, those that were tried in vain
+    last    (n, guards): time of the last event of each guard
+    ends    (n, 2): time and reason (`REASONS`), for members that ended before the end of the run
+    """
+
+    def __init__(self, y: Any, times: Any, step: float, guards: int = 0) -> None:
+        self.y = np.array(y, dtype=float)
+        self.times = np.ascontiguousarray(times, dtype=float)
+        n, point = self.y.shape
+        self.record = np.full((n, len(self.times), point), np.nan)
+        self.record[:, 0] = self.y
+        self.clock = np.zeros(n, CLOCK)
+        for name, value in (
+            ("t", self.times[0]),
+            ("step", step),
+            ("made", step),
+            ("before", 1.0),
+            ("row", 1),
+        ):
+            self.clock[name] = value
+        self.log = [np.zeros((0, 2 + point)) for _ in range(n)]
+        self.counts = np.zeros((n, 4), np.int64)
+        self.last = np.full((n, guards), -np.inf)
+        self.ends = np.zeros((n, 2))
+
+    def keep(self, i: int, entries: Any) -> None:
+        """Add entries (events, 2 + point) to the log of member i."""
+        if len(entries):
+            self.log[i] = np.concatenate([self.log[i], entries])
+
+
+def parts(u: Samples, t: float, end: float) -> Iterator[tuple[float, float, Callable[[float], Any]]]:
+    """(begin, end, efforts as a function of time) of the parts of a step from t to `end`, by pieces of u."""
+    while True:
+        stop, piece = u.part_end(t, end), u.piece(t)
+
+        def efforts(at: float, piece: int = piece) -> Any:
+            return u.at(at, piece)
+
+        yield t, stop, efforts
+        if stop >= end:
+            return
+        t = stop
+
+
+class Steps:
+    """A method's step over NumPy source, and the loops of runtime/march.h that carry it: their reference.
+
+    A subclass has `_step`, and what else a method or a system has. States are (n, point), efforts (1 or n,
+    dim); `lost` (n,) is the reason for which a member's step cannot be taken, or 0, and changes in place.
+    """
+
+    dense = False
+    directions: Sequence[int] = ()
+
+    def _step(
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any
+    ) -> tuple[Any, Any]:
+        """The state at t + h, and what the step leaves behind."""
+        raise NotImplementedError
+
+    def _settle(self, t: float, y: Any, efforts: Callable[[float], Any]) -> Any:
+        """The state after a step that is kept."""
+        return y
+
+    def _fit(
+        self, u: Samples, y: Any, made: float, t: float, h: float, efforts: Callable[[float], Any]
+    ) -> Any:
+        """y, with what the method remembers of a step of length `made` made to fit one from t of length h."""
+        return y
+
+    def _defect(
+        self, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any, settings: Settings, lost: Any
+    ) -> float | None:
+        """The error estimate of a member in units of the tolerances; None for methods that have none."""
+        return None
+
+    def _within(self, s: float, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any) -> Any:
+        """The state at t + s h."""
+        raise NotImplementedError
+
+    def _guards(self, t: float, y: Any, u: Any) -> Any:
+        """The guards (guards,) of a member."""
+        return np.zeros(0)
+
+    def _look(self, t: float, y: Any, u: Any) -> tuple[Any, float, bool] | None:
+        """Guards, the step to take, and whether to stop; None where the system does not choose its steps."""
+        return None
+
+    def _update(self, t: float, y: Any, u: Any, e: Any) -> tuple[Any, Any, float, bool]:
+        """The state after a step, and what `_look` finds there."""
+        raise NotImplementedError
+
+    def _fixed_numpy(
+        self, y: Any, u: Samples, t0: float, h: float, steps: int, every: int, record: Any, row: int,
+        failed: Any, losses: Any,
+    ) -> None:  # fmt: skip
+        """`fixed_steps` of runtime/march.h, over the whole ensemble at once."""
+        state, lost = y.copy(), np.zeros(len(y), int)
+        with np.errstate(all="ignore"):
+            for s in range(steps):
+                step, made = (t0 + s * h, t0 + (s + 1) * h), h
+                for t, stop, efforts in parts(u, *step):
+                    length, before = h if (t, stop) == step else stop - t, lost.copy()
+                    state = self._fit(u, state, made, t, length, efforts)
+                    state = self._step(t, length, state, efforts, lost)[0]
+                    state = np.where(lost[:, None] != 0, np.nan, self._settle(stop, state, efforts))
+                    newly = (lost != 0) & (before == 0) & (failed == 0)
+                    losses[newly] = np.stack([np.full(newly.sum(), t), lost[newly]], axis=-1)
+                    made = length
+                if made != h:
+                    state = self._fit(Samples.of(u.table[:, :1]), state, made, step[1], h, efforts)
+                if (s + 1) % every == 0:
+                    record[:, row] = state
+                    row += 1
+                    failed[~np.isfinite(state).all(axis=1) & (failed == 0)] = row
+        y[...] = state
+
+    def _march_numpy(self, m: Ensemble, u: Samples, until: int, settings: Settings) -> None:
+        """`march` of runtime/march.h, one member after the other."""
+        for i in np.flatnonzero(m.ends[:, 1] == RAN).tolist():
+            with np.errstate(all="ignore"):
+                self._member_numpy(m, i, u.member(i), until, settings)
+
+    def _member_numpy(self, m: Ensemble, i: int, u: Samples, until: int, settings: Settings) -> None:
+        t, step, made, before, row = m.clock[i].tolist()
+        now, reason, taken, entries = m.y[i : i + 1].copy(), RAN, 0, []
+        g = self._guards(t, now[0], u.at(t)[0])
+        look = self._look(t, now[0], u.at(t)[0])
+        if look is not None and row < until:
+            g, step, stop = look
+            reason = STOPPED if stop else RAN if step > 0 else NO_STEP
+        while reason == RAN and row < until:
+            target = float(m.times[-1 if self.dense else row])
+            _, limit, efforts = next(parts(u, t, target))
+            left = limit - t
+            h = left if 1.0000001 * step >= left else left / 2 if 2 * step > left else step
+            lost = np.zeros(1, int)
+            begun = self._fit(u, now, made, t, h, efforts)
+
+            def trial(length: float, t=t, begun=begun, efforts=efforts, lost=lost) -> tuple[Any, Any, Any]:
+                following, left_behind = self._step(t, length, begun, efforts, lost)
+                there = self._guards(t + length, following[0], efforts(t + length)[0])
+                return following, left_behind, there
+
+            following, left_behind, there = trial(h)
+            defect = self._defect(t, h, begun, efforts, following, left_behind, settings, lost)
+            if defect is not None and not (lost[0] == 0 and defect <= 1):
+                step = shorter_step(h, math.inf if lost[0] else defect, self.error_order)
+                m.counts[i, 3] += 1
+                if step < 1e-14 * max(abs(target), abs(t)):
+                    reason = int(lost[0]) or TOLERANCE_EXCEEDED
+                continue
+            if settings.tolerance is not None and self._changed(g, there).any():
+                soon, tolerance = m.last[i] + settings.least - t, settings.tolerance * max(1, abs(t))
+                h, following, there, early = self._locate(trial, g, h, following, there, tolerance, soon)
+                m.counts[i, 1] += early
+            e = np.where(self._changed(g, there), np.where(there > 0, 1.0, -1.0), 0.0)
+            end, stop = t + h, False
+            if look is None:
+                following, g = self._settle(end, following, efforts), there
+                if defect is not None:
+                    wanted, before = next_step(h, defect, before, self.error_order)
+                    step = wanted if h >= step or wanted < h else step
+            else:
+                state, g, step, stop = self._update(end, following[0], efforts(end)[0], e)
+                following = state[None]
+            if not np.isfinite(following).all():
+                reason = NOT_FINITE
+                break
+            reached = end >= limit - 1e-13 * max(1, abs(limit))
+            began, t = t, limit if reached else end
+            start, now, made = begun, following, h
+            taken += 1
+            for j in np.flatnonzero(e):
+                m.last[i, j] = t
+                if m.counts[i, 0] < settings.most:
+                    entries.append([t, e[j] * (1 + j), *now[0]])
+                m.counts[i, 0] += 1
+            while self.dense and row < len(m.times) and m.times[row] <= t:
+                s = (m.times[row] - began) / h
+                inside = s < 1 - 1e-12
+                m.record[i, row] = (
+                    self._within(s, began, h, start, efforts, now, left_behind) if inside else now
+                )[0]
+                row += 1
+            if not self.dense and reached and limit == target:
+                m.record[i, row] = now[0]
+                m.counts[i, 2] += taken
+                row, taken = row + 1, 0
+            if stop:
+                reason = STOPPED
+            elif not step > 0:
+                reason = NO_STEP
+            elif taken > settings.limit:
+                reason = TOO_MANY
+        if reason != RAN:
+            m.ends[i] = t, reason
+        m.counts[i, 2] += taken
+        m.y[i], m.clock[i] = now[0], (t, step, made, before, row)
+        m.keep(i, entries)
+
+    error_order = 1
+    """The power of h that the error estimate goes with."""
+
+    def _changed(self, before: Any, after: Any) -> Any:
+        """Which guards have changed their sign, in their direction."""
+        up = np.where(after > 0, 1, -1)
+        return ((before > 0) != (after > 0)) & (after == after) & (np.array(self.directions, int) * up >= 0)
+
+    def _locate(
+        self, trial: Callable[[float], tuple[Any, Any, Any]], g: Any, high: float, following: Any, there: Any,
+        tolerance: float, soon: Any,
+    ) -> tuple[float, Any, Any, bool]:  # fmt: skip
+        """The first event within a step of length `high` that ends at `following` with guards `there`."""
+        low, below, above, side, tries = 0.0, g.copy(), there.copy(), 1, 0
+        while True:
+            early = bool((self._changed(g, there) & (high <= soon)).any())
+            if side == 1 and (high - low <= tolerance or early):
+                return high, following, there, early and high - low > tolerance
+            with np.errstate(all="ignore"):
+                roots = np.maximum(low + (high - low) * (below / (below - above)), np.minimum(soon, high))
+            length = float(np.min(roots[self._changed(below, above)], initial=math.inf))
+            tries += 1
+            if tries > 40 or not length < math.inf:
+                length = 0.5 * (low + high)
+            if high - low <= tolerance:
+                length = high
+            else:
+                length = min(max(length, low + 0.5 * tolerance), high - 0.5 * tolerance)
+            state, _, found = trial(length)
+            if self._changed(g, found).any():
+                if side == 1:
+                    below = below * 0.5
+                high, above, side, following, there = length, found.copy(), 1, state, found
+            else:
+                if side == -1:
+                    above = above * 0.5
+                low, below, side = length, found.copy(), -1
+
+
+def next_step(length: float, defect: float, before: float, order: int) -> tuple[float, float]:
+    """The step after one of `length` with this defect, by proportional-integral control; what it remembers.
+
+    Gustafsson, ACM Trans. Math. Softw. 17 (1991).
+    """
+    factor = 0.9 * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
+    return length * min(max(factor, 0.2), 10), max(defect, 1e-4)
+
+
+def shorter_step(length: float, defect: float, order: int) -> float:
+    """The step to try in place of one that was rejected; its defect may be infinite or NaN."""
+    return length * (max(0.9 * defect ** (-1 / order), 0.2) if defect < math.inf else 0.2)

@@ -1,0 +1,187 @@
+"""C source of a march by an explicit Lie-group method: its stages, and the functions that they call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..graph import Function, live, trace
+from ..program import Program
+from .c import _c_function, literal, runtime
+from .march import Marching, opening, settings
+from .program import callable_over_lanes
+
+# where to start, and the exponents: pairs (stage, factor)
+Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
+
+
+class Method(NamedTuple):
+    """The coefficients of one method.
+
+    paths, c  as in `Flow`
+    pulled    whether its velocities are pulled back
+    error     b minus the embedded weights, whose defect is of order `error_order` in the step; without them a
+              step under error control is never accepted
+    """
+
+    paths: Sequence[Path]
+    c: Sequence[float]
+    pulled: bool
+    error: Sequence[float] | None = None
+    error_order: int = 1
+
+
+class Parts(NamedTuple):
+    """The functions of a flow, traced."""
+
+    field: Function | Program
+    """(t, y, u) -> f"""
+    advance: Function | Program
+    """(y, psi) -> z"""
+    pull: Function | Program | None
+    """(psi, f) -> k"""
+    settle: Function | Program | None = None
+    """(t, y, u) -> z, what follows a step that is kept"""
+
+
+class HybridParts(NamedTuple):
+    """The functions of a system with events, traced; as in `HybridFlow`."""
+
+    field: Function
+    advance: Function
+    pull: Function | None
+    guards: Function
+    look: Function
+    after: Function
+    directions: Sequence[int]
+
+
+def explicit_source(
+    parts: Parts, methods: Sequence[Method], lanes: int, rigid: int = 0, marching: Marching | None = None
+) -> str:
+    """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or of `march`.
+
+    rigid  how many entries of the algebra have size 1 in the error control
+
+    Of several methods the loops are called `fixed_steps_0`, `fixed_steps_1`, ...
+    """
+    (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
+    text = [*opening(lanes), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
+    for name, function in parts._asdict().items():
+        text += callable_over_lanes(function, name) if function else []
+    if not parts.settle:
+        lines = ["(void)t, (void)u;", "memcpy(z, y, POINT * sizeof *z);"]
+        text.append(_c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
+    for k, method in enumerate(methods):
+        body = _loop(method, marching, 5 * y.size, f.size, lanes, "u")
+        if len(methods) > 1:
+            macros = [name for line in body for name in re.findall(r"^#define (\w+)", line)]
+            body = [*(f"#define {name} {name}_{k}" for name in OF_A_METHOD), *body]
+            body += [f"#undef {name}" for name in (*OF_A_METHOD, *macros)]
+        text += body
+    return "\n".join(text)
+
+
+def hybrid_source(parts: HybridParts, method: Method, lanes: int) -> str:
+    """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`."""
+    (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
+    (g,) = parts.guards.outputs.values()
+    memory = memory_of(parts.advance)
+    x: dict[str, int | Sequence[int]] = {"x": y.size - memory}
+    apart: dict[str, int | Sequence[int]] = {"t": (), **x, "m": memory, "u": u.size}
+
+    def joined(function: Function) -> Callable[..., Any]:
+        return lambda t, x, m, *others: function(t, np.concatenate([m, x]), *others)
+
+    def advanced(x: Any, psi: Any) -> Any:
+        return parts.advance(np.concatenate([np.zeros(memory), x]), psi)[memory:]
+
+    def found_and_after(t: Any, x: Any, m: Any, u: Any, e: Any) -> tuple[Any, ...]:
+        return joined(parts.guards)(t, x, m, u), *joined(parts.after)(t, x, m, u, e)
+
+    functions = {
+        "field": trace(joined(parts.field), apart, "field"),
+        "advance": trace(advanced, {**x, "psi": f.size}, "advance"),
+        "pull": parts.pull,
+        "look": trace(joined(parts.look), apart, "look"),
+        "after": trace(found_and_after, {**apart, "e": g.size}, "after"),
+    }
+    text = [*opening(lanes), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
+    for name, function in functions.items():
+        text += callable_over_lanes(function, name) if function else []
+    marching = Marching(guards=g.size, directions=parts.directions, looks=True)
+    return "\n".join([*text, *_loop(method, marching, 5 * y.size, f.size, lanes, "m, u")])
+
+
+OF_A_METHOD = (
+    "Work", "open_work", "close_work", "stages", "error", "step", "nodes", "sample_nodes", "fixed_steps",
+)  # fmt: skip
+"""What each method has of its own."""
+
+
+def _sizes(memory: int, point: int, algebra: int, efforts: int, rigid: int) -> str:
+    """The dimensions of runtime/explicit.h."""
+    moving = point - memory
+    return (
+        f"enum {{ MEMORY = {memory}, MOVING = {moving}, POINT = {point}, ALGEBRA = {algebra}, "
+        f"EFFORTS = {efforts}, RIGID = {rigid}, IDLE_STEP = 0, IDLE = 0 }};"
+    )
+
+
+def _loop(
+    method: Method, marching: Marching | None, points: int, algebra: int, lanes: int, given: str
+) -> list[str]:
+    """The loop of one method; the field takes what is `given` behind time and point."""
+    stages, end = len(method.c), [1.0]
+    terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in enumerate(method.error or ()) if x]
+    entries, own = points + (stages + 2) * algebra, {"STAGES": stages, "ERROR_ORDER": method.error_order}
+    step = runtime("explicit.h").replace("/* STAGES */", _stages(method, given))
+    return [
+        *settings(marching, [*method.c, *end], entries, lanes, None, ALL_NODES=0, **own),
+        _c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]),
+        step,
+        runtime("march.h"),
+    ]
+
+
+def _stages(method: Method, given: str) -> str:
+    """Points x exp(psi) exp(psi') ... of the stages, their velocities k, and the end `next`, in C."""
+    paths, c = method.paths, method.c
+    starts = {start for start, _ in paths if start}
+    lines = ["T now = t;", "LOCAL T z[MOVING], here[MOVING], there[MOVING], f[ALGEBRA], psi[ALGEBRA];"]
+    lines += [*(f"LOCAL T z{i}[MOVING];" for i in sorted(starts)), f"field(&now, x, {given}, k);"]
+    for i, (start, exponents) in enumerate(paths[1:], start=1):
+        point, last = f"z{start}" if start else "x", i == len(c)
+        end = "next" if last else f"z{i}" if i in starts else "z"
+        for row in exponents:
+            to = end if row is exponents[-1] else "there" if point == "here" else "here"
+            terms = " + ".join(f"{literal(float(a))} * k[{j} * ALGEBRA + i]" for j, a in row)
+            lines.append(f"for (int i = 0; i < ALGEBRA; i++) psi[i] = h * ({terms or 'splat(0)'});")
+            lines.append(f"advance({point}, psi, {to});")
+            point = to
+        if not last:
+            slope, at = f"k + {i} * ALGEBRA", f"{given} + {i} * apart"
+            lines.append(f"now = t + {literal(float(c[i]))} * h;")
+            lines += (
+                [f"field(&now, {end}, {at}, f);", f"pull(psi, f, {slope});"]
+                if method.pulled
+                else [f"field(&now, {end}, {at}, {slope});"]
+            )
+    head = (
+        "/* The velocities k_1 ... k_STAGES of a step from (t, x), and its end. */\n"
+        "static void stages(T t, T h, const T *restrict x, const T *m, const T *u, long apart, "
+        "T *restrict k, T *restrict next)"
+    )
+    return _c_function(head, lines)
+
+
+def memory_of(advance: Function) -> int:
+    """How many entries at the head of a state stay as they are within steps, and have no part in them."""
+    y, _ = advance.inputs.values()
+    (z,) = advance.outputs.values()
+    kept = next((i for i in range(y.size) if z[i] is not y[i]), y.size)
+    moved = set(live(z[kept:]))
+    return kept if moved.isdisjoint(y[:kept]) else 0

@@ -1,0 +1,79 @@
+"""C source of a march through time: what runtime/march.h takes, for one method and one system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..graph import Function
+from .c import LOAD, ROWS_OF_ONE, STACK, literal, over_lanes, prelude, runtime, save_text, transposes
+
+
+class Remembers(NamedTuple):
+    """How what a method remembers is made to fit its next step, traced: a `codegen.implicit.Memory`."""
+
+    fit: Function
+    restart: Function | None
+    """None where efforts do not jump"""
+
+
+class Marching(NamedTuple):
+    """How lanes march on their own; without it all lanes go together, by steps of one length.
+
+    controlled  whether an estimate of the error chooses the step
+    dense       whether records are states within steps
+    guards      how many there are
+    directions  of the guards: +1, -1, or 0 for both
+    looks       whether the system chooses its steps and updates its state
+    """
+
+    controlled: bool = False
+    dense: bool = False
+    guards: int = 0
+    directions: Sequence[int] = ()
+    looks: bool = False
+
+
+def opening(lanes: int) -> list[str]:
+    """What stands before all functions."""
+    rows = [ROWS_OF_ONE] if lanes == 1 else [transposes(lanes), LOAD, save_text(lanes)]
+    return [prelude(lanes), *rows, runtime("subnormal.h")]
+
+
+def remembering(remembers: Remembers | None) -> list[str]:
+    """The functions `fit` and `restart`."""
+    given = remembers._asdict() if remembers else {}
+    return [text for name, f in given.items() if f for text in over_lanes(f, name)[0]]
+
+
+def settings(
+    marching: Marching | None,
+    nodes: Sequence[float],
+    entries: int,
+    lanes: int,
+    remembers: Remembers | None = None,
+    **more: int,
+) -> list[str]:
+    """Nodes and switches, `more` of which are the step's own; `entries`: vectors in the arrays of a step."""
+    way = marching or Marching()
+    switches = {
+        "NODES": len(nodes),
+        "MARCH": marching is not None,
+        "CONTROLLED": way.controlled,
+        "DENSE": way.dense,
+        "GUARDS": way.guards,
+        "LOOKS": way.looks,
+        "REMEMBERS": remembers is not None,
+        "JUMPS": remembers is not None and remembers.restart is not None,
+        **more,
+    }
+    return [
+        *(f"#define {name} {int(value)}" for name, value in switches.items()),
+        f"#define LOCAL {'static __thread' if 8 * lanes * entries > STACK else ''}",
+        f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};",
+        *(
+            [f"static const int direction[] = {{{', '.join(map(str, way.directions))}}};"]
+            if way.guards
+            else []
+        ),
+    ]

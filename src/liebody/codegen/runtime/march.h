@@ -1,0 +1,484 @@
+/* One loop through time for every method, in two forms: `fixed_steps`, whose lanes go together, and `march`,
+   in which every lane has a member of the ensemble, a time and a step of its own.
+
+   Before this text stand samples.h and a step (explicit.h or implicit.h):
+       Work                             what a step needs and leaves behind; open_work, close_work
+       step(t, h, y, u, w, next, lost)  from y at t to next at t + h; u are the efforts at its nodes
+       settle(t, y, u, z)               the state z after a step that is kept, where it came to y
+   and the dimensions POINT (of a state), EFFORTS and NODES (of u). ALL_NODES: all rows of u are read, also
+   where efforts are the same at all of them; IDLE_STEP is the h of lanes without a member. Switches:
+       REMEMBERS   y holds what the method remembers of its last step, of length made: fit(y, made, h, z),
+                   and, where efforts jump, JUMPS: restart(y, made, t, h, u, z)
+   and of `march` alone (MARCH):
+       CONTROLLED  steps are as long as an estimate of their error allows:
+                   defect(t, h, y, u, next, w, rtol, atol, lost), its mean square, accepted up to 1
+       DENSE       records are states within steps, within(s, t, h, y, u, next, w, z) at t + s h, and steps
+                   end at the end of the run; otherwise at each record
+       GUARDS      how many guards there are: guards(t, y, u, g). An event is a change of the sign of one in
+                   its `direction`: upwards (1), downwards (-1), or both (0)
+       LOOKS       the system chooses its steps and updates its state after each of them. A state is memory m
+                   and a point x, of lengths MEMORY and MOVING, and only x moves in a step:
+                       look(t, x, m, u, g, h, s)            guards, the step to take, whether to stop: s > 0
+                       after(t, x, m, u, e, G, z, g, h, s)  the guards G at the end of a step, and the state z
+                                                            after it, where e_i is +1 or -1 if guard i has
+                                                            changed its sign; g, h, s as `look` finds them
+                   Without LOOKS MEMORY is 0 */
+
+#define NODES_OF(e) (ALL_NODES || (e)->linear ? NODES : 1)
+
+#if !MARCH
+#ifndef RECORD
+#define RECORD
+typedef struct {    /* the rows of a run that are kept */
+    double *values; /* (n, rows, POINT) */
+    long rows;
+    long *failed;   /* (n): 1 + the row at which a member was found not finite, or 0 */
+    double *losses; /* (n, 2): time at which a step began that could not be taken, and the reason */
+} Record;
+
+/* Row `row` for members i .. i + count - 1. */
+INLINE void keep(const Record *r, const T *now, long i, long count, long row) {
+    save(now, POINT, r->values + (i * r->rows + row) * POINT, r->rows * POINT, count);
+    const T bad = unless_finite(now, POINT, splat(0));
+    if (any(MASK(bad != 0)))
+        for (int lane = 0; lane < count; lane++)
+            if (LANE(bad) != 0 && !r->failed[i + lane]) r->failed[i + lane] = row + 1;
+}
+
+#endif
+
+
+/* Efforts of members i .. i + members - 1 at the nodes of a step from t; lanes beyond are like the last one. */
+INLINE void sample_nodes(const Samples *e, double t, double h, long i, long members, T *u) {
+    const long piece = piece_at(e, t);
+    for (int k = 0; k < NODES_OF(e); k++)
+        for (int j = 0; j < EFFORTS; j++)
+            for (int lane = 0; lane < LANES; lane++)
+                LANE(u[k * EFFORTS + j]) =
+                    (real)effort(e, piece, t + nodes[k] * h, i + (lane < members ? lane : members - 1), j);
+}
+
+/* Steps of length h for members 0 .. n - 1, whose states y (n, POINT) go in and come out; every `every`-th
+   state is kept, from row `first` on. Steps with samples in them are taken in parts, which end there. A
+   member whose step cannot be taken is NaN from there on. Returns 0, or -1 without memory. */
+long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long steps, long every,
+                 const Record *r, long first, long *count) {
+    LOCAL Work work;
+    if (!open_work(&work, e, count)) return -1;
+    const uint64_t mode = flush_subnormals();
+    for (long i = 0; i < n; i += LANES) {
+        const long members = n - i < LANES ? n - i : LANES;
+        LOCAL T now[POINT], next[POINT], u[NODES * EFFORTS + 1];
+        I lost = bits(splat(0));
+        load(now, POINT, y + i * POINT, POINT, members);
+        for (long s = 0, row = first; s < steps; s++) {
+            const double begin = t0 + (double)s * h, end = t0 + (double)(s + 1) * h;
+            double from = begin, stop, made = h;
+            do {
+                stop = part_end(e, from, end);
+                const double length = from == begin && stop == end ? h : stop - from;
+                const T t = splat(from), to = splat(stop), duration = splat(length);
+                if (!s || e->samples > 1) sample_nodes(e, from, length, i, members, u);
+#if REMEMBERS
+                const T past = splat(made);
+                int fitted = 0;
+#if JUMPS
+                if ((fitted = jumps(e, from))) restart(now, &past, &t, &duration, u, next);
+#endif
+                if (!fitted && (fitted = length != made)) fit(now, &past, &duration, next);
+                if (fitted) memcpy(now, next, sizeof now);
+#endif
+                const I before = lost;
+                step(&t, &duration, now, u, &work, next, &lost);
+                settle(&to, next, u + (NODES_OF(e) - 1) * EFFORTS, now);
+                if (any(MASK(lost != 0)))
+                    for (int lane = 0; lane < members; lane++) {
+                        if (!LANE(lost)) continue;
+                        for (int j = 0; j < POINT; j++) LANE(now[j]) = NAN;
+                        double *loss = r->losses + 2 * (i + lane);
+                        if (!LANE(before) && !r->failed[i + lane]) loss[0] = from, loss[1] = (double)LANE(lost);
+                    }
+                from = stop, made = length;
+            } while (from < end);
+#if REMEMBERS
+            if (made != h) {
+                const T past = splat(made), duration = splat(h);
+                fit(now, &past, &duration, next);
+                memcpy(now, next, sizeof now);
+            }
+#endif
+            if ((s + 1) % every == 0) keep(r, now, i, members, row++);
+        }
+        save(now, POINT, y + i * POINT, POINT, members);
+    }
+    restore(mode);
+    close_work(&work);
+    return 0;
+}
+#else
+
+typedef struct { /* of one member, as it comes in and goes out: y is the state at t */
+    double t, step, made, before; /* time; next step; length of the last one; its defect */
+    long row;                     /* next row of the record */
+} Clock;
+
+typedef struct { /* a member's log, which grows */
+    double *entries;
+    long room, kept;
+} Log;
+
+typedef struct {
+    long n, rows, until;     /* members; rows of the record, of which those before `until` are to be known */
+    const double *times;     /* (rows): of the record; the last step ends at the last of them */
+    double *y;               /* (n, POINT) */
+    Clock *clock;            /* (n) */
+    double *record;          /* (n, rows, POINT) */
+    double *ends;            /* (n, 2): time and reason, where a member ended before the end of the run */
+    long *counts;            /* (n, 4): events, those not located, steps, rejected ones */
+    double *last;            /* (n, GUARDS): time of the last event of each guard */
+    Log *logs;               /* (n): of each event its time, +-(1 + guard), the state after it */
+    long *queue;             /* the next member to take, shared by threads */
+    double rtol, atol;       /* of the error control */
+    double tolerance, least; /* to which the time of an event is located (negative: events are taken at the
+                                ends of steps); sooner than this after the last one of its guard it is not */
+    long limit, most;        /* most steps between two records; most events that a log keeps */
+} March;
+
+typedef struct { /* a lane's member, the piece of samples it is in, the bracket of an event it looks for */
+    long member, row, piece;
+    double before, low, high, glow[GUARDS + 1], ghigh[GUARDS + 1];
+    int side, tries;
+} Lane;
+
+/* The place of a new entry; NULL if there is no memory for it. */
+static double *new_entry(Log *log) {
+    const long width = 2 + POINT;
+    if (log->kept == log->room) {
+        const long room = 2 * log->room + 8;
+        double *entries = realloc(log->entries, (size_t)(room * width) * sizeof *entries);
+        if (!entries) return NULL;
+        log->entries = entries, log->room = room;
+    }
+    return log->entries + width * log->kept++;
+}
+
+/* Move the entries of n logs to `entries`, one log after the other. */
+void drain(long n, Log *logs, double *entries) {
+    for (long i = 0; i < n; i++) {
+        const size_t size = (size_t)((2 + POINT) * logs[i].kept);
+        if (size) memcpy(entries, logs[i].entries, size * sizeof *entries);
+        entries += size;
+        free(logs[i].entries);
+    }
+}
+
+/* Efforts of each lane's member: at the nodes of a step from t, and at one time t. */
+static void sample_lanes(const Samples *e, const Lane *of, const T *t, const T *h, T *u) {
+    for (int k = 0; k < NODES_OF(e); k++)
+        for (int lane = 0; lane < LANES; lane++) {
+            const double at = LANE(*t) + nodes[k] * LANE(*h);
+            for (int j = 0; j < EFFORTS; j++)
+                LANE(u[k * EFFORTS + j]) = effort(e, of[lane].piece, at, of[lane].member, j);
+        }
+}
+static void sample_at(const Samples *e, const Lane *of, const T *t, T *u) {
+    for (int lane = 0; lane < LANES; lane++)
+        for (int j = 0; j < EFFORTS; j++)
+            LANE(u[j]) = effort(e, of[lane].piece, LANE(*t), of[lane].member, j);
+}
+
+#if GUARDS
+/* Whether guard j changes its sign from a to b, in its direction. */
+static int changed(int j, double a, double b) {
+    return (a > 0) != (b > 0) && b == b && direction[j] * (b > 0 ? 1 : -1) >= 0;
+}
+
+/* A step of `length` from time t leads from guards `before` to g, past an event (`crossed`) or, while one is
+   looked for, not. Returns the length to try next; 0 if the step is accepted, because it ends where the event
+   is, or at most `least` after the last one. */
+static double locate(Lane *l, const March *m, double t, double length, const double *before, const double *g,
+                     int crossed, int looking) {
+    const double *last = m->last + l->member * GUARDS, tolerance = m->tolerance * fmax(1, fabs(t));
+    double root = INFINITY;
+    if (crossed) {
+        int early = 0;
+        for (int j = 0; j < GUARDS; j++)
+            early |= changed(j, before[j], g[j]) && t + length <= last[j] + m->least;
+        if (!looking) {
+            l->low = 0, l->side = 0, l->tries = 0;
+            memcpy(l->glow, before, GUARDS * sizeof *before);
+        } else if (l->side == 1)
+            for (int j = 0; j < GUARDS; j++) l->glow[j] *= 0.5; /* the Illinois method */
+        l->high = length, l->side = 1;
+        memcpy(l->ghigh, g, GUARDS * sizeof *g);
+        if (l->high - l->low <= tolerance || early) {
+            m->counts[4 * l->member + 1] += early && l->high - l->low > tolerance;
+            return 0;
+        }
+    } else {
+        if (l->side == -1)
+            for (int j = 0; j < GUARDS; j++) l->ghigh[j] *= 0.5;
+        l->low = length, l->side = -1;
+        memcpy(l->glow, g, GUARDS * sizeof *g);
+    }
+    for (int j = 0; j < GUARDS; j++) {
+        const double a = l->glow[j], b = l->ghigh[j];
+        if (!changed(j, a, b)) continue;
+        const double x = l->low + (l->high - l->low) * (a / (a - b)), until = last[j] + m->least - t;
+        root = fmin(root, fmax(x, fmin(until, l->high))); /* no sooner than it may be located */
+    }
+    if (++l->tries > 40 || !(root < INFINITY)) root = 0.5 * (l->low + l->high);
+    if (l->high - l->low <= tolerance) return l->high;
+    return fmin(fmax(root, l->low + 0.5 * tolerance), l->high - 0.5 * tolerance);
+}
+#endif
+
+#if CONTROLLED
+/* The next step after one of `length` with this defect, by proportional-integral control (Gustafsson 1991). */
+static double next_step(double length, double defect, double *before) {
+    const double order = ERROR_ORDER;
+    const double factor = 0.9 * pow(fmax(defect, 1e-10), -0.7 / order) * pow(*before, 0.4 / order);
+    *before = fmax(defect, 1e-4);
+    return length * fmin(fmax(factor, 0.2), 10);
+}
+/* The step to try in place of one that was rejected; its defect may be infinite or NaN. */
+static double shorter_step(double length, double defect) {
+    return length * (defect < INFINITY ? fmax(0.9 * pow(defect, -1.0 / ERROR_ORDER), 0.2) : 0.2);
+}
+#endif
+
+/* The members go on until the rows before m->until of the record are known, or until they end. What a member
+   does depends on nobody else. Returns 0, or -1 without memory. */
+long march(const March *m, const Samples *e) {
+    LOCAL Work work;
+    long unused[2];
+    if (!open_work(&work, e, unused)) return -1;
+    const uint64_t mode = flush_subnormals();
+    const T zero = splat(0), one = splat(1), idle = splat(IDLE_STEP);
+    const I none = bits(zero);
+    /* until: time of the next record; limit: no step goes further; ahead: the step that is wanted */
+    T t = zero, h = idle, until = zero, limit = zero, ahead[1] = {one}, made = one, stop[1] = {zero};
+    LOCAL T states[2][POINT], next[POINT], fitted[POINT], inside[POINT];
+    LOCAL T u[NODES * EFFORTS + 1], u_end[EFFORTS + 1];
+    T *now = states[0], *then = states[1], *there = e->linear ? u_end : u;
+    T before[GUARDS + 1], found[GUARDS + 1], g[GUARDS + 1], change[GUARDS + 1];
+    I active = none, looking = none, taken = none;
+    Lane of[LANES];
+    int fresh = 1, stale = 1;
+    memset(of, 0, sizeof of), memset(u, 0, sizeof u), memset(before, 0, sizeof before);
+    memset(states, 0, sizeof states);
+    for (int lane = 0; lane < LANES && m->n; lane++)
+        for (int j = 0; j < POINT; j++) LANE(now[j]) = m->y[j];
+    for (;;) {
+        if (fresh) { /* members for the lanes that have none */
+            I new = none;
+            fresh = 0, stale = 1;
+            for (int lane = 0; lane < LANES; lane++) {
+                Lane *l = of + lane;
+                while (!LANE(active)) {
+                    const long i = __atomic_fetch_add(m->queue, 1, __ATOMIC_RELAXED);
+                    if (i >= m->n) break;
+                    const Clock *c = m->clock + i;
+                    if (m->ends[2 * i + 1] != RAN || c->row >= m->until) continue;
+                    l->member = i, l->row = c->row, l->before = c->before, l->piece = piece_at(e, c->t);
+                    LANE(t) = c->t, LANE(ahead[0]) = c->step, LANE(made) = c->made;
+                    LANE(until) = m->times[DENSE ? m->rows - 1 : c->row];
+                    LANE(limit) = part_end(e, c->t, LANE(until));
+                    for (int j = 0; j < POINT; j++) LANE(now[j]) = m->y[i * POINT + j];
+                    LANE(taken) = LANE(looking) = 0, LANE(active) = LANE(new) = -1;
+                }
+            }
+            if (!any(active)) break;
+#if GUARDS || LOOKS
+            sample_at(e, of, &t, u_end);
+#endif
+#if LOOKS
+            T wanted[1];
+            look(&t, now + MEMORY, now, u_end, found, wanted, stop);
+            ahead[0] = where(new, wanted[0], ahead[0]);
+            for (int lane = 0; lane < LANES; lane++) {
+                if (!LANE(new) || (!(LANE(stop[0]) > 0) && LANE(wanted[0]) > 0)) continue;
+                double *end = m->ends + 2 * of[lane].member;
+                end[0] = LANE(t), end[1] = LANE(stop[0]) > 0 ? STOPPED : NO_STEP;
+                LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
+            }
+#elif GUARDS
+            guards(&t, now, u_end, found);
+#endif
+#if GUARDS
+            for (int j = 0; j < GUARDS; j++) before[j] = where(new, found[j], before[j]);
+#endif
+            if (fresh) continue;
+            const T left = limit - t, half = where(MASK(ahead[0] * 2 > left), left * 0.5, ahead[0]);
+            h = where(new & active, where(MASK(ahead[0] * 1.0000001 >= left), left, half), h);
+        }
+
+        if (stale || e->linear) sample_lanes(e, of, &t, &h, u), stale = 0;
+        const T *from = now;
+#if REMEMBERS
+        fit(now, &made, &h, fitted);
+        from = fitted;
+#if JUMPS
+        for (int lane = 0, restarted = 0; lane < LANES; lane++) {
+            if (!jumps(e, LANE(t))) continue;
+            if (!restarted++) restart(now, &made, &t, &h, u, inside);
+            for (int j = 0; j < POINT; j++) LANE(fitted[j]) = LANE(inside[j]);
+        }
+#endif
+#endif
+        I lost = ~active & IDLE, accepted = active, crossed = none;
+        step(&t, &h, from, u, &work, next, &lost);
+        const T end = t + h;
+        if (e->linear) sample_at(e, of, &end, u_end);
+#if CONTROLLED
+        const T square = defect(&t, &h, from, u, next, &work, m->rtol, m->atol, &lost);
+        accepted &= MASK(square <= 1) & MASK(lost == 0);
+        I rejected = active & ~accepted;
+#endif
+        memset(change, 0, sizeof change);
+#if LOOKS
+        after(&end, next, now, there, change, found, then, g, ahead, stop);
+#else
+        settle(&end, next, there, then);
+#if GUARDS
+        guards(&end, then, there, found);
+        memcpy(g, found, sizeof g);
+#endif
+#endif
+
+#if GUARDS
+        for (int j = 0; j < GUARDS; j++) { /* is this the end of the step, or is an event before it? */
+            const I up = MASK(found[j] > 0);
+            I here = (up ^ MASK(before[j] > 0)) & MASK(found[j] == found[j]);
+            if (direction[j]) here &= direction[j] > 0 ? up : ~up;
+            change[j] = where(here, where(up, one, -one), zero);
+            crossed |= here;
+        }
+        if (m->tolerance >= 0 && any((crossed | looking) & accepted))
+            for (int lane = 0; lane < LANES; lane++) {
+                if (!LANE(accepted) || !(LANE(crossed) | LANE(looking))) continue;
+                double a[GUARDS], b[GUARDS];
+                for (int j = 0; j < GUARDS; j++) a[j] = LANE(before[j]), b[j] = LANE(found[j]);
+                const double length =
+                    locate(of + lane, m, LANE(t), LANE(h), a, b, LANE(crossed) != 0, LANE(looking) != 0);
+                LANE(looking) = length > 0 ? -1 : 0;
+                if (length > 0) LANE(h) = length, LANE(accepted) = 0;
+            }
+#endif
+#if LOOKS
+        if (any(crossed & accepted)) after(&end, next, now, there, change, found, then, g, ahead, stop);
+#endif
+
+        const I finite = accepted & MASK(unless_finite(then, POINT, zero) == 0);
+        const I reached = finite & MASK(end >= limit - 1e-13 * maximum(one, absolute(limit)));
+        const I sampled = reached & MASK(limit == until);
+        const T began = t;
+        t = where(finite, where(reached, limit, end), t);
+        made = where(finite, h, made);
+        if (any(active & ~finite)) {
+            for (int j = 0; j < POINT; j++) then[j] = where(finite, then[j], now[j]);
+            for (int j = 0; j < GUARDS; j++) g[j] = where(finite, g[j], before[j]);
+        }
+        T *free_state = now;
+        now = then, then = free_state;
+        memcpy(before, g, GUARDS * sizeof *g);
+        taken -= finite; /* a mask is -1 */
+        I over = accepted & ~finite;
+        over |= finite & MASK(taken > m->limit) & ~sampled;
+#if LOOKS
+        over |= finite & (MASK(stop[0] > 0) | ~MASK(ahead[0] > 0));
+#endif
+#if CONTROLLED
+        for (int lane = 0; lane < LANES; lane++) {
+            Lane *l = of + lane;
+            const double size = sqrt(LANE(square)), length = LANE(h);
+            if (LANE(finite)) {
+                const double wanted = next_step(length, size, &l->before);
+                if (length >= LANE(ahead[0]) || wanted < length) LANE(ahead[0]) = wanted;
+            } else if (LANE(rejected)) {
+                const double shorter = shorter_step(length, LANE(lost) ? INFINITY : size);
+                LANE(ahead[0]) = shorter, LANE(looking) = 0, m->counts[4 * l->member + 3]++;
+                if (shorter < 1e-14 * fmax(fabs(LANE(until)), fabs(LANE(t)))) LANE(over) = -1;
+            }
+        }
+#endif
+        if (any(sampled | (crossed & finite)))
+            for (int lane = 0; lane < LANES; lane++) {
+                Lane *l = of + lane;
+                const long i = l->member;
+                long *counts = m->counts + 4 * i;
+                if (!LANE(active)) continue;
+                for (int j = 0; LANE(finite) && j < GUARDS; j++) {
+                    if (LANE(change[j]) == 0) continue;
+                    m->last[i * GUARDS + j] = LANE(t);
+                    double *entry = counts[0]++ < m->most ? new_entry(m->logs + i) : NULL;
+                    if (!entry) continue;
+                    entry[0] = LANE(t), entry[1] = LANE(change[j]) * (1 + j);
+                    for (int k = 0; k < POINT; k++) entry[2 + k] = LANE(now[k]);
+                }
+#if !DENSE
+                if (LANE(sampled)) {
+                    double *row = m->record + (i * m->rows + l->row++) * POINT;
+                    for (int j = 0; j < POINT; j++) row[j] = LANE(now[j]);
+                    if (l->row < m->rows) LANE(until) = m->times[l->row];
+                }
+#endif
+                if (LANE(sampled)) counts[2] += LANE(taken), LANE(taken) = 0;
+            }
+#if DENSE
+        for (int waiting = any(finite); waiting;) { /* rows within the steps, the next one of each lane at a time */
+            T part = splat(2);
+            int at[LANES];
+            waiting = 0;
+            for (int lane = 0; lane < LANES; lane++) {
+                const long row = of[lane].row;
+                at[lane] = LANE(finite) && row < m->rows && m->times[row] <= LANE(t);
+                if (at[lane]) LANE(part) = (m->times[row] - LANE(began)) / LANE(h), waiting = 1;
+            }
+            if (!waiting) break;
+            within(&part, &began, &h, from, u, now, &work, inside);
+            for (int lane = 0; lane < LANES; lane++) {
+                if (!at[lane]) continue;
+                const T *state = LANE(part) < 1 - 1e-12 ? inside : now;
+                double *row = m->record + (of[lane].member * m->rows + of[lane].row++) * POINT;
+                for (int j = 0; j < POINT; j++) row[j] = LANE(state[j]);
+            }
+        }
+#endif
+        const int some = DENSE || any(sampled | over);
+        for (int lane = 0; some && lane < LANES; lane++) { /* members that end, or are where they should be */
+            Lane *l = of + lane;
+            const long i = l->member;
+            if (!LANE(active) || !(LANE(over) || l->row >= m->until)) continue;
+            if (LANE(over)) {
+                m->ends[2 * i] = LANE(t);
+                m->ends[2 * i + 1] = LANE(accepted) && !LANE(finite) ? NOT_FINITE
+                                     : !LANE(finite)                 ? (LANE(lost) ? (double)LANE(lost) : TOLERANCE_EXCEEDED)
+                                     : LANE(stop[0]) > 0             ? STOPPED
+                                     : !(LANE(ahead[0]) > 0)         ? NO_STEP
+                                                                     : TOO_MANY;
+            }
+            m->counts[4 * i + 2] += LANE(taken);
+            m->clock[i] = (Clock){LANE(t), LANE(ahead[0]), LANE(made), l->before, l->row};
+            for (int j = 0; j < POINT; j++) m->y[i * POINT + j] = LANE(now[j]);
+            LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
+        }
+
+        limit = where(sampled, until, limit);
+        if (e->samples > 1)
+            for (int lane = 0; lane < LANES; lane++) {
+                Lane *l = of + lane;
+                if (!LANE(active)) continue;
+                const long piece = piece_at(e, LANE(t));
+                LANE(limit) = part_end(e, LANE(t), LANE(until));
+                stale |= piece != l->piece, l->piece = piece;
+            }
+        const T left = limit - t, half = where(MASK(ahead[0] * 2 > left), left * 0.5, ahead[0]);
+        const I going = active & ~looking;
+        h = where(going, where(MASK(ahead[0] * 1.0000001 >= left), left, half), h);
+    }
+    restore(mode);
+    close_work(&work);
+    return 0;
+}
+#endif
