@@ -44,6 +44,29 @@ def test_pendulums_hang_straight_down_at_rest_and_that_is_the_lowest_they_get(na
         assert dynamics.potential_energy(tree, tree.group.random(np.random.default_rng(seed))) > lowest
 
 
+PLANAR = {
+    *("double_pendulum", "planar_chain"),
+    *("prismatic_hopper", "revolute_hopper", "two_joint_hopper", "three_joint_hopper"),
+}
+
+
+@pytest.mark.parametrize("name", models.__all__)
+def test_bundled_models_fall_as_the_conventions_say(name):
+    """Along the world's -z (the space robot: not at all); planar ones move in the world's x, z plane."""
+    robot = getattr(models, name)(*[4] * (name == "planar_chain"))
+    gravity = np.array([0, 0, 0 if name == "space_robot" else -9.81])
+    np.testing.assert_array_equal(robot.gravity_vector, gravity)
+    rng = np.random.default_rng(0)
+    q, v = robot.random(rng), rng.standard_normal(robot.nv)
+    R = robot.poses(q)[:, :3, :3]
+    omega, velocity = np.einsum("nij,nkj->kni", R, robot.twists(q, v).reshape(len(R), 2, 3))
+    out_of_plane = [np.abs(omega[:, [0, 2]]).max(), np.abs(velocity[:, 1]).max()]
+    assert (max(out_of_plane) < 1e-12) == (name in PLANAR)
+    if name in PLANAR:
+        base = robot.tree.bodies[0].placement[:3, :3]
+        np.testing.assert_array_equal(base.T @ gravity, [0, -9.81, 0])
+
+
 # -- the Puma -----------------------------------------------------------------------------------------------
 
 NOMINAL = np.array([0, np.pi / 4, np.pi, 0, np.pi / 4, 0])

@@ -7,16 +7,24 @@ import doctest
 import io
 import re
 import shlex
+import sys
 import tomllib
+import warnings
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 import pytest
 
+import liebody as lb
 from liebody.cli import main
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import robots
+
 ROOT = Path(__file__).parent.parent
+
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OTHER_COMMANDS = {"pip", "pytest", "python", "make"}
@@ -122,6 +130,30 @@ def test_the_readme_has_what_is_checked_here():
     assert {"liebody demo", "pytest -n logical", 'pip install ".[test]"', "pip install ."} <= set(
         commands(text)
     )
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence", "robot"),
+    [
+        ("README.md", r"UR5's inverse dynamics has\s+(\d+)\)", "ur5"),
+        ("docs/coriolis.md", r"recursive Newton-Euler takes (\d+) operations for UR5", "ur5"),
+        ("docs/coriolis.md", r"for UR5 and (\d+) for ANYmal", "anymal"),
+    ],
+)
+def test_operations_of_inverse_dynamics_are_those_that_exported_headers_state(
+    document, sentence, robot, tmp_path
+):
+    stated = re.findall(sentence, (ROOT / document).read_text())
+    assert len(stated) == 1, f"{document} does not say {sentence!r} once"
+    try:
+        file, floating = robots.path(robot)
+    except PackageNotFoundError:
+        pytest.skip("the test extra `example-robot-data` is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        files = lb.load(file, floating=floating).export_c(tmp_path, ["inverse_dynamics"])
+    (header,) = (path.read_text() for path in files if path.suffix == ".h")
+    assert re.findall(r"/\* (\d+) operations \*/", header) == stated
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What can go wrong, at the door: every error a user can cause is a `LiebodyError`, hence a `ValueError`."""
+"""The errors that a user can cause: every one is a `LiebodyError`, and hence a `ValueError`."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class Robot:
         return dynamics.inertial_parameters(self.tree).astype(float)
 
     def base_parameters(self) -> dynamics.BaseParameters:
-        """The parameters that efforts can tell: columns of the regressors, and combinations K pi."""
+        """The parameters that efforts identify: columns of the regressors, and combinations K pi."""
         return dynamics.base_parameters(self.tree, tuple(self.gravity_vector))
 
     # -- external and internal motion of floating robots --------------------------------------------------

@@ -1,4 +1,4 @@
-"""Systems of rigid bodies in absolute coordinates, with constraints: what they are and can be asked."""
+"""Systems of rigid bodies in absolute coordinates with constraints: their states, energies and functions."""
 
 from __future__ import annotations
 

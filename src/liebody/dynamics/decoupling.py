@@ -1,4 +1,4 @@
-"""Velocities in which a floating robot's equations fall apart: external and internal motion.
+"""Velocities in which a floating robot's equations decouple into external and internal motion.
 
 With the velocities nu_b of the base and q' of the joints, M = [Mbb, Mbq; Mbq^T, Mqq], and the mechanical
 connection m = Mbb^-1 Mbq,

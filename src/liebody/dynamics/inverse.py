@@ -91,7 +91,7 @@ def gravity_forces(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Array:
 
 
 def rates_of_world(gravity: Array) -> Rates:
-    """The world falls upwards."""
+    """Rates of the world: it accelerates upwards, which stands for the weight of the bodies."""
     rest = np.zeros(3, int)
     return Rates(rest, rest, np.negative(gravity), np.zeros((3, 3), int))
 

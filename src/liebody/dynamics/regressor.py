@@ -1,4 +1,4 @@
-"""The equations of motion as linear maps of the bodies' inertial parameters, and which of these can be told.
+"""The equations of motion as linear maps of the inertial parameters, and which of these can be identified.
 
 Ten parameters per body, in the order of the tree's bodies,
 
@@ -94,7 +94,7 @@ def inverse_dynamics_regressor(tree: Tree, q: Array, v: Array, a: Array, gravity
 
 
 class BaseParameters(NamedTuple):
-    """Which parameters the efforts can tell.
+    """Which parameters can be identified from efforts.
 
     columns  positions in pi of r parameters whose columns of Y are independent, (r,)
     K        (r, 10 n) with Y pi = Y[:, columns] (K pi) at every state: K pi are the base parameters, each the

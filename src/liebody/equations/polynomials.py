@@ -472,7 +472,7 @@ def scaled(a: Polynomial, factor: Any) -> Polynomial:
 
 
 def _simple(x: Any) -> Any:
-    """An integer where that is what it is."""
+    """A whole number as an integer; others as they are."""
     return x.numerator if x.denominator == 1 else x
 
 

@@ -137,8 +137,8 @@ def solve_ivp(
     """Integrate g^-1 dg/dt = F(t, g) on a Lie group from g0.
 
     F           F(t, q, *args) is the body velocity g^-1 dg/dt, (dim,), at coordinates q (nq,). For a
-                mechanical system the group is Product(G, R(nv)), q is (coordinates of G, v) and F is (v,
-                dv/dt)
+                mechanical system the group is Product(G, R(nv)), q is (coordinates of G, v), and F is
+                (v, dv/dt)
     t_span      times of start and end; the end may be the earlier                                        [s]
     g0          where it starts: coordinates (nq,), or an element (n, n)
     group       the group, such as SO3, SE3 or Product(SE3, R(6))

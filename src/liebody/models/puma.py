@@ -50,10 +50,11 @@ LINKS = (
 )
 
 # fmt: on
-"""B. Armstrong, O. Khatib and J. Burdick, "The explicit dynamic model and inertial parameters of the PUMA 560
-arm", ICRA 1986, 510-518, in the consensus of P. Corke and B. Armstrong-Helouvry, "A search for consensus
-among model parameters reported for the PUMA 560 robot", ICRA 1994, 1608-1613; in the frames of Corke's
-Robotics Toolbox.
+"""The parameters of Armstrong, in the consensus of 1994 and in the frames of Corke's Robotics Toolbox.
+
+B. Armstrong, O. Khatib and J. Burdick, "The explicit dynamic model and inertial parameters of the PUMA 560
+arm", ICRA 1986, 510-518; P. Corke and B. Armstrong-Helouvry, "A search for consensus among model parameters
+reported for the PUMA 560 robot", ICRA 1994, 1608-1613.
 """
 
 

@@ -563,8 +563,11 @@ ANGLES, SPEEDS = (-60.0, 60.0), (-1.0, 1.0)  # of the grid, deg and m/s
 class Basin:
     """What becomes of hoppers dropped from 0.3 m with the knee at 102 deg, leaning and moving.
 
-    angles (n,) [deg], speeds (m,) [m/s] at the start
-    outcome (m, n), indices of OUTCOMES; end_times (m, n) [s]; speed (m, n), the mean of the last 4 s [m/s]
+    angles     of the leg at the start, (n,)                                                             [deg]
+    speeds     at the start, (m,)                                                                        [m/s]
+    outcome    indices of OUTCOMES, (m, n)
+    end_times  (m, n)                                                                                    [s]
+    speed      the mean of the last 4 s, (m, n)                                                          [m/s]
     """
 
     angles: Array

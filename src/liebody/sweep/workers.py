@@ -75,7 +75,7 @@ class _Worker:
         theirs.close()
 
     def send(self, message: Any) -> None:
-        """Tell it something; if it is dead, that is seen when it is listened to."""
+        """Send it a message; that a worker is dead is noticed when its answer is read."""
         with contextlib.suppress(OSError):
             self.pipe.send(message)
 
