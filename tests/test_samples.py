@@ -40,7 +40,7 @@ def way(request, monkeypatch):
         pytest.skip("there is no C compiler")
 
 
-# -- the pieces that samples consist of
+# -- the pieces that samples consist of ---------------------------------------------------------------------
 
 
 @settings(deadline=None)
@@ -87,7 +87,7 @@ def test_values_along_times_are_those_at_each(linear, shared):
     np.testing.assert_allclose(u.along(times), expected, rtol=1e-13, atol=1e-13)
 
 
-# -- orders
+# -- orders -------------------------------------------------------------------------------------------------
 
 
 def robot():
@@ -189,7 +189,7 @@ def test_constrained_systems_keep_the_order(method, hold):
     assert np.log2(errors[0] / errors[-1]) / 2 > (2 if method == "generalized-alpha" else 4) - 0.4, errors
 
 
-# -- hybrid systems
+# -- hybrid systems -----------------------------------------------------------------------------------------
 
 
 def pushed():

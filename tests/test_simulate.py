@@ -75,8 +75,7 @@ def test_attitude_of_the_heavy_top_against_scipy_on_quaternions():
     ("method", "order"), [("rkmk1", 1), ("rkmk2", 2), ("rkmk3", 3), ("rkmk4", 4), ("rkmk45", 5), ("rkmk6", 6)]
 )
 def test_compiled_steps_have_the_order_of_their_method(method, order):
-    """On a tree with ball, planar and screw joints, against the same robot in 50 times finer steps of order
-    six."""
+    """On a tree with ball, planar and screw joints, against 50 times finer steps of order six."""
     robot = lb.Robot(random_tree(np.random.default_rng(2), ["spherical", "planar", "helical"], rotors=False))
     q0 = robot.random(3)
     v0 = np.random.default_rng(4).standard_normal(robot.nv)
@@ -235,8 +234,7 @@ SAMPLED = np.random.default_rng(8).standard_normal((2, 4, 2))  # for two members
 @pytest.mark.parametrize("members", [(), (2,)])
 @pytest.mark.parametrize("kind", ["constant", "zero", "linear", "compiled", "called"])
 def test_a_run_knows_its_efforts_however_they_were_given(tmp_path, kind, members):
-    """Constant, sampled or by a function, of one simulation or of members; where samples jump, the value
-    after the jump."""
+    """Constant, sampled or by a function, of one or of members; where samples jump, after the jump."""
     robot = lb.load("double_pendulum")
     q0 = np.broadcast_to([1.0, 0.5], (*members, 2))
     samples = SAMPLED if members else SAMPLED[0]

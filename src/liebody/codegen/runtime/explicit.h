@@ -2,10 +2,10 @@
        field(t, x, u, f)      left-trivialised velocity f at a point x; with memory, field(t, x, m, u, f)
        advance(x, psi, z)     z = x exp(psi), normalised
        pull(psi, f, k)        k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
-   These come before this text, with the dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA, STAGES
-   and RIGID, how many of the first entries of the algebra have size 1 in the error control: the others are as
-   large as the last coordinates of y. The function `stages`, which holds the method's coefficients, is printed
-   in the place marked STAGES, and so is `error`, the error estimate in units of the step. */
+   These and `error`, the estimated error in units of the step, come before this text, with the dimensions
+   MEMORY, MOVING, POINT (of m, x and both), ALGEBRA, STAGES and RIGID, how many of the first entries of the
+   algebra have size 1 in the error control: the others are as large as the last coordinates of y. The
+   function `stages`, which holds the method's coefficients, is printed in the place marked STAGES. */
 
 typedef struct {
     long apart;            /* numbers between the efforts of one node and the next; 0 if all are the same */

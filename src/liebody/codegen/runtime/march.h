@@ -48,7 +48,7 @@ INLINE void keep(const Record *r, const T *now, long i, long count, long row) {
 #endif
 
 
-/* Efforts of members i .. i + members - 1 at the nodes of a step from t; lanes beyond are like the last one. */
+/* Efforts of members i .. i + members - 1 at the nodes of a step from t; more lanes are like the last. */
 INLINE void sample_nodes(const Samples *e, double t, double h, long i, long members, T *u) {
     const long piece = piece_at(e, t);
     for (int k = 0; k < NODES_OF(e); k++)
@@ -96,7 +96,8 @@ long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long 
                         if (!LANE(lost)) continue;
                         for (int j = 0; j < POINT; j++) LANE(now[j]) = NAN;
                         double *loss = r->losses + 2 * (i + lane);
-                        if (!LANE(before) && !r->failed[i + lane]) loss[0] = from, loss[1] = (double)LANE(lost);
+                        if (!LANE(before) && !r->failed[i + lane])
+                            loss[0] = from, loss[1] = (double)LANE(lost);
                     }
                 from = stop, made = length;
             } while (from < end);
@@ -234,7 +235,7 @@ static double locate(Lane *l, const March *m, double t, double length, const dou
 #endif
 
 #if CONTROLLED
-/* The next step after one of `length` with this defect, by proportional-integral control (Gustafsson 1991). */
+/* The step after one of `length` with this defect, by proportional-integral control (Gustafsson 1991). */
 static double next_step(double length, double defect, double *before) {
     const double order = ERROR_ORDER;
     const double factor = 0.9 * pow(fmax(defect, 1e-10), -0.7 / order) * pow(*before, 0.4 / order);
@@ -428,7 +429,7 @@ long march(const March *m, const Samples *e) {
                 if (LANE(sampled)) counts[2] += LANE(taken), LANE(taken) = 0;
             }
 #if DENSE
-        for (int waiting = any(finite); waiting;) { /* rows within the steps, the next one of each lane at a time */
+        for (int waiting = any(finite); waiting;) { /* rows within the steps, of each lane the next one */
             T part = splat(2);
             int at[LANES];
             waiting = 0;
@@ -453,12 +454,10 @@ long march(const March *m, const Samples *e) {
             const long i = l->member;
             if (!LANE(active) || !(LANE(over) || l->row >= m->until)) continue;
             if (LANE(over)) {
-                m->ends[2 * i] = LANE(t);
-                m->ends[2 * i + 1] = LANE(accepted) && !LANE(finite) ? NOT_FINITE
-                                     : !LANE(finite)                 ? (LANE(lost) ? (double)LANE(lost) : TOLERANCE_EXCEEDED)
-                                     : LANE(stop[0]) > 0             ? STOPPED
-                                     : !(LANE(ahead[0]) > 0)         ? NO_STEP
-                                                                     : TOO_MANY;
+                double reason = LANE(stop[0]) > 0 ? STOPPED : LANE(ahead[0]) > 0 ? TOO_MANY : NO_STEP;
+                if (!LANE(finite)) reason = LANE(lost) ? (double)LANE(lost) : TOLERANCE_EXCEEDED;
+                if (!LANE(finite) && LANE(accepted)) reason = NOT_FINITE;
+                m->ends[2 * i] = LANE(t), m->ends[2 * i + 1] = reason;
             }
             m->counts[4 * i + 2] += LANE(taken);
             m->clock[i] = (Clock){LANE(t), LANE(ahead[0]), LANE(made), l->before, l->row};

@@ -1,7 +1,6 @@
-/* What goes into the steps of an ensemble. Before this text: EFFORTS, the dimension of u, efforts or parameters.
-
-   Efforts are given as samples (codegen/samples.py). Between two samples they are smooth; at a sample they jump,
-   or their slope does. No step goes across a sample, so that methods keep their order. */
+/* What goes into the steps of an ensemble. Before this text: EFFORTS, the dimension of u, which are efforts
+   or parameters. They are given as samples (codegen/samples.py). Between two samples they are smooth; at a
+   sample they jump, or their slope does. No step goes across a sample, so that methods keep their order. */
 
 typedef struct {
     const double *table;    /* u: samples rows of EFFORTS, per member or shared */
@@ -14,7 +13,8 @@ typedef struct {
 /* Times that are closer to t than this are the same, but for round-off. */
 static inline double together(const Samples *e, double t) { return 1e-9 * e->interval + 1e-15 * fabs(t); }
 
-/* The piece that a step from t lies in: the number of the sample which it begins with, -1 before interpolated ones. */
+/* The piece that a step from t lies in, the number of the sample it begins with; before interpolated ones
+   it is -1. */
 static inline long piece_at(const Samples *e, double t) {
     if (e->samples < 2) return 0;
     double k = floor((t + together(e, t) - e->first) / e->interval);
