@@ -117,6 +117,9 @@ class Run:
                         released then
     efforts             where tau is given as LATER, a call that returns it, likewise; None: no efforts
 
+    events              of `simulate(events=...)`: an EventLog, of a batch a list of them, one a member; None:
+                        none were looked for. They are not kept in files
+
     tau is what acts from its time on: where samples jump, it is the value after the jump.
 
     Raises ShapeError where the arrays do not fit together.
@@ -134,6 +137,7 @@ class Run:
     mechanism: Any = None
     drives: Labels | None = None
     efforts: Callable[[], np.ndarray] | None = None
+    events: Any = None
 
     def __post_init__(self) -> None:
         given = vars(self)
@@ -246,6 +250,7 @@ class Run:
             **{name: None if values is None else values[index] for name, values in parts.items()},
             **{name: getattr(self, name) for name in shared},
             "efforts": None if self.efforts is None else lambda: np.asarray(self.tau)[index],
+            "events": self.events and self.events[int(np.ravel_multi_index(index, self.batch, "wrap"))],
         }
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, overload
 from weakref import WeakKeyDictionary
@@ -18,7 +18,8 @@ import numpy as np
 from . import constrained, dynamics
 from .codegen import Flow, Function, Kernel, Program, Samples, trace
 from .codegen.flow import stages
-from .codegen.march import REASONS, Ensemble, Settings
+from .codegen.march import REASONS, STOPPED, Ensemble, Settings
+from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
 from .constrained import Mechanism, Stabilization
 from .constrained_run import ConstrainedRun, drives
@@ -44,11 +45,12 @@ from .integrators import (
 )
 from .robot import Robot, quaternions
 from .run import LATER, Labels, Run, labels
-from .systems import HybridRun, HybridSystem
+from .systems import EventLog, HybridRun, HybridSystem
 
 Array = Any
 MOST_STATES = 1000  # recorded by default
 LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
+MOST_EVENTS = 100_000  # of a member that are kept
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
 
@@ -99,6 +101,7 @@ def simulate(
     hold: str = "zero",
     damping: bool = True,
     stabilization: str | Stabilization | None = None,
+    events: Mapping[str, Callable[..., Any]] | None = None,
     threads: int = 1,
     progress: bool | None = None,
 ) -> Run:
@@ -127,11 +130,15 @@ def simulate(
     damping       whether the joints' damping acts, of a Robot
     stabilization against drift of a System's constraints: "projection" after each step (the default),
                   "none", "baumgarte", "index-2", or a `constrained.Stabilization` (docs/constrained.md)
+    events        {name: event(t, q, v)}, functions of a single state made of NumPy operators and
+                  liebody.scalar. An event is a change of the sign of such a number, located to round-off by
+                  steps that end there. A function may have attributes, as in `solve_ivp`: `direction`
+                  (positive: only upwards, negative: only downwards), `terminal` (True: the run ends there)
     threads       threads that share an ensemble
     progress      whether to show a progress bar; default: on a terminal, when it takes long
 
-    returns       Run: t, q (..., times, nq), v, tau, energies; .plot(), .save(file). Of a System it is a
-                  ConstrainedRun, which also has violations and multipliers
+    returns       Run: t, q (..., times, nq), v, tau, energies, events; .plot(), .save(file). Of a System it
+                  is a ConstrainedRun, which also has violations and multipliers
 
     Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble
     that does not stay finite (or whose step under error control vanishes) is NaN from there on, and named in
@@ -180,6 +187,7 @@ def simulate(
     record[:, 0] = y
     failed = np.zeros(n, np.int64)
     losses = np.zeros((n, 2))
+    members: Ensemble | None = None
     start = time.perf_counter()
     with _Progress(progress, t_end) as bar:
         if called is None:
@@ -189,23 +197,36 @@ def simulate(
                 options["losses"] = losses
                 given = Samples.of(np.zeros((1, 1, 0))) if feedback else u
             flow: Any = implicit if explicit is None else loop.flow(explicit, feedback)
-            if h is not None:
+            if events:
+                flow = flow.watching(_guards(loop, events, y.shape[1], given.table.shape[-1]))
+            if h is not None and not events:
                 _fixed(flow, y, given, clock, record, failed, bar, **options)
             else:
-                members = Ensemble(y, clock.times, clock.first)
-                _controlled(flow, members, given, Settings(rtol, atol), threads, bar)
-                record, ended = members.record, members.ends[:, 1] > 0
+                members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
+                settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
+                _march(flow, members, given, settings, threads, bar)
+                record, ended = members.record, (members.ends[:, 1] > 0) & (members.ends[:, 1] != STOPPED)
                 failed[ended] = members.clock["row"][ended] + 1
                 losses = members.ends if implicit is not None else losses
         else:
             assert explicit is not None
+            if events:
+                raise IntegrationError(
+                    f"events are located by compiled steps, and {traced}; write tau with NumPy operators, "
+                    "liebody.scalar and methods of a Robot"
+                )
             _called(loop, explicit, called, y, clock, record, failed, bar)
     seconds = time.perf_counter() - start
 
     lost = np.flatnonzero(failed).tolist()
     for i in lost:
         record[i, failed[i] :] = np.nan
-    shape = (*batch, len(clock.times))
+    times = clock.times
+    if members is not None and not batch and members.ends[0, 1] == STOPPED:  # the event is the last row
+        rows = int(members.clock["row"][0])
+        times = np.append(times[:rows], members.ends[0, 0])
+        record = np.concatenate([record[:, :rows], members.y[:, None]], axis=1)
+    shape = (*batch, len(times))
     Q = record[..., : loop.nq].reshape(*shape, loop.nq)
     V = record[..., loop.nq : loop.nq + loop.nv].reshape(*shape, loop.nv)
     metadata = {
@@ -215,8 +236,11 @@ def simulate(
         "efforts": "none" if tau is None else "called" if called else "compiled",
         "seconds": seconds,
     }
-    recorded = functools.partial(_recorded, loop.nu, u, feedback, clock.times, Q, V)
-    run = loop.run(clock.times, Q, V, recorded if loop.nu and tau is not None else None, metadata)
+    recorded = functools.partial(_recorded, loop.nu, u, feedback, times, Q, V)
+    run = loop.run(times, Q, V, recorded if loop.nu and tau is not None else None, metadata)
+    if events and members is not None:
+        logs = [_log(loop, tuple(events), *x) for x in zip(members.log, members.counts[:, 0].tolist())]
+        vars(run)["events"] = logs if batch else logs[0]
     if lost:
         _report(loop, run, lost, batch, clock, losses)
     return run
@@ -321,7 +345,7 @@ def _fixed(
         flow.steps(y, u, clock.steps * h, clock.rest, 1, 1, record, row, failed, **options)
 
 
-def _controlled(
+def _march(
     flow: Flow | MechanicalFlow,
     members: Ensemble,
     u: Samples,
@@ -329,11 +353,51 @@ def _controlled(
     threads: int,
     bar: _Progress,
 ) -> None:
-    """Steps under error control, in chunks of records."""
+    """Steps of the members' own, in chunks of records."""
     positive("rtol", settings.rtol), positive("atol", settings.atol)
     for done, rows in _chunks(len(members.times) - 1):
         flow.march(members, u, 1 + done + rows, settings, threads)
         bar.at(members.times[done + rows])
+
+
+def _guards(loop: _Loop, events: Mapping[str, Callable[..., Any]], point: int, efforts: int) -> Guards:
+    """The events' functions, traced together."""
+    nq, nv = loop.nq, loop.nv
+
+    def found(t: Any, y: Array, u: Array) -> Array:
+        values = []
+        for name, event in events.items():
+            value = np.asarray(event(t, y[:nq], y[nq : nq + nv]))
+            if value.shape != ():
+                raise ShapeError(f"event {name} returned shape {value.shape}; it must return one number")
+            values.append(value[()])
+        return np.array(values)
+
+    try:
+        function = trace(found, {"t": (), "y": point, "u": efforts}, "guards")
+    except (GraphError, TypeError, AttributeError) as error:
+        raise IntegrationError(
+            f"the events {', '.join(events)} cannot be traced: {error}; write them with NumPy operators and "
+            "liebody.scalar"
+        ) from None
+    directions = [int(np.sign(getattr(event, "direction", 0))) for event in events.values()]
+    return Guards(
+        function, directions, [bool(getattr(event, "terminal", False)) for event in events.values()]
+    )
+
+
+def _log(loop: _Loop, names: tuple[str, ...], entries: Array, count: int) -> EventLog:
+    """The events of one member, of which these were kept."""
+    signs, y = entries[:, 1].astype(int), entries[:, 2:]
+    return EventLog(
+        entries[:, 0],
+        tuple(names[abs(k) - 1] for k in signs),
+        np.sign(signs),
+        y[:, : loop.nq],
+        y[:, loop.nq : loop.nq + loop.nv],
+        {},
+        count - len(entries),
+    )
 
 
 def _called(

@@ -291,7 +291,7 @@ class ImplicitFlow(Steps):
         return loop.steps(*arguments, threads)
 
     def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
-        """Advance members until the rows of their record before `until` are known; guards' events are located.
+        """Advance members until the rows of their record before `until` are known; locate events of guards.
 
         Under error control rows are states within steps, so that steps do not depend on them, and the last
         step ends at the last row. Otherwise steps are as long as the members begin with, and end at each row.

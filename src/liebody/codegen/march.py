@@ -250,7 +250,7 @@ class Steps:
             began, t = t, limit if reached else end
             start, now, made = begun, following, h
             taken += 1
-            for j in np.flatnonzero(e):
+            for j in np.flatnonzero(e).tolist():
                 m.last[i, j] = t
                 if m.counts[i, 0] < settings.most:
                     entries.append([t, e[j] * (1 + j), *now[0]])
