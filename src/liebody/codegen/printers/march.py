@@ -92,7 +92,8 @@ def settings(
         *(f"#define {name} {int(value)}" for name, value in switches.items()),
         f"#define LOCAL {'static __thread' if 8 * lanes * entries > STACK else ''}",
         f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};",
-        *([_table("direction", way.directions), _table("terminal", way.terminal)] if way.guards else []),
+        _table("direction", way.directions or (0,)),
+        _table("terminal", way.terminal or (0,)),
     ]
 
 
