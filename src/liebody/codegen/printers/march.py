@@ -92,10 +92,10 @@ def settings(
         *(f"#define {name} {int(value)}" for name, value in switches.items()),
         f"#define LOCAL {'static __thread' if 8 * lanes * entries > STACK else ''}",
         f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};",
-        _table("direction", way.directions or (0,)),
-        _table("terminal", way.terminal or (0,)),
+        *([_table("direction", way.directions), _table("terminal", way.terminal)] if marching else []),
     ]
 
 
 def _table(name: str, values: Sequence[int]) -> str:
-    return f"static const int {name}[] = {{{', '.join(str(int(x)) for x in values)}}};"
+    numbers = ", ".join(str(int(x)) for x in values)
+    return f"static const int {name}[] = {{{numbers or 0}}};"
