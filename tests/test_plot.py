@@ -14,8 +14,9 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 import liebody as lb
 from liebody import models
 from liebody.errors import LiebodyError
+from liebody.labels import labels
 from liebody.plot import LONGEST_LEGEND, PALETTE, _plane_of, _skeleton, plot_motion, plot_run
-from liebody.run import Run, labels
+from liebody.run import Run
 
 
 def a_run(tree, batch=(), nt=20):

@@ -23,7 +23,8 @@ from liebody.groups import (
     SpatialTranslation,
     Spherical,
 )
-from liebody.run import Labels, Run, labels
+from liebody.labels import Labels, labels
+from liebody.run import Run
 
 INERTIA = SpatialInertia.box(1.0, [0.2, 0.3, 0.4])
 EVERY_JOINT = [

@@ -18,8 +18,9 @@ from .dynamics import RigidBody
 from .equations import equations
 from .errors import LiebodyError
 from .integrators import solve_ivp
+from .loading import load
 from .rigid_body_equations import rigid_body_equations
-from .robot import Robot, load
+from .robot import Robot
 from .run import Run
 from .simulate import simulate
 from .sweep import Sample, sample, sweep

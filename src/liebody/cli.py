@@ -21,8 +21,9 @@ from .errors import LiebodyError
 from .integrators import method_named
 from .io import DoubtfulInertia, UnusedElements, load_urdf
 from .io.report import report
-from .robot import Robot, load
-from .run import Labels, labels
+from .labels import Labels, labels
+from .loading import load
+from .robot import Robot
 from .simulate import simulate
 from .studies import STUDIES
 from .studies import reproduce as reproduce_

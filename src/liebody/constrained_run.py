@@ -12,8 +12,9 @@ import numpy as np
 from .constrained import ClosedTree, Mechanism, System
 from .constrained.forces import JointEffort
 from .errors import LiebodyError
-from .run import Labels, Run, _largest
-from .run import labels as labels_of_tree
+from .labels import Labels
+from .labels import labels as labels_of_tree
+from .run import Run, largest_of
 
 Array = Any
 _QUATERNION = tuple((x, "1") for x in ("qw", "qx", "qy", "qz"))
@@ -68,7 +69,7 @@ class ConstrainedRun(Run):
     @property
     def largest_violation(self) -> float:
         """The largest of `violations`, over all constraints and times                           [m, rad]"""
-        return max(map(_largest, self.violations.values()), default=0.0)
+        return max(map(largest_of, self.violations.values()), default=0.0)
 
     def reactions(self, constraint: str) -> np.ndarray:
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
@@ -79,7 +80,7 @@ class ConstrainedRun(Run):
     def summary(self) -> str:
         """A table of what happened, as text."""
         head, *rest = Run.summary(self).split("\n")
-        worst = {name: _largest(x) for name, x in self.violations.items()}
+        worst = {name: largest_of(x) for name, x in self.violations.items()}
         shown = sorted(worst, key=lambda name: -worst[name])[:8]
         line = "  constraints within " + ", ".join(f"{name} {worst[name]:.2g}" for name in shown)
         return "\n".join([head, *([line] if worst else []), *rest])

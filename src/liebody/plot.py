@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
@@ -20,8 +20,11 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
 from .bodies import Tree
 from .errors import LiebodyError
+from .labels import UNIT_OF_QUATERNIONS, Labels
 from .robot import Robot
-from .run import UNIT_OF_QUATERNIONS, Labels, Run
+
+if TYPE_CHECKING:
+    from .run import Run
 
 Array = Any
 

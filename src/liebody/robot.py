@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -708,40 +707,6 @@ class Robot:
                 library_digest(),
             ]
         )
-
-
-def load(
-    source: str | Path | Tree, floating: bool = False, gravity: Array | None = None, **options: Any
-) -> Robot:
-    """A robot from a URDF file (or its text), the name of a bundled model, or a `Tree`.
-
-    floating  whether the root moves freely, with a joint of group SE(3) to the world
-    gravity   acceleration of free fall, (3,); None: the bundled model's own, (0, 0, -9.81) for others [m/s2]
-    options   of `liebody.io.load_urdf`, e.g. merge_fixed=False
-
-    Raises DescriptionError for a file that is missing or cannot be read, ModelError for a mechanism that
-    cannot be. Warns (OpenLoops) of loops in the file, which a Robot leaves open (docs/constrained.md).
-    """
-    from . import models
-    from .io import OpenLoops, load_urdf
-
-    if isinstance(source, str) and source in models.__all__:
-        if floating or options:
-            raise ModelError(
-                f"{source!r} is a bundled model; floating and reading options apply to descriptions only"
-            )
-        robot = getattr(models, source)()
-        return robot if gravity is None else Robot(robot.tree, gravity)
-    tree = source if isinstance(source, Tree) else load_urdf(source, floating=floating, **options)
-    loops = [closure.name for closure in getattr(tree, "closures", ())]
-    if loops and not isinstance(source, Tree):
-        warnings.warn(
-            f"a Robot is open where {', '.join(map(repr, loops))} close loops: simulate "
-            "constrained.ClosedTree(tree, tree.closures) with tree = io.load_urdf(file)",
-            OpenLoops,
-            stacklevel=2,
-        )
-    return Robot(tree, GRAVITY if gravity is None else gravity)
 
 
 def quaternions(group: LieGroup, start: int = 0) -> list[int]:

@@ -13,22 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .bodies import Tree
 from .errors import LiebodyError, ShapeError, require
-from .groups import (
-    Cylindrical,
-    Fixed,
-    Free,
-    Helical,
-    Planar,
-    PlanarHelical,
-    PlanarTranslation,
-    Prismatic,
-    Revolute,
-    Schoenflies,
-    SpatialTranslation,
-    Spherical,
-)
+from .labels import UNIT_OF_QUATERNIONS, Labels
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -39,64 +25,8 @@ FORMAT_VERSION = 1
 OWN_ATTRIBUTES = ("format", "format_version", "source", "title")
 ENERGIES = ("kinetic", "potential")
 LATER: Any = None  # energies and efforts that are computed when they are first asked for
-UNIT_OF_QUATERNIONS = "1"
 UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
 LONGEST_TABLE = 24
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Names and units of the entries of a vector, in order."""
-
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(map(str, self.names)))
-        object.__setattr__(self, "units", tuple(map(str, self.units)))
-        if len(self.names) != len(self.units):
-            raise ShapeError(f"{len(self.names)} names need as many units, not {len(self.units)}")
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
-# What the entries of q and of v of a joint are called, each with its unit; "" is the joint itself.
-_QUATERNION = [(entry, UNIT_OF_QUATERNIONS) for entry in ("qw", "qx", "qy", "qz")]
-_ANGLE, _POSITION = [("angle", "rad")], [("x", "m"), ("y", "m"), ("z", "m")]
-_RATE, _VELOCITY = [("omega", "rad/s")], [("vx", "m/s"), ("vy", "m/s"), ("vz", "m/s")]
-_ROTATION = [("wx", "rad/s"), ("wy", "rad/s"), ("wz", "rad/s")]
-_ENTRIES: dict[type, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
-    Fixed: ([], []),
-    Revolute: ([("", "rad")], [("", "rad/s")]),
-    Helical: ([("", "rad")], [("", "rad/s")]),
-    Prismatic: ([("", "m")], [("", "m/s")]),
-    Cylindrical: ([*_ANGLE, ("distance", "m")], [*_RATE, ("v", "m/s")]),
-    PlanarTranslation: (_POSITION[:2], _VELOCITY[:2]),
-    Planar: (_ANGLE + _POSITION[:2], _RATE + _VELOCITY[:2]),
-    PlanarHelical: (_ANGLE + _POSITION[:2], _RATE + _VELOCITY[:2]),
-    SpatialTranslation: (_POSITION, _VELOCITY),
-    Spherical: (_QUATERNION, _ROTATION),
-    Schoenflies: (_ANGLE + _POSITION, _RATE + _VELOCITY),
-    Free: (_QUATERNION + _POSITION, _ROTATION + _VELOCITY),
-}
-
-
-def labels(tree: Tree) -> tuple[Labels, Labels]:
-    """Names and units of the coordinates q and of the velocities v of a tree: `arm`, `base.qw`, `base.wx`.
-
-    Entries of a group of the user's own are numbered, and have no unit.
-    """
-    found: tuple[list[tuple[str, str]], list[tuple[str, str]]] = [], []
-    for body in tree.bodies:
-        joint = body.joint
-        if joint.mimic is not None:
-            continue
-        numbered = [(str(i), "") for i in range(joint.nq)], [(str(i), "") for i in range(joint.dim)]
-        for vector, entries in zip(found, _ENTRIES.get(type(joint.group), numbered), strict=True):
-            vector += [(f"{joint.name}.{entry}" if entry else joint.name, unit) for entry, unit in entries]
-    q, v = (Labels(tuple(name for name, _ in vector), tuple(unit for _, unit in vector)) for vector in found)
-    return q, v
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,7 +141,7 @@ class Run:
     @property
     def energy_drift(self) -> float:
         """The largest energy change over the largest kinetic energy: the error, where energy is conserved."""
-        largest, kinetic = _largest(np.abs(self.energy_change)), _largest(self.kinetic)
+        largest, kinetic = largest_of(np.abs(self.energy_change)), largest_of(self.kinetic)
         return largest / kinetic if kinetic else largest and np.inf
 
     @property
@@ -221,7 +151,7 @@ class Run:
         if not at:
             return None
         quaternions = self.q[..., at].reshape(*self.q.shape[:-1], -1, 4)
-        return _largest(np.abs(np.linalg.norm(quaternions, axis=-1) - 1))
+        return largest_of(np.abs(np.linalg.norm(quaternions, axis=-1) - 1))
 
     @property
     def _finite(self) -> np.ndarray:
@@ -267,7 +197,7 @@ class Run:
             lines.append("  " + ", ".join(_words(self.metadata)))
         if not np.all(self.finite):
             lines.append(f"  {np.sum(~self.finite)} of {self.finite.size} did not stay finite")
-        change = _largest(np.abs(self.energy_change))
+        change = largest_of(np.abs(self.energy_change))
         first = self.energy[..., 0]
         start = f"{first:.6g}" if not self.batch else f"{first.min():.6g} to {first.max():.6g}"
         lines.append(
@@ -390,7 +320,7 @@ class Run:
     def _attributes(self) -> dict[str, str | int | float]:
         own: dict[str, str | int | float] = {
             "title": repr(self),
-            "source": f"liebody {_version()}",
+            "source": f"liebody {version()}",
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
         }
@@ -488,7 +418,7 @@ def _words(metadata: Mapping[str, str | int | float]) -> list[str]:
     return [f"{name} {value}" for name, value in shown.items() if name != "model"]
 
 
-def _largest(values: np.ndarray) -> float:
+def largest_of(values: np.ndarray) -> float:
     """The largest of the values that are numbers, 0 if there are none."""
     return float(np.fmax.reduce(values, axis=None, initial=0.0))
 
@@ -524,7 +454,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _version() -> str:
+def version() -> str:
     try:
         return importlib.metadata.version("liebody")
     except importlib.metadata.PackageNotFoundError:

@@ -43,8 +43,9 @@ from .integrators import (
     mechanical_method,
     method_named,
 )
+from .labels import Labels, labels
 from .robot import Robot, quaternions
-from .run import LATER, Labels, Run, labels
+from .run import LATER, Run
 from .systems import EventLog, HybridRun, HybridSystem
 
 Array = Any

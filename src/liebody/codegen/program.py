@@ -28,6 +28,7 @@ import numpy as np
 
 from ..errors import GraphError, ShapeError
 from .graph import Function, Graph, trace
+from .printers.numpy_source import compile_numpy, rows_of
 
 Cells = Any  # an integer array of cell numbers
 _RANGE = 1 << 40  # cell numbers of one program
@@ -356,9 +357,7 @@ class Program:
         Places that do not wait for each other are computed at once. This is the reference for what is
         printed, and what runs where there is no compiler.
         """
-        from .printers.numpy_source import _rows, compile_numpy
-
-        rows, batch = _rows(self.name, {key: x.shape for key, x in self.inputs.items()}, arrays)
+        rows, batch = rows_of(self.name, {key: x.shape for key, x in self.inputs.items()}, arrays)
         memory = self._memory(*batch)
         for cells, row in zip(self.inputs.values(), rows, strict=True):
             memory[..., self.positions(cells).ravel()] = row

@@ -17,8 +17,9 @@ from ..codegen import Function, jacobian, trace
 from ..codegen.printers.sympy_source import to_sympy
 from ..dynamics.coriolis import FORMS, coriolis_matrix
 from ..errors import ModelError, ShapeError
-from ..robot import GRAVITY, Robot, load, quaternions
-from ..run import labels
+from ..labels import labels
+from ..loading import load
+from ..robot import GRAVITY, Robot, quaternions
 from . import floating, sources
 from .numbers import exact, readable_numbers
 from .parameters import exact_numbers, model_with_symbols, parameters_of, replaced, with_symbols

@@ -22,7 +22,7 @@ import numpy as np
 from ..constrained import Mechanism
 from ..errors import SweepError, require
 from ..robot import Robot
-from ..run import _version
+from ..run import version
 from ..systems import HybridSystem
 from . import identity as identities
 from . import workers as crews
@@ -111,7 +111,7 @@ def sweep(
     parts = identities.parts(run, {**options, "coords": coords}) if identity is None else {"run": identity}
 
     path = Path(store)
-    held = Store(path, space, definition(task.name, parts, space, wanted, liebody=_version()), units or {})
+    held = Store(path, space, definition(task.name, parts, space, wanted, liebody=version()), units or {})
     try:
         if held.arrays and not resume:
             raise SweepError(f"{path} holds results of this sweep; continue with resume=True, or remove it")

@@ -393,16 +393,16 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
     head = f"void {name}({', '.join(takes) or 'void'})"
     if len(body.pieces) == 1:
         lines = [*fixed, *body.pieces[0]]
-        return _c_function(head, [*_unused(names, lines), *lines])
+        return c_function(head, [*_unused(names, lines), *lines])
     text = [
-        _c_function(
+        c_function(
             f"static void {name}_{k}({', '.join([*takes, 'double *w'])})",
             [*_unused([*names, "w"], lines), *lines],
         )
         for k, lines in enumerate(body.pieces)
     ]
     calls = [f"{name}_{k}({', '.join([*names, 'w'])});" for k in range(len(body.pieces))]
-    return "\n".join([*text, _c_function(head, [f"double w[{max(body.places, 1)}];", *fixed, *calls])])
+    return "\n".join([*text, c_function(head, [f"double w[{max(body.places, 1)}];", *fixed, *calls])])
 
 
 def c99_names(
@@ -458,7 +458,7 @@ def _unused(names: Iterable[str], lines: Sequence[str]) -> list[str]:
     return [" ".join(ignored)] if ignored else []
 
 
-def _c_function(head: str, lines: Iterable[str]) -> str:
+def c_function(head: str, lines: Iterable[str]) -> str:
     return "\n".join([head, "{", *(f"    {line}" for line in lines), "}", ""])
 
 
@@ -527,9 +527,9 @@ def over_lanes(
     if len(body.pieces) == 1:
         head = f"static {attribute}void {name}({takes})"
         lines = [*fixed, *body.pieces[0]]
-        return [_c_function(head, [*_unused(names, lines), *lines])], head
+        return [c_function(head, [*_unused(names, lines), *lines])], head
     text = [
-        _c_function(
+        c_function(
             f"static {attribute}void {name}_{k}({takes}, {T} *restrict w)",
             [*_unused([*names, "w"], lines), *lines],
         )
@@ -537,7 +537,7 @@ def over_lanes(
     ]
     calls = [f"{name}_{k}({', '.join(names)}, w);" for k in range(len(body.pieces))]
     head = f"static void {name}({takes})"
-    return [*text, _c_function(head, [f"{T} w[{body.places}];", *fixed, *calls])], head
+    return [*text, c_function(head, [f"{T} w[{body.places}];", *fixed, *calls])], head
 
 
 def batch_units(
@@ -556,7 +556,7 @@ def batch_units(
     """
     head = prelude(lanes, single)
     dialect = lanes_dialect(single)
-    plan = _Plan(function, lanes, dialect)
+    plan = Plan(function, lanes, dialect)
     body = straight_line(function, dialect, plan.symbols, plan.targets, piece)
     scope = "static" if units <= 1 or len(body.pieces) <= 1 else '__attribute__((visibility("hidden")))'
     signature = ", ".join(
@@ -565,7 +565,7 @@ def batch_units(
         + ["T *restrict w"]
     )
     pieces = [
-        _c_function(f"{scope} __attribute__((noinline)) void piece{k}({signature})", lines)
+        c_function(f"{scope} __attribute__((noinline)) void piece{k}({signature})", lines)
         for k, lines in enumerate(body.pieces)
     ]
     loop = plan.loop(body, guard or Guard())
@@ -577,7 +577,7 @@ def batch_units(
     return ["\n".join([head, *share]) for share in shares[1:]] + ["\n".join([head, hidden, *shares[0], loop])]
 
 
-class _Plan:
+class Plan:
     """Where the batch loop keeps inputs and results, and the loop itself."""
 
     HEAD = (
@@ -639,7 +639,7 @@ class _Plan:
         always = [line for line in self.fixed if line not in once]
         lines += ["    if (!kept) {", *(f"        {line}" for line in once), "    }"]
         lines += [f"    {line}" for line in [*always, *self._calls(body)]]
-        return _c_function(self.HEAD, [*lines, "}", "return 0;"])
+        return c_function(self.HEAD, [*lines, "}", "return 0;"])
 
     def _loop_of_lanes(self, body: Body, guard: Guard) -> str:
         """Results go to y0, each distinct one once, and from there into the rows, by transposed blocks."""
@@ -649,7 +649,7 @@ class _Plan:
         tables, stores = self._stores()
         nodes = sum(type(x) is Expr for x in self.place)
         numbers = [literal(float(x), self.dialect.suffix) for x in self.place if type(x) is not Expr]
-        tables.append(_table("real", "constants", numbers))
+        tables.append(constant_table("real", "constants", numbers))
         lines = [
             "Workspace here[SMALL], *s = SMALL ? here : aligned_alloc(sizeof(T), sizeof(Workspace));",
             "long bad_row = 0;",
@@ -692,7 +692,7 @@ class _Plan:
         workspace = ["typedef struct {", *(f"    {m}" for m in members), "} Workspace;"]
         workspace.append(f"enum {{ SMALL = sizeof(Workspace) <= {STACK} }};")
         ending = ["}", "if (!SMALL) free(s);", "return bad_row;"]
-        loop = _c_function(self.HEAD, [*lines, *ending])
+        loop = c_function(self.HEAD, [*lines, *ending])
         return "\n".join([transposes(self.lanes), LOAD, write_text(self.lanes), *workspace, *tables, loop])
 
     def _stores(self) -> tuple[list[str], list[list[str]]]:
@@ -709,13 +709,15 @@ class _Plan:
             constant = {i for i in starts if all(type(x) is not Expr for x in entries[i : i + L])}
             if constant:
                 numbers = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
-                tables.append(_table("real", f"fixed{k}", numbers))
+                tables.append(constant_table("real", f"fixed{k}", numbers))
             if width < L or len(starts) > UNROLLED:
-                tables.append(_table("long", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
+                tables.append(constant_table("long", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:
                 statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width});"])
             elif len(starts) > UNROLLED:
-                tables.append(_table("int", f"at{k}", (str(~i if i in constant else i) for i in starts)))
+                tables.append(
+                    constant_table("int", f"at{k}", (str(~i if i in constant else i) for i in starts))
+                )
                 fixed = f"fixed{k}" if constant else "0"
                 statements.append(
                     [f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, same);"]
@@ -743,7 +745,7 @@ def _entry(x: Any) -> Any:
     return x if type(x) is Expr else repr(x)
 
 
-def _table(kind: str, name: str, values: Iterable[str]) -> str:
+def constant_table(kind: str, name: str, values: Iterable[str]) -> str:
     return f"static const {kind} {name}[] = {{{', '.join(values) or '0'}}};"
 
 

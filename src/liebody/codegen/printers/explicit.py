@@ -10,7 +10,7 @@ import numpy as np
 
 from ..graph import Function, live, trace
 from ..program import Program
-from .c import _c_function, literal, runtime
+from .c import c_function, literal, runtime
 from .march import Guards, Marching, opening, settings, watching
 from .program import callable_over_lanes
 
@@ -83,7 +83,7 @@ def explicit_source(
         marching = watching(marching, guards)
     if not parts.settle:
         lines = ["(void)t, (void)u;", "memcpy(z, y, POINT * sizeof *z);"]
-        text.append(_c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
+        text.append(c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
     for k, method in enumerate(methods):
         body = _loop(method, marching, 5 * y.size, f.size, lanes, "u")
         if len(methods) > 1:
@@ -150,7 +150,7 @@ def _loop(
     step = runtime("explicit.h").replace("/* STAGES */", _stages(method, given))
     return [
         *settings(marching, [*method.c, *end], entries, lanes, None, ALL_NODES=0, **own),
-        _c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]),
+        c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]),
         step,
         runtime("march.h"),
     ]
@@ -184,7 +184,7 @@ def _stages(method: Method, given: str) -> str:
         "static void stages(T t, T h, const T *restrict x, const T *m, const T *u, long apart, "
         "T *restrict k, T *restrict next)"
     )
-    return _c_function(head, lines)
+    return c_function(head, lines)
 
 
 def memory_of(advance: Function) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..envelope import Envelope
 from ..graph import Function
-from .c import _c_function, literal, over_lanes, runtime
+from .c import c_function, literal, over_lanes, runtime
 from .march import Guards, Marching, Remembers, opening, remembering, settings, watching
 
 
@@ -96,7 +96,7 @@ def implicit_source(
         before, comment = finish.inputs["z"].size, "What the error estimate needs besides."
         solved += "\n" + _phases("estimate", comment, control.phases, len(phases), before)
     lines = ["(void)t, (void)u;", "memcpy(z, y, POINT * sizeof *z);"]
-    text.append(_c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
+    text.append(c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
     text += [runtime("implicit.h").replace("/* PHASES */", solved), runtime("march.h")]
     return "\n".join(text)
 
@@ -134,4 +134,4 @@ def _phases(name: str, comment: str, phases: Sequence[PhaseFunctions], number: i
         f"static void {name}(const T *t, const T *h, const T *y, const T *u, T *x, T *z, T *work, I *pivot, "
         "I *lost, long *count)"
     )
-    return "\n".join([*tables, _c_function(head, lines)])
+    return "\n".join([*tables, c_function(head, lines)])

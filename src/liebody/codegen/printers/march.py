@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..graph import Function
-from .c import LOAD, ROWS_OF_ONE, STACK, literal, over_lanes, prelude, runtime, save_text, transposes
+from .c import (
+    LOAD,
+    ROWS_OF_ONE,
+    STACK,
+    constant_table,
+    literal,
+    over_lanes,
+    prelude,
+    runtime,
+    save_text,
+    transposes,
+)
 
 
 class Remembers(NamedTuple):
@@ -77,6 +88,10 @@ def settings(
 ) -> list[str]:
     """Nodes and switches, `more` of which are the step's own; `entries`: vectors in the arrays of a step."""
     way = marching or Marching()
+    tables = [
+        constant_table("int", name, map(str, map(int, values or (0,))))
+        for name, values in (("direction", way.directions), ("terminal", way.terminal))
+    ]
     switches = {
         "NODES": len(nodes),
         "MARCH": marching is not None,
@@ -92,10 +107,5 @@ def settings(
         *(f"#define {name} {int(value)}" for name, value in switches.items()),
         f"#define LOCAL {'static __thread' if 8 * lanes * entries > STACK else ''}",
         f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};",
-        *([_table("direction", way.directions), _table("terminal", way.terminal)] if marching else []),
+        *(tables if marching else []),
     ]
-
-
-def _table(name: str, values: Sequence[int]) -> str:
-    numbers = ", ".join(str(int(x)) for x in values)
-    return f"static const int {name}[] = {{{numbers or 0}}};"

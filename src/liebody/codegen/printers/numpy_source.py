@@ -14,14 +14,16 @@ import keyword
 import math
 import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import ShapeError
 from ..graph import Expr, Function, Scalar
-from ..program import Program
 from .c import identifier
+
+if TYPE_CHECKING:
+    from ..program import Program
 
 PIECE = 500  # operations in one Python function
 BLOCK = 1024  # states of a batch that are computed together, so that intermediate arrays stay in cache
@@ -116,7 +118,7 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
 
     Raises ShapeError where an array does not end in the shape of its input, or batches do not broadcast.
     """
-    if isinstance(function, Program):
+    if not isinstance(function, Function):
         return function.evaluate
     code = compile(numpy_source(function), f"<{function.name}>", "exec")
     of_floats, of_arrays = (_run(code, names)[_function_name(function)] for names in (SCALAR, ARRAY))
@@ -124,7 +126,7 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     results = [y.shape for y in function.outputs.values()]
 
     def call(*arrays: Any) -> Any:
-        rows, batch = _rows(function.name, shapes, arrays)
+        rows, batch = rows_of(function.name, shapes, arrays)
         if not batch:
             state = [x for row in rows for x in row.tolist()]
             try:
@@ -151,7 +153,7 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     return call
 
 
-def _rows(name: str, shapes: Mapping[str, tuple[int, ...]], arrays: Sequence[Any]) -> Any:
+def rows_of(name: str, shapes: Mapping[str, tuple[int, ...]], arrays: Sequence[Any]) -> Any:
     """The arrays with their entries along one last axis, and the shape of the batch."""
     if len(arrays) != len(shapes):
         raise ShapeError(f"{name} takes {len(shapes)} arrays ({', '.join(shapes)}), got {len(arrays)}")

@@ -25,11 +25,11 @@ from .c import (
     Body,
     Dialect,
     Guard,
-    _c_function,
-    _Plan,
-    _table,
+    Plan,
     c99,
     c99_names,
+    c_function,
+    constant_table,
     identifier,
     lanes_dialect,
     literal,
@@ -52,13 +52,13 @@ def callable_over_lanes(function: Function | Program, name: str) -> list[str]:
     # each thread keeps its cells, which may be too many for its stack
     memory = [f"static __thread T cells[{max(text.size, 1)}];", "T *const w = cells;"]
     head = f"static __attribute__((noinline)) void {name}({', '.join(takes)})"
-    return [*text.functions, _c_function(head, [*memory, *text.lines])]
+    return [*text.functions, c_function(head, [*memory, *text.lines])]
 
 
 def program_unit(program: Program, lanes: int, single: bool = False, guard: Guard | None = None) -> str:
     """The translation unit that defines `run` over batches of states; see `batch_units`."""
     dialect = lanes_dialect(single)
-    plan = _Plan(program.interface(), lanes, dialect)
+    plan = Plan(program.interface(), lanes, dialect)
     outputs = _outputs(program)
     if lanes > 1:  # each distinct cell once
         outputs = [np.array([cell.args[0] for cell in plan.place], int)]
@@ -66,7 +66,7 @@ def program_unit(program: Program, lanes: int, single: bool = False, guard: Guar
     results = {f"y{k}": positions for k, positions in enumerate(outputs)}
     text = _Text(program, "step", arguments, results, dialect)
     takes = [*(f"const T *restrict {x}" for x in arguments), *(f"T *restrict {y}" for y in results), "T *w"]
-    whole = _c_function(f"static void piece0({', '.join(takes)})", text.lines)
+    whole = c_function(f"static void piece0({', '.join(takes)})", text.lines)
     loop = plan.loop(Body([[]], text.size), guard or Guard())
     return "\n".join([prelude(lanes, single), *text.functions, whole, loop])
 
@@ -80,7 +80,7 @@ def callable_c99(program: Function | Program, name: str | None = None) -> str:
     takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results)]
     head = f"void {name}({', '.join(takes) or 'void'})"
     memory = [f"double w[{text.size}];"] if text.size else []
-    return "\n".join([*text.functions, _c_function(head, [*memory, *text.lines])])
+    return "\n".join([*text.functions, c_function(head, [*memory, *text.lines])])
 
 
 def _outputs(program: Program) -> list[Any]:
@@ -132,7 +132,7 @@ class _Text:
                 if len(entries) and space[entries[0]] != 1 + len(arguments) + j:
                     source = self._arrays[space[entries[0]]]
                     self._copy(key, entries, source, schedule.spot[positions[entries]])
-        tables = [_table(kind, table, values) for values, (kind, table) in self._tables.items()]
+        tables = [constant_table(kind, table, values) for values, (kind, table) in self._tables.items()]
         self.functions = [
             *tables,
             *(text for form in self._forms.values() for text in form.text(self.dialect)),
