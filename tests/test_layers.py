@@ -222,7 +222,7 @@ def test_every_exception_is_still_needed():
 
 
 def taken(module: str, source: str, is_package: bool) -> Iterator[tuple[str, str]]:
-    """(module, name) for each name imported from a module of ours, also in functions, but not for types alone."""
+    """(module, name) of what is imported from modules of ours, also in functions, not for types alone."""
     package = module.split(".") if is_package else module.split(".")[:-1]
     package = [] if module == "__init__" else package
 
