@@ -204,7 +204,8 @@ def test_members_control_their_steps_alone(way, threads):
     options = {"first": 0.0, "sampling": 0.3, "linear": True}
     record, counts, _, _ = controlled(f, y, u, **options, threads=threads)
     singles = [controlled(f, y[i : i + 1], u[i : i + 1], **options) for i in range(4)]
-    np.testing.assert_array_equal(record, np.concatenate([single[0] for single in singles]))
+    alone = np.concatenate([single[0] for single in singles])
+    np.testing.assert_allclose(record, alone, rtol=1e-12, atol=1e-12)  # one lane may round differently
     assert counts == tuple(np.sum([single[1] for single in singles], axis=0))
 
 
