@@ -77,8 +77,8 @@ def with_bounds(function, x, require=assume):
     """The output at x in 60 digits, and a bound for the error that rounding makes, by propagation to first
     order.
 
-    require  called with a condition: that no value leaves the range of floats, no comparison is undecided
-             within rounding. Other examples are set aside.
+    require  called with conditions: that no value leaves the range of floats or has lost all its digits, and
+             no comparison is undecided within rounding. Other examples are set aside.
     """
     unit = np.finfo(float).eps
     (symbols,) = function.inputs.values()
@@ -105,7 +105,9 @@ def with_bounds(function, x, require=assume):
         if node.op == "where":
             return errors[1] if args[0] else errors[2]
         partials = PARTIALS[node.op](np.float64(y), *map(np.float64, args))
-        return 4 * unit * abs(float(y)) + sum(abs(p) * e for p, e in zip(partials, errors, strict=True) if e)
+        propagated = sum(abs(p) * e for p, e in zip(partials, errors, strict=True) if e)
+        require(propagated < 0.01 * (1 + abs(y)))
+        return 4 * unit * abs(float(y)) + propagated
 
     with np.errstate(all="ignore"), mpmath.workdps(60):
         for node in function.nodes:
