@@ -95,7 +95,9 @@ def environment(level: Level) -> dict[str, str]:
     newer = [x for x in umath.__cpu_dispatch__ if found[x] and x.startswith(level.too_new)]
     changed = {"NPY_DISABLE_CPU_FEATURES": " ".join(newer), "OPENBLAS_CORETYPE": level.core}
     changed |= {"GLIBC_TUNABLES": f"glibc.cpu.hwcaps={level.hidden}"} if level.hidden else {}
-    changed |= {"CC": shlex.join([*compiler.command, f"-march={level.name}"])} if compiler else {}
+    if compiler:
+        name = level.name.replace("-", "_") if "ziglang" in compiler.command else level.name
+        changed["CC"] = shlex.join([*compiler.command, f"-march={name}"])
     return {**os.environ, **changed}
 
 
