@@ -146,7 +146,7 @@ def shaped():
 def test_numpy_source_broadcasts_leading_axes(shaped, rng):
     x, A, T = rng.normal(size=(4, 1, 3)), rng.normal(size=(5, 2, 3)), rng.normal(size=(2, 1, 2))
     y, A2, s, one = compile_numpy(shaped)(x, A, T)
-    np.testing.assert_allclose(y, np.einsum("bij,acj->abi", A, x), rtol=1e-14)
+    np.testing.assert_allclose(y, np.einsum("bij,acj->abi", A, x), rtol=1e-14, atol=1e-14)
     np.testing.assert_array_equal(A2, np.broadcast_to(2 * A.swapaxes(-1, -2), (4, 5, 3, 2)))
     np.testing.assert_array_equal(s, np.broadcast_to(x[..., 0] * T[1, 0, 1], (4, 5)))
     np.testing.assert_array_equal(one, np.ones((4, 5)))
@@ -306,7 +306,7 @@ def test_casadi_matrices_keep_rows_and_columns(sx, rng):
     assert (g.name(), g.name_in(), g.name_out()) == ("product", list(f.inputs), list(f.outputs))
     A, x = rng.normal(size=(2, 3)), rng.normal(size=3)
     y, B, s, zero, none = g(A, x, 0.5)
-    np.testing.assert_allclose(y.full()[:, 0], A @ x, rtol=1e-14)
+    np.testing.assert_allclose(y.full()[:, 0], A @ x, rtol=1e-14, atol=1e-14)
     np.testing.assert_array_equal(B.full(), 2 * A.T)
     np.testing.assert_array_equal(s.full(), [[0.5 * A[1, 2]]])
     assert (zero.shape, zero.nnz(), none.shape) == ((2, 2), 4, (0, 2))
