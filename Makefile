@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check format test slow bench
+.PHONY: check format test slow processors bench
 
 check:
 	$(PYTHON) -m ruff check .
@@ -17,6 +17,9 @@ test:
 
 slow:
 	$(PYTHON) -m pytest -m "slow and not gpu and not browser"
+
+processors:
+	$(PYTHON) tests/processors.py
 
 bench:
 	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(PYTHON) $$script; done

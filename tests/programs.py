@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass
 
+import mpmath
 import numpy as np
+import precise
 from hypothesis import assume
 from hypothesis import strategies as st
 
 from liebody.codegen.derivatives import PARTIALS
 from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr, trace
 from liebody.errors import GraphError
-from liebody.scalar import where
 
 INPUTS = 3
+TINY = 1e-290  # numbers of smaller sizes, and of larger ones than its inverse, are set aside
 CONSTANTS = (-2.0, -1.0, 0.0, 0.3, 0.5, 1.0, 3.0)
 OPERANDS = {  # what each operation takes: numbers or conditions
     **dict.fromkeys(OPERATIONS, "nn"),
@@ -71,45 +73,49 @@ def traced(program, name="program"):
         raise
 
 
-def with_bounds(function, x):
-    """The outputs at x, and a bound for the error that rounding makes, by propagation to first order.
+def with_bounds(function, x, require=assume):
+    """The output at x in 60 digits, and a bound for the error that rounding makes, by propagation to first
+    order.
 
-    Examples where a value is not finite, or a comparison is undecided within rounding, are set aside.
+    require  called with conditions: that no value leaves the range of floats or has lost all its digits, and
+             no comparison is undecided within rounding. Other examples are set aside.
     """
     unit = np.finfo(float).eps
     (symbols,) = function.inputs.values()
-    values = dict(zip(symbols.flat, map(np.float64, x), strict=True))
+    values = dict(zip(symbols.flat, map(mpmath.mpf, np.ravel(x).tolist()), strict=True))
     bounds = dict.fromkeys(values, 0.0)
 
     def value(a):
-        return values[a] if type(a) is Expr else a
+        return values[a] if type(a) is Expr else mpmath.mpf(a)
 
     def bound(a):
         return bounds[a] if type(a) is Expr else unit * abs(a)
 
-    with np.errstate(all="ignore"):
+    def operate(node):
+        args, errors = [value(a) for a in node.args], [bound(a) for a in node.args]
+        y = values[node] = precise.OPERATIONS[node.op](*args)
+        if node.op in ("lt", "le", "eq", "minimum", "maximum", "absolute"):
+            margin = abs(args[0] - args[-1]) if len(args) == 2 else abs(args[0])
+            require(margin > 100 * sum(errors) or sum(errors) == 0)
+        if node.op in ("arctan2", "absolute"):  # at 0 the signs count that folding drops
+            require(args[0] != 0)
+        if node.op in CONDITIONS:
+            return 0.0
+        require(y == 0 or TINY < abs(y) < 1 / TINY)
+        if node.op == "where":
+            return errors[1] if args[0] else errors[2]
+        partials = PARTIALS[node.op](np.float64(y), *map(np.float64, args))
+        propagated = sum(abs(p) * e for p, e in zip(partials, errors, strict=True) if e)
+        require(propagated < 0.01 * (1 + abs(y)))
+        return 4 * unit * abs(float(y)) + propagated
+
+    with np.errstate(all="ignore"), mpmath.workdps(60):
         for node in function.nodes:
-            if node.op == "input":
-                continue
-            args, errors = [value(a) for a in node.args], [bound(a) for a in node.args]
-            y = values[node] = OPERATIONS[node.op](*args)
-            if node.op in ("lt", "le", "eq", "minimum", "maximum", "absolute"):
-                margin = abs(args[0] - args[-1]) if len(args) == 2 else abs(args[0])
-                assume(margin > 100 * sum(errors) or sum(errors) == 0)
-            if node.op in ("arctan2", "absolute"):  # at 0 the signs count that folding drops
-                assume(args[0] != 0)
-            if node.op in CONDITIONS:
-                bounds[node] = 0.0
-                continue
-            if node.op == "where":
-                bounds[node] = where(args[0], errors[1], errors[2])
-                continue
-            bounds[node] = 4 * unit * abs(y) + sum(
-                abs(p) * e for p, e in zip(PARTIALS[node.op](y, *args), errors, strict=True) if e
-            )
-    (output,) = function.outputs.values()
-    results = np.array([[value(a), bound(a)] for a in output.flat], dtype=float)
-    assume(np.isfinite(results).all() and np.isfinite([*values.values(), *bounds.values()]).all())
+            if node.op != "input":
+                bounds[node] = operate(node)
+        (output,) = function.outputs.values()
+        results = np.array([[value(a), bound(a)] for a in output.flat], dtype=float)
+    require(np.isfinite(results).all() and np.isfinite([*bounds.values()]).all())
     return results[:, 0].reshape(output.shape), results[:, 1].reshape(output.shape)
 
 

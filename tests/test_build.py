@@ -1,6 +1,8 @@
 """Compiling and keeping kernels: compilers found and missing, the cache, other processes, damage."""
 
 import os
+import platform
+import shlex
 import signal
 import stat
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 from liebody.codegen import build
 
 COMPILER = build.find_compiler()
+PLAIN = shlex.join(x for x in COMPILER.command if not x.startswith("-m") or x == "-m") if COMPILER else ""
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 
 KERNEL = """
@@ -40,7 +43,7 @@ def count(tmp_path):
     script.parent.mkdir()
     log = tmp_path / "log"
     log.touch()
-    script.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\nexec {" ".join(COMPILER.command)} "$@"\n')
+    script.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\nexec {PLAIN} "$@"\n')
     script.chmod(0o755)
     return f"'{script}' -DANYTHING", lambda: len(log.read_text().splitlines())
 
@@ -260,7 +263,7 @@ def test_a_compiler_that_does_not_work_is_passed_over(tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "cc").write_text("#!/bin/sh\necho 'install the tools first' >&2\nexit 1\n")
-    (folder / "gcc").write_text(f'#!/bin/sh\nexec {" ".join(COMPILER.command)} "$@"\n')
+    (folder / "gcc").write_text(f'#!/bin/sh\nexec {PLAIN} "$@"\n')
     for program in folder.iterdir():
         program.chmod(0o755)
     code = kernel() + "from liebody.codegen import build; print(build.find_compiler().command)"
@@ -320,10 +323,18 @@ atol=1e-6)
     python(code, tmp_path, PATH=str(tmp_path))
 
 
+BITS = """
+from liebody.codegen import build
+compiler = build.find_compiler()
+bits = build.vector_bits(compiler)
+assert build.lanes(compiler) == bits // 64 and build.lanes(compiler, single=True) == bits // 32
+print(bits)
+"""
+
+
 def test_the_number_of_lanes_is_that_of_the_processor(tmp_path):
-    bits = build.vector_bits(COMPILER)
+    bits = int(python(BITS, tmp_path).stdout)
     assert bits in (128, 256, 512)
-    assert build.lanes(COMPILER) == bits // 64 and build.lanes(COMPILER, single=True) == bits // 32
     try:
         flags = next(
             x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("flags")
@@ -331,3 +342,17 @@ def test_the_number_of_lanes_is_that_of_the_processor(tmp_path):
     except (OSError, StopIteration):
         return
     assert bits == (512 if "avx512f" in flags else 256 if "avx" in flags else 128)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="these are names of x86-64 processors")
+@pytest.mark.parametrize(("option", "bits"), [("nehalem", 128), ("haswell", 256), ("cannonlake", 512)])
+def test_the_processor_that_the_user_names_is_compiled_for(tmp_path, option, bits):
+    assert int(python(BITS, tmp_path, CC=f"{PLAIN} -march={option}").stdout) == bits
+
+
+def test_options_of_the_user_take_the_place_of_those_that_decide_the_same(tmp_path, count):
+    command, _ = count
+    python(kernel(), tmp_path, CC=f"{command} -O0 -ffp-contract=off -mtune=generic")
+    for options in map(str.split, (tmp_path / "log").read_text().splitlines()):
+        decided = [x for x in options if x.startswith(("-O", "-ffp-contract", "-march", "-mtune"))]
+        assert decided == ["-O0", "-ffp-contract=off", "-mtune=generic", "-march=native"]

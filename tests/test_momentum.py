@@ -978,7 +978,7 @@ def test_a_locked_inertia_that_is_singular_here_only():
     """Thin rods in line have no inertia about that line, at an angle they have."""
     tree = RODS.build(check=False)
     q = tree.group.neutral()
-    with pytest.raises(ModelError, match=r"along \[(-)?0.0, 0.0, (-)?1.0, 0.0, 0.0, 0.0\] takes no momentum"):
+    with pytest.raises(ModelError, match=r"along \[0.0, 0.0, 1.0, 0.0, 0.0, 0.0\] takes no momentum"):
         dyn.mechanical_connection(tree, q)
     q[7] = 0.3
     assert np.isfinite(dyn.mechanical_connection(tree, q)).all()

@@ -104,6 +104,13 @@ def test_code_of_documents_runs_and_prints_what_they_state(document, tmp_path, m
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_no_zero_that_documents_state_has_a_sign(document):
+    """It is that of round-off, and another one on the next processor."""
+    stated = "".join(block.text for block in blocks(document.read_text()) if block.language == "text")
+    assert re.findall(r"(?<![\w.])-0(?:\.0*)?(?![\w.])", stated) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_commands_of_documents_exist(document):
     found = {command: problem_of(command) for command in commands(document.read_text())}
     assert {command: problem for command, problem in found.items() if problem} == {}

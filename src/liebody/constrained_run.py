@@ -57,11 +57,13 @@ class ConstrainedRun(Run):
         return self._values("multipliers", compute)
 
     @property
+    @np.errstate(all="ignore")
     def violations(self) -> dict[str, np.ndarray]:
         """The norm of g of each constraint over time, (..., nt)                                [m, rad]"""
         return {name: np.linalg.norm(self.residual[..., k], axis=-1) for name, k in self.constraints.items()}
 
     @property
+    @np.errstate(all="ignore")
     def velocity_violations(self) -> dict[str, np.ndarray]:
         """The norm of the rate of g of each constraint over time, (..., nt)                [m/s, rad/s]"""
         return {name: np.linalg.norm(self.rate[..., k], axis=-1) for name, k in self.constraints.items()}

@@ -36,6 +36,7 @@ DOTS_PER_INCH = 150
 TITLES = {"rad": "angle", "m": "position", "rad/s": "angular velocity", "m/s": "velocity", "N": "effort"}
 
 
+@np.errstate(all="ignore")
 def plot_run(
     run: Run,
     path: str | os.PathLike[str] | None = None,

@@ -129,22 +129,26 @@ class Run:
         return self.q.shape[:-2]
 
     @property
+    @np.errstate(all="ignore")
     def energy(self) -> np.ndarray:
         """Kinetic plus potential energy, (..., nt) [J]."""
         return self.kinetic + self.potential
 
     @property
+    @np.errstate(all="ignore")
     def energy_change(self) -> np.ndarray:
         """Energy less that of the first sample, (..., nt) [J]."""
         return self.energy - self.energy[..., :1]
 
     @property
+    @np.errstate(all="ignore")
     def energy_drift(self) -> float:
         """The largest energy change over the largest kinetic energy: the error, where energy is conserved."""
         largest, kinetic = largest_of(np.abs(self.energy_change)), largest_of(self.kinetic)
         return largest / kinetic if kinetic else largest and np.inf
 
     @property
+    @np.errstate(all="ignore")
     def quaternion_error(self) -> float | None:
         """The largest distance of a quaternion's norm from one; None for a mechanism without quaternions."""
         at = [i for i, unit in enumerate(self.coordinates.units) if unit == UNIT_OF_QUATERNIONS]

@@ -57,6 +57,8 @@ class Compiler:
 def find_compiler() -> Compiler | None:
     """$CC if it is set; else the first of cc, gcc, clang and the ziglang wheel's that works; else None.
 
+    $CC may hold options, which come before the library's own; see `library` for those that contradict them.
+
     Raises CompilerError where $CC is set and does not work.
     """
     wanted = os.environ.get("CC", "")
@@ -194,8 +196,20 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
+def _kind(option: str) -> str:
+    """What an option of a compiler decides: -O, or its name before the equals sign."""
+    name = option.partition("=")[0]
+    return {"-mcpu": "-march"}.get(name, "-O" if name.startswith("-O") else name)
+
+
 def library(units: Sequence[str], compiler: Compiler, flags: Sequence[str] = FLAGS) -> Path:
-    """The shared library made of C translation units: from the cache, or compiled (units in parallel)."""
+    """The shared library made of C translation units: from the cache, or compiled (units in parallel).
+
+    Options in $CC take the place of those of `flags` that decide the same: "gcc -march=x86-64-v3" makes
+    code for any processor of that level, where `gcc` makes it for this one.
+    """
+    chosen = {_kind(option) for option in compiler.command[1:]}
+    flags = [flag for flag in flags if _kind(flag) not in chosen]
     key = digest(*units, compiler.identity, processor(), *flags)
     target = cache_folder() / f"{key}.so"
     if _whole(target):

@@ -362,7 +362,7 @@ class Kernel:
             row.reshape((*(lead if len(row) > 1 else ()), *shape)).astype(np.float64)
             for row, shape in zip(rows, self.inputs.values(), strict=True)
         ]
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             computed = self._numpy(*arrays)
             for result, value in zip(results, computed if len(results) > 1 else (computed,), strict=True):
                 result[...] = np.reshape(value, result.shape)

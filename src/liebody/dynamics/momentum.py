@@ -367,9 +367,10 @@ def _check_regular(tree: Tree, base: Body, composite: Moments) -> None:
     least, directions = np.linalg.eigh(M / np.outer(sizes, sizes))
     if not least[0] > SMALLEST_RATIO * max(least[-1], 0.0):
         lost = directions[:, 0] / sizes
+        lost = lost / lost[np.argmax(np.abs(lost) > 0.999 * np.abs(lost).max())]  # its sign is LAPACK's
         raise ModelError(
             f"the locked inertia Mbb of tree {tree.name!r} (mass {float(tree.mass)} kg) is singular: moving "
-            f"the base along {np.round(lost / np.abs(lost).max(), 6).tolist()} takes no momentum, so no "
+            f"the base along {(np.round(lost, 6) + 0.0).tolist()} takes no momentum, so no "
             "momentum tells that velocity; give the bodies mass and rotational inertia, or the base a joint "
             "with fewer degrees of freedom"
         )

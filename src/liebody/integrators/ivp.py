@@ -42,6 +42,7 @@ class DenseOutput:
         ends = (starts[0], self.segments[-1].end)
         self.t_min, self.t_max = min(ends), max(ends)
 
+    @np.errstate(all="ignore")
     def __call__(self, t: Any) -> np.ndarray:
         times = np.asarray(t, dtype=float)
         slack = 8 * EPSILON * max(abs(self.t_min), abs(self.t_max))
@@ -197,18 +198,19 @@ def solve_ivp(
         )
 
     status, message, taken = 0, "reached the end of t_span", 0
-    for watch in watches or ():
-        watch.start(t0, q0)
-    try:
-        for step in steps:
-            taken += 1
-            stop = _examine(watches or (), step)
-            output.add(step, stop)
-            if stop is not None:
-                status, message = 1, f"stopped by a terminal event at t = {stop:.9g}"
-                break
-    except _StepTooSmall as failure:
-        status, message = -1, str(failure)
+    with np.errstate(all="ignore"):  # what diverges is found, and said in words; F and events have their own
+        for watch in watches or ():
+            watch.start(t0, q0)
+        try:
+            for step in steps:
+                taken += 1
+                stop = _examine(watches or (), step)
+                output.add(step, stop)
+                if stop is not None:
+                    status, message = 1, f"stopped by a terminal event at t = {stop:.9g}"
+                    break
+        except _StepTooSmall as failure:
+            status, message = -1, str(failure)
 
     return Solution(
         group=group,
@@ -243,11 +245,13 @@ class _Velocity:
         if not callable(F):
             raise IntegrationError(f"F must be a function F(t, q), not {F!r}")
         self.F, self.args, self.group, self.evaluations = F, args, group, 0
+        self.settings = np.geterr()
 
     def __call__(self, t: float, q: np.ndarray) -> np.ndarray:
         self.evaluations += 1
         q.setflags(write=False)
-        value = np.array(self.F(t, q, *self.args))
+        with np.errstate(**self.settings):
+            value = np.array(self.F(t, q, *self.args))
         group = self.group
         if value.shape != (group.dim,):
             raise ShapeError(
@@ -325,7 +329,13 @@ def _controlled_steps(
     size = control.first(field, t, q, velocity, t1 - t0)
     while t != t1:
         smallest = 10 * abs(math.nextafter(t, direction * math.inf) - t)
-        size = max(min(size, control.max_step, LARGEST_TURN / turn_rate(field.group, velocity)), smallest)
+        rate = turn_rate(field.group, velocity)
+        if rate * abs(t1 - t0) * EPSILON > LARGEST_TURN:
+            raise _StepTooSmall(
+                f"the motion turns by {rate:.3g} rad/s at t = {t:.9g}, too fast for steps above round-off; "
+                "look for a velocity that has grown without bound"
+            )
+        size = max(min(size, control.max_step, LARGEST_TURN / rate), smallest)
         end = t + direction * size
         if (end - t1) * direction >= 0:
             end = t1
@@ -419,7 +429,7 @@ class _Control:
             change = field(t + h, self.group.integrate(q, h * velocity)) - velocity
         except _NotFinite:
             return small
-        fastest = max(speed, _norm(change / scale) / small)
+        fastest = max(speed, _norm(change / scale) / small) if small else math.inf
         guess = max(1e-6, 1e-3 * small) if fastest <= 1e-15 else (0.01 / fastest) ** (1 / self.order)
         return min(100 * small, guess, longest)
 
@@ -441,7 +451,7 @@ def turn_rate(group: LieGroup, velocity: np.ndarray) -> float:
 
 def _norm(x: np.ndarray) -> float:
     """Root mean square."""
-    return math.sqrt(float(x @ x) / max(1, len(x)))
+    return math.hypot(*x.tolist()) / math.sqrt(max(1, len(x)))
 
 
 # Events
@@ -453,7 +463,7 @@ class _Watch:
     def __init__(self, event: Callable[..., Any], args: tuple[Any, ...]) -> None:
         if not callable(event):
             raise IntegrationError(f"an event must be a function event(t, q), not {event!r}")
-        self.event, self.args = event, args
+        self.event, self.args, self.settings = event, args, np.geterr()
         self.name = getattr(event, "__name__", repr(event))
         limit = getattr(event, "terminal", False)
         if limit is None or int(limit) != limit or limit < 0:
@@ -467,7 +477,8 @@ class _Watch:
         self.q: list[np.ndarray] = []
 
     def __call__(self, t: float, q: np.ndarray) -> float:
-        value = np.asarray(self.event(t, q, *self.args))
+        with np.errstate(**self.settings):
+            value = np.asarray(self.event(t, q, *self.args))
         if value.shape != ():
             raise ShapeError(
                 f"event {self.name} returned shape {value.shape} at t = {t:.9g}; it must return one number"

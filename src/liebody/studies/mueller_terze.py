@@ -114,8 +114,8 @@ CONVERGENCE = {
 
 
 def near(found: float, golden: float, tolerance: float = 0.02) -> bool:
-    """Whether a number is the golden one up to a relative tolerance."""
-    return abs(found - golden) <= tolerance * abs(golden)
+    """Whether a number is the golden one, which is positive, up to a factor of 1 + tolerance."""
+    return golden / (1 + tolerance) <= found <= golden * (1 + tolerance)
 
 
 # -- the study ----------------------------------------------------------------------------------------------
@@ -413,7 +413,7 @@ REMARKS = {
     "top": "The paper's reference solution is Euler's equation in quaternions, to 1e-6; ours is that to "
     "1e-13, and the attitude agrees with it at order 4 on both groups.",
     "pendulum": "The first body moves in a subgroup, about a point at rest; the second does not. The motion "
-    "is chaotic: numbers at 5 s are reproducible to some percent only.",
+    "is chaotic: numbers at 5 s hang on the last digit of the start, and differ by up to a factor of two.",
     "floating": "No body is joined to the ground, and no absolute motion is a subgroup's.",
     "three-bar": "Both bodies are joined to the ground, by a ball joint each, and to each other. Joint 2 "
     "alone drifts on $SE(3)$; it is the relative motion of two screws.",
@@ -451,8 +451,9 @@ def golden_rows(runs: Runs) -> list[tuple[str, str, str, float, float, float]]:
     rows = []
     for (example, group), golden in GOLDEN.items():
         run = runs[example, group]
-        chaotic = 0.12 if example is PENDULUM else 0.02
-        for t_end, place, slack in ((SHORT, 0, 0.01), (LONG, 1, chaotic)):
+        # starts of the pendulum that differ in their last digit come to peaks 0.6 to 1.4 times these
+        late = 1.0 if example is PENDULUM else 0.02
+        for t_end, place, slack in ((SHORT, 0, 0.01), (LONG, 1, late)):
             part = run.until(t_end)
             for (joint, _), g, rate in zip(example.joints, golden.violation, golden.rate, strict=True):
                 for name, values, expected in (
@@ -472,9 +473,9 @@ def golden_rows(runs: Runs) -> list[tuple[str, str, str, float, float, float]]:
 def _golden(report: Report, runs: Runs) -> None:
     report.section("Independent numbers")
     report.text(
-        "The same runs by a separate program (plain NumPy, matrices, classical RK4): every number "
-        "above round-off must agree to its digits, at 5 s in the chaotic pendulum to ten percent. What "
-        "that program has as round-off, ground joints on $SE(3)$, must be below $10^{-11}$."
+        "The same runs by a separate program (plain NumPy, matrices, classical RK4): every number above "
+        "round-off must agree to its digits, at 5 s in the chaotic pendulum to a factor of two. What that "
+        r"program has as round-off, ground joints on $SE(3)$, must be below $10^{-11}$."
     )
     table = []
     for (example, group), golden in GOLDEN.items():
@@ -590,6 +591,7 @@ def erratum_rows(runs: Runs) -> list[tuple[str, str, str, str, str, str, bool]]:
         top_motion(LONG, constraint=c) for c in ("(39) literally", "R^T r in J and eta", "(40)")
     )
     mixed = top_motion(LONG, constraint="J of (39), eta of (53)")
+    away = int(np.argmax(~(mixed.pivot <= 1)))  # the first row beyond a metre; later ones may be no numbers
     legal = top_motion(LONG, constraint="(53)")
     rate = growth_rate(literal.t, literal.pivot)
     light, heavy = errata.weight_without_mass()
@@ -640,10 +642,10 @@ def erratum_rows(runs: Runs) -> list[tuple[str, str, str, str, str, str, bool]]:
         (
             "1-6", "(40), (53)", r"$r_0$ of either sign", r"pivot to centre in 5.1, centre to pivot in 5.2",
             f"both $\\eta$ vanish on $v = \\omega\\times r_0$ and both work ({peak(legal.pivot):.0e} m "
-            f"with that of (53)); with the $J$ of (39) that of (53) leads {peak(mixed.pivot):.0f} m "
-            "away in 5 s",
+            "with that of (53)); with the $J$ of (39) that of (53) leads a metre away in "
+            f"{mixed.t[away]:.1f} s",
             "imprecise",
-            peak(legal.pivot) < ROUND_OFF and peak(mixed.pivot) > 1,
+            peak(legal.pivot) < ROUND_OFF and away > 0,
         ),
         (
             "1-7", "after (53), (64)", r"$F_i = R_i^\top g^s$, $F_i^s = g^s$", r"$m_iR_i^\top g^s$, $m_ig^s$",

@@ -1,0 +1,55 @@
+"""The script that runs the tests as on other processors: what it limits, what it skips, when it fails."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import processors
+import pytest
+
+x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="its levels are those of x86-64")
+
+
+@x86_64
+def test_a_process_computes_as_on_a_processor_of_the_level():
+    found = processors.features()
+    for level, words in zip(processors.LEVELS, ("128 bits, NumPy with no more", "256 bits", "512 bits")):
+        if all(found.get(name) for name in level.needs):
+            command = [sys.executable, "-c", processors.REPORT]
+            done = subprocess.run(
+                command, env=processors.environment(level), capture_output=True, text=True, check=False
+            )
+            assert words in done.stdout and done.stderr == "", done
+            assert not any(f" {name}" in done.stdout for name in ("AVX512", "X86_V4") if "512" not in words)
+
+
+def test_levels_that_the_machine_lacks_are_skipped_with_a_word(monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(processors, "features", lambda: {"AVX2": True, "FMA3": True})
+    monkeypatch.setattr(processors, "run", lambda level: ran.append(level.name) or 0)
+    assert processors.main() == 0 and ran == ["x86-64", "x86-64-v3"]
+    assert "== x86-64-v4\nskipped: this machine has no AVX512_SKX" in capsys.readouterr().out
+
+
+def test_other_processors_are_left_with_a_word(monkeypatch, capsys):
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert processors.main() == 0
+    assert capsys.readouterr().out == "this processor is aarch64, not x86-64: nothing is run\n"
+
+
+def test_a_level_that_fails_fails_the_script(monkeypatch, capsys):
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(processors, "features", lambda: {"AVX2": True, "FMA3": True})
+    monkeypatch.setattr(processors, "run", lambda level: int(level.name == "x86-64-v3"))
+    assert processors.main() == 1
+    assert capsys.readouterr().out.endswith("failed as on x86-64-v3\n")
+
+
+def test_what_is_selected_and_left_out_is_there():
+    tests = {name: (processors.TESTS / name).read_text(encoding="utf-8") for name in processors.SELECTED}
+    for name in processors.LEFT_OUT:
+        file, _, test = name.partition("::")
+        assert f"def {test.partition('[')[0]}" in tests[file], name
