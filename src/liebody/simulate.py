@@ -23,7 +23,7 @@ from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
 from .codegen.watch import Nearest, Watched
 from .codegen.watch import Parts as WatchedParts
-from .constrained import Mechanism, Stabilization
+from .constrained import Mechanism, Stabilization, assembly
 from .constrained_run import ConstrainedRun, drives
 from .constrained_run import labels as names
 from .dynamics.rolled import advance_passes, field_passes, pull_passes, rolled
@@ -55,6 +55,10 @@ MOST_STATES = 1000  # recorded by default
 LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
 MOST_EVENTS = 100_000  # of a member that are kept
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
+
+
+class SingularPosition(UserWarning):
+    """Constraints came to depend on each other on the way; there a motion may go on in several ways."""
 
 
 class DivergedMembers(UserWarning):
@@ -246,6 +250,10 @@ def simulate(
     if events and members is not None:
         logs = [_log(loop, tuple(events), *x) for x in zip(members.log, members.counts[:, 0].tolist())]
         vars(run)["events"] = logs if batch else logs[0]
+    if isinstance(run, ConstrainedRun) and np.isfinite(nearest.pivot).any():
+        closest = {"smallest_pivot": nearest.pivot, "smallest_pivot_time": nearest.time}
+        vars(run).update({name: x.reshape(batch).copy() for name, x in closest.items()})
+        _warn_of_singular(loop, nearest)
     if lost:
         _report(loop, run, lost, batch, clock, losses)
     return run
@@ -926,6 +934,25 @@ def _report(
         f"{len(lost)} of {len(losses)} members did not stay finite: {named}"
         + (", ..." if len(lost) > 5 else f"; of the first one: {told(int(lost[0]))}"),
         DivergedMembers,
+        stacklevel=4,
+    )
+
+
+def _warn_of_singular(loop: _Loop, nearest: Nearest) -> None:
+    """Name the closest singular position that members have gone through."""
+    passed = np.flatnonzero(np.isfinite(nearest.singular_pivot))
+    if not len(passed):
+        return
+    i = int(passed[np.argmin(nearest.singular_pivot[passed])])
+    system, state = loop.mechanism, nearest.singular_state[i]
+    _, names = assembly.nearly_dependent(system, state[: loop.nq], nearest.singular_time[i])
+    members = f" ({len(passed)} of {len(nearest.pivot)} members)" if len(nearest.pivot) > 1 else ""
+    warnings.warn(
+        f"at t = {nearest.singular_time[i]:.6g} s the motion goes through a singular position{members}, in "
+        f"which {', '.join(names)} depend on each other (relative pivot {nearest.singular_pivot[i]:.2g}): "
+        "there it may go on in several ways. The steps around it were taken with all stages on the "
+        "constraints; compare run.largest_energy_jump, and the motion with a shorter step",
+        SingularPosition,
         stacklevel=4,
     )
 
