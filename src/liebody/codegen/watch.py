@@ -101,9 +101,10 @@ class Watched:
         efforts  (t, point) -> u
         """
         shape = (*y.shape[:-1], 1)
-        self.start, self.before = (self.nearest.rows[:, k].reshape(shape) for k in (4, 5))
+        self.start, self.before = (self.nearest.rows[:, k].reshape(shape).copy() for k in (4, 5))
         left = 1 + APPROACH * (self.length / h if self.length else 1)
-        self.careful = _differ(self.start, self.before, left * left) & (self.parts.after is not None)
+        self.careful = _differ(self.start, self.before, left * left) & (self.before > 0)
+        self.careful &= self.parts.after is not None
         self.most, self.state = self.start, y
         self.take, self.efforts = take, efforts
         return self._stages()
@@ -172,6 +173,7 @@ class Watched:
         with np.errstate(divide="ignore"):
             pivot = (1 / most).reshape(n)
         closer, singular = pivot < rows[:, 0], careful.reshape(n) & (pivot < rows[:, 2])
+        singular &= self.start.reshape(n) > 0  # not at the first step, where it may be small everywhere
         rows[closer, 0], rows[closer, 1] = pivot[closer], t
         rows[singular, 2], rows[singular, 3] = pivot[singular], t
         rows[singular, HEAD:] = self.state.reshape(n, -1)[singular]

@@ -50,7 +50,7 @@ INLINE I differ(T a, T b, T times) {
 /* Before a step of length h from y: whether it comes so close that it is taken carefully. */
 INLINE void begin_step(Watch *w, const T *y, T h) {
     const T left = 1 + APPROACH * where(MASK(w->length != 0), w->length / h, splat(1));
-    w->careful = differ(w->start, w->before, left * left);
+    w->careful = differ(w->start, w->before, left * left) & MASK(w->before > 0);
     w->most = w->start;
     if (any(w->careful)) memcpy(w->state, y, sizeof w->state);
 }
@@ -121,12 +121,13 @@ INLINE void settle_watched(const T *t, const T *y, const T *u, Watch *w, T *z) {
 
 /* The lanes `taken` have taken a step from t of length h: remember where their members were closest. */
 INLINE void remember(Watch *w, I taken, const T *t, const T *h, const long *member, double *nearest) {
+    const I known = MASK(w->start > 0); /* not before the first step: it may be small everywhere */
     w->most = where(MASK(w->end > w->most), w->end, w->most);
     w->length = where(taken, *h, w->length);
 #if PROJECTED
     w->before = where(taken, w->start, w->before), w->start = where(taken, w->end, w->start);
 #endif
-    const I closer = taken & MASK(w->most > w->ever), careful = taken & w->careful;
+    const I closer = taken & MASK(w->most > w->ever), careful = taken & known & w->careful;
     if (__builtin_expect(!any(closer | careful), 1)) return;
     w->ever = where(closer, w->most, w->ever);
     for (int lane = 0; lane < LANES; lane++) {
