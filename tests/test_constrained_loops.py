@@ -25,6 +25,7 @@ from liebody.groups import (
     Spherical,
 )
 from liebody.integrators import mechanical_method
+from liebody.simulate import SingularPosition
 from liebody.studies.multibody_benchmarks import bricard
 
 HINGE = Revolute([0, 1, 0])
@@ -184,8 +185,8 @@ def test_over_constrained_systems_that_contradict_themselves_are_refused():
     assert np.abs(multipliers).max() == pytest.approx(2.7 * 9.81 / 2, rel=1e-6)
 
 
-def test_a_parallelogram_stops_where_its_motions_branch():
-    """Two cranks and a rod, without redundancy until all lie on one line, which is at t = 0.5 s."""
+def test_a_parallelogram_goes_through_the_place_where_its_motions_branch():
+    """Two cranks and a rod, in one line at t = 0.5 s; it stays a parallelogram, and says so."""
     bar, builder = (
         SpatialInertia.box(1.0, [1, 0.05, 0.05], com=[0.5, 0, 0]),
         SystemBuilder("parallelogram", (0, 0, 0)),
@@ -201,11 +202,9 @@ def test_a_parallelogram_stops_where_its_motions_branch():
     system = builder.build()
     q, still = system.guess, [0, 0, 0]
     v = system.velocities(q, {name: [0, 0, -1, *still] for name in ("crank", "rocker")})
-    with pytest.raises(IntegrationError, match=r"'rod' become dependent at t = 0.5 s .* singular") as error:
-        lb.simulate(system, q, v, t_end=1.0, dt=1e-3)
-    run = error.value.run
-    kept = np.isfinite(run.q).all(axis=1) & np.isfinite(run.v).all(axis=1)
-    assert kept.sum() == 500 and np.abs(run.v[kept, 2] + 1).max() < 1e-6
+    with pytest.warns(SingularPosition, match=r"at t = 0\.(499|5) s .* rod depend on each other"):
+        run = lb.simulate(system, q, v, t_end=1.0, dt=1e-3)
+    assert np.abs(run.v[:, [2, 8]] + 1).max() < 1e-6
     flat = system.configuration({"crank": place(0, 0), "rocker": place(2, 0)})
     report = system.report(flat)
     assert report.singular and report.redundancy == 1 and not system.redundant
@@ -289,7 +288,7 @@ def test_joints_leave_the_freedom_of_their_group(joint, freedom):
     ("act", "error", "message"),
     [
         (lambda b: b.body("dust", SpatialInertia()), ModelError, "'dust' has mass 0 kg"),
-        (lambda b: b.body("needle", SpatialInertia(1.0)), ModelError, "principal moment of inertia of 0"),
+        (lambda b: b.body("ghost", SpatialInertia(0.0)), ModelError, "mass 0 kg"),
         (lambda b: b.body("box", BOX), ModelError, "two bodies called 'box'"),
         (lambda b: b.body("x", BOX, configuration="SE2"), ModelError, "expected 'SE3', 'SO3xR3' or 'auto'"),
         (lambda b: b.joint("j", Free(), "world", "box"), ModelError, "leave the joint out"),

@@ -17,6 +17,10 @@ from .labels import labels as labels_of_tree
 from .run import Run, largest_of
 
 Array = Any
+CLOSEST = {
+    "smallest_pivot": {"units": "1", "long_name": "smallest relative pivot of the constraints"},
+    "smallest_pivot_time": {"units": "s", "long_name": "when that was"},
+}
 _QUATERNION = tuple((x, "1") for x in ("qw", "qx", "qy", "qz"))
 _PLACE = tuple((x, "m") for x in ("px", "py", "pz"))
 _RATES = tuple((x, "rad/s") for x in ("wx", "wy", "wz")) + tuple((x, "m/s") for x in ("vx", "vy", "vz"))
@@ -28,6 +32,10 @@ class ConstrainedRun(Run):
 
     constraints  where each constraint stands among the equations, (nc,)
     system       the system, None after loading
+    smallest_pivot, smallest_pivot_time
+                 how close the constraints came to dependence on each other, and when, (...): the smallest
+                 pivot of J M^-1 J^T over its size, the squared sine of an angle between constraints. None
+                 where the method does not look; equations that are redundant everywhere do not count
 
     Violations and multipliers are computed when they are first asked for, from the states and the efforts.
     """
@@ -35,6 +43,8 @@ class ConstrainedRun(Run):
     constraints: Mapping[str, slice] = field(default_factory=dict)
     system: Mechanism | None = None
     stored: Mapping[str, np.ndarray] = field(default_factory=dict)
+    smallest_pivot: np.ndarray | None = None
+    smallest_pivot_time: np.ndarray | None = None
 
     @cached_property
     def residual(self) -> np.ndarray:
@@ -73,6 +83,20 @@ class ConstrainedRun(Run):
         """The largest of `violations`, over all constraints and times                           [m, rad]"""
         return max(map(largest_of, self.violations.values()), default=0.0)
 
+    @property
+    def largest_energy_jump(self) -> np.ndarray:
+        """The largest change of energy less the work of tau between two records, (...)                 [J]
+
+        Next to zero where nothing else does work. A step over a singular position that went wrong shows here.
+        Work is by the trapezoidal rule, in joint coordinates; of a System drives are not taken into account,
+        nor are dampers and prescribed motions anywhere.
+        """
+        change = np.diff(self.energy, axis=-1)
+        if self.tau is not None and self.tau.shape == self.v.shape:
+            power = (self.tau * self.v).sum(axis=-1)
+            change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
+        return np.asarray(np.fmax.reduce(np.abs(change), axis=-1, initial=0.0))
+
     def reactions(self, constraint: str) -> np.ndarray:
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
         if self.system is None:
@@ -85,13 +109,21 @@ class ConstrainedRun(Run):
         worst = {name: largest_of(x) for name, x in self.violations.items()}
         shown = sorted(worst, key=lambda name: -worst[name])[:8]
         line = "  constraints within " + ", ".join(f"{name} {worst[name]:.2g}" for name in shown)
+        if self.smallest_pivot is not None:
+            line += f"; smallest relative pivot {np.min(self.smallest_pivot):.2g}"
         return "\n".join([head, *([line] if worst else []), *rest])
 
     def member(self, *index: int) -> Run:
         """One simulation of the batch, by its place in it."""
         fields = self._member(index)
         stored = {name: getattr(self, name)[index] for name in ("residual", "rate", "multipliers")}
-        return ConstrainedRun(**fields, constraints=self.constraints, system=self.system, stored=stored)
+        closest: Any = {name: x if x is None else x[index] for name, x in self._closest().items()}
+        return ConstrainedRun(
+            **fields, constraints=self.constraints, system=self.system, stored=stored, **closest
+        )
+
+    def _closest(self) -> dict[str, Any]:
+        return {"smallest_pivot": self.smallest_pivot, "smallest_pivot_time": self.smallest_pivot_time}
 
     def _values(self, name: str, compute: Callable[..., Array]) -> np.ndarray:
         if name in self.stored:
@@ -115,6 +147,7 @@ class ConstrainedRun(Run):
         return {
             "constraints": constraints,
             "stored": {name: found[name] for name in ("residual", "rate", "multipliers")},
+            **{name: found[name] for name in CLOSEST if name in found},
         }
 
     def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
@@ -128,7 +161,10 @@ class ConstrainedRun(Run):
             "multipliers": {"units": "N, N m", "long_name": "Lagrange multipliers"},
         }
         found = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in meanings.items()}
-        return {**variables, **({"equation": label} if names else {}), **(found if names else {})}
+        closest = {
+            name: (rows[:-1], x, CLOSEST[name]) for name, x in self._closest().items() if x is not None
+        }
+        return {**variables, **({"equation": label, **found, **closest} if names else {})}
 
 
 def labels(system: Mechanism) -> tuple[Labels, Labels]:

@@ -39,12 +39,15 @@ def symmetric(n: int, entry: Callable[[int, int], Any]) -> Array:
     return np.array([[upper[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]).reshape(n, n)
 
 
-def factor(A: Array) -> tuple[list[list[Any]], list[Any]]:
+def factor(
+    A: Array, regular: Callable[[int, Any], Any] = lambda k, d: d
+) -> tuple[list[list[Any]], list[Any]]:
     """L and 1/d of A = L^T diag(d) L, with L unit lower triangular and A symmetric positive definite.
 
-    Returns L as a list of its strict rows and the reciprocals of d. The last row is eliminated first. Where A
-    is the mass matrix of a tree whose parents come before their children, entries of A that are zero because
-    two bodies lie on different branches stay zero in L, so the factorisation is as sparse as the tree.
+    Returns L as a list of its strict rows and the reciprocals of d; regular(k, d_k) takes the place of d_k.
+    The last row is eliminated first. Where A is the mass matrix of a tree whose parents come before their
+    children, entries of A that are zero because two bodies lie on different branches stay zero in L, so the
+    factorisation is as sparse as the tree.
 
     Featherstone (2005), "Efficient factorization of the joint-space inertia matrix for branched kinematic
     trees".
@@ -57,7 +60,7 @@ def factor(A: Array) -> tuple[list[list[Any]], list[Any]]:
     L: list[list[Any]] = [[] for _ in range(n)]
     reciprocals: list[Any] = [None] * n
     for k in reversed(range(n)):
-        reciprocals[k] = 1 / rest[k][k]
+        reciprocals[k] = 1 / regular(k, rest[k][k])
         L[k] = [0 if is_zero(x) else x * reciprocals[k] for x in rest[k][:k]]
         for i, l_ki in enumerate(L[k]):
             if not is_zero(l_ki):

@@ -21,7 +21,9 @@ from .codegen.flow import stages
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
-from .constrained import Mechanism, Stabilization
+from .codegen.watch import Nearest, Watched
+from .codegen.watch import Parts as WatchedParts
+from .constrained import Mechanism, Stabilization, assembly
 from .constrained_run import ConstrainedRun, drives
 from .constrained_run import labels as names
 from .dynamics.rolled import advance_passes, field_passes, pull_passes, rolled
@@ -53,6 +55,10 @@ MOST_STATES = 1000  # recorded by default
 LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
 MOST_EVENTS = 100_000  # of a member that are kept
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
+
+
+class SingularPosition(UserWarning):
+    """Constraints came to depend on each other on the way; there a motion may go on in several ways."""
 
 
 class DivergedMembers(UserWarning):
@@ -188,14 +194,15 @@ def simulate(
     record[:, 0] = y
     failed = np.zeros(n, np.int64)
     losses = np.zeros((n, 2))
+    nearest = Nearest.of(n, y.shape[1])
     members: Ensemble | None = None
     start = time.perf_counter()
     with _Progress(progress, t_end) as bar:
         if called is None:
-            options: dict[str, Any] = {"threads": threads}
+            options: dict[str, Any] = {"threads": threads, "nearest": nearest}
             given = u
             if implicit is not None:
-                options["losses"] = losses
+                options = {"threads": threads, "losses": losses}
                 given = Samples.of(np.zeros((1, 1, 0))) if feedback else u
             flow: Any = implicit if explicit is None else loop.flow(explicit, feedback)
             if events:
@@ -209,6 +216,7 @@ def simulate(
                 record, ended = members.record, (members.ends[:, 1] > 0) & (members.ends[:, 1] != STOPPED)
                 failed[ended] = members.clock["row"][ended] + 1
                 losses = members.ends if implicit is not None else losses
+                nearest = members.nearest
         else:
             assert explicit is not None
             if events:
@@ -216,7 +224,7 @@ def simulate(
                     f"events are located by compiled steps, and {traced}; write tau with NumPy operators, "
                     "liebody.scalar and methods of a Robot"
                 )
-            _called(loop, explicit, called, y, clock, record, failed, bar)
+            _called(loop, explicit, called, y, clock, record, failed, nearest, bar)
     seconds = time.perf_counter() - start
 
     lost = np.flatnonzero(failed).tolist()
@@ -242,6 +250,10 @@ def simulate(
     if events and members is not None:
         logs = [_log(loop, tuple(events), *x) for x in zip(members.log, members.counts[:, 0].tolist())]
         vars(run)["events"] = logs if batch else logs[0]
+    if isinstance(run, ConstrainedRun) and np.isfinite(nearest.pivot).any():
+        closest = {"smallest_pivot": nearest.pivot, "smallest_pivot_time": nearest.time}
+        vars(run).update({name: x.reshape(batch).copy() for name, x in closest.items()})
+        _warn_of_singular(loop, nearest)
     if lost:
         _report(loop, run, lost, batch, clock, losses)
     return run
@@ -409,6 +421,7 @@ def _called(
     clock: _Clock,
     record: Array,
     failed: Array,
+    nearest: Nearest,
     bar: _Progress,
 ) -> None:
     """Fixed steps with efforts by a Python function, called for every member at every stage."""
@@ -417,6 +430,10 @@ def _called(
     pull, after = (
         None if part is None else Kernel(part) for part in (flow.functions.pull, flow.functions.settle)
     )
+    watched = None
+    if flow.watch is not None:
+        kernels: list[Any] = [None if part is None else Kernel(part) for part in flow.watched_functions]
+        watched = Watched(WatchedParts(*kernels), nearest)
 
     def efforts(t: float, y: Array) -> Array:
         return [
@@ -426,21 +443,30 @@ def _called(
             for state in y
         ]
 
-    def velocity(t: float, y: Array) -> Array:
-        return field(t, y, efforts(t, y))
-
     h, row = clock.h, 1
     assert h is not None
     for s in range(clock.steps + bool(clock.rest)):
-        step = h if s < clock.steps else clock.rest
-        y[:] = stages(method.paths, method.c, velocity, advance, pull, s * h, step, y)[1]
-        if after is not None:
-            y[:] = after(s * h + step, y, np.zeros(loop.nu))
+        begin, step = s * h, h if s < clock.steps else clock.rest
+        take = functools.partial(_taken, method, advance, pull, begin, step, y)
+        if watched is None:
+            y[:] = take(lambda t, y: field(t, y, efforts(t, y)))[1]
+            if after is not None:
+                y[:] = after(begin + step, y, np.zeros(loop.nu))
+        else:
+            end = watched.stages(take, step, y, efforts)[1]
+            y[:] = watched.complete(begin, step, begin + step, y.copy(), end)
         if (s + 1) % clock.every == 0 or s + 1 >= clock.steps:
             record[:, row] = y
             failed[(failed == 0) & ~np.isfinite(y).all(axis=1)] = row
             row += 1
             bar.at((s + 1) * h)
+
+
+def _taken(
+    method: Method, advance: Kernel, pull: Kernel | None, t: float, h: float, y: Array, velocity: Any
+) -> tuple[list[Array], Array]:
+    """A step with this function (t, y) -> velocity."""
+    return stages(method.paths, method.c, velocity, advance, pull, t, h, y)
 
 
 def _effort(feedback: Callable[..., Any], nu: int, t: float, q: Array, v: Array) -> Array:
@@ -689,7 +715,7 @@ class _SystemLoop:
         key = (method, self.stabilized, system.redundant)
         if feedback is None and key in system.flows:
             return system.flows[key]
-        parts = system.parts(self.stabilized, system.redundant, feedback)
+        parts = system.parts(self.stabilized, system.redundant, feedback, watched=system.nc > 0)
         flow = Flow(
             parts.field,
             parts.advance,
@@ -699,6 +725,7 @@ class _SystemLoop:
             error=_error(method),
             rigid=system.group.dim,
             after=parts.after,
+            watch=parts.watch,
         )
         if feedback is None:
             system.flows[key] = flow
@@ -907,6 +934,25 @@ def _report(
         f"{len(lost)} of {len(losses)} members did not stay finite: {named}"
         + (", ..." if len(lost) > 5 else f"; of the first one: {told(int(lost[0]))}"),
         DivergedMembers,
+        stacklevel=4,
+    )
+
+
+def _warn_of_singular(loop: _Loop, nearest: Nearest) -> None:
+    """Name the closest singular position that members have gone through."""
+    passed = np.flatnonzero(np.isfinite(nearest.singular_pivot))
+    if not len(passed):
+        return
+    i = int(passed[np.argmin(nearest.singular_pivot[passed])])
+    system, state = loop.mechanism, nearest.singular_state[i]
+    _, names = assembly.nearly_dependent(system, state[: loop.nq], nearest.singular_time[i])
+    members = f" ({len(passed)} of {len(nearest.pivot)} members)" if len(nearest.pivot) > 1 else ""
+    warnings.warn(
+        f"at t = {nearest.singular_time[i]:.6g} s the motion goes through a singular position{members}, in "
+        f"which {', '.join(names)} depend on each other (relative pivot {nearest.singular_pivot[i]:.2g}): "
+        "there it may go on in several ways. The steps around it were taken with all stages on the "
+        "constraints; compare run.largest_energy_jump, and the motion with a shorter step",
+        SingularPosition,
         stacklevel=4,
     )
 

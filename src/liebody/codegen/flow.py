@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from .graph import Function
-from .loop import Loop, OneOf
+from .loop import Loop, OneOf, Unable
 from .march import Ensemble, Settings, Steps
-from .printers.explicit import Method, Parts, Path, explicit_source
+from .printers.explicit import Method, Parts, Path, Watching, explicit_source
 from .printers.march import Guards, Marching
 from .program import Program
 from .samples import Samples
+from .watch import Nearest, Watch, Watched
+from .watch import Parts as WatchedParts
 
 Part = Callable[[], Function | Program]
 
@@ -36,6 +38,7 @@ class Flow(Steps):
              large as the last coordinates of y
     after    (t, y, u) -> y, what becomes of the state at the end of each step that is kept, such as a
              projection onto constraints; None for nothing
+    watch    how `after`, or without it `field`, is watched for dependent constraints; None: it is not
 
     Members of an ensemble are lanes of vectors and shares of threads. Without a compiler the same steps run
     as NumPy source.
@@ -52,10 +55,13 @@ class Flow(Steps):
         rigid: int = 0,
         recipe: str | None = None,
         after: Part | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._parts: tuple[Part | None, ...] = (field, advance, pull, after)
+        self.watch, self._is_able = watch, watch is None or watch.field is None  # to take steps carefully
         self.paths, self.c, self.error, self.rigid = tuple(paths), tuple(c), error, rigid
-        self._given = self.paths, self.c, error, rigid, pull is not None, after is not None
+        pulls, settles = pull is not None, after is not None
+        self._given: tuple[Any, ...] = (self.paths, self.c, error, rigid, pulls, settles, watch is not None)
         self._fixed = Loop("steps", recipe, self._given, self.source)
         self._recipe, self.guards = recipe, None
         self._marching: dict[bool, Loop] = {}
@@ -72,7 +78,27 @@ class Flow(Steps):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the steps of one length over `lanes`."""
-        return explicit_source(self.functions, [self.method], lanes, self.rigid)
+        return explicit_source(self.functions, [self.method], lanes, self.rigid, watched=self._watching)
+
+    @property
+    def _watching(self) -> Watching | None:
+        if self.watch is None:
+            return None
+        able = self._is_able and self._parts[3] is not None
+        return Watching(self._careful if able else ())
+
+    @cached_property
+    def _careful(self) -> tuple[Function | Program | None, ...]:
+        """field and after of steps that are taken carefully, traced; None: the ordinary ones."""
+        assert self.watch is not None
+        return self.watch.field and self.watch.field(), self.watch.after and self.watch.after()
+
+    @property
+    def watched_functions(self) -> tuple[Function | Program | None, ...]:
+        """field and after, and those of steps that are taken carefully."""
+        ordinary = self.functions.field, self.functions.settle
+        careful = self._careful if self.functions.settle else ordinary
+        return (*ordinary, *(f or g for f, g in zip(careful, ordinary)))
 
     def watching(self, guards: Guards) -> Flow:
         """The same flow, with guards whose events its march locates."""
@@ -86,14 +112,15 @@ class Flow(Steps):
 
             def source(lanes: int) -> str:
                 way = Marching(controlled=controlled)
-                return explicit_source(self.functions, [self.method], lanes, self.rigid, way, self.guards)
+                parts, methods = self.functions, [self.method]
+                return explicit_source(parts, methods, lanes, self.rigid, way, self.guards, self._watching)
 
             self._marching[controlled] = Loop("march", self._recipe, (*self._given, controlled), source)
         return self._marching[controlled]
 
     def steps(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
-        threads: int = 1,
+        threads: int = 1, nearest: Nearest | None = None,
     ) -> None:  # fmt: skip
         """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
 
@@ -101,12 +128,32 @@ class Flow(Steps):
                 parts, which end there
         record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
         failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise
+        nearest where the members came closest to dependent constraints, kept from call to call
         """
-        arguments = (y, Samples.of(u), t, h, steps, every, record, row, failed, np.zeros((len(y), 2)))
+        nearest, losses = nearest or Nearest.of(*y.shape), np.zeros((len(y), 2))
+        arguments = (y, Samples.of(u), t, h, steps, every, record, row, failed, losses, nearest)
         if self._fixed.compiler is None:
             self._fixed_numpy(*arguments)
-        else:
+            return
+        given = self._copies(y, failed, nearest.rows)
+        try:
             self._fixed.steps(*arguments, threads)
+        except Unable:
+            self._become_able(given)
+            self._fixed.steps(*arguments, threads)
+
+    def _copies(self, *arrays: Any) -> list[tuple[Any, Any]]:
+        """These arrays with copies of them, where a call may have to be made again."""
+        return [] if self._is_able else [(array, array.copy()) for array in arrays]
+
+    def _become_able(self, given: list[tuple[Any, Any]]) -> None:
+        """From now on have the functions for steps that are taken carefully, which few need."""
+        if not self._is_able:
+            self._is_able, self._given = True, (*self._given, "careful")
+            self._fixed = Loop("steps", self._recipe, self._given, self.source)
+            self._marching = {}
+        for array, copied in given:
+            array[...] = copied
 
     def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
         """Advance members until the rows of their record before `until` are known.
@@ -114,11 +161,17 @@ class Flow(Steps):
         Steps are chosen by the error control, or of the length that the members begin with; the events of
         guards are located.
         """
-        loop = self._march(settings.controlled)
+        m, u, loop = members, Samples.of(u), self._march(settings.controlled)
         if loop.compiler is None:
-            self._march_numpy(members, Samples.of(u), until, settings)
-        else:
-            loop.march(members, Samples.of(u), until, settings, threads)
+            self._march_numpy(m, u, until, settings)
+            return
+        given, logs = self._copies(m.y, m.clock, m.counts, m.last, m.ends, m.nearest.rows), list(m.log)
+        try:
+            loop.march(m, u, until, settings, threads)
+        except Unable:
+            self._become_able(given)
+            m.log[:] = logs
+            self._march(settings.controlled).march(m, u, until, settings, threads)
 
     # -- without a compiler -------------------------------------------------------------------------------
 
@@ -128,20 +181,40 @@ class Flow(Steps):
 
         return tuple(compile_numpy(f) if f else None for f in self.functions)
 
+    def _watch(self, nearest: Nearest) -> Watched | None:
+        if self.watch is None:
+            return None
+        from .printers.numpy_source import compile_numpy
+
+        def called(function: Function | Program | None) -> Any:
+            if function is None:
+                return None
+            run = compile_numpy(function)
+            return lambda t, y, u: run(_time(function, t), y, u)
+
+        return Watched(WatchedParts(*map(called, self.watched_functions)), nearest)
+
     def _step(
-        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
     ) -> tuple[Any, Any]:
         field, advance, pull, _ = self._numpy
 
-        def velocity(at: float, point: Any) -> Any:
-            return field(_time(self.functions.field, at), point, efforts(at))
+        def take(velocity: Callable[[float, Any], Any]) -> tuple[list[Any], Any]:
+            return stages(self.paths, self.c, velocity, advance, pull, t, h, y)
 
-        k, end = stages(self.paths, self.c, velocity, advance, pull, t, h, y)
+        if watched is not None:
+            k, end = watched.stages(take, h, y, lambda at, point: efforts(at))
+        else:
+            k, end = take(lambda at, point: field(_time(self.functions.field, at), point, efforts(at)))
         return end, k
 
-    def _settle(self, t: float, y: Any, efforts: Callable[[float], Any]) -> Any:
+    def _complete(
+        self, t: float, h: float, y: Any, end: Any, efforts: Callable[[float], Any], watched: Any
+    ) -> Any:
+        if watched is not None:
+            return watched.complete(t, h, t + h, y, end)
         after = self.functions.settle
-        return y if after is None else self._numpy[3](_time(after, t), y, efforts(t))
+        return end if after is None else self._numpy[3](_time(after, t + h), end, efforts(t + h))
 
     def _defect(
         self, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any, settings: Settings, lost: Any

@@ -96,7 +96,7 @@ class HybridFlow(Steps):
         return tuple(f and compile_numpy(f) for f in self.functions[:6])
 
     def _step(
-        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
     ) -> tuple[Any, Any]:
         field, advance, pull, *_ = self._numpy
 

@@ -22,6 +22,7 @@ from .march import REASONS, Ensemble, Settings, Steps
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
 from .printers.march import Guards, Remembers
 from .samples import Samples
+from .watch import Nearest
 
 LOOSE, ROUND_OFF, SLOW, SMALLEST_PIVOT = 1e-8, 1e-13, 0.1, 1e-14  # as in runtime/implicit.h
 SMALL_PART, SMALLEST_PART = 0.1, 1e-6
@@ -283,7 +284,7 @@ class ImplicitFlow(Steps):
         """
         u, losses = Samples.of(u), np.zeros((len(y), 2)) if losses is None else losses
         loop = self._loop(False, False, not u.constant, not u.constant and not u.linear)
-        arguments = (y, u, t, h, steps, every, record, row, failed, losses)
+        arguments = (y, u, t, h, steps, every, record, row, failed, losses, Nearest.of(*y.shape))
         if loop.compiler is None:
             self._solved, self._tries = np.zeros(2, int), self.iterations
             self._fixed_numpy(*arguments)
@@ -354,7 +355,7 @@ class ImplicitFlow(Steps):
         return y if made == h else fit(y, made_by_all, lengths)
 
     def _step(
-        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
     ) -> tuple[Any, Any]:
         phases, finish = self._numpy
         arguments = self._at_nodes(t, h, y, efforts)

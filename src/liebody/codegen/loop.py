@@ -16,6 +16,7 @@ from . import build
 from .kernel import FEW_MEMBERS, find_compiler_or_warn
 from .march import Ensemble, Settings
 from .samples import Samples
+from .watch import Nearest
 
 MEMORY = "there is no memory for the equations of a step"
 LOG = np.dtype([("entries", np.uintp), ("room", np.int64), ("kept", np.int64)])  # a Log of runtime/march.h
@@ -27,6 +28,7 @@ class _Record(ctypes.Structure):
         ("rows", ctypes.c_long),
         ("failed", ctypes.c_void_p),
         ("losses", ctypes.c_void_p),
+        ("nearest", ctypes.c_void_p),
     )
 
 
@@ -35,11 +37,26 @@ class _March(ctypes.Structure):
         *((name, ctypes.c_long) for name in ("n", "rows", "until")),
         *(
             (name, ctypes.c_void_p)
-            for name in ("times", "y", "clock", "record", "ends", "counts", "last", "logs", "queue")
+            for name in (
+                "times",
+                "y",
+                "clock",
+                "record",
+                "ends",
+                "counts",
+                "last",
+                "nearest",
+                "logs",
+                "queue",
+            )
         ),
         *((name, ctypes.c_double) for name in ("rtol", "atol", "tolerance", "least")),
         *((name, ctypes.c_long) for name in ("limit", "most")),
     )
+
+
+class Unable(Exception):
+    """A step has to be taken carefully, and the library has no functions for that."""
 
 
 class Loop:
@@ -111,7 +128,7 @@ class Loop:
 
     def steps(
         self, y: Any, u: Samples, t: float, h: float, steps: int, every: int, record: Any, row: int,
-        failed: Any, losses: Any, threads: int,
+        failed: Any, losses: Any, nearest: Nearest, threads: int,
     ) -> tuple[int, int]:  # fmt: skip
         """`fixed_steps` of runtime/march.h; iterations and Jacobians, of a vector of members each."""
         n = len(y)
@@ -126,12 +143,14 @@ class Loop:
                 record.shape[1],
                 failed[start:].ctypes.data,
                 losses[start:].ctypes.data,
+                nearest.rows[start:].ctypes.data,
             )
-            if library.fixed_steps(
-                stop - start, y[start:].ctypes.data, ctypes.byref(u.in_c(start)), t, h, steps, every,
-                ctypes.byref(kept), row, count,
-            ):  # fmt: skip
-                raise MemoryError(MEMORY)
+            _succeeded(
+                library.fixed_steps(
+                    stop - start, y[start:].ctypes.data, ctypes.byref(u.in_c(start)), t, h, steps, every,
+                    ctypes.byref(kept), row, count,
+                )
+            )  # fmt: skip
 
         size = -(-n // max(threads, 1))
         size += -size % lanes
@@ -148,7 +167,7 @@ class Loop:
         n = len(m.y)
         library, _ = self._for(n)
         logs, queue = np.zeros(n, LOG), ctypes.c_long(0)
-        arrays = (m.times, m.y, m.clock, m.record, m.ends, m.counts, m.last, logs)
+        arrays = (m.times, m.y, m.clock, m.record, m.ends, m.counts, m.last, m.nearest.rows, logs)
         control = _March(
             n, len(m.times), until, *(x.ctypes.data for x in arrays), ctypes.addressof(queue),
             settings.rtol, settings.atol, -1.0 if settings.tolerance is None else settings.tolerance,
@@ -157,8 +176,7 @@ class Loop:
         given = u.in_c()
 
         def go(_: int) -> None:
-            if library.march(ctypes.byref(control), ctypes.byref(given)):
-                raise MemoryError(MEMORY)
+            _succeeded(library.march(ctypes.byref(control), ctypes.byref(given)))
 
         try:
             if threads == 1:
@@ -172,6 +190,14 @@ class Loop:
         if len(entries):
             for i, new in enumerate(np.split(entries, np.cumsum(logs["kept"][:-1]))):
                 m.keep(i, new)
+
+
+def _succeeded(code: int) -> None:
+    """Raise for what the loops in C return."""
+    if code < 0:
+        raise MemoryError(MEMORY)
+    if code > 0:
+        raise Unable
 
 
 class OneOf(Loop):

@@ -17,6 +17,7 @@ import numpy as np
 
 from .printers.march import Guards
 from .samples import Samples
+from .watch import Nearest
 
 REASONS = {
     0: "",
@@ -66,6 +67,7 @@ class Ensemble:
             downwards, and the state after it
     counts  (n, 4): events, those that were not located, steps, those that were tried in vain
     last    (n, guards): time of the last event of each guard
+    nearest where members came closest to dependent constraints, where these are watched
     ends    (n, 2): time and reason (`REASONS`), for members that ended before the end of the run
     """
 
@@ -87,6 +89,7 @@ class Ensemble:
         self.log = [np.zeros((0, 2 + point)) for _ in range(n)]
         self.counts = np.zeros((n, 4), np.int64)
         self.last = np.full((n, guards), -np.inf)
+        self.nearest = Nearest.of(n, point)
         self.ends = np.zeros((n, 2))
 
     def keep(self, i: int, entries: Any) -> None:
@@ -121,15 +124,21 @@ class Steps:
     guards: Guards | None = None
     """Guards of the run; systems that choose their steps have guards of their own."""
 
+    def _watch(self, nearest: Nearest) -> Any:
+        """What watches the steps of these members for dependent constraints; None if nothing does."""
+        return None
+
     def _step(
-        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
     ) -> tuple[Any, Any]:
-        """The state at t + h, and what the step leaves behind."""
+        """The state to which a step leads, and what the step leaves behind."""
         raise NotImplementedError
 
-    def _settle(self, t: float, y: Any, efforts: Callable[[float], Any]) -> Any:
-        """The state after a step that is kept."""
-        return y
+    def _complete(
+        self, t: float, h: float, y: Any, end: Any, efforts: Callable[[float], Any], watched: Any
+    ) -> Any:
+        """The state after a step from (t, y) that is kept, and that has led to `end`."""
+        return end
 
     def _fit(
         self, u: Samples, y: Any, made: float, t: float, h: float, efforts: Callable[[float], Any]
@@ -171,18 +180,19 @@ class Steps:
 
     def _fixed_numpy(
         self, y: Any, u: Samples, t0: float, h: float, steps: int, every: int, record: Any, row: int,
-        failed: Any, losses: Any,
+        failed: Any, losses: Any, nearest: Nearest,
     ) -> None:  # fmt: skip
         """`fixed_steps` of runtime/march.h, over the whole ensemble at once."""
-        state, lost = y.copy(), np.zeros(len(y), int)
+        state, lost, watched = y.copy(), np.zeros(len(y), int), self._watch(nearest)
         with np.errstate(all="ignore"):
             for s in range(steps):
                 step, made = (t0 + s * h, t0 + (s + 1) * h), h
                 for t, stop, efforts in parts(u, *step):
                     length, before = h if (t, stop) == step else stop - t, lost.copy()
                     state = self._fit(u, state, made, t, length, efforts)
-                    state = self._step(t, length, state, efforts, lost)[0]
-                    state = np.where(lost[:, None] != 0, np.nan, self._settle(stop, state, efforts))
+                    end = self._step(t, length, state, efforts, lost, watched)[0]
+                    end = self._complete(t, length, state, end, efforts, watched)
+                    state = np.where(lost[:, None] != 0, np.nan, end)
                     newly = (lost != 0) & (before == 0) & (failed == 0)
                     losses[newly] = np.stack([np.full(newly.sum(), t), lost[newly]], axis=-1)
                     made = length
@@ -203,6 +213,7 @@ class Steps:
     def _member_numpy(self, m: Ensemble, i: int, u: Samples, until: int, settings: Settings) -> None:
         t, step, made, before, row = m.clock[i].tolist()
         now, reason, taken, entries = m.y[i : i + 1].copy(), RAN, 0, []
+        watched = self._watch(Nearest(m.nearest.rows[i : i + 1]))
         g = self._guards(t, now[0], u.at(t)[0])
         look = self._look(t, now[0], u.at(t)[0])
         if look is not None and row < until:
@@ -217,7 +228,7 @@ class Steps:
             begun = self._fit(u, now, made, t, h, efforts)
 
             def trial(length: float, t=t, begun=begun, efforts=efforts, lost=lost) -> tuple[Any, Any, Any]:
-                following, left_behind = self._step(t, length, begun, efforts, lost)
+                following, left_behind = self._step(t, length, begun, efforts, lost, watched)
                 there = self._guards(t + length, following[0], efforts(t + length)[0])
                 return following, left_behind, there
 
@@ -236,7 +247,7 @@ class Steps:
             e = np.where(self._changed(g, there), np.where(there > 0, 1.0, -1.0), 0.0)
             end, stop = t + h, False
             if look is None:
-                following, g = self._settle(end, following, efforts), there
+                following, g = self._complete(t, h, begun, following, efforts, watched), there
                 if defect is not None:
                     wanted, before = next_step(h, defect, before, self.error_order)
                     step = wanted if h >= step or wanted < h else step

@@ -161,22 +161,36 @@ def consistent_velocities(
 def report(mechanism: Mechanism, q: Array, t: float = 0.0) -> Report:
     """Rank, degrees of freedom and redundancy at q."""
     rank, dependent, smallest = _rank(mechanism, q, t)
-    largest, rng = rank, np.random.default_rng(1)
-    if rank < mechanism.nc <= DENSE:
-        _, J, _ = mechanism.measure(q, t=t)
-        root = mechanism.inverse_mass_root(q, ())
-        motions = _null_space(J @ root, rank)
-        for _ in range(2):
-            if not motions.shape[1]:
-                break
-            step = root @ (motions @ rng.standard_normal(motions.shape[1]))
-            step = step * (0.02 / max(np.abs(step).max(), 1e-300))
-            try:
-                near = assemble(mechanism, mechanism.moved(q, step), t=t)
-            except ConstraintError:
-                continue
-            largest = max(largest, _rank(mechanism, near, t)[0])
+    largest = max([rank, *(_rank(mechanism, near, t)[0] for near in _neighbours(mechanism, q, rank, t))])
     return Report(mechanism.nc, rank, mechanism.nv - rank, mechanism.nc - rank, dependent, largest, smallest)
+
+
+def _neighbours(mechanism: Mechanism, q: Array, rank: int, t: float) -> list[np.ndarray]:
+    """Configurations next to q, where J has this rank; none where there is no redundancy to look for."""
+    found: list[np.ndarray] = []
+    if not rank < mechanism.nc <= DENSE:
+        return found
+    rng = np.random.default_rng(1)
+    _, J, _ = mechanism.measure(q, t=t)
+    root = mechanism.inverse_mass_root(q, ())
+    motions = _null_space(J @ root, rank)
+    for _ in range(2 if motions.shape[1] else 0):
+        step = root @ (motions @ rng.standard_normal(motions.shape[1]))
+        step = step * (0.02 / max(np.abs(step).max(), 1e-300))
+        try:
+            found.append(assemble(mechanism, mechanism.moved(q, step), t=t))
+        except ConstraintError:
+            continue
+    return found
+
+
+def surplus(mechanism: Mechanism, q: Array, t: float = 0.0) -> np.ndarray:
+    """Numbers of equations that depend, at q and around it, on those which are eliminated before them."""
+    rank = _rank(mechanism, q, t)[0]
+    places = [q, *_neighbours(mechanism, q, rank, t)]
+    ranks = [rank, *(_rank(mechanism, near, t)[0] for near in places[1:])]
+    pivots = mechanism.relative_pivots(places[int(np.argmax(ranks))], t)
+    return np.argsort(pivots)[: mechanism.nc - max(ranks)]
 
 
 def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
@@ -186,17 +200,20 @@ def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...
         taking_part = redundancy * shares > 1e-6
         names = tuple(c.name for c in mechanism.constraints if taking_part[mechanism.rows[c.name]].any())
         return mechanism.nc - redundancy, names, np.nan
-    _, J, _ = mechanism.measure(q, t=t)
-    scaled = J @ mechanism.inverse_mass_root(q, ())
-    sizes = np.linalg.norm(scaled, axis=1)
-    scaled = scaled / np.where(sizes > 0, sizes, 1.0)[:, None]
     if not mechanism.nc:
         return 0, (), np.inf
-    U, s, _ = np.linalg.svd(scaled, full_matrices=True)
+    U, s, _ = np.linalg.svd(_scaled(mechanism, q, t), full_matrices=True)
     rank = int(np.sum(s > DEPENDENT))
     shares = np.linalg.norm(U[:, rank:], axis=1)
     dependent = tuple(c.name for c in mechanism.constraints if np.any(shares[mechanism.rows[c.name]] > 1e-6))
     return rank, dependent, float(s[rank - 1]) if rank else 0.0
+
+
+def _scaled(mechanism: Mechanism, q: Array, t: float) -> np.ndarray:
+    """J M^-1/2, rows over what their length is where they matter."""
+    _, J, _ = mechanism.measure(q, t=t)
+    sizes = np.sqrt(mechanism.row_sizes(q, t))
+    return np.asarray(J @ mechanism.inverse_mass_root(q, ()) / np.where(sizes > 0, sizes, 1.0)[:, None])
 
 
 def independent(mechanism: Mechanism, q: Array) -> np.ndarray:
@@ -229,10 +246,7 @@ def closest_to_dependent(
 
 def nearly_dependent(mechanism: Mechanism, q: Array, t: float = 0.0) -> tuple[float, tuple[str, ...]]:
     """The smallest singular value of the scaled Jacobian, and the constraints whose rows take part in it."""
-    _, J, _ = mechanism.measure(q, t=t)
-    scaled = J @ mechanism.inverse_mass_root(q, ())
-    sizes = np.linalg.norm(scaled, axis=1)
-    U, s, _ = np.linalg.svd(scaled / np.where(sizes > 0, sizes, 1.0)[:, None])
+    U, s, _ = np.linalg.svd(_scaled(mechanism, q, t))
     if not len(s):
         return np.inf, ()
     share = np.abs(U[:, len(s) - 1])

@@ -13,6 +13,7 @@ from ..errors import ModelError
 from ..groups import SE3, LieGroup, SO3xR3
 
 Array = Any
+SLIGHT = 1e-7  # of a body's inertia, where it has none about an axis
 GROUPS: dict[str, LieGroup] = {"SE3": SE3, "SO3xR3": SO3xR3}
 
 
@@ -24,6 +25,10 @@ class MovingBody:
             The coordinates are the same, (w, x, y, z, px, py, pz)
     offset  pose (4, 4), in the body's own frame, of the frame at its centre of mass (same axes)
     guess   pose (4, 4) of the body's own frame in the world, from where loops are closed
+    lever   the farthest point from the centre of mass where something acts on the body               [m]
+
+    A thin rod has no inertia about its axis, a point mass none at all. Equations of free bodies need some:
+    they get SLIGHT of what the body has about its farthest joint, which changes motions by as little.
     """
 
     name: str
@@ -31,6 +36,7 @@ class MovingBody:
     group: LieGroup
     reason: str
     guess: np.ndarray
+    lever: float = 0.0
 
     @cached_property
     def mass(self) -> float:
@@ -38,8 +44,14 @@ class MovingBody:
 
     @cached_property
     def Theta(self) -> np.ndarray:
-        """Rotational inertia about the centre of mass (3, 3)."""
-        return np.asarray(self.inertia.rotational, float)
+        """Rotational inertia about the centre of mass (3, 3), positive definite."""
+        Theta = np.asarray(self.inertia.rotational, float)
+        largest = float(np.abs(Theta).max())
+        least = SLIGHT * (self.mass * self.lever**2 + largest or self.mass)
+        if _is_diagonal(Theta):
+            return np.diag(np.maximum(np.diag(Theta), least))
+        moments, axes = np.linalg.eigh(Theta)
+        return Theta if moments[0] >= least else (axes * np.maximum(moments, least)) @ axes.T
 
     @cached_property
     def inverse(self) -> np.ndarray:
@@ -57,12 +69,10 @@ def _is_diagonal(A: np.ndarray) -> bool:
 
 
 def check_mass(name: str, inertia: SpatialInertia) -> None:
-    """Raise ModelError unless the body has mass and inertia about every axis."""
+    """Raise ModelError unless the body has mass, and an inertia that a body can have."""
     inertia.check(name)
-    mass, least = float(inertia.mass), float(np.linalg.eigvalsh(np.asarray(inertia.rotational, float))[0])
-    if mass <= 0 or least <= 1e-12 * mass * 1e-6:
-        what = f"mass {mass:g} kg" if mass <= 0 else f"a principal moment of inertia of {least:.3g} kg m2"
+    if float(inertia.mass) <= 0:
         raise ModelError(
-            f"body {name!r} has {what}; in absolute coordinates every body moves freely before its joints "
-            "act, so it needs positive mass and inertia about every axis: give it some, or weld it to another"
+            f"body {name!r} has mass {float(inertia.mass):g} kg; in absolute coordinates every body moves "
+            "freely before its joints act, so it needs positive mass: give it some, or weld it to another"
         )

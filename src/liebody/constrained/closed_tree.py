@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -31,17 +32,17 @@ from ..dynamics import (
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, Product, R
 from ..linear import back_substitute, cross, factor, symmetric
-from ..scalar import absolute, where
+from ..scalar import absolute, maximum, where
 from .builder import SystemBuilder
 from .constraints import GROUND, Constraint, State
-from .elimination import PROXIMAL, REFINEMENTS, SINGULAR
-from .equations import NOTHING, Stabilization
+from .elimination import REFINEMENTS, SINGULAR, Regularization
+from .equations import CORRECTIONS, NOTHING, Stabilization
 from .maximal import Closure, Condition, add_closure
-from .mechanism import Mechanism, Parts
+from .mechanism import Mechanism, Part, Parts
 
 Array = Any
-
-FLOOR = 1e-6  # of the mean diagonal entry of A, for the metric of least norm
+FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
+SAMPLES = 3  # configurations that D is taken from
 
 
 @dataclass(frozen=True)
@@ -53,31 +54,39 @@ class _Rows:
 
 
 class _Solver:
-    """Solutions of A x = b, A = J M^-1 J^T, from the factors of M."""
+    """Solutions of A x = b, A = J M^-1 J^T, from the factors of M, regularised as `Regularization` says.
 
-    def __init__(self, mass: Any, J: Array, redundant: bool) -> None:
-        self.mass = mass
+    d  D (nc,), `ClosedTree.row_sizes`
+    """
+
+    def __init__(self, mass: Any, J: Array, d: Array, regularization: Regularization) -> None:
+        self.mass, self.d, self.regularization = mass, d, regularization
         self.gain = back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
         A = symmetric(len(J), lambda i, j: J[i] @ self.gain[:, j])
-        self.redundant, self.d = redundant, np.diagonal(A)
-        if (
-            redundant
-        ):  # rows that the joints keep by themselves have none but round-off in A: give them a size
-            self.d = self.d + FLOOR * sum(self.d) / len(J)
-            A = symmetric(len(J), lambda i, j: A[i, j] + PROXIMAL * self.d[i] if i == j else A[i, j])
-        L, reciprocals = factor(A)
-        if not redundant:
+        L, reciprocals = factor(A, lambda k, pivot: pivot + regularization.shift * d[k])  # A + shift D
+        if not regularization.redundant:
             reciprocals = [
                 where(absolute(x * d) < 1 / SINGULAR, x, np.nan)
                 for x, d in zip(reciprocals, self.d, strict=True)
             ]
         self.factors = L, reciprocals
 
+    @property
+    def worst(self) -> dict[str, Array]:
+        """The largest D_k/d_k of rows that are not surplus, named; nothing where nobody asks."""
+        if self.regularization.surplus is None:
+            return {}
+        largest: Any = 1.0
+        surplus = np.concatenate(self.regularization.surplus)
+        for x, d, dependent in zip(self.factors[1], self.d, surplus, strict=True):
+            largest = largest if dependent else maximum(x * d, largest)
+        return {"worst": np.array([largest])}
+
     def multipliers(self, b: Array) -> Array:
         """x; that of least norm where A is singular (`elimination`)."""
         x = back_substitute(self.factors, b)
-        for _ in range(REFINEMENTS - 1 if self.redundant else 0):
-            x = back_substitute(self.factors, b + PROXIMAL * self.d * x)
+        for _ in range(REFINEMENTS - 1 if self.regularization.redundant else 0):
+            x = back_substitute(self.factors, b + self.regularization.shift * self.d * x)
         return x
 
 
@@ -174,15 +183,33 @@ class ClosedTree(Mechanism):
             rates.append(rate)
         return _Rows(*(np.concatenate(x) for x in (J, bias, residual, rates)))
 
-    def _solver(self, q: Array, J: Array, redundant: bool) -> _Solver:
-        return _Solver(factor(mass_matrix(self.tree, q)), J, redundant)
+    def _solver(self, q: Array, J: Array, by: Regularization) -> _Solver:
+        return _Solver(factor(mass_matrix(self.tree, q)), J, self._sizes, by)
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        """D (nc,): the largest diagonal entries of A among some configurations, with any angles.
+
+        The diagonal of A itself will not do: rows vanish that the joints keep by themselves, and others do
+        where motions branch. Loops may be open here.
+        """
+        rng, found = np.random.default_rng(0), np.zeros(self.nc)
+        turns = np.zeros(self.nv)
+        for body in self.tree.bodies:
+            turns[body.dofs] = np.any(body.joint.S[:3] != 0, axis=0)
+        for _ in range(SAMPLES):
+            q = self.moved(self.tree.group.neutral(), turns * rng.uniform(-np.pi, np.pi, self.nv))
+            rows = self.measure(q)[1] @ self.inverse_mass_root(q, ())
+            found = np.fmax(found, (rows * rows).sum(axis=1))
+        mean = found.sum() / max(self.nc, 1)
+        return found + FLOOR * mean if mean > 0 else np.ones(self.nc)
 
     def _motion(
-        self, t: Any, q: Array, v: Array, tau: Array, stabilized: Stabilization, redundant: bool
-    ) -> tuple[Array, Array, Array]:
-        """(velocity of q, dv/dt, multipliers)."""
+        self, t: Any, q: Array, v: Array, tau: Array, stabilized: Stabilization, by: Regularization
+    ) -> tuple[Array, Array, Array, _Solver]:
+        """(velocity of q, dv/dt, multipliers, what A was solved by)."""
         rows = self._rows(q, v, t)
-        solver = self._solver(q, rows.J, redundant)
+        solver = self._solver(q, rows.J, by)
         h = bias_forces(self.tree, q, v, tuple(self.gravity), damping=self.damping)
         free = back_substitute(solver.mass, tau - h)
         b = rows.J @ free + rows.bias
@@ -195,20 +222,23 @@ class ClosedTree(Mechanism):
         velocity = v
         if decay:
             velocity = v - solver.gain @ solver.multipliers(rows.rate + decay * rows.residual)
-        return velocity, free - solver.gain @ multipliers, multipliers
+        return velocity, free - solver.gain @ multipliers, multipliers, solver
 
-    def _projected(self, t: Any, q: Array, v: Array, redundant: bool) -> tuple[Array, Array]:
-        """The state on the constraints: positions by two simplified Newton steps, then velocities."""
+    def _projected(self, t: Any, q: Array, v: Array, by: Regularization) -> tuple[Array, Array, _Solver]:
+        """The state on the constraints, positions by simplified Newton steps, then velocities.
+
+        And what the first of A was solved by.
+        """
         rows = self._rows(q, v, t)
-        solver, residual = self._solver(q, rows.J, redundant), rows.residual
-        for iteration in range(2):
+        solver, residual = self._solver(q, rows.J, by), rows.residual
+        for iteration in range(CORRECTIONS):
             if iteration:
                 residual = self._rows(q, v, t).residual
             step = -(solver.gain @ solver.multipliers(residual))
             q = self.group.normalize(self.group.integrate(q, step))
         rows = self._rows(q, v, t)
-        solver = self._solver(q, rows.J, redundant)
-        return q, v - solver.gain @ solver.multipliers(rows.rate)
+        last = self._solver(q, rows.J, by)
+        return q, v - last.gain @ last.multipliers(rows.rate), solver
 
     # -- what a user asks ---------------------------------------------------------------------------------
 
@@ -312,7 +342,7 @@ class ClosedTree(Mechanism):
         q, v = self.nq, self.nv
 
         def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
-            _, a, multipliers = self._motion(t, q, v, u, NOTHING, self.redundant)
+            _, a, multipliers, _ = self._motion(t, q, v, u, NOTHING, Regularization.plain(self.redundant))
             return {"a": a, "multipliers": multipliers}
 
         def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
@@ -320,7 +350,7 @@ class ClosedTree(Mechanism):
             return {"residual": rows.residual, "rate": rows.rate}
 
         def on_constraints(t: Any, q: Array, v: Array) -> dict[str, Array]:
-            q, v = self._projected(t, q, v, self.redundant)
+            q, v, _ = self._projected(t, q, v, Regularization.plain(self.redundant))
             return {"q": q, "v": v}
 
         def energies(q: Array, v: Array) -> dict[str, Array]:
@@ -338,18 +368,27 @@ class ClosedTree(Mechanism):
         return trace(function, shapes, name)
 
     def parts(
-        self, stabilized: Stabilization, redundant: bool, feedback: Callable[..., Any] | None = None
+        self,
+        stabilized: Stabilization,
+        redundant: bool,
+        feedback: Callable[..., Any] | None = None,
+        watched: bool = False,
     ) -> Parts:
-        """The parts of a compiled loop; `feedback` (t, q, v) -> tau (nv,) takes the place of the efforts."""
+        """As `Mechanism.parts`."""
         nq, nv = self.nq, self.nv
         state = Product(self.group, R(nv))
+        inputs: dict[str, Any] = {"t": (), "y": nq + nv, "u": nv}
 
-        def field(t: Any, y: Array, u: Array) -> Array:
+        def field(r: Regularization, t: Any, y: Array, u: Array) -> dict[str, Any]:
             q, v = y[:nq], y[nq:]
             if feedback is not None:
                 u = np.asarray(feedback(t, q, v))
-            velocity, a, _ = self._motion(t, q, v, u, stabilized, redundant)
-            return np.concatenate([velocity, a])
+            velocity, a, _, solver = self._motion(t, q, v, u, stabilized, r)
+            return {"f": np.concatenate([velocity, a]), **solver.worst}
+
+        def after(r: Regularization, t: Any, y: Array, u: Array) -> dict[str, Any]:
+            q, v, solver = self._projected(t, y[:nq], y[nq:], r)
+            return {"z": np.concatenate([q, v]), **solver.worst}
 
         def advance(y: Array, psi: Array) -> Array:
             return state.normalize(state.integrate(y, psi))
@@ -357,13 +396,24 @@ class ClosedTree(Mechanism):
         def pull(psi: Array, f: Array) -> Array:
             return state.dexp_inverse_times(-psi, f)
 
-        def after(t: Any, y: Array, u: Array) -> Array:
-            return np.concatenate(self._projected(t, y[:nq], y[nq:], redundant))
+        def of_state(name: str, make: Callable[..., dict[str, Any]], r: Regularization) -> Part:
+            return lambda: trace(partial(make, r), inputs, name)
 
-        inputs: dict[str, Any] = {"t": (), "y": nq + nv, "u": nv}
-        return Parts(
-            lambda: trace(field, inputs, "field"),
+        return Parts.of(
+            lambda r: of_state("field", field, r),
             lambda: trace(advance, {"y": nq + nv, "psi": 2 * nv}, "advance"),
             lambda: trace(pull, {"psi": 2 * nv, "f": 2 * nv}, "pull"),
-            (lambda: trace(after, inputs, "after")) if stabilized.projected else None,
+            lambda r: of_state("after", after, r),
+            stabilized.projected,
+            redundant,
+            self.surplus if watched else None,
         )
+
+    def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """As `Mechanism.row_sizes`."""
+        return self._sizes
+
+    def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """As `Mechanism.relative_pivots`."""
+        solver = self._solver(q, self.measure(q, t=t)[1], Regularization.plain(True))
+        return np.array([1 / (x * d) for x, d in zip(solver.factors[1], solver.d, strict=True)], float)

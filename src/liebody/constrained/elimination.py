@@ -15,6 +15,9 @@ Where constraints are redundant, A is singular. With D = diag(A) the iteration
 
 (the proximal point method; Rockafellar 1976) converges to the solution of least norm in the metric D, where
 there is one, with the ratio eps per step on all that is not redundant.
+
+A pivot of A over its diagonal entry, d_k/D_k, is the squared sine of the angle between row k of J and those
+that were eliminated before, in the metric of M^-1: it tells how close equations are to dependence.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..linear import back_substitute, factor, symmetric
-from ..scalar import absolute, where
+from ..scalar import absolute, maximum, where
 from .passes import Cells, Memory
 
 Array = Any
@@ -38,9 +41,30 @@ SINGULAR = 1e-13  # of a diagonal entry of A, below which a pivot counts as zero
 class Factors(NamedTuple):
     """What `Elimination.factor` leaves behind: cells, per block."""
 
-    scale: list[Cells]  # D of block k, (m,); empty where A is not shifted
+    scale: list[Cells]  # D of block k, (m,)
     lower: list[Cells]  # L, 1/d of A_kk = L^T d L, packed
     U: dict[tuple[int, int], Cells]
+    worst: Cells  # the largest D_k/d_k, (1,); (0,) where nobody asked
+
+
+class Regularization(NamedTuple):
+    """How A is made regular: A + shift D is factored.
+
+    redundant  whether A may be singular: solutions are then refined by the proximal iteration; if not, a
+               pivot below round-off makes the results NaN
+    shift      eps
+    surplus    for each block, which rows (m,) depend on others everywhere, so that their pivots say nothing;
+               None where pivots are not asked for
+    """
+
+    redundant: bool
+    shift: float
+    surplus: Sequence[np.ndarray] | None = None
+
+    @classmethod
+    def plain(cls, redundant: bool) -> Regularization:
+        """None where A is regular; pivots are not asked for."""
+        return cls(redundant, PROXIMAL if redundant else 0.0)
 
 
 class Elimination:
@@ -117,22 +141,16 @@ class Elimination:
         memory: Memory,
         diagonal: Sequence[Cells],
         coupling: dict[tuple[int, int], Cells],
-        redundant: bool,
-        shift: float = PROXIMAL,
+        regularization: Regularization,
     ) -> Factors:
-        """Factors of A, whose blocks are diagonal[k] (m_k, m_k) and coupling[k, l] (m_k, m_l), k > l.
-
-        redundant  whether A may be singular, and A + shift D is factored; if not, a pivot below round-off
-                   makes the results NaN
-        """
+        """Factors of A + shift D; A has blocks diagonal[k] (m_k, m_k), coupling[k, l] (m_k, m_l), k > l."""
+        surplus = regularization.surplus
         sizes = self.sizes
         blocks = dict(coupling)
         first: list[Cells] = [None] * len(sizes)  # type: ignore[list-item]
         for run in _by(sizes, range(len(sizes))):
             given = np.stack([diagonal[k] for k in run])
             entries = np.diagonal(given, axis1=1, axis2=2)
-            if redundant:
-                given = memory.apply(_shifted(shift), given)
             for k, block, d in zip(run, given, entries, strict=True):
                 blocks[k, k], first[k] = block, d
         changing = {(max(l, m), min(l, m)) for later in self.later for l in later for m in later}
@@ -148,6 +166,7 @@ class Elimination:
                 blocks[pair] = cells
         lower: list[Cells] = [None] * len(sizes)  # type: ignore[list-item]
         U: dict[tuple[int, int], Cells] = {}
+        worst = np.zeros(0, int) if surplus is None else memory.variable(np.ones(1))
         for run in self.runs:
             m, *others = self._look(run[0])
             pairs = [(i, j) for i in range(len(others)) for j in range(i + 1)]
@@ -160,18 +179,24 @@ class Elimination:
             packed = memory.empty((len(run), m * (m + 1) // 2))
             solved = [memory.empty((len(run), m, n)) for n in others]
             memory.apply(
-                _eliminate(m, len(others), redundant), own, start, *across, *rest,
+                _eliminate(m, len(others), regularization), own, start, *across, *rest,
                 into=(packed, *solved, *rest),
             )  # fmt: skip
+            if surplus is not None:
+                asked = memory.put(np.stack([1.0 - surplus[k] for k in run]))
+                total = np.broadcast_to(worst, (len(run), 1))
+                memory.apply(_largest, packed[:, -m:], start, asked, total, into=(total,))
             for i, k in enumerate(run):
                 lower[k] = packed[i]
                 for j, l in enumerate(self.later[k]):
                     U[k, l] = solved[j][i]
-        return Factors(first if redundant else [], lower, U)
+        return Factors(first, lower, U, worst)
 
-    def solve(self, memory: Memory, factors: Factors, right: Sequence[Cells]) -> list[Cells]:
+    def solve(
+        self, memory: Memory, factors: Factors, right: Sequence[Cells], regularization: Regularization
+    ) -> list[Cells]:
         """x of A x = b, b given by its blocks; by the proximal iteration where A may be singular."""
-        if not factors.scale:
+        if not regularization.redundant:
             return self._substitute(memory, factors, right)
         x: list[Cells] | None = None
         for _ in range(REFINEMENTS):
@@ -182,6 +207,7 @@ class Elimination:
                     sums = memory.apply(
                         _with_last,
                         *(np.stack([source[k] for k in run]) for source in (right, factors.scale, x)),
+                        memory.put(np.full(len(run), regularization.shift)),
                     )
                     for k, cells in zip(run, sums, strict=True):
                         b[k] = cells
@@ -238,25 +264,25 @@ def _own(memory: Memory, blocks: Cells, symmetric: bool) -> Cells:
     return copies
 
 
-def _shifted(shift: float) -> Callable[[Array], Array]:
-    """The pass A -> A + shift D."""
-
-    def shifted(A: Array) -> Array:
-        return symmetric(len(A), lambda i, j: A[i, j] * (1 + shift) if i == j else A[i, j])
-
-    return shifted
+def _with_last(b: Array, d: Array, x: Array, shift: Any) -> Array:
+    return b + shift * d * x
 
 
-def _with_last(b: Array, d: Array, x: Array) -> Array:
-    return b + PROXIMAL * d * x
+def _largest(reciprocals: Array, d: Array, asked: Array, before: Array) -> tuple[Array]:
+    (largest,) = before
+    for x in reciprocals * d * asked:
+        largest = maximum(x, largest)
+    return (np.array([largest]),)
 
 
-def _eliminate(m: int, n: int, redundant: bool) -> Callable[..., Any]:
+def _eliminate(m: int, n: int, regularization: Regularization) -> Callable[..., Any]:
     """The pass that eliminates a block with n others coupled to it."""
+
+    redundant, shift, _ = regularization
 
     def eliminate(own: Array, first: Array, *blocks: Array) -> tuple[Array, ...]:
         across, rest = blocks[:n], list(blocks[n:])
-        L, reciprocals = factor(own)
+        L, reciprocals = factor(own, lambda k, d: d + shift * first[k])  # A + shift D
         if not redundant:
             reciprocals = [
                 where(absolute(x * d) < 1 / SINGULAR, x, np.nan)

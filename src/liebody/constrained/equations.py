@@ -23,7 +23,7 @@ from ..errors import IntegrationError
 from ..groups import SE3, SO3, SO3xR3
 from ..linear import cross, symmetric
 from .constraints import GROUND, Constraint, State
-from .elimination import PROXIMAL, Factors
+from .elimination import Factors, Regularization
 from .forces import Force
 from .passes import Cells, Memory, Pass
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .system import System
 
 Array = Any
+CORRECTIONS = 2  # of positions in a projection, with one factorisation
 
 
 @dataclass(frozen=True)
@@ -215,10 +216,8 @@ def _product(J: Array, inverse: Array, reciprocal: Any, other: Array) -> Array:
     return left @ other.T
 
 
-def factor(
-    memory: Memory, system: System, found: Blocks, redundant: bool, shift: float = PROXIMAL
-) -> Factors:
-    """Factors of A = J M^-1 J^T, or of A + shift D where it may be singular."""
+def factor(memory: Memory, system: System, found: Blocks, regularization: Regularization) -> Factors:
+    """Factors of A + shift D, A = J M^-1 J^T."""
     coupling: dict[tuple[int, int], Cells] = {}
     pairs: dict[Any, list[tuple[int, int, tuple[int, ...]]]] = {}
     for k, l in system.elimination.pairs:
@@ -244,7 +243,7 @@ def factor(
             arguments.append(memory.put(np.array([1 / system.bodies[b].mass for b in of])))
         for (k, l, _), cells in zip(members, memory.apply(_couple, *arguments), strict=True):
             coupling[k, l] = cells
-    return system.elimination.factor(memory, found.diagonal, coupling, redundant, shift)
+    return system.elimination.factor(memory, found.diagonal, coupling, regularization)
 
 
 def _couple(*parts: Array) -> Array:
@@ -293,6 +292,7 @@ class Motion(NamedTuple):
 
     field: Cells  # (dq, dV) in the algebra
     multipliers: Cells  # (m,)
+    worst: Cells  # the largest D_k/d_k, (1,); (0,) where nobody asked
 
 
 def motion(
@@ -302,7 +302,7 @@ def motion(
     y: Cells,
     u: Cells,
     stabilization: Stabilization,
-    redundant: bool,
+    regularization: Regularization,
 ) -> Motion:
     """Velocity of the state y = (q, V), and the multipliers."""
     n, nq = len(system.bodies), system.nq
@@ -320,12 +320,12 @@ def motion(
         return [b]
 
     found = blocks(memory, system, state, t, q[7 * n :], free, right)
-    factors = factor(memory, system, found, redundant)
-    multipliers = system.elimination.solve(memory, factors, [r[0] for r in found.right])
+    factors = factor(memory, system, found, regularization)
+    multipliers = system.elimination.solve(memory, factors, [r[0] for r in found.right], regularization)
     a = impulses(memory, system, found, multipliers, free)
     dq = state.V
     if rate_of_decay:
-        corrections = system.elimination.solve(memory, factors, [r[1] for r in found.right])
+        corrections = system.elimination.solve(memory, factors, [r[1] for r in found.right], regularization)
         slip = impulses(memory, system, found, corrections, memory.put(np.zeros((n, 6))))
         dq = moved(memory, system, state, slip)
     dV = np.zeros((n, 6), int)
@@ -336,7 +336,7 @@ def motion(
         dV[direct] = memory.apply(_rate_on_product, a[direct], state.R[direct])
     slides = [found.slide[k] for k in sorted(found.slide)]
     field = np.concatenate([dq.reshape(-1), *slides, dV.reshape(-1)])
-    return Motion(field, np.concatenate([np.zeros(0, int), *multipliers]))
+    return Motion(field, np.concatenate([np.zeros(0, int), *multipliers]), factors.worst)
 
 
 def _rate_on_SE3(a: Array, w: Array, v: Array) -> Array:
@@ -388,23 +388,24 @@ def residuals(
 
 
 def corrected(
-    memory: Memory, system: System, t: Cells, q: Cells, V: Cells, redundant: bool, iterations: int = 2
-) -> Cells:
-    """q on the constraints: q <- q exp(delta), delta = -M^-1 J^T A^-1 g, with J and A of the first q.
+    memory: Memory, system: System, t: Cells, q: Cells, V: Cells, regularization: Regularization
+) -> tuple[Cells, Cells]:
+    """q on the constraints, and the largest D_k/d_k.
 
-    The correction is least in the metric of M, along the group (simplified Newton).
+    Twice q <- q exp(delta), delta = -M^-1 J^T A^-1 g, with J and A of the first q. The correction is least in
+    the metric of M, along the group (simplified Newton).
     """
     n = len(system.bodies)
     state = bodies(memory, system, q, V)
     slides = q[7 * n :]
     found = blocks(memory, system, state, t, slides, None, lambda rows, rate, driven: [rows.residual])
-    factors = factor(memory, system, found, redundant)
+    factors = factor(memory, system, found, regularization)
     g = [right[0] for right in found.right]
     zero = memory.put(np.zeros((n, 6)))
-    for iteration in range(iterations):
+    for iteration in range(CORRECTIONS):
         if iteration:
             g, _ = residuals(memory, system, state, t, slides)
-        multipliers = system.elimination.solve(memory, factors, g)
+        multipliers = system.elimination.solve(memory, factors, g, regularization)
         delta = impulses(memory, system, found, multipliers, zero)
         rigid, direct = system.by_group
         places = np.zeros((n, 7), int)
@@ -418,31 +419,38 @@ def corrected(
                 state.q[direct], delta[direct], state.R[direct],
             )  # fmt: skip
         q = places.reshape(-1)
-        if iteration + 1 < iterations or len(slides):
+        if iteration + 1 < CORRECTIONS or len(slides):
             state = bodies(memory, system, q, V)
         if len(slides):
             _, closer = residuals(memory, system, state, t, slides)
             steps = np.concatenate([closer[k] for k in sorted(closer)])
             slides = memory.apply(lambda s, ds: s + ds, slides, steps)
-    return np.concatenate([q[: 7 * n], slides])
+    return np.concatenate([q[: 7 * n], slides]), factors.worst
 
 
-def on_velocities(memory: Memory, system: System, t: Cells, q: Cells, V: Cells, redundant: bool) -> Cells:
+def on_velocities(
+    memory: Memory, system: System, t: Cells, q: Cells, V: Cells, regularization: Regularization
+) -> Cells:
     """V with J V = 0 (or -dg/dt for constraints that move), changed least in the metric of M."""
     n = len(system.bodies)
     state = bodies(memory, system, q, V)
     found = blocks(memory, system, state, t, q[7 * n :], None, lambda rows, rate, driven: [rate])
-    factors = factor(memory, system, found, redundant)
-    multipliers = system.elimination.solve(memory, factors, [right[0] for right in found.right])
+    factors = factor(memory, system, found, regularization)
+    multipliers = system.elimination.solve(
+        memory, factors, [right[0] for right in found.right], regularization
+    )
     change = impulses(memory, system, found, multipliers, memory.put(np.zeros((n, 6))))
     return moved(memory, system, state, change).reshape(-1)
 
 
-def projected(memory: Memory, system: System, t: Cells, y: Cells, redundant: bool) -> Cells:
-    """The state y = (q, V) on the constraints, positions first, then velocities."""
+def projected(
+    memory: Memory, system: System, t: Cells, y: Cells, regularization: Regularization
+) -> tuple[Cells, Cells]:
+    """The state y = (q, V) on the constraints, positions first, then velocities; the largest D_k/d_k."""
     q, V = y[: system.nq], y[system.nq :]
-    q = corrected(memory, system, t, q, V, redundant)
-    return np.concatenate([q, on_velocities(memory, system, t, q, V, redundant)])
+    q, worst = corrected(memory, system, t, q, V, regularization)
+    unasked = regularization._replace(surplus=None)
+    return np.concatenate([q, on_velocities(memory, system, t, q, V, unasked)]), worst
 
 
 # -- the group of states ----------------------------------------------------------------------------------

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codegen import Function, Guard, Kernel, Program
+from ..codegen.watch import Watch
 from ..errors import ConfigurationError, ConstraintError, IntegrationError, ShapeError
 from ..groups import Product
 from . import assembly
 from .assembly import Report
 from .constraints import Constraint
+from .elimination import PROXIMAL, Regularization
 from .equations import Stabilization
 
 Array = Any
@@ -25,12 +27,43 @@ TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency i
 
 
 class Parts(NamedTuple):
-    """field, advance, pull and after of a `Flow` over y = (q, v), as calls that make them."""
+    """field, advance, pull, after and watch of a `Flow` over y = (q, v), as calls that make them."""
 
     field: Part
     advance: Part
     pull: Part
     after: Part | None
+    watch: Watch | None
+
+    @classmethod
+    def of(
+        cls,
+        field: Callable[[Regularization], Part],
+        advance: Part,
+        pull: Part,
+        after: Callable[[Regularization], Part],
+        projected: bool,
+        redundant: bool,
+        surplus: Sequence[np.ndarray] | None,
+    ) -> Parts:
+        """The parts, where field and after can be made with any regularisation.
+
+        projected  whether states are put back on the constraints
+        surplus    as in `Regularization`; None: the flow is not watched
+
+        Steps next to a singular position are taken with A + eps D, for the constraints to have a say off it
+        and the velocities there.
+        """
+        plain = Regularization.plain(redundant)
+        watched = plain._replace(surplus=surplus)
+        if not projected:
+            watch = None if surplus is None else Watch()
+            return cls(field(watched), advance, pull, None, watch)
+        if surplus is None:
+            return cls(field(plain), advance, pull, after(plain), None)
+        shifted = Regularization(False, PROXIMAL)
+        watch = Watch() if redundant else Watch(field(shifted), after(shifted._replace(surplus=surplus)))
+        return cls(field(plain), advance, pull, after(watched), watch)
 
 
 def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization:
@@ -112,9 +145,25 @@ class Mechanism:
         raise NotImplementedError
 
     def parts(
-        self, stabilized: Stabilization, redundant: bool, feedback: Callable[..., Any] | None = None
+        self,
+        stabilized: Stabilization,
+        redundant: bool,
+        feedback: Callable[..., Any] | None = None,
+        watched: bool = False,
     ) -> Parts:
-        """The parts of a compiled loop; `feedback` (t, q, v) -> u (nu,) takes the place of the efforts."""
+        """The parts of a compiled loop.
+
+        feedback  (t, q, v) -> u (nu,), which takes the place of the efforts
+        watched   whether they are made for `Flow` to watch the pivots of A
+        """
+        raise NotImplementedError
+
+    def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """D of the regularised A + eps D (nc,): what the diagonal of A = J M^-1 J^T is where rows matter."""
+        raise NotImplementedError
+
+    def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """Pivots of A over D (nc,), as the equations of motion eliminate it."""
         raise NotImplementedError
 
     def mechanics(self) -> dict[str, Any]:
@@ -229,6 +278,18 @@ class Mechanism:
             return self.nc > 0 and self.report(self._places[0] if self._places else None).nearby < self.nc
         except ConstraintError:
             return True
+
+    @cached_property
+    def surplus(self) -> list[np.ndarray]:
+        """For each constraint, which of its equations depend on those that are eliminated before them.
+
+        Not at single places, but where `redundant` looked.
+        """
+        surplus = np.zeros(self.nc, bool)
+        if self.redundant:
+            place = self._places[0] if self._places else self.assemble()
+            surplus[assembly.surplus(self, place)] = True
+        return [surplus[self.rows[c.name]] for c in self.constraints]
 
     @property
     def independent(self) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,10 @@ from . import equations
 from .bodies import MovingBody
 from .constraints import GROUND as GROUND_STATE
 from .constraints import Constraint, OnCurve, State
-from .elimination import Elimination
+from .elimination import PROXIMAL, Elimination, Factors, Regularization
 from .equations import NOTHING, Stabilization
 from .forces import Force, ForceKind
-from .mechanism import Mechanism, Parts
+from .mechanism import Mechanism, Part, Parts
 from .passes import Cells, Inline, Memory, written
 
 Array = Any
@@ -265,18 +265,29 @@ class System(Mechanism):
         return written(name, inputs, lambda memory, *cells: make(memory, self, *cells), self.is_large)
 
     def parts(
-        self, stabilized: Stabilization, redundant: bool, feedback: Callable[..., Any] | None = None
+        self,
+        stabilized: Stabilization,
+        redundant: bool,
+        feedback: Callable[..., Any] | None = None,
+        watched: bool = False,
     ) -> Parts:
-        """The parts for a stabilisation; `feedback` (t, q, v) -> u (nu,) takes the place of the efforts."""
+        """As `Mechanism.parts`."""
         nq, nv = self.nq, self.nv
         point, algebra = nq + nv, nq - len(self.bodies) + nv
+        state = {"t": (), "y": point, "u": self.nu}
+        large, surplus = self.is_large, self.surplus if watched else None
 
-        def field(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
+        def field(r: Regularization, memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
             if feedback is not None:
                 (u,) = memory.apply(
                     lambda t, y: np.asarray(feedback(t, y[:nq], y[nq:])), t.reshape(1), y.reshape(1, -1)
                 )
-            return {"f": equations.motion(memory, self, t, y, u, stabilized, redundant).field}
+            found = equations.motion(memory, self, t, y, u, stabilized, r)
+            return {"f": found.field, **({} if r.surplus is None else {"worst": found.worst})}
+
+        def after(r: Regularization, memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
+            z, worst = equations.projected(memory, self, t, y, r)
+            return {"z": z, **({} if r.surplus is None else {"worst": worst})}
 
         def advance(memory: Memory, y: Cells, psi: Cells) -> dict[str, Cells]:
             return {"z": equations.advanced(memory, self, y, psi)}
@@ -284,16 +295,17 @@ class System(Mechanism):
         def pull(memory: Memory, psi: Cells, f: Cells) -> dict[str, Cells]:
             return {"k": equations.pulled(memory, self, psi, f)}
 
-        def after(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
-            return {"z": equations.projected(memory, self, t, y, redundant)}
+        def of_state(name: str, make: Callable[..., dict[str, Cells]], r: Regularization) -> Part:
+            return lambda: written(name, state, partial(make, r), large)
 
-        state = {"t": (), "y": point, "u": self.nu}
-        large = self.is_large
-        return Parts(
-            lambda: written("field", state, field, large),
+        return Parts.of(
+            lambda r: of_state("field", field, r),
             lambda: written("advance", {"y": point, "psi": algebra}, advance, large),
             lambda: written("pull", {"psi": algebra, "f": algebra}, pull, large),
-            (lambda: written("after", state, after, large)) if stabilized.projected else None,
+            lambda r: of_state("after", after, r),
+            stabilized.projected,
+            redundant,
+            surplus,
         )
 
     def mechanics(self) -> dict[str, Any]:
@@ -388,22 +400,40 @@ class System(Mechanism):
         inertia). A random vector becomes one of the null space by inverse iteration.
         """
         memory = Inline()
-        state = equations.bodies(memory, self, memory.put(q), memory.put(np.zeros(self.nv)))
-        slides = memory.put(q[7 * len(self.bodies) :])
-        found = equations.blocks(memory, self, state, memory.put(t), slides, None, lambda *_: [])
-        shifted = equations.factor(memory, self, found, redundant=True, shift=-NEGLIGIBLE)
+        shifted, _ = self._factors(memory, q, t, -NEGLIGIBLE)
         signs = [memory.get(p[-len(d) :]) for p, d in zip(shifted.lower, shifted.scale, strict=True)]
         count = int((np.concatenate(signs) < 0).sum())
         if not count:
             return 0, np.zeros(self.nc)
-        factors = equations.factor(memory, self, found, redundant=True)
+        factors, regularization = self._factors(memory, q, t, PROXIMAL)
         D, rng = [memory.get(d) for d in factors.scale], np.random.default_rng(0)
         x = [rng.standard_normal(len(d)) for d in D]
         for _ in range(2):
             right = [memory.put(d * y / np.abs(np.concatenate(x)).max()) for d, y in zip(D, x, strict=True)]
-            x = [memory.get(cells) for cells in self.elimination.solve(memory, factors, right)]
+            solution = self.elimination.solve(memory, factors, right, regularization)
+            x = [memory.get(cells) for cells in solution]
         shares = np.concatenate([np.sqrt(d) * np.abs(y) for d, y in zip(D, x, strict=True)])
         return count, shares / np.linalg.norm(shares)
+
+    def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """As `Mechanism.row_sizes`."""
+        rows = self.measure(q, t=t)[1] @ self.inverse_mass_root(q, ())
+        return np.asarray((rows * rows).sum(axis=1))
+
+    def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """As `Mechanism.relative_pivots`."""
+        memory = Inline()
+        factors, _ = self._factors(memory, q, t, PROXIMAL)
+        pairs = zip(factors.lower, factors.scale, strict=True)
+        return np.concatenate([1 / (memory.get(p[-len(d) :]) * memory.get(d)) for p, d in pairs])
+
+    def _factors(self, memory: Inline, q: Array, t: float, shift: float) -> tuple[Factors, Regularization]:
+        """Factors of A + shift D at q."""
+        state = equations.bodies(memory, self, memory.put(q), memory.put(np.zeros(self.nv)))
+        slides = memory.put(q[7 * len(self.bodies) :])
+        found = equations.blocks(memory, self, state, memory.put(t), slides, None, lambda *_: [])
+        regularization = Regularization(True, shift)
+        return equations.factor(memory, self, found, regularization), regularization
 
     def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
         """W with W W^T = M^-1 (nv, nv); zero for bodies that are held."""
@@ -470,7 +500,7 @@ def _accelerations(
     memory: Memory, system: System, t: Cells, q: Cells, v: Cells, u: Cells
 ) -> dict[str, Cells]:
     y = np.concatenate([q, v])
-    found = equations.motion(memory, system, t, y, u, NOTHING, system.redundant)
+    found = equations.motion(memory, system, t, y, u, NOTHING, Regularization.plain(system.redundant))
     return {"a": found.field[-system.nv :], "multipliers": found.multipliers}
 
 
@@ -486,13 +516,18 @@ def _residuals(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> 
 
 
 def _on_constraints(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
-    y = equations.projected(memory, system, t, np.concatenate([q, v]), system.redundant)
-    return {"q": y[: system.nq], "v": y[system.nq :]}
+    return _projected(memory, system, t, q, v, system.redundant)
 
 
 def _towards_constraints(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
     """As "on_constraints", whether or not equations are redundant, which may not be known yet."""
-    y = equations.projected(memory, system, t, np.concatenate([q, v]), True)
+    return _projected(memory, system, t, q, v, True)
+
+
+def _projected(
+    memory: Memory, system: System, t: Cells, q: Cells, v: Cells, redundant: bool
+) -> dict[str, Cells]:
+    y, _ = equations.projected(memory, system, t, np.concatenate([q, v]), Regularization.plain(redundant))
     return {"q": y[: system.nq], "v": y[system.nq :]}
 
 

@@ -47,6 +47,16 @@ class Parts(NamedTuple):
     """(t, y, u) -> z, what follows a step that is kept"""
 
 
+class Watching(NamedTuple):
+    """How constraints are watched (runtime/watch.h): `settle`, or without it `field`, has a second result.
+
+    careful  field and settle of steps that are taken carefully, each None where the ordinary one does; () if
+             there are none
+    """
+
+    careful: Sequence[Function | Program | None] = ()
+
+
 class HybridParts(NamedTuple):
     """The functions of a system with events, traced; as in `HybridFlow`."""
 
@@ -66,26 +76,32 @@ def explicit_source(
     rigid: int = 0,
     marching: Marching | None = None,
     guards: Guards | None = None,
+    watched: Watching | None = None,
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or of `march`.
 
     rigid   how many entries of the algebra have size 1 in the error control
     guards  of a march, whose events are located
+    watched  how constraints are watched; None: they are not
 
     Of several methods the loops are called `fixed_steps_0`, `fixed_steps_1`, ...
     """
-    (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
+    (f, *_), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     text = [*opening(lanes), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
-    for name, function in parts._asdict().items():
+    named: dict[str, Function | Program | None] = parts._asdict()
+    if watched:
+        named |= {"settle": None, "after": parts.settle}
+        named |= {f"careful_{name}": f for name, f in zip(("field", "after"), watched.careful)}
+    for name, function in named.items():
         text += callable_over_lanes(function, name) if function else []
     if guards and marching:
         text += callable_over_lanes(guards.function, "guards")
         marching = watching(marching, guards)
-    if not parts.settle:
+    if not parts.settle and not watched:
         lines = ["(void)t, (void)u;", "memcpy(z, y, POINT * sizeof *z);"]
         text.append(c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
     for k, method in enumerate(methods):
-        body = _loop(method, marching, 5 * y.size, f.size, lanes, "u")
+        body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", watched, parts.settle is not None)
         if len(methods) > 1:
             macros = [name for line in body for name in re.findall(r"^#define (\w+)", line)]
             body = [*(f"#define {name} {name}_{k}" for name in OF_A_METHOD), *body]
@@ -141,27 +157,48 @@ def _sizes(memory: int, point: int, algebra: int, efforts: int, rigid: int) -> s
 
 
 def _loop(
-    method: Method, marching: Marching | None, points: int, algebra: int, lanes: int, given: str
+    method: Method,
+    marching: Marching | None,
+    points: int,
+    algebra: int,
+    lanes: int,
+    given: str,
+    watched: Watching | None = None,
+    projected: bool = False,
 ) -> list[str]:
     """The loop of one method; the field takes what is `given` behind time and point."""
     stages, end = len(method.c), [1.0]
     terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in enumerate(method.error or ()) if x]
     entries, own = points + (stages + 2) * algebra, {"STAGES": stages, "ERROR_ORDER": method.error_order}
-    step = runtime("explicit.h").replace("/* STAGES */", _stages(method, given))
+    which = [""] if watched is None else ["ordinary_", "careful_"][: 1 + bool(watched.careful)]
+    taken = "\n".join(_stages(method, given, name) for name in which)
+    step = runtime("explicit.h").replace("/* STAGES */", taken)
+    watch = []
+    if watched is not None:
+        own |= {"PROJECTED": projected, "CAREFUL": bool(watched.careful)}
+        ordinary = [name for name, f in zip(("field", "after"), watched.careful) if f is None]
+        watch = [*(f"#define careful_{name} {name}" for name in ordinary), runtime("watch.h")]
+    own |= {"WATCHED": watched is not None}
     return [
         *settings(marching, [*method.c, *end], entries, lanes, None, ALL_NODES=0, **own),
+        *watch,
         c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]),
         step,
         runtime("march.h"),
     ]
 
 
-def _stages(method: Method, given: str) -> str:
-    """Points x exp(psi) exp(psi') ... of the stages, their velocities k, and the end `next`, in C."""
+def _stages(method: Method, given: str, which: str) -> str:
+    """Points x exp(psi) exp(psi') ... of the stages, their velocities k, and the end `next`, in C.
+
+    which  "ordinary_" or "careful_", where constraints are watched, or ""
+    """
+    first, others = (f"{which}velocity_at_start", f"{which}velocity") if which else ("field", "field")
+    behind = ", watch" if which else ""
     paths, c = method.paths, method.c
     starts = {start for start, _ in paths if start}
     lines = ["T now = t;", "LOCAL T z[MOVING], here[MOVING], there[MOVING], f[ALGEBRA], psi[ALGEBRA];"]
-    lines += [*(f"LOCAL T z{i}[MOVING];" for i in sorted(starts)), f"field(&now, x, {given}, k);"]
+    lines += [*(f"LOCAL T z{i}[MOVING];" for i in sorted(starts)), f"{first}(&now, x, {given}{behind}, k);"]
     for i, (start, exponents) in enumerate(paths[1:], start=1):
         point, last = f"z{start}" if start else "x", i == len(c)
         end = "next" if last else f"z{i}" if i in starts else "z"
@@ -175,13 +212,14 @@ def _stages(method: Method, given: str) -> str:
             slope, at = f"k + {i} * ALGEBRA", f"{given} + {i} * apart"
             lines.append(f"now = t + {literal(float(c[i]))} * h;")
             lines += (
-                [f"field(&now, {end}, {at}, f);", f"pull(psi, f, {slope});"]
+                [f"{others}(&now, {end}, {at}{behind}, f);", f"pull(psi, f, {slope});"]
                 if method.pulled
-                else [f"field(&now, {end}, {at}, {slope});"]
+                else [f"{others}(&now, {end}, {at}{behind}, {slope});"]
             )
+    takes = "Watch *watch" if which else "const T *m"
     head = (
         "/* The velocities k_1 ... k_STAGES of a step from (t, x), and its end. */\n"
-        "static void stages(T t, T h, const T *restrict x, const T *m, const T *u, long apart, "
+        f"static void {which}stages(T t, T h, const T *restrict x, {takes}, const T *u, long apart, "
         "T *restrict k, T *restrict next)"
     )
     return c_function(head, lines)

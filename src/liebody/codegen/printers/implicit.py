@@ -90,13 +90,11 @@ def implicit_source(
     if guards:
         text += over_lanes(guards.function, "guards")[0]
         marching = watching(marching or Marching(), guards)
-    text += [*settings(marching, nodes, 0, lanes, memory, ALL_NODES=1), runtime("samples.h")]
+    text += [*settings(marching, nodes, 0, lanes, memory, ALL_NODES=1, WATCHED=0), runtime("samples.h")]
     solved = _phases("phases", "What the phases of a step from (t, y) keep, z.", phases, 0, 0)
     if control:
         before, comment = finish.inputs["z"].size, "What the error estimate needs besides."
         solved += "\n" + _phases("estimate", comment, control.phases, len(phases), before)
-    lines = ["(void)t, (void)u;", "memcpy(z, y, POINT * sizeof *z);"]
-    text.append(c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
     text += [runtime("implicit.h").replace("/* PHASES */", solved), runtime("march.h")]
     return "\n".join(text)
 

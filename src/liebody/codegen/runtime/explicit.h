@@ -5,26 +5,73 @@
    These and `error`, the estimated error in units of the step, come before this text, with the dimensions
    MEMORY, MOVING, POINT (of m, x and both), ALGEBRA, STAGES and RIGID, how many of the first entries of the
    algebra have size 1 in the error control: the others are as large as the last coordinates of y. The
-   function `stages`, which holds the method's coefficients, is printed in the place marked STAGES. */
+   function `stages`, which holds the method's coefficients, is printed in the place marked STAGES; where
+   constraints are WATCHED there are two, `ordinary_stages` and `careful_stages` (watch.h). Without that,
+   settle(t, y, u, z) is what becomes of the end of a step that is kept. */
 
 typedef struct {
     long apart;            /* numbers between the efforts of one node and the next; 0 if all are the same */
     T k[STAGES * ALGEBRA]; /* velocities of the stages */
+#if WATCHED
+    Watch watch;
+#endif
 } Work;
 
 static int open_work(Work *w, const Samples *e, long *count) {
     w->apart = e->linear ? EFFORTS : 0;
     (void)count;
+#if WATCHED
+    memset(&w->watch, 0, sizeof w->watch);
+#endif
     return 1;
 }
 static void close_work(Work *w) { (void)w; }
 
 /* STAGES */
 
+#if WATCHED
+/* The stages of a step, in some lanes taken carefully. */
+static void take(const T *t, const T *h, const T *y, const T *u, Work *w, T *next) {
+    ordinary_stages(*t, *h, y, &w->watch, u, w->apart, w->k, next);
+#if PROJECTED
+    const I careful = w->watch.careful;
+    if (__builtin_expect(!any(careful), 1)) return;
+#if CAREFUL
+    LOCAL T careful_k[STAGES * ALGEBRA], careful_next[POINT];
+    careful_stages(*t, *h, y, &w->watch, u, w->apart, careful_k, careful_next);
+    for (int i = 0; i < STAGES * ALGEBRA; i++) w->k[i] = where(careful, careful_k[i], w->k[i]);
+    for (int j = 0; j < POINT; j++) next[j] = where(careful, careful_next[j], next[j]);
+#else
+    w->watch.unable = 1;
+#endif
+#endif
+}
+#endif
+
 static void step(const T *t, const T *h, const T *y, const T *u, Work *w, T *next, I *lost) {
     (void)lost;
+#if WATCHED
+    begin_step(&w->watch, y, *h);
+    take(t, h, y, u, w, next);
+#else
     stages(*t, *h, y + MEMORY, y, u, w->apart, w->k, next);
+#endif
 }
+
+#if !LOOKS
+INLINE void complete(const T *t, const T *h, const T *end, const T *y, const T *u, const T *u_end, Work *w,
+                     T *next, T *z) {
+#if WATCHED
+    settle_watched(end, next, u_end, &w->watch, z);
+    if (!again(&w->watch, y)) return;
+    take(t, h, y, u, w, next);
+    settle_watched(end, next, u_end, &w->watch, z);
+#else
+    (void)t, (void)h, (void)y, (void)u, (void)w;
+    settle(end, next, u_end, z);
+#endif
+}
+#endif
 
 #if CONTROLLED
 static T defect(const T *t, const T *h, const T *y, const T *u, const T *next, Work *w, double rtol,

@@ -187,6 +187,12 @@ static void step(const T *t, const T *h, const T *y, const T *u, Work *w, T *nex
     finish(w->z, t, h, y, u, next);
 }
 
+INLINE void complete(const T *t, const T *h, const T *end, const T *y, const T *u, const T *u_end, Work *w,
+                     T *next, T *z) {
+    (void)t, (void)h, (void)end, (void)y, (void)u, (void)u_end, (void)w;
+    memcpy(z, next, POINT * sizeof *z);
+}
+
 #if CONTROLLED
 static T defect(const T *t, const T *h, const T *y, const T *u, const T *next, Work *w, double rtol,
                 double atol, I *lost) {

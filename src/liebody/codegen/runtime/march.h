@@ -4,9 +4,12 @@
    Before this text stand samples.h and a step (explicit.h or implicit.h):
        Work                             what a step needs and leaves behind; open_work, close_work
        step(t, h, y, u, w, next, lost)  from y at t to next at t + h; u are the efforts at its nodes
-       settle(t, y, u, z)               the state z after a step that is kept, where it came to y
+       complete(t, h, end, y, u, v, w, next, z)   the state z at the end of a step that is kept, where the
+                                        efforts are v; what it has come to is `next`
    and the dimensions POINT (of a state), EFFORTS and NODES (of u). ALL_NODES: all rows of u are read, also
    where efforts are the same at all of them; IDLE_STEP is the h of lanes without a member. Switches:
+       WATCHED     steps are watched for dependent constraints (watch.h); the loops return 1, with nothing
+                   of what they did to be used, where a step has to be taken carefully and cannot be
        REMEMBERS   y holds what the method remembers of its last step, of length made: fit(y, made, h, z),
                    and, where efforts jump, JUMPS: restart(y, made, t, h, u, z)
    and of `march` alone (MARCH):
@@ -34,6 +37,7 @@ typedef struct {    /* the rows of a run that are kept */
     long rows;
     long *failed;   /* (n): 1 + the row at which a member was found not finite, or 0 */
     double *losses; /* (n, 2): time at which a step began that could not be taken, and the reason */
+    double *nearest; /* (n, NEAREST) of watch.h */
 } Record;
 
 /* Row `row` for members i .. i + count - 1. */
@@ -60,7 +64,7 @@ INLINE void sample_nodes(const Samples *e, double t, double h, long i, long memb
 
 /* Steps of length h for members 0 .. n - 1, whose states y (n, POINT) go in and come out; every `every`-th
    state is kept, from row `first` on. Steps with samples in them are taken in parts, which end there. A
-   member whose step cannot be taken is NaN from there on. Returns 0, or -1 without memory. */
+   member whose step cannot be taken is NaN from there on. Returns 0; -1 without memory; 1 as WATCHED says. */
 long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long steps, long every,
                  const Record *r, long first, long *count) {
     LOCAL Work work;
@@ -71,6 +75,14 @@ long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long 
         LOCAL T now[POINT], next[POINT], u[NODES * EFFORTS + 1];
         I lost = bits(splat(0));
         load(now, POINT, y + i * POINT, POINT, members);
+#if WATCHED
+        long member[LANES];
+        I there = bits(splat(0));
+        for (int lane = 0; lane < LANES; lane++) {
+            member[lane] = i + (lane < members ? lane : 0), LANE(there) = lane < members ? -1 : 0;
+            watch_member(&work.watch, lane, r->nearest + member[lane] * NEAREST);
+        }
+#endif
         for (long s = 0, row = first; s < steps; s++) {
             const double begin = t0 + (double)s * h, end = t0 + (double)(s + 1) * h;
             double from = begin, stop, made = h;
@@ -90,7 +102,15 @@ long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long 
 #endif
                 const I before = lost;
                 step(&t, &duration, now, u, &work, next, &lost);
-                settle(&to, next, u + (NODES_OF(e) - 1) * EFFORTS, now);
+                const T *u_end = u + (NODES_OF(e) - 1) * EFFORTS;
+#if !WATCHED
+                complete(&t, &duration, &to, now, u, u_end, &work, next, now);
+#else
+                LOCAL T after_it[POINT];
+                complete(&t, &duration, &to, now, u, u_end, &work, next, after_it);
+                memcpy(now, after_it, sizeof now);
+                remember(&work.watch, there, &t, &duration, member, r->nearest);
+#endif
                 if (any(MASK(lost != 0)))
                     for (int lane = 0; lane < members; lane++) {
                         if (!LANE(lost)) continue;
@@ -108,13 +128,25 @@ long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long 
                 memcpy(now, next, sizeof now);
             }
 #endif
+#if WATCHED
+            if (work.watch.unable) break;
+#endif
             if ((s + 1) % every == 0) keep(r, now, i, members, row++);
         }
         save(now, POINT, y + i * POINT, POINT, members);
+#if WATCHED
+        for (int lane = 0; lane < members; lane++)
+            leave_member(&work.watch, lane, r->nearest + member[lane] * NEAREST);
+        if (work.watch.unable) break;
+#endif
     }
     restore(mode);
     close_work(&work);
+#if WATCHED
+    return work.watch.unable;
+#else
     return 0;
+#endif
 }
 #else
 
@@ -137,6 +169,7 @@ typedef struct {
     double *ends;            /* (n, 2): time and reason, where a member ended before the end of the run */
     long *counts;            /* (n, 4): events, those not located, steps, rejected ones */
     double *last;            /* (n, GUARDS): time of the last event of each guard */
+    double *nearest;         /* (n, NEAREST) of watch.h */
     Log *logs;               /* (n): of each event its time, +-(1 + guard), the state after it */
     long *queue;             /* the next member to take, shared by threads */
     double rtol, atol;       /* of the error control */
@@ -249,7 +282,7 @@ static double shorter_step(double length, double defect) {
 #endif
 
 /* The members go on until the rows before m->until of the record are known, or until they end. What a member
-   does depends on nobody else. Returns 0, or -1 without memory. */
+   does depends on nobody else. Returns 0; -1 without memory; 1 as WATCHED says. */
 long march(const March *m, const Samples *e) {
     LOCAL Work work;
     long unused[2];
@@ -265,6 +298,10 @@ long march(const March *m, const Samples *e) {
     T before[GUARDS + 1], found[GUARDS + 1], g[GUARDS + 1], change[GUARDS + 1];
     I active = none, looking = none, taken = none;
     Lane of[LANES];
+#if WATCHED
+    long member[LANES];
+    memset(member, 0, sizeof member);
+#endif
     int fresh = 1, stale = 1;
     memset(of, 0, sizeof of), memset(u, 0, sizeof u), memset(before, 0, sizeof before);
     memset(states, 0, sizeof states);
@@ -287,6 +324,10 @@ long march(const March *m, const Samples *e) {
                     LANE(limit) = part_end(e, c->t, LANE(until));
                     for (int j = 0; j < POINT; j++) LANE(now[j]) = m->y[i * POINT + j];
                     LANE(taken) = LANE(looking) = 0, LANE(active) = LANE(new) = -1;
+#if WATCHED
+                    member[lane] = i;
+                    watch_member(&work.watch, lane, m->nearest + i * NEAREST);
+#endif
                 }
             }
             if (!any(active)) break;
@@ -341,7 +382,7 @@ long march(const March *m, const Samples *e) {
 #if LOOKS
         after(&end, next, now, there, change, found, then, g, ahead, stop);
 #else
-        settle(&end, next, there, then);
+        complete(&t, &h, &end, from, u, there, &work, next, then);
 #if GUARDS
         guards(&end, then, there, found);
         memcpy(g, found, sizeof g);
@@ -375,6 +416,10 @@ long march(const March *m, const Samples *e) {
         const I reached = finite & MASK(end >= limit - 1e-13 * maximum(one, absolute(limit)));
         const I sampled = reached & MASK(limit == until);
         const T began = t;
+#if WATCHED
+        remember(&work.watch, finite, &began, &h, member, m->nearest);
+        if (work.watch.unable) break;
+#endif
         t = where(finite, where(reached, limit, end), t);
         made = where(finite, h, made);
         if (any(active & ~finite)) {
@@ -460,6 +505,9 @@ long march(const March *m, const Samples *e) {
                 m->ends[2 * i] = LANE(t), m->ends[2 * i + 1] = reason;
             }
             m->counts[4 * i + 2] += LANE(taken);
+#if WATCHED
+            leave_member(&work.watch, lane, m->nearest + i * NEAREST);
+#endif
             m->clock[i] = (Clock){LANE(t), LANE(ahead[0]), LANE(made), l->before, l->row};
             for (int j = 0; j < POINT; j++) m->y[i * POINT + j] = LANE(now[j]);
             LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
@@ -480,6 +528,10 @@ long march(const March *m, const Samples *e) {
     }
     restore(mode);
     close_work(&work);
+#if WATCHED
+    return work.watch.unable;
+#else
     return 0;
+#endif
 }
 #endif
