@@ -74,8 +74,7 @@ def traced(program, name="program"):
 
 
 def with_bounds(function, x, require=assume):
-    """The output at x in 60 digits, and a bound for the error that rounding makes, by propagation to first
-    order.
+    """The output at x in 60 digits, and a bound for the error of rounding, propagated to first order.
 
     require  called with conditions: that no value leaves the range of floats or has lost all its digits, and
              no comparison is undecided within rounding. Other examples are set aside.

@@ -603,7 +603,7 @@ def test_a_state_lost_after_a_step_is_marked(way):
 def test_text_of_a_flow_does_not_grow_with_the_bodies():
     def size(parts):
         method = Method(tableau("rk4").paths, tableau("rk4").c.tolist(), True)
-        return len(explicit_source(Parts(*parts), [method], 4))
+        return len(explicit_source(Parts(*parts), method, 4))
 
     parts = programs()
     assert size(parts) < size([part.unroll() for part in parts])

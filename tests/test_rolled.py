@@ -167,6 +167,6 @@ def test_simulations_take_loops(monkeypatch):
         robot = lb.Robot(tree)
         runs.append(lb.simulate(robot, v0=v, t_end=0.02, dt=1e-3))
         (flow,) = robot.flows.values()
-        assert [isinstance(part, Program) for part in flow.functions] == [least == 0] * 3
+        assert [isinstance(part, Program) for part in flow.functions[:3]] == [least == 0] * 3
     np.testing.assert_allclose(runs[0].q, runs[1].q, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(runs[0].v, runs[1].v, rtol=1e-9, atol=1e-9)

@@ -159,7 +159,7 @@ def test_unknown_studies_are_refused(tmp_path):
 
 def test_studies_say_what_they_need(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(LiebodyError, match=r"sympy, .*liebody\[studies\]"):
+    with pytest.raises(LiebodyError, match=r"sympy, .*for studies: pip install sympy"):
         reproduce("from-2012", tmp_path)
 
 

@@ -78,7 +78,7 @@ class Flow(Steps):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the steps of one length over `lanes`."""
-        return explicit_source(self.functions, [self.method], lanes, self.rigid, watched=self._watching)
+        return explicit_source(self.functions, self.method, lanes, self.rigid, watched=self._watching)
 
     @property
     def _watching(self) -> Watching | None:
@@ -112,8 +112,8 @@ class Flow(Steps):
 
             def source(lanes: int) -> str:
                 way = Marching(controlled=controlled)
-                parts, methods = self.functions, [self.method]
-                return explicit_source(parts, methods, lanes, self.rigid, way, self.guards, self._watching)
+                parts, method = self.functions, self.method
+                return explicit_source(parts, method, lanes, self.rigid, way, self.guards, self._watching)
 
             self._marching[controlled] = Loop("march", self._recipe, (*self._given, controlled), source)
         return self._marching[controlled]

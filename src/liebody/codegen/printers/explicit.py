@@ -71,7 +71,7 @@ class HybridParts(NamedTuple):
 
 def explicit_source(
     parts: Parts,
-    methods: Sequence[Method],
+    methods: Method | Sequence[Method],
     lanes: int,
     rigid: int = 0,
     marching: Marching | None = None,
@@ -84,7 +84,7 @@ def explicit_source(
     guards  of a march, whose events are located
     watched  how constraints are watched; None: they are not
 
-    Of several methods the loops are called `fixed_steps_0`, `fixed_steps_1`, ...
+    Of a sequence of methods the loops are called `fixed_steps_0`, `fixed_steps_1`, ...
     """
     (f, *_), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     text = [*opening(lanes), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
@@ -100,9 +100,10 @@ def explicit_source(
     if not parts.settle and not watched:
         lines = ["(void)t, (void)u;", "memcpy(z, y, POINT * sizeof *z);"]
         text.append(c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
-    for k, method in enumerate(methods):
+    alone = isinstance(methods, Method)
+    for k, method in enumerate([methods] if isinstance(methods, Method) else methods):
         body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", watched, parts.settle is not None)
-        if len(methods) > 1:
+        if not alone:
             macros = [name for line in body for name in re.findall(r"^#define (\w+)", line)]
             body = [*(f"#define {name} {name}_{k}" for name in OF_A_METHOD), *body]
             body += [f"#undef {name}" for name in (*OF_A_METHOD, *macros)]
@@ -142,7 +143,8 @@ def hybrid_source(parts: HybridParts, method: Method, lanes: int) -> str:
 
 
 OF_A_METHOD = (
-    "Work", "open_work", "close_work", "stages", "error", "step", "nodes", "sample_nodes", "fixed_steps",
+    "Work", "open_work", "close_work", "stages", "error", "step", "complete", "nodes", "sample_nodes",
+    "fixed_steps",
 )  # fmt: skip
 """What each method has of its own."""
 

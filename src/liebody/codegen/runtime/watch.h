@@ -4,9 +4,10 @@
        field(t, y, u, f, worst)
    where `worst` is one over the smallest pivot of the constraints at y, relative to their size. Close to a
    position where they depend on each other the pivot goes with the square of the distance, and accelerations
-   off the constraints have little to do with those on them. Steps next to such a place are taken carefully, by
+   off the constraints have little to do with those on them. Steps next to such a place are taken carefully,
+   with all stages put on the constraints, by
        careful_field(t, y, u, f)      careful_after(t, y, u, z, worst)
-   with all stages put on the constraints. Without these (CAREFUL is 0) loops end with the first such step. */
+   Without these (CAREFUL is 0) loops end with the first such step. */
 
 #define FAR 1e3      /* from which `worst` on a step may be next to such a place */
 #define APPROACH 0.5 /* of a step, so much of the way is left where the next one is taken carefully */
