@@ -9,6 +9,7 @@ integrated by SciPy, or a ladder of steps of our own; the page says which.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from ..groups import SE3, SO3, Prismatic, Revolute, Spherical
 from ..robot import Robot
 from ..run import Run
 from ..scalar import cos, sin, sqrt
-from ..simulate import simulate
+from ..simulate import SingularPosition, simulate
 from .report import Report
 
 Array = Any
@@ -104,9 +105,16 @@ def simulated(
     seconds = float("inf")
     for _ in range(3):
         before = time.thread_time()
-        run = simulate(
-            model.mechanism, model.q, model.v, t_end=times[-1], record_every=times[1] - times[0], **options
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SingularPosition)  # the page says where these are
+            run = simulate(
+                model.mechanism,
+                model.q,
+                model.v,
+                t_end=times[-1],
+                record_every=times[1] - times[0],
+                **options,
+            )
         seconds = min(seconds, float(run.metadata["seconds"]), time.thread_time() - before)
         if seconds > PATIENCE:
             break
