@@ -28,8 +28,9 @@ from matplotlib.figure import Figure
 import liebody as lb
 from liebody.errors import IntegrationError
 from liebody.integrators import is_mechanical
-from liebody.studies import mueller_terze, mueller_terze_runs
-from liebody.studies import multibody_benchmarks as field
+from liebody_studies.mueller_terze import page as mueller_terze
+from liebody_studies.mueller_terze import runs as mueller_terze_runs
+from liebody_studies.multibody_benchmarks import page as field
 
 sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe

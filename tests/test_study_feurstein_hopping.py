@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 from liebody.errors import IntegrationError
-from liebody.studies import STUDIES
-from liebody.studies import feurstein_hopping as study
-from liebody.studies import feurstein_hopping_beyond as beyond
-from liebody.studies import feurstein_hopping_gaits as gaits
-from liebody.studies import feurstein_hopping_pictures as pictures
-from liebody.studies.feurstein_hopping_experiments import (
+from liebody_studies import STUDIES
+from liebody_studies.feurstein_hopping import beyond, gaits, pictures
+from liebody_studies.feurstein_hopping import page as study
+from liebody_studies.feurstein_hopping.experiments import (
     EXPERIMENTS,
     VARIANTS,
     Curve,
@@ -27,7 +25,7 @@ from liebody.studies.feurstein_hopping_experiments import (
     under_controller_1,
     upright,
 )
-from liebody.studies.report import Report
+from liebody_studies.report import Report
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "hopping.json").read_text())
 NAMES = {"rev_I": "revolute I", "rev_II": "revolute II", "rev_III": "revolute III", "rev_V": "revolute V",

@@ -17,12 +17,11 @@ import liebody as lb
 from liebody import dynamics as dyn
 from liebody.cli import main
 from liebody.io import load_urdf
-from liebody.studies import feurstein_equations as equations
-from liebody.studies import feurstein_robots as made_of
-from liebody.studies import feurstein_symbols as symbols
-from liebody.studies import feurstein_theory as theory
-from liebody.studies.feurstein_robots import EXACT, Floating, left
-from liebody.studies.report import APART, Correction, Report
+from liebody_studies.feurstein_theory import equations, symbols
+from liebody_studies.feurstein_theory import page as theory
+from liebody_studies.feurstein_theory import robots as made_of
+from liebody_studies.feurstein_theory.robots import EXACT, Floating, left
+from liebody_studies.report import APART, Correction, Report
 
 ANYMAL, TALOS = "anymal_b_simple_description/robots/anymal.urdf", "talos_data/robots/talos_reduced.urdf"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from liebody.errors import IntegrationError
-from liebody.studies import feurstein_hopping_underactuated as gaits
+from liebody_studies.feurstein_hopping import underactuated as gaits
 
 
 @pytest.fixture(scope="module")

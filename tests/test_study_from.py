@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from html.parser import HTMLParser
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sympy
 from click.testing import CliRunner
 
+import liebody_studies
 from liebody.cli import main
+from liebody.dynamics import RigidBody
 from liebody.errors import LiebodyError
-from liebody.studies import STUDIES, from_2012, reproduce
-from liebody.studies.formulas import Typesetter
-from liebody.studies.report import Report, number
+from liebody.groups import SE3, SO3
+from liebody_studies import STUDIES, reproduce
+from liebody_studies.command import reproduce as reproduce_command
+from liebody_studies.formulas import Typesetter
+from liebody_studies.from_2012 import page as from_2012
+from liebody_studies.report import Report, number
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +137,18 @@ def test_the_theorem_holds(name, group):
         assert (size > 1e-3) == bracket
 
 
+def test_duindam_and_stramigioli_2008_is_wrong():
+    rng = np.random.default_rng(14)
+    M, v = from_2012._inertia(rng, 3), rng.standard_normal(3)
+    C = from_2012.duindam_stramigioli_2008(SO3, M, v)
+    assert np.allclose(C, -RigidBody(SO3, M).coriolis(v), atol=1e-12)  # the wrong sign
+    M, v = from_2012._inertia(rng, 6), rng.standard_normal(6)
+    C = from_2012.duindam_stramigioli_2008(SE3, M, v)
+    assert np.allclose(C, -SE3.ad(M @ v).T, atol=1e-12)  # (F-36)
+    right = RigidBody(SE3, M).coriolis(v)
+    assert abs(v @ C @ v) > 0.01 * np.abs(C).max() and abs(v @ right @ v) < 1e-12 * np.abs(right).max()
+
+
 def test_the_counter_example_makes_energy():
     _, energy, momentum = from_2012.counter_example_motion()
     assert np.ptp(energy["right"]) < 1e-6 < 0.1 < np.ptp(energy["wrong"])
@@ -146,14 +166,34 @@ def test_reproduce_writes_the_page(tmp_path, monkeypatch):
     path = reproduce("from-2012", tmp_path / "new" / "folder")
     assert path == tmp_path / "new" / "folder" / "from-2012.html"
     assert path.read_text() == small.html
-    result = CliRunner().invoke(main, ["reproduce", "from-2012", "--out", str(tmp_path)])
+    result = CliRunner().invoke(reproduce_command, ["from-2012", "--out", str(tmp_path)])
     assert result.exit_code == 0 and result.stdout == f"wrote {tmp_path / 'from-2012.html'}\n"
+
+
+def test_the_command_is_an_entry_point():
+    """`liebody reproduce` comes with the package, not with the library."""
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    (command,) = (EntryPoint(k, v, "") for k, v in project["entry-points"]["liebody.commands"].items())
+    assert command.name == "reproduce" and command.load() is reproduce_command
+    assert {
+        path.name for path in Path(liebody_studies.__file__).parent.iterdir() if (path / "page.py").exists()
+    } == set(STUDIES.values())
+
+
+def test_commands_of_other_packages_are_found(monkeypatch):
+    found = EntryPoints([EntryPoint("reproduce", "liebody_studies.command:reproduce", "liebody.commands")])
+    monkeypatch.setattr("liebody.cli.entry_points", found.select)
+    listed = CliRunner().invoke(main, ["--help"]).output
+    assert "Recompute a paper" in listed and "Joints, masses" in listed
+    assert CliRunner().invoke(main, ["reproduce", "--help"]).exit_code == 0
+    monkeypatch.setattr("liebody.cli.entry_points", EntryPoints().select)
+    assert CliRunner().invoke(main, ["reproduce", "--help"]).exit_code == 2
 
 
 def test_unknown_studies_are_refused(tmp_path):
     with pytest.raises(LiebodyError, match="rnea-notes"):
         reproduce("newton-1687", tmp_path)
-    result = CliRunner().invoke(main, ["reproduce", "newton-1687"])
+    result = CliRunner().invoke(reproduce_command, ["newton-1687"])
     assert result.exit_code == 2 and all(name in result.output for name in STUDIES)
 
 

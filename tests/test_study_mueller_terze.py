@@ -13,12 +13,11 @@ from click.testing import CliRunner
 import liebody as lb
 from liebody.cli import main
 from liebody.groups import SE3, SO3
-from liebody.studies import mueller_terze as study
-from liebody.studies import mueller_terze_errata as errata
-from liebody.studies import mueller_terze_runs as runs
-from liebody.studies import reproduce
-from liebody.studies.mueller_terze import GOLDEN, peak
-from liebody.studies.mueller_terze_runs import (
+from liebody_studies import reproduce
+from liebody_studies.mueller_terze import errata, runs
+from liebody_studies.mueller_terze import page as study
+from liebody_studies.mueller_terze.page import GOLDEN, peak
+from liebody_studies.mueller_terze.runs import (
     BASIC,
     EXAMPLES,
     FLOATING,
@@ -32,7 +31,7 @@ from liebody.studies.mueller_terze_runs import (
     setup,
     top_motion,
 )
-from liebody.studies.report import Report
+from liebody_studies.report import Report
 
 SCHEMES = {s.name: s for s in (*BASIC, *FURTHER, *runs.REST)}
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import liebody as lb
 from liebody.cli import main
 from liebody.constrained import ClosedTree, System
-from liebody.studies import multibody_benchmarks as mb
+from liebody_studies.multibody_benchmarks import page as mb
 
 
 def last(model, t_end, dt, method="rkmk4"):

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from liebody import dynamics as dyn
 from liebody.cli import main
-from liebody.studies import ploen
-from liebody.studies.ploen import FORMS, SKEW, Chain, Mechanism, apart, checks, corrections
-from liebody.studies.report import APART, EXACT, Correction
+from liebody_studies.ploen import page as ploen
+from liebody_studies.ploen.page import FORMS, SKEW, Chain, Mechanism, apart, checks, corrections
+from liebody_studies.report import APART, EXACT, Correction
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from liebody import dynamics
 from liebody.cli import main
-from liebody.studies import rnea_notes
-from liebody.studies.report import EXACT
-from liebody.studies.rnea_notes import (
+from liebody_studies.report import EXACT
+from liebody_studies.rnea_notes import page as rnea_notes
+from liebody_studies.rnea_notes.page import (
     Chain,
     apart,
     corrections,

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .feurstein_hopping_beyond import KINDS, Bounces, Map, Orbits
-from .feurstein_hopping_experiments import Audit, Curve, Run, robot
-from .feurstein_hopping_gaits import OUTCOMES, Basin, Branch, Gait
+from .beyond import KINDS, Bounces, Map, Orbits
+from .experiments import Audit, Curve, Run, robot
+from .gaits import OUTCOMES, Basin, Branch, Gait
 
 Array = Any
 BLUE, AMBER, GREEN, RED, GREY, INK = "#1f5fa8", "#d9921a", "#14663a", "#b3261e", "#8a94a0", "#1b1f24"
 MANY = 4000  # lines of more points are drawn as pixels
 
 
-def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+def figure_of(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained", dpi=150)
@@ -68,7 +68,7 @@ def _radial_and_polar(axis: Any, run: Run, t: Array, title: str) -> None:
 
 def four_panels(run: Run) -> Any:
     """(a) the hopping pattern, (b) momenta, (c) energies, (d) radial and polar quantities."""
-    figure, axes = _figure(2, 2, (9.6, 5.4))
+    figure, axes = figure_of(2, 2, (9.6, 5.4))
     (a, b), (c, d) = axes
     t, out = run.t, run.out
     com, foot = out["com"], out["foot"]
@@ -103,7 +103,7 @@ def _mass(run: Run) -> float:
 
 def motion_panels(run: Run, after: float = 0.0) -> Any:
     """Figures 4.13 and 4.15: position, momenta, angles, radial and polar values and velocities."""
-    figure, axes = _figure(3, 2, (9.6, 7.4))
+    figure, axes = figure_of(3, 2, (9.6, 7.4))
     (a, b), (c, d), (e, f) = axes
     t, out, mass = run.t + after, run.out, _mass(run)
     com, u = out["com"], out["com_velocity"]
@@ -128,7 +128,7 @@ def motion_panels(run: Run, after: float = 0.0) -> Any:
 
 def force_panels(run: Run, after: float = 0.0) -> Any:
     """Figures 4.14 and 4.16: floor, torques, controllers, energies, cumulative flow of energy."""
-    figure, axes = _figure(3, 2, (9.6, 7.4))
+    figure, axes = figure_of(3, 2, (9.6, 7.4))
     (a, b), (c, d), (e, f) = axes
     t, out, work = run.t + after, run.out, run.data.work
     force, efforts = out["floor_force"][:, 0], out["efforts"]
@@ -161,7 +161,7 @@ def _floor(work: dict[str, Array]) -> Array:
 
 def balance(run: Run, audit: Audit) -> Any:
     """The thesis' balance sheet beside the books: what goes in and where it goes."""
-    figure, axes = _figure(1, 2, (9.6, 3.6))
+    figure, axes = figure_of(1, 2, (9.6, 3.6))
     left, right = axes[0]
     work, t = run.data.work, run.t
     total = work["joint_base"] + work["joint_knee"]
@@ -207,7 +207,7 @@ def balance(run: Run, audit: Audit) -> Any:
 
 def tuning(curves: dict[str, Curve]) -> Any:
     """Figure 4.7, with the minima that are there."""
-    figure, axes = _figure(1, 2, (9.6, 3.6))
+    figure, axes = figure_of(1, 2, (9.6, 3.6))
     left, right = axes[0]
     colours = (INK, BLUE, AMBER, GREEN, RED)
     for (name, curve), colour in zip(curves.items(), colours, strict=False):
@@ -233,7 +233,7 @@ def tuning(curves: dict[str, Curve]) -> Any:
 
 def tilting(runs: Mapping[str, Sequence[tuple[float, Run]]]) -> Any:
     """The angle at touch-downs of the prismatic leg, from small angles at the start."""
-    figure, axes = _figure(1, len(runs), (9.6, 3.2))
+    figure, axes = figure_of(1, len(runs), (9.6, 3.2))
     colours = (BLUE, AMBER, GREEN, RED)
     for axis, (name, found) in zip(axes[0], runs.items(), strict=True):
         for (seed, run), colour in zip(found, colours, strict=False):
@@ -251,7 +251,7 @@ def tilting(runs: Mapping[str, Sequence[tuple[float, Run]]]) -> Any:
 
 def screenshots(run: Run) -> Any:
     """Figure 4.17: one hop, base, knee, foot and centre of mass at ten times."""
-    figure, axes = _figure(1, 1, (9.6, 3.0))
+    figure, axes = figure_of(1, 1, (9.6, 3.0))
     axis = axes[0, 0]
     period = float(np.diff(run.apexes.t)[-1])
     start = float(run.apexes.t[-2])
@@ -327,7 +327,7 @@ def basin_map(found: Basin) -> Any:
     """Outcomes over angle and speed at the start; those that fell are shaded by when."""
     from matplotlib.colors import ListedColormap, to_rgb
 
-    figure, axes = _figure(1, 1, (6.4, 4.8))
+    figure, axes = figure_of(1, 1, (6.4, 4.8))
     axis = axes[0, 0]
     colours = np.array([to_rgb(c) for c in ("#e9ecef", BLUE, AMBER, RED)])
     image = colours[found.outcome]
@@ -352,7 +352,7 @@ def _edges(x: Array) -> tuple[float, float]:
 
 def multipliers_over(K: Array, values: Array) -> Any:
     """Real parts of multipliers over a gain, with the strip in which they are stable."""
-    figure, axes = _figure(1, 1, (6.4, 3.2))
+    figure, axes = figure_of(1, 1, (6.4, 3.2))
     axis = axes[0, 0]
     for k, colour in ((0, BLUE), (1, GREY)):
         axis.plot(K, values[:, k].real, ".", color=colour, markersize=3)
@@ -376,7 +376,7 @@ USUAL = {"E_des": 2.8382, "K_p": 6.0}
 
 def branches(found: Sequence[tuple[str, Branch]], usual: Mapping[str, float] = USUAL) -> Any:
     """Speed, and largest modulus of the multipliers, along curves of gaits; `usual`: dotted lines."""
-    figure, axes = _figure(2, len(found), (2.6 * max(len(found), 3.6), 4.6))
+    figure, axes = figure_of(2, len(found), (2.6 * max(len(found), 3.6), 4.6))
     for k, (name, branch) in enumerate(found):
         stable = np.array([g.stable for g in branch.gaits])
         speed = np.array([g.speed for g in branch.gaits])
@@ -405,7 +405,7 @@ def locked_map(found: Map, marked: Sequence[Gait] = ()) -> Any:
     """What Controller III does over K_p and alpha_des: kinds, speeds, heights, cost; `marked`: crosses."""
     from matplotlib.colors import ListedColormap
 
-    figure, axes = _figure(2, 2, (9.6, 6.6))
+    figure, axes = figure_of(2, 2, (9.6, 6.6))
     extent = tuple(_edges(found.K_p)) + tuple(_edges(found.alpha))
     common = {"origin": "lower", "extent": extent, "aspect": "auto", "interpolation": "nearest"}
     colours = ListedColormap(["#e9ecef", AMBER, BLUE, GREEN, "#7fb2e5", "#c9a0dc"])
@@ -445,7 +445,7 @@ def locked_map(found: Map, marked: Sequence[Gait] = ()) -> Any:
 
 def forwards(tilted: Sequence[Branch], placed: Sequence[Branch]) -> Any:
     """Speed of the prismatic hopper over its set-points; dotted where the gait is unstable."""
-    figure, axes = _figure(1, 3, (10.4, 3.4))
+    figure, axes = figure_of(1, 3, (10.4, 3.4))
     low = [b for b in tilted if b.gaits[0].parameters["K_p"] < 10]
     high = [b for b in tilted if b.gaits[0].parameters["K_p"] > 10]
     titles = ("Controller II", "Controller II", "with a spring in flight")
@@ -471,7 +471,7 @@ def forwards(tilted: Sequence[Branch], placed: Sequence[Branch]) -> Any:
 
 def chatter(branch: Branch, found: Bounces, after: Orbits) -> Any:
     """Touch-downs a hop and multipliers over E_des; what drives the foot; heights of apexes past the flip."""
-    figure, axes = _figure(2, 2, (9.6, 5.8))
+    figure, axes = figure_of(2, 2, (9.6, 5.8))
     (a, b), (c, d) = axes
     a.semilogy(branch.values, [g.touches for g in branch.gaits], ".-", color=BLUE, linewidth=0.9)
     a.set_title("touch-downs in a hop", fontsize=9, loc="left")
@@ -515,7 +515,7 @@ def _real(gait: Gait) -> float:
 
 def knees(runs: Mapping[str, Run]) -> Any:
     """Height of the knee over time."""
-    figure, axes = _figure(1, len(runs), (9.6, 2.6))
+    figure, axes = figure_of(1, len(runs), (9.6, 2.6))
     for axis, (name, run) in zip(axes[0], runs.items(), strict=True):
         first = run.t < 6
         _lines(axis, run.t[first], {"knee": (1e3 * run.out["knee"][first, 2], BLUE)}, "knee [mm]", name)

@@ -14,19 +14,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import sympy
 
-from .. import dynamics, models
-from ..bodies import Tree
-from ..codegen import Kernel, trace
-from ..dynamics.momentum import floating_base
-from ..equations import equations
-from ..groups import Product, R
-from ..integrators import solve_ivp
-from ..linear import solve
-from ..robot import Robot
-from ..simulate import simulate
-from .feurstein_equations import checks, corrections
-from .feurstein_robots import (
+from liebody import Robot, dynamics, equations, models, simulate
+from liebody.bodies import Tree
+from liebody.codegen import Kernel, trace
+from liebody.dynamics import floating_base
+from liebody.groups import Product, R
+from liebody.integrators import solve_ivp
+from liebody.linear import solve
+
+from ..ploen.page import along
+from ..report import Report
+from .equations import checks, corrections
+from .robots import (
     EXACT,
     Floating,
     arm_on_a_base,
@@ -41,9 +42,7 @@ from .feurstein_robots import (
     space_tree,
     split,
 )
-from .feurstein_symbols import symbolic_checks
-from .ploen import along
-from .report import Report
+from .symbols import symbolic_checks
 
 Array = Any
 TITLE = "Decoupled dynamics of floating bases, recomputed"
@@ -569,8 +568,6 @@ def _orientation(report: Report) -> None:
         "$a\\,e_1 + b\\,e_2$ from the centre of mass. The program of the appendix has this formula, "
         "and its arc tangent has to count turns beyond half a turn."
     )
-    import sympy
-
     closed = sympy.lambdify(eq.q[3], eq.locked_angle, "numpy")
     angle = np.linspace(-7.5, 7.5, 601)
     few = np.linspace(-7.5, 7.5, 9)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import dynamics, models
-from ..robot import Robot
-from ..scalar import arctan2, minimum, where
-from ..systems import (
+from liebody import Robot, dynamics, models
+from liebody.scalar import arctan2, minimum, where
+from liebody.systems import (
     Apex,
     Contact,
     Element,

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dynamics
-from . import feurstein_hopping_beyond as beyond
-from . import feurstein_hopping_gaits as gaits
-from . import feurstein_hopping_pictures as pictures
-from . import feurstein_hopping_underactuated_report as underactuated
-from .feurstein_hopping_experiments import (
+from liebody import dynamics
+
+from ..report import Report
+from . import beyond, gaits, pictures
+from . import underactuated_report as underactuated
+from .experiments import (
     EXPERIMENTS,
     FAST,
     Q_102,
@@ -34,7 +34,6 @@ from .feurstein_hopping_experiments import (
     tuning_curve,
     under_controller_1,
 )
-from .report import Report
 
 Array = Any
 TITLE = "Hopping on virtual springs, recomputed"

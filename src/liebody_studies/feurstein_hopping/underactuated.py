@@ -30,13 +30,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import dynamics, models
-from ..errors import IntegrationError
-from ..robot import Robot
-from ..scalar import sqrt, where
-from ..sweep import sample
-from ..systems import Apex, Contact, Element, Fall, HybridRun, RobotSystem, State, VariedSystem, robot_system
-from .feurstein_hopping_experiments import FAST
+from liebody import Robot, dynamics, models, sample
+from liebody.errors import IntegrationError
+from liebody.scalar import sqrt, where
+from liebody.systems import (
+    Apex,
+    Contact,
+    Element,
+    Fall,
+    HybridRun,
+    RobotSystem,
+    State,
+    VariedSystem,
+    robot_system,
+)
+
+from .experiments import FAST
 
 Array = Any
 FRICTION = 0.8

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..systems import HybridRun
-from .feurstein_hopping_pictures import AMBER, BLUE, GREEN, GREY, INK, RED, _figure
-from .feurstein_hopping_underactuated import JOINTS, Books, Gait
+from liebody.systems import HybridRun
+
+from .pictures import AMBER, BLUE, GREEN, GREY, INK, RED, figure_of
+from .underactuated import JOINTS, Books, Gait
 
 Array = Any
 RADIUS = 0.05  # of the trunk, m
@@ -33,7 +34,7 @@ def _robot(axis: Any, chain: Array, com: Array, angle: float, shift: float = 0.0
 
 def sticks(books: Mapping[str, Books], count: int = 11) -> Any:
     """One hop of each gait at evenly spaced times, pulled apart; the floor's force at the foot."""
-    figure, axes = _figure(len(books), 1, (9.6, 2.2 * len(books)))
+    figure, axes = figure_of(len(books), 1, (9.6, 2.2 * len(books)))
     for axis, (name, b) in zip(axes[:, 0], books.items(), strict=True):
         places = np.linspace(0, len(b.t) - 1, count).astype(int)
         for k, i in enumerate(places):
@@ -55,7 +56,7 @@ def sticks(books: Mapping[str, Books], count: int = 11) -> Any:
 
 def course(books: Mapping[str, Books], joints: Mapping[str, int]) -> Any:
     """Forces of the floor, torques of the joints, angular momentum over a hop."""
-    figure, axes = _figure(3, len(books), (9.6, 6.0))
+    figure, axes = figure_of(3, len(books), (9.6, 6.0))
     for k, (name, b) in enumerate(books.items()):
         t, force = 1e3 * b.t, b.out["floor_force"][:, 0]
         top, middle, low = axes[:, k]
@@ -81,7 +82,7 @@ def course(books: Mapping[str, Books], joints: Mapping[str, int]) -> Any:
 
 def phases(run: HybridRun, books: Books) -> Any:
     """A disturbed run and the gait it comes back to: trunk, centre of mass, knee."""
-    figure, axes = _figure(1, 3, (9.6, 3.2))
+    figure, axes = figure_of(1, 3, (9.6, 3.2))
     planes = []
     for q, v, out in ((run.q, run.v, run.outputs), (books.q, books.v, books.out)):
         trunk = np.degrees(q[:, 0]), v[:, 0]
@@ -97,7 +98,7 @@ def phases(run: HybridRun, books: Books) -> Any:
 
 def multipliers(gaits: Mapping[str, tuple[Gait, Array]]) -> Any:
     """In the complex plane, without feedback and with the regulator's gain."""
-    figure, axes = _figure(1, len(gaits), (9.6, 3.4))
+    figure, axes = figure_of(1, len(gaits), (9.6, 3.4))
     angle = np.linspace(0, 2 * np.pi, 200)
     for axis, (name, (gait, gain)) in zip(axes[0], gaits.items(), strict=True):
         axis.plot(np.cos(angle), np.sin(angle), color=GREY, linewidth=0.8)
@@ -114,7 +115,7 @@ def multipliers(gaits: Mapping[str, tuple[Gait, Array]]) -> Any:
 
 def cloud(found: Mapping[str, Sequence[Gait]], least: Mapping[str, float]) -> Any:
     """All gaits of a search: the largest multiplier over the period; how the speeds spread."""
-    figure, axes = _figure(1, 2, (9.6, 3.2))
+    figure, axes = figure_of(1, 2, (9.6, 3.2))
     left, right = axes[0]
     for (name, gaits), colour in zip(found.items(), (BLUE, AMBER), strict=False):
         T, radius = 1e3 * np.array([g.period for g in gaits]), np.array([g.radius for g in gaits])
@@ -134,7 +135,7 @@ def cloud(found: Mapping[str, Sequence[Gait]], least: Mapping[str, float]) -> An
 
 def basins(speeds: Array, tilts: Array, times: Mapping[str, Array], t_end: float) -> Any:
     """For how long hoppers stand that start with other speeds and tilts of the trunk: (tilts, speeds)."""
-    figure, axes = _figure(1, len(times), (9.6, 3.4))
+    figure, axes = figure_of(1, len(times), (9.6, 3.4))
     for axis, (name, found) in zip(axes[0], times.items(), strict=True):
         image = axis.pcolormesh(
             speeds, np.degrees(tilts), found, cmap="Blues", vmin=0, vmax=t_end, rasterized=True

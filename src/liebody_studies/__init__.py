@@ -1,7 +1,8 @@
-"""Papers, recomputed: each module regenerates the tables and claims of one source beside our numbers.
+"""Papers, recomputed: each folder regenerates the tables and claims of one source beside our numbers.
 
-A study is a module with `study() -> Report`. `reproduce(name, out)` writes its report, one HTML file that
-needs neither network nor scripts. A new study is a module and a line in STUDIES.
+The studies use the public interface of liebody alone. A study is a folder whose module `page` has
+`study() -> Report`; `reproduce(name, out)` writes its report, one HTML file that needs neither network nor
+scripts. A new study is a folder and a line in STUDIES.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import importlib
 import inspect
 from pathlib import Path
 
-from ..errors import LiebodyError, require
+from liebody.errors import LiebodyError, require
 
 STUDIES = {
     "feurstein-2021-hopping": "feurstein_hopping",
@@ -34,7 +35,7 @@ def reproduce(name: str, out: str | Path = ".", full: bool = False) -> Path:
     if name not in STUDIES:
         raise LiebodyError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
     require("studies", *NEEDED)
-    study = importlib.import_module(f"{__name__}.{STUDIES[name]}").study
+    study = importlib.import_module(f"{__name__}.{STUDIES[name]}.page").study
     report = study(full=True) if full and "full" in inspect.signature(study).parameters else study()
     path: Path = report.save(Path(out) / f"{name}.html")
     return path

@@ -13,13 +13,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import sympy
 
-from .. import dynamics, models
-from ..bodies import SpatialInertia, Tree, TreeBuilder
-from ..codegen import jacobian, jvp, trace
-from ..dynamics import Factorization, factorization
-from ..equations import equations
-from ..groups import (
+from liebody import dynamics, models
+from liebody.bodies import SpatialInertia, Tree, TreeBuilder
+from liebody.codegen import jacobian, jvp, trace
+from liebody.dynamics import Factorization, factorization
+from liebody.equations import equations, shortest
+from liebody.groups import (
     SE3,
     SO3,
     Cylindrical,
@@ -35,8 +36,9 @@ from ..groups import (
     SpatialTranslation,
     Spherical,
 )
-from ..linear import cross, skew
-from .report import APART, EXACT, Correction, Report
+from liebody.linear import cross, skew
+
+from ..report import APART, EXACT, Correction, Report
 
 Array = Any
 SKEW = ("christoffel", "ploen", "coadjoint")
@@ -920,7 +922,6 @@ def proposition_1() -> dict[str, Any]:
 
     "skew" is C_i + C_i^T of Proposition 1, and "printed" its matrix.
     """
-    import sympy
 
     def vector(name: str) -> Array:
         return np.array(sympy.symbols([f"{name}_{k}" for k in "xyz"]), dtype=object)
@@ -970,37 +971,32 @@ class SymbolicArm:
     @cached_property
     def M(self) -> Any:
         """(24)."""
-        return short(self.factors.M)
+        return shortest(sympy.Matrix(self.factors.M))
 
     @cached_property
     def rate(self) -> Any:
         """dM/dt, by differentiating M, not by (28)."""
-        import sympy
-
-        return short(sum((self.M.diff(q) * v for q, v in zip(self.q, self.v, strict=True)), sympy.zeros(2)))
+        terms = (self.M.diff(q) * v for q, v in zip(self.q, self.v, strict=True))
+        return shortest(sum(terms, sympy.zeros(2)))
 
     def C(self, form: str) -> Any:
         """(25), (37), or with the other forms' matrices of the bodies; "hamel" from its definition."""
-        import sympy
-
         if form == "hamel":
             v = sympy.Matrix(self.v)
-            return short(self.rate - sympy.Matrix([(v.T * self.M.diff(q)) / 2 for q in self.q]))
+            return shortest(self.rate - sympy.Matrix([(v.T * self.M.diff(q)) / 2 for q in self.q]))
         f = self.factors
         twists = f.V.reshape(-1, 6)
         middle = block_diagonal([body_matrix(form, I, V) for I, V in zip(self.inertias, twists, strict=True)])
         GS = f.G @ f.S
-        return short(GS.T @ (f.J @ f.G @ f.ad_Sv @ f.Gamma + middle) @ GS)
+        return shortest(sympy.Matrix(GS.T @ (f.J @ f.G @ f.ad_Sv @ f.Gamma + middle) @ GS))
 
     def rest(self, form: str) -> Any:
         """dM/dt - 2 C."""
-        return short(self.rate - 2 * self.C(form))
+        return shortest(self.rate - 2 * self.C(form))
 
 
 def planar_arm() -> SymbolicArm:
     """Link i has the length l_i, its centre of mass at r_i beyond joint i, and the moment I_i about it."""
-    import sympy
-
     m1, m2, l1, r1, r2, I1, I2, g = sympy.symbols("m1 m2 l1 r1 r2 I1 I2 g", positive=True)
     inertias = (
         SpatialInertia(m1, np.array([r1, 0, 0]), np.diag([0, 0, I1])),
@@ -1044,8 +1040,6 @@ def three_axes() -> tuple[Any, dict[str, Any], Any]:
 
     The two bodies between have no mass. C of another form less that of (2) is -lambda [v], 0 or +lambda [v].
     """
-    import sympy
-
     A, B, D = sympy.symbols("A B D", positive=True)
     quarter = SE3.motion(np.array([[0, 0, 1], [0, 1, 0], [-1, 0, 0]]), np.zeros(3))  # z becomes x
     tree = (
@@ -1063,20 +1057,7 @@ def three_axes() -> tuple[Any, dict[str, Any], Any]:
 
 def vanishes(*matrices: Any) -> bool:
     """Whether all entries are the number zero, in normal form."""
-    return all(x == 0 for matrix in matrices for x in short(matrix))
-
-
-def short(matrix: Any) -> Any:
-    """Trigonometric entries in their shortest form, zero where they vanish identically."""
-    import sympy
-
-    from ..equations.polynomials import Ring
-
-    def entry(x: Any) -> Any:
-        ring = Ring()
-        return ring.expression(ring.from_sympy(sympy.expand_trig(sympy.sympify(x))))
-
-    return sympy.Matrix(matrix).applyfunc(entry)
+    return all(x == 0 for matrix in matrices for x in shortest(sympy.Matrix(matrix)))
 
 
 # -- propositions in numbers --------------------------------------------------------------------------------
@@ -1221,8 +1202,6 @@ def _equations(report: Report) -> None:
 
 
 def _symbols(report: Report) -> None:
-    import sympy
-
     report.section("Proposition 1, in symbols")
     steps = proposition_1()
     report.text(
@@ -1394,8 +1373,6 @@ def _purpose(report: Report) -> None:
 
 
 def _comparison(report: Report) -> None:
-    import sympy
-
     report.section("Which of them is Christoffel's")
     report.text(
         "The paper gives (2), (3) as one skew choice, and its own as another that needs no symbols of "

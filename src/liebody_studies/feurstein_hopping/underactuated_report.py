@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from . import feurstein_hopping_underactuated as gaits
-from . import feurstein_hopping_underactuated_pictures as pictures
-from .feurstein_hopping_underactuated import FRICTION, Books, Gait
-from .report import Report
+from ..report import Report
+from . import underactuated as gaits
+from . import underactuated_pictures as pictures
+from .underactuated import FRICTION, Books, Gait
 
 Array = Any
 NAMES = {2: "hip and knee", 3: "hip, knee and ankle"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..groups import (
+from liebody.groups import (
     SE3,
     SO3,
     Cylindrical,
@@ -29,9 +29,10 @@ from ..groups import (
     SpatialTranslation,
     Spherical,
 )
-from ..integrators import solve_ivp
-from ..linear import skew
-from .mueller_terze_runs import (
+from liebody.integrators import solve_ivp
+from liebody.linear import skew
+
+from .runs import (
     ARM,
     FLOATING,
     GROUPS,
@@ -186,7 +187,7 @@ def weight_without_mass() -> tuple[float, float]:
     """Energy change over T(0) after 1 s of the double pendulum with F_i = R_i^T g, and with m_i R_i^T g."""
     place = setup(PENDULUM, "SE3")
     literal, v = double_pendulum(place.groups, 9.81 / 2.7)
-    from ..simulate import simulate
+    from liebody import simulate
 
     run = simulate(literal, literal.guess, v, t_end=1.0, dt=STEP, stabilization="none", record_every=STEP)
     found = Trajectory(place.system, run.t, run.q, run.v)
@@ -196,9 +197,9 @@ def weight_without_mass() -> tuple[float, float]:
 @cache
 def weight_of_the_top() -> float:
     """Change of the top's kinetic energy over T(0) in 1 s, if gravity acted."""
-    from ..bodies import SpatialInertia
-    from ..constrained import SystemBuilder
-    from ..simulate import simulate
+    from liebody import simulate
+    from liebody.bodies import SpatialInertia
+    from liebody.constrained import SystemBuilder
 
     builder = SystemBuilder("top").body("top", SpatialInertia(21.6, rotational=[0.36, 0.306, 0.09]), ARM)
     builder.joint("pivot", Spherical(), "world", "top", on_child=-ARM)
@@ -287,7 +288,7 @@ def on_a_moving_body(turn: float, configuration: str, h: float = 0.01) -> float:
 @cache
 def cost(example: Any, groups: str | tuple[str, ...]) -> int:
     """Operations of a step of RKMK4 without stabilisation."""
-    from ..constrained import stabilization
+    from liebody.constrained import stabilization
 
     system = setup(example, groups).system
     parts = system.parts(stabilization("none", STEP), False)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..sweep import sweep
-from .feurstein_hopping_experiments import Q_102, robot, system
-from .feurstein_hopping_gaits import DAMPED, Branch, Gait, expand, follow, shoot
+from liebody import sweep
+
+from .experiments import Q_102, robot, system
+from .gaits import DAMPED, Branch, Gait, expand, follow, shoot
 
 Array = Any
 

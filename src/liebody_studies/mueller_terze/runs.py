@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..bodies import SpatialInertia, Tree, TreeBuilder
-from ..codegen import Flow, together, trace
-from ..constrained import ClosedTree, Closure, System, SystemBuilder, stabilization
-from ..dynamics import body_poses
-from ..errors import IntegrationError
-from ..groups import SE3, SO3, Free, Product, R, Spherical
-from ..integrators import (
+from liebody import Robot, simulate
+from liebody.bodies import SpatialInertia, Tree, TreeBuilder
+from liebody.codegen import Flow, together, trace
+from liebody.constrained import ClosedTree, Closure, System, SystemBuilder, stabilization
+from liebody.dynamics import body_poses
+from liebody.errors import IntegrationError
+from liebody.groups import SE3, SO3, Free, Product, R, Spherical
+from liebody.integrators import (
     Gauss,
     GeneralizedAlpha,
     HalfExplicit,
@@ -31,10 +32,8 @@ from ..integrators import (
     method_named,
     solve_ivp,
 )
-from ..linear import cross, skew, solve
-from ..robot import Robot, library_digest
-from ..scalar import cos, sin, sqrt
-from ..simulate import simulate
+from liebody.linear import cross, skew, solve
+from liebody.scalar import cos, sin, sqrt
 
 Array = Any
 
@@ -353,9 +352,6 @@ class Setup:
         run = schemes(self.example) if by == "none" else stabilized_schemes(self.example)
         return [s.method for s in run if s.kind == "explicit"]
 
-    def _recipe(self, *more: str) -> str:
-        return "|".join(["mueller-terze-2013", self.example.key, *self.groups, *more, library_digest()])
-
     def _explicit(self, scheme: Scheme) -> dict[Any, Flow]:
         """All explicit methods that are run here, with this stabilisation."""
         parts = self.system.parts(stabilization(scheme.stabilization, STEP), self.system.redundant)
@@ -368,9 +364,7 @@ class Setup:
             )
             for m in methods
         }  # fmt: skip
-        together(
-            list(flows.values()), self._recipe("explicit", scheme.stabilization, *(m.name for m in methods))
-        )
+        together(list(flows.values()))
         return flows
 
     def _collocation(self, scheme: Scheme) -> Any:
@@ -384,7 +378,7 @@ class Setup:
             return made[0](t, y, np.zeros(0))
 
         space = Product(self.system.group, R(self.system.nv))
-        flow = scheme.method.field_flow(space, field, recipe=self._recipe("index-1", scheme.stabilization))
+        flow = scheme.method.field_flow(space, field)
         if parts.after is not None:
             after: Any = parts.after()
             finish = flow.finish
@@ -392,7 +386,7 @@ class Setup:
         return flow
 
     def _mechanical(self, scheme: Scheme) -> Any:
-        return scheme.method.flow(**self.system.mechanics(), recipe=self._recipe("constraints"))
+        return scheme.method.flow(**self.system.mechanics())
 
     def run(
         self, scheme: Scheme = RK4, dt: float = STEP, t_end: float = 1.0, every: int = 1

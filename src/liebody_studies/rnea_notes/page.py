@@ -12,17 +12,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import sympy
 
-from .. import dynamics
-from ..bodies import SpatialInertia, Tree, TreeBuilder
-from ..dynamics.coriolis import FORMS
-from ..equations import equations
-from ..groups import SE3, SO3, Revolute
-from ..linear import cross, skew
-from .report import EXACT, Correction, Report
+from liebody import dynamics
+from liebody.bodies import SpatialInertia, Tree, TreeBuilder
+from liebody.equations import equations, shortest
+from liebody.groups import SE3, SO3, Revolute
+from liebody.linear import cross, skew
+
+from ..report import EXACT, Correction, Report
 
 Array = Any
 SKEW = ("christoffel", "ploen", "coadjoint", "feurstein")
+FORMS = (*SKEW, "newton-euler", "hamel")
 REST = np.zeros(3)
 UP = np.array(
     [[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
@@ -420,12 +422,10 @@ class PlanarArm:
     def difference(self) -> list[Any]:
         """tau of the notes minus tau of the library, in normal form; zero if they agree."""
         taus = [self.variables[f"tau{i}"] for i in (1, 2)]
-        return [_short(a - b) for a, b in zip(taus, self.equations.efforts, strict=True)]
+        return [shortest(a - b) for a, b in zip(taus, self.equations.efforts, strict=True)]
 
     def table(self, name: str) -> dict[str, Any]:
         """A variable by accelerations, products of velocities, and gravity: column -> short expressions."""
-        import sympy
-
         eq, x = self.equations, self.variables[name]
         (t1, t2), (a1, a2) = eq.v, eq.a
         g = next(p for p in eq.parameters if p.name == "g")
@@ -435,25 +435,13 @@ class PlanarArm:
         }  # fmt: skip
         rows = [sympy.Poly(sympy.expand(entry), a1, a2, t1, t2, g) for entry in np.ravel(x)]
         found = {
-            key: [_short(row.coeff_monomial(product)) for row in rows] for key, product in columns.items()
+            key: [shortest(row.coeff_monomial(product)) for row in rows] for key, product in columns.items()
         }
         return found if np.ndim(x) else {key: entries[0] for key, entries in found.items()}
 
 
-def _short(expression: Any) -> Any:
-    """A trigonometric expression in its shortest form, zero where it vanishes identically."""
-    import sympy
-
-    from ..equations.polynomials import Ring
-
-    ring = Ring()
-    return ring.expression(ring.from_sympy(sympy.expand_trig(expression)))
-
-
 def planar_arm() -> PlanarArm:
     """The 2-link planar arm of section 8."""
-    import sympy
-
     m1, m2, l1, r1, r2, I1, I2, g = sympy.symbols("m1 m2 l1 r1 r2 I1 I2 g", positive=True)
     tree = (
         TreeBuilder("planar_arm")
@@ -531,8 +519,6 @@ def _recursion(report: Report) -> None:
 
 
 def _planar(report: Report) -> None:
-    import sympy
-
     arm = planar_arm()
     eq = arm.equations
     report.section("Two links in a plane, term by term")
@@ -601,8 +587,6 @@ def _planar(report: Report) -> None:
 
 def _term(product: str, coefficient: Any) -> str:
     """coefficient times product, in LaTeX, with its sign."""
-    import sympy
-
     if not isinstance(coefficient, sympy.MatrixBase):
         if coefficient.is_Add:
             return rf"\left({sympy.latex(coefficient)}\right) {product}"

@@ -14,20 +14,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import sympy
 
-from ..bodies import SpatialInertia
-from ..codegen import jacobian, jvp, trace
-from ..dynamics.rigid_body import (
+from liebody import boltzmann_hamel_equations, rigid_body_equations
+from liebody.bodies import SpatialInertia
+from liebody.codegen import jacobian, jvp, trace
+from liebody.dynamics import (
     BoltzmannHamel,
     RigidBody,
     SelectedMotions,
-    duindam_stramigioli_2008,
     ellipsoid_added_mass,
     exponential_transformation,
     roll_pitch_yaw_transformation,
 )
-from ..errors import ModelError
-from ..groups import (
+from liebody.errors import ModelError
+from liebody.groups import (
     SE2,
     SE3,
     SO3,
@@ -46,11 +47,11 @@ from ..groups import (
     SpatialTranslation,
     Spherical,
 )
-from ..integrators import solve_ivp
-from ..linear import skew
-from ..rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
-from ..scalar import cos, sin
-from .report import Report
+from liebody.integrators import solve_ivp
+from liebody.linear import skew
+from liebody.scalar import cos, sin
+
+from ..report import Report
 
 Array = Any
 
@@ -444,7 +445,6 @@ def _theorem(report: Report) -> None:
 
 
 def _roll_pitch_yaw(report: Report) -> None:
-    import sympy
     from matplotlib import pyplot
 
     report.section("Why not roll, pitch and yaw")
@@ -554,8 +554,6 @@ def _fluid(report: Report) -> None:
 
 def table_row(row: Row) -> dict[str, Any]:
     """V^, ad_V and ad~_p of a group as SymPy matrices, in the paper's order of velocities."""
-    import sympy
-
     e = rigid_body_equations(row.group)
     twist = sympy.zeros(6, 1)
     if row.group == SE3:
@@ -578,7 +576,6 @@ def table_row(row: Row) -> dict[str, Any]:
 
 def _printed(text: str) -> Any:
     """A matrix as the paper prints it."""
-    import sympy
 
     def entry(word: str) -> Any:
         name = word.lstrip("-")
@@ -1038,8 +1035,6 @@ def _universal_is_refused() -> bool:
 
 def counter_example_symbols() -> tuple[Any, Any]:
     """-C omega of the formula of 2008 and of the right one on SO(3), principal axes, as SymPy columns."""
-    import sympy
-
     e = rigid_body_equations(SO3)
     values = dict(zip(e.velocities, e.momentum, strict=True))
     wrong = -e.ad.subs(values, simultaneous=True).T  # (F-36)
@@ -1058,6 +1053,21 @@ def counter_example_numbers() -> tuple[float, float, float]:
         claimed = max(claimed, _off(C, -SE3.ad(M @ v).T))
         power = max(power, abs(v @ C @ v))
     return force, claimed, power
+
+
+def duindam_stramigioli_2008(group: LieGroup, inertia: Array, v: Array) -> Array:
+    """WRONG on purpose: the Coriolis matrix of Duindam and Stramigioli (2008), eq. (26), as From quotes it.
+
+    Eq. (33) at phi = 0 sums over the wrong index of the curl,
+
+        C_ij = sum over k of (dS_ji/dphi_k - dS_jk/dphi_i) (M v)_k = -(ad_(M v)^T)_ij,
+
+    and so treats a momentum as a velocity. On SO(3) its sign is wrong, on SE(3) it makes energy.
+    """
+    S = trace(exponential_transformation(group, terms=2), {"x": (group.dim,)}, name="S")
+    dS = np.asarray(jacobian(S, "x")(np.zeros(group.dim)))
+    p = np.asarray(inertia) @ np.asarray(v)
+    return np.einsum("jik,k->ij", dS, p) - np.einsum("jki,k->ij", dS, p)
 
 
 def counter_example_motion() -> tuple[Array, dict[str, Array], dict[str, Array]]:
@@ -1117,8 +1127,6 @@ def theorem_errors(group: LieGroup, seed: int = 5) -> tuple[float, float, float,
 
 def symbolic_proofs() -> dict[str, bool]:
     """Whether (54) is ad~_(M v) at every point, by SymPy from closed forms of S, with general inertia."""
-    import sympy
-
     proved = {}
     for name, group in (("$SE(2)$", Planar(Z)), ("Heisenberg", heisenberg()), ("Aff(1)", affine())):
         e = rigid_body_equations(group, "general")
@@ -1310,8 +1318,6 @@ def _off(A: Array, B: Array) -> float:
 
 
 def _matrix(matrix: Any) -> str:
-    import sympy
-
     if matrix.shape == (1, 1):
         return str(sympy.latex(matrix[0]))
     text = str(sympy.latex(matrix, mat_str="matrix", fold_func_brackets=True))
@@ -1319,8 +1325,6 @@ def _matrix(matrix: Any) -> str:
 
 
 def _sides(column: Any) -> str:
-    import sympy
-
     rates = (r"I_x\dot p", r"I_y\dot q", r"I_z\dot r")
     return r",\quad ".join(f"{rate} = {sympy.latex(x)}" for rate, x in zip(rates, column, strict=True))
 

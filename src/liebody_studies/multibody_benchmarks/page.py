@@ -17,16 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from ..bodies import WORLD, Joint, SpatialInertia, Tree, TreeBuilder
-from ..constrained import AbsoluteTree, ClosedTree, Closure, Condition, Mechanism, SystemBuilder
-from ..dynamics import body_poses
-from ..errors import IntegrationError
-from ..groups import SE3, SO3, Prismatic, Revolute, Spherical
-from ..robot import Robot
-from ..run import Run
-from ..scalar import cos, sin, sqrt
-from ..simulate import SingularPosition, simulate
-from .report import Report
+from liebody import Robot, Run, SingularPosition, simulate
+from liebody.bodies import WORLD, Joint, SpatialInertia, Tree, TreeBuilder
+from liebody.constrained import AbsoluteTree, ClosedTree, Closure, Condition, Mechanism, SystemBuilder
+from liebody.dynamics import body_poses
+from liebody.errors import IntegrationError
+from liebody.groups import SE3, SO3, Prismatic, Revolute, Spherical
+from liebody.scalar import cos, sin, sqrt
+
+from ..report import Report
 
 Array = Any
 X, Y, Z = np.eye(3)

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dynamics
-from ..bodies import SpatialInertia, Tree, TreeBuilder
-from ..codegen import jacobian, jvp, trace
-from ..dynamics.momentum import floating_base
-from ..groups import SE2, SE3, Cylindrical, Free, Helical, Planar, Prismatic, Revolute, Spherical
-from ..linear import solve
-from .ploen import along, apart, random_inertia, random_pose
+from liebody import dynamics
+from liebody.bodies import SpatialInertia, Tree, TreeBuilder
+from liebody.codegen import jacobian, jvp, trace
+from liebody.dynamics import floating_base
+from liebody.groups import SE2, SE3, Cylindrical, Free, Helical, Planar, Prismatic, Revolute, Spherical
+from liebody.linear import solve
+
+from ..ploen.page import along, apart, random_inertia, random_pose
 
 Array = Any
 EXACT = 1e-10  # what is called right of whole robots, relative to the size of the terms

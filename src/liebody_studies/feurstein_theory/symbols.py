@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..equations import equations
-from .feurstein_robots import hopper
+import sympy
+
+from liebody import equations
+
+from .robots import hopper
 
 
 def vanishes(*expressions: Any) -> bool:
@@ -15,8 +18,6 @@ def vanishes(*expressions: Any) -> bool:
 
 
 def _is_zero(x: Any) -> bool:
-    import sympy
-
     x = sympy.sympify(x)
     pairs = []
     for k, angle in enumerate(sorted({f.args[0] for f in x.atoms(sympy.sin, sympy.cos)}, key=str)):
@@ -41,32 +42,32 @@ class SymbolicRobot:
     """
 
     def __init__(self, joints: str, numbers: bool = False) -> None:
-        import sympy as sp
-
         self.n = len(joints)
         names = " ".join(f"q{i}" for i in range(1, self.n + 1))
-        self.q = sp.symbols(names, real=True, seq=True)
-        self.rates = sp.Matrix(sp.symbols(names.replace("q", "u"), real=True, seq=True))
-        self.nu = sp.Matrix(sp.symbols("omega v_x v_y", real=True))
-        self.theta = sp.Symbol("theta", real=True)
-        m, inertia, l = (sp.symbols(f"{x}0:{self.n + 1}", positive=True) for x in ("m", "I", "l"))
-        r = sp.symbols(f"r0:{self.n + 1}", positive=True)
+        self.q = sympy.symbols(names, real=True, seq=True)
+        self.rates = sympy.Matrix(sympy.symbols(names.replace("q", "u"), real=True, seq=True))
+        self.nu = sympy.Matrix(sympy.symbols("omega v_x v_y", real=True))
+        self.theta = sympy.Symbol("theta", real=True)
+        m, inertia, l = (sympy.symbols(f"{x}0:{self.n + 1}", positive=True) for x in ("m", "I", "l"))
+        r = sympy.symbols(f"r0:{self.n + 1}", positive=True)
         if numbers:  # any rational ones
-            m, inertia, l, r = ([sp.Rational(3 * i + k + 2, 3) for k in range(self.n + 1)] for i in range(4))
+            m, inertia, l, r = (
+                [sympy.Rational(3 * i + k + 2, 3) for k in range(self.n + 1)] for i in range(4)
+            )
         self.mass = sum(m)
-        H, poses = sp.eye(3), [sp.eye(3)]
+        H, poses = sympy.eye(3), [sympy.eye(3)]
         for q, kind, length in zip(self.q, joints, l, strict=False):
             H = H * _planar_pose(0, length, 0)
             H = H * (_planar_pose(q, 0, 0) if kind == "R" else _planar_pose(0, 0, q))
             poses.append(H)
         self.A, self.J, self.Lam = [], [], []
-        center = sp.zeros(2, 1)
+        center = sympy.zeros(2, 1)
         for pose, mj, Ij, rj in zip(poses, m, inertia, r, strict=True):
             inverse = _planar_inverse(pose)
             self.A.append(_planar_Ad(inverse))
             columns = [_planar_vee((inverse * pose.diff(q)).applyfunc(_short)) for q in self.q]
-            self.J.append(sp.Matrix.hstack(*columns))
-            self.Lam.append(sp.Matrix([[Ij + mj * rj**2, 0, mj * rj], [0, mj, 0], [mj * rj, 0, mj]]))
+            self.J.append(sympy.Matrix.hstack(*columns))
+            self.Lam.append(sympy.Matrix([[Ij + mj * rj**2, 0, mj * rj], [0, mj, 0], [mj * rj, 0, mj]]))
             center += mj * (pose[:2, 2] + pose[:2, 0] * rj)
         self.center = center / self.mass
         self.Mbb = self._sum(lambda A, J, L: A.T * L * A)
@@ -87,14 +88,12 @@ class SymbolicRobot:
     @property
     def hamel(self) -> tuple[Any, Any, Any, Any]:
         """(3.39) by blocks."""
-        import sympy as sp
-
         a_b, x = _planar_ad(self.nu), self.rates
-        M_b_q = sp.Matrix.vstack(*[self.nu.T * self.Mbb.diff(q) for q in self.q])
-        M_bq_q = sp.Matrix.vstack(*[self.nu.T * self.Mbq.diff(q) for q in self.q])
-        M_q_q = sp.Matrix.vstack(*[x.T * self.Mqq.diff(q) for q in self.q])
+        M_b_q = sympy.Matrix.vstack(*[self.nu.T * self.Mbb.diff(q) for q in self.q])
+        M_bq_q = sympy.Matrix.vstack(*[self.nu.T * self.Mbq.diff(q) for q in self.q])
+        M_q_q = sympy.Matrix.vstack(*[x.T * self.Mqq.diff(q) for q in self.q])
         rbb, rbq, rqq = self.rate(self.Mbb), self.rate(self.Mbq), self.rate(self.Mqq)
-        half = sp.Rational(1, 2)
+        half = sympy.Rational(1, 2)
         return (
             rbb - a_b.T * self.Mbb,
             rbq - a_b.T * self.Mbq,
@@ -120,54 +119,42 @@ class SymbolicRobot:
 
 def _short(x: Any) -> Any:
     """With sin^2 = 1 - cos^2, expanded."""
-    import sympy as sp
-
-    x = sp.expand(x)
-    return sp.expand(
+    x = sympy.expand(x)
+    return sympy.expand(
         x.replace(
-            lambda y: y.is_Pow and y.exp == 2 and y.base.func == sp.sin,
-            lambda y: 1 - sp.cos(y.base.args[0]) ** 2,
+            lambda y: y.is_Pow and y.exp == 2 and y.base.func == sympy.sin,
+            lambda y: 1 - sympy.cos(y.base.args[0]) ** 2,
         )
     )
 
 
 def _planar_pose(angle: Any, x: Any, y: Any) -> Any:
-    import sympy as sp
-
-    return sp.Matrix([[sp.cos(angle), -sp.sin(angle), x], [sp.sin(angle), sp.cos(angle), y], [0, 0, 1]])
+    return sympy.Matrix(
+        [[sympy.cos(angle), -sympy.sin(angle), x], [sympy.sin(angle), sympy.cos(angle), y], [0, 0, 1]]
+    )
 
 
 def _planar_inverse(H: Any) -> Any:
-    import sympy as sp
-
     turn = H[:2, :2].T
-    return sp.Matrix.vstack(sp.Matrix.hstack(turn, -turn * H[:2, 2]), sp.Matrix([[0, 0, 1]]))
+    return sympy.Matrix.vstack(sympy.Matrix.hstack(turn, -turn * H[:2, 2]), sympy.Matrix([[0, 0, 1]]))
 
 
 def _planar_Ad(H: Any) -> Any:
     """A = [1, 0; -S o, R] of SE(2)."""
-    import sympy as sp
-
-    return sp.Matrix([[1, 0, 0], [H[1, 2], H[0, 0], H[0, 1]], [-H[0, 2], H[1, 0], H[1, 1]]])
+    return sympy.Matrix([[1, 0, 0], [H[1, 2], H[0, 0], H[0, 1]], [-H[0, 2], H[1, 0], H[1, 1]]])
 
 
 def _planar_ad(u: Any) -> Any:
     """a = [0, 0; -S v, omega S]."""
-    import sympy as sp
-
-    return sp.Matrix([[0, 0, 0], [u[2], 0, -u[0]], [-u[1], u[0], 0]])
+    return sympy.Matrix([[0, 0, 0], [u[2], 0, -u[0]], [-u[1], u[0], 0]])
 
 
 def _planar_hat(u: Any) -> Any:
-    import sympy as sp
-
-    return sp.Matrix([[0, -u[0], u[1]], [u[0], 0, u[2]], [0, 0, 0]])
+    return sympy.Matrix([[0, -u[0], u[1]], [u[0], 0, u[2]], [0, 0, 0]])
 
 
 def _planar_vee(U: Any) -> Any:
-    import sympy as sp
-
-    return sp.Matrix([U[1, 0], U[0, 2], U[1, 2]])
+    return sympy.Matrix([U[1, 0], U[0, 2], U[1, 2]])
 
 
 class Symbolic(NamedTuple):
@@ -192,10 +179,8 @@ def symbolic_checks() -> list[Symbolic]:
 
 def _symbolic_plane() -> list[Symbolic]:
     """Lemmas 2.3 to 2.11 on SE(2)."""
-    import sympy as sp
-
-    coordinates = sp.symbols("theta_a x_a y_a theta_b x_b y_b", real=True)
-    speeds = sp.symbols("p1:7", real=True)
+    coordinates = sympy.symbols("theta_a x_a y_a theta_b x_b y_b", real=True)
+    speeds = sympy.symbols("p1:7", real=True)
     H, G = _planar_pose(*coordinates[:3]), _planar_pose(*coordinates[3:])
     inverse = _planar_inverse
 
@@ -208,8 +193,8 @@ def _symbolic_plane() -> list[Symbolic]:
     A_xy, A_zy = _planar_Ad(H), _planar_Ad(inverse(G))
     nu_xy, nu_yz, nu_xz = twist(H), twist(G), twist(H * G)
     nu_yx = twist(inverse(H))
-    u = sp.Matrix(sp.symbols("u1:4", real=True))
-    w = sp.Matrix(sp.symbols("w1:4", real=True))
+    u = sympy.Matrix(sympy.symbols("u1:4", real=True))
+    w = sympy.Matrix(sympy.symbols("w1:4", real=True))
     Ad, ad, hat, vee = _planar_Ad, _planar_ad, _planar_hat, _planar_vee
     return [
         Symbolic(
@@ -231,7 +216,7 @@ def _symbolic_plane() -> list[Symbolic]:
             "L 2.6, 2.8, 2.9",
             r"SE(2): (2.15), (2.17), (2.18), (2.36d)",
             vanishes(
-                Ad(inverse(H)) * A_xy - sp.eye(3),
+                Ad(inverse(H)) * A_xy - sympy.eye(3),
                 ad(u) * u,
                 ad(nu_xz) - A_zy * ad(nu_xy) * Ad(G) - ad(nu_yz),
                 ad(u) * w + ad(w) * u,
@@ -250,37 +235,36 @@ def _symbolic_plane() -> list[Symbolic]:
 
 def _symbolic_space() -> list[Symbolic]:
     """Lemmas 2.10, 2.11, (2.36) and (A.6) on SE(3), orientations by quaternions of any length."""
-    import sympy as sp
 
     def vector(name: str) -> Any:
-        return sp.Matrix(sp.symbols(f"{name}1:4", real=True))
+        return sympy.Matrix(sympy.symbols(f"{name}1:4", real=True))
 
     def wedge(x: Any) -> Any:
-        return sp.Matrix([[0, -x[2], x[1]], [x[2], 0, -x[0]], [-x[1], x[0], 0]])
+        return sympy.Matrix([[0, -x[2], x[1]], [x[2], 0, -x[0]], [-x[1], x[0], 0]])
 
     def hat(w: Any, v: Any) -> Any:
-        return sp.Matrix(sp.BlockMatrix([[wedge(w), v], [sp.zeros(1, 3), sp.zeros(1, 1)]]))
+        return sympy.Matrix(sympy.BlockMatrix([[wedge(w), v], [sympy.zeros(1, 3), sympy.zeros(1, 1)]]))
 
     def stacked(w: Any, v: Any) -> Any:
         """[v^..] of (2.34), (2.35), linear first."""
-        return sp.Matrix(sp.BlockMatrix([[w, v], [sp.zeros(3), w]]))
+        return sympy.Matrix(sympy.BlockMatrix([[w, v], [sympy.zeros(3), w]]))
 
     a, b, o = vector("a"), vector("b"), vector("o")
     x, v = vector("x"), vector("v")
-    e0 = sp.Symbol("e0", real=True)
+    e0 = sympy.Symbol("e0", real=True)
     e = vector("e")
     size = e0**2 + e.dot(e)
-    Rot = sp.eye(3) + 2 * (e0 * wedge(e) + wedge(e) ** 2) / size
-    H = sp.Matrix(sp.BlockMatrix([[Rot, o], [sp.zeros(1, 3), sp.ones(1, 1)]]))
-    H_inverse = sp.Matrix(sp.BlockMatrix([[Rot.T, -Rot.T * o], [sp.zeros(1, 3), sp.ones(1, 1)]]))
+    Rot = sympy.eye(3) + 2 * (e0 * wedge(e) + wedge(e) ** 2) / size
+    H = sympy.Matrix(sympy.BlockMatrix([[Rot, o], [sympy.zeros(1, 3), sympy.ones(1, 1)]]))
+    H_inverse = sympy.Matrix(sympy.BlockMatrix([[Rot.T, -Rot.T * o], [sympy.zeros(1, 3), sympy.ones(1, 1)]]))
     big = H * hat(x, v) * H_inverse
-    by_matrix = stacked(Rot, wedge(o) * Rot) * sp.Matrix.vstack(v, x)
+    by_matrix = stacked(Rot, wedge(o) * Rot) * sympy.Matrix.vstack(v, x)
     small = hat(a, b) * hat(x, v) - hat(x, v) * hat(a, b)
-    by_little = stacked(wedge(a), wedge(b)) * sp.Matrix.vstack(v, x)
-    other = stacked(wedge(x), wedge(v)) * sp.Matrix.vstack(b, a)
+    by_little = stacked(wedge(a), wedge(b)) * sympy.Matrix.vstack(v, x)
+    other = stacked(wedge(x), wedge(v)) * sympy.Matrix.vstack(b, a)
 
     def vee(U: Any) -> Any:
-        return sp.Matrix([U[0, 3], U[1, 3], U[2, 3], U[2, 1], U[0, 2], U[1, 0]])
+        return sympy.Matrix([U[0, 3], U[1, 3], U[2, 3], U[2, 1], U[0, 2], U[1, 0]])
 
     return [
         Symbolic(
@@ -308,8 +292,6 @@ def _symbolic_space() -> list[Symbolic]:
 
 def _symbolic_robot(kind: str) -> list[Symbolic]:
     """Lemmas 3.1 to 3.3 and the propositions of chapter 3 for a planar base with one joint."""
-    import sympy as sp
-
     r = SymbolicRobot(kind)
     name = {"R": "base and hinge", "P": "base and slider"}[kind]
     nu, x, q = r.nu, r.rates, r.q[0]
@@ -328,17 +310,17 @@ def _symbolic_robot(kind: str) -> list[Symbolic]:
     Cxy = P_bq * D + (rbb - P_b) * N - rbq * D
     Cyx = P_qb * D - N.T * P_b
     # the frame at the centre of mass, aligned: R_ib o_bc moves with R_ib (v + omega S o + o')
-    spin = sp.Matrix([[0, -1], [1, 0]])
+    spin = sympy.Matrix([[0, -1], [1, 0]])
     o_rate = nu[1:, 0] + nu[0] * spin * r.center + r.rate(r.center)
-    nu_cb = nu - sp.Matrix([0, *o_rate])  # A_cb^-1 nu_c: R_ic = 1, nothing of it turns
+    nu_cb = nu - sympy.Matrix([0, *o_rate])  # A_cb^-1 nu_c: R_ic = 1, nothing of it turns
     a_cb, a_b = _planar_ad(nu_cb), _planar_ad(nu)
     h_b = r.Mbb * nu + r.Mbq * x
     A_bc = _planar_Ad(_planar_pose(0, *r.center))  # up to R_ib, which turns the momentum alone
     I_c = (A_bc.T * r.Mbb * A_bc)[0, 0]
     locked = nu * D + N * x
     sum_ = (C_b - r.Mbb * a_cb) * locked
-    I_rate = r.rate(sp.Matrix([[I_c]]))[0, 0] * locked[0]
-    moved = A_bc.T * sum_ - sp.Matrix([I_rate, 0, 0])
+    I_rate = r.rate(sympy.Matrix([[I_c]]))[0, 0] * locked[0]
+    moved = A_bc.T * sum_ - sympy.Matrix([I_rate, 0, 0])
     return [
         Symbolic("L 3.1", f"{name}: $\\dot A_{{jb}} = -a_{{bj}}A_{{jb}}$", vanishes(A_rate + a_bj * A)),
         Symbolic(
@@ -405,21 +387,19 @@ def _symbolic_robot(kind: str) -> list[Symbolic]:
 
 def _symbolic_frames() -> list[Symbolic]:
     """Integrability: one joint always, two hinges not; the angle of the hopper."""
-    import sympy as sp
-
     r = SymbolicRobot("RR", numbers=True)
     m = r.Mbb.adjugate() * r.Mbq / r.Mbb.det()
     center = r.center
     turning = m[0, 0].diff(r.q[1]) - m[0, 1].diff(r.q[0])
-    spin = sp.Matrix([[0, -1], [1, 0]])
+    spin = sympy.Matrix([[0, -1], [1, 0]])
     T = [m[1:, i] for i in range(2)]
     linear = T[0].diff(r.q[1]) - T[1].diff(r.q[0]) + m[0, 0] * spin * T[1] - m[0, 1] * spin * T[0]
     point: dict[Any, Any] = {}  # exact: sines and cosines are fractions there
     for q, (opposite, adjacent, long) in zip(r.q, ((3, 4, 5), (5, 12, 13)), strict=True):
-        point |= {sp.sin(q): sp.Rational(opposite, long), sp.cos(q): sp.Rational(adjacent, long)}
+        point |= {sympy.sin(q): sympy.Rational(opposite, long), sympy.cos(q): sympy.Rational(adjacent, long)}
     at = (linear + spin * center * turning).xreplace(point)
     eq = equations(hopper())
-    slope = sp.diff(eq.locked_angle, eq.q[3]) - eq.connection[0, 0]
+    slope = sympy.diff(eq.locked_angle, eq.q[3]) - eq.connection[0, 0]
     grid = max(abs(float(slope.subs(eq.q[3], x).evalf(30))) for x in (0.3, 1.7802, 4.0, -7.5))
     return [
         Symbolic(

@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import IntegrationError
-from ..systems import VariedSystem
-from .feurstein_hopping_experiments import FAST, centre, leg, robot, system
+from liebody.errors import IntegrationError
+from liebody.systems import VariedSystem
+
+from .experiments import FAST, centre, leg, robot, system
 
 Array = Any
 NAMES = ("c_y", "c_x'", "theta", "omega", "q_1", "q_1'")
@@ -218,7 +219,7 @@ def _gait(
 
 def settled(name: str) -> Array:
     """The last apex of experiment IV or VI, as a start for `shoot`."""
-    from .feurstein_hopping_experiments import run
+    from .experiments import run
 
     log = run(name).apexes
     return reduce(log.q[-1], log.v[-1])

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from . import mueller_terze_errata as errata
-from .mueller_terze_runs import (
+from ..report import Report
+from . import errata
+from .runs import (
     ALPHA,
     BASIC,
     EXAMPLES,
@@ -46,7 +47,6 @@ from .mueller_terze_runs import (
     stabilized_schemes,
     top_motion,
 )
-from .report import Report
 
 Array = Any
 

@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dynamics
-from ..bodies import SpatialInertia, TreeBuilder
-from ..codegen import jacobian, jvp, trace
-from ..groups import SE3, Prismatic, Revolute, Spherical
-from ..linear import cross, skew, solve
-from .feurstein_robots import (
+from liebody import dynamics
+from liebody.bodies import SpatialInertia, TreeBuilder
+from liebody.codegen import jacobian, jvp, trace
+from liebody.groups import SE3, Prismatic, Revolute, Spherical
+from liebody.linear import cross, skew, solve
+
+from ..ploen.page import along, apart, random_inertia, random_pose
+from ..report import APART, Correction
+from .robots import (
     EXACT,
     WEIGHT,
     Floating,
@@ -25,8 +28,6 @@ from .feurstein_robots import (
     split,
     turned,
 )
-from .ploen import along, apart, random_inertia, random_pose
-from .report import APART, Correction
 
 Array = Any
 S2 = np.array([[0, -1], [1, 0]])
