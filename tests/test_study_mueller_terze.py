@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 import liebody as lb
-from liebody.cli import main
 from liebody.groups import SE3, SO3
-from liebody_studies import reproduce
+import liebody_studies
+from liebody_studies.command import reproduce
 from liebody_studies.mueller_terze import errata, runs
 from liebody_studies.mueller_terze import page as study
 from liebody_studies.mueller_terze.page import GOLDEN, peak
@@ -314,7 +314,7 @@ def test_pictures_show_what_they_compare(long_runs):
 def test_the_command_writes_it(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "study", lambda: Report("Small", "Nobody (1900)"))
     assert reproduce("mueller-terze-2013", tmp_path).name == "mueller-terze-2013.html"
-    result = CliRunner().invoke(main, ["reproduce", "mueller-terze-2013", "--out", str(tmp_path)])
+    result = CliRunner().invoke(reproduce, ["mueller-terze-2013", "--out", str(tmp_path)])
     assert result.exit_code == 0 and "mueller-terze-2013.html" in result.stdout
 
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 import liebody as lb
-from liebody.cli import main
 from liebody.constrained import ClosedTree, System
+from liebody_studies.command import reproduce
 from liebody_studies.multibody_benchmarks import page as mb
 
 
@@ -98,7 +98,7 @@ def test_results_compare_with_references():
 
 def test_reproduce_writes_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr(mb, "STUDIES", (mb.study_heavy_top,))
-    result = CliRunner().invoke(main, ["reproduce", "multibody-benchmarks", "--out", str(tmp_path)])
+    result = CliRunner().invoke(reproduce, ["multibody-benchmarks", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     page = (tmp_path / "multibody-benchmarks.html").read_text()
     assert "Heavy top" in page and "<svg" in page and "http" not in page.split("</style>")[1].split("<svg")[0]

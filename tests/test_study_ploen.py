@@ -11,7 +11,7 @@ import sympy as sp
 from click.testing import CliRunner
 
 from liebody import dynamics as dyn
-from liebody.cli import main
+from liebody_studies.command import reproduce
 from liebody_studies.ploen import page as ploen
 from liebody_studies.ploen.page import FORMS, SKEW, Chain, Mechanism, apart, checks, corrections
 from liebody_studies.report import APART, EXACT, Correction
@@ -213,6 +213,6 @@ def test_a_broken_form_would_show(monkeypatch):
 
 def test_the_command_writes_the_page(report, tmp_path, monkeypatch):
     monkeypatch.setattr(ploen, "study", lambda: report)
-    result = CliRunner().invoke(main, ["reproduce", "ploen", "--out", str(tmp_path)])
+    result = CliRunner().invoke(reproduce, ["ploen", "--out", str(tmp_path)])
     assert result.exit_code == 0
     assert (tmp_path / "ploen.html").read_text().startswith("<!DOCTYPE html>")

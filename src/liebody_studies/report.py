@@ -1,4 +1,8 @@
-"""Reports of the studies: text, formulas, tables, pictures in one HTML file without scripts or network."""
+"""Reports of the studies: text, formulas, tables, pictures in one HTML file without scripts or network.
+
+What a page says is a template in Markdown (`page.md` beside the code of a study), what it shows is computed
+in Python: `Report.from_template` puts values, tables, figures and verdicts where the template names them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import base64
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib import resources
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from .formulas import Typesetter
@@ -78,6 +84,60 @@ figcaption { font-size: .92rem; max-width: 50rem; }
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """What a study says of a claim, a key of WORDS, and whether the numbers of this run bear that out.
+
+    If they do not, the page says so in red.
+    """
+
+    claim: str
+    says: str
+    confirmed: bool
+
+    def __post_init__(self) -> None:
+        if self.says not in WORDS:
+            raise ValueError(f"verdict {self.says!r}: expected one of {', '.join(WORDS)}")
+
+    @property
+    def badge(self) -> str:
+        if not self.confirmed:
+            return f'<span class="badge broken">not confirmed: {WORDS[self.says][0]}</span>'
+        word, colour = WORDS[self.says]
+        return f'<span class="badge {colour}">{word}</span>'
+
+
+# -- rows of checks -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Check:
+    """A formula or statement of a source, what it is compared with, and how far it is off.
+
+    number   of the equation or section; behind a # stands what tells apart checks of one number
+    off      relative difference
+    says     a verdict, a key of WORDS
+    differs  whether `off` has to be large: of a misprint, and where the source says that two things differ
+    limit    below which `off` counts as zero
+    """
+
+    number: str
+    printed: str
+    against: str
+    off: float
+    says: str = "holds"
+    differs: bool = False
+    limit: float = EXACT
+
+    @property
+    def confirmed(self) -> bool:
+        return self.off > APART if self.differs else self.off < self.limit
+
+    @property
+    def label(self) -> str:
+        return self.number.partition("#")[0]
+
+
+@dataclass(frozen=True)
 class Correction:
     """A slip of a source: what it prints, what is right, and how far each is from the truth.
 
@@ -87,6 +147,7 @@ class Correction:
     after   of the corrected one
     says    a verdict, a key of WORDS
     where   the place in the source, unless the number says it
+    remark  why there is no number `before`
     """
 
     number: str
@@ -96,6 +157,7 @@ class Correction:
     after: float
     says: str = "misprint"
     where: str = ""
+    remark: str = ""
 
     @property
     def confirmed(self) -> bool:
@@ -103,21 +165,89 @@ class Correction:
         wrong = self.before is None or (self.before < EXACT if self.says == "holds" else self.before > APART)
         return wrong and self.after < EXACT
 
+    @property
+    def label(self) -> str:
+        return self.number.replace("-", "\u2011")
+
+    def verdict(self, claim: str) -> Verdict:
+        return Verdict(f"{self.number}: {claim}", self.says, self.confirmed)
+
+
+def rows_of(package: str, name: str) -> list[dict[str, str]]:
+    """The rows of the table in `name`.md of a study, each by the table's headings."""
+    text = resources.files(package).joinpath(f"{name}.md").read_text(encoding="utf-8")
+    header, _, *rows = (_cells(line) for line in text.splitlines() if line.startswith("|"))
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def checks_of(package: str, off: Mapping[str, float], name: str = "checks", **more: Any) -> list[Check]:
+    """The checks of the table `name`.md that have a difference `off`, by their numbers.
+
+    Columns: number, printed, beside, verdict. A verdict "holds, large" is of an `off` that has to be large.
+    """
+    rows = rows_of(package, name)
+    _same_keys(name, off, {row["number"] for row in rows})
+    found = []
+    for row in rows:
+        if row["number"] in off:
+            says, _, size = (row["verdict"] or "holds").partition(", ")
+            words = row["number"], row["printed"], row["beside"], off[row["number"]], says
+            found.append(Check(*words, size == "large", **more))
+    return found
+
+
+def corrections_of(
+    package: str, sizes: Mapping[str, tuple[float | None, float]], name: str = "corrections"
+) -> list[Correction]:
+    """The corrections of the table `name`.md that have sizes (before, after) by their numbers.
+
+    Columns: number, where, printed, correct, verdict, and remark where there are any.
+    """
+    rows = rows_of(package, name)
+    _same_keys(name, sizes, {row["number"] for row in rows})
+    found = []
+    for row in rows:
+        if row["number"] in sizes:
+            words = row["verdict"] or "misprint", row.get("where", ""), row.get("remark", "")
+            found.append(
+                Correction(row["number"], row["printed"], row["correct"], *sizes[row["number"]], *words)
+            )
+    return found
+
+
+def _same_keys(name: str, computed: Iterable[str], rows: set[str]) -> None:
+    if unknown := set(computed) - rows:
+        raise ValueError(f"{name}.md has no rows {', '.join(sorted(unknown))}")
+
+
+def correction_rows(found: Iterable[Correction], places: bool = True) -> list[list[Any]]:
+    """Two rows for each, printed and correct, with the places where there are any."""
+    rows: list[list[Any]] = []
+    for c in found:
+        verdict = c.verdict(c.where or c.printed)
+        rows.append([c.label, *[c.where] * places, "printed", c.printed, c.before, verdict])
+        rows.append(["", *[""] * places, "correct", c.correct, c.after, ""])
+    return rows
+
+
+# -- the page -----------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a study says of a claim (a key of WORDS), and whether the numbers bear that out."""
+class Part:
+    """A template with its values: a page, or what a page repeats."""
 
-    claim: str
-    says: str
-    confirmed: bool
+    text: str
+    values: Mapping[str, Any]
 
-    @property
-    def badge(self) -> str:
-        if not self.confirmed:
-            return f'<span class="badge broken">not confirmed: {WORDS[self.says][0]}</span>'
-        word, colour = WORDS[self.says]
-        return f'<span class="badge {colour}">{word}</span>'
+    @classmethod
+    def of(cls, package: str, name: str, values: Mapping[str, Any]) -> Part:
+        """The template `name`.md of a study."""
+        return cls(resources.files(package).joinpath(f"{name}.md").read_text(encoding="utf-8"), values)
+
+
+FIELD = re.compile(r"\{\{([a-z]\w*(?:\.\w+|\[\w+\])*)(:[^{}]*)?\}\}", re.IGNORECASE)
+MARK = re.compile(r"\[([a-z ]+): ([\w.\[\]]+)\]")
 
 
 class Report:
@@ -132,8 +262,29 @@ class Report:
         report = Report("Two plus two", "Anonymous (1900)")
         report.section("Sums")
         report.text("We look at $2 + 2$.")
-        report.table([["2 + 2", 4, report.verdict("2 + 2 = 4", "holds", 2 + 2 == 4)]], ["sum", "value", ""])
+        report.table([["2 + 2", 4, Verdict("2 + 2 = 4", "holds", 2 + 2 == 4)]], ["sum", "value", ""])
         report.save("sums.html")
+
+    The same from a template, filled with {"total": 2 + 2, "four": 2 + 2 == 4, "rows": [["2 + 2", 4]]}:
+
+        # Two plus two
+        Anonymous (1900)
+
+        ## Sums
+        We look at $2 + 2$, which is {{total}}, or {{total:.3f}}.
+
+        $$ 2 + 2 = 4 $$ (1)
+
+        | sum | value |
+        |---|---|
+        | {{rows}} |
+        : A caption.
+
+        - [holds: four] $2 + 2$ is {{total}}
+
+    A placeholder alone in a paragraph is a figure of matplotlib, a moving picture, a formula, a `Part` or a
+    list of such; lines that begin with a colon are its caption. A row of a table that is one placeholder
+    stands for rows; a cell `[holds: name]` is a verdict. Lines of three backticks enclose code.
     """
 
     def __init__(self, title: str, source: str) -> None:
@@ -143,7 +294,21 @@ class Report:
         self._sections: list[str] = []
         self._formulas = Typesetter()
 
+    @classmethod
+    def from_template(cls, package: str, values: Mapping[str, Any]) -> Report:
+        """The page `page.md` of a study, filled with values by their names."""
+        page = Part.of(package, "page", values)
+        title, source, text = page.text.removeprefix("# ").split("\n", 2)
+        report = cls(title.strip(), source.strip())
+        report.part(Part(text, values))
+        return report
+
     # -- what goes in -------------------------------------------------------------------------------------
+
+    def part(self, part: Part) -> None:
+        """Everything in a template, in its order."""
+        for chunk in _chunks(part.text):
+            self._chunk(chunk, part.values)
 
     def section(self, title: str, level: int = 2) -> None:
         """A heading; those of level 2 make the table of contents."""
@@ -206,22 +371,56 @@ class Report:
         self._parts.append(f"<pre><code>{escape(text.strip(chr(10)))}</code></pre>")
 
     def verdict(self, claim: str, says: str, confirmed: Any) -> Verdict:
-        """Record what the study says of a claim of the paper, for a cell of a table or `claims`.
-
-        claim      the claim, in words
-        says       a key of WORDS: "holds", "misprint", "imprecise", "wrong"; of numbers "reproduced",
-                   "partly", "not", "cannot be"
-        confirmed  whether the numbers of this run bear that out; if not, the page says so in red
-        """
-        if says not in WORDS:
-            raise ValueError(f"verdict {says!r}: expected one of {', '.join(WORDS)}")
-        verdict = Verdict(claim, says, bool(confirmed))
-        self.verdicts.append(verdict)
-        return verdict
+        return Verdict(claim, says, bool(confirmed))
 
     def claims(self, *verdicts: Verdict) -> None:
         """Verdicts as lines of text: badge and claim."""
-        self._parts += [f'<p class="claim">{v.badge}{self._inline(v.claim)}</p>' for v in verdicts]
+        self._parts += [f'<p class="claim">{self._badge(v)}{self._inline(v.claim)}</p>' for v in verdicts]
+
+    # -- templates ----------------------------------------------------------------------------------------
+
+    def _chunk(self, chunk: str, values: Mapping[str, Any]) -> None:
+        """A paragraph of a template, by how it begins."""
+        first, caption = chunk, ""
+        if "\n: " in chunk:
+            first, caption = chunk.split("\n: ", 1)
+            caption = " ".join(caption.replace("\n: ", " ").split())
+        caption = _filled(caption, values)
+        if chunk.startswith("```"):
+            self.code(chunk[chunk.index("\n") : -3])
+        elif heading := re.match("(##+) ", chunk):
+            self.section(_filled(chunk[heading.end() :], values), len(heading[1]))
+        elif chunk.startswith("$$"):
+            latex, label = chunk[2:].split("$$")
+            self.formula(_filled(latex, values), label.strip())
+        elif chunk.startswith("|"):
+            header, _, *rows = (_cells(line) for line in first.splitlines())
+            self.table(_table_rows(rows, values), [_filled(h, values) for h in header], caption)
+        elif chunk.startswith("- ["):
+            self.claims(*(_claim(item, values) for item in re.split(r"\n(?=- \[)", chunk)))
+        elif found := FIELD.fullmatch(first.strip()):
+            self._value(_look_up(found[1], values), caption)
+        else:
+            self.text(_filled(chunk, values))
+
+    def _value(self, value: Any, caption: str) -> None:
+        """What a placeholder alone in a paragraph stands for."""
+        if isinstance(value, list):
+            for x in value:
+                self._value(x, caption)
+        elif isinstance(value, Part):
+            self.part(value)
+        elif isinstance(value, bytes):
+            self.picture(value, caption)
+        elif isinstance(value, str):
+            self.formula(value, caption)
+        else:
+            self.figure(value, caption)
+
+    def _badge(self, verdict: Verdict) -> str:
+        """The badge of a verdict, which counts from now on."""
+        self.verdicts.append(verdict)
+        return verdict.badge
 
     # -- what comes out -----------------------------------------------------------------------------------
 
@@ -272,7 +471,7 @@ class Report:
 
     def _cell(self, x: Any) -> str:
         if isinstance(x, Verdict):
-            return x.badge
+            return self._badge(x)
         if isinstance(x, bool):
             return "yes" if x else "no"
         if x is None:
@@ -292,6 +491,59 @@ class Report:
             else escape(p).replace("\n", "<br>")
             for p in parts
         )
+
+
+def _chunks(text: str) -> Iterator[str]:
+    """The paragraphs of a template: headings, code and what stands between blank lines."""
+    for block in re.split(r"(?ms)^(```.*?^```|##.*?$)", text):
+        yield from [block] if block.startswith("```") else filter(None, map(str.strip, block.split("\n\n")))
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a row of a table in Markdown; bars within a cell have no spaces about them."""
+    return [cell.strip() for cell in re.split(r"(?<= )\|(?= )", f" {line.strip()[1:-1]} ")]
+
+
+def _look_up(path: str, values: Mapping[str, Any]) -> Any:
+    try:
+        return Formatter().get_field(path, (), values)[0]
+    except (KeyError, AttributeError, IndexError) as error:
+        raise ValueError(f"the template names {path!r}, which has no value: {error!r}") from error
+
+
+def _filled(text: str, values: Mapping[str, Any]) -> str:
+    """Text with its placeholders filled in, by `format` with what stands behind their colon."""
+
+    def value(found: re.Match[str]) -> str:
+        return format(_look_up(found[1], values), (found[2] or ":")[1:])
+
+    return FIELD.sub(value, text)
+
+
+def _claim(text: str, values: Mapping[str, Any]) -> Verdict:
+    mark = MARK.match(text, 2)
+    if mark is None:
+        raise ValueError(f"the claim {text!r} has no verdict, such as [holds: name], at its beginning")
+    words = " ".join(_filled(text[mark.end() :], values).split())
+    return Verdict(words, mark[1], bool(_look_up(mark[2], values)))
+
+
+def _table_rows(rows: Iterable[Sequence[str]], values: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+    for row in rows:
+        whole = FIELD.fullmatch(row[0]) if len(row) == 1 else None
+        if whole:
+            yield from _look_up(whole[1], values)
+        else:
+            yield [_table_cell(cell, row[0], values) for cell in row]
+
+
+def _table_cell(cell: str, claim: str, values: Mapping[str, Any]) -> Any:
+    if mark := MARK.fullmatch(cell):
+        return Verdict(_filled(claim, values), mark[1], bool(_look_up(mark[2], values)))
+    found = FIELD.fullmatch(cell)
+    if found and not found[2]:
+        return _look_up(found[1], values)
+    return _filled(cell, values).replace("<br>", "\n")
 
 
 def _is_number(x: Any) -> bool:

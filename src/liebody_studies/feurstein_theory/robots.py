@@ -15,17 +15,11 @@ from liebody.dynamics import floating_base
 from liebody.groups import SE2, SE3, Cylindrical, Free, Helical, Planar, Prismatic, Revolute, Spherical
 from liebody.linear import solve
 
-from ..ploen.page import along, apart, random_inertia, random_pose
+from ..compare import along, apart, left, random_inertia, random_pose
 
 Array = Any
 EXACT = 1e-10  # what is called right of whole robots, relative to the size of the terms
 WEIGHT = (0, -9.81, 0)  # the thesis falls along -y
-
-
-def left(x: Any, *terms: Any) -> float:
-    """|x| relative to the largest of the terms that it is a sum of."""
-    size = max((float(np.max(np.abs(np.asarray(t, float)), initial=0)) for t in terms), default=1.0)
-    return float(np.max(np.abs(np.asarray(x, float)), initial=0)) / max(size, 1e-300)
 
 
 def turned(A: Array) -> Array:

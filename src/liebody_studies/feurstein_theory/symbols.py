@@ -9,6 +9,7 @@ import sympy
 
 from liebody import equations
 
+from ..report import Verdict, rows_of
 from .robots import hopper
 
 
@@ -158,26 +159,36 @@ def _planar_vee(U: Any) -> Any:
 
 
 class Symbolic(NamedTuple):
-    """A statement in symbols; `zero` whether all of it is the number zero, as `wanted` says it is."""
+    """A statement in symbols; `zero` whether all of it is the number zero, as it has to be if it holds."""
 
     number: str
     claim: str
+    says: str
     zero: bool
-    wanted: bool = True
+
+    @property
+    def verdict(self) -> Verdict:
+        claim = f"{self.number.partition('#')[0]}, {self.claim}"
+        return Verdict(claim, self.says, self.zero == (self.says == "holds"))
 
 
 def symbolic_checks() -> list[Symbolic]:
     """Lemmas and propositions in SymPy, for every pose, twist, mass and length."""
+    robots = _symbolic_robot("R") | _symbolic_robot("P")
+    return statements(_symbolic_plane() | _symbolic_space() | robots | _symbolic_frames())
+
+
+def statements(zero: dict[str, bool]) -> list[Symbolic]:
+    """The rows of symbols.md that were looked at."""
+    rows = rows_of(__package__, "symbols")
     return [
-        *_symbolic_plane(),
-        *_symbolic_space(),
-        *_symbolic_robot("R"),
-        *_symbolic_robot("P"),
-        *_symbolic_frames(),
+        Symbolic(row["number"], row["claim"], row["verdict"], zero[row["number"]])
+        for row in rows
+        if row["number"] in zero
     ]
 
 
-def _symbolic_plane() -> list[Symbolic]:
+def _symbolic_plane() -> dict[str, bool]:
     """Lemmas 2.3 to 2.11 on SE(2)."""
     coordinates = sympy.symbols("theta_a x_a y_a theta_b x_b y_b", real=True)
     speeds = sympy.symbols("p1:7", real=True)
@@ -196,44 +207,24 @@ def _symbolic_plane() -> list[Symbolic]:
     u = sympy.Matrix(sympy.symbols("u1:4", real=True))
     w = sympy.Matrix(sympy.symbols("w1:4", real=True))
     Ad, ad, hat, vee = _planar_Ad, _planar_ad, _planar_hat, _planar_vee
-    return [
-        Symbolic(
-            "2.10, L 2.10",
-            r"SE(2): $A_{xy}\nu = (H\hat\nu H^{-1})^\vee$",
-            vanishes(A_xy * u - vee(H * hat(u) * inverse(H))),
+    return {
+        "2.10, L 2.10": vanishes(A_xy * u - vee(H * hat(u) * inverse(H))),
+        "2.11, L 2.11": vanishes(ad(u) * w - vee(hat(u) * hat(w) - hat(w) * hat(u))),
+        "L 2.3–2.5": vanishes(
+            Ad(H * G) - A_xy * Ad(G), nu_xz - A_zy * nu_xy - nu_yz, rate(A_xy) - A_xy * ad(nu_xy)
         ),
-        Symbolic(
-            "2.11, L 2.11",
-            r"SE(2): $a_u w = [\hat u, \hat w]^\vee$",
-            vanishes(ad(u) * w - vee(hat(u) * hat(w) - hat(w) * hat(u))),
+        "L 2.6, 2.8, 2.9": vanishes(
+            Ad(inverse(H)) * A_xy - sympy.eye(3),
+            ad(u) * u,
+            ad(nu_xz) - A_zy * ad(nu_xy) * Ad(G) - ad(nu_yz),
+            ad(u) * w + ad(w) * u,
         ),
-        Symbolic(
-            "L 2.3–2.5",
-            r"SE(2): (2.12), (2.13), (2.14)",
-            vanishes(Ad(H * G) - A_xy * Ad(G), nu_xz - A_zy * nu_xy - nu_yz, rate(A_xy) - A_xy * ad(nu_xy)),
-        ),
-        Symbolic(
-            "L 2.6, 2.8, 2.9",
-            r"SE(2): (2.15), (2.17), (2.18), (2.36d)",
-            vanishes(
-                Ad(inverse(H)) * A_xy - sympy.eye(3),
-                ad(u) * u,
-                ad(nu_xz) - A_zy * ad(nu_xy) * Ad(G) - ad(nu_yz),
-                ad(u) * w + ad(w) * u,
-            ),
-        ),
-        Symbolic(
-            "L 2.7",
-            r"SE(2): $a_{yx} + A_{xy}a_{xy}A_{xy}^{-1} = 0$",
-            vanishes(ad(nu_yx) * A_xy + A_xy * ad(nu_xy)),
-        ),
-        Symbolic(
-            "L 2.7", r"SE(2), as printed: $a_{yx} + a_{xy}$", vanishes(ad(nu_yx) + ad(nu_xy)), wanted=False
-        ),
-    ]
+        "L 2.7": vanishes(ad(nu_yx) * A_xy + A_xy * ad(nu_xy)),
+        "L 2.7#2": vanishes(ad(nu_yx) + ad(nu_xy)),
+    }
 
 
-def _symbolic_space() -> list[Symbolic]:
+def _symbolic_space() -> dict[str, bool]:
     """Lemmas 2.10, 2.11, (2.36) and (A.6) on SE(3), orientations by quaternions of any length."""
 
     def vector(name: str) -> Any:
@@ -266,34 +257,21 @@ def _symbolic_space() -> list[Symbolic]:
     def vee(U: Any) -> Any:
         return sympy.Matrix([U[0, 3], U[1, 3], U[2, 3], U[2, 1], U[0, 2], U[1, 0]])
 
-    return [
-        Symbolic(
-            "2.34, L 2.10",
-            r"SE(3): $A_{xy}\nu = (H\hat\nu H^{-1})^\vee$, for any quaternion",
-            vanishes(by_matrix - vee(big)),
+    return {
+        "2.34, L 2.10": vanishes(by_matrix - vee(big)),
+        "2.35, L 2.11": vanishes(by_little - vee(small), by_little + other),
+        "A.6a–f": vanishes(
+            wedge(a) * b + wedge(b) * a,
+            wedge(a) * wedge(b) - wedge(b) * wedge(a) - wedge(a.cross(b)),
+            a.cross(b).dot(x) - a.dot(b.cross(x)),
+            Rot * wedge(a) * Rot.T - wedge(Rot * a),
         ),
-        Symbolic(
-            "2.35, L 2.11",
-            r"SE(3): $a_{xy}\nu = [\hat\nu_{xy}, \hat\nu]^\vee = -a_\nu\nu_{xy}$",
-            vanishes(by_little - vee(small), by_little + other),
-        ),
-        Symbolic(
-            "A.6a–f",
-            "SE(3): the rules of the cross product",
-            vanishes(
-                wedge(a) * b + wedge(b) * a,
-                wedge(a) * wedge(b) - wedge(b) * wedge(a) - wedge(a.cross(b)),
-                a.cross(b).dot(x) - a.dot(b.cross(x)),
-                Rot * wedge(a) * Rot.T - wedge(Rot * a),
-            ),
-        ),
-    ]
+    }
 
 
-def _symbolic_robot(kind: str) -> list[Symbolic]:
+def _symbolic_robot(kind: str) -> dict[str, bool]:
     """Lemmas 3.1 to 3.3 and the propositions of chapter 3 for a planar base with one joint."""
     r = SymbolicRobot(kind)
-    name = {"R": "base and hinge", "P": "base and slider"}[kind]
     nu, x, q = r.nu, r.rates, r.q[0]
     A, J = r.A[1], r.J[1]
     J_rate, A_rate = r.rate(J), r.rate(A)
@@ -321,71 +299,24 @@ def _symbolic_robot(kind: str) -> list[Symbolic]:
     sum_ = (C_b - r.Mbb * a_cb) * locked
     I_rate = r.rate(sympy.Matrix([[I_c]]))[0, 0] * locked[0]
     moved = A_bc.T * sum_ - sympy.Matrix([I_rate, 0, 0])
-    return [
-        Symbolic("L 3.1", f"{name}: $\\dot A_{{jb}} = -a_{{bj}}A_{{jb}}$", vanishes(A_rate + a_bj * A)),
-        Symbolic(
-            "L 3.2, 3.3",
-            f"{name}: $J_q - \\dot J = a_{{bj}}J$, $A_q = a_{{A\\nu_b}}J$",
-            vanishes(J_q - J_rate - a_bj * J, A_q - _planar_ad(A * nu) * J),
-        ),
-        Symbolic(
-            "Prop. 3.1.1",
-            f"{name}: $CV - C^EV = 0$",
-            vanishes((C_b - P_b) * nu + (C_bq - P_bq) * x, (C_qb - P_qb) * nu + (C_q - P_q) * x),
-        ),
-        Symbolic(
-            "3.82",
-            f"{name}: $\\dot M - C^p - C^{{p\\top}} = 0$",
-            vanishes(rbb - P_b - P_b.T, rbq - P_bq - P_qb.T, rqq - P_q - P_q.T),
-        ),
-        Symbolic(
-            "3.39",
-            f"{name}: $\\dot M - C - C^\\top$ with Hamel's C",
-            vanishes(rbb - C_b - C_b.T),
-            wanted=False,
-        ),
-        Symbolic(
-            "Prop. 3.2.1",
-            f"{name}: $(a_{{cb}} - a_b)^\\top h_b = 0$ at the centre of mass",
-            vanishes((a_cb - a_b).T * h_b),
-        ),
-        Symbolic(
-            "Prop. 3.3.1",
-            f"{name}: $C_{{xy}} = 0$ for any $T_x$, $T_y$",
-            vanishes(C_bq * D + (rbb - C_b) * N - rbq * D),
-        ),
-        Symbolic(
-            "Prop. 3.3.1",
-            f"{name}: $(a_{{cb}} - a_b)^\\top M_{{bb}} = 0$, as its second part needs",
-            vanishes((a_cb - a_b).T * r.Mbb),
-            wanted=False,
-        ),
-        Symbolic(
-            "Prop. 3.3.2",
-            f"{name}: (3.86), and $C^p_{{yx}} = -C_{{xy}}^{{p\\top}}$",
-            vanishes(Cxy - sum(terms[1:], terms[0]), Cyx + Cxy.T),
-        ),
-        Symbolic(
-            "3.84",
-            f"{name}, as printed: $C^p_{{yx}} - C_{{xy}}^{{p\\top}}$",
-            vanishes(Cyx - Cxy.T),
-            wanted=False,
-        ),
-        Symbolic(
-            "3.95",
-            f"{name}: $C_e\\nu^{{ext}} + C_{{ei}}\\nu^{{int}} - \\dot M_e\\nu^{{ext}} = 0$",
-            vanishes(moved),
-        ),
-        Symbolic(
-            "3.95",
-            f"{name}, as printed: $C_e\\nu^{{ext}} + C_{{ei}}\\nu^{{int}}$",
-            vanishes(A_bc.T * sum_),
-            wanted=False,
-        ),
-    ]
+    zero = {
+        "L 3.1": vanishes(A_rate + a_bj * A),
+        "L 3.2, 3.3": vanishes(J_q - J_rate - a_bj * J, A_q - _planar_ad(A * nu) * J),
+        "Prop. 3.1.1": vanishes((C_b - P_b) * nu + (C_bq - P_bq) * x, (C_qb - P_qb) * nu + (C_q - P_q) * x),
+        "3.82": vanishes(rbb - P_b - P_b.T, rbq - P_bq - P_qb.T, rqq - P_q - P_q.T),
+        "3.39": vanishes(rbb - C_b - C_b.T),
+        "Prop. 3.2.1": vanishes((a_cb - a_b).T * h_b),
+        "Prop. 3.3.1": vanishes(C_bq * D + (rbb - C_b) * N - rbq * D),
+        "Prop. 3.3.1#2": vanishes((a_cb - a_b).T * r.Mbb),
+        "Prop. 3.3.2": vanishes(Cxy - sum(terms[1:], terms[0]), Cyx + Cxy.T),
+        "3.84": vanishes(Cyx - Cxy.T),
+        "3.95": vanishes(moved),
+        "3.95#2": vanishes(A_bc.T * sum_),
+    }
+    return {f"{number}#{kind}": value for number, value in zero.items()}
 
 
-def _symbolic_frames() -> list[Symbolic]:
+def _symbolic_frames() -> dict[str, bool]:
     """Integrability: one joint always, two hinges not; the angle of the hopper."""
     r = SymbolicRobot("RR", numbers=True)
     m = r.Mbb.adjugate() * r.Mbq / r.Mbb.det()
@@ -401,22 +332,8 @@ def _symbolic_frames() -> list[Symbolic]:
     eq = equations(hopper())
     slope = sympy.diff(eq.locked_angle, eq.q[3]) - eq.connection[0, 0]
     grid = max(abs(float(slope.subs(eq.q[3], x).evalf(30))) for x in (0.3, 1.7802, 4.0, -7.5))
-    return [
-        Symbolic(
-            "3.73, L 3.4",
-            "base and two hinges: the angular condition",
-            turning.xreplace(point) == 0,
-            wanted=False,
-        ),
-        Symbolic(
-            "3.73",
-            r"base and two hinges: the linear condition is $-S\,o_{bc}$ times the angular one",
-            all(x == 0 for x in at),
-        ),
-        Symbolic(
-            "3.76",
-            r"hopper: $\partial\theta_{bc}/\partial q = T_\omega$ of the closed form (30 digits, masses "
-            r"rounded)",
-            grid < 1e-12,
-        ),
-    ]
+    return {
+        "3.73, L 3.4": turning.xreplace(point) == 0,
+        "3.73": all(x == 0 for x in at),
+        "3.76": grid < 1e-12,
+    }
