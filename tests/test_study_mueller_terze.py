@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 import liebody as lb
 from liebody.groups import SE3, SO3
-import liebody_studies
 from liebody_studies.command import reproduce
 from liebody_studies.mueller_terze import errata, runs
 from liebody_studies.mueller_terze import page as study
