@@ -156,7 +156,7 @@ def test_the_series_of_s_converges_to_its_closed_form(group):
 
 
 def test_three_closed_forms_are_proved():
-    from liebody_studies.from_2012.page import symbolic_proofs
+    from liebody_studies.from_2012.groups import symbolic_proofs
 
     assert symbolic_proofs() == {"$SE(2)$": True, "Heisenberg": True, "Aff(1)": True}
 

@@ -161,9 +161,8 @@ class Correction:
 
     @property
     def confirmed(self) -> bool:
-        """Whether what is printed is off, or holds if that is said of it, and the correction is right."""
-        wrong = self.before is None or (self.before < EXACT if self.says == "holds" else self.before > APART)
-        return wrong and self.after < EXACT
+        """Whether what is printed, or what the source calls wrong, is off, and what is right is not."""
+        return (self.before is None or self.before > APART) and self.after < EXACT
 
     @property
     def label(self) -> str:
@@ -197,21 +196,20 @@ def checks_of(package: str, off: Mapping[str, float], name: str = "checks", **mo
 
 
 def corrections_of(
-    package: str, sizes: Mapping[str, tuple[float | None, float]], name: str = "corrections"
+    package: str, sizes: Mapping[str, tuple[Any, ...]], name: str = "corrections"
 ) -> list[Correction]:
-    """The corrections of the table `name`.md that have sizes (before, after) by their numbers.
+    """The corrections of the table `name`.md that have sizes by their numbers: before, after, and a remark.
 
-    Columns: number, where, printed, correct, verdict, and remark where there are any.
+    Columns: number, where (unless the number says it), printed, correct, verdict.
     """
     rows = rows_of(package, name)
     _same_keys(name, sizes, {row["number"] for row in rows})
     found = []
     for row in rows:
         if row["number"] in sizes:
-            words = row["verdict"] or "misprint", row.get("where", ""), row.get("remark", "")
-            found.append(
-                Correction(row["number"], row["printed"], row["correct"], *sizes[row["number"]], *words)
-            )
+            before, after, *remark = sizes[row["number"]]
+            words = row["verdict"] or "misprint", row.get("where", ""), *remark
+            found.append(Correction(row["number"], row["printed"], row["correct"], before, after, *words))
     return found
 
 
