@@ -30,7 +30,7 @@ from liebody.errors import IntegrationError
 from liebody.integrators import is_mechanical
 from liebody_studies.mueller_terze import page as mueller_terze
 from liebody_studies.mueller_terze import runs as mueller_terze_runs
-from liebody_studies.multibody_benchmarks import page as field
+from liebody_studies.multibody_benchmarks import models as field
 
 sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe
