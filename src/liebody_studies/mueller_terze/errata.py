@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from liebody import simulate
+from liebody.bodies import SpatialInertia
+from liebody.constrained import SystemBuilder, stabilization
 from liebody.groups import (
     SE3,
     SO3,
@@ -32,19 +35,25 @@ from liebody.groups import (
 from liebody.integrators import solve_ivp
 from liebody.linear import skew
 
+from .golden import LONG, ROUND_OFF, SHORT, Runs, near
 from .runs import (
     ARM,
+    BASIC,
+    EXAMPLES,
     FLOATING,
     GROUPS,
     HEAVY,
     PENDULUM,
     STEP,
+    THREE_BAR,
     Setup,
     Trajectory,
     double_pendulum,
     floating_pair,
+    peak,
     printed_dexp_inverse,
     setup,
+    top_motion,
 )
 
 Array = Any
@@ -187,8 +196,6 @@ def weight_without_mass() -> tuple[float, float]:
     """Energy change over T(0) after 1 s of the double pendulum with F_i = R_i^T g, and with m_i R_i^T g."""
     place = setup(PENDULUM, "SE3")
     literal, v = double_pendulum(place.groups, 9.81 / 2.7)
-    from liebody import simulate
-
     run = simulate(literal, literal.guess, v, t_end=1.0, dt=STEP, stabilization="none", record_every=STEP)
     found = Trajectory(place.system, run.t, run.q, run.v)
     return float(np.abs(found.drift[-1])), float(np.abs(place.run().drift[-1]))
@@ -197,10 +204,6 @@ def weight_without_mass() -> tuple[float, float]:
 @cache
 def weight_of_the_top() -> float:
     """Change of the top's kinetic energy over T(0) in 1 s, if gravity acted."""
-    from liebody import simulate
-    from liebody.bodies import SpatialInertia
-    from liebody.constrained import SystemBuilder
-
     builder = SystemBuilder("top").body("top", SpatialInertia(21.6, rotational=[0.36, 0.306, 0.09]), ARM)
     builder.joint("pivot", Spherical(), "world", "top", on_child=-ARM)
     system = builder.build()
@@ -236,6 +239,8 @@ SUBGROUPS: dict[str, MotionSubgroup] = {
     r"$Y(h)$, planar-helical": PlanarHelical(Z, PITCH, POINT),
     r"$X$, Schoenflies": Schoenflies(Z, POINT),
 }
+EXACT_ON_BOTH = {r"$\mathbb{R}$, prismatic", r"$\mathbb{R}^2$", r"$\mathbb{R}^3$", r"$SE(2)$, planar",
+                 r"$Y(h)$, planar-helical", r"$X$, Schoenflies"}  # fmt: skip
 
 
 @cache
@@ -288,9 +293,146 @@ def on_a_moving_body(turn: float, configuration: str, h: float = 0.01) -> float:
 @cache
 def cost(example: Any, groups: str | tuple[str, ...]) -> int:
     """Operations of a step of RKMK4 without stabilisation."""
-    from liebody.constrained import stabilization
-
     system = setup(example, groups).system
     parts = system.parts(stabilization("none", STEP), False)
     field, advance, pull = (sum(part().operations.values()) for part in parts[:3])
     return int(4 * field + 4 * advance + 3 * pull)
+
+
+# -- what is printed, and what is right ---------------------------------------------------------------------
+
+
+def growth_rate(t: Array, y: Array) -> float:
+    """The exponential rate of y where it lies between 1e-10 and 1e-2 for the first time  [1/s]."""
+    first = int(np.argmax(y > 1e-10))
+    last = int(np.argmax(y > 1e-2))
+    return float(np.polyfit(t[first:last], np.log(y[first:last]), 1)[0])
+
+
+def slips(runs: Runs) -> dict[str, Any]:
+    """The numbers by which each slip shows; e1 to e12: whether they bear it out."""
+    return _of_exponentials() | _of_constraints() | _of_weights() | _of_statements(runs) | {"e9": True}
+
+
+def _of_exponentials() -> dict[str, Any]:
+    """1-1 to 1-4: (9), (10), the limits at zero, and (34)."""
+    wrong, quartic, state = top_motion(0.1, exponential="printed"), cancellation([1e-6])[0], state_dexp()
+    with np.errstate(all="ignore"):
+        at_rest = bool(np.isnan(printed_dexp_inverse(np.array([0, 0, 0, 1.0, 0, 0]))).any())
+    return {
+        "orthogonality": wrong.orthogonality[-1],
+        "off_sphere": 1e3 * abs(np.linalg.norm(wrong.r[-1]) - 0.5),
+        "energy": peak(wrong.drift),
+        "e1": wrong.orthogonality[-1] > 0.5 and peak(wrong.drift) < 1e-7,
+        "quartic": quartic,
+        "e2": quartic[1] > 1 and quartic[2] < 1e-15,
+        "at_rest": "not a number" if at_rest else "finite",
+        "e3": at_rest,
+        "state": state,
+        "e4": state[0] > 0.1 and state[1] < 1e-6,
+    }
+
+
+def _of_constraints() -> dict[str, Any]:
+    """1-5 and 1-6: the acceleration constraint of the top."""
+    literal, moving, right, mixed, legal = (
+        top_motion(LONG, constraint=c)
+        for c in ("(39) literally", "R^T r in J and eta", "(40)", "J of (39), eta of (53)", "(53)")
+    )
+    away = int(np.argmax(~(mixed.pivot <= 1)))  # the first row beyond a metre; later ones may be no numbers
+    rate = growth_rate(literal.t, literal.pivot)
+    bounded = peak(right.pivot) < ROUND_OFF and peak(moving.pivot) < 1e-9
+    return {
+        "pivots": [peak(literal.pivot[:1001]), peak(literal.pivot[:2001]), peak(literal.pivot)],
+        "growth": rate,
+        "right": peak(right.pivot),
+        "moving": peak(moving.pivot),
+        "e5": peak(literal.pivot) > 1 and 12 < rate < 24 and bounded,
+        "legal": peak(legal.pivot),
+        "away": mixed.t[away],
+        "e6": peak(legal.pivot) < ROUND_OFF and away > 0,
+    }
+
+
+def _of_weights() -> dict[str, Any]:
+    """1-7, 1-8 and 1-10: weights without masses, velocities of (61), gravity in 5.1."""
+    weights, velocities, gravity = weight_without_mass(), printed_velocity_constraint(), weight_of_the_top()
+    return {
+        "weights": weights,
+        "e7": weights[0] > 0.01 and weights[1] < 1e-5,
+        "velocities": velocities,
+        "e8": velocities[0] > 0.1 and velocities[1] < 1e-12,
+        "gravity": gravity,
+        "times_drift": gravity / 2.8e-8,
+        "e10": gravity > 1e-3,
+    }
+
+
+def _of_statements(runs: Runs) -> dict[str, Any]:
+    """1-11 and 1-12: energy by methods of order 1 to 4, and joint 2 of the pendulum."""
+    factors = []
+    for scheme in BASIC[:4]:
+        on_product, on_group = (peak(setup(HEAVY, g).run(scheme).drift) for g in reversed(GROUPS))
+        factors.append(on_product / on_group)
+    second = [peak(runs[PENDULUM, g].until(SHORT).violation("j2")) for g in GROUPS]
+    return {
+        "factors": ", ".join(f"{x:.1f}" for x in factors),
+        "e11": max(factors) < 10,
+        "second": second,
+        "e12": second[0] > second[1],
+    }
+
+
+def statements(runs: Runs) -> dict[str, Any]:
+    """The numbers of the statements of the paper, and whether they bear the verdicts out."""
+
+    def joint(example: Any, group: str, name: str, t_end: float = SHORT) -> float:
+        return peak(runs[example, group].until(t_end).violation(name))
+
+    def both(example: Any, name: str, t_end: float = SHORT) -> list[float]:
+        return [joint(example, g, name, t_end) for g in GROUPS]
+
+    def ratio(example: Any, t_end: float = SHORT) -> float:
+        a, b = (peak(runs[example, g].until(t_end).drift) for g in reversed(GROUPS))
+        return a / b
+
+    places = ((HEAVY, "pivot"), (PENDULUM, "j1"), (THREE_BAR, "j1"), (THREE_BAR, "j3"))
+    exact, loose = zip(*(both(e, name, LONG) for e, name in places), strict=True)
+    pivot, bars = both(HEAVY, "pivot"), both(THREE_BAR, "j2")
+    second = [a / b for a, b in (both(PENDULUM, "j2"), bars)]
+    floats = [a / b for a, b in (both(FLOATING, "j2", t) for t in (SHORT, LONG))]
+    fast = [x[0] for x in common_drift(100.0).values()]
+    costs = [cost(e, "SE3") / cost(e, "SO3xR3") for e in EXAMPLES]
+    T0, top = runs[HEAVY, "SE3"].kinetic[0] / 1000, [ratio(HEAVY), ratio(HEAVY, LONG)]
+    energies = [ratio(PENDULUM), ratio(FLOATING), ratio(THREE_BAR)]
+    still, *carried = (on_a_moving_body(w, "SE3") for w in (0.0, 0.01, 0.1))
+    firsts, seconds = both(PENDULUM, "j1"), both(PENDULUM, "j2")
+    return {
+        "ground": max(exact),
+        "loose": [min(loose), max(loose)],
+        "ground_exact": max(exact) < ROUND_OFF and min(loose) > 1e-8,
+        "pivot": pivot,
+        "pivot_exact": pivot[0] < 1e-12 and pivot[1] > 5e-7,
+        "T0": T0,
+        "T0_right": near(T0, 13.972398951, 1e-9),
+        "top": top,
+        "no_magnitudes": top[0] < 5 and top[1] < 2,
+        "second": second,
+        "joint_1_only": firsts[0] < 1e-12 and second[0] > 1,
+        "pendulum": [seconds[1], firsts[1]],
+        "second_higher": all(b > a for a, b in zip(firsts, seconds, strict=True)),
+        "energies": energies,
+        "comparable": 0.5 < energies[0] < 2,
+        "floats": floats,
+        "similar": all(0.85 < x < 1.15 for x in floats) and 0.8 < energies[1] < 1.25,
+        "fast": fast,
+        "not_all": second[1] > 1.5 and fast[0] > 50 * fast[1],
+        "base": [joint(THREE_BAR, "SE3", j) for j in ("j1", "j3")],
+        "base_exact": max(exact[2:]) < ROUND_OFF,
+        "bars": bars,
+        "twice": 1.5 < second[1] < 2.5 and 1.2 < energies[2] < 2.2,
+        "costs": [min(costs), max(costs)],
+        "dearer": 1 < min(costs) and max(costs) < 2,
+        "carried": carried,
+        "in_proportion": still < 1e-14 and near(carried[1] / carried[0], 10, 0.1),
+    }

@@ -38,6 +38,7 @@ from liebody.scalar import cos, sin, sqrt
 Array = Any
 
 GROUPS = ("SE3", "SO3xR3")
+NAMES = {"SE3": r"$SE(3)$", "SO3xR3": r"$SO(3)\times\mathbb{R}^3$"}
 STEP = 1e-3  # the paper's [s]
 BOX = SpatialInertia.box(2.7, [0.2, 0.1, 0.05])
 TOP = SpatialInertia(21.6, rotational=[0.36, 0.306, 0.09])
@@ -71,8 +72,17 @@ class Example:
     def bodies(self) -> int:
         return 1 if self.key == "top" else 2
 
+    @property
+    def heading(self) -> str:
+        return self.title[0].upper() + self.title[1:]
+
     def __repr__(self) -> str:
         return self.key
+
+
+def peak(values: Array) -> float:
+    """The largest |x|."""
+    return float(np.max(np.abs(values)))
 
 
 def _built(builder: SystemBuilder, twists: dict[str, Any]) -> tuple[System, np.ndarray]:
