@@ -12,7 +12,7 @@ import pytest
 
 from liebody.errors import IntegrationError
 from liebody_studies import STUDIES
-from liebody_studies.feurstein_hopping import beyond, gaits, pictures
+from liebody_studies.feurstein_hopping import beyond, gaits, pictures, thesis
 from liebody_studies.feurstein_hopping import page as study
 from liebody_studies.feurstein_hopping.experiments import (
     EXPERIMENTS,
@@ -25,7 +25,7 @@ from liebody_studies.feurstein_hopping.experiments import (
     under_controller_1,
     upright,
 )
-from liebody_studies.report import Report
+from liebody_studies.report import Part, Report
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "hopping.json").read_text())
 NAMES = {"rev_I": "revolute I", "rev_II": "revolute II", "rev_III": "revolute III", "rev_V": "revolute V",
@@ -94,9 +94,8 @@ def test_experiments_one_have_controller_one():
         assert np.nanmax(np.abs(x.out["regulator_force"])) > 0 or K_E == 0
     one = found["revolute I", 0.0, 0.0]
     np.testing.assert_array_equal(one.apexes.q, run("revolute I").apexes.q)
-    page = Report("", "")
-    study._radial(page)
-    assert page.confirmed
+    x = study.radial()
+    assert x["unmoved"] and x["unstable"] and x["fall"]
 
 
 def test_the_audit_of_experiment_six():
@@ -157,15 +156,19 @@ def test_cost_of_transport_is_that_of_the_audit(six):
 
 def test_every_verdict_of_the_table_is_borne_out(six, curve):
     fine = tuning_curve("K_p = 0, K_E = 0", np.arange(96, 123, 1.0))
-    rows = [*study.prismatic_rows(), *study.revolute_rows(fine), *study.six_rows(audit(), six)]
-    assert [(r.what, r.ours) for r in rows if not r.confirmed] == []
-    says = {r.what: r.says for r in rows}
+    n = thesis.prismatic() | thesis.revolute(fine) | thesis.damped() | thesis.six(audit(), six)
+    text = Part.of(study.__package__, "page", {}).text
+    rows = [row for row in text.splitlines() if ": n[" in row]
+    report = Report("", "")
+    report.part(Part("\n".join(["|  | thesis | here | verdict |", "|---|---|---|---|", *rows]), {"n": n}))
+    assert len(report.verdicts) == 38 and [v.claim for v in report.verdicts if not v.confirmed] == []
+    says = {v.claim: v.says for v in report.verdicts}
     assert says["4.7: h after the first lift-off is least at"] == "not"
     assert says["VI: floor after touch-down"] == "wrong"
     assert says["VI: external work in 20 s"] == "reproduced"
     assert says["VI: losses at touch-downs, with 45 mJ each"] == "cannot be"
     page = Report("", "")
-    study._numbers(page, [rows[0]._replace(confirmed=False)])
+    page.part(Part("| what | verdict |\n|---|---|\n| x | [holds: n[tilts]] |", {"n": {"tilts": False}}))
     assert not page.confirmed and "not confirmed" in page.html
 
 

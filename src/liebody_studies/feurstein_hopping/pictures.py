@@ -281,13 +281,13 @@ def _stick(axis: Any, run: Run, i: int, shift: float, alpha: float = 1.0) -> Non
     axis.plot(out["com"][i, 0] + shift, out["com"][i, 2], "+", color=RED, markersize=7, alpha=alpha)
 
 
-def moving(run: Run, first: float = 0.0, last: float | None = None, frames: int = 48) -> bytes:
+def moving(run: Run, first: float = 0.0, last: float = np.inf, frames: int = 48) -> bytes:
     """A GIF of a run between two times, evenly, with the path of the centre of mass."""
     from matplotlib.animation import FuncAnimation, PillowWriter
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    end = min(run.t[run.last], run.t[-1] if last is None else last)
+    end = min(run.t[run.last], last)
     places = np.searchsorted(run.t, np.linspace(first, end, frames)).clip(0, run.last)
     com, foot = run.out["com"], run.out["foot"]
     low = min(np.min(foot[places, 0]), np.min(com[places, 0])) - 0.16

@@ -53,10 +53,14 @@ def logarithmic(axis: Any, *directions: str) -> None:
 
 
 def by_curves(
-    x: Array, curves: Sequence[tuple[str, Any, str, str]], labels: tuple[str, str], powers: str, **size: float
+    x: Array,
+    curves: Sequence[tuple[str, Any, str, str]],
+    labels: tuple[str, str],
+    powers: str,
+    height: float = 2.9,
 ) -> tuple[Figure, Any]:
-    """One picture of curves (name, y, style, colour), with a legend; `powers` names logarithmic axes."""
-    figure, axes = axes_of(1, **{"width": 7.5, "height": 2.9, **size})
+    """One picture of curves (name, y, style, colour); `powers` names logarithmic axes."""
+    figure, axes = axes_of(1, height=height, width=7.5)
     axis = axes[0, 0]
     for name, y, style, colour in curves:
         axis.plot(x if len(x) == len(y) else x[: len(y)], y, style, color=colour, label=name, markersize=5)
