@@ -12,14 +12,14 @@ import pytest
 
 from liebody.errors import IntegrationError
 from liebody_studies import STUDIES
-from liebody_studies.feurstein_hopping import beyond, gaits, pictures, thesis
+from liebody_studies.feurstein_hopping import apexes, beyond, gaits, pictures, thesis
 from liebody_studies.feurstein_hopping import page as study
 from liebody_studies.feurstein_hopping.experiments import (
     EXPERIMENTS,
     VARIANTS,
     Curve,
     audit,
-    leg,
+    robot,
     run,
     tuning_curve,
     under_controller_1,
@@ -125,7 +125,7 @@ def test_the_tuning_curve_has_no_minimum_at_102_degrees(curve):
 
 def test_starts_stand_upright():
     q, r = upright(np.radians([60, 102, 140]))
-    length, angle = leg("revolute", q)
+    length, angle = apexes.leg(robot("revolute"), q)
     np.testing.assert_allclose(angle, 0, atol=1e-12)
     np.testing.assert_allclose(length, r)
     assert r[1] == pytest.approx(0.14107, abs=1e-4)
@@ -177,8 +177,8 @@ def test_every_verdict_of_the_table_is_borne_out(six, curve):
 
 def test_states_at_apexes_are_reduced_and_expanded():
     x = np.array([0.25, 0.2, -2.5, 0.3, 1.7, -0.4])
-    q, v = gaits.expand(x)
-    np.testing.assert_allclose(gaits.reduce(q, v), x, atol=1e-14)
+    q, v = apexes.expand(robot("revolute"), x)
+    np.testing.assert_allclose(apexes.reduce(robot("revolute"), q, v), x, atol=1e-14)
 
 
 def test_experiment_six_is_a_stable_gait(six):

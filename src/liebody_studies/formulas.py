@@ -77,7 +77,7 @@ class Typesetter:
         """A row of runs of mathtext and of environments, which may nest."""
         text = " ".join(latex.split())
         for command, plain in REPLACED.items():
-            text = re.sub(re.escape(command) + r"(?![a-zA-Z])", lambda _, p=plain: p, text)  # type: ignore[misc]
+            text = re.sub(re.escape(command) + r"(?![a-zA-Z])", plain.replace("\\", r"\\"), text)
         boxes: list[Box] = []
         while found := BEGIN.search(text):
             before, name = text[: found.start()], found[1]

@@ -33,54 +33,7 @@ WORDS = {
     "not": ("not reproduced", "wrong"),
     "cannot be": ("cannot be reproduced", "slip"),
 }
-STYLE = """
-:root { color-scheme: light; --ink: #1b1f24; --soft: #5b6470; --line: #d8dde3; --tint: #f5f7f9;
-        --blue: #1f5fa8; }
-body { margin: 0; color: var(--ink); background: #fff; font: 16px/1.55 "Source Serif 4", "Charter", Georgia,
-       "DejaVu Serif", serif; }
-main { max-width: 62rem; margin: 0 auto; padding: 2.5rem 1.5rem 5rem; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
-h2 { font-size: 1.35rem; margin: 3rem 0 .6rem; padding-bottom: .3rem; border-bottom: 1px solid var(--line); }
-h3 { font-size: 1.08rem; margin: 1.9rem 0 .3rem; }
-p { margin: .6rem 0; max-width: 50rem; }
-a { color: var(--blue); text-decoration: none; } a:hover { text-decoration: underline; }
-.source, figcaption, caption { color: var(--soft); }
-nav { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: .88rem; columns: 2; margin: 1.3rem 0; }
-nav a { display: block; padding: .1rem 0; }
-.formula { display: grid; grid-template-columns: 1fr auto; align-items: center; gap: 1.5rem;
-           margin: .9rem 0; padding-left: 2rem; overflow-x: auto; }
-.formula .label { color: var(--soft); font-size: .92rem; }
-sup { line-height: 0; } svg.math { overflow: visible; font-size: 1.1em; }
-.wide { overflow-x: auto; margin: 1rem 0; }
-table.rows { border-collapse: collapse; font-size: .93rem; }
-table.rows caption { text-align: left; padding-bottom: .4rem; caption-side: top; }
-table.rows th { text-align: left; font-weight: 600; border-bottom: 2px solid var(--ink); padding: .35rem
-  .8rem .35rem 0;
-                vertical-align: bottom; font-family: system-ui, "DejaVu Sans", sans-serif; font-size:
-  .84rem; }
-table.rows td { border-bottom: 1px solid var(--line); padding: .42rem .8rem .42rem 0; vertical-align: top; }
-table.rows td.number { font-variant-numeric: tabular-nums; white-space: nowrap; text-align: right; }
-table.rows th.number { text-align: right; }
-code, pre { font-family: "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size:
-  .86em; }
-code { background: var(--tint); padding: .08em .3em; border-radius: 3px; }
-pre { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem;
-  overflow-x: auto;
-      line-height: 1.45; } pre code { background: none; padding: 0; }
-figure { margin: 1.4rem 0; } figure svg,
-figure img { max-width: 100%; height: auto; }
-figcaption { font-size: .92rem; max-width: 50rem; }
-.badge { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: .78rem; font-weight: 600;
-  white-space: nowrap;
-         padding: .1rem .5rem; border-radius: 1rem; }
-.right { background: #dff3e4; color: #14663a; } .slip { background: #fdf0d2; color: #7a5200; }
-.wrong { background: #fbe0de; color: #96221b; } .broken { background: #96221b; color: #fff; }
-.claim { margin: .5rem 0; max-width: 50rem; } .claim .badge { margin-right: .5rem; }
-.summary { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: .7rem 1rem;
-  }
-@media (max-width: 40rem) { nav { columns: 1; } } @media print { nav { display: none; } h2 { break-after:
-  avoid; } }
-"""
+STYLE = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

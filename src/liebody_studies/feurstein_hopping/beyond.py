@@ -16,8 +16,9 @@ import numpy as np
 
 from liebody import sweep
 
+from .apexes import expand
 from .experiments import Q_102, robot, system
-from .gaits import DAMPED, Branch, Gait, expand, follow, shoot
+from .gaits import DAMPED, Branch, Gait, follow, shoot
 
 Array = Any
 
@@ -148,11 +149,7 @@ def grazing(gait: Gait, K_p: Sequence[float] = GRAZING, difference: float | None
 
 def locked_branches(gait: Gait) -> list[Branch]:
     """The forward gait over set-point, polar gain and energy, in ranges where the foot chatters little."""
-    plans = (
-        ("alpha_des", 0.02, (-0.83, -0.7)),
-        ("K_p", 0.5, (7.2, 8.9)),
-        ("E_des", 0.12, (2.2, 3.5)),
-    )
+    plans = (("alpha_des", 0.02, (-0.83, -0.7)), ("K_p", 0.5, (7.2, 8.9)), ("E_des", 0.12, (2.2, 3.5)))
     usual = {"E_des": 2.8382, **gait.parameters}
     return [follow(gait, name, usual[name], step, bounds, 10) for name, step, bounds in plans]
 
@@ -229,7 +226,7 @@ class Bounces:
 def bounces(gait: Gait, most: int = 60) -> Bounces:
     """Of one hop of a gait of the revolute hopper, about `most` of its events."""
     base, model = system("revolute", ledger=False, one=True), robot("revolute")
-    q0, v0 = expand(gait.x)
+    q0, v0 = expand(robot("revolute"), gait.x)
     given = {**DAMPED, **gait.parameters}
     log = base.simulate(q0, v0, t_end=0.25, record_every=0.25, parameters=given).events.of("floor_foot")
     log_t, last = log.t - log.t[0], len(log) - 1
@@ -268,7 +265,7 @@ class Orbits:
 
 def orbits(gait: Gait, E_des: Sequence[float], t_end: float) -> Orbits:
     """Simulate from a gait with other energies: what the hopper settles in. Bounces below 1e-6 s are cut."""
-    q0, v0 = expand(gait.x)
+    q0, v0 = expand(robot("revolute"), gait.x)
     n = len(E_des)
     run = system("revolute", ledger=False, strides=True).simulate(
         np.tile(q0, (n, 1)), np.tile(v0, (n, 1)), t_end=t_end, record_every=t_end,

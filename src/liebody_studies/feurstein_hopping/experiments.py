@@ -29,6 +29,8 @@ from liebody.systems import (
     robot_system,
 )
 
+from .apexes import centre, leg
+
 Array = Any
 Q_102 = 1.7802  # the knee at the start of all experiments, 102 deg
 REVOLUTE = {"K_r": 2200.0, "r_des": 0.1410659, "D_r": 0.0, "K_p": 6.0, "K_E": 10.0, "E_des": 2.8382}
@@ -240,13 +242,13 @@ class Run:
 
     def centre(self, log: EventLog) -> tuple[Array, Array]:
         """Position and velocity of the centre of mass in the plane, (n, 2) each."""
-        return centre(self.hopper, log.q, log.v)
+        return centre(robot(self.hopper), log.q, log.v)
 
     def angle(self, log: EventLog) -> Array:
-        return np.degrees(leg(self.hopper, log.q)[1])
+        return np.degrees(leg(robot(self.hopper), log.q)[1])
 
     def length(self, log: EventLog) -> Array:
-        return leg(self.hopper, log.q)[0]
+        return leg(robot(self.hopper), log.q)[0]
 
     def momentum(self, log: EventLog) -> Array:
         """Angular momentum about the centre of mass, positive turning the foot ahead."""
@@ -259,25 +261,12 @@ class Run:
         return model.kinetic_energy(log.q, log.v) + model.potential_energy(log.q) + spring
 
 
-def centre(hopper: str, q: Array, v: Array) -> tuple[Array, Array]:
-    model = robot(hopper)
-    J = model.center_of_mass_jacobian(q)
-    return model.center_of_mass(q)[..., [0, 2]], (J @ v[..., None])[..., [0, 2], 0]
-
-
-def leg(hopper: str, q: Array) -> tuple[Array, Array]:
-    """Length and angle from the centre of mass to the foot; the angle from straight down, ahead positive."""
-    model = robot(hopper)
-    r = model.pose(q, "foot")[..., :3, 3] - model.center_of_mass(q)
-    return np.hypot(r[..., 0], r[..., 2]), np.arctan2(r[..., 0], -r[..., 2])
-
-
 def upright(q1: Array, hopper: str = "revolute") -> tuple[Array, Array]:
     """Configurations with the foot straight below the centre of mass and the base 0.3 m up; leg lengths."""
     q1 = np.atleast_1d(q1)
     q = np.stack([np.zeros_like(q1), np.zeros_like(q1), np.full_like(q1, 0.3), q1], axis=-1)
-    q[:, 0] -= leg(hopper, q)[1]
-    return q, leg(hopper, q)[0]
+    q[:, 0] -= leg(robot(hopper), q)[1]
+    return q, leg(robot(hopper), q)[0]
 
 
 # -- the tuning curve, figure 4.7 ---------------------------------------------------------------------------

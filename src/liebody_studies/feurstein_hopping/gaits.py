@@ -1,9 +1,7 @@
 """Gaits of the revolute hopper as limit cycles: fixed points of the apex map, multipliers, continuation.
 
-The apex map P takes the state at the top of a hop to that at the top of the next. Where it is along x
-does not matter, and c_y' = 0 at an apex: a state is x = (c_y, c_x', theta, omega, q_1, q_1'). The floor
-remembers nothing then. A gait is x = P(x); it is stable where the eigenvalues of dP/dx, its Floquet
-multipliers, lie within the unit circle.
+The floor remembers nothing at an apex: a gait is a fixed point of the apex map, x = P(x). It is stable where
+its Floquet multipliers, the eigenvalues of dP/dx, lie within the unit circle.
 
 dP/dx is carried along with the motion, saltation at touch-downs, lift-offs and corners of the floor's force
 included (`VariedSystem`). Central differences of whole hops, each with its own located events, give the same;
@@ -23,7 +21,8 @@ import numpy as np
 from liebody.errors import IntegrationError
 from liebody.systems import VariedSystem
 
-from .experiments import FAST, centre, leg, robot, system
+from .apexes import Hops, centre, expand, images, leading, leg, next_apex, reduce
+from .experiments import FAST, robot, run, system
 
 Array = Any
 NAMES = ("c_y", "c_x'", "theta", "omega", "q_1", "q_1'")
@@ -38,62 +37,16 @@ def usual(hopper: str) -> dict[str, float]:
     return DAMPED if hopper.startswith("revolute") else dict(FAST)
 
 
-def reduce(q: Array, v: Array, hopper: str = "revolute") -> Array:
-    """The coordinates x (..., 6) of states at apexes."""
-    c, u = centre(hopper, q, v)
-    return np.stack([c[..., 1], u[..., 0], q[..., 0], v[..., 0], q[..., 3], v[..., 3]], axis=-1)
-
-
-def expand(x: Array, hopper: str = "revolute") -> tuple[Array, Array]:
-    """The state (q, v) of an apex at c_x = 0."""
-    x = np.asarray(x, float)
-    model = robot(hopper)
-    zero = np.zeros_like(x[..., 0])
-    q = np.stack([x[..., 2], zero, zero, x[..., 4]], axis=-1)
-    q[..., 1:3] = np.stack([zero, x[..., 0]], axis=-1) - model.center_of_mass(q)[..., [0, 2]]
-    J = model.center_of_mass_jacobian(q)[..., [0, 2], :]
-    left = np.stack([x[..., 1], zero], axis=-1) - J[..., 0] * x[..., 3, None] - J[..., 3] * x[..., 5, None]
-    u = np.linalg.solve(J[..., 1:3], left[..., None])[..., 0]
-    return q, np.concatenate([x[..., 3, None], u, x[..., 5, None]], axis=-1)
-
-
-@dataclass(frozen=True)
-class Hops:
-    """Images of the apex map: x (n, 6), periods [s], strides [m]; NaN where there was no second apex.
-
-    touches: how often the foot touched down in between, bounces included
-    """
-
-    x: Array
-    period: Array
-    stride: Array
-    touches: Array
-
-
 def hop(x: Array, parameters: Mapping[str, Any], hopper: str = "revolute") -> Hops:
     """One hop from each of the apexes x (n, 6), all of them in one run."""
     x = np.atleast_2d(x)
-    q0, v0 = expand(x, hopper)
     found = system(hopper, ledger=False, one=True).simulate(
-        q0,
-        v0,
+        *expand(robot(hopper), x),
         t_end=LONGEST,
         record_every=LONGEST,
         parameters={**usual(hopper), **parameters},
     )
-    images, periods, strides = np.full_like(x, np.nan), np.full(len(x), np.nan), np.full(len(x), np.nan)
-    touches = np.zeros(len(x), int)
-    for k, log in enumerate(found.events):
-        down, apex = log.of("floor_foot", -1), log.of("apex")
-        if not len(down):
-            continue
-        after = np.flatnonzero(apex.t > down.t[0])
-        if len(after):
-            i = after[0]
-            images[k], periods[k] = reduce(apex.q[i], apex.v[i], hopper), apex.t[i]
-            strides[k] = centre(hopper, apex.q[i], apex.v[i])[0][0]
-            touches[k] = np.count_nonzero(down.t < apex.t[i])
-    return Hops(images, periods, strides, touches)
+    return images(robot(hopper), found.events, x.shape[1])
 
 
 @functools.cache
@@ -118,33 +71,26 @@ def derivative(
 
 def _derivative(x: Array, parameters: Mapping[str, Any], hopper: str) -> tuple[Array, Array, Hops]:
     """Through the hybrid flow; of the kinematics at both ends only, from differences."""
-    flow, group = varied(hopper), robot(hopper).tree.group
-    given = {**usual(hopper), **FINE, **parameters}
-    q0, v0 = expand(x, hopper)
+    flow, model = varied(hopper), robot(hopper)
+    given, group = {**usual(hopper), **FINE, **parameters}, model.tree.group
+    q0, v0 = expand(model, x)
     log = flow.simulate(q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=given, threads=1).events
-    down, apex = log.of("floor_foot", -1), log.of("apex")
-    after = np.flatnonzero(apex.t > down.t[0]) if len(down) else np.zeros(0, int)
-    if not len(after):
-        nan = np.full((1, 6), np.nan)
-        return nan[0], np.full((6, 6), np.nan), Hops(nan, nan[:, 0], nan[:, 0], np.zeros(1, int))
-    top = apex.where(after[:1])
+    found, top = images(model, [log], len(x)), next_apex(log)
+    if not len(top):
+        return found.x[0], np.full((6, 6), np.nan), found
     q, v, nv = top.q[0], top.v[0], len(v0)
     h = 1e-6
-    steps = np.diag(h * SCALE)
-    starts = expand(np.concatenate([x + steps, x - steps]), hopper)
+    steps, turns = np.diag(h * SCALE), h * np.eye(nv)
+    starts = expand(model, np.concatenate([x + steps, x - steps]))
     moved = np.array(
         [np.append(np.asarray(group.difference(q0, a), float), b) for a, b in zip(*starts, strict=True)]
     )
     into = (moved[:6] - moved[6:]).T / (2 * h * SCALE)
-    turns = h * np.eye(nv)
     ends = np.array([np.asarray(group.integrate(q, a), float) for a in (*turns, *-turns)])
-    angle = reduce(ends, np.broadcast_to(v, (2 * nv, nv)), hopper)
-    rate = reduce(np.broadcast_to(q, (2 * nv, len(q))), np.concatenate([v + turns, v - turns]), hopper)
+    angle = reduce(model, ends, np.broadcast_to(v, (2 * nv, nv)))
+    rate = reduce(model, np.broadcast_to(q, (2 * nv, len(q))), np.concatenate([v + turns, v - turns]))
     out = np.concatenate([angle[:nv] - angle[nv:], rate[:nv] - rate[nv:]]).T / (2 * h)
-    J = out @ flow.on_section(top, given)[0] @ into
-    image = reduce(q, v, hopper)
-    touches = np.array([np.count_nonzero(down.t < top.t[0])])
-    return image, J, Hops(image[None], top.t, centre(hopper, q, v)[0][:1], touches)
+    return found.x[0], out @ flow.on_section(top, given)[0] @ into, found
 
 
 @dataclass(frozen=True)
@@ -174,7 +120,7 @@ class Gait:
     @property
     def angle(self) -> float:
         """Of the leg at the apex [deg]."""
-        return float(np.degrees(leg(self.hopper, expand(self.x, self.hopper)[0])[1]))
+        return float(np.degrees(leg(robot(self.hopper), expand(robot(self.hopper), self.x)[0])[1]))
 
     @property
     def stable(self) -> bool:
@@ -219,10 +165,8 @@ def _gait(
 
 def settled(name: str) -> Array:
     """The last apex of experiment IV or VI, as a start for `shoot`."""
-    from .experiments import run
-
     log = run(name).apexes
-    return reduce(log.q[-1], log.v[-1])
+    return reduce(robot("revolute"), log.q[-1], log.v[-1])
 
 
 def derivative_check(gait: Gait, steps: Sequence[float] = (3e-3, 1e-3, 3e-4)) -> list[tuple[float, Array]]:
@@ -231,8 +175,7 @@ def derivative_check(gait: Gait, steps: Sequence[float] = (3e-3, 1e-3, 3e-4)) ->
 
 
 def _multipliers(J: Array) -> Array:
-    values = np.linalg.eigvals(J)
-    return values[np.argsort(-np.abs(values))]
+    return leading(np.linalg.eigvals(J))
 
 
 def saltation_check(gait: Gait, parts: int = 8, step: float = 1e-3) -> tuple[Array, Array]:
@@ -241,16 +184,12 @@ def saltation_check(gait: Gait, parts: int = 8, step: float = 1e-3) -> tuple[Arr
     both = {**usual(gait.hopper), **gait.parameters, **finer}
     through = _multipliers(derivative(gait.x, both, hopper=gait.hopper)[1])
     steps = np.diag(step * SCALE)
-    q0, v0 = expand(np.concatenate([gait.x + steps, gait.x - steps]), gait.hopper)
+    model = robot(gait.hopper)
+    q0, v0 = expand(model, np.concatenate([gait.x + steps, gait.x - steps]))
     run = system(gait.hopper, ledger=False, corners=True, one=True).simulate(
         q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=both
     )
-    images = []
-    for log in run.events:
-        apex = log.of("apex")
-        i = np.flatnonzero(apex.t > log.of("floor_foot", -1).t[0])[0]
-        images.append(reduce(apex.q[i], apex.v[i], gait.hopper))
-    x = np.array(images)
+    x = images(model, run.events, len(gait.x)).x
     return through, _multipliers(((x[:6] - x[6:]) / (2 * step * SCALE[:, None])).T)
 
 
@@ -440,21 +379,17 @@ class Watched:
 
 def watch(gait: Gait, parameter: str, values: Sequence[float], t_end: float = 40.0) -> list[Watched]:
     """Simulate from a gait with other values of a parameter, without anything of the apex map."""
-    q0, v0 = expand(gait.x)
+    q0, v0 = expand(robot("revolute"), gait.x)
     n = len(values)
     given = {**DAMPED, **gait.parameters, parameter: np.array(values, float)}
     run = system("revolute", ledger=False).simulate(
-        np.tile(q0, (n, 1)),
-        np.tile(v0, (n, 1)),
-        t_end=t_end,
-        record_every=t_end,
-        parameters=given,
+        np.tile(q0, (n, 1)), np.tile(v0, (n, 1)), t_end=t_end, record_every=t_end, parameters=given
     )
     found = []
     for value, log, end in zip(values, run.events, run.ends, strict=True):
         top = log.of("apex")
         q, v = top.q[-11:], top.v[-11:]
-        c, angle = centre("revolute", q, v)[0], np.degrees(leg("revolute", q)[1])[1:]
+        c, angle = centre(robot("revolute"), q, v)[0], np.degrees(leg(robot("revolute"), q)[1])[1:]
         t = top.t[-11:]
         speed = float((c[-1, 0] - c[0, 0]) / (t[-1] - t[0]))
         low_high = (float(angle.min()), float(angle.max()))
@@ -473,7 +408,7 @@ def cost_of_transport(several: Sequence[Gait], t_end: float = 4.0) -> Array:
     """
     names = sorted({name for g in several for name in g.parameters})
     given = {name: np.array([g.parameters[name] for g in several]) for name in names}
-    q0, v0 = expand(np.stack([g.x for g in several]))
+    q0, v0 = expand(robot("revolute"), np.stack([g.x for g in several]))
     run = system("revolute").simulate(
         q0, v0, t_end=t_end, record_every=t_end / 2000, parameters={**DAMPED, **given}, events=0
     )
@@ -519,25 +454,21 @@ def prismatic_multipliers(K_p: Array) -> Array:
         record_every=1.5 * period,
         parameters={"K_p": np.repeat(K_p, 6), **FAST},
     )
-    images = np.full((n * 6, 3), np.nan)
+    image = np.full((n * 6, 3), np.nan)
     for k, log in enumerate(found.events):
-        down, top = log.of("floor_foot", -1), log.of("apex")
-        after = np.flatnonzero(top.t > down.t[0]) if len(down) else np.zeros(0, int)
-        if len(after):
-            i = int(after[0])
-            u = centre("prismatic", top.q[i], top.v[i])[1]
-            images[k] = top.q[i, 0] + np.pi / 2, top.v[i, 0], u[0]
-    pairs = images.reshape(n, 3, 2, 3)
+        top = next_apex(log)
+        if len(top):
+            u = centre(robot("prismatic"), top.q[0], top.v[0])[1]
+            image[k] = top.q[0, 0] + np.pi / 2, top.v[0, 0], u[0]
+    pairs = image.reshape(n, 3, 2, 3)
     J = ((pairs[:, :, 0] - pairs[:, :, 1]) / (2 * size)).transpose(0, 2, 1)
-    values = np.linalg.eigvals(J)
-    order = np.argsort(-np.abs(values), axis=1)
-    return np.take_along_axis(values, order, axis=1)
+    return leading(np.linalg.eigvals(J))
 
 
 def _tilted(q: Array, v: Array, i: int, size: float) -> tuple[Array, Array]:
     """The state at an upright apex with its angle, angular velocity or c_x' changed, c and c_y' kept."""
     model = robot("prismatic")
-    c, u = centre("prismatic", q, v)
+    c, u = centre(model, q, v)
     rate = np.array([v[0], v[3]])
     q, v = q.copy(), v.copy()
     u = u.copy()
@@ -596,7 +527,7 @@ def basin(
     angles, speeds = np.asarray(angles, float), np.asarray(speeds, float)
     lean, speed = (x.ravel() for x in np.meshgrid(np.radians(angles), speeds))
     q0 = np.tile([-2.5174, 0, 0.3, 1.7802], (lean.size, 1))
-    q0[:, 0] += lean - leg("revolute", q0)[1]
+    q0[:, 0] += lean - leg(robot("revolute"), q0)[1]
     v0 = np.zeros((lean.size, 4))
     v0[:, 1], v0[:, 2] = np.cos(q0[:, 0]) * speed, -np.sin(q0[:, 0]) * speed
     run = system("revolute", ledger=False).simulate(

@@ -3,31 +3,58 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.animation import FuncAnimation, PillowWriter
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.figure import Figure
 
+from ..drawing import AMBER, BLUE, GREEN, INK, RED, plain
 from .beyond import KINDS, Bounces, Map, Orbits
 from .experiments import Audit, Curve, Run, robot
 from .gaits import OUTCOMES, Basin, Branch, Gait
 
 Array = Any
-BLUE, AMBER, GREEN, RED, GREY, INK = "#1f5fa8", "#d9921a", "#14663a", "#b3261e", "#8a94a0", "#1b1f24"
+GREY = "#8a94a0"
 MANY = 4000  # lines of more points are drawn as pixels
 
 
 def figure_of(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=size, layout="constrained", dpi=150)
     axes = figure.subplots(rows, columns, squeeze=False)
+    plain(*axes.flat)
     for axis in axes.flat:
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
         axis.tick_params(labelsize=8)
     return figure, axes
+
+
+def words(axis: Any, title: str | None = None, x: str | None = None, y: str | None = None) -> None:
+    """Title and labels of axes, those that are given, in the sizes of all these pictures."""
+    if title is not None:
+        axis.set_title(title, fontsize=9, loc="left")
+    if x is not None:
+        axis.set_xlabel(x, fontsize=8)
+    if y is not None:
+        axis.set_ylabel(y, fontsize=8)
+
+
+def animated(figure: Figure, draw: Callable[[int], Any], places: Array, fps: int) -> bytes:
+    """A GIF of what `draw` draws into a figure, a frame for each place."""
+    FigureCanvasAgg(figure)
+
+    def frame(i: int) -> list[Any]:
+        draw(i)
+        return []
+
+    animation = FuncAnimation(figure, frame, frames=[int(i) for i in places], blit=False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "gait.gif"
+        animation.save(path, writer=PillowWriter(fps=fps))
+        return path.read_bytes()
 
 
 def _lines(
@@ -35,9 +62,7 @@ def _lines(
 ) -> None:
     for name, (values, colour) in named.items():
         axis.plot(t, values, color=colour, linewidth=0.9, label=name, rasterized=len(t) > MANY)
-    axis.set_title(title, fontsize=9, loc="left")
-    axis.set_xlabel(x, fontsize=8)
-    axis.set_ylabel(y, fontsize=8)
+    words(axis, title=title, x=x, y=y)
     if len(named) > 1:
         axis.legend(frameon=False, fontsize=7, loc="best", handlelength=1.2)
 
@@ -82,9 +107,7 @@ def four_panels(run: Run) -> Any:
         where: Array = np.clip(np.searchsorted(t, first.t), 0, len(t) - 1)
         for k in where[np.isfinite(com[where, 0])]:
             a.plot([foot[k, 0], com[k, 0]], [foot[k, 2], com[k, 2]], color=AMBER, linewidth=0.8)
-        a.set_title("(a) hopping pattern; legs at touch-down", fontsize=9, loc="left")
-        a.set_xlabel("x [m]", fontsize=8)
-        a.set_ylabel("y [m]", fontsize=8)
+        words(a, title="(a) hopping pattern; legs at touch-down", x="x [m]", y="y [m]")
         a.legend(frameon=False, fontsize=7, loc="upper right", ncols=2)
     mass = _mass(run)
     u = out["com_velocity"]
@@ -201,7 +224,7 @@ def balance(run: Run, audit: Audit) -> Any:
             )
             start += size
     right.set_yticks([-k for k in range(len(bars))], [name for name, _ in bars])
-    right.set_xlabel("energy in 20 s [J]", fontsize=8)
+    words(right, x="energy in 20 s [J]")
     return figure
 
 
@@ -223,9 +246,8 @@ def tuning(curves: dict[str, Curve]) -> Any:
         (right, "rest length fixed at 0.1411 m"),
     ):
         axis.axvline(102, color=GREY, linestyle=":", linewidth=1)
-        axis.set_title(title, fontsize=9, loc="left")
-        axis.set_xlabel("$q_1(0)$ [deg]; dotted: 102", fontsize=8)
-    left.set_ylabel("|h| after the first lift-off [$10^{-3}$ kg m$^2$/s]", fontsize=8)
+        words(axis, title=title, x="$q_1(0)$ [deg]; dotted: 102")
+    words(left, y="|h| after the first lift-off [$10^{-3}$ kg m$^2$/s]")
     left.set_ylim(1.3, 3.2)
     left.legend(frameon=False, fontsize=7)
     return figure
@@ -241,10 +263,9 @@ def tilting(runs: Mapping[str, Sequence[tuple[float, Run]]]) -> Any:
             axis.semilogy(
                 1 + np.arange(len(angle)), angle, ".-", color=colour, linewidth=0.9, label=f"{seed:g} rad"
             )
-        axis.set_title(name, fontsize=9, loc="left")
-        axis.set_xlabel("touch-down", fontsize=8)
+        words(axis, title=name, x="touch-down")
         axis.set_ylim(1e-8, 200)
-    axes[0, 0].set_ylabel(r"$|\alpha|$ [deg]", fontsize=8)
+    words(axes[0, 0], y=r"$|\alpha|$ [deg]")
     axes[0, 0].legend(frameon=False, fontsize=7)
     return figure
 
@@ -283,10 +304,6 @@ def _stick(axis: Any, run: Run, i: int, shift: float, alpha: float = 1.0) -> Non
 
 def moving(run: Run, first: float = 0.0, last: float = np.inf, frames: int = 48) -> bytes:
     """A GIF of a run between two times, evenly, with the path of the centre of mass."""
-    from matplotlib.animation import FuncAnimation, PillowWriter
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     end = min(run.t[run.last], last)
     places = np.searchsorted(run.t, np.linspace(first, end, frames)).clip(0, run.last)
     com, foot = run.out["com"], run.out["foot"]
@@ -295,7 +312,6 @@ def moving(run: Run, first: float = 0.0, last: float = np.inf, frames: int = 48)
     tall = max(0.36, float(np.max(com[places, 2])) + 0.08)
     width = float(np.clip(2.2 * (high - low) / (tall + 0.04), 2.2, 5.2))
     figure = Figure(figsize=(width, 2.2), dpi=72)
-    FigureCanvasAgg(figure)
     axis = figure.add_axes((0.02, 0.02, 0.96, 0.96))
     axis.set(xlim=(low, high), ylim=(-0.04, tall), xticks=[], yticks=[], aspect="equal")
     axis.axis("off")
@@ -309,24 +325,17 @@ def moving(run: Run, first: float = 0.0, last: float = np.inf, frames: int = 48)
     clock = axis.text(0.02, 0.95, "", transform=axis.transAxes, fontsize=8, va="top")
     still = len(axis.lines)
 
-    def draw(i: int) -> list[Any]:
+    def draw(i: int) -> None:
         for line in list(axis.lines)[still:]:
             line.remove()
         _stick(axis, run, i, 0.0)
         clock.set_text(f"{run.t[i]:.2f} s")
-        return []
 
-    animation = FuncAnimation(figure, draw, frames=[int(i) for i in places], blit=False)
-    with tempfile.TemporaryDirectory() as folder:
-        path_of = Path(folder) / "gait.gif"
-        animation.save(path_of, writer=PillowWriter(fps=16))
-        return path_of.read_bytes()
+    return animated(figure, draw, places, 16)
 
 
 def basin_map(found: Basin) -> Any:
     """Outcomes over angle and speed at the start; those that fell are shaded by when."""
-    from matplotlib.colors import ListedColormap, to_rgb
-
     figure, axes = figure_of(1, 1, (6.4, 4.8))
     axis = axes[0, 0]
     colours = np.array([to_rgb(c) for c in ("#e9ecef", BLUE, AMBER, RED)])
@@ -336,8 +345,7 @@ def basin_map(found: Basin) -> Any:
     image = np.where(fell[..., None], 0.95 - 0.45 * late, image)
     extent = tuple(_edges(found.angles)) + tuple(_edges(found.speeds))
     axis.imshow(image, origin="lower", extent=extent, aspect="auto", interpolation="nearest")
-    axis.set_xlabel("angle of the leg at the start [deg]", fontsize=9)
-    axis.set_ylabel("speed at the start [m/s]", fontsize=9)
+    words(axis, x="angle of the leg at the start [deg]", y="speed at the start [m/s]")
     shown = [k for k in range(len(OUTCOMES)) if np.any(found.outcome == k)]
     for k in shown:
         axis.plot([], [], "s", color=ListedColormap(colours)(k), label=OUTCOMES[k])
@@ -359,8 +367,7 @@ def multipliers_over(K: Array, values: Array) -> Any:
     axis.axhspan(-1, 1, color=GREEN, alpha=0.15, linewidth=0)
     axis.axvline(6, color=GREY, linestyle=":", linewidth=1)
     axis.set_ylim(-10, 16)
-    axis.set_xlabel("$K_p$ [Nm/rad]; dotted: the thesis' value", fontsize=8)
-    axis.set_ylabel("multipliers", fontsize=8)
+    words(axis, x="$K_p$ [Nm/rad]; dotted: the thesis' value", y="multipliers")
     return figure
 
 
@@ -387,13 +394,13 @@ def branches(found: Sequence[tuple[str, Branch]], usual: Mapping[str, float] = U
             axis.plot(branch.values[~stable], y[~stable], ".", color=RED, markersize=5)
             if branch.parameter in usual:
                 axis.axvline(usual[branch.parameter], color=GREY, linestyle=":", linewidth=1)
-        axes[0, k].set_title(name, fontsize=9, loc="left")
+        words(axes[0, k], title=name)
         axes[1, k].axhline(1, color=INK, linewidth=0.6)
-        axes[1, k].set_xlabel(_label(branch.parameter), fontsize=8)
+        words(axes[1, k], x=_label(branch.parameter))
         for axis in axes[:, k]:
             axis.locator_params(axis="x", nbins=5)
-    axes[0, 0].set_ylabel("speed [m/s]", fontsize=8)
-    axes[1, 0].set_ylabel("largest modulus, at most 3", fontsize=8)
+    words(axes[0, 0], y="speed [m/s]")
+    words(axes[1, 0], y="largest modulus, at most 3")
     return figure
 
 
@@ -403,8 +410,6 @@ def _label(parameter: str) -> str:
 
 def locked_map(found: Map, marked: Sequence[Gait] = ()) -> Any:
     """What Controller III does over K_p and alpha_des: kinds, speeds, heights, cost; `marked`: crosses."""
-    from matplotlib.colors import ListedColormap
-
     figure, axes = figure_of(2, 2, (9.6, 6.6))
     extent = tuple(_edges(found.K_p)) + tuple(_edges(found.alpha))
     common = {"origin": "lower", "extent": extent, "aspect": "auto", "interpolation": "nearest"}
@@ -430,16 +435,16 @@ def locked_map(found: Map, marked: Sequence[Gait] = ()) -> Any:
         image = axis.imshow(values, cmap="viridis", vmax=most, **common)
         bar = figure.colorbar(image, ax=axis, extend="max" if most else "neither")
         bar.ax.tick_params(labelsize=7)
-        axis.set_title(label, fontsize=9, loc="left")
-    a.set_title("what becomes of it", fontsize=9, loc="left")
+        words(axis, title=label)
+    words(a, title="what becomes of it")
     for axis in axes.flat:
         for gait in marked:
             at = gait.parameters
             axis.plot(at["K_p"], at["alpha_des"], "+", color=INK, markersize=8, markeredgewidth=1.4)
     for axis in axes[1]:
-        axis.set_xlabel(_label("K_p"), fontsize=8)
+        words(axis, x=_label("K_p"))
     for axis in axes[:, 0]:
-        axis.set_ylabel(_label("alpha_des"), fontsize=8)
+        words(axis, y=_label("alpha_des"))
     return figure
 
 
@@ -461,11 +466,10 @@ def forwards(tilted: Sequence[Branch], placed: Sequence[Branch]) -> Any:
             part = slice(0, count) if first == 0 else slice(len(way) - count, None)
             label = f"$K_p$ = {stiffness:g}"
             axis.plot(branch.values[part], speed[part], ".-", color=colour, markersize=4, label=label)
-        axis.set_title(title, fontsize=9, loc="left")
-        axis.set_xlabel(_label(several[0].parameter), fontsize=8)
+        words(axis, title=title, x=_label(several[0].parameter))
         axis.locator_params(axis="x", nbins=5)
         axis.legend(fontsize=7, frameon=False)
-    axes[0, 0].set_ylabel("speed [m/s]", fontsize=8)
+    words(axes[0, 0], y="speed [m/s]")
     return figure
 
 
@@ -474,7 +478,7 @@ def chatter(branch: Branch, found: Bounces, after: Orbits) -> Any:
     figure, axes = figure_of(2, 2, (9.6, 5.8))
     (a, b), (c, d) = axes
     a.semilogy(branch.values, [g.touches for g in branch.gaits], ".-", color=BLUE, linewidth=0.9)
-    a.set_title("touch-downs in a hop", fontsize=9, loc="left")
+    words(a, title="touch-downs in a hop")
     flips = [loss.value for loss in branch.losses]
     named = (
         ("the real one", RED, [_real(g) for g in branch.gaits]),
@@ -485,19 +489,22 @@ def chatter(branch: Branch, found: Bounces, after: Orbits) -> Any:
     for level in (-1, 1):
         b.axhline(level, color=INK, linewidth=0.6)
     b.legend(fontsize=7, frameon=False)
-    b.set_title("multipliers", fontsize=9, loc="left")
+    words(b, title="multipliers")
     sides = (("while it touches", GREEN, found.touching), ("while it flies", AMBER, found.flying))
     for label, colour, y in sides:
         c.plot(1e3 * found.t, y, ".-", color=colour, linewidth=0.9, markersize=4, label=label)
     c.axhline(0, color=INK, linewidth=0.6)
     c.legend(fontsize=7, frameon=False, loc="center right")
-    c.set_title("acceleration of the foot at the surface, upwards [m/s$^2$]", fontsize=9, loc="left")
-    c.set_xlabel("time after the touch-down [ms]", fontsize=8)
+    words(
+        c,
+        title="acceleration of the foot at the surface, upwards [m/s$^2$]",
+        x="time after the touch-down [ms]",
+    )
     values = np.repeat(after.E_des, after.heights.shape[1])
     d.plot(values, 1e3 * after.heights.ravel(), ".", color=BLUE, markersize=3)
-    d.set_title("heights of the last twelve apexes [mm], simulated", fontsize=9, loc="left")
+    words(d, title="heights of the last twelve apexes [mm], simulated")
     for axis in (a, b, d):
-        axis.set_xlabel(_label("E_des"), fontsize=8)
+        words(axis, x=_label("E_des"))
         for at in flips if axis is not a else ():
             axis.axvline(at, color=GREY, linestyle=":", linewidth=1)
     return figure

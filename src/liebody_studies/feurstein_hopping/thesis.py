@@ -7,18 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import gaits
-from .experiments import (
-    EXPERIMENTS,
-    FAST,
-    REVOLUTE,
-    Audit,
-    Curve,
-    Run,
-    perturbed,
-    robot,
-    run,
-    simulate,
-)
+from .experiments import EXPERIMENTS, FAST, REVOLUTE, Audit, Curve, Run, perturbed, robot, run, simulate
 
 Array = Any
 SIX = {

@@ -45,6 +45,7 @@ from liebody.systems import (
     robot_system,
 )
 
+from .apexes import Hops, expand, images, leading, leg
 from .experiments import FAST
 
 Array = Any
@@ -160,57 +161,14 @@ def scale(joints: int) -> Array:
     return np.array([0.01, 0.05, 0.02, 0.2] + joints * [0.02] + joints * [0.2])
 
 
-def leg(joints: int, q: Array) -> tuple[Array, Array]:
-    """Length and angle of the leg; the angle from straight down, foot ahead positive."""
-    model = robot(joints)
-    r = model.pose(q, "foot")[..., :3, 3] - model.center_of_mass(q)
-    return np.hypot(r[..., 0], r[..., 2]), np.arctan2(r[..., 0], -r[..., 2])
-
-
-def centre(joints: int, q: Array, v: Array) -> tuple[Array, Array]:
-    """Place and velocity of the centre of mass, (..., 2)."""
-    model = robot(joints)
-    J = model.center_of_mass_jacobian(q)
-    return model.center_of_mass(q)[..., [0, 2]], (J @ v[..., None])[..., [0, 2], 0]
-
-
-def reduce(joints: int, q: Array, v: Array) -> Array:
-    """The coordinates x of states at apexes."""
-    c, u = centre(joints, q, v)
-    return np.concatenate([c[..., 1:], u[..., :1], q[..., :1], v[..., :1], q[..., 3:], v[..., 3:]], axis=-1)
-
-
-def expand(joints: int, x: Array) -> tuple[Array, Array]:
-    """The state (q, v) of an apex at c_x = 0."""
-    x, model = np.asarray(x, float), robot(joints)
-    zero, turning = np.zeros_like(x[..., :1]), x[..., 3:4]
-    angles, rates = x[..., 4 : 4 + joints], x[..., 4 + joints :]
-    q = np.concatenate([x[..., 2:3], zero, zero, angles], axis=-1)
-    q[..., 1:3] = np.concatenate([zero, x[..., :1]], axis=-1) - model.center_of_mass(q)[..., [0, 2]]
-    J = model.center_of_mass_jacobian(q)[..., [0, 2], :]
-    rest = J[..., 0] * turning + (J[..., 3:] @ rates[..., None])[..., 0]
-    u = np.linalg.solve(J[..., 1:3], (np.concatenate([x[..., 1:2], zero], axis=-1) - rest)[..., None])
-    return q, np.concatenate([turning, u[..., 0], rates], axis=-1)
-
-
-def hop(
-    joints: int, x: Array, parameters: Mapping[str, Any], friction: float | None = FRICTION
-) -> tuple[Array, Array, Array]:
-    """Images (n, len(x)) under the apex map, periods and strides; NaN where there was no second apex."""
-    q0, v0 = expand(joints, x)
+def hop(joints: int, x: Array, parameters: Mapping[str, Any], friction: float | None = FRICTION) -> Hops:
+    """One hop from each of the apexes x (n, len(x)), all of them in one run."""
+    q0, v0 = expand(robot(joints), x)
     found = system(joints, friction=friction).simulate(
         q0, v0, t_end=LONGEST, record_every=LONGEST, parameters={**FAST, "most": 1, **parameters},
         limit=STEPS // 3,
     )  # fmt: skip
-    images, periods, strides = np.full(np.shape(x), np.nan), np.full(len(x), np.nan), np.full(len(x), np.nan)
-    for k, log in enumerate(found.events):
-        down, apex = log.of("floor_foot", -1), log.of("apex")
-        after: Array = np.flatnonzero(apex.t > down.t[0]) if len(down) else []
-        if len(after):
-            i = after[0]
-            images[k], periods[k] = reduce(joints, apex.q[i], apex.v[i]), apex.t[i]
-            strides[k] = centre(joints, apex.q[i], apex.v[i])[0][0]
-    return images, periods, strides
+    return images(robot(joints), found.events, np.shape(x)[1])
 
 
 # -- gaits --------------------------------------------------------------------------------------------------
@@ -240,7 +198,7 @@ class Gait:
     @property
     def multipliers(self) -> Array:
         """Floquet multipliers, the largest first."""
-        return _sorted(np.linalg.eigvals(self.derivative))
+        return leading(np.linalg.eigvals(self.derivative))
 
     @property
     def radius(self) -> float:
@@ -253,10 +211,6 @@ class Gait:
     def fed_back(self, gain: Array) -> dict[str, Any]:
         """Its parameters with feedback of the apex; it is a gait of these, too."""
         return {**self.parameters, "gain": np.asarray(gain, float), "nominal": self.x.copy()}
-
-
-def _sorted(values: Array) -> Array:
-    return values[np.argsort(-np.abs(values))]
 
 
 def refine(
@@ -285,8 +239,8 @@ def refine(
     for _ in range(tries):
         rows = {name: np.repeat(value[left], n, axis=0) for name, value in given.items()}
         rows["posture"] = rows["posture"] + np.tile(turns, (len(left), 1))
-        image, period, stride = hop(joints, (x[left, None] + changes).reshape(-1, d), rows, friction)
-        image = image.reshape(len(left), n, d)
+        hops = hop(joints, (x[left, None] + changes).reshape(-1, d), rows, friction)
+        image = hops.x.reshape(len(left), n, d)
         J = np.swapaxes(
             (image[:, 1 : d + 1] - image[:, d + 1 : 2 * d + 1]) / (2 * step * size[:, None]), 1, 2
         )
@@ -299,7 +253,7 @@ def refine(
                 continue
             if np.abs(residual).max() < tolerance:
                 own = {name: value[i] for name, value in given.items()}
-                T, S = float(period[k * n]), float(stride[k * n])
+                T, S = float(hops.period[k * n]), float(hops.stride[k * n])
                 found[i] = Gait(joints, x[i].copy(), own, T, S, float(np.abs(residual).max()), J[k], B[k])
                 continue
             change = np.linalg.lstsq((J[k] - np.eye(d)) * size / size[:, None], -residual, rcond=None)[0]
@@ -352,14 +306,14 @@ def starts(joints: int, n: int, seed: int = 0) -> tuple[Array, dict[str, Array]]
     zero = np.zeros((n, 3))
     for _ in range(3):  # the hip that turns the leg by `lean` from the trunk
         q = np.concatenate([zero, posture], axis=-1)
-        posture[:, 0] += drawn["lean"] - leg(joints, q)[1]
-    length, angle = leg(joints, np.concatenate([zero, posture], axis=-1))
+        posture[:, 0] += drawn["lean"] - leg(robot(joints), q)[1]
+    length, angle = leg(robot(joints), np.concatenate([zero, posture], axis=-1))
     tilt = drawn["ahead"] * drawn["speed"] - angle
     x = np.concatenate(
         [np.stack([length + drawn["lift"], drawn["speed"], tilt, np.zeros(n)], axis=-1), posture,
          np.zeros((n, joints))], axis=-1
     )  # fmt: skip
-    q, v = expand(joints, x)
+    q, v = expand(robot(joints), x)
     energy = robot(joints).potential_energy(q) + robot(joints).kinetic_energy(q, v)
     gains = {name: drawn[name] for name in ("K_r", "K_E", "K_j", "D_j")}
     own = {"posture": posture, "r_des": length + drawn["stretch"], "E_des": energy + drawn["level"]}
@@ -369,7 +323,7 @@ def starts(joints: int, n: int, seed: int = 0) -> tuple[Array, dict[str, Array]]
 def returning(joints: int, n: int, keep: int, seed: int = 0) -> tuple[Array, dict[str, Array], Array]:
     """Those `keep` of a sample of n that one hop brings back nearest, and all distances over `scale`."""
     x, parameters = starts(joints, n, seed)
-    image, _, _ = hop(joints, x, parameters)
+    image = hop(joints, x, parameters).x
     far = np.abs((image - x) / scale(joints))[:, : 4 + joints].max(axis=1)
     best = np.argsort(np.where(np.isfinite(far), far, np.inf))[:keep]
     return x[best], {name: value[best] for name, value in parameters.items()}, far
@@ -390,7 +344,7 @@ CLEARANCE = 0.015  # of the foot over the floor at the apex, at least, m
 
 def clearance(gait: Gait) -> float:
     """Height of the foot at the apex [m]."""
-    return float(robot(gait.joints).pose(expand(gait.joints, gait.x)[0], "foot")[2, 3])
+    return float(robot(gait.joints).pose(expand(robot(gait.joints), gait.x)[0], "foot")[2, 3])
 
 
 def apex_gain(gait: Gait, weight: float = 0.01) -> Array:
@@ -517,7 +471,7 @@ def run_on(
         [offsets, np.zeros((*offsets.shape[:-1], len(gait.x) - offsets.shape[-1]))], axis=-1
     )
     parameters = gait.parameters if gain is None else gait.fed_back(gain)
-    q0, v0 = expand(gait.joints, x)
+    q0, v0 = expand(robot(gait.joints), x)
     return system(gait.joints, ledger).simulate(
         q0, v0, t_end=t_end, record_every=t_end / rows, parameters={**FAST, **parameters},
         limit=max(1000, int(STEPS * t_end / rows)), events=0,
@@ -577,7 +531,7 @@ class Books:
 def books(gait: Gait, samples: int = 4000) -> Books:
     """Simulate one hop of a gait with everything that is to be known of it."""
     n = gait.joints
-    q0, v0 = expand(n, gait.x)
+    q0, v0 = expand(robot(n), gait.x)
     base = system(n, ledger=True)
     run = base.simulate(
         q0, v0, t_end=gait.period, record_every=gait.period / samples, parameters=gait.parameters
@@ -628,12 +582,12 @@ def carried_multipliers(gait: Gait) -> Array:
 
     One of them is 1: that of the place along the way.
     """
-    q0, v0 = expand(gait.joints, gait.x)
+    q0, v0 = expand(robot(gait.joints), gait.x)
     end = 1.3 * gait.period
     varied, given = _varied(gait.joints), {**FAST, **gait.parameters}
     log = varied.simulate(q0, v0, t_end=end, record_every=end, parameters=given).events.of("apex")
     D = varied.on_section(log, given)[np.flatnonzero(log.t > gait.period / 2)[0]]
-    return _sorted(np.linalg.eigvals(D))
+    return leading(np.linalg.eigvals(D))
 
 
 def over_friction(gait: Gait, values: Sequence[float]) -> list[Gait | None]:

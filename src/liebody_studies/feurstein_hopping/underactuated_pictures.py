@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 
 from liebody.systems import HybridRun
 
-from .pictures import AMBER, BLUE, GREEN, GREY, INK, RED, figure_of
+from ..drawing import AMBER, BLUE, GREEN, INK, RED
+from .pictures import GREY, animated, figure_of, words
 from .underactuated import JOINTS, Books, Gait
 
 Array = Any
@@ -21,8 +22,6 @@ COLOURS = (BLUE, AMBER, GREEN)
 
 def _robot(axis: Any, chain: Array, com: Array, angle: float, shift: float = 0.0, alpha: float = 1.0) -> None:
     """The trunk as a disc with its upright, the leg, the centre of mass."""
-    from matplotlib.patches import Circle
-
     x, y = chain[:, 0] + shift, chain[:, 2]
     axis.add_patch(Circle((x[0], y[0]), RADIUS, color=BLUE, alpha=0.22 * alpha, linewidth=0))
     up = x[0] - RADIUS * np.sin(angle), y[0] + RADIUS * np.cos(angle)
@@ -47,7 +46,7 @@ def sticks(books: Mapping[str, Books], count: int = 11) -> Any:
                               arrowprops={"arrowstyle": "->", "color": GREEN})  # fmt: skip
             axis.text(0.16 * k, -0.045, f"{1e3 * b.t[i]:.0f} ms", fontsize=7, ha="center")
         axis.axhline(0, color=GREY, linewidth=0.8)
-        axis.set_title(name, fontsize=9, loc="left")
+        words(axis, title=name)
         axis.set(aspect="equal", xticks=[], yticks=[], ylim=(-0.06, 0.33))
         for side in ("left", "bottom"):
             axis.spines[side].set_visible(False)
@@ -63,18 +62,18 @@ def course(books: Mapping[str, Books], joints: Mapping[str, int]) -> Any:
         top.plot(t, force[:, 2], color=GREY, linewidth=1, label="up")
         top.plot(t, force[:, 0], color=BLUE, linewidth=1, label="along")
         top.set_ylim(-25, 75)
-        top.set_title(name, fontsize=9, loc="left")
+        words(top, title=name)
         for j, joint in enumerate(JOINTS[joints[name]]):
             middle.plot(t, b.out["efforts"][:, 3 + j], color=COLOURS[j], linewidth=1, label=joint)
         middle.plot(t, b.out["efforts"][:, 0], color=RED, linewidth=1, label="base")
         low.plot(t, 1e3 * b.out["angular_momentum"], color=RED, linewidth=1)
-        low.set_xlabel("time from the apex [ms]", fontsize=8)
+        words(low, x="time from the apex [ms]")
         for axis in (top, middle, low):
             axis.axvspan(1e3 * b.stance[0], 1e3 * b.stance[1], color=GREY, alpha=0.12, linewidth=0)
         if k == 0:
-            top.set_ylabel("floor [N], cut off at 75", fontsize=8)
-            middle.set_ylabel("torques [Nm]", fontsize=8)
-            low.set_ylabel("h [$10^{-3}$ kg m$^2$/s]", fontsize=8)
+            words(top, y="floor [N], cut off at 75")
+            words(middle, y="torques [Nm]")
+            words(low, y="h [$10^{-3}$ kg m$^2$/s]")
         top.legend(frameon=False, fontsize=7)
         middle.legend(frameon=False, fontsize=7)
     return figure
@@ -91,8 +90,7 @@ def phases(run: HybridRun, books: Books) -> Any:
     for axis, (x, y), (x_, y_), (horizontal, vertical) in zip(axes[0], *planes, labels, strict=True):
         axis.plot(x, y, color="#9db7d4", linewidth=0.6, rasterized=True)
         axis.plot(x_, y_, color=RED, linewidth=1.2)
-        axis.set_xlabel(horizontal, fontsize=8)
-        axis.set_ylabel(vertical, fontsize=8)
+        words(axis, x=horizontal, y=vertical)
     return figure
 
 
@@ -106,9 +104,8 @@ def multipliers(gaits: Mapping[str, tuple[Gait, Array]]) -> Any:
         axis.plot(free.real, free.imag, "o", color=RED, markersize=5, label="same posture at each hop")
         axis.plot(held.real, held.imag, "x", color=BLUE, markersize=6, label="posture by the apex")
         axis.set_aspect("equal")
-        axis.set_title(name, fontsize=9, loc="left")
-        axis.set_xlabel("real", fontsize=8)
-    axes[0, 0].set_ylabel("imaginary", fontsize=8)
+        words(axis, title=name, x="real")
+    words(axes[0, 0], y="imaginary")
     axes[0, 0].legend(frameon=False, fontsize=7, loc="upper right")
     return figure
 
@@ -125,10 +122,8 @@ def cloud(found: Mapping[str, Sequence[Gait]], least: Mapping[str, float]) -> An
         right.plot([g.speed for g in gaits], T, ".", color=colour, label=name)
     left.axhspan(0, 1, color=GREEN, alpha=0.15, linewidth=0)
     left.set(ylim=(0, None))
-    left.set_xlabel("period [ms]", fontsize=8)
-    left.set_ylabel("largest multiplier", fontsize=8)
-    right.set_xlabel("speed [m/s]", fontsize=8)
-    right.set_ylabel("period [ms]", fontsize=8)
+    words(left, x="period [ms]", y="largest multiplier")
+    words(right, x="speed [m/s]", y="period [ms]")
     left.legend(frameon=False, fontsize=7)
     return figure
 
@@ -141,28 +136,22 @@ def basins(speeds: Array, tilts: Array, times: Mapping[str, Array], t_end: float
             speeds, np.degrees(tilts), found, cmap="Blues", vmin=0, vmax=t_end, rasterized=True
         )
         axis.plot(0, 0, "+", color=RED)
-        axis.set_title(name, fontsize=9, loc="left")
-        axis.set_xlabel("off in speed [m/s]", fontsize=8)
-    axes[0, 0].set_ylabel("off in the trunk's angle [deg]", fontsize=8)
+        words(axis, title=name, x="off in speed [m/s]")
+    words(axes[0, 0], y="off in the trunk's angle [deg]")
     figure.colorbar(image, ax=axes[0].tolist(), label="stands for [s]")
     return figure
 
 
 def moving(run: HybridRun, frames: int = 60) -> bytes:
     """A GIF of a run, evenly in time."""
-    from matplotlib.animation import FuncAnimation, PillowWriter
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     places = np.linspace(0, len(run.t) - 1, frames).astype(int)
     com, chain = run.outputs["com"], run.outputs["chain"]
     low, high = chain[..., 0].min() - 0.1, chain[..., 0].max() + 0.1
     width = float(np.clip(2.0 * (high - low) / 0.38, 2.2, 7.0))
     figure = Figure(figsize=(width, 2.0), dpi=72)
-    FigureCanvasAgg(figure)
     axis = figure.add_axes((0.01, 0.01, 0.98, 0.98))
 
-    def draw(i: int) -> list[Any]:
+    def draw(i: int) -> None:
         axis.clear()
         axis.axis("off")
         axis.set(xlim=(low, high), ylim=(-0.04, 0.34), aspect="equal")
@@ -170,10 +159,5 @@ def moving(run: HybridRun, frames: int = 60) -> bytes:
         axis.plot(com[: i + 1, 0], com[: i + 1, 2], color="#c9d3de", linewidth=1)
         _robot(axis, chain[i], com[i], run.q[i, 0])
         axis.text(0.01, 0.95, f"{run.t[i]:.2f} s", transform=axis.transAxes, fontsize=8, va="top")
-        return []
 
-    animation = FuncAnimation(figure, draw, frames=[int(i) for i in places], blit=False)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "gait.gif"
-        animation.save(path, writer=PillowWriter(fps=15))
-        return path.read_bytes()
+    return animated(figure, draw, places, 15)

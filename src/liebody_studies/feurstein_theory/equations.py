@@ -15,18 +15,7 @@ from liebody.linear import cross, skew, solve
 
 from ..compare import along, apart, left, random_inertia, random_pose
 from ..report import Check, Correction, checks_of, corrections_of
-from .robots import (
-    EXACT,
-    WEIGHT,
-    Floating,
-    frames,
-    hopper,
-    hopper_angle,
-    linear_first,
-    mapped,
-    split,
-    turned,
-)
+from .robots import EXACT, WEIGHT, Floating, frames, hopper, hopper_angle, linear_first, mapped, split, turned
 
 Array = Any
 S2 = np.array([[0, -1], [1, 0]])

@@ -183,59 +183,28 @@ class Floating:
 
     # -- at the state --------------------------------------------------------------------------------------
 
-    @cached_property
-    def A(self) -> Array:
-        return np.asarray(self.adjoints(self.x), float)
-
-    @cached_property
-    def J(self) -> Array:
-        return np.asarray(self.jacobians(self.x), float)
-
-    @cached_property
-    def dA(self) -> Array:
-        """dA_jb/dq_i, (N, k, k, n)."""
-        return np.asarray(jacobian(self.adjoints, "x")(self.x), float)
-
-    @cached_property
-    def dJ(self) -> Array:
-        """dJ_j/dq_i, (N, k, n, n)."""
-        return np.asarray(jacobian(self.jacobians, "x")(self.x), float)
-
-    @cached_property
-    def A_rate(self) -> Array:
-        return np.asarray(jvp(self.adjoints, "x")(self.x, self.rates), float)
+    A = cached_property(lambda self: np.asarray(self.adjoints(self.x), float))
+    J = cached_property(lambda self: np.asarray(self.jacobians(self.x), float))
+    # dA_jb/dq_i, (N, k, k, n).
+    dA = cached_property(lambda self: np.asarray(jacobian(self.adjoints, "x")(self.x), float))
+    # dJ_j/dq_i, (N, k, n, n).
+    dJ = cached_property(lambda self: np.asarray(jacobian(self.jacobians, "x")(self.x), float))
+    A_rate = cached_property(lambda self: np.asarray(jvp(self.adjoints, "x")(self.x, self.rates), float))
 
     @cached_property
     def A_inverse_rate(self) -> Array:
         """d/dt of A_jb^-1 = A_bj."""
         return self.along(lambda q, v: np.stack([self.group.Ad(H) for H in self.poses(q[self.start :])]))
 
-    @cached_property
-    def J_rate(self) -> Array:
-        return np.asarray(jvp(self.jacobians, "x")(self.x, self.rates), float)
-
-    @cached_property
-    def A_q(self) -> Array:
-        """(3.47) by columns: (dA_jb/dq_i) nu_b, (N, k, n)."""
-        return np.einsum("jabi,b->jai", self.dA, self.nu)
-
-    @cached_property
-    def J_q(self) -> Array:
-        """(3.47) by columns: (dJ_j/dq_i) q'."""
-        return np.einsum("jabi,b->jai", self.dJ, self.rates)
-
-    @cached_property
-    def M(self) -> Array:
-        return np.asarray(self.mass(self.x), float)
-
-    @cached_property
-    def dM(self) -> Array:
-        """dM/dq_i, (nv, nv, n)."""
-        return np.asarray(jacobian(self.mass, "x")(self.x), float)
-
-    @cached_property
-    def M_rate(self) -> Array:
-        return np.asarray(jvp(self.mass, "x")(self.x, self.rates), float)
+    J_rate = cached_property(lambda self: np.asarray(jvp(self.jacobians, "x")(self.x, self.rates), float))
+    # (3.47) by columns: (dA_jb/dq_i) nu_b, (N, k, n).
+    A_q = cached_property(lambda self: np.einsum("jabi,b->jai", self.dA, self.nu))
+    # (3.47) by columns: (dJ_j/dq_i) q'.
+    J_q = cached_property(lambda self: np.einsum("jabi,b->jai", self.dJ, self.rates))
+    M = cached_property(lambda self: np.asarray(self.mass(self.x), float))
+    # dM/dq_i, (nv, nv, n).
+    dM = cached_property(lambda self: np.asarray(jacobian(self.mass, "x")(self.x), float))
+    M_rate = cached_property(lambda self: np.asarray(jvp(self.mass, "x")(self.x, self.rates), float))
 
     def blocks(self, X: Array) -> tuple[Array, Array, Array, Array]:
         k = self.k
@@ -256,28 +225,14 @@ class Floating:
         bb, bq, _, _ = self.blocks(self.M)
         return np.linalg.solve(bb, bq)
 
-    @cached_property
-    def link_twists(self) -> Array:
-        return self.A @ self.nu + self.J @ self.rates
-
-    @cached_property
-    def a_j(self) -> Array:
-        """Little adjoints of the links' twists."""
-        return np.array([self.group.ad(u) for u in self.link_twists])
-
-    @cached_property
-    def a_bj(self) -> Array:
-        """Little adjoints of nu_bj = J_j q'."""
-        return np.array([self.group.ad(u) for u in self.J @ self.rates])
-
-    @cached_property
-    def a_A(self) -> Array:
-        """Little adjoints of A_jb nu_b."""
-        return np.array([self.group.ad(u) for u in self.A @ self.nu])
-
-    @cached_property
-    def a_b(self) -> Array:
-        return np.asarray(self.group.ad(self.nu), float)
+    link_twists = cached_property(lambda self: self.A @ self.nu + self.J @ self.rates)
+    # Little adjoints of the links' twists.
+    a_j = cached_property(lambda self: np.array([self.group.ad(u) for u in self.link_twists]))
+    # Little adjoints of nu_bj = J_j q'.
+    a_bj = cached_property(lambda self: np.array([self.group.ad(u) for u in self.J @ self.rates]))
+    # Little adjoints of A_jb nu_b.
+    a_A = cached_property(lambda self: np.array([self.group.ad(u) for u in self.A @ self.nu]))
+    a_b = cached_property(lambda self: np.asarray(self.group.ad(self.nu), float))
 
     def sum(self, *factors: Array) -> Array:
         """The product of stacks, summed over the links."""
@@ -301,10 +256,7 @@ class Floating:
         Psi = self.Lam @ self.a_j - turned(self.a_j) @ self.Lam
         return self.sum(turned(F), Psi, F) + self.sum(turned(F), self.Lam, F_rate)
 
-    @cached_property
-    def principle(self) -> Varied:
-        """Hamilton's principle on a path that is no motion."""
-        return varied(self)
+    principle = cached_property(lambda self: varied(self))  # Hamilton's principle on a path that is no motion
 
     @cached_property
     def bias(self) -> Array:
@@ -337,25 +289,11 @@ class Floating:
         rotation, _ = self.parts(self.base_pose(q))
         shift = -(rotation @ self.center(q[self.start :]))
         d = len(shift)
-        return np.concatenate(
-            [
-                np.concatenate([rotation, shift[:, None]], axis=1),
-                np.array([[0] * d + [1]]),
-            ]
-        )
+        return np.concatenate([np.concatenate([rotation, shift[:, None]], axis=1), np.array([[0] * d + [1]])])
 
-    @cached_property
-    def A_cb(self) -> Array:
-        return np.asarray(self.group.Ad(self.H_cb(self.q)), float)
-
-    @cached_property
-    def A_cb_rate(self) -> Array:
-        return self.along(lambda q, v: self.group.Ad(self.H_cb(q)))
-
-    @cached_property
-    def h_b(self) -> Array:
-        """(3.65)."""
-        return self.M[: self.k] @ self.v
+    A_cb = cached_property(lambda self: np.asarray(self.group.Ad(self.H_cb(self.q)), float))
+    A_cb_rate = cached_property(lambda self: self.along(lambda q, v: self.group.Ad(self.H_cb(q))))
+    h_b = cached_property(lambda self: self.M[: self.k] @ self.v)  # (3.65)
 
     # -- the transforms of section 3.3 ----------------------------------------------------------------------
 

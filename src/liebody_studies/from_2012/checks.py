@@ -176,10 +176,7 @@ def _of_coriolis(M: Array, v: Array, phi: Array) -> Sizes:
     return {
         "0-1": (off(skew(w), SO3.coad(w)), off(-skew(w), SO3.coad(w))),
         "0-4": (off(ad(p), truth), off(formula_54(dS0, one, p), truth)),
-        "0-8": (
-            off(printed_50(dS, inverse, p), truth),
-            max(off(formula_54(dS, inverse, p), truth), at_zero),
-        ),
+        "0-8": (off(printed_50(dS, inverse, p), truth), max(off(formula_54(dS, inverse, p), truth), at_zero)),
         "0-9": (off(printed_50(dS0, one, M.sum(axis=1)), truth), at_zero),
         "0-10": (
             min(off(form_52, truth), off(form_52, -form_52.T)),

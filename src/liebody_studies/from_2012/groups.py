@@ -9,24 +9,10 @@ import numpy as np
 import sympy
 
 from liebody import boltzmann_hamel_equations, rigid_body_equations
+from liebody import groups as lie
 from liebody.codegen import jvp, trace
 from liebody.dynamics import BoltzmannHamel, RigidBody, exponential_transformation
-from liebody.groups import (
-    SE3,
-    AdjointGroup,
-    Cylindrical,
-    Helical,
-    LieGroup,
-    MatrixGroup,
-    Planar,
-    PlanarHelical,
-    PlanarTranslation,
-    Prismatic,
-    Revolute,
-    Schoenflies,
-    SpatialTranslation,
-    Spherical,
-)
+from liebody.groups import SE3, LieGroup
 
 Array = Any
 X, Z = (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)
@@ -64,34 +50,34 @@ ROWS = (
         " p2 -p1 0 p5 -p4 0",
     ),
     Row(
-        r"$\mathcal{X}(z)$", Schoenflies(Z), (1, 2, 3, 0), (0, 1, 2, 3),
+        r"$\mathcal{X}(z)$", lie.Schoenflies(Z), (1, 2, 3, 0), (0, 1, 2, 3),
         "0 -r 0 u; r 0 0 v; 0 0 0 w; 0 0 0 0",
         "0 -r 0 v; r 0 0 -u; 0 0 0 0; 0 0 0 0",
         "0 0 0 -p2; 0 0 0 p1; 0 0 0 0; p2 -p1 0 0",
     ),
     Row(
-        r"$\mathbb{R}^3$", SpatialTranslation(), (0, 1, 2), (0, 1, 2, 3),
+        r"$\mathbb{R}^3$", lie.SpatialTranslation(), (0, 1, 2), (0, 1, 2, 3),
         "0 -r 0 u; r 0 0 v; 0 0 0 w; 0 0 0 0", "0 0 0; 0 0 0; 0 0 0", "0 0 0; 0 0 0; 0 0 0",
         hat_slip="0-2",
     ),
     Row(
-        "$SE(2)$", Planar(Z), (1, 2, 0), (0, 1, 3),
+        "$SE(2)$", lie.Planar(Z), (1, 2, 0), (0, 1, 3),
         "0 -r u; r 0 v; 0 0 0", "0 -r v; r 0 -u; 0 0 0", "0 0 -p2; 0 0 p1; p2 -p1 0",
     ),
     Row(
-        "$SO(3)$", Spherical(), (0, 1, 2), (0, 1, 2),
+        "$SO(3)$", lie.Spherical(), (0, 1, 2), (0, 1, 2),
         "0 -r q; r 0 -p; -q p 0", "0 -r q; r 0 -p; -q p 0", "0 -p3 p2; p3 0 -p1; -p2 p1 0",
         coad_slip="0-1",
     ),
     Row(
-        r"$\mathbb{R}^2$", PlanarTranslation(Z), (0, 1), (0, 1, 3),
+        r"$\mathbb{R}^2$", lie.PlanarTranslation(Z), (0, 1), (0, 1, 3),
         "0 0 u; 0 0 v; 0 0 0", "0 0; 0 0", "0 0; 0 0",
     ),
-    Row(r"$\mathbb{R}$", Prismatic(X), (0,), (0, 3), "0", "0", "0", hat_slip="0-3"),
-    Row("$H(h)$", Helical(Z, PITCH), (0,), (0, 1, 2, 3), "0", "0", "0", hat_slip="0-3"),
-    Row("$SO(2)$", Revolute(Z), (0,), (0, 1), "0", "0", "0", hat_slip="0-3"),
-    Row("$C$ (cylindrical)", Cylindrical(Z), (1, 0), (0, 1, 2, 3)),
-    Row("$Y(h)$ (planar-helical)", PlanarHelical(Z, PITCH), (1, 2, 0), (0, 1, 2, 3)),
+    Row(r"$\mathbb{R}$", lie.Prismatic(X), (0,), (0, 3), "0", "0", "0", hat_slip="0-3"),
+    Row("$H(h)$", lie.Helical(Z, PITCH), (0,), (0, 1, 2, 3), "0", "0", "0", hat_slip="0-3"),
+    Row("$SO(2)$", lie.Revolute(Z), (0,), (0, 1), "0", "0", "0", hat_slip="0-3"),
+    Row("$C$ (cylindrical)", lie.Cylindrical(Z), (1, 0), (0, 1, 2, 3)),
+    Row("$Y(h)$ (planar-helical)", lie.PlanarHelical(Z, PITCH), (1, 2, 0), (0, 1, 2, 3)),
 )  # fmt: skip
 
 
@@ -111,13 +97,13 @@ def affine() -> LieGroup:
     """Maps x -> a x + b of the line: the bracket [e_1, e_2] = e_2 alone."""
     structure = np.zeros((2, 2, 2))
     structure[1, 0, 1], structure[1, 1, 0] = 1, -1
-    return AdjointGroup(structure, "Aff(1)")
+    return lie.AdjointGroup(structure, "Aff(1)")
 
 
 def general_linear(special: bool = False) -> LieGroup:
     """GL(2), or SL(2), by a basis of matrices."""
     h, e, f, one = [[1, 0], [0, -1]], [[0, 1], [0, 0]], [[0, 0], [1, 0]], [[1, 0], [0, 1]]
-    return MatrixGroup([h, e, f] if special else [h, e, f, one], "SL(2)" if special else "GL(2)")
+    return lie.MatrixGroup([h, e, f] if special else [h, e, f, one], "SL(2)" if special else "GL(2)")
 
 
 def theorem_groups() -> list[tuple[str, LieGroup]]:
@@ -215,7 +201,7 @@ def theorem_errors(group: LieGroup, seed: int = 5) -> tuple[float, float, float,
 def symbolic_proofs() -> dict[str, bool]:
     """Whether (54) is ad~_(M v) at every point, by SymPy from closed forms of S, with general inertia."""
     proved = {}
-    for name, group in (("$SE(2)$", Planar(Z)), ("Heisenberg", heisenberg()), ("Aff(1)", affine())):
+    for name, group in (("$SE(2)$", lie.Planar(Z)), ("Heisenberg", heisenberg()), ("Aff(1)", affine())):
         e = rigid_body_equations(group, "general")
         x = sympy.symbols(f"x_1:{group.dim + 1}", real=True)
         ad = e.ad.subs(dict(zip(e.velocities, x, strict=True)), simultaneous=True)

@@ -11,50 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from liebody import simulate
+from liebody import groups, simulate
 from liebody.bodies import SpatialInertia
 from liebody.constrained import SystemBuilder, stabilization
-from liebody.groups import (
-    SE3,
-    SO3,
-    Cylindrical,
-    Helical,
-    MotionSubgroup,
-    Planar,
-    PlanarHelical,
-    PlanarTranslation,
-    Prismatic,
-    Product,
-    R,
-    Revolute,
-    Schoenflies,
-    SO3xR3,
-    SpatialTranslation,
-    Spherical,
-)
+from liebody.groups import SE3, SO3, Product, R, SO3xR3
 from liebody.integrators import solve_ivp
 from liebody.linear import skew
 
+from . import runs
 from .golden import LONG, ROUND_OFF, SHORT, Runs, near
-from .runs import (
-    ARM,
-    BASIC,
-    EXAMPLES,
-    FLOATING,
-    GROUPS,
-    HEAVY,
-    PENDULUM,
-    STEP,
-    THREE_BAR,
-    Setup,
-    Trajectory,
-    double_pendulum,
-    floating_pair,
-    peak,
-    printed_dexp_inverse,
-    setup,
-    top_motion,
-)
 
 Array = Any
 
@@ -85,19 +50,14 @@ def printed_accelerations(key: str, q: Array, v: Array) -> np.ndarray:
     turning = [-np.cross(x, Theta @ x) for x in w]
     M = np.kron(np.eye(len(w)), np.block([[Theta, zero], [zero, m * one]]))
     if key == "(40)":
-        J, eta = np.hstack([skew(ARM), one]), -swing(0, ARM) + np.cross(w[0], u[0])
+        J, eta = np.hstack([skew(runs.ARM), one]), -swing(0, runs.ARM) + np.cross(w[0], u[0])
         return _solved(M, J, np.concatenate([turning[0], -m * np.cross(w[0], u[0])]), eta)[0]
     if key == "(42)":
-        J, eta = np.hstack([Rs[0] @ skew(ARM), one]), Rs[0] @ swing(0, ARM)
+        J, eta = np.hstack([Rs[0] @ skew(runs.ARM), one]), Rs[0] @ swing(0, runs.ARM)
         return _solved(M, J, np.concatenate([turning[0], np.zeros(3)]), eta)[0]
     r0, r10, r20, g = np.array([-0.1, 0, 0]), np.array([0.1, 0, 0]), np.array([-0.1, 0, 0]), [0, 0, -9.81]
     if key == "(50), (53)":
-        J = np.block(
-            [
-                [skew(r0), -one, zero, zero],
-                [Rs[0] @ skew(r10), -Rs[0], -Rs[1] @ skew(r20), Rs[1]],
-            ]
-        )
+        J = np.block([[skew(r0), -one, zero, zero], [Rs[0] @ skew(r10), -Rs[0], -Rs[1] @ skew(r20), Rs[1]]])
         first = np.cross(w[0], u[0]) + swing(0, r0)
         second = Rs[0] @ (swing(0, r10) + np.cross(w[0], u[0])) - Rs[1] @ (
             swing(1, r20) + np.cross(w[1], u[1])
@@ -118,12 +78,12 @@ def equation_checks(seed: int = 0) -> list[tuple[str, str, float]]:
     """(number, what, largest deviation): the printed equations of motion beside the library's."""
     rng, found = np.random.default_rng(seed), []
     for key, example, group, what in (
-        ("(40)", HEAVY, "SE3", r"heavy top on $SE(3)$"),
-        ("(42)", HEAVY, "SO3xR3", r"heavy top on $SO(3)\times\mathbb{R}^3$"),
-        ("(50), (53)", PENDULUM, "SE3", r"double pendulum on $SE(3)$, with $m_i$ in the weights"),
-        ("(61), (64)", PENDULUM, "SO3xR3", r"double pendulum on $SO(3)\times\mathbb{R}^3$, the same"),
+        ("(40)", runs.HEAVY, "SE3", r"heavy top on $SE(3)$"),
+        ("(42)", runs.HEAVY, "SO3xR3", r"heavy top on $SO(3)\times\mathbb{R}^3$"),
+        ("(50), (53)", runs.PENDULUM, "SE3", r"double pendulum on $SE(3)$, with $m_i$ in the weights"),
+        ("(61), (64)", runs.PENDULUM, "SO3xR3", r"double pendulum on $SO(3)\times\mathbb{R}^3$, the same"),
     ):
-        system = setup(example, group).system
+        system = runs.setup(example, group).system
         q = system.moved(system.guess, rng.standard_normal(system.nv))
         q = system.assemble(q)
         v = system.consistent_velocities(q, 5 * rng.standard_normal(system.nv))
@@ -159,7 +119,7 @@ def cancellation(angles: Array) -> list[tuple[float, float, float]]:
         u = np.concatenate([angle * axis, v])
         exact = series_of_dexp_inverse(u)
         ours = np.abs(np.asarray(SE3.dexp_inverse(u), float) - exact).max()
-        rows.append((float(angle), float(np.abs(printed_dexp_inverse(u) - exact).max()), float(ours)))
+        rows.append((float(angle), float(np.abs(runs.printed_dexp_inverse(u) - exact).max()), float(ours)))
     return rows
 
 
@@ -178,7 +138,7 @@ def state_dexp(seed: int = 4) -> tuple[float, float]:
 def printed_velocity_constraint(seed: int = 1) -> tuple[float, float]:
     """|J V| of (61) with the body-fixed v_i that it names, and with v_i^s  [m/s]."""
     rng = np.random.default_rng(seed)
-    system = setup(PENDULUM, "SO3xR3").system
+    system = runs.setup(runs.PENDULUM, "SO3xR3").system
     q = system.assemble(system.moved(system.guess, rng.standard_normal(system.nv)))
     v = system.consistent_velocities(q, 5 * rng.standard_normal(system.nv))
     J = system.jacobian(q)
@@ -194,21 +154,23 @@ def printed_velocity_constraint(seed: int = 1) -> tuple[float, float]:
 @cache
 def weight_without_mass() -> tuple[float, float]:
     """Energy change over T(0) after 1 s of the double pendulum with F_i = R_i^T g, and with m_i R_i^T g."""
-    place = setup(PENDULUM, "SE3")
-    literal, v = double_pendulum(place.groups, 9.81 / 2.7)
-    run = simulate(literal, literal.guess, v, t_end=1.0, dt=STEP, stabilization="none", record_every=STEP)
-    found = Trajectory(place.system, run.t, run.q, run.v)
+    place = runs.setup(runs.PENDULUM, "SE3")
+    literal, v = runs.double_pendulum(place.groups, 9.81 / 2.7)
+    run = simulate(
+        literal, literal.guess, v, t_end=1.0, dt=runs.STEP, stabilization="none", record_every=runs.STEP
+    )
+    found = runs.Trajectory(place.system, run.t, run.q, run.v)
     return float(np.abs(found.drift[-1])), float(np.abs(place.run().drift[-1]))
 
 
 @cache
 def weight_of_the_top() -> float:
     """Change of the top's kinetic energy over T(0) in 1 s, if gravity acted."""
-    builder = SystemBuilder("top").body("top", SpatialInertia(21.6, rotational=[0.36, 0.306, 0.09]), ARM)
-    builder.joint("pivot", Spherical(), "world", "top", on_child=-ARM)
+    builder = SystemBuilder("top").body("top", SpatialInertia(21.6, rotational=[0.36, 0.306, 0.09]), runs.ARM)
+    builder.joint("pivot", groups.Spherical(), "world", "top", on_child=-runs.ARM)
     system = builder.build()
-    v = setup(HEAVY, "SE3").v
-    run = simulate(system, v0=v, t_end=1.0, dt=STEP, stabilization="none", record_every=STEP)
+    v = runs.setup(runs.HEAVY, "SE3").v
+    run = simulate(system, v0=v, t_end=1.0, dt=runs.STEP, stabilization="none", record_every=runs.STEP)
     return float(np.abs(run.kinetic - run.kinetic[0]).max() / run.kinetic[0])
 
 
@@ -218,26 +180,26 @@ def common_drift(
 ) -> dict[str, tuple[float, float]]:
     """For each group, violation [m] and energy change [J] in 1 s of the floating pair that drifts."""
     found = {}
-    for group in GROUPS:
-        place = Setup(FLOATING, group)
-        place.system, place.v = floating_pair(place.groups, [speed * x for x in direction])
+    for group in runs.GROUPS:
+        place = runs.Setup(runs.FLOATING, group)
+        place.system, place.v = runs.floating_pair(place.groups, [speed * x for x in direction])
         run = place.run()
         found[group] = float(run.worst.max()), float(np.abs(run.energy - run.energy[0]).max())
     return found
 
 
 Z, POINT, PITCH = (0.0, 0.0, 1.0), (0.3, -0.2, 0.1), 0.2
-SUBGROUPS: dict[str, MotionSubgroup] = {
-    r"$SO(2)$, revolute": Revolute(Z, POINT),
-    r"$\mathbb{R}$, prismatic": Prismatic(Z),
-    r"$H(h)$, helical": Helical(Z, PITCH, POINT),
-    r"$C$, cylindrical": Cylindrical(Z, POINT),
-    r"$\mathbb{R}^2$": PlanarTranslation(Z),
-    r"$SO(3)$, spherical": Spherical(POINT),
-    r"$SE(2)$, planar": Planar(Z, POINT),
-    r"$\mathbb{R}^3$": SpatialTranslation(),
-    r"$Y(h)$, planar-helical": PlanarHelical(Z, PITCH, POINT),
-    r"$X$, Schoenflies": Schoenflies(Z, POINT),
+SUBGROUPS: dict[str, groups.MotionSubgroup] = {
+    r"$SO(2)$, revolute": groups.Revolute(Z, POINT),
+    r"$\mathbb{R}$, prismatic": groups.Prismatic(Z),
+    r"$H(h)$, helical": groups.Helical(Z, PITCH, POINT),
+    r"$C$, cylindrical": groups.Cylindrical(Z, POINT),
+    r"$\mathbb{R}^2$": groups.PlanarTranslation(Z),
+    r"$SO(3)$, spherical": groups.Spherical(POINT),
+    r"$SE(2)$, planar": groups.Planar(Z, POINT),
+    r"$\mathbb{R}^3$": groups.SpatialTranslation(),
+    r"$Y(h)$, planar-helical": groups.PlanarHelical(Z, PITCH, POINT),
+    r"$X$, Schoenflies": groups.Schoenflies(Z, POINT),
 }
 EXACT_ON_BOTH = {r"$\mathbb{R}$, prismatic", r"$\mathbb{R}^2$", r"$\mathbb{R}^3$", r"$SE(2)$, planar",
                  r"$Y(h)$, planar-helical", r"$X$, Schoenflies"}  # fmt: skip
@@ -293,8 +255,8 @@ def on_a_moving_body(turn: float, configuration: str, h: float = 0.01) -> float:
 @cache
 def cost(example: Any, groups: str | tuple[str, ...]) -> int:
     """Operations of a step of RKMK4 without stabilisation."""
-    system = setup(example, groups).system
-    parts = system.parts(stabilization("none", STEP), False)
+    system = runs.setup(example, groups).system
+    parts = system.parts(stabilization("none", runs.STEP), False)
     field, advance, pull = (sum(part().operations.values()) for part in parts[:3])
     return int(4 * field + 4 * advance + 3 * pull)
 
@@ -309,21 +271,21 @@ def growth_rate(t: Array, y: Array) -> float:
     return float(np.polyfit(t[first:last], np.log(y[first:last]), 1)[0])
 
 
-def slips(runs: Runs) -> dict[str, Any]:
+def slips(motions: Runs) -> dict[str, Any]:
     """The numbers by which each slip shows; e1 to e12: whether they bear it out."""
-    return _of_exponentials() | _of_constraints() | _of_weights() | _of_statements(runs) | {"e9": True}
+    return _of_exponentials() | _of_constraints() | _of_weights() | _of_statements(motions) | {"e9": True}
 
 
 def _of_exponentials() -> dict[str, Any]:
     """1-1 to 1-4: (9), (10), the limits at zero, and (34)."""
-    wrong, quartic, state = top_motion(0.1, exponential="printed"), cancellation([1e-6])[0], state_dexp()
+    wrong, quartic, state = runs.top_motion(0.1, exponential="printed"), cancellation([1e-6])[0], state_dexp()
     with np.errstate(all="ignore"):
-        at_rest = bool(np.isnan(printed_dexp_inverse(np.array([0, 0, 0, 1.0, 0, 0]))).any())
+        at_rest = bool(np.isnan(runs.printed_dexp_inverse(np.array([0, 0, 0, 1.0, 0, 0]))).any())
     return {
         "orthogonality": wrong.orthogonality[-1],
         "off_sphere": 1e3 * abs(np.linalg.norm(wrong.r[-1]) - 0.5),
-        "energy": peak(wrong.drift),
-        "e1": wrong.orthogonality[-1] > 0.5 and peak(wrong.drift) < 1e-7,
+        "energy": runs.peak(wrong.drift),
+        "e1": wrong.orthogonality[-1] > 0.5 and runs.peak(wrong.drift) < 1e-7,
         "quartic": quartic,
         "e2": quartic[1] > 1 and quartic[2] < 1e-15,
         "at_rest": "not a number" if at_rest else "finite",
@@ -336,21 +298,25 @@ def _of_exponentials() -> dict[str, Any]:
 def _of_constraints() -> dict[str, Any]:
     """1-5 and 1-6: the acceleration constraint of the top."""
     literal, moving, right, mixed, legal = (
-        top_motion(LONG, constraint=c)
+        runs.top_motion(LONG, constraint=c)
         for c in ("(39) literally", "R^T r in J and eta", "(40)", "J of (39), eta of (53)", "(53)")
     )
     away = int(np.argmax(~(mixed.pivot <= 1)))  # the first row beyond a metre; later ones may be no numbers
     rate = growth_rate(literal.t, literal.pivot)
-    bounded = peak(right.pivot) < ROUND_OFF and peak(moving.pivot) < 1e-9
+    bounded = runs.peak(right.pivot) < ROUND_OFF and runs.peak(moving.pivot) < 1e-9
     return {
-        "pivots": [peak(literal.pivot[:1001]), peak(literal.pivot[:2001]), peak(literal.pivot)],
+        "pivots": [
+            runs.peak(literal.pivot[:1001]),
+            runs.peak(literal.pivot[:2001]),
+            runs.peak(literal.pivot),
+        ],
         "growth": rate,
-        "right": peak(right.pivot),
-        "moving": peak(moving.pivot),
-        "e5": peak(literal.pivot) > 1 and 12 < rate < 24 and bounded,
-        "legal": peak(legal.pivot),
+        "right": runs.peak(right.pivot),
+        "moving": runs.peak(moving.pivot),
+        "e5": runs.peak(literal.pivot) > 1 and 12 < rate < 24 and bounded,
+        "legal": runs.peak(legal.pivot),
         "away": mixed.t[away],
-        "e6": peak(legal.pivot) < ROUND_OFF and away > 0,
+        "e6": runs.peak(legal.pivot) < ROUND_OFF and away > 0,
     }
 
 
@@ -368,13 +334,15 @@ def _of_weights() -> dict[str, Any]:
     }
 
 
-def _of_statements(runs: Runs) -> dict[str, Any]:
+def _of_statements(motions: Runs) -> dict[str, Any]:
     """1-11 and 1-12: energy by methods of order 1 to 4, and joint 2 of the pendulum."""
     factors = []
-    for scheme in BASIC[:4]:
-        on_product, on_group = (peak(setup(HEAVY, g).run(scheme).drift) for g in reversed(GROUPS))
+    for scheme in runs.BASIC[:4]:
+        on_product, on_group = (
+            runs.peak(runs.setup(runs.HEAVY, g).run(scheme).drift) for g in reversed(runs.GROUPS)
+        )
         factors.append(on_product / on_group)
-    second = [peak(runs[PENDULUM, g].until(SHORT).violation("j2")) for g in GROUPS]
+    second = [runs.peak(motions[runs.PENDULUM, g].until(SHORT).violation("j2")) for g in runs.GROUPS]
     return {
         "factors": ", ".join(f"{x:.1f}" for x in factors),
         "e11": max(factors) < 10,
@@ -383,30 +351,30 @@ def _of_statements(runs: Runs) -> dict[str, Any]:
     }
 
 
-def statements(runs: Runs) -> dict[str, Any]:
+def statements(motions: Runs) -> dict[str, Any]:
     """The numbers of the statements of the paper, and whether they bear the verdicts out."""
 
     def joint(example: Any, group: str, name: str, t_end: float = SHORT) -> float:
-        return peak(runs[example, group].until(t_end).violation(name))
+        return runs.peak(motions[example, group].until(t_end).violation(name))
 
     def both(example: Any, name: str, t_end: float = SHORT) -> list[float]:
-        return [joint(example, g, name, t_end) for g in GROUPS]
+        return [joint(example, g, name, t_end) for g in runs.GROUPS]
 
     def ratio(example: Any, t_end: float = SHORT) -> float:
-        a, b = (peak(runs[example, g].until(t_end).drift) for g in reversed(GROUPS))
+        a, b = (runs.peak(motions[example, g].until(t_end).drift) for g in reversed(runs.GROUPS))
         return a / b
 
-    places = ((HEAVY, "pivot"), (PENDULUM, "j1"), (THREE_BAR, "j1"), (THREE_BAR, "j3"))
+    places = ((runs.HEAVY, "pivot"), (runs.PENDULUM, "j1"), (runs.THREE_BAR, "j1"), (runs.THREE_BAR, "j3"))
     exact, loose = zip(*(both(e, name, LONG) for e, name in places), strict=True)
-    pivot, bars = both(HEAVY, "pivot"), both(THREE_BAR, "j2")
-    second = [a / b for a, b in (both(PENDULUM, "j2"), bars)]
-    floats = [a / b for a, b in (both(FLOATING, "j2", t) for t in (SHORT, LONG))]
+    pivot, bars = both(runs.HEAVY, "pivot"), both(runs.THREE_BAR, "j2")
+    second = [a / b for a, b in (both(runs.PENDULUM, "j2"), bars)]
+    floats = [a / b for a, b in (both(runs.FLOATING, "j2", t) for t in (SHORT, LONG))]
     fast = [x[0] for x in common_drift(100.0).values()]
-    costs = [cost(e, "SE3") / cost(e, "SO3xR3") for e in EXAMPLES]
-    T0, top = runs[HEAVY, "SE3"].kinetic[0] / 1000, [ratio(HEAVY), ratio(HEAVY, LONG)]
-    energies = [ratio(PENDULUM), ratio(FLOATING), ratio(THREE_BAR)]
+    costs = [cost(e, "SE3") / cost(e, "SO3xR3") for e in runs.EXAMPLES]
+    T0, top = motions[runs.HEAVY, "SE3"].kinetic[0] / 1000, [ratio(runs.HEAVY), ratio(runs.HEAVY, LONG)]
+    energies = [ratio(runs.PENDULUM), ratio(runs.FLOATING), ratio(runs.THREE_BAR)]
     still, *carried = (on_a_moving_body(w, "SE3") for w in (0.0, 0.01, 0.1))
-    firsts, seconds = both(PENDULUM, "j1"), both(PENDULUM, "j2")
+    firsts, seconds = both(runs.PENDULUM, "j1"), both(runs.PENDULUM, "j2")
     return {
         "ground": max(exact),
         "loose": [min(loose), max(loose)],
@@ -427,7 +395,7 @@ def statements(runs: Runs) -> dict[str, Any]:
         "similar": all(0.85 < x < 1.15 for x in floats) and 0.8 < energies[1] < 1.25,
         "fast": fast,
         "not_all": second[1] > 1.5 and fast[0] > 50 * fast[1],
-        "base": [joint(THREE_BAR, "SE3", j) for j in ("j1", "j3")],
+        "base": [joint(runs.THREE_BAR, "SE3", j) for j in ("j1", "j3")],
         "base_exact": max(exact[2:]) < ROUND_OFF,
         "bars": bars,
         "twice": 1.5 < second[1] < 2.5 and 1.2 < energies[2] < 2.2,

@@ -8,24 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..report import Verdict
-from .runs import (
-    EXAMPLES,
-    FLOATING,
-    GROUPS,
-    HEAVY,
-    NAMES,
-    PENDULUM,
-    STEP,
-    THREE_BAR,
-    Example,
-    Trajectory,
-    errors,
-    peak,
-    setup,
-)
+from . import runs
+from .runs import FLOATING, HEAVY, PENDULUM, THREE_BAR
 
 Array = Any
-Runs = dict[tuple[Example, str], Trajectory]
+Runs = dict[tuple[runs.Example, str], runs.Trajectory]
 SHORT, LONG, CHECK = 1.0, 5.0, 0.5  # [s]: the runs, and where errors against references are taken
 ROUND_OFF = 1e-11  # of joints, in 5000 steps
 
@@ -82,11 +69,11 @@ def near(found: float, golden: float, tolerance: float = 0.02) -> bool:
     return golden / (1 + tolerance) <= found <= golden * (1 + tolerance)
 
 
-def golden_rows(runs: Runs) -> list[tuple[str, str, str, float, float, float]]:
+def golden_rows(motions: Runs) -> list[tuple[str, str, str, float, float, float]]:
     """(example, group, what, golden, found, tolerance) for every golden number above round-off."""
     rows = []
     for (example, group), golden in GOLDEN.items():
-        run = runs[example, group]
+        run = motions[example, group]
         # starts of the pendulum that differ in their last digit come to peaks 0.6 to 1.4 times these
         late = 1.0 if example is PENDULUM else 0.02
         for t_end, place, slack in ((SHORT, 0, 0.01), (LONG, 1, late)):
@@ -98,23 +85,23 @@ def golden_rows(runs: Runs) -> list[tuple[str, str, str, float, float, float]]:
                 ):
                     if expected is not None:
                         what = f"{name} of {joint}, {t_end:g} s"
-                        rows.append((example.key, group, what, expected[place], peak(values), slack))
+                        rows.append((example.key, group, what, expected[place], runs.peak(values), slack))
             rows.append(
-                (example.key, group, f"dE, {t_end:g} s", golden.energy[place], peak(part.drift), slack)
+                (example.key, group, f"dE, {t_end:g} s", golden.energy[place], runs.peak(part.drift), slack)
             )
         rows.append((example.key, group, "T(0)", golden.kinetic, float(run.kinetic[0]), 1e-6))
     return rows
 
 
-def golden_table(runs: Runs) -> list[list[Any]]:
+def golden_table(motions: Runs) -> list[list[Any]]:
     """A row for each example and group."""
-    return [_golden_row(runs, example, group) for example, group in GOLDEN]
+    return [_golden_row(motions, example, group) for example, group in GOLDEN]
 
 
-def _golden_row(runs: Runs, example: Example, group: str) -> list[Any]:
-    rows = [r for r in golden_rows(runs) if r[:2] == (example.key, group)]
+def _golden_row(motions: Runs, example: runs.Example, group: str) -> list[Any]:
+    rows = [r for r in golden_rows(motions) if r[:2] == (example.key, group)]
     quiet = [
-        peak(getattr(runs[example, group], what)(joint))
+        runs.peak(getattr(motions[example, group], what)(joint))
         for what in ("violation", "rate")
         for (joint, _), g in zip(example.joints, getattr(GOLDEN[example, group], what), strict=True)
         if g is None
@@ -123,31 +110,34 @@ def _golden_row(runs: Runs, example: Example, group: str) -> list[Any]:
     short, late = ([r for r in rows if when in r[2] and "JV" not in r[2]] for when in ("1 s", "5 s"))
     columns = [[f"{r[k]:.2e}" for r in part] for part in (short, late) for k in (3, 4)]
     return [
-        f"{example.section} {NAMES[group]}",
+        f"{example.section} {runs.NAMES[group]}",
         "\n".join(what.split(",")[0] for _, _, what, *_ in short),
         *("\n".join(column) for column in columns),
         f"{max(quiet):.0e}" if quiet else "",
         max(abs(found / expected - 1) for *_, expected, found, _ in rows),
         Verdict(
-            f"drift of {example.section} on {NAMES[group]}",
+            f"drift of {example.section} on {runs.NAMES[group]}",
             "holds",
             good and all(x < ROUND_OFF for x in quiet),
         ),
     ]
 
 
-def convergence_row(example: Example) -> list[Any]:
+def convergence_row(example: runs.Example) -> list[Any]:
     """Errors against a reference by the step, on both groups."""
     steps, golden_errors, places = CONVERGENCE[example]
     found = {
         g: np.array(
-            [errors(setup(example, g).run(dt=h, t_end=CHECK, every=round(CHECK / h)), example) for h in steps]
+            [
+                runs.errors(runs.setup(example, g).run(dt=h, t_end=CHECK, every=round(CHECK / h)), example)
+                for h in steps
+            ]
         )
-        for g in GROUPS
+        for g in runs.GROUPS
     }
-    attitude, position = found["SE3"][:, 0], [found[g][steps.index(STEP), 1] for g in GROUPS]
+    attitude, position = found["SE3"][:, 0], [found[g][steps.index(runs.STEP), 1] for g in runs.GROUPS]
     orders = np.log2(attitude[:-1] / attitude[1:])
-    same = peak(attitude / found["SO3xR3"][:, 0] - 1)
+    same = runs.peak(attitude / found["SO3xR3"][:, 0] - 1)
     pairs = [*zip(attitude, golden_errors, strict=True), *zip(position, places, strict=True)]
     good = all(near(a, g) for a, g in pairs) and same < 0.05 and orders[-1] > 3.9
     return [
@@ -161,12 +151,12 @@ def convergence_row(example: Example) -> list[Any]:
     ]
 
 
-def independent_numbers(runs: Runs) -> dict[str, Any]:
+def independent_numbers(motions: Runs) -> dict[str, Any]:
     """The tables, and how far the attitudes on both groups are apart."""
-    last = {(e, g): runs[e, g].until(SHORT).poses()[0][-1] for e, g in runs}
-    apart = {e: peak(last[e, "SE3"] - last[e, "SO3xR3"]) for e in EXAMPLES}
+    last = {(e, g): motions[e, g].until(SHORT).poses()[0][-1] for e, g in motions}
+    apart = {e: runs.peak(last[e, "SE3"] - last[e, "SO3xR3"]) for e in runs.EXAMPLES}
     return {
-        "golden": golden_table(runs),
+        "golden": golden_table(motions),
         "convergence": [convergence_row(example) for example in CONVERGENCE],
         "attitudes": ", ".join(f"{x:.1g} ({e.key})" for e, x in apart.items()),
         "attitudes_alike": all(x < (1e-8 if e is PENDULUM else 1e-12) for e, x in apart.items()),

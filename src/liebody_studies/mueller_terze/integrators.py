@@ -9,23 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..report import Part
+from . import runs
 from .figures import Curves, curves_of, drift_figure, work_figure
 from .golden import CHECK, LONG, ROUND_OFF, SHORT
-from .runs import (
-    EXAMPLES,
-    FLOATING,
-    GROUPS,
-    HEAVY,
-    PENDULUM,
-    STEP,
-    THREE_BAR,
-    Example,
-    Scheme,
-    errors,
-    peak,
-    schemes,
-    setup,
-)
 
 SHOWN = {
     "rkmk2": ("#9ecae1", "o"), "rkmk4": ("#1f5fa8", "o"),
@@ -52,7 +38,7 @@ class Performance:
     curves  over 5 s, where it is shown: times and largest values in each 0.05 s, of each joint and "energy"
     """
 
-    scheme: Scheme
+    scheme: runs.Scheme
     joints: dict[str, float]
     energy: float
     end: float
@@ -71,7 +57,7 @@ class Performance:
 
     @property
     def attitude(self) -> float:
-        return float(self.work[self.work[:, 0] == STEP, 2][0])
+        return float(self.work[self.work[:, 0] == runs.STEP, 2][0])
 
     @property
     def order(self) -> float:
@@ -84,29 +70,35 @@ class Performance:
         return float(np.log(e[i] / e[j]) / np.log(h[i] / h[j]))
 
 
-def performance(example: Example, group: str, scheme: Scheme, steps: Sequence[float] = STEPS) -> Performance:
+def performance(
+    example: runs.Example, group: str, scheme: runs.Scheme, steps: Sequence[float] = STEPS
+) -> Performance:
     """Run an integrator at several steps, and for 1 s at 1 ms; for 5 s, where it is shown."""
-    place, rows = setup(example, group), []
+    place, rows = runs.setup(example, group), []
     for h in steps:
         run, seconds = place.timed(scheme, h, CHECK, round(CHECK / h) // 25)
         arrived = round(run.t[-1], 9) == CHECK
-        error, worst = (errors(run, example)[0], peak(run.worst)) if arrived else (np.nan, np.nan)
+        error, worst = (runs.errors(run, example)[0], runs.peak(run.worst)) if arrived else (np.nan, np.nan)
         rows.append([h, seconds, error, worst])
-    run = place.run(scheme, STEP, LONG if repr(scheme) in SHOWN else SHORT)
+    run = place.run(scheme, runs.STEP, LONG if repr(scheme) in SHOWN else SHORT)
     curves = curves_of(run, example) if repr(scheme) in SHOWN else {}
     run = run.until(SHORT)
-    joints = {j: peak(run.violation(j)) for j, _ in example.joints}
-    return Performance(scheme, joints, peak(run.drift), float(run.t[-1]), np.array(rows), curves)
+    joints = {j: runs.peak(run.violation(j)) for j, _ in example.joints}
+    return Performance(scheme, joints, runs.peak(run.drift), float(run.t[-1]), np.array(rows), curves)
 
 
-Found = dict[tuple[Example, str], list[Performance]]
+Found = dict[tuple[runs.Example, str], list[Performance]]
 
 
 def measure(full: bool) -> Found:
-    return {(e, g): [performance(e, g, s) for s in schemes(e, full)] for e in EXAMPLES for g in GROUPS}
+    return {
+        (e, g): [performance(e, g, s) for s in runs.schemes(e, full)]
+        for e in runs.EXAMPLES
+        for g in runs.GROUPS
+    }
 
 
-def by_name(found: Found, example: Example, group: str) -> dict[str, Performance]:
+def by_name(found: Found, example: runs.Example, group: str) -> dict[str, Performance]:
     return {x.scheme.name: x for x in found[example, group]}
 
 
@@ -129,15 +121,15 @@ def time_to(x: Performance, accuracy: float) -> float:
 # -- tables and pictures ------------------------------------------------------------------------------------
 
 
-def _violations(x: Performance, example: Example) -> str:
+def _violations(x: Performance, example: runs.Example) -> str:
     """The joints' violations, in the paper's order."""
     text = " / ".join(f"{x.joints[j]:.0e}" for j, _ in example.joints)
     return text if round(x.end, 9) == SHORT else f"{text}, until {x.end:.2g} s"
 
 
-def _row(example: Example, a: Performance, b: Performance) -> list[str]:
+def _row(example: runs.Example, a: Performance, b: Performance) -> list[str]:
     """An integrator on both groups."""
-    seconds = [float(x.work[x.work[:, 0] == STEP, 1][0]) for x in (a, b)]
+    seconds = [float(x.work[x.work[:, 0] == runs.STEP, 1][0]) for x in (a, b)]
     return [
         f"`{a.scheme.name}`",
         str(a.scheme.order),
@@ -145,13 +137,13 @@ def _row(example: Example, a: Performance, b: Performance) -> list[str]:
         f"{a.order:.1f}" if np.isfinite(a.order) else "",
         *(_violations(x, example) for x in (a, b)),
         *(f"{x.energy:.1e}" for x in (a, b)),
-        *(f"{CHECK / STEP / x / 1e3:,.0f}k" for x in seconds),
+        *(f"{CHECK / runs.STEP / x / 1e3:,.0f}k" for x in seconds),
     ]
 
 
-def section(example: Example, found: Found) -> Part:
+def section(example: runs.Example, found: Found) -> Part:
     """The section of an example."""
-    on = {g: found[example, g] for g in GROUPS}
+    on = {g: found[example, g] for g in runs.GROUPS}
     lines = {
         g: {x.scheme.name: (x.curves, *SHOWN[x.scheme.name]) for x in xs if x.curves} for g, xs in on.items()
     }
@@ -173,10 +165,10 @@ def section(example: Example, found: Found) -> Part:
 def fastest(found: Found) -> list[list[str]]:
     """The three fastest ways to an accuracy of the attitude, for each example and group."""
     rows = []
-    for example in EXAMPLES:
+    for example in runs.EXAMPLES:
         for accuracy in (1e-3, 1e-6, 1e-9):
             cells = []
-            for group in GROUPS:
+            for group in runs.GROUPS:
                 times = ((time_to(x, accuracy), x.scheme.name) for x in found[example, group])
                 ranked = sorted(x for x in times if np.isfinite(x[0]))
                 cells.append("\n".join(f"`{n}` {1e3 * t:.2g} ms" for t, n in ranked[:3]) or "not reached")
@@ -189,26 +181,26 @@ def fastest(found: Found) -> list[list[str]]:
 
 def what_holds(found: Found) -> dict[str, Any]:
     """What holds for all integrators, with its numbers."""
-    grounded = [x.ground for (e, g), xs in found.items() if g == "SE3" and e is not FLOATING for x in xs]
+    grounded = [x.ground for (e, g), xs in found.items() if g == "SE3" and e is not runs.FLOATING for x in xs]
     loose = [
         [x.ground for x in found[e, "SO3xR3"] if x.scheme.kind != "constraints" and np.isfinite(x.ground)]
-        for e in (HEAVY, PENDULUM, THREE_BAR)
+        for e in (runs.HEAVY, runs.PENDULUM, runs.THREE_BAR)
     ]
     held = [x for xs in found.values() for x in xs if x.scheme.name in ENDS_ON_G]
     worst_held = max(y for x in held for y in (x.ground, x.between) if np.isfinite(y))
     orders = [
         abs(x.order - x.scheme.order)
-        for g in GROUPS
-        for x in found[FLOATING, g]
+        for g in runs.GROUPS
+        for x in found[runs.FLOATING, g]
         if np.isfinite(x.order) and x.scheme.order <= 4
     ]
-    top = {g: by_name(found, HEAVY, g) for g in GROUPS}
+    top = {g: by_name(found, runs.HEAVY, g) for g in runs.GROUPS}
     same = [
-        peak(x.attitude / top["SO3xR3"][name].attitude - 1)
+        runs.peak(x.attitude / top["SO3xR3"][name].attitude - 1)
         for name, x in top["SE3"].items()
         if x.scheme.kind != "constraints" and x.attitude > 1e-11
     ]
-    gauss = {n: [top[g][n].energy for g in GROUPS] for n in ("implicit-midpoint", "gauss4", "gauss6")}
+    gauss = {n: [top[g][n].energy for g in runs.GROUPS] for n in ("implicit-midpoint", "gauss4", "gauss6")}
     return {
         "ground": max(grounded),
         "runs": len(grounded),
@@ -231,21 +223,21 @@ def accuracy_by_group(found: Found) -> dict[str, Any]:
     """Errors of methods that find lambda within the step, on both groups and on the tailored choice."""
     rows, ratios, tailored = [], {}, []
     for name in FINDERS:
-        for example in EXAMPLES:
-            pair = [by_name(found, example, g).get(name) for g in GROUPS]
+        for example in runs.EXAMPLES:
+            pair = [by_name(found, example, g).get(name) for g in runs.GROUPS]
             if None in pair:
                 continue
             a, b = (float(x.work[-1, 2]) for x in pair if x is not None)
             ratios[name, example], mixed = b / a, ""
-            if example is PENDULUM and name != "radau5":
+            if example is runs.PENDULUM and name != "radau5":
                 h, scheme = STEPS[-1], next(x.scheme for x in pair if x is not None)
-                run = setup(example, "auto").run(scheme, h, CHECK, round(CHECK / h))
-                tailored.append((errors(run, example)[0], min(a, b)))
+                run = runs.setup(example, "auto").run(scheme, h, CHECK, round(CHECK / h))
+                tailored.append((runs.errors(run, example)[0], min(a, b)))
                 mixed = f"{tailored[-1][0]:.1e}"
             where = f"{example.section} {example.key}"
             rows.append([f"`{name}`", where, f"{a:.1e}", f"{b:.1e}", f"{b / a:.2f}", mixed])
-    top = {name: x for (name, example), x in ratios.items() if example is HEAVY}
-    others = [x for (_, example), x in ratios.items() if example is not HEAVY]
+    top = {name: x for (name, example), x in ratios.items() if example is runs.HEAVY}
+    others = [x for (_, example), x in ratios.items() if example is not runs.HEAVY]
     least, most = min(others), max(others)
     return {
         "rows": rows,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..drawing import GREEN, GREY, INK, RED, beside
 from ..report import Report, Verdict
-from . import errata, golden, integrators, stabilized
+from . import errata, golden, integrators, runs, stabilized
 from .figures import (
     COLOURS,
     binned,
@@ -23,27 +23,6 @@ from .figures import (
     violation_figure,
 )
 from .golden import CHECK, LONG, ROUND_OFF, SHORT, Runs, near
-from .runs import (
-    BASIC,
-    EXAMPLES,
-    FLOATING,
-    GROUPS,
-    HEAVY,
-    JACOBIANS,
-    NAMES,
-    PENDULUM,
-    THREE_BAR,
-    Example,
-    Scheme,
-    Setup,
-    attitude_error,
-    peak,
-    prepare,
-    schemes,
-    setup,
-    stabilized_schemes,
-    top_motion,
-)
 
 Array = Any
 MORE_MEMBERS = (
@@ -61,22 +40,27 @@ def study(full: bool = False) -> Report:
 
     full  every member of every family on every example, which takes minutes more to compile
     """
-    pending = prepare(jobs(full))  # compilers work while the first sections are computed
-    runs = {(e, g): setup(e, g).run(t_end=LONG) for e in EXAMPLES for g in GROUPS}
-    examples = {"top": HEAVY, "pendulum": PENDULUM, "floating": FLOATING, "bars": THREE_BAR}
+    pending = runs.prepare(jobs(full))  # compilers work while the first sections are computed
+    motions = {(e, g): runs.setup(e, g).run(t_end=LONG) for e in runs.EXAMPLES for g in runs.GROUPS}
+    examples = {
+        "top": runs.HEAVY,
+        "pendulum": runs.PENDULUM,
+        "floating": runs.FLOATING,
+        "bars": runs.THREE_BAR,
+    }
     values: dict[str, Any] = {
-        "s": errata.statements(runs),
-        "e": errata.slips(runs),
+        "s": errata.statements(motions),
+        "e": errata.slips(motions),
         "equations": [[*x, _agrees(*x)] for x in errata.equation_checks()],
-        **{key: figures_of(example, runs) for key, example in examples.items()},
-        **golden.independent_numbers(runs),
+        **{key: figures_of(example, motions) for key, example in examples.items()},
+        **golden.independent_numbers(motions),
         "constraints_figure": constraints_figure(),
         "pulls": wrong_pulls(),
         "quartic": small_angles(),
         "subgroups": [subgroup_row(name) for name in errata.SUBGROUPS],
         "carried": on_a_slow_body(),
         "drift": with_a_drift(),
-        "tailored": tailored(runs),
+        "tailored": tailored(motions),
     }
     for job in pending:
         job.result()
@@ -87,18 +71,18 @@ def _agrees(number: str, what: str, off: float) -> Verdict:
     return Verdict(f"{number}: {what}", "holds", off < 1e-12)
 
 
-def jobs(full: bool) -> list[tuple[Setup, Scheme]]:
+def jobs(full: bool) -> list[tuple[runs.Setup, runs.Scheme]]:
     """What is compiled for integrators and stabilisations."""
-    found = [(setup(e, g), s) for e in EXAMPLES for g in GROUPS for s in schemes(e, full)]
+    found = [(runs.setup(e, g), s) for e in runs.EXAMPLES for g in runs.GROUPS for s in runs.schemes(e, full)]
     found += [
-        (setup(e, g), s.stabilized(by))
-        for e in EXAMPLES
-        for g in GROUPS
-        for s in stabilized_schemes(e, full)
+        (runs.setup(e, g), s.stabilized(by))
+        for e in runs.EXAMPLES
+        for g in runs.GROUPS
+        for s in runs.stabilized_schemes(e, full)
         for by in stabilized.STABILIZERS
     ]
-    finders = [s for s in BASIC if s.name in integrators.FINDERS and s.name != "radau5"]
-    return [*found, *((setup(PENDULUM, "auto"), s) for s in finders)]
+    finders = [s for s in runs.BASIC if s.name in integrators.FINDERS and s.name != "radau5"]
+    return [*found, *((runs.setup(runs.PENDULUM, "auto"), s) for s in finders)]
 
 
 def future_work(full: bool) -> dict[str, Any]:
@@ -106,13 +90,13 @@ def future_work(full: bool) -> dict[str, Any]:
     found, held = integrators.measure(full), stabilized.measure(full)
     return {
         "more_members": "" if full else MORE_MEMBERS,
-        "integrators": [integrators.section(example, found) for example in EXAMPLES],
+        "integrators": [integrators.section(example, found) for example in runs.EXAMPLES],
         "all": integrators.what_holds(found),
         "by_group": integrators.accuracy_by_group(found),
         "fastest": integrators.fastest(found),
         "of_gauss": "yes" if full else "yes; run on the top",
         "some_stabilized": "" if full else SOME_STABILIZED,
-        "stabilized": [stabilized.section(example, held, full) for example in EXAMPLES],
+        "stabilized": [stabilized.section(example, held, full) for example in runs.EXAMPLES],
         "held": stabilized.what_holds(held),
     }
 
@@ -120,9 +104,9 @@ def future_work(full: bool) -> dict[str, Any]:
 # -- the figures of the paper -------------------------------------------------------------------------------
 
 
-def figures_of(example: Example, runs: Runs) -> dict[str, Any]:
+def figures_of(example: runs.Example, motions: Runs) -> dict[str, Any]:
     """Each joint's violation, then the energy, on both groups, and the largest values to 1 s and 5 s."""
-    pair = [runs[example, group] for group in GROUPS]
+    pair = [motions[example, group] for group in runs.GROUPS]
     joints = [joint for joint, _ in example.joints]
     lines = [[(x.until(SHORT).violation(j), x.violation(j)) for x in pair] for j in joints]
     lines.append([(x.until(SHORT).drift, x.drift) for x in pair])
@@ -135,7 +119,8 @@ def figures_of(example: Example, runs: Runs) -> dict[str, Any]:
 
 def _peaks(line: list[tuple[Array, Array]], unit: str) -> str:
     return "; ".join(
-        f"{NAMES[g]} {peak(a):.2e} and {peak(b):.2e}{unit}" for g, (a, b) in zip(GROUPS, line, strict=True)
+        f"{runs.NAMES[g]} {runs.peak(a):.2e} and {runs.peak(b):.2e}{unit}"
+        for g, (a, b) in zip(runs.GROUPS, line, strict=True)
     )
 
 
@@ -145,8 +130,10 @@ def _peaks(line: list[tuple[Array, Array]], unit: str) -> str:
 def constraints_figure() -> Any:
     """The top's pivot with each way to write its acceleration constraint."""
     curves = []
-    for name, colour in zip(JACOBIANS, (COLOURS["SE3"], GREEN, RED, COLOURS["SO3xR3"], GREY), strict=True):
-        t, y = binned(top_motion(LONG, constraint=name).t, top_motion(LONG, constraint=name).pivot)
+    for name, colour in zip(
+        runs.JACOBIANS, (COLOURS["SE3"], GREEN, RED, COLOURS["SO3xR3"], GREY), strict=True
+    ):
+        t, y = binned(runs.top_motion(LONG, constraint=name).t, runs.top_motion(LONG, constraint=name).pivot)
         label = name.replace("R^T r", r"$R^\top r$").replace("eta", r"$\eta$").replace(" J ", " $J$ ")
         curves.append((label, y, "-", colour))
     figure, axis = by_curves(t, curves, ("t [s]", "pivot error [m]"), "y")
@@ -168,9 +155,9 @@ def wrong_pulls() -> dict[str, Any]:
     """The top with something else in place of dexp^-1: joint and energy, attitude and its order."""
     steps, rows, curves = np.array([2e-3, 1e-3, 5e-4, 2.5e-4]), [], []
     for pull, (name, expected, style, colour) in PULLED.items():
-        found = [attitude_error(top_motion(CHECK, h, pull=pull)) for h in steps]
-        motion, orders = top_motion(SHORT, pull=pull), np.log2(np.array(found[:-1]) / found[1:])
-        pivot, drift = peak(motion.pivot), peak(motion.drift)
+        found = [runs.attitude_error(runs.top_motion(CHECK, h, pull=pull)) for h in steps]
+        motion, orders = runs.top_motion(SHORT, pull=pull), np.log2(np.array(found[:-1]) / found[1:])
+        pivot, drift = runs.peak(motion.pivot), runs.peak(motion.drift)
         good = abs(orders[-1] - expected) < 0.45 and pivot < 1e-12 and near(drift, 2.80042e-8, 1e-4)
         verdict = Verdict(f"order {expected} with {name}, joint and energy unmoved", "holds", good)
         shown = ", ".join(f"{x:.2f}" for x in orders)
@@ -187,10 +174,7 @@ def small_angles() -> dict[str, Any]:
     angles = 10.0 ** -np.arange(0, 10)
     found = errata.cancellation(angles)
     printed, ours = [p for _, p, _ in found if np.isfinite(p)], [max(x, 1e-18) for *_, x in found]
-    curves = [
-        ("(10) as printed", printed, "s-", RED),
-        ("block form with series", ours, "o-", COLOURS["SE3"]),
-    ]
+    curves = [("(10) as printed", printed, "s-", RED), ("block form with series", ours, "o-", COLOURS["SE3"])]
     labels = r"$\theta = |\omega|$", r"error of $\mathrm{dexp}^{-1}$"
     figure, axis = by_curves(angles, curves, labels, "xy", height=2.6)
     axis.legend(frameon=False, fontsize=9)
@@ -206,7 +190,7 @@ def small_angles() -> dict[str, Any]:
 
 def subgroup_row(name: str) -> list[Any]:
     """A motion subgroup, and on which group its motions are exact."""
-    a, b = (errata.leaves_the_subgroup(name, g) for g in GROUPS)
+    a, b = (errata.leaves_the_subgroup(name, g) for g in runs.GROUPS)
     both = name in errata.EXACT_ON_BOTH
     what = "both" if both else "$SE(3)$ only"
     good = a < 1e-13 and (b < 1e-13 if both else b > 1e-11)
@@ -216,9 +200,9 @@ def subgroup_row(name: str) -> list[Any]:
 def on_a_slow_body() -> dict[str, Any]:
     """A ball joint on a body that turns."""
     speeds = [1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0]
-    found = {g: [errata.on_a_moving_body(w, g) for w in speeds] for g in GROUPS}
+    found = {g: [errata.on_a_moving_body(w, g) for w in speeds] for g in runs.GROUPS}
     crossing = next((w for w, a, b in zip(speeds, *found.values(), strict=True) if a > b), np.inf)
-    curves = [(NAMES[g], found[g], "o-", COLOURS[g]) for g in GROUPS]
+    curves = [(runs.NAMES[g], found[g], "o-", COLOURS[g]) for g in runs.GROUPS]
     labels = "turn of the body that carries the joint [rad/s]", "error of the joint [m]"
     figure, axis = by_curves(speeds, curves, labels, "xy")
     axis.legend(frameon=False, fontsize=9)
@@ -246,42 +230,43 @@ def with_a_drift() -> dict[str, Any]:
 # -- future work 1: a group for each body -------------------------------------------------------------------
 
 
-def tailored(runs: Runs) -> dict[str, Any]:
+def tailored(motions: Runs) -> dict[str, Any]:
     """The choice of `configuration="auto"` beside the others."""
-    auto = {e: setup(e, "auto").run(t_end=LONG) for e in EXAMPLES}
+    auto = {e: runs.setup(e, "auto").run(t_end=LONG) for e in runs.EXAMPLES}
     figures = [
-        tailored_figure(e, {**{g: runs[e, g] for g in GROUPS}, "auto": run}) for e, run in auto.items()
+        tailored_figure(e, {**{g: motions[e, g] for g in runs.GROUPS}, "auto": run})
+        for e, run in auto.items()
     ]
-    run = auto[PENDULUM]
-    first, second = peak(run.violation("j1")), peak(run.until(SHORT).violation("j2"))
-    others = [peak(runs[PENDULUM, g].until(SHORT).violation("j2")) for g in GROUPS]
-    costs = [errata.cost(PENDULUM, g) for g in (*GROUPS, "auto")]
+    run = auto[runs.PENDULUM]
+    first, second = runs.peak(run.violation("j1")), runs.peak(run.until(SHORT).violation("j2"))
+    others = [runs.peak(motions[runs.PENDULUM, g].until(SHORT).violation("j2")) for g in runs.GROUPS]
+    costs = [errata.cost(runs.PENDULUM, g) for g in (*runs.GROUPS, "auto")]
     return {
         "figures": figures,
-        "chosen": [" and ".join(NAMES[b.group.name] for b in x.system.bodies) for x in auto.values()],
+        "chosen": [" and ".join(runs.NAMES[b.group.name] for b in x.system.bodies) for x in auto.values()],
         "rows": [
             _assigned(e, (a, b), tuple(body.group.name for body in auto[e].system.bodies))
-            for e in (PENDULUM, THREE_BAR)
-            for a in GROUPS
-            for b in GROUPS
+            for e in (runs.PENDULUM, runs.THREE_BAR)
+            for a in runs.GROUPS
+            for b in runs.GROUPS
         ],
         "first": first,
         "second": second,
         "others": others,
         "costs": costs,
         "holds": first < ROUND_OFF and second < 1.2 * max(others) and costs[1] < costs[2] < costs[0],
-        "same": peak(auto[HEAVY].q - runs[HEAVY, "SE3"].q) == 0.0,
+        "same": runs.peak(auto[runs.HEAVY].q - motions[runs.HEAVY, "SE3"].q) == 0.0,
     }
 
 
-def _assigned(example: Example, groups: tuple[str, str], auto: tuple[str, ...]) -> list[Any]:
+def _assigned(example: runs.Example, groups: tuple[str, str], auto: tuple[str, ...]) -> list[Any]:
     """An assignment of groups to the two bodies."""
-    run = setup(example, groups).run(t_end=LONG)
+    run = runs.setup(example, groups).run(t_end=LONG)
     part = run.until(SHORT)
     return [
         f"{example.section} {example.key}",
-        ", ".join(NAMES[g] for g in groups) + (" (auto)" if groups == auto else ""),
-        *(" / ".join(f"{peak(x.violation(j)):.1e}" for j, _ in example.joints) for x in (part, run)),
-        f"{peak(part.drift):.2e}",
+        ", ".join(runs.NAMES[g] for g in groups) + (" (auto)" if groups == auto else ""),
+        *(" / ".join(f"{runs.peak(x.violation(j)):.1e}" for j, _ in example.joints) for x in (part, run)),
+        f"{runs.peak(part.drift):.2e}",
         errata.cost(example, groups),
     ]

@@ -9,22 +9,9 @@ import numpy as np
 
 from ..drawing import AMBER, BLUE, GREEN, GREY
 from ..report import Part
+from . import runs
 from .figures import curves_of, drift_figure
 from .golden import CHECK, LONG, SHORT
-from .runs import (
-    EXAMPLES,
-    GROUPS,
-    HEAVY,
-    RK4,
-    STEP,
-    Example,
-    Scheme,
-    Trajectory,
-    errors,
-    peak,
-    setup,
-    stabilized_schemes,
-)
 
 STABILIZED = {
     "none": (GREY, "o"),
@@ -50,51 +37,51 @@ class Stabilized:
         return round(self.end, 9) < SHORT or not self.energy < 1
 
 
-def stabilized(example: Example, group: str, scheme: Scheme) -> Stabilized:
-    run = setup(example, group).timed(scheme, STEP, SHORT, times=1)[0]
+def stabilized(example: runs.Example, group: str, scheme: runs.Scheme) -> Stabilized:
+    run = runs.setup(example, group).timed(scheme, runs.STEP, SHORT, times=1)[0]
     arrived = round(run.t[-1], 9) >= CHECK
-    attitude = errors(run.until(CHECK), example)[0] if arrived else np.nan
-    joints = {j: peak(run.violation(j)) for j, _ in example.joints}
-    return Stabilized(joints, peak(run.drift), attitude, float(run.t[-1]))
+    attitude = runs.errors(run.until(CHECK), example)[0] if arrived else np.nan
+    joints = {j: runs.peak(run.violation(j)) for j, _ in example.joints}
+    return Stabilized(joints, runs.peak(run.drift), attitude, float(run.t[-1]))
 
 
-Found = dict[tuple[Example, str, Scheme, str], Stabilized]
+Found = dict[tuple[runs.Example, str, runs.Scheme, str], Stabilized]
 
 
 def measure(full: bool) -> Found:
     return {
         (e, g, s, by): stabilized(e, g, s.stabilized(by))
-        for e in EXAMPLES
-        for g in GROUPS
-        for s in stabilized_schemes(e, full)
+        for e in runs.EXAMPLES
+        for g in runs.GROUPS
+        for s in runs.stabilized_schemes(e, full)
         for by in STABILIZED
     }
 
 
-def section(example: Example, found: Found, full: bool) -> Part:
+def section(example: runs.Example, found: Found, full: bool) -> Part:
     """The section of an example."""
     lines = {
         g: {by: (curves_of(_long(example, g, by), example), *style) for by, style in STABILIZED.items()}
-        for g in GROUPS
+        for g in runs.GROUPS
     }
     values = {
         "section": example.section,
         "title": example.heading,
-        "rows": [_row(example, scheme, found) for scheme in stabilized_schemes(example, full)],
+        "rows": [_row(example, scheme, found) for scheme in runs.stabilized_schemes(example, full)],
         "drift": drift_figure(example, lines),
     }
     return Part.of(__package__, "stabilized", values)
 
 
-def _long(example: Example, group: str, by: str) -> Trajectory:
-    return setup(example, group).timed(RK4.stabilized(by), STEP, LONG, times=1)[0]
+def _long(example: runs.Example, group: str, by: str) -> runs.Trajectory:
+    return runs.setup(example, group).timed(runs.RK4.stabilized(by), runs.STEP, LONG, times=1)[0]
 
 
-def _row(example: Example, scheme: Scheme, found: Found) -> list[str]:
+def _row(example: runs.Example, scheme: runs.Scheme, found: Found) -> list[str]:
     """A method: the worst joint, the energy and the attitude, on both groups."""
     cells = []
     for by in STABILIZED:
-        pair = [found[example, g, scheme, by] for g in GROUPS]
+        pair = [found[example, g, scheme, by] for g in runs.GROUPS]
         lines = zip(*((max(x.joints.values()), x.energy, x.attitude) for x in pair), strict=True)
         words = (
             " / ".join("lost" if x.lost else f"{y:.0e}" for x, y in zip(pair, line, strict=True))
@@ -113,12 +100,12 @@ def what_holds(found: Found) -> dict[str, Any]:
     ratios = {
         (e, g, by): x.attitude / found[e, g, s, "none"].attitude
         for (e, g, s, by), x in found.items()
-        if s is RK4 and by != "none"
+        if s is runs.RK4 and by != "none"
     }
-    calm = max(abs(x - 1) for (e, g, _), x in ratios.items() if e is HEAVY and g == "SE3")
-    top = [ratios[HEAVY, "SO3xR3", by] for by in ("projection", "baumgarte", "index-2")]
+    calm = max(abs(x - 1) for (e, g, _), x in ratios.items() if e is runs.HEAVY and g == "SE3")
+    top = [ratios[runs.HEAVY, "SO3xR3", by] for by in ("projection", "baumgarte", "index-2")]
     others = {
-        by: [x for (e, _, of), x in ratios.items() if e is not HEAVY and of == by] for by in STABILIZERS
+        by: [x for (e, _, of), x in ratios.items() if e is not runs.HEAVY and of == by] for by in STABILIZERS
     }
     bounded = [max(held[by]) for by in ("baumgarte", "index-2")]
     return {

@@ -9,25 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from liebody import dynamics, models
+from liebody import dynamics, groups, models
 from liebody.bodies import SpatialInertia, Tree, TreeBuilder
 from liebody.codegen import jacobian, jvp, trace
 from liebody.dynamics import Factorization
-from liebody.groups import (
-    SE3,
-    Cylindrical,
-    Fixed,
-    Free,
-    Helical,
-    Planar,
-    PlanarHelical,
-    PlanarTranslation,
-    Prismatic,
-    Revolute,
-    Schoenflies,
-    SpatialTranslation,
-    Spherical,
-)
+from liebody.groups import SE3
 from liebody.linear import cross, skew
 
 from ..compare import along, random_inertia, random_pose
@@ -88,18 +74,18 @@ class Chain:
 
 
 JOINTS: dict[str, Callable[[Array, Array], Any]] = {
-    "revolute": Revolute,
-    "prismatic": lambda axis, point: Prismatic(axis),
-    "helical": lambda axis, point: Helical(axis, 0.3, point),
-    "cylindrical": Cylindrical,
-    "planar": Planar,
-    "spherical": lambda axis, point: Spherical(point),
-    "planar translation": lambda axis, point: PlanarTranslation(axis),
-    "spatial translation": lambda axis, point: SpatialTranslation(),
-    "schoenflies": Schoenflies,
-    "planar-helical": lambda axis, point: PlanarHelical(axis, -0.2, point),
-    "free": lambda axis, point: Free(),
-    "fixed": lambda axis, point: Fixed(),
+    "revolute": groups.Revolute,
+    "prismatic": lambda axis, point: groups.Prismatic(axis),
+    "helical": lambda axis, point: groups.Helical(axis, 0.3, point),
+    "cylindrical": groups.Cylindrical,
+    "planar": groups.Planar,
+    "spherical": lambda axis, point: groups.Spherical(point),
+    "planar translation": lambda axis, point: groups.PlanarTranslation(axis),
+    "spatial translation": lambda axis, point: groups.SpatialTranslation(),
+    "schoenflies": groups.Schoenflies,
+    "planar-helical": lambda axis, point: groups.PlanarHelical(axis, -0.2, point),
+    "free": lambda axis, point: groups.Free(),
+    "fixed": lambda axis, point: groups.Fixed(),
 }
 
 

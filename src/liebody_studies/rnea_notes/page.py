@@ -22,16 +22,7 @@ from liebody.linear import cross, skew
 
 from ..compare import apart
 from ..drawing import bars
-from ..report import (
-    EXACT,
-    Check,
-    Correction,
-    Report,
-    Verdict,
-    checks_of,
-    correction_rows,
-    corrections_of,
-)
+from ..report import EXACT, Check, Correction, Report, Verdict, checks_of, correction_rows, corrections_of
 
 Array = Any
 Sizes = dict[str, tuple[float | None, float]]  # of a slip by its number: as printed, as corrected
