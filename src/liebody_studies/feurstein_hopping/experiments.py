@@ -11,23 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from liebody import Robot, dynamics, models
+from liebody import Robot, dynamics, models, systems
 from liebody.scalar import arctan2, minimum, where
-from liebody.systems import (
-    Apex,
-    Contact,
-    Element,
-    EventLog,
-    Fall,
-    HybridRun,
-    PolarSpring,
-    RobotSystem,
-    State,
-    controller_1,
-    controller_2,
-    controller_3,
-    robot_system,
-)
+from liebody.systems import Element, EventLog, HybridRun, RobotSystem, State
 
 from .apexes import centre, leg
 
@@ -97,19 +83,21 @@ def system(
     derivatives need it; with `one` runs end after one hop.
     """
     gains = PRISMATIC if hopper.startswith("prismatic") else REVOLUTE
-    floor = Contact("foot", settling=0.05, corners=corners, impact=2e-4 if ledger else None)
+    floor = systems.Contact("foot", settling=0.05, corners=corners, impact=2e-4 if ledger else None)
     if hopper.endswith("radial"):
-        control = controller_1("foot", **{name: x for name, x in gains.items() if name != "K_p"})
+        control = systems.controller_1("foot", **{name: x for name, x in gains.items() if name != "K_p"})
     else:
-        control = (controller_3 if hopper.endswith("locked") else controller_2)("foot", **gains)
+        control = (systems.controller_3 if hopper.endswith("locked") else systems.controller_2)(
+            "foot", **gains
+        )
     if hopper.endswith("swung"):
-        control = (*control, PolarSpring("foot", 0.0, acts="flight", name="swing"))
-    return robot_system(
+        control = (*control, systems.PolarSpring("foot", 0.0, acts="flight", name="swing"))
+    return systems.robot_system(
         robot(hopper),
         control,
         floor,
-        Apex(),
-        Fall(0.03),
+        systems.Apex(),
+        systems.Fall(0.03),
         *((Strides(),) if strides else ()),
         *((OneHop(),) if one else ()),
         ledger=ledger,

@@ -40,12 +40,9 @@ def usual(hopper: str) -> dict[str, float]:
 def hop(x: Array, parameters: Mapping[str, Any], hopper: str = "revolute") -> Hops:
     """One hop from each of the apexes x (n, 6), all of them in one run."""
     x = np.atleast_2d(x)
-    found = system(hopper, ledger=False, one=True).simulate(
-        *expand(robot(hopper), x),
-        t_end=LONGEST,
-        record_every=LONGEST,
-        parameters={**usual(hopper), **parameters},
-    )
+    given = {**usual(hopper), **parameters}
+    start, base = expand(robot(hopper), x), system(hopper, ledger=False, one=True)
+    found = base.simulate(*start, t_end=LONGEST, record_every=LONGEST, parameters=given)
     return images(robot(hopper), found.events, x.shape[1])
 
 
@@ -145,9 +142,7 @@ def shoot(
     for _ in range(tries):
         image, J, found = derivative(x, parameters, step, hopper)
         if not np.isfinite(J).all():
-            raise IntegrationError(
-                f"no second apex from near {x} with {parameters}; start nearer to the gait"
-            )
+            raise IntegrationError(f"no second apex near {x} with {parameters}; start nearer to the gait")
         size = float(np.abs((image - x) / SCALE).max())
         if size < tolerance:
             return _gait(parameters, x, J, found, size, hopper)
@@ -221,6 +216,14 @@ class Branch:
     def values(self) -> Array:
         return np.array([g.parameters[self.parameter] for g in self.gaits])
 
+    @property
+    def speeds(self) -> Array:
+        return np.array([g.speed for g in self.gaits])
+
+    @property
+    def stable(self) -> Array:
+        return np.array([g.stable for g in self.gaits])
+
 
 def kind(multiplier: complex) -> str:
     """The bifurcation of codimension one in which a multiplier leaves the unit circle."""
@@ -246,7 +249,7 @@ def follow(
     difference   step of differences, instead of derivatives through the flow, and `tolerance` of P(x) - x,
                  both over SCALE: where the map is rough, since the foot chatters
     """
-    first = _with(gait, parameter, start)
+    first = replace(gait, parameters={**gait.parameters, parameter: start})
     curve = _Curve(parameter, step, gait.hopper, difference, tolerance)
     tangent = curve.tangent(first, None)
     sides, ends = [], []
@@ -257,11 +260,6 @@ def follow(
     gaits = [*reversed(sides[0]), first, *sides[1]]
     losses = [curve.crossing(a, b) for a, b in pairwise(gaits) if a.stable != b.stable]
     return Branch(parameter, gaits, (ends[0], ends[1]), losses)
-
-
-def _with(gait: Gait, parameter: str, value: float) -> Gait:
-    parameters = {**gait.parameters, parameter: value}
-    return replace(gait, parameters=parameters)
 
 
 class _Curve:
@@ -432,57 +430,20 @@ def prismatic_multipliers(K_p: Array) -> Array:
     Tilting separates from hopping in the upright gait: a hop maps (alpha, omega, x'), linearly if small.
     Three multipliers, the largest first, from central differences.
     """
-    K_p = np.asarray(K_p, float)
-    base = system("prismatic", ledger=False)
+    K_p, base, model = np.asarray(K_p, float), system("prismatic", ledger=False), robot("prismatic")
     q0 = np.array([-np.pi / 2, 0, 0.3, 0.12])
     run = base.simulate(q0, t_end=12.0, record_every=12.0, parameters=dict(FAST))
-    apex = run.events.of("apex")
-    q, v = apex.q[-2], apex.v[-2]
-    period = float(np.diff(apex.t)[-1])
-    size = 1e-6
-    starts_q, starts_v = [], []
-    for i in range(3):
-        for sign in (1, -1):
-            dq, dv = _tilted(q, v, i, sign * size)
-            starts_q.append(dq)
-            starts_v.append(dv)
-    n = len(K_p)
+    apex, n, size = run.events.of("apex"), len(K_p), 1e-6
+    changes = size * np.eye(6)[[2, 2, 3, 3, 1, 1]] * np.resize([[1], [-1]], (6, 1))
+    starts = expand(model, reduce(model, apex.q[-2], apex.v[-2]) + changes)
+    end = 1.5 * float(np.diff(apex.t)[-1])
     found = base.simulate(
-        np.tile(starts_q, (n, 1)),
-        np.tile(starts_v, (n, 1)),
-        t_end=1.5 * period,
-        record_every=1.5 * period,
+        *(np.tile(x, (n, 1)) for x in starts), t_end=end, record_every=end,
         parameters={"K_p": np.repeat(K_p, 6), **FAST},
-    )
-    image = np.full((n * 6, 3), np.nan)
-    for k, log in enumerate(found.events):
-        top = next_apex(log)
-        if len(top):
-            u = centre(robot("prismatic"), top.q[0], top.v[0])[1]
-            image[k] = top.q[0, 0] + np.pi / 2, top.v[0, 0], u[0]
-    pairs = image.reshape(n, 3, 2, 3)
+    )  # fmt: skip
+    pairs = images(model, found.events, 6).x[:, [2, 3, 1]].reshape(n, 3, 2, 3)
     J = ((pairs[:, :, 0] - pairs[:, :, 1]) / (2 * size)).transpose(0, 2, 1)
     return leading(np.linalg.eigvals(J))
-
-
-def _tilted(q: Array, v: Array, i: int, size: float) -> tuple[Array, Array]:
-    """The state at an upright apex with its angle, angular velocity or c_x' changed, c and c_y' kept."""
-    model = robot("prismatic")
-    c, u = centre(model, q, v)
-    rate = np.array([v[0], v[3]])
-    q, v = q.copy(), v.copy()
-    u = u.copy()
-    if i == 0:
-        q[0] += size
-    elif i == 1:
-        rate[0] += size
-    else:
-        u[0] += size
-    q[1:3] += c - model.center_of_mass(q)[[0, 2]]
-    J = model.center_of_mass_jacobian(q)[[0, 2]]
-    v[0], v[3] = rate
-    v[1:3] = np.linalg.solve(J[:, 1:3], u - J[:, 0] * rate[0] - J[:, 3] * rate[1])
-    return q, v
 
 
 # -- basin of attraction ------------------------------------------------------------------------------------
@@ -531,14 +492,9 @@ def basin(
     v0 = np.zeros((lean.size, 4))
     v0[:, 1], v0[:, 2] = np.cos(q0[:, 0]) * speed, -np.sin(q0[:, 0]) * speed
     run = system("revolute", ledger=False).simulate(
-        q0,
-        v0,
-        t_end=t_end,
-        record_every=t_end / 5,
-        parameters={**DAMPED, **(parameters or {})},
-        events=0,
-        threads=threads,
-    )
+        q0, v0, t_end=t_end, record_every=t_end / 5, parameters={**DAMPED, **(parameters or {})},
+        events=0, threads=threads,
+    )  # fmt: skip
     shape = (len(speeds), len(angles))
     x = run.outputs["com"][:, :, 0]
     mean = (x[:, -1] - x[:, -2]) / (t_end / 5)

@@ -15,24 +15,9 @@ import numpy as np
 from liebody import dynamics
 
 from ..report import Report
-from . import beyond, gaits, pictures, thesis
+from . import beyond, experiments, gaits, pictures, thesis
 from . import underactuated_report as underactuated
-from .experiments import (
-    EXPERIMENTS,
-    Q_102,
-    REVOLUTE,
-    VARIANTS,
-    Audit,
-    Run,
-    audit,
-    convergence,
-    perturbed,
-    robot,
-    run,
-    simulate,
-    tuning_curve,
-    under_controller_1,
-)
+from .experiments import EXPERIMENTS, Q_102, REVOLUTE, Audit, Run, robot, run, simulate
 from .gaits import Gait
 
 Array = Any
@@ -51,7 +36,10 @@ def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
     basin_size  runs along each side of the map of basins
     map_size    values of K_p and alpha_des in the map of Controller III
     """
-    books, curves = audit(), {name: tuning_curve(name, np.arange(60, 141, 1.0)) for name in VARIANTS}
+    books, curves = (
+        experiments.audit(),
+        {name: experiments.tuning_curve(name, np.arange(60, 141, 1.0)) for name in experiments.VARIANTS},
+    )
     six, four = gaits.shoot(gaits.settled("revolute VI")), gaits.shoot(gaits.settled("revolute IV"))
     shown = {name: thesis.seeded() if name == "prismatic I" else run(name) for name in SHOWN}
     curve = curves["K_p = 0, K_E = 0"]
@@ -97,7 +85,7 @@ def complex_text(x: complex) -> str:
 
 def radial() -> dict[str, Any]:
     """Controller I, with the regulator and without."""
-    runs = under_controller_1()
+    runs = experiments.under_controller_1()
     multiplier = float(gaits.prismatic_multipliers(np.zeros(1))[0, 0].real)
     return {
         "multiplier": multiplier,
@@ -135,7 +123,7 @@ def symmetry() -> dict[str, Any]:
     """The prismatic leg from small tilts, and the multipliers of tilting over K_p."""
     seeds, K = (1e-9, 1e-6, 1e-3, 1e-2), np.linspace(0, 24, 97)
     found = {
-        name: list(zip(seeds, perturbed(name, seeds, 10.0), strict=True))
+        name: list(zip(seeds, experiments.perturbed(name, seeds, 10.0), strict=True))
         for name in ("prismatic I", "prismatic II", "prismatic III")
     }
     values = gaits.prismatic_multipliers(K)
@@ -195,7 +183,7 @@ def under_the_floor() -> dict[str, Any]:
 
 def accuracy() -> dict[str, Any]:
     """One hop with all steps halved; the ledgers of all experiments."""
-    sets, differences, rates = convergence()
+    sets, differences, rates = experiments.convergence()
     changes = [f"{x:.1e}" for x in differences] + [""] * (len(sets) - len(differences))
     found = ["", *(f"{x:.2f}" for x in rates)] + [""] * (len(sets) - 1 - len(rates))
     steps = [[1e6 * s[name] for name in ("step", "stance_step", "landing_step")] for s in sets]

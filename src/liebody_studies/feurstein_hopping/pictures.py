@@ -57,17 +57,24 @@ def animated(figure: Figure, draw: Callable[[int], Any], places: Array, fps: int
         return path.read_bytes()
 
 
-def _lines(
-    axis: Any, t: Array, named: dict[str, tuple[Array, str]], y: str, title: str, x: str = "t [s]"
-) -> None:
+def _lines(axis: Any, t: Array, named: dict[str, tuple[Array, str]], y: str, title: str) -> None:
+    """Curves over time, each with its colour."""
     for name, (values, colour) in named.items():
         axis.plot(t, values, color=colour, linewidth=0.9, label=name, rasterized=len(t) > MANY)
-    words(axis, title=title, x=x, y=y)
+    words(axis, title, "t [s]", y)
     if len(named) > 1:
         axis.legend(frameon=False, fontsize=7, loc="best", handlelength=1.2)
 
 
+def _pair(axis: Any, t: Array, title: str, left: tuple[Array, str], right: tuple[Array, str, str]) -> None:
+    """A curve with its scale at the left, in blue, and one with its own at the right."""
+    _lines(axis, t, {"": (left[0], BLUE)}, left[1], title)
+    axis.yaxis.label.set_color(BLUE)
+    _twin(axis, t, *right)
+
+
 def _twin(axis: Any, t: Array, values: Array, label: str, colour: str) -> None:
+    """A curve with its own scale at the right."""
     other = axis.twinx()
     other.plot(t, values, color=colour, linewidth=0.9, rasterized=len(t) > MANY)
     other.set_ylabel(label, fontsize=8, color=colour)
@@ -84,11 +91,9 @@ def _energies(axis: Any, t: Array, out: dict[str, Array], title: str) -> None:
 
 
 def _radial_and_polar(axis: Any, run: Run, t: Array, title: str) -> None:
-    rest = float(run.data.parameters["r_des"])
-    stretch = 1e3 * (run.out["radial_length"] - rest)
-    _lines(axis, t, {"r": (stretch, BLUE)}, "$r - r_{des}$ [mm]", title)
-    axis.yaxis.label.set_color(BLUE)
-    _twin(axis, t, np.degrees(run.out["leg_angle"]), r"$\alpha$ [deg]", AMBER)
+    stretch = 1e3 * (run.out["radial_length"] - float(run.data.parameters["r_des"]))
+    angle = np.degrees(run.out["leg_angle"]), r"$\alpha$ [deg]", AMBER
+    _pair(axis, t, title, (stretch, "$r - r_{des}$ [mm]"), angle)
 
 
 def four_panels(run: Run) -> Any:
@@ -111,9 +116,8 @@ def four_panels(run: Run) -> Any:
         a.legend(frameon=False, fontsize=7, loc="upper right", ncols=2)
     mass = _mass(run)
     u = out["com_velocity"]
-    _lines(
-        b, t, {"$p_x$": (mass * u[:, 0], BLUE), "$p_y$": (mass * u[:, 2], GREY)}, "p [kg m/s]", "(b) momenta"
-    )
+    momenta = {"$p_x$": (mass * u[:, 0], BLUE), "$p_y$": (mass * u[:, 2], GREY)}
+    _lines(b, t, momenta, "p [kg m/s]", "(b) momenta")
     _twin(b, t, 1e3 * out["angular_momentum"], "h [$10^{-3}$ kg m$^2$/s]", RED)
     _energies(c, t, out, "(c) kinetic, gravity and spring energy")
     _radial_and_polar(d, run, t, "(d) radial and polar quantities")
@@ -130,22 +134,16 @@ def motion_panels(run: Run, after: float = 0.0) -> Any:
     (a, b), (c, d), (e, f) = axes
     t, out, mass = run.t + after, run.out, _mass(run)
     com, u = out["com"], out["com_velocity"]
-    _lines(a, t, {"x": (com[:, 0], BLUE)}, "x [m]", "(a) position of the centre of mass")
-    a.yaxis.label.set_color(BLUE)
-    _twin(a, t, com[:, 2], "y [m]", AMBER)
-    _lines(b, t, {"$p_x$": (mass * u[:, 0], BLUE)}, "$p_x$ [kg m/s]", "(b) linear momentum")
-    b.yaxis.label.set_color(BLUE)
-    _twin(b, t, mass * u[:, 2], "$p_y$ [kg m/s]", GREY)
-    _lines(
-        c, t, {"h": (1e3 * out["angular_momentum"], RED)}, "h [$10^{-3}$ kg m$^2$/s]", "(c) angular momentum"
-    )
-    _lines(d, t, {"base": (np.degrees(run.data.q[:, 0]), BLUE)}, r"$\theta_{ib}$ [deg]", "(d) base and knee")
-    d.yaxis.label.set_color(BLUE)
-    _twin(d, t, np.degrees(run.data.q[:, 3]), "$q_1$ [deg]", AMBER)
+    base, knee = np.degrees(run.data.q[:, [0, 3]]).T
+    _pair(a, t, "(a) position of the centre of mass", (com[:, 0], "x [m]"), (com[:, 2], "y [m]", AMBER))
+    p_x, p_y = (mass * u[:, 0], "$p_x$ [kg m/s]"), (mass * u[:, 2], "$p_y$ [kg m/s]", GREY)
+    _pair(b, t, "(b) linear momentum", p_x, p_y)
+    h = {"h": (1e3 * out["angular_momentum"], RED)}
+    _lines(c, t, h, "h [$10^{-3}$ kg m$^2$/s]", "(c) angular momentum")
+    _pair(d, t, "(d) base and knee", (base, r"$\theta_{ib}$ [deg]"), (knee, "$q_1$ [deg]", AMBER))
     _radial_and_polar(e, run, t, "(e) radial and polar values")
-    _lines(f, t, {"r": (out["radial_length_rate"], BLUE)}, "r' [m/s]", "(f) radial and polar velocities")
-    f.yaxis.label.set_color(BLUE)
-    _twin(f, t, out["leg_rate"], r"$\alpha$' [rad/s]", AMBER)
+    rates = (out["radial_length_rate"], "r' [m/s]"), (out["leg_rate"], r"$\alpha$' [rad/s]", AMBER)
+    _pair(f, t, "(f) radial and polar velocities", *rates)
     return figure
 
 
@@ -155,15 +153,12 @@ def force_panels(run: Run, after: float = 0.0) -> Any:
     (a, b), (c, d), (e, f) = axes
     t, out, work = run.t + after, run.out, run.data.work
     force, efforts = out["floor_force"][:, 0], out["efforts"]
-    _lines(
-        a, t, {"$F_y$": (force[:, 2], GREY), "$F_x$": (force[:, 0], BLUE)}, "F [N]", "(a) forces of the floor"
-    )
+    named = {"$F_y$": (force[:, 2], GREY), "$F_x$": (force[:, 0], BLUE)}
+    _lines(a, t, named, "F [N]", "(a) forces of the floor")
     named = {"base": (efforts[:, 0], RED), "knee": (efforts[:, 3], BLUE)}
     _lines(b, t, named, "torque [Nm]", "(b) torques on base and knee")
-    named = {
-        "radial spring and damper": (out["radial_force"], BLUE),
-        "regulator": (out["regulator_force"], AMBER),
-    }
+    radial, regulator = out["radial_force"], out["regulator_force"]
+    named = {"radial spring and damper": (radial, BLUE), "regulator": (regulator, AMBER)}
     _lines(c, t, named, "force [N]", "(c) radial controllers")
     _lines(d, t, {"polar": (out["polar_torque"], RED)}, "torque [Nm]", "(d) polar controller")
     _energies(e, t, out, "(e) total mechanical energy and its components")
@@ -194,36 +189,21 @@ def balance(run: Run, audit: Audit) -> Any:
         "floor + damper": (_floor(work) + work["radial_damper"], RED),
     }
     _lines(left, t, named, "energy [J]", "in, and out with the damper counted once and twice")
-    bars = (
-        ("thesis: in", (("external", 7.15, RED), ("joint", 4.65, BLUE))),
-        (
-            "thesis: out",
-            (("touch-down", 2.9, GREEN), ("damper", 5.9, AMBER), ("floor after", 3.0, "#7fb08f")),
-        ),
-        ("here: in", (("external", audit.external, RED), ("joint, net of the damper", audit.joint, BLUE))),
-        (
-            "here: out",
-            (
-                ("touch-down", audit.plastic * audit.touch_downs, GREEN),
-                ("floor after", audit.floor - audit.plastic * audit.touch_downs, "#7fb08f"),
-            ),
-        ),
-    )
-    for row, (_, parts) in enumerate(bars):
+    impact, pale = audit.plastic * audit.touch_downs, "#7fb08f"
+    bars = {
+        "thesis: in": (("external", 7.15, RED), ("joint", 4.65, BLUE)),
+        "thesis: out": (("touch-down", 2.9, GREEN), ("damper", 5.9, AMBER), ("floor after", 3.0, pale)),
+        "here: in": (("external", audit.external, RED), ("joint, net of the damper", audit.joint, BLUE)),
+        "here: out": (("touch-down", impact, GREEN), ("floor after", audit.floor - impact, pale)),
+    }
+    for row, parts in enumerate(bars.values()):
         start = 0.0
         for label, size, colour in parts:
             right.barh(-row, size, left=start, color=colour, edgecolor="white", height=0.72)
-            right.text(
-                start + size / 2,
-                -row,
-                f"{label}\n{size:.2f}",
-                ha="center",
-                va="center",
-                fontsize=6.5,
-                color="white",
-            )
+            style = {"ha": "center", "va": "center", "fontsize": 6.5, "color": "white"}
+            right.text(start + size / 2, -row, f"{label}\n{size:.2f}", **style)
             start += size
-    right.set_yticks([-k for k in range(len(bars))], [name for name, _ in bars])
+    right.set_yticks([-k for k in range(len(bars))], list(bars))
     words(right, x="energy in 20 s [J]")
     return figure
 
@@ -241,10 +221,8 @@ def tuning(curves: dict[str, Curve]) -> Any:
             axis.plot(at, 1e3 * least, "o", color=colour, markersize=4)
             axis.annotate(f"{at:.0f}", (at, 1e3 * least), (0, -11), textcoords="offset points", fontsize=7,
                           color=colour, ha="center")  # fmt: skip
-    for axis, title in (
-        (left, "rest length of the leg as at the start"),
-        (right, "rest length fixed at 0.1411 m"),
-    ):
+    titles = "rest length of the leg as at the start", "rest length fixed at 0.1411 m"
+    for axis, title in zip((left, right), titles, strict=True):
         axis.axvline(102, color=GREY, linestyle=":", linewidth=1)
         words(axis, title=title, x="$q_1(0)$ [deg]; dotted: 102")
     words(left, y="|h| after the first lift-off [$10^{-3}$ kg m$^2$/s]")
@@ -260,9 +238,8 @@ def tilting(runs: Mapping[str, Sequence[tuple[float, Run]]]) -> Any:
     for axis, (name, found) in zip(axes[0], runs.items(), strict=True):
         for (seed, run), colour in zip(found, colours, strict=False):
             angle = np.abs(run.angle(run.touch_downs))
-            axis.semilogy(
-                1 + np.arange(len(angle)), angle, ".-", color=colour, linewidth=0.9, label=f"{seed:g} rad"
-            )
+            hops = 1 + np.arange(len(angle))
+            axis.semilogy(hops, angle, ".-", color=colour, linewidth=0.9, label=f"{seed:g} rad")
         words(axis, title=name, x="touch-down")
         axis.set_ylim(1e-8, 200)
     words(axes[0, 0], y=r"$|\alpha|$ [deg]")
@@ -317,9 +294,8 @@ def moving(run: Run, first: float = 0.0, last: float = np.inf, frames: int = 48)
     axis.axis("off")
     axis.axhline(0, color=GREY, linewidth=1.5)
     ticks = np.arange(np.ceil(low / 0.1) * 0.1, high, 0.1)
-    axis.plot(
-        np.stack([ticks, ticks - 0.02]), [[0.0], [-0.02]] * np.ones(len(ticks)), color=GREY, linewidth=0.8
-    )
+    down = [[0.0], [-0.02]] * np.ones(len(ticks))
+    axis.plot(np.stack([ticks, ticks - 0.02]), down, color=GREY, linewidth=0.8)
     path = slice(places[0], places[-1] + 1)
     axis.plot(com[path, 0], com[path, 2], color="#c9d3de", linewidth=1)
     clock = axis.text(0.02, 0.95, "", transform=axis.transAxes, fontsize=8, va="top")
@@ -371,13 +347,10 @@ def multipliers_over(K: Array, values: Array) -> Any:
     return figure
 
 
-UNITS = {"E_des": "J", "K_p": "Nm/rad"}
-SIGNS = {
-    "E_des": "$E_{des}$",
-    "K_p": "$K_p$",
-    "alpha_des": r"$\alpha_{des}$",
-    "swing_alpha_des": r"$\alpha_f$",
-}
+LABELS = {
+    "E_des": "$E_{des}$ [J]", "K_p": "$K_p$ [Nm/rad]", "alpha_des": r"$\alpha_{des}$ [rad]",
+    "swing_alpha_des": r"$\alpha_f$ [rad]",
+}  # fmt: skip
 USUAL = {"E_des": 2.8382, "K_p": 6.0}
 
 
@@ -385,10 +358,8 @@ def branches(found: Sequence[tuple[str, Branch]], usual: Mapping[str, float] = U
     """Speed, and largest modulus of the multipliers, along curves of gaits; `usual`: dotted lines."""
     figure, axes = figure_of(2, len(found), (2.6 * max(len(found), 3.6), 4.6))
     for k, (name, branch) in enumerate(found):
-        stable = np.array([g.stable for g in branch.gaits])
-        speed = np.array([g.speed for g in branch.gaits])
-        size = np.array([abs(g.multipliers[0]) for g in branch.gaits])
-        for axis, y in ((axes[0, k], speed), (axes[1, k], np.minimum(size, 3))):
+        stable, size = branch.stable, np.array([abs(g.multipliers[0]) for g in branch.gaits])
+        for axis, y in ((axes[0, k], branch.speeds), (axes[1, k], np.minimum(size, 3))):
             axis.plot(branch.values, y, color=GREY, linewidth=0.8)
             axis.plot(branch.values[stable], y[stable], ".", color=BLUE, markersize=5)
             axis.plot(branch.values[~stable], y[~stable], ".", color=RED, markersize=5)
@@ -396,16 +367,12 @@ def branches(found: Sequence[tuple[str, Branch]], usual: Mapping[str, float] = U
                 axis.axvline(usual[branch.parameter], color=GREY, linestyle=":", linewidth=1)
         words(axes[0, k], title=name)
         axes[1, k].axhline(1, color=INK, linewidth=0.6)
-        words(axes[1, k], x=_label(branch.parameter))
+        words(axes[1, k], x=LABELS[branch.parameter])
         for axis in axes[:, k]:
             axis.locator_params(axis="x", nbins=5)
     words(axes[0, 0], y="speed [m/s]")
     words(axes[1, 0], y="largest modulus, at most 3")
     return figure
-
-
-def _label(parameter: str) -> str:
-    return f"{SIGNS[parameter]} [{UNITS.get(parameter, 'rad')}]"
 
 
 def locked_map(found: Map, marked: Sequence[Gait] = ()) -> Any:
@@ -420,19 +387,14 @@ def locked_map(found: Map, marked: Sequence[Gait] = ()) -> Any:
         if np.any(found.kind == k):
             a.plot([], [], "s", color=colours(k), label=KINDS[k])
     a.legend(fontsize=7, loc="upper right", framealpha=0.9)
-    regular = (found.kind >= 1) & (found.kind <= 3)
-    for axis, values, label, most in (
-        (axes[0, 1], np.where(found.kind > 0, found.speed, np.nan), "mean speed [m/s]", None),
-        (
-            axes[1, 0],
-            np.where(found.kind > 0, 1e3 * found.height, np.nan),
-            "mean height of apexes [mm]",
-            None,
-        ),
-        (axes[1, 1], np.where(regular, found.cost, np.nan), "net work / (m g d), equal hops", 0.25),
+    stands, regular = found.kind > 0, (found.kind >= 1) & (found.kind <= 3)
+    for axis, rows, values, label, most in (
+        (axes[0, 1], stands, found.speed, "mean speed [m/s]", None),
+        (axes[1, 0], stands, 1e3 * found.height, "mean height of apexes [mm]", None),
+        (axes[1, 1], regular, found.cost, "net work / (m g d), equal hops", 0.25),
     ):
         axis.set_facecolor("#e9ecef")
-        image = axis.imshow(values, cmap="viridis", vmax=most, **common)
+        image = axis.imshow(np.where(rows, values, np.nan), cmap="viridis", vmax=most, **common)
         bar = figure.colorbar(image, ax=axis, extend="max" if most else "neither")
         bar.ax.tick_params(labelsize=7)
         words(axis, title=label)
@@ -442,9 +404,9 @@ def locked_map(found: Map, marked: Sequence[Gait] = ()) -> Any:
             at = gait.parameters
             axis.plot(at["K_p"], at["alpha_des"], "+", color=INK, markersize=8, markeredgewidth=1.4)
     for axis in axes[1]:
-        words(axis, x=_label("K_p"))
+        words(axis, x=LABELS["K_p"])
     for axis in axes[:, 0]:
-        words(axis, y=_label("alpha_des"))
+        words(axis, y=LABELS["alpha_des"])
     return figure
 
 
@@ -456,8 +418,7 @@ def forwards(tilted: Sequence[Branch], placed: Sequence[Branch]) -> Any:
     titles = ("Controller II", "Controller II", "with a spring in flight")
     for axis, several, title in zip(axes[0], (low, high, placed), titles, strict=True):
         for branch, colour in zip(several, (BLUE, AMBER, GREEN, RED), strict=False):
-            stable = np.array([g.stable for g in branch.gaits])
-            speed = np.array([g.speed for g in branch.gaits])
+            stable, speed = branch.stable, branch.speeds
             stiffness = branch.gaits[0].parameters["K_p"]
             axis.plot(branch.values, speed, ":", color=colour, linewidth=1)
             first = int(np.argmin(np.abs(speed)))
@@ -466,7 +427,7 @@ def forwards(tilted: Sequence[Branch], placed: Sequence[Branch]) -> Any:
             part = slice(0, count) if first == 0 else slice(len(way) - count, None)
             label = f"$K_p$ = {stiffness:g}"
             axis.plot(branch.values[part], speed[part], ".-", color=colour, markersize=4, label=label)
-        words(axis, title=title, x=_label(several[0].parameter))
+        words(axis, title=title, x=LABELS[several[0].parameter])
         axis.locator_params(axis="x", nbins=5)
         axis.legend(fontsize=7, frameon=False)
     words(axes[0, 0], y="speed [m/s]")
@@ -480,11 +441,8 @@ def chatter(branch: Branch, found: Bounces, after: Orbits) -> Any:
     a.semilogy(branch.values, [g.touches for g in branch.gaits], ".-", color=BLUE, linewidth=0.9)
     words(a, title="touch-downs in a hop")
     flips = [loss.value for loss in branch.losses]
-    named = (
-        ("the real one", RED, [_real(g) for g in branch.gaits]),
-        ("modulus of the pair", BLUE, [_pair(g) for g in branch.gaits]),
-    )
-    for label, colour, y in named:
+    for label, colour, leading in (("the real one", RED, _real), ("modulus of the pair", BLUE, _modulus)):
+        y = [leading(g) for g in branch.gaits]
         b.plot(branch.values, y, ".-", color=colour, linewidth=0.9, label=label)
     for level in (-1, 1):
         b.axhline(level, color=INK, linewidth=0.6)
@@ -495,22 +453,19 @@ def chatter(branch: Branch, found: Bounces, after: Orbits) -> Any:
         c.plot(1e3 * found.t, y, ".-", color=colour, linewidth=0.9, markersize=4, label=label)
     c.axhline(0, color=INK, linewidth=0.6)
     c.legend(fontsize=7, frameon=False, loc="center right")
-    words(
-        c,
-        title="acceleration of the foot at the surface, upwards [m/s$^2$]",
-        x="time after the touch-down [ms]",
-    )
+    what = "acceleration of the foot at the surface, upwards [m/s$^2$]"
+    words(c, title=what, x="time after the touch-down [ms]")
     values = np.repeat(after.E_des, after.heights.shape[1])
     d.plot(values, 1e3 * after.heights.ravel(), ".", color=BLUE, markersize=3)
     words(d, title="heights of the last twelve apexes [mm], simulated")
     for axis in (a, b, d):
-        words(axis, x=_label("E_des"))
+        words(axis, x=LABELS["E_des"])
         for at in flips if axis is not a else ():
             axis.axvline(at, color=GREY, linestyle=":", linewidth=1)
     return figure
 
 
-def _pair(gait: Gait) -> float:
+def _modulus(gait: Gait) -> float:
     """The largest modulus of complex multipliers."""
     return max((abs(x) for x in gait.multipliers if abs(x.imag) > 1e-3), default=float("nan"))
 

@@ -30,20 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from liebody import Robot, dynamics, models, sample
+from liebody import Robot, dynamics, models, sample, systems
 from liebody.errors import IntegrationError
 from liebody.scalar import sqrt, where
-from liebody.systems import (
-    Apex,
-    Contact,
-    Element,
-    Fall,
-    HybridRun,
-    RobotSystem,
-    State,
-    VariedSystem,
-    robot_system,
-)
+from liebody.systems import Element, HybridRun, RobotSystem, State, VariedSystem
 
 from .apexes import Hops, expand, images, leading, leg
 from .experiments import FAST
@@ -129,13 +119,13 @@ def robot(joints: int) -> Robot:
 @functools.cache
 def system(joints: int, ledger: bool = False, friction: float | None = FRICTION) -> RobotSystem:
     """The hopper and its floor; with works and signals, or without them for many runs."""
-    floor = Contact("foot", damping=DAMPING, settling=0.05, friction=friction)
-    return robot_system(
+    floor = systems.Contact("foot", damping=DAMPING, settling=0.05, friction=friction)
+    return systems.robot_system(
         robot(joints),
         PushingLeg("foot", joints),
         floor,
-        Apex(),
-        Fall(0.1),
+        systems.Apex(),
+        systems.Fall(0.1),
         actuated=JOINTS[joints],
         ledger=ledger,
         outputs=_signals if ledger else None,
@@ -568,11 +558,11 @@ def books(gait: Gait, samples: int = 4000) -> Books:
 
 @functools.cache
 def _varied(joints: int) -> VariedSystem:
-    floor = Contact("foot", damping=DAMPING, settling=0.05, friction=FRICTION, corners=True)
+    floor = systems.Contact("foot", damping=DAMPING, settling=0.05, friction=FRICTION, corners=True)
     leg_, drives = PushingLeg("foot", joints), JOINTS[joints]
     return VariedSystem(
-        robot_system(
-            robot(joints), leg_, floor, Apex(), actuated=drives, ledger=False, name=f"varied_{joints}"
+        systems.robot_system(
+            robot(joints), leg_, floor, systems.Apex(), actuated=drives, ledger=False, name=f"varied_{joints}"
         )
     )
 

@@ -71,20 +71,13 @@ def propositions(tree: Tree, seed: int = 0) -> Propositions:
         parts = central[form]
         sums.append((parts.Cx @ e[b] + parts.Cxy @ e[j], np.abs(parts.Cx) @ np.abs(e[b])))
 
-    def inertia(q: Array, v: Array) -> Array:
-        return dynamics.decoupled_dynamics(tree, q, v, "centroidal").Mx
-
     rate = np.asarray(along(tree, q, v, 0 * v, lambda q, v: _locked(tree, q)), float)
     moved = rate @ e[b]
     both = central["feurstein"]
     Mx_rate = both.Cx + both.Cx.T
     T = maps["centroidal"]
-    W, C_w = dynamics.transform_equations(
-        T,
-        dynamics.decoupling_transform_rate(tree, q, v, "centroidal"),
-        M,
-        dynamics.coriolis_matrix(tree, q, v, "feurstein"),
-    )
+    T_rate = dynamics.decoupling_transform_rate(tree, q, v, "centroidal")
+    W, C_w = dynamics.transform_equations(T, T_rate, M, dynamics.coriolis_matrix(tree, q, v, "feurstein"))
     return Propositions(
         left(h_rate - X.T @ F_b, X.T @ np.abs(F_b), h_rate),
         left(W[b, j], W),
@@ -105,15 +98,8 @@ def _locked(tree: Tree, q: Array) -> Array:
 def proposition_robots() -> list[Tree]:
     """Random ones in space and in the plane, with ball and planar joints, the hopper, and larger robots."""
     rng = np.random.default_rng(7)
-    return [
-        space_tree(rng),
-        plane_tree(rng),
-        many_joints_tree(rng),
-        hopper(),
-        planar_2r(),
-        quadruped(),
-        models.space_robot().tree,
-    ]
+    made = space_tree(rng), plane_tree(rng), many_joints_tree(rng)
+    return [*made, hopper(), planar_2r(), quadruped(), models.space_robot().tree]
 
 
 # -- motions ------------------------------------------------------------------------------------------------
@@ -175,48 +161,28 @@ def flight(tree: Tree, seed: int = 4, t_end: float = 1.0, points: int = 41) -> F
     runs = []
     for field, start in ((plain, v0), (decoupled, dynamics.decoupled_velocity(tree, q0, v0, x, y))):
         rate = Kernel(trace(field, {"s": n + tree.nv}))
+        s0 = np.concatenate([q0, start])
         found = solve_ivp(
-            lambda t, s, f=rate: f(s),
-            (0.0, t_end),
-            np.concatenate([q0, start]),
-            group,
-            "rkmk8",
-            t_eval=t,
-            rtol=1e-12,
-            atol=1e-12,
+            lambda t, s, f=rate: f(s), (0.0, t_end), s0, group, "rkmk8", t_eval=t, rtol=1e-12, atol=1e-12
         )
         runs.append(np.asarray(found.q, float))
     q, v, q_2 = runs[0][:, :n], runs[0][:, n:], runs[1][:, :n]
-    v_2 = np.array(
-        [dynamics.velocity_from_decoupled(tree, a, w, x, y) for a, w in zip(q_2, runs[1][:, n:], strict=True)]
-    )
-    parts = [
-        [dynamics.decoupled_dynamics(tree, a, u, kind) for a, u in zip(q, v, strict=True)]
-        for kind in ("momentum", "centroidal")
-    ]
+    pairs, back = list(zip(q, v, strict=True)), dynamics.velocity_from_decoupled
+    v_2 = np.array([back(tree, a, w, x, y) for a, w in zip(q_2, runs[1][:, n:], strict=True)])
+    kinds = "momentum", "centroidal"
+    parts = [[dynamics.decoupled_dynamics(tree, *state, kind) for state in pairs] for kind in kinds]
     momentum, velocity = (
-        np.array([dynamics.decoupled_velocity(tree, a, u, kind) for a, u in zip(q, v, strict=True)])
-        for kind in ("momentum", "centroidal")
+        np.array([dynamics.decoupled_velocity(tree, *state, kind) for state in pairs]) for kind in kinds
     )
     invariance = [
         left(p.Cx @ w[b] + p.Cxy @ w[j], np.abs(p.Cx) @ np.abs(w[b]))
         for p, w in zip(parts[0], momentum, strict=True)
     ]
     forces = [p.Cx @ w[b] + p.Cxy @ w[j] for p, w in zip(parts[1], velocity, strict=True)]
-    rates = [along(tree, a, u, 0 * u, lambda q, v: _locked(tree, q)) for a, u in zip(q, v, strict=True)]
+    rates = [along(tree, a, u, 0 * u, lambda q, v: _locked(tree, q)) for a, u in pairs]
     moved = [np.asarray(rate, float) @ w[b] for rate, w in zip(rates, velocity, strict=True)]
-    return Flight(
-        t,
-        q,
-        v,
-        q_2,
-        v_2,
-        momentum[:, b],
-        velocity[:, b],
-        np.array(invariance),
-        np.array(forces),
-        np.array(moved),
-    )
+    of_time = (np.array(x) for x in (invariance, forces, moved))
+    return Flight(t, q, v, q_2, v_2, momentum[:, b], velocity[:, b], *of_time)
 
 
 class Drift(NamedTuple):
@@ -247,16 +213,9 @@ def drifts(t_end: float = 0.64) -> list[Drift]:
         steps, rows = np.array([0.016, 0.008, 0.004]), []
         for dt in steps:
             run = simulate(
-                robot,
-                robot.neutral(),
-                v,
-                t_end=t_end,
-                dt=float(dt),
-                method=method,
-                damping=False,
-                record_every=t_end,
-                progress=False,
-            )
+                robot, robot.neutral(), v, t_end=t_end, dt=float(dt), method=method, damping=False,
+                record_every=t_end, progress=False,
+            )  # fmt: skip
             h, c = (
                 [f(run.q[k], run.v[k]) for k in (0, -1)] for f in (robot.momentum, robot.centroidal_momentum)
             )
@@ -335,14 +294,5 @@ def loops() -> Loops:
 
     gained = np.array([dynamics.holonomy(tree, circle(r), 1e-9).turn[2] for r in radii])
     here = float(dynamics.connection_curvature(tree, np.concatenate([np.zeros(3), end]))[0, 0, 1])
-    return Loops(
-        at,
-        B.reshape(len(at), len(at)),
-        s,
-        end,
-        angles(s[:, None] * end),
-        angles(corner),
-        radii,
-        gained,
-        np.pi * radii**2 * here,
-    )
+    base, grid_B = (angles(s[:, None] * end), angles(corner)), B.reshape(len(at), len(at))
+    return Loops(at, grid_B, s, end, *base, radii, gained, np.pi * radii**2 * here)

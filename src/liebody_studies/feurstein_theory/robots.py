@@ -33,13 +33,7 @@ def turned(A: Array) -> Array:
 def space_tree(rng: np.random.Generator) -> Tree:
     """A free base with two branches: hinges, a slider, a screw and a cylindrical joint, six velocities."""
     builder = TreeBuilder("random, SE(3)").add("base", Free(), random_inertia(rng))
-    kinds: list[Callable[[Array], Any]] = [
-        Revolute,
-        Prismatic,
-        lambda axis: Helical(axis, 0.3),
-        Cylindrical,
-        Revolute,
-    ]
+    kinds: tuple[Any, ...] = Revolute, Prismatic, lambda axis: Helical(axis, 0.3), Cylindrical, Revolute
     parents = ["base", "link1", "link2", "base", "link4"]
     for k, (kind, parent) in enumerate(zip(kinds, parents, strict=True), start=1):
         builder.add(f"link{k}", kind(rng.normal(size=3)), random_inertia(rng), parent, random_pose(rng))
@@ -78,9 +72,8 @@ def hopper() -> Tree:
 
 def planar_2r() -> Tree:
     """A box in the plane with an arm of two rods: the smallest robot that turns by closed loops."""
-    builder = TreeBuilder("planar 2R").add(
-        "base", Planar([0, 0, 1]), SpatialInertia.box(2.0, (0.6, 0.4, 0.2))
-    )
+    body = SpatialInertia.box(2.0, (0.6, 0.4, 0.2))
+    builder = TreeBuilder("planar 2R").add("base", Planar([0, 0, 1]), body)
     rod = SpatialInertia.rod(0.7, 0.6, axis=0, com=(0.3, 0, 0))
     builder.add("upper", Revolute([0, 0, 1]), rod, "base", (0.3, 0, 0))
     return builder.add("lower", Revolute([0, 0, 1]), rod, "upper", (0.6, 0, 0)).build()
@@ -140,9 +133,8 @@ class Floating:
     def poses(self) -> Any:
         """H_bj of all links, (N, s, s), function of the joints."""
         home = self.base.joint.group.neutral()
-        return trace(
-            lambda x: self._planar(dynamics.body_poses(self.tree, np.concatenate([home, x]))), {"x": self.n}
-        )
+        poses = dynamics.body_poses
+        return trace(lambda x: self._planar(poses(self.tree, np.concatenate([home, x]))), {"x": self.n})
 
     @cached_property
     def adjoints(self) -> Any:
@@ -156,13 +148,10 @@ class Floating:
         g, moved = self.group, jacobian(self.poses, "x")
 
         def columns(x: Array) -> Array:
-            each = zip(self.poses(x), moved(x), strict=True)
-            return np.stack(
-                [
-                    np.stack([g.vee(g.inverse(H) @ dH[..., i]) for i in range(self.n)], axis=1)
-                    for H, dH in each
-                ]
-            )
+            return np.stack([of_link(H, dH) for H, dH in zip(self.poses(x), moved(x), strict=True)])
+
+        def of_link(H: Array, dH: Array) -> Array:
+            return np.stack([g.vee(g.inverse(H) @ dH[..., i]) for i in range(self.n)], axis=1)
 
         return trace(columns, {"x": self.n})
 
@@ -180,6 +169,10 @@ class Floating:
             return sum(f.T @ L @ f for f, L in zip(F, self.Lam, strict=True))
 
         return trace(matrix, {"x": self.n})
+
+    def momentum(self, q: Array, v: Array) -> Array:
+        """M v, the base's first."""
+        return self.mass(q[self.start :]) @ v
 
     # -- at the state --------------------------------------------------------------------------------------
 
@@ -204,6 +197,8 @@ class Floating:
     M = cached_property(lambda self: np.asarray(self.mass(self.x), float))
     # dM/dq_i, (nv, nv, n).
     dM = cached_property(lambda self: np.asarray(jacobian(self.mass, "x")(self.x), float))
+    # dT/dq by the joints.
+    slope = cached_property(lambda self: np.einsum("abi,a,b->i", self.dM, self.v, self.v) / 2)
     M_rate = cached_property(lambda self: np.asarray(jvp(self.mass, "x")(self.x, self.rates), float))
 
     def blocks(self, X: Array) -> tuple[Array, Array, Array, Array]:
@@ -214,11 +209,7 @@ class Floating:
     def gradients(self) -> tuple[Array, Array, Array]:
         """M_b,q, M_bq,q and M_q,q of (3.37)."""
         bb, bq, _, qq = (np.moveaxis(x, -1, 0) for x in self.blocks(self.dM))
-        return (
-            np.array([self.nu @ D for D in bb]),
-            np.array([self.nu @ D for D in bq]),
-            np.array([self.rates @ D for D in qq]),
-        )
+        return self.nu @ bb, self.nu @ bq, self.rates @ qq
 
     @cached_property
     def m(self) -> Array:
@@ -290,6 +281,13 @@ class Floating:
         shift = -(rotation @ self.center(q[self.start :]))
         d = len(shift)
         return np.concatenate([np.concatenate([rotation, shift[:, None]], axis=1), np.array([[0] * d + [1]])])
+
+    @cached_property
+    def H_ic(self) -> Array:
+        """The frame at the centre of mass, along the axes of i."""
+        H = np.eye(self.group.n)
+        H[:-1, -1] = np.asarray(self.base_pose(self.q)[:-1] @ np.append(self.center(self.x), 1), float)
+        return H
 
     A_cb = cached_property(lambda self: np.asarray(self.group.Ad(self.H_cb(self.q)), float))
     A_cb_rate = cached_property(lambda self: self.along(lambda q, v: self.group.Ad(self.H_cb(q))))
@@ -395,10 +393,8 @@ def varied(r: Floating) -> Varied:
         return np.concatenate([nu, bent(t, e, 1.0)])
 
     def lagrangian(t: Any, e: Any) -> Any:
-        V = velocity(t, e)
-        return V @ r.mass(joints(t, e)) @ V / 2 - dynamics.potential_energy(
-            r.tree, configuration(t, e), WEIGHT
-        )
+        V, potential = velocity(t, e), dynamics.potential_energy(r.tree, configuration(t, e), WEIGHT)
+        return V @ r.mass(joints(t, e)) @ V / 2 - potential
 
     V = trace(velocity, inputs)
     by_e, by_t = jvp(trace(lagrangian, inputs), "e"), jvp(V, "t")
@@ -454,10 +450,8 @@ def mapped(r: Floating, kind: str = "any") -> Mapped:
         T_x, T_x_rate = X @ bb, X @ rbb - X @ rate.T @ X @ bb
     T_y, T_y_rate = r.chosen(r.n, 12)
     T, T_rate = r.transform(T_x, T_x_rate, T_y, T_y_rate)
-    M, hamel = transformed(T, T_rate, r.M, r.hamel)
-    return Mapped(
-        T_x, T_x_rate, T_y, T_y_rate, T, T_rate, M, hamel, transformed(T, T_rate, r.M, r.passive)[1]
-    )
+    (M, hamel), (_, passive) = (transformed(T, T_rate, r.M, C) for C in (r.hamel, r.passive))
+    return Mapped(T_x, T_x_rate, T_y, T_y_rate, T, T_rate, M, hamel, passive)
 
 
 # -- internal and external velocity, with any number of joints -----------------------------------------------

@@ -10,15 +10,9 @@ from typing import Any
 import numpy as np
 import sympy
 
-from liebody import rigid_body_equations
+from liebody import dynamics, rigid_body_equations
 from liebody.bodies import SpatialInertia
-from liebody.dynamics import (
-    BoltzmannHamel,
-    RigidBody,
-    ellipsoid_added_mass,
-    exponential_transformation,
-    roll_pitch_yaw_transformation,
-)
+from liebody.dynamics import BoltzmannHamel, RigidBody
 from liebody.groups import SE3, SO3, LieGroup, R
 from liebody.integrators import solve_ivp
 
@@ -96,8 +90,8 @@ def roll_pitch_yaw_accuracy() -> tuple[Array, dict[str, list[float]]]:
     M, v = random_matrix(rng, 3), rng.standard_normal(3)
     truth = SO3.coad(M @ v)
     size = np.abs(truth).max()
-    angles = BoltzmannHamel(roll_pitch_yaw_transformation, M)
-    group = BoltzmannHamel(exponential_transformation(SO3), M)
+    angles = BoltzmannHamel(dynamics.roll_pitch_yaw_transformation, M)
+    group = BoltzmannHamel(dynamics.exponential_transformation(SO3), M)
     deltas = np.logspace(0, -9, 28)
     error: dict[str, list[float]] = {"angles": [], "group": []}
     for delta in deltas:
@@ -116,7 +110,7 @@ def roll_pitch_yaw_motion() -> tuple[Array, dict[str, list[int]], dict[str, list
     """
     top = RigidBody(SO3, np.diag([0.2, 0.5, 0.4]))
     on_group = top.vector_field()
-    angles = BoltzmannHamel(roll_pitch_yaw_transformation, top.mass_matrix)
+    angles = BoltzmannHamel(dynamics.roll_pitch_yaw_transformation, top.mass_matrix)
 
     def in_angles(t: float, x: Array) -> Array:
         return np.r_[angles.rates(x[:3], x[3:]), top.acceleration(x[3:])]
@@ -191,7 +185,7 @@ def fluid(semi_axes: Sequence[float] = (1.0, 0.35, 0.35), density: float = 1000.
     body = RigidBody(
         SE3,
         SpatialInertia(mass, rotational=I),
-        added_mass=ellipsoid_added_mass(semi_axes, density),
+        added_mass=dynamics.ellipsoid_added_mass(semi_axes, density),
         buoyancy=(mass, np.zeros(3)),
     )
     M = body.mass_matrix

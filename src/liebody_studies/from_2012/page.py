@@ -14,41 +14,15 @@ import numpy as np
 import sympy
 from matplotlib import pyplot
 
-from liebody import boltzmann_hamel_equations, rigid_body_equations
-from liebody.dynamics import (
-    BoltzmannHamel,
-    RigidBody,
-    exponential_transformation,
-    roll_pitch_yaw_transformation,
-)
+from liebody import boltzmann_hamel_equations, dynamics, rigid_body_equations
+from liebody.dynamics import BoltzmannHamel, RigidBody
 from liebody.groups import SE3, Planar, Spherical
 
 from ..drawing import BLUE, GREEN, INK, RED, plain
 from ..report import APART, EXACT, Report, Verdict
+from . import groups, motions
 from .checks import derivation_checks, errata
-from .groups import (
-    ROWS,
-    Row,
-    Z,
-    derivative_of_exp,
-    off,
-    printed,
-    random_matrix,
-    symbolic_proofs,
-    table_row,
-    theorem_errors,
-    theorem_groups,
-)
-from .motions import (
-    FIXED_STEP,
-    Fluid,
-    counter_example_motion,
-    counter_example_numbers,
-    counter_example_symbols,
-    fluid,
-    roll_pitch_yaw_accuracy,
-    roll_pitch_yaw_motion,
-)
+from .groups import ROWS, Row, Z, off, printed, random_matrix
 
 Array = Any
 
@@ -72,10 +46,12 @@ def study() -> Report:
         ],
         "theorem": [
             [name, group.dim, *e, Verdict(f"theorem on {name}", "holds", max(e[1:]) < 1e-10)]
-            for name, group in theorem_groups()
-            for e in [theorem_errors(group)]
+            for name, group in groups.theorem_groups()
+            for e in [groups.theorem_errors(group)]
         ],
-        "proofs": dict(zip(("planar", "heisenberg", "affine"), symbolic_proofs().values(), strict=True)),
+        "proofs": dict(
+            zip(("planar", "heisenberg", "affine"), groups.symbolic_proofs().values(), strict=True)
+        ),
     }
     return Report.from_template(__package__, values | counter_example() | roll_pitch_yaw() | in_a_fluid())
 
@@ -85,7 +61,7 @@ def study() -> Report:
 
 def algebra_row(row: Row) -> list[Any]:
     """A row of table 1: V^, ad, ad~, and below them what the paper prints otherwise."""
-    ours = table_row(row)
+    ours = groups.table_row(row)
     cells: list[Any] = [row.name]
     wrong, known = [], []
     for key, slip in (("hat", row.hat_slip), ("ad", ""), ("coad", row.coad_slip)):
@@ -106,10 +82,10 @@ def transformation_row(row: Row, rng: np.random.Generator) -> list[Any]:
     """A row of table 2: S and C at a random point, by closed forms and series."""
     group, n = row.group, row.group.dim
     phi, M, v = rng.standard_normal(n), random_matrix(rng, n), rng.standard_normal(n)
-    S = exponential_transformation(group)(phi)
-    exact = max(off(S, derivative_of_exp(group, phi)), 0.0)
-    series = off(exponential_transformation(group, terms=25)(phi), S)
-    C = BoltzmannHamel(exponential_transformation(group), M).coriolis(phi, v)
+    S = dynamics.exponential_transformation(group)(phi)
+    exact = max(off(S, groups.derivative_of_exp(group, phi)), 0.0)
+    series = off(dynamics.exponential_transformation(group, terms=25)(phi), S)
+    C = BoltzmannHamel(dynamics.exponential_transformation(group), M).coriolis(phi, v)
     coriolis = off(C, group.coad(M @ v))
     tilde = row.name in ("$SE(3)$", r"$\mathcal{X}(z)$")
     verdict: Any = "not in the paper"
@@ -141,9 +117,9 @@ def _sides(column: Any) -> str:
 
 def counter_example() -> dict[str, Any]:
     """The formula of 2008, in symbols, in numbers and in motion."""
-    wrong, right = counter_example_symbols()
-    t, energy, momentum = counter_example_motion()
-    force, claimed, power = counter_example_numbers()
+    wrong, right = motions.counter_example_symbols()
+    t, energy, momentum = motions.counter_example_motion()
+    force, claimed, power = motions.counter_example_numbers()
     figure, axes = pyplot.subplots(1, 2, figsize=(9.2, 3.1), layout="constrained")
     for key, colour, width in (("right", GREEN, 2.2), ("wrong", RED, 1.6)):
         for axis, values in zip(axes, (energy, momentum), strict=True):
@@ -166,13 +142,13 @@ def counter_example() -> dict[str, Any]:
 def roll_pitch_yaw() -> dict[str, Any]:
     """Three angles beside the group, towards their pole."""
     e = boltzmann_hamel_equations(
-        roll_pitch_yaw_transformation,
+        dynamics.roll_pitch_yaw_transformation,
         sympy.diag(*sympy.symbols("I_x I_y I_z", positive=True)),
         coordinates=["phi", "theta", "psi"],
         velocities=["p", "q", "r"],
     )
-    delta, error = roll_pitch_yaw_accuracy()
-    miss, steps, ends, peak = roll_pitch_yaw_motion()
+    delta, error = motions.roll_pitch_yaw_accuracy()
+    miss, steps, ends, peak = motions.roll_pitch_yaw_motion()
     figure, axes = pyplot.subplots(1, 3, figsize=(10.6, 3.1), layout="constrained")
     for key, colour, label in (("angles", RED, "three angles"), ("group", GREEN, "exponential")):
         axes[0].loglog(delta, error[key], color=colour, label=label)
@@ -180,7 +156,7 @@ def roll_pitch_yaw() -> dict[str, Any]:
         axes[2].loglog(miss, ends[key], "o-", color=colour)
     axes[0].set(title="C from S and its derivatives", ylabel="relative error")
     axes[1].set(title="steps for the same motion", ylim=(0, None))
-    axes[2].set(title=f"steps of {FIXED_STEP} s: error of the attitude", ylabel="[rad]")
+    axes[2].set(title=f"steps of {motions.FIXED_STEP} s: error of the attitude", ylabel="[rad]")
     for axis in axes:
         axis.set_xlabel(r"distance $\delta$ of the pitch from $\pi/2$")
         axis.invert_xaxis()
@@ -195,7 +171,7 @@ def roll_pitch_yaw() -> dict[str, Any]:
         "miss": miss[-1],
         "more_steps": steps["angles"][-1] / steps["group"][-1],
         "peak": peak[-1],
-        "fixed_step": FIXED_STEP,
+        "fixed_step": motions.FIXED_STEP,
         "worst": {key: max(x) for key, x in ends.items()},
         "no_pole": (
             steps["angles"][-1] > 2 * steps["group"][-1]
@@ -210,7 +186,7 @@ def roll_pitch_yaw() -> dict[str, Any]:
 
 def in_a_fluid() -> dict[str, Any]:
     """An ellipsoid, its moment and its tumbling."""
-    f = fluid()
+    f = motions.fluid()
     moment = np.abs(f.moment).max()
     return {
         "fluid": f,
@@ -221,7 +197,7 @@ def in_a_fluid() -> dict[str, Any]:
     }
 
 
-def fluid_figure(f: Fluid) -> Any:
+def fluid_figure(f: motions.Fluid) -> Any:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.2, 3.1), layout="constrained")
     degrees = np.degrees(f.attack)
     left.plot(degrees, f.moment, color=BLUE, lw=2.2, label="$-C(v)v$")

@@ -12,16 +12,8 @@ import numpy as np
 
 from ..drawing import GREEN, GREY, INK, RED, beside
 from ..report import Report, Verdict
-from . import errata, golden, integrators, runs, stabilized
-from .figures import (
-    COLOURS,
-    binned,
-    by_curves,
-    drifting_figure,
-    energy_figure,
-    tailored_figure,
-    violation_figure,
-)
+from . import errata, figures, golden, integrators, runs, stabilized
+from .figures import COLOURS
 from .golden import CHECK, LONG, ROUND_OFF, SHORT, Runs, near
 
 Array = Any
@@ -111,7 +103,7 @@ def figures_of(example: runs.Example, motions: Runs) -> dict[str, Any]:
     lines = [[(x.until(SHORT).violation(j), x.violation(j)) for x in pair] for j in joints]
     lines.append([(x.until(SHORT).drift, x.drift) for x in pair])
     return {
-        "figures": [*(violation_figure(pair, j) for j in joints), energy_figure(pair)],
+        "figures": [*(figures.violation_figure(pair, j) for j in joints), figures.energy_figure(pair)],
         "peaks": [_peaks(line, " m") for line in lines[:-1]] + [_peaks(lines[-1], "")],
         "kinetic": pair[0].kinetic[0],
     }
@@ -133,10 +125,12 @@ def constraints_figure() -> Any:
     for name, colour in zip(
         runs.JACOBIANS, (COLOURS["SE3"], GREEN, RED, COLOURS["SO3xR3"], GREY), strict=True
     ):
-        t, y = binned(runs.top_motion(LONG, constraint=name).t, runs.top_motion(LONG, constraint=name).pivot)
+        t, y = figures.binned(
+            runs.top_motion(LONG, constraint=name).t, runs.top_motion(LONG, constraint=name).pivot
+        )
         label = name.replace("R^T r", r"$R^\top r$").replace("eta", r"$\eta$").replace(" J ", " $J$ ")
         curves.append((label, y, "-", colour))
-    figure, axis = by_curves(t, curves, ("t [s]", "pivot error [m]"), "y")
+    figure, axis = figures.by_curves(t, curves, ("t [s]", "pivot error [m]"), "y")
     beside(axis, 9)
     return figure
 
@@ -163,7 +157,7 @@ def wrong_pulls() -> dict[str, Any]:
         shown = ", ".join(f"{x:.2f}" for x in orders)
         rows.append([name, f"{pivot:.0e}", f"{drift:.5e}", found[1], shown, verdict])
         curves.append((name, found, style, colour))
-    figure, axis = by_curves(1e3 * steps, curves, ("step [ms]", "attitude error at 0.5 s"), "xy")
+    figure, axis = figures.by_curves(1e3 * steps, curves, ("step [ms]", "attitude error at 0.5 s"), "xy")
     axis.set_xticks(1e3 * steps, [f"{1e3 * h:g}" for h in steps])
     beside(axis, 9)
     return {"rows": rows, "figure": figure}
@@ -176,7 +170,7 @@ def small_angles() -> dict[str, Any]:
     printed, ours = [p for _, p, _ in found if np.isfinite(p)], [max(x, 1e-18) for *_, x in found]
     curves = [("(10) as printed", printed, "s-", RED), ("block form with series", ours, "o-", COLOURS["SE3"])]
     labels = r"$\theta = |\omega|$", r"error of $\mathrm{dexp}^{-1}$"
-    figure, axis = by_curves(angles, curves, labels, "xy", height=2.6)
+    figure, axis = figures.by_curves(angles, curves, labels, "xy", height=2.6)
     axis.legend(frameon=False, fontsize=9)
     return {
         "figure": figure,
@@ -204,7 +198,7 @@ def on_a_slow_body() -> dict[str, Any]:
     crossing = next((w for w, a, b in zip(speeds, *found.values(), strict=True) if a > b), np.inf)
     curves = [(runs.NAMES[g], found[g], "o-", COLOURS[g]) for g in runs.GROUPS]
     labels = "turn of the body that carries the joint [rad/s]", "error of the joint [m]"
-    figure, axis = by_curves(speeds, curves, labels, "xy")
+    figure, axis = figures.by_curves(speeds, curves, labels, "xy")
     axis.legend(frameon=False, fontsize=9)
     better = 0.03 < crossing < 5 and found["SE3"][0] < 0.1 * found["SO3xR3"][0]
     return {"figure": figure, "crossing": crossing, "better": better}
@@ -217,7 +211,7 @@ def with_a_drift() -> dict[str, Any]:
     found = {d: [errata.common_drift(w, axis) for w in speeds] for d, axis in axes.items()}
     still, fast = found["z"][0], found["z"][-1]
     return {
-        "figure": drifting_figure(speeds, found),
+        "figure": figures.drifting_figure(speeds, found),
         "z": fast["SE3"],
         "x": found["x"][-1]["SE3"],
         "still": still["SE3"],
@@ -233,8 +227,8 @@ def with_a_drift() -> dict[str, Any]:
 def tailored(motions: Runs) -> dict[str, Any]:
     """The choice of `configuration="auto"` beside the others."""
     auto = {e: runs.setup(e, "auto").run(t_end=LONG) for e in runs.EXAMPLES}
-    figures = [
-        tailored_figure(e, {**{g: motions[e, g] for g in runs.GROUPS}, "auto": run})
+    pictures = [
+        figures.tailored_figure(e, {**{g: motions[e, g] for g in runs.GROUPS}, "auto": run})
         for e, run in auto.items()
     ]
     run = auto[runs.PENDULUM]
@@ -242,7 +236,7 @@ def tailored(motions: Runs) -> dict[str, Any]:
     others = [runs.peak(motions[runs.PENDULUM, g].until(SHORT).violation("j2")) for g in runs.GROUPS]
     costs = [errata.cost(runs.PENDULUM, g) for g in (*runs.GROUPS, "auto")]
     return {
-        "figures": figures,
+        "figures": pictures,
         "chosen": [" and ".join(runs.NAMES[b.group.name] for b in x.system.bodies) for x in auto.values()],
         "rows": [
             _assigned(e, (a, b), tuple(body.group.name for body in auto[e].system.bodies))

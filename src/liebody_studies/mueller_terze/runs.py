@@ -16,22 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from liebody import Robot, simulate
+from liebody import Robot, integrators, simulate
 from liebody.bodies import SpatialInertia, Tree, TreeBuilder
 from liebody.codegen import Flow, together, trace
 from liebody.constrained import ClosedTree, Closure, System, SystemBuilder, stabilization
 from liebody.dynamics import body_poses
 from liebody.errors import IntegrationError
 from liebody.groups import SE3, SO3, Free, Product, R, Spherical
-from liebody.integrators import (
-    Gauss,
-    GeneralizedAlpha,
-    HalfExplicit,
-    RadauIIA,
-    Variational,
-    method_named,
-    solve_ivp,
-)
 from liebody.linear import cross, skew, solve
 from liebody.scalar import cos, sin, sqrt
 
@@ -204,7 +195,7 @@ class Scheme:
 
 
 def _explicit(name: str, family: str) -> Scheme:
-    method = method_named(name)
+    method = integrators.method_named(name)
     return Scheme(name, "explicit", method, method.order, family)
 
 
@@ -222,11 +213,11 @@ BASIC = (
     _explicit("rkmk45", RKMK), _explicit("rkmk6", RKMK), _explicit("rkmk7", RKMK), _explicit("rkmk8", RKMK),
     *(_explicit(name, FREE) for name in ("cf3", "cf4")),
     *(_explicit(name, GROSSMAN) for name in ("crouch-grossman3", "crouch-grossman4")),
-    Scheme("half-explicit4, projected", "constraints", HalfExplicit(4, project=True), 4, HALF),
-    Scheme("generalized-alpha 0.9", "constraints", GeneralizedAlpha(0.9), 2, ALPHA),
-    Scheme("variational", "constraints", Variational(), 2, VARIATIONAL),
-    Scheme("radau5", "constraints", RadauIIA(5), 5, RADAU),
-    Scheme("gauss4", "index-1", Gauss(4), 4, GAUSS),
+    Scheme("half-explicit4, projected", "constraints", integrators.HalfExplicit(4, project=True), 4, HALF),
+    Scheme("generalized-alpha 0.9", "constraints", integrators.GeneralizedAlpha(0.9), 2, ALPHA),
+    Scheme("variational", "constraints", integrators.Variational(), 2, VARIATIONAL),
+    Scheme("radau5", "constraints", integrators.RadauIIA(5), 5, RADAU),
+    Scheme("gauss4", "index-1", integrators.Gauss(4), 4, GAUSS),
 )  # fmt: skip
 """Every family, on every example."""
 FURTHER = (
@@ -235,16 +226,16 @@ FURTHER = (
         for name in ("ralston", "heun", "ssprk3", "bogacki-shampine", "rk38", "tsitouras", "verner65")
     ),
     _explicit("crouch-grossman2", GROSSMAN),
-    Scheme("half-explicit4", "constraints", HalfExplicit(4), 4, HALF),
-    Scheme("implicit-midpoint", "index-1", Gauss(2), 2, GAUSS),
-    Scheme("gauss6", "index-1", Gauss(6), 6, GAUSS),
+    Scheme("half-explicit4", "constraints", integrators.HalfExplicit(4), 4, HALF),
+    Scheme("implicit-midpoint", "index-1", integrators.Gauss(2), 2, GAUSS),
+    Scheme("gauss6", "index-1", integrators.Gauss(6), 6, GAUSS),
 )  # fmt: skip
 """More members of these families, on the heavy top."""
 REST = (
-    Scheme("half-explicit3", "constraints", HalfExplicit(3), 3, HALF),
-    Scheme("generalized-alpha 0.5", "constraints", GeneralizedAlpha(0.5), 2, ALPHA),
-    Scheme("radau1", "constraints", RadauIIA(1), 1, RADAU),
-    Scheme("radau3", "constraints", RadauIIA(3), 3, RADAU),
+    Scheme("half-explicit3", "constraints", integrators.HalfExplicit(3), 3, HALF),
+    Scheme("generalized-alpha 0.5", "constraints", integrators.GeneralizedAlpha(0.5), 2, ALPHA),
+    Scheme("radau1", "constraints", integrators.RadauIIA(1), 1, RADAU),
+    Scheme("radau3", "constraints", integrators.RadauIIA(3), 3, RADAU),
 )  # fmt: skip
 """What is left, in a full study."""
 
@@ -527,7 +518,7 @@ def _euler(t_end: float) -> tuple[np.ndarray, np.ndarray]:
         return np.concatenate([dp, -np.cross(w, moments * w) / moments])
 
     y0 = np.concatenate([[1.0, 0, 0, 0], TOP_TURN])
-    y = solve_ivp(rate, (0, t_end), y0, R(7), "rkmk8", rtol=1e-13, atol=1e-13).q[-1]
+    y = integrators.solve_ivp(rate, (0, t_end), y0, R(7), "rkmk8", rtol=1e-13, atol=1e-13).q[-1]
     return y[:4] / np.linalg.norm(y[:4]), y[4:]
 
 

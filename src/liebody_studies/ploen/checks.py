@@ -18,20 +18,11 @@ from . import algorithms
 from .algorithms import (
     FORMS,
     FREE_FALL,
-    JOINTS,
-    Ad_printed,
-    Ad_star_printed,
     Chain,
     J_printed,
-    ad_printed,
-    ad_star_printed,
     block_diagonal,
-    christoffel_matrix,
-    closed_form,
-    exp_printed,
     lagrange,
     mass_matrix_rate,
-    random_tree,
     recursion,
 )
 
@@ -52,7 +43,7 @@ def checks(seed: int = 0) -> list[Check]:
 
 
 def _introduction(tree: Tree, q: Array, v: Array) -> dict[str, float]:
-    rate, C = mass_matrix_rate(tree, q, v), christoffel_matrix(tree, q, v)
+    rate, C = mass_matrix_rate(tree, q, v), algorithms.christoffel_matrix(tree, q, v)
     quadratic = lagrange(tree, q, v, v).quadratic
     powers = []
     for form in FORMS:
@@ -85,23 +76,24 @@ def _algebra(rng: np.random.Generator) -> dict[str, float]:
     rotational = sum(-m * skew(r - com) @ skew(r - com) for m, r in zip(masses, points, strict=True))
     a, b, c = rng.normal(size=(3, 3))
     return {
-        "4": apart(Ad_printed(X) @ y, turning),
+        "4": apart(algorithms.Ad_printed(X) @ y, turning),
         "§ 2.1": max(
-            apart(np.linalg.inv(Ad_printed(X)), Ad_printed(inverse)),
-            apart(Ad_printed(X) @ Ad_printed(Y), Ad_printed(X @ Y)),
+            apart(np.linalg.inv(algorithms.Ad_printed(X)), algorithms.Ad_printed(inverse)),
+            apart(algorithms.Ad_printed(X) @ algorithms.Ad_printed(Y), algorithms.Ad_printed(X @ Y)),
         ),
-        "§ 2.1#2": apart(Ad_printed(X) @ y, twist_1),
+        "§ 2.1#2": apart(algorithms.Ad_printed(X) @ y, twist_1),
         "5": apart(
-            [(Ad_star_printed(X) @ z) @ e for e in np.eye(6)], [z @ (SE3.Ad(X) @ e) for e in np.eye(6)]
+            [(algorithms.Ad_star_printed(X) @ z) @ e for e in np.eye(6)],
+            [z @ (SE3.Ad(X) @ e) for e in np.eye(6)],
         ),
-        "6": apart(ad_printed(x) @ y, commutator),
+        "6": apart(algorithms.ad_printed(x) @ y, commutator),
         "7": apart(
-            [(ad_star_printed(x) @ z) @ e for e in np.eye(6)],
+            [(algorithms.ad_star_printed(x) @ z) @ e for e in np.eye(6)],
             [z @ SE3.vee(SE3.hat(x) @ SE3.hat(e) - SE3.hat(e) @ SE3.hat(x)) for e in np.eye(6)],
         ),
         "9–11": max(
-            apart(exp_printed(unit, 1.3), _series(1.3 * SE3.hat(unit))),
-            apart(exp_printed(slide, 1.3), _series(1.3 * SE3.hat(slide))),
+            apart(algorithms.exp_printed(unit, 1.3), _series(1.3 * SE3.hat(unit))),
+            apart(algorithms.exp_printed(slide, 1.3), _series(1.3 * SE3.hat(slide))),
         ),
         "12": apart(J_printed(SpatialInertia(masses.sum(), com, rotational)), by_points),
         "§ 5": apart(cross(a, cross(b, c)) + cross(b, cross(c, a)), -cross(c, cross(a, b))),
@@ -120,7 +112,7 @@ def _series(A: Array) -> Array:
 def _recursive(rng: np.random.Generator, chain: Chain, q: Array, v: Array, a: Array) -> dict[str, float]:
     tree, none = chain.tree, np.zeros(6)
     n = len(tree.bodies)
-    poses = [chain.M(i) @ exp_printed(chain.S(i), q[i]) for i in range(n)]
+    poses = [chain.M(i) @ algorithms.exp_printed(chain.S(i), q[i]) for i in range(n)]
     end = np.linalg.multi_dot(poses)
     A_0 = np.concatenate([np.zeros(3), -FREE_FALL])
     found = recursion(tree, q, v, a, none, A_0)
@@ -148,7 +140,9 @@ def _recursive(rng: np.random.Generator, chain: Chain, q: Array, v: Array, a: Ar
     )
     other = chain.reframed(rng)
     elsewhere = recursion(other.tree, q, v, a, none, A_0)
-    branched = random_tree(rng, [kind for kind in JOINTS if kind not in ("free", "fixed")])
+    branched = algorithms.random_tree(
+        rng, [kind for kind in algorithms.JOINTS if kind not in ("free", "fixed")]
+    )
     bq, bv, ba = branched.group.random(rng), rng.normal(size=branched.nv), rng.normal(size=branched.nv)
     return {
         "8, 14": apart(end, true_poses[-1]),
@@ -168,7 +162,7 @@ def _global(rng: np.random.Generator, tree: Tree, q: Array, v: Array, a: Array) 
     n = len(tree.bodies)
     V_0, A_0 = rng.normal(size=(2, 6))
     moving = recursion(tree, q, v, a, V_0, A_0)
-    V, A, F, tau = closed_form(f, v, a, V_0, A_0)
+    V, A, F, tau = algorithms.closed_form(f, v, a, V_0, A_0)
     one = np.eye(6 * n)
     powers = [np.linalg.matrix_power(f.Gamma, k) for k in range(n + 1)]
     T = dynamics.body_poses(tree, q)
@@ -215,7 +209,7 @@ def _proposition(rng: np.random.Generator, tree: Tree, q: Array, v: Array, a: Ar
     I = J[:3, :3]
     right = J @ A + algorithms.body_matrix("newton-euler", body.inertia, V) @ V
     after = tree.bodies[i + 1].pose(q)
-    eq_30 = x.F[i] - Ad_star_printed(after) @ x.F[i + 1]
+    eq_30 = x.F[i] - algorithms.Ad_star_printed(after) @ x.F[i + 1]
     p = J @ V
     product = np.concatenate([cross(w, p[:3]) + cross(u, p[3:]), cross(w, p[3:])])
     eq_31 = np.block([[skew(w), skew(u)], [np.zeros((3, 3)), skew(w)]]) @ J @ V
@@ -276,7 +270,9 @@ def _of_the_recursion(tree: Tree, q: Array, v: Array, a: Array) -> Sizes:
     body, after = tree.bodies[i], tree.bodies[i + 1].pose(q)
     C_i = algorithms.body_matrix("newton-euler", body.inertia, x.V[i])
     eq_30 = J_printed(body.inertia) @ x.A[i] + C_i @ x.V[i]
-    printed, mended = (x.F[i] - Ad_star_printed(X) @ x.F[i + 1] for X in (after, SE3.inverse(after)))
+    printed, mended = (
+        x.F[i] - algorithms.Ad_star_printed(X) @ x.F[i + 1] for X in (after, SE3.inverse(after))
+    )
     return {
         "2-1": (apart(printed, eq_30), apart(mended, eq_30)),
         "2-2": (None, skewness(algorithms.body_matrix("ploen", body.inertia, x.V[i]))),
@@ -293,7 +289,7 @@ def _of_a_moving_base(rng: np.random.Generator, tree: Tree, q: Array, v: Array, 
     own, turning = f.S @ a + f.P_0 @ A_0, f.ad_Sv @ (f.Gamma @ V + f.P_0 @ V_0)
     rate, negated = f.G @ (own + turning), f.G @ (own - turning)
     phi = f.S.T @ f.G.T @ f.J @ f.G @ f.P_0 @ A_0
-    ad_V = block_diagonal([-ad_star_printed(x) for x in V.reshape(-1, 6)])
+    ad_V = block_diagonal([-algorithms.ad_star_printed(x) for x in V.reshape(-1, 6)])
     GS = f.G @ f.S
     carried = (f.J @ f.G @ f.ad_Sv @ f.G + ad_V @ f.J @ f.G) @ f.P_0 @ V_0
     quadratic = GS.T @ (f.J @ f.G @ f.ad_Sv @ f.Gamma + ad_V @ f.J) @ GS @ v
@@ -308,11 +304,11 @@ def _of_exponentials(rng: np.random.Generator, chain: Chain, q: Array) -> Sizes:
     """2-5 and 2-6."""
     n, end = len(q), dynamics.body_poses(chain.tree, q)[-1]
     turns = [np.concatenate([chain.S(k)[:3], np.zeros(3)]) for k in range(n)]
-    whole = np.linalg.multi_dot([chain.M(k) @ exp_printed(chain.S(k), q[k]) for k in range(n)])
-    axes_only = np.linalg.multi_dot([chain.M(k) @ exp_printed(turns[k], q[k]) for k in range(n)])
+    whole = np.linalg.multi_dot([chain.M(k) @ algorithms.exp_printed(chain.S(k), q[k]) for k in range(n)])
+    axes_only = np.linalg.multi_dot([chain.M(k) @ algorithms.exp_printed(turns[k], q[k]) for k in range(n)])
     screw = rng.normal(size=6)
     series = _series(0.7 * SE3.hat(screw))
     return {
         "2-5": (apart(axes_only, end), apart(whole, end)),
-        "2-6": (apart(exp_printed(screw, 0.7), series), apart(SE3.exp(0.7 * screw), series)),
+        "2-6": (apart(algorithms.exp_printed(screw, 0.7), series), apart(SE3.exp(0.7 * screw), series)),
     }

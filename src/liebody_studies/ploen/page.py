@@ -21,18 +21,7 @@ from ..compare import apart, skewness
 from ..drawing import AMBER, BLUE, GREEN, INK, RED, bars, plain
 from ..report import APART, EXACT, Report, Verdict, correction_rows
 from . import algorithms
-from .algorithms import (
-    FORMS,
-    OF_BODIES,
-    SKEW,
-    Chain,
-    Mechanism,
-    block_diagonal,
-    christoffel_matrix,
-    mass_matrix_rate,
-    mechanisms,
-    recursion,
-)
+from .algorithms import FORMS, OF_BODIES, SKEW, Mechanism, block_diagonal, mass_matrix_rate
 from .checks import checks, corrections
 from .symbols import SymbolicArm, planar_arm, proposition_1, three_axes, vanishes
 
@@ -41,7 +30,7 @@ Array = Any
 
 def study() -> Report:
     """Recompute the paper."""
-    found, slips, arm = mechanisms(), corrections(), planar_arm()
+    found, slips, arm = algorithms.mechanisms(), corrections(), planar_arm()
     values = {
         "equations": equation_rows(),
         "steps": {f"of_{key}": vanishes(x) for key, x in proposition_1().items()},
@@ -105,8 +94,8 @@ def form_checks(x: Mechanism) -> dict[str, FormCheck]:
     """Propositions 1 and 2 on a mechanism, for every form."""
     tree, q, v = x.tree, x.q, x.v
     still = np.zeros(6)
-    bias = recursion(tree, q, v, 0 * v, still, still)
-    rate, symbols = mass_matrix_rate(tree, q, v), christoffel_matrix(tree, q, v)
+    bias = algorithms.recursion(tree, q, v, 0 * v, still, still)
+    rate, symbols = mass_matrix_rate(tree, q, v), algorithms.christoffel_matrix(tree, q, v)
     f = factorization(tree, q, v)
     GS = f.G @ f.S
     found = {}
@@ -126,7 +115,7 @@ def form_checks(x: Mechanism) -> dict[str, FormCheck]:
 def frame_dependence(form: str, seed: int = 7) -> float:
     """How much C of the same chain changes with the choice of its bodies' frames."""
     rng = np.random.default_rng(seed)
-    chain = Chain.random(rng)
+    chain = algorithms.Chain.random(rng)
     other, q, v = chain.reframed(rng), chain.tree.group.random(rng), rng.normal(size=6)
     return apart(
         dynamics.coriolis_matrix(other.tree, q, v, form), dynamics.coriolis_matrix(chain.tree, q, v, form)
