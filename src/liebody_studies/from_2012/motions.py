@@ -131,10 +131,8 @@ def roll_pitch_yaw_motion() -> tuple[Array, dict[str, list[int]], dict[str, list
             solve_ivp(on_group, (0, t), x0, top.state_group, rtol=1e-11, atol=1e-12).q[-1] for t in (START, 1)
         )
         start = np.r_[_angles_of(SO3.element(begin[:4])), begin[4:]]
-        for key, field, x, group in (
-            ("group", on_group, begin, top.state_group),
-            ("angles", in_angles, start, R(6)),
-        ):
+        both = ("group", on_group, begin, top.state_group), ("angles", in_angles, start, R(6))
+        for key, field, x, group in both:
             free = solve_ivp(field, (START, 1), x, group, rtol=1e-8, atol=1e-8)
             fixed = solve_ivp(field, (START, 1), x, group, method="rkmk4", dt=FIXED_STEP).q[-1]
             steps[key].append(free.steps + free.rejected)
@@ -151,14 +149,8 @@ def _attitude(x: Array) -> Array:
 
 def _angles_of(rotation: Array) -> Array:
     """Roll, pitch and yaw of R."""
-    flat = math.hypot(rotation[2, 1], rotation[2, 2])
-    return np.array(
-        [
-            math.atan2(rotation[2, 1], rotation[2, 2]),
-            math.atan2(-rotation[2, 0], flat),
-            math.atan2(rotation[1, 0], rotation[0, 0]),
-        ]
-    )
+    (a, _, _), (b, _, _), (c, y, z) = rotation
+    return np.array([math.atan2(y, z), math.atan2(-c, math.hypot(y, z)), math.atan2(b, a)])
 
 
 # -- fluid --------------------------------------------------------------------------------------------------
@@ -182,12 +174,9 @@ def fluid(semi_axes: Sequence[float] = (1.0, 0.35, 0.35), density: float = 1000.
     a = np.asarray(semi_axes, dtype=float)
     mass = 4 / 3 * math.pi * density * a.prod()
     I = mass / 5 * np.array([a[1] ** 2 + a[2] ** 2, a[2] ** 2 + a[0] ** 2, a[0] ** 2 + a[1] ** 2])
-    body = RigidBody(
-        SE3,
-        SpatialInertia(mass, rotational=I),
-        added_mass=dynamics.ellipsoid_added_mass(semi_axes, density),
-        buoyancy=(mass, np.zeros(3)),
-    )
+    water = dynamics.ellipsoid_added_mass(semi_axes, density)
+    dry, lift = SpatialInertia(mass, rotational=I), (mass, np.zeros(3))
+    body = RigidBody(SE3, dry, added_mass=water, buoyancy=lift)
     M = body.mass_matrix
     attack = np.linspace(0, math.pi / 2, 91)
     velocities = [np.array([0, 0, 0, math.cos(x), math.sin(x), 0]) for x in attack]
@@ -196,15 +185,8 @@ def fluid(semi_axes: Sequence[float] = (1.0, 0.35, 0.35), density: float = 1000.
 
     start = np.r_[SE3.neutral(), 0, 0, 0.01, 1, 0, 0]
     t = np.linspace(0, 60, 301)
-    run = solve_ivp(
-        body.vector_field(gravity=(0, 0, -9.81)),
-        (0, 60),
-        start,
-        body.state_group,
-        t_eval=t,
-        rtol=1e-8,
-        atol=1e-9,
-    )
+    field = body.vector_field(gravity=(0, 0, -9.81))
+    run = solve_ivp(field, (0, 60), start, body.state_group, t_eval=t, rtol=1e-8, atol=1e-9)
     T = [SE3.element(x[:7]) for x in run.q]
     heading = np.unwrap([math.atan2(g[1, 0], g[0, 0]) for g in T])
     impulse = np.array([SE3.Ad(SE3.inverse(g)).T @ M @ x[7:] for g, x in zip(T, run.q, strict=True)])

@@ -49,9 +49,7 @@ def study() -> Report:
             for name, group in groups.theorem_groups()
             for e in [groups.theorem_errors(group)]
         ],
-        "proofs": dict(
-            zip(("planar", "heisenberg", "affine"), groups.symbolic_proofs().values(), strict=True)
-        ),
+        "proofs": dict(zip(("planar", "heisenberg", "affine"), groups.symbolic_proofs().values())),
     }
     return Report.from_template(__package__, values | counter_example() | roll_pitch_yaw() | in_a_fluid())
 
@@ -141,12 +139,9 @@ def counter_example() -> dict[str, Any]:
 
 def roll_pitch_yaw() -> dict[str, Any]:
     """Three angles beside the group, towards their pole."""
-    e = boltzmann_hamel_equations(
-        dynamics.roll_pitch_yaw_transformation,
-        sympy.diag(*sympy.symbols("I_x I_y I_z", positive=True)),
-        coordinates=["phi", "theta", "psi"],
-        velocities=["p", "q", "r"],
-    )
+    S, moments = dynamics.roll_pitch_yaw_transformation, sympy.symbols("I_x I_y I_z", positive=True)
+    angles, rates = ["phi", "theta", "psi"], ["p", "q", "r"]
+    e = boltzmann_hamel_equations(S, sympy.diag(*moments), coordinates=angles, velocities=rates)
     delta, error = motions.roll_pitch_yaw_accuracy()
     miss, steps, ends, peak = motions.roll_pitch_yaw_motion()
     figure, axes = pyplot.subplots(1, 3, figsize=(10.6, 3.1), layout="constrained")

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from liebody import groups, simulate
-from liebody.bodies import SpatialInertia
 from liebody.constrained import SystemBuilder, stabilization
 from liebody.groups import SE3, SO3, Product, R, SO3xR3
 from liebody.integrators import solve_ivp
@@ -44,9 +43,8 @@ def printed_accelerations(key: str, q: Array, v: Array) -> np.ndarray:
         return np.cross(w[i], np.cross(w[i], r))
 
     top = key in ("(40)", "(42)")
-    Theta, m = (
-        (np.diag([0.36, 0.306, 0.09]), 21.6) if top else (np.diag([0.0028125, 0.0095625, 0.01125]), 2.7)
-    )
+    moments, m = ([0.36, 0.306, 0.09], 21.6) if top else ([0.0028125, 0.0095625, 0.01125], 2.7)
+    Theta = np.diag(moments)
     turning = [-np.cross(x, Theta @ x) for x in w]
     M = np.kron(np.eye(len(w)), np.block([[Theta, zero], [zero, m * one]]))
     if key == "(40)":
@@ -59,14 +57,12 @@ def printed_accelerations(key: str, q: Array, v: Array) -> np.ndarray:
     if key == "(50), (53)":
         J = np.block([[skew(r0), -one, zero, zero], [Rs[0] @ skew(r10), -Rs[0], -Rs[1] @ skew(r20), Rs[1]]])
         first = np.cross(w[0], u[0]) + swing(0, r0)
-        second = Rs[0] @ (swing(0, r10) + np.cross(w[0], u[0])) - Rs[1] @ (
-            swing(1, r20) + np.cross(w[1], u[1])
-        )
+        inner, outer = swing(0, r10) + np.cross(w[0], u[0]), swing(1, r20) + np.cross(w[1], u[1])
+        second = Rs[0] @ inner - Rs[1] @ outer
         forces = [m * Rs[i].T @ g - m * np.cross(w[i], u[i]) for i in range(2)]
     else:
-        J = np.block(
-            [[Rs[0] @ skew(r0), -one, zero, zero], [Rs[0] @ skew(r10), -one, -Rs[1] @ skew(r20), one]]
-        )
+        lower = [Rs[0] @ skew(r10), -one, -Rs[1] @ skew(r20), one]
+        J = np.block([[Rs[0] @ skew(r0), -one, zero, zero], lower])
         first = Rs[0] @ swing(0, r0)
         second = Rs[0] @ swing(0, r10) - Rs[1] @ swing(1, r20)
         forces = [m * np.asarray(g)] * 2
@@ -98,17 +94,10 @@ def equation_checks(seed: int = 0) -> list[tuple[str, str, float]]:
 
 def series_of_dexp_inverse(u: Array, terms: int = 30) -> np.ndarray:
     """sum of B_k ad^k/k!, for |omega| < 2 pi: the definition."""
-    ad = np.asarray(SE3.ad(u), float)
-    numbers = [1.0]
+    ad, b = np.asarray(SE3.ad(u), float), [1.0]  # b_k = B_k / k!
     for k in range(1, terms):
-        numbers.append(
-            -sum(numbers[j] / (factorial(j) * factorial(k + 1 - j)) for j in range(k)) * factorial(k)
-        )
-    result, power = np.zeros((6, 6)), np.eye(6)
-    for k, B in enumerate(numbers):
-        result += B / factorial(k) * power
-        power = power @ ad
-    return result
+        b.append(-sum(b[j] / factorial(k + 1 - j) for j in range(k)))
+    return np.asarray(sum(x * np.linalg.matrix_power(ad, k) for k, x in enumerate(b)))
 
 
 def cancellation(angles: Array) -> list[tuple[float, float, float]]:
@@ -156,9 +145,8 @@ def weight_without_mass() -> tuple[float, float]:
     """Energy change over T(0) after 1 s of the double pendulum with F_i = R_i^T g, and with m_i R_i^T g."""
     place = runs.setup(runs.PENDULUM, "SE3")
     literal, v = runs.double_pendulum(place.groups, 9.81 / 2.7)
-    run = simulate(
-        literal, literal.guess, v, t_end=1.0, dt=runs.STEP, stabilization="none", record_every=runs.STEP
-    )
+    q, h = literal.guess, runs.STEP
+    run = simulate(literal, q, v, t_end=1.0, dt=h, stabilization="none", record_every=h)
     found = runs.Trajectory(place.system, run.t, run.q, run.v)
     return float(np.abs(found.drift[-1])), float(np.abs(place.run().drift[-1]))
 
@@ -166,7 +154,7 @@ def weight_without_mass() -> tuple[float, float]:
 @cache
 def weight_of_the_top() -> float:
     """Change of the top's kinetic energy over T(0) in 1 s, if gravity acted."""
-    builder = SystemBuilder("top").body("top", SpatialInertia(21.6, rotational=[0.36, 0.306, 0.09]), runs.ARM)
+    builder = SystemBuilder("top").body("top", runs.TOP, runs.ARM)
     builder.joint("pivot", groups.Spherical(), "world", "top", on_child=-runs.ARM)
     system = builder.build()
     v = runs.setup(runs.HEAVY, "SE3").v
@@ -305,11 +293,7 @@ def _of_constraints() -> dict[str, Any]:
     rate = growth_rate(literal.t, literal.pivot)
     bounded = runs.peak(right.pivot) < ROUND_OFF and runs.peak(moving.pivot) < 1e-9
     return {
-        "pivots": [
-            runs.peak(literal.pivot[:1001]),
-            runs.peak(literal.pivot[:2001]),
-            runs.peak(literal.pivot),
-        ],
+        "pivots": [runs.peak(literal.pivot[:rows]) for rows in (1001, 2001, None)],
         "growth": rate,
         "right": runs.peak(right.pivot),
         "moving": runs.peak(moving.pivot),

@@ -71,24 +71,29 @@ def by_curves(
 
 def violation_figure(runs: Sequence[Trajectory], joint: str) -> Figure:
     figure, axes = axes_of(2, sharey=True)
-    for axis, group, run, letter in zip(axes[0], GROUPS, runs, "ab", strict=True):
+    _titled(axes[0])
+    for axis, group, run in zip(axes[0], GROUPS, runs, strict=True):
         t, y = binned(run.t, run.violation(joint))
         axis.plot(t, np.maximum(y, FLOOR), color=COLOURS[group], linewidth=1.2)
-        axis.set_title(f"{letter}) {NAMES[group]}", loc="left", fontsize=10)
-        axis.set_xlabel("t [s]")
         logarithmic(axis, "y")
     axes[0, 0].set_ylabel("violation [m]")
     return figure
 
 
+def _titled(pair: Sequence[Any]) -> None:
+    """The groups as titles of a pair of pictures over time."""
+    for axis, group, letter in zip(pair, GROUPS, "ab", strict=True):
+        axis.set_title(f"{letter}) {NAMES[group]}", loc="left", fontsize=10)
+        axis.set_xlabel("t [s]")
+
+
 def energy_figure(runs: Sequence[Trajectory]) -> Figure:
     figure, axes = axes_of(2, sharey=True)
     power = int(np.floor(np.log10(max(peak(run.drift) for run in runs))))
-    for axis, group, run, letter in zip(axes[0], GROUPS, runs, "ab", strict=True):
+    _titled(axes[0])
+    for axis, group, run in zip(axes[0], GROUPS, runs, strict=True):
         axis.plot(run.t[::10], run.drift[::10] / 10.0**power, color=COLOURS[group], linewidth=1.0)
         axis.axhline(0, color=GREY, linewidth=0.6)
-        axis.set_title(f"{letter}) {NAMES[group]}", loc="left", fontsize=10)
-        axis.set_xlabel("t [s]")
     what = "E" if np.any(runs[0].system.gravity) else "T"
     axes[0, 0].set_ylabel(f"$({what} - {what}_0)/T_0$  in $10^{{{power}}}$")
     return figure
@@ -97,9 +102,8 @@ def energy_figure(runs: Sequence[Trajectory]) -> Figure:
 def tailored_figure(example: Example, runs: dict[str, Trajectory]) -> Figure:
     """The paper's figures again with the tailored choice: each joint, then the energy."""
     figure, axes = axes_of(len(example.joints) + 1, height=2.7, width=10.4)
-    for axis, number, name in zip(
-        axes[0], example.figures, [*(joint for joint, _ in example.joints), "energy"], strict=True
-    ):
+    names = [*(joint for joint, _ in example.joints), "energy"]
+    for axis, number, name in zip(axes[0], example.figures, names, strict=True):
         for key, run in runs.items():
             t, y = binned(run.t, np.abs(run.drift) if name == "energy" else run.violation(name), 150)
             axis.plot(
@@ -162,14 +166,11 @@ def work_figure(found: dict[str, list[tuple[str, np.ndarray, str, str]]]) -> Fig
     return figure
 
 
-def drifting_figure(
-    speeds: Sequence[float], found: dict[str, list[dict[str, tuple[float, float]]]]
-) -> Figure:
+def drifting_figure(speeds: Sequence[float], found: dict[str, list[dict[str, Any]]]) -> Figure:
     """Violation and energy of the floating pair over its common drift along x and z."""
     figure, axes = axes_of(2)
-    for k, (axis, label) in enumerate(
-        zip(axes[0], ("violation, 1 s [m]", "energy change, 1 s [J]"), strict=True)
-    ):
+    labels = "violation, 1 s [m]", "energy change, 1 s [J]"
+    for k, (axis, label) in enumerate(zip(axes[0], labels, strict=True)):
         for d, style in (("x", "o-"), ("z", "s--")):
             y = [x["SE3"][k] for x in found[d]]
             name = f"{NAMES['SE3']}, along {d}"

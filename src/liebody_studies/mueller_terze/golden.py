@@ -79,16 +79,13 @@ def golden_rows(motions: Runs) -> list[tuple[str, str, str, float, float, float]
         for t_end, place, slack in ((SHORT, 0, 0.01), (LONG, 1, late)):
             part = run.until(t_end)
             for (joint, _), g, rate in zip(example.joints, golden.violation, golden.rate, strict=True):
-                for name, values, expected in (
-                    ("|g|", part.violation(joint), g),
-                    ("|JV|", part.rate(joint), rate),
-                ):
+                both = ("|g|", part.violation(joint), g), ("|JV|", part.rate(joint), rate)
+                for name, values, expected in both:
                     if expected is not None:
                         what = f"{name} of {joint}, {t_end:g} s"
                         rows.append((example.key, group, what, expected[place], runs.peak(values), slack))
-            rows.append(
-                (example.key, group, f"dE, {t_end:g} s", golden.energy[place], runs.peak(part.drift), slack)
-            )
+            energy = golden.energy[place], runs.peak(part.drift)
+            rows.append((example.key, group, f"dE, {t_end:g} s", *energy, slack))
         rows.append((example.key, group, "T(0)", golden.kinetic, float(run.kinetic[0]), 1e-6))
     return rows
 
@@ -109,32 +106,26 @@ def _golden_row(motions: Runs, example: runs.Example, group: str) -> list[Any]:
     good = all(near(found, expected, slack) for *_, expected, found, slack in rows)
     short, late = ([r for r in rows if when in r[2] and "JV" not in r[2]] for when in ("1 s", "5 s"))
     columns = [[f"{r[k]:.2e}" for r in part] for part in (short, late) for k in (3, 4)]
+    name, good = f"{example.section} {runs.NAMES[group]}", good and all(x < ROUND_OFF for x in quiet)
     return [
-        f"{example.section} {runs.NAMES[group]}",
+        name,
         "\n".join(what.split(",")[0] for _, _, what, *_ in short),
         *("\n".join(column) for column in columns),
         f"{max(quiet):.0e}" if quiet else "",
         max(abs(found / expected - 1) for *_, expected, found, _ in rows),
-        Verdict(
-            f"drift of {example.section} on {runs.NAMES[group]}",
-            "holds",
-            good and all(x < ROUND_OFF for x in quiet),
-        ),
+        Verdict(f"drift of {example.section} on {runs.NAMES[group]}", "holds", good),
     ]
 
 
 def convergence_row(example: runs.Example) -> list[Any]:
     """Errors against a reference by the step, on both groups."""
     steps, golden_errors, places = CONVERGENCE[example]
-    found = {
-        g: np.array(
-            [
-                runs.errors(runs.setup(example, g).run(dt=h, t_end=CHECK, every=round(CHECK / h)), example)
-                for h in steps
-            ]
-        )
-        for g in runs.GROUPS
-    }
+
+    def errors(group: str, h: float) -> tuple[float, float]:
+        run = runs.setup(example, group).run(dt=h, t_end=CHECK, every=round(CHECK / h))
+        return runs.errors(run, example)
+
+    found = {g: np.array([errors(g, h) for h in steps]) for g in runs.GROUPS}
     attitude, position = found["SE3"][:, 0], [found[g][steps.index(runs.STEP), 1] for g in runs.GROUPS]
     orders = np.log2(attitude[:-1] / attitude[1:])
     same = runs.peak(attitude / found["SO3xR3"][:, 0] - 1)

@@ -34,12 +34,7 @@ def study(full: bool = False) -> Report:
     """
     pending = runs.prepare(jobs(full))  # compilers work while the first sections are computed
     motions = {(e, g): runs.setup(e, g).run(t_end=LONG) for e in runs.EXAMPLES for g in runs.GROUPS}
-    examples = {
-        "top": runs.HEAVY,
-        "pendulum": runs.PENDULUM,
-        "floating": runs.FLOATING,
-        "bars": runs.THREE_BAR,
-    }
+    examples = dict(zip(("top", "pendulum", "floating", "bars"), runs.EXAMPLES, strict=True))
     values: dict[str, Any] = {
         "s": errata.statements(motions),
         "e": errata.slips(motions),
@@ -66,11 +61,11 @@ def _agrees(number: str, what: str, off: float) -> Verdict:
 def jobs(full: bool) -> list[tuple[runs.Setup, runs.Scheme]]:
     """What is compiled for integrators and stabilisations."""
     found = [(runs.setup(e, g), s) for e in runs.EXAMPLES for g in runs.GROUPS for s in runs.schemes(e, full)]
+    held = [(e, s) for e in runs.EXAMPLES for s in runs.stabilized_schemes(e, full)]
     found += [
         (runs.setup(e, g), s.stabilized(by))
-        for e in runs.EXAMPLES
+        for e, s in held
         for g in runs.GROUPS
-        for s in runs.stabilized_schemes(e, full)
         for by in stabilized.STABILIZERS
     ]
     finders = [s for s in runs.BASIC if s.name in integrators.FINDERS and s.name != "radau5"]
@@ -121,13 +116,10 @@ def _peaks(line: list[tuple[Array, Array]], unit: str) -> str:
 
 def constraints_figure() -> Any:
     """The top's pivot with each way to write its acceleration constraint."""
-    curves = []
-    for name, colour in zip(
-        runs.JACOBIANS, (COLOURS["SE3"], GREEN, RED, COLOURS["SO3xR3"], GREY), strict=True
-    ):
-        t, y = figures.binned(
-            runs.top_motion(LONG, constraint=name).t, runs.top_motion(LONG, constraint=name).pivot
-        )
+    curves, colours = [], (COLOURS["SE3"], GREEN, RED, COLOURS["SO3xR3"], GREY)
+    for name, colour in zip(runs.JACOBIANS, colours, strict=True):
+        motion = runs.top_motion(LONG, constraint=name)
+        t, y = figures.binned(motion.t, motion.pivot)
         label = name.replace("R^T r", r"$R^\top r$").replace("eta", r"$\eta$").replace(" J ", " $J$ ")
         curves.append((label, y, "-", colour))
     figure, axis = figures.by_curves(t, curves, ("t [s]", "pivot error [m]"), "y")
@@ -227,10 +219,8 @@ def with_a_drift() -> dict[str, Any]:
 def tailored(motions: Runs) -> dict[str, Any]:
     """The choice of `configuration="auto"` beside the others."""
     auto = {e: runs.setup(e, "auto").run(t_end=LONG) for e in runs.EXAMPLES}
-    pictures = [
-        figures.tailored_figure(e, {**{g: motions[e, g] for g in runs.GROUPS}, "auto": run})
-        for e, run in auto.items()
-    ]
+    both = {e: {g: motions[e, g] for g in runs.GROUPS} for e in runs.EXAMPLES}
+    pictures = [figures.tailored_figure(e, {**both[e], "auto": run}) for e, run in auto.items()]
     run = auto[runs.PENDULUM]
     first, second = runs.peak(run.violation("j1")), runs.peak(run.until(SHORT).violation("j2"))
     others = [runs.peak(motions[runs.PENDULUM, g].until(SHORT).violation("j2")) for g in runs.GROUPS]

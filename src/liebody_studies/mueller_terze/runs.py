@@ -200,13 +200,8 @@ def _explicit(name: str, family: str) -> Scheme:
 
 
 RKMK, FREE, GROSSMAN = "Runge-Kutta-Munthe-Kaas", "commutator-free", "Crouch-Grossman"
-HALF, ALPHA, VARIATIONAL, GAUSS, RADAU = (
-    "half-explicit",
-    "generalized-alpha",
-    "variational",
-    "Gauss",
-    "Radau IIA",
-)
+HALF, ALPHA, VARIATIONAL = "half-explicit", "generalized-alpha", "variational"
+GAUSS, RADAU = "Gauss", "Radau IIA"
 FAMILIES = (RKMK, FREE, GROSSMAN, GAUSS, RADAU, HALF, ALPHA, VARIATIONAL)
 BASIC = (
     *(_explicit(f"rkmk{k}", RKMK) for k in (1, 2, 3, 4)),
@@ -240,14 +235,8 @@ REST = (
 """What is left, in a full study."""
 
 RK4 = next(s for s in BASIC if s.name == "rkmk4")
-
-
 MIDPOINT = next(s for s in FURTHER if s.name == "implicit-midpoint")
-
-
-FEW = tuple(
-    s for s in BASIC if s.name in ("rkmk2", "rkmk4", "rkmk8", "cf4", "crouch-grossman4")
-)  # fmt: skip
+FEW = tuple(s for s in BASIC if s.name in ("rkmk2", "rkmk4", "rkmk8", "cf4", "crouch-grossman4"))
 
 
 def schemes(example: Example, full: bool = False) -> tuple[Scheme, ...]:
@@ -276,10 +265,8 @@ class Trajectory:
     q: np.ndarray
     v: np.ndarray
 
-    @cached_property
-    def _measured(self) -> tuple[np.ndarray, np.ndarray]:
-        g, rate = self.system.kernel("residuals")(self.t, self.q, self.v)
-        return g, rate
+    # g and J V of all joints
+    _measured = cached_property(lambda self: self.system.kernel("residuals")(self.t, self.q, self.v))
 
     def violation(self, joint: str) -> np.ndarray:
         """|g| of a joint over time                                                                     [m]"""
@@ -294,18 +281,13 @@ class Trajectory:
         """The largest violation of all joints over time                                                [m]"""
         return np.max([self.violation(joint) for joint in self.system.rows], axis=0)
 
-    @cached_property
-    def kinetic(self) -> np.ndarray:
-        return self.system.kinetic_energy(self.q, self.v)
-
-    @cached_property
-    def energy(self) -> np.ndarray:
-        return self.kinetic + self.system.potential_energy(self.q)
+    kinetic = cached_property(lambda self: self.system.kinetic_energy(self.q, self.v))
+    energy = cached_property(lambda self: self.kinetic + self.system.potential_energy(self.q))
 
     @property
     def drift(self) -> np.ndarray:
         """(E - E(0)) / T(0)"""
-        return (self.energy - self.energy[0]) / self.kinetic[0]
+        return np.asarray((self.energy - self.energy[0]) / self.kinetic[0])
 
     def until(self, t: float) -> Trajectory:
         rows = self.t <= t * (1 + 1e-9)
@@ -327,19 +309,14 @@ class Setup:
         self.q = self.system.guess
         self._flows: dict[Any, Any] = {}
         self._lock = threading.RLock()
-        self._locks: dict[Any, threading.RLock] = {}
 
     def flow(self, scheme: Scheme) -> Any:
         """The compiled steps. Explicit methods with the same stabilisation share a library."""
         key = self.library(scheme)
+        kinds = {"explicit": self._explicit, "index-1": self._collocation, "constraints": self._mechanical}
         with self._lock:
-            lock = self._locks.setdefault(key, threading.RLock())
-        with lock:
             if key not in self._flows:
-                make = {"explicit": self._explicit, "index-1": self._collocation}.get(
-                    scheme.kind, self._mechanical
-                )
-                self._flows[key] = make(scheme)
+                self._flows[key] = kinds[scheme.kind](scheme)
         found = self._flows[key]
         return found[scheme.method] if scheme.kind == "explicit" else found
 
@@ -371,12 +348,10 @@ class Setup:
     def _collocation(self, scheme: Scheme) -> Any:
         """An implicit method for the index-1 field; a projection ends the step."""
         parts = self.system.parts(stabilization(scheme.stabilization, STEP), self.system.redundant)
-        made: list[Any] = []
+        made: Any = cache(parts.field)
 
         def field(t: Any, y: Array, u: Array) -> Array:
-            if not made:
-                made.append(parts.field())
-            return made[0](t, y, np.zeros(0))
+            return made()(t, y, np.zeros(0))
 
         space = Product(self.system.group, R(self.system.nv))
         flow = scheme.method.field_flow(space, field)
@@ -389,9 +364,7 @@ class Setup:
     def _mechanical(self, scheme: Scheme) -> Any:
         return scheme.method.flow(**self.system.mechanics())
 
-    def run(
-        self, scheme: Scheme = RK4, dt: float = STEP, t_end: float = 1.0, every: int = 1
-    ) -> Trajectory:  # fmt: skip
+    def run(self, scheme: Scheme = RK4, dt: float = STEP, t_end: float = 1.0, every: int = 1) -> Trajectory:
         """The motion, every so many steps; of a motion that is lost, what is finite.
 
         The paper's, RK4 without stabilisation, is run by `simulate`.
@@ -603,14 +576,11 @@ def _top_flow(constraint: str, pull: str, exponential: str) -> Flow:
         }[pull]()
         return np.concatenate([k, f[6:]])
 
-    method = RK4.method
-    return Flow(
-        lambda: trace(field, {"t": (), "y": 18, "u": 0}, "field"),
-        lambda: trace(advance, {"y": 18, "psi": 12}, "advance"),
-        lambda: trace(pulled, {"psi": 12, "f": 12}, "pull"),
-        method.paths,
-        tuple(method.c),
-    )
+    def program(function: Callable[..., Any], **inputs: Any) -> Callable[[], Any]:
+        return lambda: trace(function, inputs, function.__name__)
+
+    parts = program(field, t=(), y=18, u=0), program(advance, y=18, psi=12), program(pulled, psi=12, f=12)
+    return Flow(parts[0], parts[1], parts[2], RK4.method.paths, tuple(RK4.method.c))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,8 @@ from .figures import curves_of, drift_figure
 from .golden import CHECK, LONG, SHORT
 
 STABILIZED = {
-    "none": (GREY, "o"),
-    "baumgarte": (AMBER, "^"),
-    "projection": (BLUE, "s"),
-    "index-2": (GREEN, "D"),
-}
+    "none": (GREY, "o"), "baumgarte": (AMBER, "^"), "projection": (BLUE, "s"), "index-2": (GREEN, "D")
+}  # fmt: skip
 STABILIZERS = tuple(by for by in STABILIZED if by != "none")
 
 
@@ -83,10 +80,7 @@ def _row(example: runs.Example, scheme: runs.Scheme, found: Found) -> list[str]:
     for by in STABILIZED:
         pair = [found[example, g, scheme, by] for g in runs.GROUPS]
         lines = zip(*((max(x.joints.values()), x.energy, x.attitude) for x in pair), strict=True)
-        words = (
-            " / ".join("lost" if x.lost else f"{y:.0e}" for x, y in zip(pair, line, strict=True))
-            for line in lines
-        )
+        words = (" / ".join("lost" if x.lost else f"{y:.0e}" for x, y in zip(pair, line)) for line in lines)
         cells.append("lost" if all(x.lost for x in pair) else "\n".join(words))
     return [f"`{scheme.name}`", "joints\nenergy\nattitude", *cells]
 

@@ -51,10 +51,8 @@ def closed(
     def of_absolute(run: Run) -> Array:
         return np.array([measure(absolute.to_tree(q)[0]) for q in run.q])
 
-    return (
-        Model("joint", joints, q, v, of_joints, tau[0]),
-        Model("absolute", absolute.system, Q, V, of_absolute, tau[1]),
-    )
+    by_joints = Model("joint", joints, q, v, of_joints, tau[0])
+    return by_joints, Model("absolute", absolute.system, Q, V, of_absolute, tau[1])
 
 
 # -- the heavy top ------------------------------------------------------------------------------------------
@@ -111,25 +109,13 @@ def slider_crank() -> tuple[Model, Model]:
     along = (slider - tip) / ROD
     across = np.cross(X, along) / np.linalg.norm(np.cross(X, along))  # the rod's axis in the universal joint
     R = np.stack([along, across, np.cross(along, across)], axis=1)
-    tree = (
-        TreeBuilder("slider-crank")
-        .add("crank", Joint("A", Revolute(X)), CRANK_INERTIA, placement=CRANK_AXIS)
-        .add(
-            "rod",
-            Joint("B", Spherical()),
-            SpatialInertia(0.5, [ROD / 2, 0, 0], np.diag(ROD_INERTIA)),
-            "crank",
-            SE3.motion(R, CRANK * Z),
-        )
-        .add(
-            "slider",
-            Joint("D", Prismatic(X)),
-            SpatialInertia(2.0, rotational=np.full(3, 1e-4)),
-            placement=slider,
-        )
-        .frame("end", "rod", [ROD, 0, 0])
-        .build()
-    )
+    rod = SpatialInertia(0.5, [ROD / 2, 0, 0], np.diag(ROD_INERTIA))
+    block = SpatialInertia(2.0, rotational=np.full(3, 1e-4))
+    builder = TreeBuilder("slider-crank")
+    builder.add("crank", Joint("A", Revolute(X)), CRANK_INERTIA, placement=CRANK_AXIS)
+    builder.add("rod", Joint("B", Spherical()), rod, "crank", SE3.motion(R, CRANK * Z))
+    builder.add("slider", Joint("D", Prismatic(X)), block, placement=slider)
+    tree = builder.frame("end", "rod", [ROD, 0, 0]).build()
 
     def universal(rod: Array, slider: Array) -> Array:
         return np.append(rod[:3, 3] - slider[:3, 3], rod[:3, 1] @ slider[:3, 0])
@@ -324,24 +310,13 @@ BRICARD_AXES = np.array([Y, Z, X, Y, Z, X])
 def bricard() -> tuple[Model, Model]:
     """Five rods of 1 m, 1 kg and a square section of 0.1 m, and the ground; P_3 is looked at."""
     rod = SpatialInertia.box(1.0, [1, 0.1, 0.1], com=[0.5, 0, 0])
-    turns = [
-        np.eye(3),
-        SO3.exp(-np.pi / 2 * Z),
-        SO3.exp(-np.pi / 2 * Y),
-        SO3.exp(np.pi * Z),
-        SO3.exp(np.pi / 2 * Z),
-    ]
+    turns = [SO3.exp(np.pi / 2 * x) for x in (0 * Z, -Z, -Y, 2 * Z, Z)]
     poses = [np.eye(4)] + [SE3.motion(np.round(R), p) for R, p in zip(turns, BRICARD_POINTS[:5], strict=True)]
-    builder = TreeBuilder("Bricard's mechanism")
+    builder, parent = TreeBuilder("Bricard's mechanism"), WORLD
     for k in range(1, 6):
-        T = poses[k]
-        builder.add(
-            f"rod{k}",
-            Joint(f"J{k}", Revolute(T[:3, :3].T @ BRICARD_AXES[k - 1])),
-            rod,
-            WORLD if k == 1 else f"rod{k - 1}",
-            SE3.inverse(poses[k - 1]) @ T if k > 1 else T,
-        )
+        axis, place = poses[k][:3, :3].T @ BRICARD_AXES[k - 1], SE3.inverse(poses[k - 1]) @ poses[k]
+        builder.add(f"rod{k}", Joint(f"J{k}", Revolute(axis)), rod, parent, place)
+        parent = f"rod{k}"
     last = SE3.motion(np.eye(3), BRICARD_POINTS[5])
     builder.frame("end", "rod5", SE3.inverse(poses[5]) @ last).frame("ground", WORLD, last)
     tree = builder.build()
@@ -371,12 +346,8 @@ ARM = SpatialInertia.box(0.3, [1, 0.01, 0.01], com=[0.5, 0, 0]) + SpatialInertia
 
 def _arms() -> dict[str, Array]:
     """Poses of the rods on the shaft."""
-    down = SO3.exp(GOVERNOR_ANGLE * Y)
-    turn = np.diag([-1.0, -1.0, 1.0])
-    return {
-        "right": SE3.motion(down, np.array([0.05, 0, 1])),
-        "left": SE3.motion(turn @ down, np.array([-0.05, 0, 1])),
-    }
+    right = SE3.motion(SO3.exp(GOVERNOR_ANGLE * Y), np.array([0.05, 0, 1]))
+    return {"right": right, "left": np.diag([-1.0, -1.0, 1.0, 1.0]) @ right}
 
 
 def governor() -> Model:
@@ -387,19 +358,16 @@ def governor() -> Model:
     builder.joint("slider", Prismatic(Z), "shaft", "slider", on_parent=[0, 0, 0.5])
     for (name, T), sign in zip(_arms().items(), (1, -1), strict=True):
         builder.body(name, ARM, T).joint(name, Revolute(Y), "shaft", name, on_parent=T)
-        builder.spring(
-            f"spring {name}", "slider", name, [sign * 0.05, 0, 0], [0.5, 0, 0], SPRING, SPRING_LENGTH, DAMPER
-        )
+        ends, law = ([sign * 0.05, 0, 0], [0.5, 0, 0]), (SPRING, SPRING_LENGTH, DAMPER)
+        builder.spring(f"spring {name}", "slider", name, *ends, *law)
     system = builder.build()
     q = system.guess
     twists = {}
     for body, T in zip(system.bodies, system.poses(q), strict=True):
         w = T[:3, :3].T @ (GOVERNOR_SPEED * Z)
         twists[body.name] = [*w, *np.cross(w, T[:3, :3].T @ T[:3, 3])]
-    i = system.index("slider")
-    return Model(
-        "absolute", system, q, system.velocities(q, twists), lambda run: system.poses(run.q)[:, i, 2, 3:]
-    )
+    i, v = system.index("slider"), system.velocities(q, twists)
+    return Model("absolute", system, q, v, lambda run: system.poses(run.q)[:, i, 2, 3:])
 
 
 def governor_tree() -> Model:

@@ -98,14 +98,8 @@ def simulated(
         before = time.thread_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SingularPosition)  # the page says where these are
-            run = simulate(
-                model.mechanism,
-                model.q,
-                model.v,
-                t_end=times[-1],
-                record_every=times[1] - times[0],
-                **options,
-            )
+            record = {"t_end": times[-1], "record_every": times[1] - times[0]}
+            run = simulate(model.mechanism, model.q, model.v, **record, **options)
         seconds = min(seconds, float(run.metadata["seconds"]), time.thread_time() - before)
         if seconds > PATIENCE:
             break
@@ -248,26 +242,19 @@ def andrews() -> dict[str, Any]:
     order, end = models.andrews_order(joint.mechanism.tree), np.array(models.ANDREWS_END)
     cases = [(m, method, 2e-5) for m in (joint, absolute) for method in ("rkmk4", "rkmk8")]
     cases += [(joint, "rkmk8", 1e-5), (joint, "rkmk6", 2e-5), (joint, "generalized-alpha", 2e-5)]
-    results = [
-        simulated(m, np.linspace(0, 0.03, 2), None, method, dt, "projection" if method[0] == "r" else None)
-        for m, method, dt in cases
-    ]
+    ends, by = np.linspace(0, 0.03, 2), {"r": "projection"}
+    results = [simulated(m, ends, None, method, dt, by.get(method[0])) for m, method, dt in cases]
     best = results[1]
     off, apart = ([float(np.abs(r.values[-1] - x).max()) for r in results] for x in (end, best.values[-1]))
     q, v = best.run.q[-1], best.run.v[-1]
     _, multipliers = joint.mechanism.accelerations(q, v, np.asarray(joint.tau(0.03, q, None), float))
     tau = np.asarray(joint.tau(0.0, joint.q, None), float)
     start, first = joint.mechanism.accelerations(joint.q, joint.v, tau)
-    times, agree = np.linspace(0, 0.03, 301), max(apart[3:6])
+    times, agree, joints = np.linspace(0, 0.03, 301), max(apart[3:6]), models.ANDREWS_JOINTS
     fine = simulated(joint, times, None, "rkmk8", 2e-5)
     return {
-        "results": [
-            [r.model, r.method, a, b, r.violation] for r, a, b in zip(results, off, apart, strict=True)
-        ],
-        "angles": [
-            [name, f"{a:.12f}", f"{b:.12f}"]
-            for name, a, b in zip(models.ANDREWS_JOINTS, best.values[-1], end, strict=True)
-        ],
+        "results": [[r.model, r.method, a, b, r.violation] for r, a, b in zip(results, off, apart)],
+        "angles": [[j, f"{a:.12f}", f"{b:.12f}"] for j, a, b in zip(joints, best.values[-1], end)],
         "figure": andrews_figure(times, fine.run.q[:, order]),
         "starts": np.allclose(start[order][:2], models.ANDREWS_ACCELERATIONS, rtol=1e-13)
         and np.allclose(first[:2], models.ANDREWS_MULTIPLIERS, rtol=1e-13),
