@@ -12,7 +12,7 @@ from liebody_studies.feurstein_hopping import underactuated as gaits
 
 @pytest.fixture(scope="module")
 def two():
-    return gaits.settled(2)
+    return gaits.known(2)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_derivatives_carried_along_agree(two):
 
 @pytest.mark.slow
 def test_the_leg_with_three_joints_and_the_calmest_gaits():
-    three = gaits.settled(3)
+    three = gaits.known(3)
     assert three.radius_with(gaits.apex_gain(three)) < 0.75 and three.speed == pytest.approx(0.65, abs=0.02)
-    assert gaits.calmest(2).radius == pytest.approx(2.6, abs=0.05)
-    assert gaits.calmest(3).radius == pytest.approx(1.98, abs=0.05)
+    assert gaits.known(2, "calmest").radius == pytest.approx(2.6, abs=0.05)
+    assert gaits.known(3, "calmest").radius == pytest.approx(1.98, abs=0.05)

@@ -24,7 +24,7 @@ from liebody_studies.command import reproduce as reproduce_command
 from liebody_studies.formulas import Typesetter
 from liebody_studies.from_2012 import checks, groups, motions
 from liebody_studies.from_2012 import page as from_2012
-from liebody_studies.report import Report, number
+from liebody_studies.report import Report, Verdict, number
 
 
 @pytest.fixture(scope="module")
@@ -215,14 +215,14 @@ def test_a_report_shows_what_went_in():
         r.section(name)
     r.text("Let $x_1 < 2$ and `a < b`.", "Second.")
     r.formula(r"\dot x = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}^\top x", "(1)")
-    verdict = r.verdict("claim <1>", "misprint", np.bool_(True))
+    verdict = Verdict("claim <1>", "misprint", bool(np.bool_(True)))
     r.table([["a\nb", 0.5, 12, None, True, verdict]], ["text", "$x$", "n", "none", "flag", ""], "Caption")
     figure, axis = pyplot.subplots()
     axis.plot([1, 2])
     r.figure(figure, "A figure")
     assert not pyplot.fignum_exists(figure.number)
     r.code("if a < b:\n    pass")
-    r.claims(verdict, r.verdict("not so", "holds", False))
+    r.claims(verdict, Verdict("not so", "holds", False))
     html = r.html
     parse(html)
     for part in (
@@ -241,7 +241,7 @@ def test_reports_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="under 2 headings"):
         r.table([["one"]], ["a", "b"])
     with pytest.raises(ValueError, match="expected one of holds"):
-        r.verdict("claim", "maybe", True)
+        Verdict("claim", "maybe", True)
     with pytest.raises(ValueError, match=r"\\nonsense"):
         r.formula(r"\nonsense{x}")
 

@@ -1,8 +1,10 @@
-"""What several studies compare formulas by: relative differences, rates along a motion, random bodies."""
+"""What several studies compare formulas by: relative differences, rates along a motion, bodies and chains."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,3 +49,29 @@ def random_inertia(rng: np.random.Generator) -> SpatialInertia:
 
 def random_pose(rng: np.random.Generator) -> Array:
     return SE3.motion(SO3.element(SO3.random(rng)), 0.5 * rng.normal(size=3))
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Joints of one degree of freedom in a row, by their screws and frames at home.
+
+    screws    in space, at home, (n, 6);  homes  poses of the bodies' frames, (n, 4, 4);  inertias  in them
+    """
+
+    screws: Array
+    homes: Array
+    inertias: tuple[SpatialInertia, ...]
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The same mechanism for the algorithms of this library."""
+        return Tree.from_screws(self.screws, self.homes, self.inertias)
+
+    def home(self, i: int, j: int) -> Array:
+        """M_ij, the pose of body j in body i at home; body -1 is the base."""
+        M = [*self.homes, np.eye(4)]
+        return SE3.inverse(M[i]) @ M[j]
+
+    def axis(self, i: int) -> Array:
+        """The screw of joint i in the frame of its body."""
+        return SE3.Ad(SE3.inverse(self.homes[i])) @ self.screws[i]

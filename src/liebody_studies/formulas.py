@@ -82,9 +82,7 @@ class Typesetter:
         while found := BEGIN.search(text):
             before, name = text[: found.start()], found[1]
             if name not in FENCES:
-                raise ValueError(
-                    f"the formula {latex!r} uses the environment {name}, which is not known here"
-                )
+                raise ValueError(f"the formula {latex!r} uses the unknown environment {name}")
             body, text = _environment(text[found.end() :], name, latex)
             left, right = FENCES[name]
             opening, closing = OPENING.search(before), CLOSING.search(text)
@@ -111,9 +109,7 @@ class Typesetter:
         properties = FontProperties(size=SIZE, math_fontfamily="stix")
         source = f"${latex.strip()}$"
         try:
-            width, height, descent = text_to_path.get_text_width_height_descent(
-                source, properties, ismath=True
-            )
+            width, height, descent = text_to_path.get_text_width_height_descent(source, properties, True)
             glyphs, outlines, rectangles = text_to_path.get_glyphs_mathtext(properties, source)
         except ValueError as error:
             raise ValueError(f"the formula {whole!r} is not understood: {error}") from error

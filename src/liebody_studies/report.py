@@ -33,6 +33,7 @@ WORDS = {
     "not": ("not reproduced", "wrong"),
     "cannot be": ("cannot be reproduced", "slip"),
 }
+BORNE_OUT = "the numbers of this page bear out all of them."
 STYLE = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
 
 
@@ -285,9 +286,7 @@ class Report:
             raise ValueError(f"rows of {sorted({len(r) for r in rows})} cells under {len(header)} headings")
         numeric = [bool(rows) and all(_is_number(row[k]) for row in rows) for k in range(len(header))]
         head = "".join(f"<th{_class(n)}>{self._inline(h)}</th>" for h, n in zip(header, numeric, strict=True))
-        cells = [
-            [f"<td{_class(n)}>{self._cell(x)}</td>" for x, n in zip(r, numeric, strict=True)] for r in rows
-        ]
+        cells = ((f"<td{_class(n)}>{self._cell(x)}</td>" for x, n in zip(row, numeric)) for row in rows)
         body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         words = f"<caption>{self._inline(caption)}</caption>" if caption else ""
         self._parts.append(
@@ -307,22 +306,21 @@ class Report:
         svg = buffer.getvalue()
         prefix = f"f{len(self._parts)}-"  # names inside one picture must not meet those of another
         svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", svg[svg.index("<svg") :])
-        note = f"<figcaption>{self._inline(caption)}</figcaption>" if caption else ""
-        self._parts.append(f"<figure>{svg}{note}</figure>")
+        self._captioned(svg, caption)
 
     def picture(self, data: bytes, caption: str = "", kind: str = "image/gif") -> None:
         """A picture made of pixels, still or moving, written into the page."""
         words = re.sub(r"[$`]", "", caption)
-        note = f"<figcaption>{self._inline(caption)}</figcaption>" if caption else ""
         source = f"data:{kind};base64,{base64.b64encode(data).decode()}"
-        self._parts.append(f'<figure><img alt="{escape(words)}" src="{source}">{note}</figure>')
+        self._captioned(f'<img alt="{escape(words)}" src="{source}">', caption)
+
+    def _captioned(self, picture: str, caption: str) -> None:
+        note = f"<figcaption>{self._inline(caption)}</figcaption>" if caption else ""
+        self._parts.append(f"<figure>{picture}{note}</figure>")
 
     def code(self, text: str) -> None:
         """Program text, as it stands."""
         self._parts.append(f"<pre><code>{escape(text.strip(chr(10)))}</code></pre>")
-
-    def verdict(self, claim: str, says: str, confirmed: Any) -> Verdict:
-        return Verdict(claim, says, bool(confirmed))
 
     def claims(self, *verdicts: Verdict) -> None:
         """Verdicts as lines of text: badge and claim."""
@@ -383,9 +381,8 @@ class Report:
     @property
     def html(self) -> str:
         """The page."""
-        links = "".join(
-            f'<a href="#s{k}">{self._inline(s)}</a>' for k, s in enumerate(self._sections, start=1)
-        )
+        titles = enumerate(map(self._inline, self._sections), start=1)
+        links = "".join(f'<a href="#s{k}">{title}</a>' for k, title in titles)
         contents = f"<nav>{links}</nav>" if len(self._sections) > 2 else ""
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -408,15 +405,10 @@ class Report:
         if not self.verdicts:
             return ""
         counts = [(word, sum(v.says == word for v in self.verdicts)) for word in WORDS]
-        badges = " ".join(
-            f'<span class="badge {WORDS[w][1]}">{n} × {WORDS[w][0]}</span>' for w, n in counts if n
-        )
+        tags = (f'<span class="badge {WORDS[w][1]}">{n} × {WORDS[w][0]}</span>' for w, n in counts if n)
+        badges = " ".join(tags)
         bad = [v.claim for v in self.verdicts if not v.confirmed]
-        words = (
-            "the numbers of this page bear out all of them."
-            if not bad
-            else f"NOT borne out by the numbers: {'; '.join(bad)}."
-        )
+        words = f"NOT borne out by the numbers: {'; '.join(bad)}." if bad else BORNE_OUT
         words = f"{badges}<br>{self._inline(words)}"
         return f'<p class="summary">Claims looked at: {len(self.verdicts)}. {words}</p>'
 

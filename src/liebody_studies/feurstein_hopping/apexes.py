@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from liebody import Robot
 from liebody.systems import EventLog
 
-Array = Any
+from ..compare import Array
 
 
 def centre(model: Robot, q: Array, v: Array) -> tuple[Array, Array]:
@@ -55,8 +54,9 @@ def next_apex(log: EventLog) -> EventLog:
     return apex.where(np.flatnonzero(apex.t > down.t[0])[:1] if len(down) else [])
 
 
-def leading(values: Array) -> Array:
-    """Multipliers, the largest first."""
+def eigenvalues(J: Array) -> Array:
+    """Of derivatives of the map, the largest first: multipliers."""
+    values = np.linalg.eigvals(J)
     return np.take_along_axis(values, np.argsort(-np.abs(values), axis=-1), axis=-1)
 
 

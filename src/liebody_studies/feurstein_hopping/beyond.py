@@ -16,13 +16,10 @@ import numpy as np
 
 from liebody import sweep
 
+from ..compare import Array
 from .apexes import expand
 from .experiments import Q_102, robot, system
 from .gaits import DAMPED, Branch, Gait, follow, shoot
-
-Array = Any
-
-# -- Controller III -----------------------------------------------------------------------------------------
 
 LOCKED = "revolute locked"
 START = (-2.5174, 0.0, 0.3, Q_102)  # of experiments I to IV: the leg upright, at rest
@@ -43,13 +40,9 @@ def locked_hops(p: Mapping[str, Array]) -> dict[str, Array]:
     """
     n = len(p["K_p"])
     run = system(LOCKED, ledger=False, strides=True).simulate(
-        np.tile(START, (n, 1)),
-        t_end=T_END,
-        record_every=T_END,
-        parameters={**DAMPED, **p},
-        least=1e-5,
-        events=0,
-    )
+        np.tile(START, (n, 1)), t_end=T_END, record_every=T_END, parameters={**DAMPED, **p},
+        least=1e-5, events=0,
+    )  # fmt: skip
     times, places, heights = (run.memory[f"stride_{x}"][:, -1, :8] for x in ("times", "places", "heights"))
     fell = run.ends != ""
     span = times[:, 0] - times[:, -2]  # of six hops
@@ -76,10 +69,9 @@ def locked_hops(p: Mapping[str, Array]) -> dict[str, Array]:
 
 def costs(hopper: str, q: Array, v: Array, parameters: Mapping[str, Any], t_end: float = 1.5) -> Array:
     """Net work of the drives over m g |d| between the first and the last apex within t_end, (n,)."""
-    run = system(hopper).simulate(
-        q, v, t_end=t_end, record_every=t_end / 300, parameters=parameters, least=1e-5
-    )
-    weight = 9.81 * sum(body.inertia.mass for body in robot(hopper).tree.bodies)
+    dt = t_end / 300
+    run = system(hopper).simulate(q, v, t_end=t_end, record_every=dt, parameters=parameters, least=1e-5)
+    weight = 9.81 * robot(hopper).tree.mass
     net = sum(work for name, work in run.work.items() if name.startswith("joint_"))
     found = np.full(len(q), np.nan)
     for k, log in enumerate(run.events):
@@ -110,11 +102,10 @@ class Map:
 
 def locked_map(K_p: Array, alpha: Array, store: str | Path | None = None) -> Map:
     """A sweep over the polar gain [Nm/rad] and the set-point [rad]; in `store`, or a folder for the time."""
+    axes = {"alpha_des": np.asarray(alpha, float), "K_p": np.asarray(K_p, float)}
     with tempfile.TemporaryDirectory() as folder:
-        axes = {"alpha_des": np.asarray(alpha, float), "K_p": np.asarray(K_p, float)}
-        ds = sweep(
-            locked_hops, axes, store or Path(folder) / "map.zarr", chunk=256, workers=0, progress=False
-        )
+        place = store or Path(folder) / "map.zarr"
+        ds = sweep(locked_hops, axes, place, chunk=256, workers=0, progress=False)
         found = {name: ds[name].values for name in ("kind", "speed", "height", "cost", "knee", "end_time")}
     return Map(axes["K_p"], axes["alpha_des"], end_times=found.pop("end_time"), **found)
 
@@ -154,8 +145,6 @@ def locked_branches(gait: Gait) -> list[Branch]:
     return [follow(gait, name, usual[name], step, bounds, 10) for name, step, bounds in plans]
 
 
-# -- the prismatic hopper, forwards -------------------------------------------------------------------------
-
 SWUNG = "prismatic swung"
 UPRIGHT = (0.274212789, 0.0, -np.pi / 2, 0.0, 0.11406695, 2.60244989)  # the gait of experiment III
 SWING = {"swing_K_p": 1.0, "swing_D_p": 0.052}  # critically damped, some 0.7 g m2 of leg
@@ -181,8 +170,7 @@ def placed(K_p: Sequence[float] = (6.0, 10.0)) -> list[Branch]:
 
 def stable_when_placed(K_p: Sequence[float], difference: float | None = None) -> Array:
     """The largest modulus of the multipliers of hopping in place with the spring in flight, (n,)."""
-    x = np.array(UPRIGHT)
-    found = [shoot(x, {"K_p": K, **SWING}, hopper=SWUNG, step=difference) for K in K_p]
+    found = [shoot(np.array(UPRIGHT), {"K_p": K, **SWING}, hopper=SWUNG, step=difference) for K in K_p]
     return np.array([abs(g.multipliers[0]) for g in found])
 
 
@@ -195,9 +183,6 @@ def fastest(branch: Branch) -> Gait:
             break
         best = max(best, gait, key=lambda g: g.speed)
     return best
-
-
-# -- the gait of experiment VI as its foot begins to chatter ------------------------------------------------
 
 
 def chattering(gait: Gait, upper: float = 4.0) -> Branch:

@@ -15,9 +15,9 @@ from liebody import Robot, dynamics, models, systems
 from liebody.scalar import arctan2, minimum, where
 from liebody.systems import Element, EventLog, HybridRun, RobotSystem, State
 
+from ..compare import Array
 from .apexes import centre, leg
 
-Array = Any
 Q_102 = 1.7802  # the knee at the start of all experiments, 102 deg
 REVOLUTE = {"K_r": 2200.0, "r_des": 0.1410659, "D_r": 0.0, "K_p": 6.0, "K_E": 10.0, "E_des": 2.8382}
 PRISMATIC = {"K_r": 2200.0, "r_des": 0.12 * 0.957 / 1.007, "K_p": 6.0, "K_E": 20.0, "E_des": 2.904741}
@@ -38,6 +38,7 @@ class Experiment:
 
 _UPRIGHT = (-np.pi / 2, 0, 0.3, 0.12)
 _START = (-2.5174, 0, 0.3, Q_102)
+_GAIT = (-2.5243, 2.7676, 0.2574, Q_102), (0.3301, -0.1919, 0.1263, 0)
 EXPERIMENTS = {
     x.name: x
     for x in (
@@ -49,14 +50,7 @@ EXPERIMENTS = {
         Experiment("revolute III", "revolute", _START, 5.0, {}),
         Experiment("revolute IV", "revolute", _START, 12.0, {"D_r": 20.0}),
         Experiment("revolute V", "revolute", (-1.9938, 0, 0.3, Q_102), 20.0, {"D_r": 20.0}),
-        Experiment(
-            "revolute VI",
-            "revolute",
-            (-2.5243, 2.7676, 0.2574, Q_102),
-            20.0,
-            {"D_r": 20.0},
-            (0.3301, -0.1919, 0.1263, 0),
-        ),
+        Experiment("revolute VI", "revolute", _GAIT[0], 20.0, {"D_r": 20.0}, _GAIT[1]),
     )
 }
 
@@ -92,18 +86,10 @@ def system(
         )
     if hopper.endswith("swung"):
         control = (*control, systems.PolarSpring("foot", 0.0, acts="flight", name="swing"))
-    return systems.robot_system(
-        robot(hopper),
-        control,
-        floor,
-        systems.Apex(),
-        systems.Fall(0.03),
-        *((Strides(),) if strides else ()),
-        *((OneHop(),) if one else ()),
-        ledger=ledger,
-        outputs=_signals if ledger else None,
-        name=f"{hopper.replace(' ', '_')}_study",
-    )
+    more = [element for element, wanted in ((Strides(), strides), (OneHop(), one)) if wanted]
+    parts, name = (control, floor, systems.Apex(), systems.Fall(0.03), *more), hopper.replace(" ", "_")
+    outputs = _signals if ledger else None
+    return systems.robot_system(robot(hopper), *parts, ledger=ledger, outputs=outputs, name=f"{name}_study")
 
 
 class OneHop(Element):
@@ -156,11 +142,10 @@ def _signals(s: State) -> dict[str, Any]:
     r, rate = s.position("foot") - s.com, s.velocity("foot") - s.com_velocity
     turning = (r[0] * rate[2] - r[2] * rate[0]) / (r[0] * r[0] + r[2] * r[2])
     momentum = dynamics.centroidal_momentum(s.tree, s.q, s.v)
-    joint = s.tree.bodies[1]
-    knee = dynamics.frame_pose(s.tree, s.q, joint.name)[:3, 3]
+    base, knee = (dynamics.frame_pose(s.tree, s.q, b.name)[:3, 3] for b in s.tree.bodies[:2])
     return {
         "foot": s.position("foot"),
-        "base": dynamics.frame_pose(s.tree, s.q, s.tree.bodies[0].name)[:3, 3],
+        "base": base,
         "knee": knee,
         "leg_angle": arctan2(r[0], -r[2]),
         "leg_rate": turning,
@@ -176,18 +161,11 @@ def run(name: str, record_every: float = 1e-3) -> Run:
 
 
 def simulate(
-    hopper: str,
-    q0: Any,
-    v0: Any,
-    t_end: float,
-    parameters: Mapping[str, Any],
-    record_every: float = 1e-3,
-    threads: int | None = None,
+    hopper: str, q0: Any, v0: Any, t_end: float, parameters: Mapping[str, Any], record_every: float = 1e-3
 ) -> Run:
-    found = system(hopper).simulate(
-        q0, v0, t_end=t_end, record_every=record_every, parameters=parameters, threads=threads
-    )
-    return Run(hopper, found)
+    """Simulate a hopper, with all its signals."""
+    run = system(hopper).simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=parameters)
+    return Run(hopper, run)
 
 
 class Run:
@@ -214,12 +192,8 @@ class Run:
     def touch_downs(self) -> EventLog:
         """Those which begin a stance: the first, and the first after each apex."""
         log = self.data.events.of("floor_foot", -1)
-        before = np.concatenate([[-np.inf], log.t[:-1]])
-        first = [
-            bool(np.any((self.apexes.t > a) & (self.apexes.t < b)))
-            for a, b in zip(before, log.t, strict=True)
-        ]
-        return log.where(np.array([k == 0 or x for k, x in enumerate(first)], bool))
+        count = np.searchsorted(self.apexes.t, log.t)  # of apexes before each
+        return log.where(np.diff(count, prepend=-1) > 0)
 
     @cached_property
     def lift_offs(self) -> EventLog:
@@ -260,11 +234,8 @@ def upright(q1: Array, hopper: str = "revolute") -> tuple[Array, Array]:
 # -- the tuning curve, figure 4.7 ---------------------------------------------------------------------------
 
 VARIANTS = {
-    "K_p = 0, K_E = 0": ({"K_p": 0.0, "K_E": 0.0}, True),
-    "K_p = 6, K_E = 0": ({"K_E": 0.0}, True),
-    "K_p = 0, K_E = 10": ({"K_p": 0.0}, True),
-    "K_p = 0, K_E = 20": ({"K_p": 0.0, "K_E": 20.0}, True),
-    "K_p = 0, K_E = 0, rest length of 102 deg": ({"K_p": 0.0, "K_E": 0.0}, False),
+    **{f"K_p = {p}, K_E = {E}": (p, E, True) for p, E in ((0, 0), (6, 0), (0, 10), (0, 20))},
+    "K_p = 0, K_E = 0, rest length of 102 deg": (0, 0, False),
 }
 
 
@@ -287,13 +258,13 @@ class Curve:
 
 def tuning_curve(variant: str, angles: Array) -> Curve:
     """Simulate the first hop from each angle of the knee."""
-    parameters, follows = VARIANTS[variant]
+    K_p, K_E, follows = VARIANTS[variant]
     angles = np.asarray(angles, float)
     q0, r = upright(np.radians(angles))
     level = robot("revolute").potential_energy(q0)
     rest = r if follows else np.full_like(r, REVOLUTE["r_des"])
     level = level + REVOLUTE["K_r"] / 2 * (r - rest) ** 2
-    given = {**parameters, "r_des": rest, "E_des": level, **FAST}
+    given = {"K_p": float(K_p), "K_E": float(K_E), "r_des": rest, "E_des": level, **FAST}
     found = system("revolute", ledger=False).simulate(q0, t_end=0.6, record_every=0.6, parameters=given)
     h = np.full(len(angles), np.nan)
     for k, log in enumerate(found.events):
@@ -310,12 +281,8 @@ def tuning_curve(variant: str, angles: Array) -> Curve:
 def perturbed(name: str, angles: Sequence[float], t_end: float) -> list[Run]:
     """Prismatic experiments from a base turned by a little [rad]."""
     x = EXPERIMENTS[name]
-    parameters: dict[str, Any] = dict(x.parameters)
-    found = []
-    for angle in angles:
-        q0 = np.array(x.q0) + [angle, 0, 0, 0]
-        found.append(simulate(x.hopper, q0, x.v0, t_end, parameters, t_end / 200))
-    return found
+    starts = [np.array(x.q0) + [angle, 0, 0, 0] for angle in angles]
+    return [simulate(x.hopper, q0, x.v0, t_end, x.parameters, t_end / 200) for q0 in starts]
 
 
 # -- Controller I -------------------------------------------------------------------------------------------
@@ -373,22 +340,13 @@ def audit() -> Audit:
         "joint": np.trapezoid(efforts[:, 3] * v[:, 3], x.t),
         "damper": np.trapezoid(20.0 * rate**2 * flight, x.t),
     }
-    ledger = x.ledger
+    external, damper = work["joint_base"], work["radial_damper"]
     return Audit(
-        external=work["joint_base"],
-        joint=work["joint_knee"],
-        damper=work["radial_damper"],
-        regulator=work["regulator_work"],
-        polar_joint=work["polar_work"] - work["joint_base"],
-        floor=normal + tangential,
-        floor_normal=normal,
-        floor_tangential=tangential,
-        touch_downs=len(x.touch_downs),
-        drops=_drops(),
-        plastic=_plastic(x),
-        closure=abs(ledger.residual) / ledger.throughput,
+        external, work["joint_knee"], damper, work["regulator_work"], work["polar_work"] - external,
+        normal + tangential, normal, tangential, len(x.touch_downs), _drops(), _plastic(x),
+        closure=abs(x.ledger.residual) / x.ledger.throughput,
         sampled={name: float(value) for name, value in sampled.items()},
-    )
+    )  # fmt: skip
 
 
 def _drops(windows: Sequence[float] = (2e-4, 5e-4, 1e-3)) -> dict[float, float]:
@@ -426,9 +384,8 @@ def convergence() -> tuple[list[dict[str, float]], Array, Array]:
     sets = [{name: FAST[name] / 2**k for name in ("step", "stance_step", "landing_step")} for k in range(5)]
     ends = []
     for steps in sets:
-        found = system("revolute", ledger=False).simulate(
-            x.q0, x.v0, t_end=0.36, record_every=0.36, parameters={**x.parameters, **steps}, threads=1
-        )
+        given, base = {**x.parameters, **steps}, system("revolute", ledger=False)
+        found = base.simulate(x.q0, x.v0, t_end=0.36, record_every=0.36, parameters=given, threads=1)
         ends.append(np.concatenate([found.q[-1], found.v[-1]]))
     differences = np.array([np.abs(a - b).max() for a, b in pairwise(ends)])
     return sets, differences, np.log2(differences[:-1] / differences[1:])

@@ -21,10 +21,10 @@ import numpy as np
 from liebody.errors import IntegrationError
 from liebody.systems import VariedSystem
 
-from .apexes import Hops, centre, expand, images, leading, leg, next_apex, reduce
+from ..compare import Array
+from .apexes import Hops, centre, eigenvalues, expand, images, leg, next_apex, reduce
 from .experiments import FAST, robot, run, system
 
-Array = Any
 NAMES = ("c_y", "c_x'", "theta", "omega", "q_1", "q_1'")
 SCALE = np.array([0.01, 0.05, 0.02, 0.1, 0.02, 0.1])  # what is small, by coordinate
 LONGEST = 0.6  # of a hop, s
@@ -125,13 +125,9 @@ class Gait:
 
 
 def shoot(
-    x: Array,
-    parameters: Mapping[str, float] | None = None,
-    tolerance: float = 1e-8,
-    tries: int = 12,
-    hopper: str = "revolute",
-    step: float | None = None,
-) -> Gait:
+    x: Array, parameters: Mapping[str, float] | None = None, tolerance: float = 1e-8, tries: int = 12,
+    hopper: str = "revolute", step: float | None = None,
+) -> Gait:  # fmt: skip
     """The gait next to x, by Newton's method; with `step`, derivatives are differences of that.
 
     Raises IntegrationError where it does not converge or a member falls.
@@ -155,7 +151,7 @@ def _gait(
     parameters: dict[str, float], x: Array, J: Array, found: Hops, residual: float, hopper: str
 ) -> Gait:
     period, stride, touches = float(found.period[0]), float(found.stride[0]), int(found.touches[0])
-    return Gait(parameters, x, _multipliers(J), period, stride, residual, J, touches, hopper)
+    return Gait(parameters, x, eigenvalues(J), period, stride, residual, J, touches, hopper)
 
 
 def settled(name: str) -> Array:
@@ -166,26 +162,20 @@ def settled(name: str) -> Array:
 
 def derivative_check(gait: Gait, steps: Sequence[float] = (3e-3, 1e-3, 3e-4)) -> list[tuple[float, Array]]:
     """Multipliers from differences of several steps."""
-    return [(step, _multipliers(derivative(gait.x, gait.parameters, step, gait.hopper)[1])) for step in steps]
-
-
-def _multipliers(J: Array) -> Array:
-    return leading(np.linalg.eigvals(J))
+    return [(step, eigenvalues(derivative(gait.x, gait.parameters, step, gait.hopper)[1])) for step in steps]
 
 
 def saltation_check(gait: Gait, parts: int = 8, step: float = 1e-3) -> tuple[Array, Array]:
     """Multipliers through the flow and from differences of the same system, with steps of 1 / parts."""
     finer = {name: FAST[name] / parts for name in FINE}
     both = {**usual(gait.hopper), **gait.parameters, **finer}
-    through = _multipliers(derivative(gait.x, both, hopper=gait.hopper)[1])
-    steps = np.diag(step * SCALE)
-    model = robot(gait.hopper)
-    q0, v0 = expand(model, np.concatenate([gait.x + steps, gait.x - steps]))
-    run = system(gait.hopper, ledger=False, corners=True, one=True).simulate(
-        q0, v0, t_end=LONGEST, record_every=LONGEST, parameters=both
-    )
+    through = eigenvalues(derivative(gait.x, both, hopper=gait.hopper)[1])
+    steps, model = np.diag(step * SCALE), robot(gait.hopper)
+    start = expand(model, np.concatenate([gait.x + steps, gait.x - steps]))
+    base = system(gait.hopper, ledger=False, corners=True, one=True)
+    run = base.simulate(*start, t_end=LONGEST, record_every=LONGEST, parameters=both)
     x = images(model, run.events, len(gait.x)).x
-    return through, _multipliers(((x[:6] - x[6:]) / (2 * step * SCALE[:, None])).T)
+    return through, eigenvalues(((x[:6] - x[6:]) / (2 * step * SCALE[:, None])).T)
 
 
 # -- continuation -------------------------------------------------------------------------------------------
@@ -233,15 +223,9 @@ def kind(multiplier: complex) -> str:
 
 
 def follow(
-    gait: Gait,
-    parameter: str,
-    start: float,
-    step: float,
-    bounds: tuple[float, float],
-    most: int = 40,
-    difference: float | None = None,
-    tolerance: float = 1e-7,
-) -> Branch:
+    gait: Gait, parameter: str, start: float, step: float, bounds: tuple[float, float], most: int = 40,
+    difference: float | None = None, tolerance: float = 1e-7,
+) -> Branch:  # fmt: skip
     """Continue a gait in a parameter both ways along the curve of gaits (pseudo-arclength, folds included).
 
     start, step  value of the parameter at `gait`, and the change of it that counts as much as SCALE
@@ -377,8 +361,8 @@ class Watched:
 
 def watch(gait: Gait, parameter: str, values: Sequence[float], t_end: float = 40.0) -> list[Watched]:
     """Simulate from a gait with other values of a parameter, without anything of the apex map."""
-    q0, v0 = expand(robot("revolute"), gait.x)
-    n = len(values)
+    n, model = len(values), robot("revolute")
+    q0, v0 = expand(model, gait.x)
     given = {**DAMPED, **gait.parameters, parameter: np.array(values, float)}
     run = system("revolute", ledger=False).simulate(
         np.tile(q0, (n, 1)), np.tile(v0, (n, 1)), t_end=t_end, record_every=t_end, parameters=given
@@ -386,12 +370,10 @@ def watch(gait: Gait, parameter: str, values: Sequence[float], t_end: float = 40
     found = []
     for value, log, end in zip(values, run.events, run.ends, strict=True):
         top = log.of("apex")
-        q, v = top.q[-11:], top.v[-11:]
-        c, angle = centre(robot("revolute"), q, v)[0], np.degrees(leg(robot("revolute"), q)[1])[1:]
-        t = top.t[-11:]
+        q, v, t = top.q[-11:], top.v[-11:], top.t[-11:]
+        c, angle = centre(model, q, v)[0], np.degrees(leg(model, q)[1])[1:]
         speed = float((c[-1, 0] - c[0, 0]) / (t[-1] - t[0]))
-        low_high = (float(angle.min()), float(angle.max()))
-        heights = (float(c[1:, 1].min()), float(c[1:, 1].max()))
+        low_high, heights = ((float(x.min()), float(x.max())) for x in (angle, c[1:, 1]))
         steps = np.diff(c[1:, 1])
         alternate = bool(np.all(steps[1:] * steps[:-1] < 0) and np.abs(steps).min() > 1e-4)
         found.append(Watched(float(value), low_high, heights, alternate, speed, str(end)))
@@ -411,7 +393,7 @@ def cost_of_transport(several: Sequence[Gait], t_end: float = 4.0) -> Array:
         q0, v0, t_end=t_end, record_every=t_end / 2000, parameters={**DAMPED, **given}, events=0
     )
     x = run.outputs["com"][..., 0]
-    weight = 9.81 * sum(body.inertia.mass for body in robot("revolute").tree.bodies)
+    weight = 9.81 * robot("revolute").tree.mass
     net = run.work["joint_base"] + run.work["joint_knee"]
     costs = []
     for k, g in enumerate(several):
@@ -443,7 +425,7 @@ def prismatic_multipliers(K_p: Array) -> Array:
     )  # fmt: skip
     pairs = images(model, found.events, 6).x[:, [2, 3, 1]].reshape(n, 3, 2, 3)
     J = ((pairs[:, :, 0] - pairs[:, :, 1]) / (2 * size)).transpose(0, 2, 1)
-    return leading(np.linalg.eigvals(J))
+    return eigenvalues(J)
 
 
 # -- basin of attraction ------------------------------------------------------------------------------------
@@ -474,13 +456,9 @@ class Basin:
 
 
 def basin(
-    angles: Array,
-    speeds: Array,
-    targets: tuple[float, float],
-    t_end: float = 20.0,
-    parameters: Mapping[str, float] | None = None,
-    threads: int | None = None,
-) -> Basin:
+    angles: Array, speeds: Array, targets: tuple[float, float], t_end: float = 20.0,
+    parameters: Mapping[str, float] | None = None, threads: int | None = None,
+) -> Basin:  # fmt: skip
     """Run experiment IV's controller from every angle and speed; the speed at the end tells gaits apart.
 
     targets  speeds of the gaits of VI and IV [m/s]; within 0.01 m/s of one counts as that gait

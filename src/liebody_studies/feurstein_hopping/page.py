@@ -8,26 +8,30 @@ stability over gains, their basins of attraction; Controller III; a prismatic le
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from liebody import dynamics
 
+from ..compare import Array
 from ..report import Report
 from . import beyond, experiments, gaits, pictures, thesis
 from . import underactuated_report as underactuated
 from .experiments import EXPERIMENTS, Q_102, REVOLUTE, Audit, Run, robot, run, simulate
 from .gaits import Gait
 
-Array = Any
 SHOWN = tuple(name for name in EXPERIMENTS if name != "revolute VI")  # of figures 4.3 to 4.12
 EXCERPTS: dict[str, tuple[float, float]] = {
-    "revolute IV": (8.0, 11.0),
-    "revolute V": (0.0, 6.0),
-    "revolute VI": (0.0, 1.5),
-    "prismatic III": (0, 2),
-}
+    "revolute IV": (8, 11), "revolute V": (0, 6), "revolute VI": (0, 1.5), "prismatic III": (0, 2)
+}  # fmt: skip
+
+
+DERIVATIVES = (
+    "with the motion", "by differences of the same steps",
+    "by differences, steps of the maps, corners not located",
+)  # fmt: skip
 
 
 def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
@@ -140,18 +144,11 @@ def symmetry() -> dict[str, Any]:
 
 def stable_windows(K: Array, size: Array) -> list[tuple[float, float]]:
     """Intervals of K where size < 1, by linear interpolation."""
-    found: list[tuple[float, float]] = []
-    start = None
-    for k in range(len(K) - 1):
-        a, b = size[k] - 1, size[k + 1] - 1
-        if a * b < 0:
-            at = float(K[k] + (K[k + 1] - K[k]) * a / (a - b))
-            if b < 0:
-                start = at
-            elif start is not None:
-                found.append((start, at))
-                start = None
-    return found
+    off = size - 1
+    k = np.flatnonzero(off[1:] * off[:-1] < 0)
+    at = K[k] + (K[k + 1] - K[k]) * off[k] / (off[k] - off[k + 1])
+    into = off[k + 1] < 0
+    return [(float(a), float(b)) for (a, b), enters in zip(pairwise(at), into) if enters]
 
 
 def lowest_knees() -> dict[str, tuple[float, float]]:
@@ -171,10 +168,7 @@ def under_the_floor() -> dict[str, Any]:
     shown = {name: run(name) for name in ("revolute IV", "revolute V", "revolute VI")}
     return {
         "depth": -1e3 * found["revolute IV"][1],
-        "rows": [
-            [name[0].upper() + name[1:], *(f"{1e3 * x:.1f}" for x in heights)]
-            for name, heights in found.items()
-        ],
+        "rows": [[k[0].upper() + k[1:], *(f"{1e3 * x:.1f}" for x in both)] for k, both in found.items()],
         "figure": pictures.knees(shown),
         "under": found["revolute IV"][1] < -0.02,
         "above": found["revolute VI"][0] > 0.06,
@@ -209,11 +203,7 @@ def limit_cycles(six: Gait, four: Gait) -> dict[str, Any]:
         through, other = gaits.saltation_check(g)
         apart = max(apart, float(np.abs(through - other)[:4].max()))
         rough = gaits.derivative_check(g, (1e-3,))[0][1]
-        for how, values in (
-            ("with the motion", through),
-            ("by differences of the same steps", other),
-            ("by differences, steps of the maps, corners not located", rough),
-        ):
+        for how, values in zip(DERIVATIVES, (through, other, rough), strict=True):
             table.append([name, how, "; ".join(complex_text(x) for x in values[:3] if x.imag >= 0)])
     return {
         "gaits": rows,
@@ -241,7 +231,7 @@ def losses(found: list[tuple[str, gaits.Branch]]) -> dict[str, Any]:
     """Where gaits lose stability, and what the stable ones of VI cost."""
     rows = []
     for name, b in found:
-        rows += [[name, b.parameter, f"{x.value:.4f}", x.kind, complex_text(x.multiplier)] for x in b.losses]
+        rows += [[name, *_loss_row(b, loss)] for loss in b.losses]
         if not b.losses:
             rows.append([name, b.parameter, "none found", "", ""])
         ends = "; ".join(f"{where}: {e}" for where, e in zip(("below", "above"), b.ends, strict=True))
@@ -253,16 +243,16 @@ def losses(found: list[tuple[str, gaits.Branch]]) -> dict[str, Any]:
     }
 
 
+def _loss_row(branch: gaits.Branch, loss: gaits.Loss) -> list[str]:
+    return [branch.parameter, f"{loss.value:.4f}", loss.kind, complex_text(loss.multiplier)]
+
+
 def _costs(branch: gaits.Branch) -> list[list[str]]:
     """Cost of transport of its stable gaits that are not slow."""
     shown = [g for g in branch.gaits if g.stable and g.speed > 0.1]
-    return [
-        [
-            f"{branch.parameter} = {g.parameters[branch.parameter]:.4g}",
-            *(f"{x:.3f}" for x in (g.speed, net, gross)),
-        ]
-        for g, (net, gross) in zip(shown, gaits.cost_of_transport(shown), strict=True)
-    ]
+    p, costs = branch.parameter, gaits.cost_of_transport(shown)
+    numbers = [[f"{x:.3f}" for x in (g.speed, *both)] for g, both in zip(shown, costs, strict=True)]
+    return [[f"{p} = {g.parameters[p]:.4g}", *row] for g, row in zip(shown, numbers, strict=True)]
 
 
 def watched(six: Gait, four: Gait) -> dict[str, Any]:
@@ -274,13 +264,14 @@ def watched(six: Gait, four: Gait) -> dict[str, Any]:
     )
     found = {(name, p): gaits.watch(g, p, values, 40.0) for name, g, p, values in plans}
     by_gain, by_energy, (_, doubled) = found.values()
+    swinging = by_gain[0], by_energy[3]
     return {
         "rows": [
             [
                 name,
                 f"{p} = {w.value:g}",
-                f"{w.angles[0]:.2f} to {w.angles[1]:.2f}",
-                f"{w.heights[0]:.4f} to {w.heights[1]:.4f}",
+                "{:.2f} to {:.2f}".format(*w.angles),
+                "{:.4f} to {:.4f}".format(*w.heights),
                 f"{w.speed:.3f}",
                 w.end or "hops on",
             ]
@@ -288,10 +279,7 @@ def watched(six: Gait, four: Gait) -> dict[str, Any]:
             for w in several
         ],
         "gone": all(w.speed > 0.15 for w in (by_gain[3], by_energy[0])),
-        "swings": all(
-            2 < w.angles[1] - w.angles[0] < 25 and w.speed < 0 and not w.end
-            for w in (by_gain[0], by_energy[3])
-        ),
+        "swings": all(2 < np.ptp(w.angles) < 25 and w.speed < 0 and not w.end for w in swinging),
         "stays": all(abs(w.speed) < 0.04 for w in (by_gain[2], by_energy[1])),
         "doubled": doubled.alternate and not doubled.end,
     }
@@ -359,19 +347,9 @@ def locked(size: tuple[int, int]) -> dict[str, Any]:
         "map": pictures.locked_map(found, [g for _, g in several]),
         "gaits": [_locked_row(name, g) for name, g in several],
         "branches": pictures.branches([("gait of Controller III", b) for b in branches], {}),
-        "losses": [
-            [b.parameter, f"{loss.value:.4f}", loss.kind, complex_text(loss.multiplier)]
-            for b in branches
-            for loss in b.losses
-        ],
+        "losses": [_loss_row(b, loss) for b in branches for loss in b.losses],
         "grazing": [
-            [
-                f"{g.parameters['K_p']:.3f}",
-                g.touches,
-                complex_text(g.multipliers[0]),
-                "yes" if g.stable else "no",
-            ]
-            for g in edge
+            [f"{g.parameters['K_p']:.3f}", g.touches, complex_text(g.multipliers[0]), g.stable] for g in edge
         ],
         "moves": pictures.moving(whole, 0.0, 2.4, 40),
         "stable": all(g.stable for _, g in several),
@@ -426,15 +404,9 @@ def _fastest_row(branch: gaits.Branch, name: str) -> list[str]:
     best, first = beyond.fastest(branch), min(branch.gaits, key=lambda g: abs(g.speed))
     at = best.parameters[branch.parameter]
     loss = min(branch.losses, key=lambda x: abs(x.value - at), default=None)
-    return [
-        f"{best.parameters['K_p']:g}",
-        name,
-        f"{abs(first.multipliers[0]):.3f}",
-        f"{best.speed:.3f}",
-        f"{at:.4f}",
-        f"{abs(best.multipliers[0]):.3f}",
-        f"{loss.kind}, at {loss.value:.4f} rad" if loss else "not within the range",
-    ]
+    size, largest = (f"{abs(g.multipliers[0]):.3f}" for g in (first, best))
+    end = f"{loss.kind}, at {loss.value:.4f} rad" if loss else "not within the range"
+    return [f"{best.parameters['K_p']:g}", name, size, f"{best.speed:.3f}", f"{at:.4f}", largest, end]
 
 
 def _speed_at_end(run: Run) -> float:

@@ -13,12 +13,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 
+from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, INK, RED, plain
 from .beyond import KINDS, Bounces, Map, Orbits
 from .experiments import Audit, Curve, Run, robot
 from .gaits import OUTCOMES, Basin, Branch, Gait
 
-Array = Any
 GREY = "#8a94a0"
 MANY = 4000  # lines of more points are drawn as pixels
 
@@ -114,7 +114,7 @@ def four_panels(run: Run) -> Any:
             a.plot([foot[k, 0], com[k, 0]], [foot[k, 2], com[k, 2]], color=AMBER, linewidth=0.8)
         words(a, title="(a) hopping pattern; legs at touch-down", x="x [m]", y="y [m]")
         a.legend(frameon=False, fontsize=7, loc="upper right", ncols=2)
-    mass = _mass(run)
+    mass = robot(run.hopper).tree.mass
     u = out["com_velocity"]
     momenta = {"$p_x$": (mass * u[:, 0], BLUE), "$p_y$": (mass * u[:, 2], GREY)}
     _lines(b, t, momenta, "p [kg m/s]", "(b) momenta")
@@ -124,15 +124,11 @@ def four_panels(run: Run) -> Any:
     return figure
 
 
-def _mass(run: Run) -> float:
-    return float(sum(body.inertia.mass for body in robot(run.hopper).tree.bodies))
-
-
 def motion_panels(run: Run, after: float = 0.0) -> Any:
     """Figures 4.13 and 4.15: position, momenta, angles, radial and polar values and velocities."""
     figure, axes = figure_of(3, 2, (9.6, 7.4))
     (a, b), (c, d), (e, f) = axes
-    t, out, mass = run.t + after, run.out, _mass(run)
+    t, out, mass = run.t + after, run.out, robot(run.hopper).tree.mass
     com, u = out["com"], out["com_velocity"]
     base, knee = np.degrees(run.data.q[:, [0, 3]]).T
     _pair(a, t, "(a) position of the centre of mass", (com[:, 0], "x [m]"), (com[:, 2], "y [m]", AMBER))

@@ -35,10 +35,11 @@ from liebody.errors import IntegrationError
 from liebody.scalar import sqrt, where
 from liebody.systems import Element, HybridRun, RobotSystem, State, VariedSystem
 
-from .apexes import Hops, expand, images, leading, leg
+from ..compare import Array
+from ..report import rows_of
+from .apexes import Hops, eigenvalues, expand, images, leg
 from .experiments import FAST
 
-Array = Any
 FRICTION = 0.8
 DAMPING = (1e3, 25.0)  # of the floor, down and along: along, what is critical for 1e4 N/m and a foot of 16 g
 LONGEST = 0.7  # of a hop, s
@@ -120,16 +121,10 @@ def robot(joints: int) -> Robot:
 def system(joints: int, ledger: bool = False, friction: float | None = FRICTION) -> RobotSystem:
     """The hopper and its floor; with works and signals, or without them for many runs."""
     floor = systems.Contact("foot", damping=DAMPING, settling=0.05, friction=friction)
+    parts = PushingLeg("foot", joints), floor, systems.Apex(), systems.Fall(0.1)
+    outputs, name = _signals if ledger else None, f"pushing_leg_{joints}"
     return systems.robot_system(
-        robot(joints),
-        PushingLeg("foot", joints),
-        floor,
-        systems.Apex(),
-        systems.Fall(0.1),
-        actuated=JOINTS[joints],
-        ledger=ledger,
-        outputs=_signals if ledger else None,
-        name=f"pushing_leg_{joints}",
+        robot(joints), *parts, actuated=JOINTS[joints], ledger=ledger, outputs=outputs, name=name
     )
 
 
@@ -188,7 +183,7 @@ class Gait:
     @property
     def multipliers(self) -> Array:
         """Floquet multipliers, the largest first."""
-        return leading(np.linalg.eigvals(self.derivative))
+        return eigenvalues(self.derivative)
 
     @property
     def radius(self) -> float:
@@ -204,14 +199,9 @@ class Gait:
 
 
 def refine(
-    joints: int,
-    x: Array,
-    parameters: Mapping[str, Any],
-    tries: int = 14,
-    tolerance: float = 1e-7,
-    friction: float | None = FRICTION,
-    step: float = 1e-3,
-) -> list[Gait | None]:
+    joints: int, x: Array, parameters: Mapping[str, Any], tries: int = 14, tolerance: float = 1e-7,
+    friction: float | None = FRICTION, step: float = 1e-3,
+) -> list[Gait | None]:  # fmt: skip
     """The gaits next to starts x (n, len(x)), by Newton's method, all in one run; None where there is none.
 
     parameters  by name, each with a row for each start; tolerance: of P(x) - x over `scale`
@@ -220,9 +210,8 @@ def refine(
     size, d = scale(joints), 4 + 2 * joints
     x = np.array(x, float)
     given = {name: np.asarray(value, float) for name, value in parameters.items()}
-    changes = step * np.concatenate([np.zeros((1, d)), np.diag(size), -np.diag(size)])
-    turns = step * np.concatenate([np.zeros((2 * d + 1, joints)), np.eye(joints), -np.eye(joints)])
-    changes = np.concatenate([changes, np.zeros((2 * joints, d))])
+    both = step * np.kron(np.eye(d + joints), [[1], [-1]]) * np.append(size, np.ones(joints))
+    changes, turns = np.hsplit(np.concatenate([np.zeros((1, d + joints)), both]), [d])
     n = len(changes)
     found: list[Gait | None] = [None] * len(x)
     left = np.arange(len(x))
@@ -231,11 +220,8 @@ def refine(
         rows["posture"] = rows["posture"] + np.tile(turns, (len(left), 1))
         hops = hop(joints, (x[left, None] + changes).reshape(-1, d), rows, friction)
         image = hops.x.reshape(len(left), n, d)
-        J = np.swapaxes(
-            (image[:, 1 : d + 1] - image[:, d + 1 : 2 * d + 1]) / (2 * step * size[:, None]), 1, 2
-        )
-        plus, minus = image[:, 2 * d + 1 : 2 * d + 1 + joints], image[:, 2 * d + 1 + joints :]
-        B = np.swapaxes(plus - minus, 1, 2) / (2 * step)
+        slopes = np.swapaxes(image[:, 1::2] - image[:, 2::2], 1, 2) / (2 * step)
+        J, B = slopes[..., :d] / size, slopes[..., d:]
         going = []
         for k, i in enumerate(left.tolist()):
             residual = (image[k, 0] - x[i]) / size
@@ -365,21 +351,16 @@ def attitude_gain(gait: Gait, start: Sequence[float] = (-1.2, -0.5)) -> tuple[Ar
 
     tries = [start, (-1.0, -0.2), (-2.0, -1.0)]
     options = {"maxiter": 150, "xatol": 1e-3, "fatol": 1e-4}
-    found = [
-        minimize(lambda k: gait.radius_with(gain(k)), k, method="Nelder-Mead", options=options) for k in tries
-    ]
+    found = (minimize(lambda k: gait.radius_with(gain(k)), k, method="Nelder-Mead", options=options)
+             for k in tries)  # fmt: skip
     best = min(found, key=lambda r: r.fun)
     return gain(best.x), float(best.fun)
 
 
 def improve(
-    gaits: Sequence[Gait],
-    objective: Any,
-    generations: int = 30,
-    children: int = 48,
-    parents: int = 8,
+    gaits: Sequence[Gait], objective: Any, generations: int = 30, children: int = 48, parents: int = 8,
     seed: int = 0,
-) -> list[Gait]:
+) -> list[Gait]:  # fmt: skip
     """Gaits with a smaller objective(gait), by random changes of posture and gains: the best `parents`.
 
     Each generation, children of the best are drawn with normal changes of a size SPREAD, which shrinks, and
@@ -405,45 +386,14 @@ def improve(
     return [g for _, g in pool]
 
 
-# What `search` and `improve` found, as starts: always brought to gaits again. Of the first of each, most
-# pushed runs stand when fed back; the second has the least multiplier without feedback.
-FOUND: dict[int, tuple[tuple[dict[str, Any], Sequence[float]], ...]] = {
-    2: (
-        (
-            {"posture": (-0.412, 1.111), "r_des": 0.2155, "E_des": 2.311, "K_r": 2760.0, "K_E": 15.3,
-             "K_j": 3.8, "D_j": 0.11},
-            (0.2287, 0.6456, -0.119, -0.0053, -0.425, 1.0866, 0.6431, 0.9364),
-        ),
-        (
-            {"posture": (-1.164, 1.699), "r_des": 0.169, "E_des": 1.935, "K_r": 3960.0, "K_E": 3.0,
-             "K_j": 5.1, "D_j": 0.07},
-            (0.1783, 0.3454, 0.2522, 0.4197, -1.1584, 1.6989, -0.1642, 0.0896),
-        ),
-    ),
-    3: (
-        (
-            {"posture": (0.559, -1.747, 1.488), "r_des": 0.1902, "E_des": 2.32, "K_r": 3850.0, "K_E": 8.0,
-             "K_j": 4.4, "D_j": 0.09},
-            (0.205, 0.6539, 0.1963, 0.1292, 0.5608, -1.7458, 1.4598, -0.0628, -0.0495, 1.3952),
-        ),
-        (
-            {"posture": (0.739, -1.145, 1.088), "r_des": 0.2298, "E_des": 2.348, "K_r": 3940.0, "K_E": 20.0,
-             "K_j": 4.6, "D_j": 0.06},
-            (0.2388, 0.7314, -0.2232, 0.2962, 0.7445, -1.1407, 1.073, -0.2234, -0.2353, 1.1938),
-        ),
-    ),
-}  # fmt: skip
+def known(joints: int, name: str = "settled") -> Gait:
+    """A gait that `search` and `improve` found, by its row in gaits.md: it is brought to a gait again.
 
-
-def settled(joints: int) -> Gait:
-    """The gait that stands best."""
-    parameters, x = FOUND[joints][0]
-    return shoot(joints, np.array(x), parameters)
-
-
-def calmest(joints: int) -> Gait:
-    """The gait with the least multiplier without feedback."""
-    parameters, x = FOUND[joints][1]
+    "settled" is the one that stands best, "calmest" that with the least multiplier without feedback.
+    """
+    (row,) = (r for r in rows_of(__package__, "gaits") if (int(r["joints"]), r["gait"]) == (joints, name))
+    parameters: dict[str, Any] = {key: float(row[key]) for key in SPREAD if key != "posture"}
+    parameters["posture"], x = ([float(y) for y in row[key].split()] for key in ("posture", "x"))
     return shoot(joints, np.array(x), parameters)
 
 
@@ -457,9 +407,8 @@ def run_on(
 ) -> HybridRun:
     """Simulate from beside a gait: offsets (..., up to len(x)) of x at the apex; gain None: no feedback."""
     offsets = np.asarray(offsets, float)
-    x = gait.x + np.concatenate(
-        [offsets, np.zeros((*offsets.shape[:-1], len(gait.x) - offsets.shape[-1]))], axis=-1
-    )
+    rest = np.zeros((*offsets.shape[:-1], len(gait.x) - offsets.shape[-1]))
+    x = gait.x + np.concatenate([offsets, rest], axis=-1)
     parameters = gait.parameters if gain is None else gait.fed_back(gain)
     q0, v0 = expand(robot(gait.joints), x)
     return system(gait.joints, ledger).simulate(
@@ -521,12 +470,10 @@ class Books:
 def books(gait: Gait, samples: int = 4000) -> Books:
     """Simulate one hop of a gait with everything that is to be known of it."""
     n = gait.joints
-    q0, v0 = expand(robot(n), gait.x)
-    base = system(n, ledger=True)
-    run = base.simulate(
-        q0, v0, t_end=gait.period, record_every=gait.period / samples, parameters=gait.parameters
-    )
-    ledger, out, dt = base.ledger(run), run.outputs, gait.period / samples
+    base, dt = system(n, ledger=True), gait.period / samples
+    start = expand(robot(n), gait.x)
+    run = base.simulate(*start, t_end=gait.period, record_every=dt, parameters=gait.parameters)
+    ledger, out = base.ledger(run), run.outputs
     efforts, force = out["efforts"], out["floor_force"][:, 0]
     loaded = force[:, 2] > 1.0
     power = (efforts * run.v)[:, 3:]
@@ -535,7 +482,7 @@ def books(gait: Gait, samples: int = 4000) -> Books:
     down, up = run.events.of("floor_foot", -1).t[0], run.events.of("floor_foot", 1).t[-1]
     h = out["angular_momentum"]
     at = np.clip(np.array([down - 1e-4, down + 3e-3, up + 1e-4]) / dt, 0, samples).astype(int)
-    weight = 9.81 * sum(body.inertia.mass for body in robot(n).tree.bodies)
+    weight = 9.81 * robot(n).tree.mass
     return Books(
         t=run.t,
         out=out,
@@ -559,12 +506,9 @@ def books(gait: Gait, samples: int = 4000) -> Books:
 @functools.cache
 def _varied(joints: int) -> VariedSystem:
     floor = systems.Contact("foot", damping=DAMPING, settling=0.05, friction=FRICTION, corners=True)
-    leg_, drives = PushingLeg("foot", joints), JOINTS[joints]
-    return VariedSystem(
-        systems.robot_system(
-            robot(joints), leg_, floor, systems.Apex(), actuated=drives, ledger=False, name=f"varied_{joints}"
-        )
-    )
+    parts, name = (PushingLeg("foot", joints), floor, systems.Apex()), f"varied_{joints}"
+    drives = JOINTS[joints]
+    return VariedSystem(systems.robot_system(robot(joints), *parts, actuated=drives, ledger=False, name=name))
 
 
 def carried_multipliers(gait: Gait) -> Array:
@@ -577,7 +521,7 @@ def carried_multipliers(gait: Gait) -> Array:
     varied, given = _varied(gait.joints), {**FAST, **gait.parameters}
     log = varied.simulate(q0, v0, t_end=end, record_every=end, parameters=given).events.of("apex")
     D = varied.on_section(log, given)[np.flatnonzero(log.t > gait.period / 2)[0]]
-    return leading(np.linalg.eigvals(D))
+    return eigenvalues(D)
 
 
 def over_friction(gait: Gait, values: Sequence[float]) -> list[Gait | None]:

@@ -11,11 +11,11 @@ from matplotlib.patches import Circle
 
 from liebody.systems import HybridRun
 
+from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, INK, RED
 from .pictures import GREY, animated, figure_of, words
 from .underactuated import JOINTS, Books, Gait
 
-Array = Any
 RADIUS = 0.05  # of the trunk, m
 COLOURS = (BLUE, AMBER, GREEN)
 

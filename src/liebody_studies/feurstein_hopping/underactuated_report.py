@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..compare import Array
 from . import underactuated as gaits
 from . import underactuated_pictures as pictures
 from .underactuated import FRICTION, Books, Gait
 
-Array = Any
 NAMES = {2: "hip and knee", 3: "hip, knee and ankle"}
 PUSH = np.array([0.0, 0.1, 0.05, 0.3])  # of c_y, c_x', theta, omega
 FRICTIONS = (0.7, 0.6, 0.5, 0.4)
@@ -23,7 +23,7 @@ def values(sampled: int = 1024, kept: int = 32, side: int = 11) -> dict[str, Any
     sampled, kept  hops of the search, and from how many of them gaits are looked for
     side           runs along each side of the maps of basins
     """
-    found = {joints: gaits.settled(joints) for joints in NAMES}
+    found = {joints: gaits.known(joints) for joints in NAMES}
     gains = {joints: gaits.apex_gain(gait) for joints, gait in found.items()}
     books = {joints: gaits.books(gait) for joints, gait in found.items()}
     return {
@@ -37,7 +37,7 @@ def values(sampled: int = 1024, kept: int = 32, side: int = 11) -> dict[str, Any
 
 def _search(sampled: int, kept: int) -> dict[str, Any]:
     several = gaits.search(2, sampled, kept)
-    least = {joints: gaits.calmest(joints).radius for joints in NAMES}
+    least = {joints: gaits.known(joints, "calmest").radius for joints in NAMES}
     radii, speeds = np.array([g.radius for g in several]), [g.speed for g in several]
     single = [np.count_nonzero(np.abs(g.multipliers) > 1) == 1 for g in several]
     return {
@@ -66,10 +66,8 @@ def _two_gaits(found: Mapping[int, Gait], gains: Mapping[int, Array]) -> dict[st
              ", ".join(f"{abs(x):.3f}" for x in g.multipliers[:3]), f"{held[-1][0]:.3f}",
              f"{radius:.3f} ({k[0]:.2f}, {k[1]:.3f} s)", f"{g.residual:.0e}"]
         )  # fmt: skip
-        less = [
-            "lost" if x is None else f"{x.speed:.3f}, {x.radius:.2f}"
-            for x in gaits.over_friction(g, FRICTIONS)
-        ]
+        followed = gaits.over_friction(g, FRICTIONS)
+        less = ["lost" if x is None else f"{x.speed:.3f}, {x.radius:.2f}" for x in followed]
         frictions.append([NAMES[joints], f"{g.speed:.3f}, {g.radius:.2f}", *less])
     carried = gaits.carried_multipliers(found[2])
     carried = np.delete(carried, int(np.argmin(np.abs(carried - 1))))
@@ -103,17 +101,12 @@ def _one_hop(found: Mapping[int, Gait], books: Mapping[int, Books]) -> dict[str,
 
 
 def _of_books(b: Books) -> list[str]:
-    return [
-        f"{b.base:g}",
-        ", ".join(f"{x:.2f}" for x in b.torque),
-        f"{b.power:.0f}",
-        ", ".join(f"{1e3 * x:.1f}" for x in b.work.values()),
-        f"{b.cost:.3f}",
-        f"{b.pull:.2f}",
-        f"{1e3 * b.slip:.1f}",
-        ", ".join(f"{1e3 * x:.0f}" for x in b.lowest),
-        ", ".join(f"{1e3 * x:.2f}" for x in b.turning),
-    ]
+    several = (b.torque, 1, 2), (b.work.values(), 1e3, 1), (b.lowest, 1e3, 0), (b.turning, 1e3, 2)
+    torque, work, lowest, turning = (
+        ", ".join(f"{unit * x:.{digits}f}" for x in values) for values, unit, digits in several
+    )
+    ratios = f"{b.cost:.3f}", f"{b.pull:.2f}", f"{1e3 * b.slip:.1f}"
+    return [f"{b.base:g}", torque, f"{b.power:.0f}", work, *ratios, lowest, turning]
 
 
 def _pushed(
@@ -126,9 +119,8 @@ def _pushed(
         stands = [float(np.mean(x.ends == "")) for x in (held, free)]
         all_fall &= stands[1] == 0
         shares = [f"{100 * x:.0f} %" for x in stands]
-        table.append(
-            [NAMES[joints], *shares, f"{free.end_times.mean():.2f}", f"{gaits.hops(free).max():.0f}"]
-        )
+        last = f"{free.end_times.mean():.2f}", f"{gaits.hops(free).max():.0f}"
+        table.append([NAMES[joints], *shares, *last])
     speeds, tilts, t_end = np.linspace(-0.5, 0.5, side), np.linspace(-0.35, 0.35, side), 2.0
     times = {NAMES[j]: gaits.standing(g, gains[j], speeds, tilts, t_end) for j, g in found.items()}
     long = gaits.run_on(found[2], gains[2], PUSH, 20.0, 2000, ledger=True)

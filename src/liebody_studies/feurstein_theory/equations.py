@@ -13,15 +13,11 @@ from liebody.codegen import jacobian, jvp, trace
 from liebody.groups import SE3, Prismatic, Revolute, Spherical
 from liebody.linear import cross, skew, solve
 
-from ..compare import along, apart, left, random_inertia, random_pose
+from ..compare import Array, along, apart, left, random_inertia, random_pose
 from ..report import Check, Correction, checks_of, corrections_of
 from .robots import EXACT, WEIGHT, Floating, frames, hopper, hopper_angle, linear_first, mapped, split, turned
 
-Array = Any
 S2 = np.array([[0, -1], [1, 0]])
-
-
-# -- equation by equation -----------------------------------------------------------------------------------
 
 
 def checks(r: Floating) -> list[Check]:
@@ -197,14 +193,9 @@ def _equivalence(r: Floating) -> dict[str, float]:
     C_b, C_bq, _, _ = r.blocks(C)
     M_b_q, _, M_q_q = r.gradients
     Aq, Jq = turned(r.A_q), turned(r.J_q)
-    lemma = max(
-        apart(r.A_rate, A @ a_jb),
-        apart(a_jb, twists),
-        apart(r.A_inverse_rate, -a_jb @ A_inv),
-        apart(A @ a_jb, -r.a_bj @ A),
-        apart(a_jb @ A_inv, -A_inv @ r.a_bj),
-        apart(r.a_j, A @ (r.a_b - a_jb) @ A_inv),
-    )
+    sides: list[Any] = [(r.A_rate, A @ a_jb), (a_jb, twists), (r.A_inverse_rate, -a_jb @ A_inv)]
+    sides += [(A @ a_jb, -r.a_bj @ A), (a_jb @ A_inv, -A_inv @ r.a_bj), (r.a_j, A @ (r.a_b - a_jb) @ A_inv)]
+    lemma = max(apart(*pair) for pair in sides)
     rows_b = r.sum(At, L, r.A_rate) @ nu + r.sum(At, L, r.J_rate) @ x
     with_a, with_q = (r.sum(x, turned(r.a_j), L, r.link_twists[:, :, None])[:, 0] for x in (At, Jt))
     Psi_off = r.sum(At, L, r.a_j, A) @ nu + r.sum(At, L, r.a_j, J) @ x
@@ -417,9 +408,6 @@ def _appendix(r: Floating) -> dict[str, float]:
             apart(by_graph @ W, -np.linalg.inv(W) @ dW),
         ),
     }
-
-
-# -- what to correct ----------------------------------------------------------------------------------------
 
 
 Sizes = dict[str, tuple[Any, ...]]  # of a slip by its number: as printed, as corrected

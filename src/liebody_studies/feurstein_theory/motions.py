@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,13 +14,8 @@ from liebody.groups import Product, R
 from liebody.integrators import solve_ivp
 from liebody.linear import solve
 
-from ..compare import along, left
+from ..compare import Array, along, left
 from .robots import EXACT, hopper, many_joints_tree, planar_2r, plane_tree, quadruped, space_tree
-
-Array = Any
-
-
-# -- propositions on robots ---------------------------------------------------------------------------------
 
 
 class Propositions(NamedTuple):
@@ -100,9 +95,6 @@ def proposition_robots() -> list[Tree]:
     rng = np.random.default_rng(7)
     made = space_tree(rng), plane_tree(rng), many_joints_tree(rng)
     return [*made, hopper(), planar_2r(), quadruped(), models.space_robot().tree]
-
-
-# -- motions ------------------------------------------------------------------------------------------------
 
 
 class Flight(NamedTuple):

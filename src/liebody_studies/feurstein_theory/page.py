@@ -18,14 +18,13 @@ from matplotlib.figure import Figure
 
 from liebody import dynamics, equations
 
+from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, GREY, INK, RED, plain
 from ..report import Report, Verdict, correction_rows
 from .equations import checks, corrections
 from .motions import Drift, Flight, Loops, drifts, flight, loops, proposition_robots, propositions
 from .robots import EXACT, Floating, Split, arm_on_a_base, hopper, hopper_angle, robots, split
 from .symbols import symbolic_checks
-
-Array = Any
 
 
 def study() -> Report:
@@ -34,9 +33,6 @@ def study() -> Report:
     return Report.from_template(
         __package__, tables(pair) | momentum() | orientation() | decoupling() | hands()
     )
-
-
-# -- tables -------------------------------------------------------------------------------------------------
 
 
 def tables(pair: list[Floating]) -> dict[str, list[list[Any]]]:
@@ -72,9 +68,6 @@ def _propositions_on(tree: Any) -> list[Any]:
     return [tree.name, tree.nv, *p, Verdict(claim, "holds", p.confirmed)]
 
 
-# -- momentum -----------------------------------------------------------------------------------------------
-
-
 def momentum() -> dict[str, Any]:
     """What is conserved, by the step."""
     found = drifts()
@@ -102,9 +95,6 @@ def drift_figure(found: list[Drift]) -> Figure:
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     plain(axes)
     return figure
-
-
-# -- the orientation of the frame at the centre of mass -----------------------------------------------------
 
 
 def orientation() -> dict[str, Any]:
@@ -165,9 +155,6 @@ def angle_figure(closed: Any, few: Array, quadrature: Array, off: tuple[Array, A
     return figure
 
 
-# -- decoupled motion ---------------------------------------------------------------------------------------
-
-
 def decoupling() -> dict[str, Any]:
     """An arm of three hinges in free flight, by the plain and by the decoupled equations."""
     x = flight(arm_on_a_base(3))
@@ -203,9 +190,6 @@ def flight_figure(x: Flight) -> Figure:
         axes.title.set_fontsize(10)
     plain(a, b, c, d)
     return figure
-
-
-# -- internal and external velocity -------------------------------------------------------------------------
 
 
 def hands() -> dict[str, Any]:

@@ -15,9 +15,8 @@ from liebody.dynamics import floating_base
 from liebody.groups import SE2, SE3, Cylindrical, Free, Helical, Planar, Prismatic, Revolute, Spherical
 from liebody.linear import solve
 
-from ..compare import along, apart, left, random_inertia, random_pose
+from ..compare import Array, along, apart, left, random_inertia, random_pose
 
-Array = Any
 EXACT = 1e-10  # what is called right of whole robots, relative to the size of the terms
 WEIGHT = (0, -9.81, 0)  # the thesis falls along -y
 
@@ -517,17 +516,10 @@ def split(n: int) -> Split:
     P_b, P_bq, _, _ = r.blocks(r.passive)
     bracket = inv(A).T @ (P_bq + (rbb - P_b) @ r.m - rbq) @ r.rates
     one, both = np.eye(k + n), np.eye(k + 6)
-    return Split(
-        n,
-        apart(inverse @ whole, one),
-        apart(whole @ inverse, both),
-        left(M_I[:k, k:], M_I),
-        apart(any_inverse @ any_whole, one),
-        apart(any_whole @ any_inverse, both),
-        apart(printed, direct),
-        apart(bracket, C_I[:k, k:] @ nu[k:]),
-        left(M_I @ nu_rate + C_I @ nu - F, M_I @ nu_rate, F),
-    )
+    off = [apart(inverse @ whole, one), apart(whole @ inverse, both), left(M_I[:k, k:], M_I)]
+    off += [apart(any_inverse @ any_whole, one), apart(any_whole @ any_inverse, both), apart(printed, direct)]
+    off += [apart(bracket, C_I[:k, k:] @ nu[k:]), left(M_I @ nu_rate + C_I @ nu - F, M_I @ nu_rate, F)]
+    return Split(n, *off)
 
 
 def hopper_angle(q: float, unwrapped: bool = True) -> float:

@@ -52,9 +52,8 @@ class SymbolicRobot:
         m, inertia, l = (sympy.symbols(f"{x}0:{self.n + 1}", positive=True) for x in ("m", "I", "l"))
         r = sympy.symbols(f"r0:{self.n + 1}", positive=True)
         if numbers:  # any rational ones
-            m, inertia, l, r = (
-                [sympy.Rational(3 * i + k + 2, 3) for k in range(self.n + 1)] for i in range(4)
-            )
+            each = range(self.n + 1)
+            m, inertia, l, r = ([sympy.Rational(3 * i + k + 2, 3) for k in each] for i in range(4))
         self.mass = sum(m)
         H, poses = sympy.eye(3), [sympy.eye(3)]
         for q, kind, length in zip(self.q, joints, l, strict=False):
@@ -94,13 +93,8 @@ class SymbolicRobot:
         M_bq_q = sympy.Matrix.vstack(*[self.nu.T * self.Mbq.diff(q) for q in self.q])
         M_q_q = sympy.Matrix.vstack(*[x.T * self.Mqq.diff(q) for q in self.q])
         rbb, rbq, rqq = self.rate(self.Mbb), self.rate(self.Mbq), self.rate(self.Mqq)
-        half = sympy.Rational(1, 2)
-        return (
-            rbb - a_b.T * self.Mbb,
-            rbq - a_b.T * self.Mbq,
-            rbq.T - half * M_b_q,
-            rqq - M_bq_q - half * M_q_q,
-        )
+        upper = rbb - a_b.T * self.Mbb, rbq - a_b.T * self.Mbq
+        return *upper, rbq.T - M_b_q / 2, rqq - M_bq_q - M_q_q / 2
 
     @property
     def passive(self) -> tuple[Any, Any, Any, Any]:
@@ -130,9 +124,8 @@ def _short(x: Any) -> Any:
 
 
 def _planar_pose(angle: Any, x: Any, y: Any) -> Any:
-    return sympy.Matrix(
-        [[sympy.cos(angle), -sympy.sin(angle), x], [sympy.sin(angle), sympy.cos(angle), y], [0, 0, 1]]
-    )
+    c, s = sympy.cos(angle), sympy.sin(angle)
+    return sympy.Matrix([[c, -s, x], [s, c, y], [0, 0, 1]])
 
 
 def _planar_inverse(H: Any) -> Any:
@@ -181,11 +174,8 @@ def symbolic_checks() -> list[Symbolic]:
 def statements(zero: dict[str, bool]) -> list[Symbolic]:
     """The rows of symbols.md that were looked at."""
     rows = rows_of(__package__, "symbols")
-    return [
-        Symbolic(row["number"], row["claim"], row["verdict"], zero[row["number"]])
-        for row in rows
-        if row["number"] in zero
-    ]
+    found = (row for row in rows if row["number"] in zero)
+    return [Symbolic(row["number"], row["claim"], row["verdict"], zero[row["number"]]) for row in found]
 
 
 def _symbolic_plane() -> dict[str, bool]:
@@ -281,10 +271,8 @@ def _symbolic_robot(kind: str) -> dict[str, bool]:
     P_b, P_bq, P_qb, P_q = r.passive
     rbb, rbq, rqq = r.rate(r.Mbb), r.rate(r.Mbq), r.rate(r.Mqq)
     N, D = r.Mbb.adjugate() * r.Mbq, r.Mbb.det()  # m = N / D; everything is multiplied by D
-    terms = [
-        Aj.T * L * _planar_ad(Aj * nu + Jj * x) * (Jj * D - Aj * N)
-        for Aj, Jj, L in zip(r.A, r.J, r.Lam, strict=True)
-    ]
+    links = zip(r.A, r.J, r.Lam, strict=True)
+    terms = [Aj.T * L * _planar_ad(Aj * nu + Jj * x) * (Jj * D - Aj * N) for Aj, Jj, L in links]
     Cxy = P_bq * D + (rbb - P_b) * N - rbq * D
     Cyx = P_qb * D - N.T * P_b
     # the frame at the centre of mass, aligned: R_ib o_bc moves with R_ib (v + omega S o + o')

@@ -15,14 +15,9 @@ from liebody.groups import SE2, SE3, SO3, LieGroup, Planar
 from liebody.linear import skew
 from liebody.scalar import cos, sin
 
+from ..compare import Array
 from ..report import EXACT, Check, Correction, checks_of, corrections_of
 from .groups import ROWS, Z, affine, derivative_of_exp, hat_closure, hat_error, off, random_matrix
-
-Array = Any
-
-
-# -- the derivation -----------------------------------------------------------------------------------------
-
 
 LIMITS = {"26": 1e-9, "39": 1e-9, "53, 54": 1e-9, "61": 1e-11}  # under which sums of many terms count as zero
 
@@ -127,8 +122,6 @@ def _newton_euler(V: Array, A: Array, M: Array) -> Array:
         ]
     )
 
-
-# -- slips --------------------------------------------------------------------------------------------------
 
 Sizes = dict[str, tuple[Any, ...]]  # of a slip by its number: as printed, as corrected, why there is no first
 

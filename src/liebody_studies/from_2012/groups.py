@@ -14,12 +14,11 @@ from liebody.codegen import jvp, trace
 from liebody.dynamics import BoltzmannHamel, RigidBody, exponential_transformation
 from liebody.groups import SE3, LieGroup
 
-Array = Any
+from ..compare import Array
+from ..report import rows_of
+
 X, Z = (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)
 PITCH = 0.3
-
-
-# -- the tables as printed ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -28,57 +27,34 @@ class Row:
 
     shown   the rows and columns of the 4 x 4 matrix that make the paper's V^
     hat, ad, coad  as printed: rows separated by semicolons; None where the paper has no such row
+    hat_slip, coad_slip  numbers of the slips in them
     """
 
     name: str
     group: LieGroup
     order: tuple[int, ...]
     shown: tuple[int, ...]
-    hat: str | None = None
-    ad: str | None = None
-    coad: str | None = None
-    hat_slip: str = ""
-    coad_slip: str = ""
+    hat: str | None
+    ad: str | None
+    coad: str | None
+    hat_slip: str
+    coad_slip: str
 
 
-ROWS = (
-    Row(
-        "$SE(3)$", SE3, (3, 4, 5, 0, 1, 2), (0, 1, 2, 3),
-        "0 -r q u; r 0 -p v; -q p 0 w; 0 0 0 0",
-        "0 -r q 0 -w v; r 0 -p w 0 -u; -q p 0 -v u 0; 0 0 0 0 -r q; 0 0 0 r 0 -p; 0 0 0 -q p 0",
-        "0 0 0 0 p3 -p2; 0 0 0 -p3 0 p1; 0 0 0 p2 -p1 0; 0 p3 -p2 0 p6 -p5; -p3 0 p1 -p6 0 p4;"
-        " p2 -p1 0 p5 -p4 0",
-    ),
-    Row(
-        r"$\mathcal{X}(z)$", lie.Schoenflies(Z), (1, 2, 3, 0), (0, 1, 2, 3),
-        "0 -r 0 u; r 0 0 v; 0 0 0 w; 0 0 0 0",
-        "0 -r 0 v; r 0 0 -u; 0 0 0 0; 0 0 0 0",
-        "0 0 0 -p2; 0 0 0 p1; 0 0 0 0; p2 -p1 0 0",
-    ),
-    Row(
-        r"$\mathbb{R}^3$", lie.SpatialTranslation(), (0, 1, 2), (0, 1, 2, 3),
-        "0 -r 0 u; r 0 0 v; 0 0 0 w; 0 0 0 0", "0 0 0; 0 0 0; 0 0 0", "0 0 0; 0 0 0; 0 0 0",
-        hat_slip="0-2",
-    ),
-    Row(
-        "$SE(2)$", lie.Planar(Z), (1, 2, 0), (0, 1, 3),
-        "0 -r u; r 0 v; 0 0 0", "0 -r v; r 0 -u; 0 0 0", "0 0 -p2; 0 0 p1; p2 -p1 0",
-    ),
-    Row(
-        "$SO(3)$", lie.Spherical(), (0, 1, 2), (0, 1, 2),
-        "0 -r q; r 0 -p; -q p 0", "0 -r q; r 0 -p; -q p 0", "0 -p3 p2; p3 0 -p1; -p2 p1 0",
-        coad_slip="0-1",
-    ),
-    Row(
-        r"$\mathbb{R}^2$", lie.PlanarTranslation(Z), (0, 1), (0, 1, 3),
-        "0 0 u; 0 0 v; 0 0 0", "0 0; 0 0", "0 0; 0 0",
-    ),
-    Row(r"$\mathbb{R}$", lie.Prismatic(X), (0,), (0, 3), "0", "0", "0", hat_slip="0-3"),
-    Row("$H(h)$", lie.Helical(Z, PITCH), (0,), (0, 1, 2, 3), "0", "0", "0", hat_slip="0-3"),
-    Row("$SO(2)$", lie.Revolute(Z), (0,), (0, 1), "0", "0", "0", hat_slip="0-3"),
-    Row("$C$ (cylindrical)", lie.Cylindrical(Z), (1, 0), (0, 1, 2, 3)),
-    Row("$Y(h)$ (planar-helical)", lie.PlanarHelical(Z, PITCH), (1, 2, 0), (0, 1, 2, 3)),
+GROUPS = (
+    SE3, lie.Schoenflies(Z), lie.SpatialTranslation(), lie.Planar(Z), lie.Spherical(),
+    lie.PlanarTranslation(Z), lie.Prismatic(X), lie.Helical(Z, PITCH), lie.Revolute(Z), lie.Cylindrical(Z),
+    lie.PlanarHelical(Z, PITCH),
 )  # fmt: skip
+
+
+def _row(cells: dict[str, str], group: LieGroup) -> Row:
+    order, shown = (tuple(map(int, cells[key].split())) for key in ("order", "shown"))
+    hat, ad, coad = (cells[key] or None for key in ("hat", "ad", "coad"))
+    return Row(cells["name"], group, order, shown, hat, ad, coad, cells["hat slip"], cells["coad slip"])
+
+
+ROWS = tuple(_row(cells, group) for cells, group in zip(rows_of(__package__, "tables"), GROUPS, strict=True))
 
 
 def heisenberg() -> LieGroup:
@@ -113,9 +89,6 @@ def theorem_groups() -> list[tuple[str, LieGroup]]:
         ("Heisenberg", heisenberg()), ("Aff(1)", affine()),
     ]  # fmt: skip
     return [(row.name, row.group) for row in ROWS] + more
-
-
-# -- the tables as they are-----------------------------------------------------------------------------------
 
 
 def table_row(row: Row) -> dict[str, Any]:
@@ -176,9 +149,6 @@ def hat_closure(row: Row) -> float:
     return off(a @ b - b @ a, SE3.hat(S @ (row.group.ad(v) @ w)))
 
 
-# -- theorem ------------------------------------------------------------------------------------------------
-
-
 def theorem_errors(group: LieGroup, seed: int = 5) -> tuple[float, float, float, float, float, float]:
     """|C|, and deviations: gamma_k from c; (54) at any phi; (57); C v from -ad_v^T M v; C from skew."""
     rng = np.random.default_rng(seed)
@@ -188,14 +158,10 @@ def theorem_errors(group: LieGroup, seed: int = 5) -> tuple[float, float, float,
     system = BoltzmannHamel(exponential_transformation(group), M)
     C = body.coriolis(v)
     series = BoltzmannHamel(exponential_transformation(group, terms=3), M)
-    return (
-        float(np.abs(C).max()),
-        off(system.hamel_coefficients(phi), body.structure.transpose(2, 1, 0)),
-        off(system.coriolis(phi, v), C),
-        off(series.coriolis(np.zeros(n), v), C),
-        off(C @ v, -group.ad(v).T @ M @ v),
-        off(C, -C.T),
-    )
+    constants = off(system.hamel_coefficients(phi), body.structure.transpose(2, 1, 0))
+    anywhere, at_zero = off(system.coriolis(phi, v), C), off(series.coriolis(np.zeros(n), v), C)
+    force = off(C @ v, -group.ad(v).T @ M @ v)
+    return float(np.abs(C).max()), constants, anywhere, at_zero, force, off(C, -C.T)
 
 
 def symbolic_proofs() -> dict[str, bool]:
@@ -217,9 +183,6 @@ def symbolic_proofs() -> dict[str, bool]:
         rest = (h.C - e.C).applyfunc(sympy.simplify)
         proved[name] = bool(rest.is_zero_matrix)
     return proved
-
-
-# -- numbers ------------------------------------------------------------------------------------------------
 
 
 def random_matrix(rng: np.random.Generator, n: int) -> np.ndarray:

@@ -16,14 +16,11 @@ from liebody.dynamics import BoltzmannHamel, RigidBody
 from liebody.groups import SE3, SO3, LieGroup, R
 from liebody.integrators import solve_ivp
 
+from ..compare import Array
 from .checks import duindam_stramigioli_2008
 from .groups import off, random_matrix
 
-Array = Any
 FIXED_STEP, START = 0.02, -1.007  # of the top that passes the vertical at t = 0 [s]
-
-
-# -- counter-example ----------------------------------------------------------------------------------------
 
 
 def counter_example_symbols() -> tuple[Any, Any]:
@@ -79,9 +76,6 @@ def counter_example_motion() -> tuple[Array, dict[str, Array], dict[str, Array]]
 def duindam_closed(group: LieGroup, M: Array, v: Array) -> Array:
     """The formula of 2008 by its closed form (F-36), for integration."""
     return -group.ad(M @ v).T
-
-
-# -- roll, pitch, yaw ---------------------------------------------------------------------------------------
 
 
 def roll_pitch_yaw_accuracy() -> tuple[Array, dict[str, list[float]]]:
@@ -151,9 +145,6 @@ def _angles_of(rotation: Array) -> Array:
     """Roll, pitch and yaw of R."""
     (a, _, _), (b, _, _), (c, y, z) = rotation
     return np.array([math.atan2(y, z), math.atan2(-c, math.hypot(y, z)), math.atan2(b, a)])
-
-
-# -- fluid --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ from . import groups, motions
 from .checks import derivation_checks, errata
 from .groups import ROWS, Row, Z, off, printed, random_matrix
 
-Array = Any
-
 
 def study() -> Report:
     """Recompute the paper."""
@@ -52,9 +50,6 @@ def study() -> Report:
         "proofs": dict(zip(("planar", "heisenberg", "affine"), groups.symbolic_proofs().values())),
     }
     return Report.from_template(__package__, values | counter_example() | roll_pitch_yaw() | in_a_fluid())
-
-
-# -- tables -------------------------------------------------------------------------------------------------
 
 
 def algebra_row(row: Row) -> list[Any]:
@@ -108,9 +103,6 @@ def _matrix(matrix: Any) -> str:
 def _sides(column: Any) -> str:
     rates = (r"I_x\dot p", r"I_y\dot q", r"I_z\dot r")
     return r",\quad ".join(f"{rate} = {sympy.latex(x)}" for rate, x in zip(rates, column, strict=True))
-
-
-# -- motions ------------------------------------------------------------------------------------------------
 
 
 def counter_example() -> dict[str, Any]:

@@ -17,10 +17,9 @@ from liebody.groups import SE3, SO3, Product, R, SO3xR3
 from liebody.integrators import solve_ivp
 from liebody.linear import skew
 
+from ..compare import Array
 from . import runs
 from .golden import LONG, ROUND_OFF, SHORT, Runs, near
-
-Array = Any
 
 # -- equations, as printed ----------------------------------------------------------------------------------
 

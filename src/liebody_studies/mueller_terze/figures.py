@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, GREY, beside, plain
 from .runs import GROUPS, NAMES, Example, Trajectory, peak
 
-Array = Any
 Curves = dict[str, tuple[np.ndarray, np.ndarray]]
 Lines = dict[str, tuple[Curves, str, str]]  # of a name: curves, colour, marker
 COLOURS = {"SE3": BLUE, "SO3xR3": AMBER, "auto": GREEN}
@@ -53,12 +53,9 @@ def logarithmic(axis: Any, *directions: str) -> None:
 
 
 def by_curves(
-    x: Array,
-    curves: Sequence[tuple[str, Any, str, str]],
-    labels: tuple[str, str],
-    powers: str,
+    x: Array, curves: Sequence[tuple[str, Any, str, str]], labels: tuple[str, str], powers: str,
     height: float = 2.9,
-) -> tuple[Figure, Any]:
+) -> tuple[Figure, Any]:  # fmt: skip
     """One picture of curves (name, y, style, colour); `powers` names logarithmic axes."""
     figure, axes = axes_of(1, height=height, width=7.5)
     axis = axes[0, 0]

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..report import Verdict
+from ..report import Verdict, rows_of
 from . import runs
 from .runs import FLOATING, HEAVY, PENDULUM, THREE_BAR
 
-Array = Any
 Runs = dict[tuple[runs.Example, str], runs.Trajectory]
 SHORT, LONG, CHECK = 1.0, 5.0, 0.5  # [s]: the runs, and where errors against references are taken
 ROUND_OFF = 1e-11  # of joints, in 5000 steps
@@ -32,29 +31,20 @@ class Golden:
     kinetic: float
 
 
-GOLDEN = {
-    (HEAVY, "SE3"): Golden((None,), (None,), (2.80e-8, 1.40e-7), 13972.398951),
-    (HEAVY, "SO3xR3"): Golden(((9.27e-7, 4.58e-6),), ((1.83e-6, 1.84e-6),), (7.42e-8, 1.55e-7), 13972.398951),
-    (PENDULUM, "SE3"): Golden(
-        (None, (7.16e-6, 9.82e-5)), (None, (1.40e-5, 4.43e-5)), (2.42e-6, 2.64e-5), 95.073882
-    ),
-    (PENDULUM, "SO3xR3"): Golden(
-        ((8.84e-7, 3.99e-5), (5.91e-6, 9.87e-5)), ((2.04e-6, 2.40e-5), (1.18e-5, 3.79e-5)),
-        (3.09e-6, 4.93e-5), 95.073882,
-    ),
-    (FLOATING, "SE3"): Golden(((2.11e-10, 5.17e-9),), ((3.52e-10, 2.70e-9),), (4.74e-10, 2.66e-9), 0.990752),
-    (FLOATING, "SO3xR3"): Golden(
-        ((2.34e-10, 4.97e-9),), ((3.23e-10, 2.46e-9),), (4.61e-10, 1.83e-9), 0.990752
-    ),
-    (THREE_BAR, "SE3"): Golden(
-        (None, (2.29e-8, 6.68e-7), None), (None, (4.97e-8, 2.49e-7), None), (4.19e-7, 1.05e-5), 1.266504
-    ),
-    (THREE_BAR, "SO3xR3"): Golden(
-        ((6.04e-9, 1.05e-7), (1.14e-8, 3.34e-7), (1.27e-8, 3.77e-7)),
-        ((9.3e-9, 4.8e-8), (2.49e-8, 1.25e-7), (2.82e-8, 1.41e-7)), (7.03e-7, 1.81e-5), 1.266504,
-    ),
-}  # fmt: skip
+def _golden(row: dict[str, str]) -> Golden:
+    violation, rate = (
+        tuple(_two(x) if x != "round-off" else None for x in row[key].split(", ")) for key in ("|g|", "|JV|")
+    )
+    return Golden(violation, rate, _two(row["energy"]), float(row["T(0)"]))
 
+
+def _two(text: str) -> tuple[float, float]:
+    first, second = map(float, text.split())
+    return first, second
+
+
+ROWS = rows_of(__package__, "golden")
+GOLDEN = {(e, r["group"]): _golden(r) for r in ROWS for e in runs.EXAMPLES if e.key == r["example"]}
 CONVERGENCE = {
     # steps [s]; the largest entries of the errors of R, the same on both groups; at 1 ms, of r on either
     HEAVY: ((2e-3, 1e-3, 5e-4, 2.5e-4), (4.04e-6, 1.49e-7, 6.43e-9, 3.12e-10), (7.44e-8, 3.55e-7)),

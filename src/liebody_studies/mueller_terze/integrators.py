@@ -118,9 +118,6 @@ def time_to(x: Performance, accuracy: float) -> float:
     return float(np.exp(np.interp(np.log(accuracy), ends, np.log(seconds[[i, i - 1]]))))
 
 
-# -- tables and pictures ------------------------------------------------------------------------------------
-
-
 def _violations(x: Performance, example: runs.Example) -> str:
     """The joints' violations, in the paper's order."""
     text = " / ".join(f"{x.joints[j]:.0e}" for j, _ in example.joints)
@@ -174,9 +171,6 @@ def fastest(found: Found) -> list[list[str]]:
                 cells.append("\n".join(f"`{n}` {1e3 * t:.2g} ms" for t, n in ranked[:3]) or "not reached")
             rows.append([f"{example.section} {example.title}", f"{accuracy:.0e}", *cells])
     return rows
-
-
-# -- claims -------------------------------------------------------------------------------------------------
 
 
 def what_holds(found: Found) -> dict[str, Any]:

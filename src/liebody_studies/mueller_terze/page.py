@@ -10,21 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ..compare import Array
 from ..drawing import GREEN, GREY, INK, RED, beside
-from ..report import Report, Verdict
+from ..report import Report, Verdict, rows_of
 from . import errata, figures, golden, integrators, runs, stabilized
 from .figures import COLOURS
 from .golden import CHECK, LONG, ROUND_OFF, SHORT, Runs, near
 
-Array = Any
-MORE_MEMBERS = (
-    "More of their members are run on the heavy top, and all of them on everything by "
-    "`liebody reproduce mueller-terze-2013 --full`. "
-)
-SOME_STABILIZED = (
-    " Gauss methods take derivatives of the whole field, which are much code: they are run stabilised on the "
-    "top, and by `--full` on all examples, as are explicit methods of all orders."
-)
+NOTES = {row["place"]: row["text"] for row in rows_of(__package__, "notes")}  # where not all is run
 
 
 def study(full: bool = False) -> Report:
@@ -38,7 +31,10 @@ def study(full: bool = False) -> Report:
     values: dict[str, Any] = {
         "s": errata.statements(motions),
         "e": errata.slips(motions),
-        "equations": [[*x, _agrees(*x)] for x in errata.equation_checks()],
+        "equations": [
+            [number, what, off, Verdict(f"{number}: {what}", "holds", off < 1e-12)]
+            for number, what, off in errata.equation_checks()
+        ],
         **{key: figures_of(example, motions) for key, example in examples.items()},
         **golden.independent_numbers(motions),
         "constraints_figure": constraints_figure(),
@@ -52,10 +48,6 @@ def study(full: bool = False) -> Report:
     for job in pending:
         job.result()
     return Report.from_template(__package__, values | future_work(full))
-
-
-def _agrees(number: str, what: str, off: float) -> Verdict:
-    return Verdict(f"{number}: {what}", "holds", off < 1e-12)
 
 
 def jobs(full: bool) -> list[tuple[runs.Setup, runs.Scheme]]:
@@ -76,19 +68,16 @@ def future_work(full: bool) -> dict[str, Any]:
     """Integrators of every family, without stabilisation and with it."""
     found, held = integrators.measure(full), stabilized.measure(full)
     return {
-        "more_members": "" if full else MORE_MEMBERS,
+        "more_members": "" if full else NOTES["integrators"] + " ",
         "integrators": [integrators.section(example, found) for example in runs.EXAMPLES],
         "all": integrators.what_holds(found),
         "by_group": integrators.accuracy_by_group(found),
         "fastest": integrators.fastest(found),
         "of_gauss": "yes" if full else "yes; run on the top",
-        "some_stabilized": "" if full else SOME_STABILIZED,
+        "some_stabilized": "" if full else " " + NOTES["stabilizations"],
         "stabilized": [stabilized.section(example, held, full) for example in runs.EXAMPLES],
         "held": stabilized.what_holds(held),
     }
-
-
-# -- the figures of the paper -------------------------------------------------------------------------------
 
 
 def figures_of(example: runs.Example, motions: Runs) -> dict[str, Any]:
@@ -109,9 +98,6 @@ def _peaks(line: list[tuple[Array, Array]], unit: str) -> str:
         f"{runs.NAMES[g]} {runs.peak(a):.2e} and {runs.peak(b):.2e}{unit}"
         for g, (a, b) in zip(runs.GROUPS, line, strict=True)
     )
-
-
-# -- misprints ----------------------------------------------------------------------------------------------
 
 
 def constraints_figure() -> Any:
@@ -171,9 +157,6 @@ def small_angles() -> dict[str, Any]:
     }
 
 
-# -- which motions ------------------------------------------------------------------------------------------
-
-
 def subgroup_row(name: str) -> list[Any]:
     """A motion subgroup, and on which group its motions are exact."""
     a, b = (errata.leaves_the_subgroup(name, g) for g in runs.GROUPS)
@@ -211,9 +194,6 @@ def with_a_drift() -> dict[str, Any]:
         "not_invariant": near(fast["SE3"][0], 4.0e-9, 0.05) and near(fast["SE3"][1], 1.5e-6, 0.05),
         "invariant": near(fast["SO3xR3"][0], still["SO3xR3"][0], 0.01),
     }
-
-
-# -- future work 1: a group for each body -------------------------------------------------------------------
 
 
 def tailored(motions: Runs) -> dict[str, Any]:

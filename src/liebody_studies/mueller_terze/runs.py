@@ -26,7 +26,7 @@ from liebody.groups import SE3, SO3, Free, Product, R, Spherical
 from liebody.linear import cross, skew, solve
 from liebody.scalar import cos, sin, sqrt
 
-Array = Any
+from ..compare import Array
 
 GROUPS = ("SE3", "SO3xR3")
 NAMES = {"SE3": r"$SE(3)$", "SO3xR3": r"$SO(3)\times\mathbb{R}^3$"}
@@ -421,10 +421,6 @@ class Setup:
             record[:, failed[0] :] = np.nan
         return record[0], seconds
 
-    def compiled(self, scheme: Scheme) -> None:
-        """Compile what a scheme needs."""
-        self.timed(scheme, STEP, STEP, times=1)
-
 
 PATIENCE = 0.03  # s
 
@@ -435,13 +431,13 @@ def setup(example: Example, groups: str | tuple[str, ...]) -> Setup:
     return Setup(example, groups)
 
 
-def prepare(jobs: Iterable[tuple[Setup, Scheme]]) -> list[Future[None]]:
+def prepare(jobs: Iterable[tuple[Setup, Scheme]]) -> list[Future[Any]]:
     """Start to compile for all jobs, side by side, as compilers are other processes; long ones come first."""
     wanted = {(place, place.library(scheme)): scheme for place, scheme in jobs}
     dear = {RADAU: 0, GAUSS: 1, HALF: 2}
     ordered = sorted(wanted.items(), key=lambda job: dear.get(job[1].family, 3))
     pool = ThreadPoolExecutor(max_workers=1 + (os.cpu_count() or 1))
-    pending = [pool.submit(place.compiled, scheme) for (place, _), scheme in ordered]
+    pending = [pool.submit(place.timed, scheme, STEP, STEP, times=1) for (place, _), scheme in ordered]
     pool.shutdown(wait=False)
     return pending
 

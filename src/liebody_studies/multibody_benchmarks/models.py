@@ -15,7 +15,9 @@ from liebody.dynamics import body_poses
 from liebody.groups import SE3, SO3, Prismatic, Revolute, Spherical
 from liebody.scalar import cos, sin, sqrt
 
-Array = Any
+from ..compare import Array
+from ..report import rows_of
+
 X, Y, Z = np.eye(3)
 G = 9.81
 
@@ -32,14 +34,9 @@ class Model(NamedTuple):
 
 
 def closed(
-    tree: Tree,
-    closures: Sequence[Closure | Condition],
-    gravity: Array,
-    q: Array,
-    v: Array,
-    measure: Callable[[Array], Array],
-    tau: Any = (None, None),
-) -> tuple[Model, Model]:
+    tree: Tree, closures: Sequence[Closure | Condition], gravity: Array, q: Array, v: Array,
+    measure: Callable[[Array], Array], tau: Any = (None, None),
+) -> tuple[Model, Model]:  # fmt: skip
     """A tree with loops in joint and in absolute coordinates; measure(q of the tree) -> numbers."""
     joints = ClosedTree(tree, closures, gravity)
     absolute = AbsoluteTree(tree, closures, gravity)
@@ -98,6 +95,7 @@ CRANK, ROD = 0.08, 0.3
 CRANK_AXIS = np.array([0, 0.1, 0.12])
 CRANK_SPEED = 6.0
 ROD_OMEGA = np.array([1.92, -0.96, 0.48])  # as in the benchmark's data, rad/s
+SLIDER_START = float(np.sqrt(ROD**2 - 0.1**2 - 0.2**2))  # 0.2 m
 CRANK_INERTIA = SpatialInertia(0.12, [0, 0, CRANK / 2], np.diag([1e-4, 1e-4, 1e-5]))
 ROD_INERTIA = np.array([4e-4, 4e-3, 4e-3])
 
@@ -168,11 +166,6 @@ def slider_crank_reference(times: Array) -> Array:
     return np.array([[place(a)[2] - place(0.0)[2]] for a in y])
 
 
-def slider_crank_start() -> float:
-    """x of the slider at the start, 0.2 m."""
-    return float(np.sqrt(ROD**2 - 0.1**2 - 0.2**2))
-
-
 # -- N four-bars --------------------------------------------------------------------------------------------
 
 MORE = (10, 40)  # four-bars
@@ -215,23 +208,13 @@ def four_bars_reference(times: Array, n: int = 2) -> Array:
 
 # -- Andrews' squeezer --------------------------------------------------------------------------------------
 
-ANDREWS_JOINTS = ("beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon")
-ANDREWS_START = (
-    -0.0617138900142764496358948458001, 0.0, 0.455279819163070380255912382449,
-    0.222668390165885884674473185609, 0.487364979543842550225598953530,
-    -0.222668390165885884674473185609, 1.23054744454982119249735015568,
-)  # fmt: skip
+ANDREWS = rows_of(__package__, "andrews")
+ANDREWS_JOINTS = tuple(row["joint"] for row in ANDREWS)
+ANDREWS_START, ANDREWS_END, ANDREWS_END_VELOCITIES = (
+    np.array([float(row[key]) for row in ANDREWS]) for key in ("start", "end", "velocity at the end")
+)
 ANDREWS_ACCELERATIONS = (14222.4439199541138705911625887, -10666.8329399655854029433719415)  # at the start
 ANDREWS_MULTIPLIERS = (98.5668703962410896057654982170, -6.12268834425566265503114393122)
-ANDREWS_END = (
-    15.81077119629904, -15.75637105984298, 0.04082224013073101, -0.5347301163226948,
-    0.5244099658805304, 0.5347301163226948, 1.048080741042263,
-)  # fmt: skip
-"""Angles at 0.03 s: Test Set for IVP Solvers, PSIDE with tolerances 1e-14."""
-ANDREWS_END_VELOCITIES = (
-    1139.920302151208, -1424.379294994111, 11.03291221937134, 19.29337464421385, 0.5735699284790808,
-    -19.29337464421385, 0.3231791658026955,
-)  # fmt: skip
 ANDREWS_END_MULTIPLIERS = (
     199.1753333731910, -29.75531228015052, 23.06654119098399, 31.45271365475927, 22.64249232082739,
     11.61740700019673,
@@ -289,7 +272,7 @@ def andrews() -> tuple[Model, Model]:
 
     def angles(q: Array) -> Array:
         """In the order of the test set, the turns that absolute coordinates do not count as there."""
-        turns = np.round((np.array(ANDREWS_END) - q[order]) / (2 * np.pi))
+        turns = np.round((ANDREWS_END - q[order]) / (2 * np.pi))
         return q[order] + 2 * np.pi * turns
 
     return closed(tree, closures, (0, 0, 0), q, np.zeros(7), angles, (joint_torques, absolute_torques))

@@ -22,12 +22,11 @@ from liebody.constrained import ClosedTree
 from liebody.dynamics import body_poses
 from liebody.errors import IntegrationError
 
+from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, GREY, RED, beside, plain
 from ..report import Report
 from . import models
 from .models import Model
-
-Array = Any
 
 
 def study() -> Report:
@@ -42,9 +41,6 @@ def study() -> Report:
         "governor": governor(),
     }
     return Report.from_template(__package__, values)
-
-
-# -- simulations beside references --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -82,13 +78,9 @@ PATIENCE = 0.3  # s: shorter runs are timed three times
 
 
 def simulated(
-    model: Model,
-    times: Array,
-    reference: Array | None,
-    method: str,
-    dt: float,
+    model: Model, times: Array, reference: Array | None, method: str, dt: float,
     stabilization: str | None = "projection",
-) -> Result:
+) -> Result:  # fmt: skip
     """A run of a model, compared at equidistant times."""
     options: dict[str, Any] = {} if isinstance(model.mechanism, Robot) else {"stabilization": stabilization}
     options |= {"dt": dt, "method": method, "tau": model.tau}
@@ -146,9 +138,6 @@ def rows(results: Sequence[Result]) -> list[list[Any]]:
     return [r.row for r in results]
 
 
-# -- the six ------------------------------------------------------------------------------------------------
-
-
 def heavy_top() -> dict[str, Any]:
     times = np.linspace(0, 2, 101)
     reference = models.heavy_top_reference(times)
@@ -188,7 +177,7 @@ def slider_crank() -> dict[str, Any]:
         "results": rows(results),
         "figure": figure(times, {"slider": reference[:, 0]}, results, reference, "displacement [m]"),
         "starts": np.abs(omega - models.ROD_OMEGA).max() < 1e-12,
-        "end": models.slider_crank_start() + reference[-1, 0],
+        "end": models.SLIDER_START + reference[-1, 0],
         "agrees": max(r.error for r in results[2:4]) < 1e-10,
     }
 
@@ -239,7 +228,7 @@ def _parts_from(model: Model, times: Array, reference: Array, stabilization: str
 def andrews() -> dict[str, Any]:
     joint, absolute = models.andrews()
     assert isinstance(joint.mechanism, ClosedTree)
-    order, end = models.andrews_order(joint.mechanism.tree), np.array(models.ANDREWS_END)
+    order, end = models.andrews_order(joint.mechanism.tree), models.ANDREWS_END
     cases = [(m, method, 2e-5) for m in (joint, absolute) for method in ("rkmk4", "rkmk8")]
     cases += [(joint, "rkmk8", 1e-5), (joint, "rkmk6", 2e-5), (joint, "generalized-alpha", 2e-5)]
     ends, by = np.linspace(0, 0.03, 2), {"r": "projection"}

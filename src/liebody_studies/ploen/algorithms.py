@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,28 +14,17 @@ from liebody.dynamics import Factorization
 from liebody.groups import SE3
 from liebody.linear import cross, skew
 
-from ..compare import along, random_inertia, random_pose
+from .. import compare
+from ..compare import Array, along, random_inertia, random_pose
 
-Array = Any
 SKEW = ("christoffel", "ploen", "coadjoint")
 OF_BODIES = (*SKEW, "newton-euler")  # forms that are made of the bodies' matrices, as the paper's are
 FORMS = (*OF_BODIES, "hamel")
 FREE_FALL = np.array([0, 0, -9.81])
 
 
-# -- mechanisms ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Chain:
-    """The paper's chain: joints of one degree of freedom in a row, by their screws and frames at home.
-
-    screws    in space, at home, (n, 6);  homes  poses of the bodies' frames, (n, 4, 4);  inertias  in them
-    """
-
-    screws: Array
-    homes: Array
-    inertias: tuple[SpatialInertia, ...]
+class Chain(compare.Chain):
+    """The paper's chain: M_i is `home(i - 1, i)`, S_i in the body's frame `axis(i)`; i counts from 0."""
 
     @classmethod
     def random(cls, rng: np.random.Generator, kinds: str = "RPHRRR") -> Chain:
@@ -52,20 +39,6 @@ class Chain:
         homes = [random_pose(rng) for _ in kinds]
         return cls(np.array(screws), np.array(homes), tuple(random_inertia(rng) for _ in kinds))
 
-    @cached_property
-    def tree(self) -> Tree:
-        """The same mechanism for the algorithms of this library."""
-        return Tree.from_screws(self.screws, self.homes, self.inertias)
-
-    def M(self, i: int) -> Array:
-        """M_i, the pose of body i in body i - 1 at home; i counts from 0, and body -1 is the base."""
-        homes = [*self.homes, np.eye(4)]
-        return SE3.inverse(homes[i - 1]) @ homes[i]
-
-    def S(self, i: int) -> Array:
-        """S_i in the body's frame."""
-        return SE3.Ad(SE3.inverse(self.homes[i])) @ self.screws[i]
-
     def reframed(self, rng: np.random.Generator) -> Chain:
         """The same bodies and joints, with other frames in the bodies."""
         moves = [random_pose(rng) for _ in self.homes]
@@ -74,19 +47,15 @@ class Chain:
 
 
 JOINTS: dict[str, Callable[[Array, Array], Any]] = {
-    "revolute": groups.Revolute,
-    "prismatic": lambda axis, point: groups.Prismatic(axis),
-    "helical": lambda axis, point: groups.Helical(axis, 0.3, point),
-    "cylindrical": groups.Cylindrical,
-    "planar": groups.Planar,
-    "spherical": lambda axis, point: groups.Spherical(point),
-    "planar translation": lambda axis, point: groups.PlanarTranslation(axis),
-    "spatial translation": lambda axis, point: groups.SpatialTranslation(),
-    "schoenflies": groups.Schoenflies,
-    "planar-helical": lambda axis, point: groups.PlanarHelical(axis, -0.2, point),
-    "free": lambda axis, point: groups.Free(),
-    "fixed": lambda axis, point: groups.Fixed(),
-}
+    # about an axis through a point
+    "revolute": groups.Revolute, "prismatic": lambda a, p: groups.Prismatic(a),
+    "helical": lambda a, p: groups.Helical(a, 0.3, p), "cylindrical": groups.Cylindrical,
+    "planar": groups.Planar, "spherical": lambda a, p: groups.Spherical(p),
+    "planar translation": lambda a, p: groups.PlanarTranslation(a),
+    "spatial translation": lambda a, p: groups.SpatialTranslation(), "schoenflies": groups.Schoenflies,
+    "planar-helical": lambda a, p: groups.PlanarHelical(a, -0.2, p),
+    "free": lambda a, p: groups.Free(), "fixed": lambda a, p: groups.Fixed(),
+}  # fmt: skip
 
 
 def random_tree(rng: np.random.Generator, kinds: Sequence[str]) -> Tree:
@@ -125,9 +94,6 @@ def mechanisms(seed: int = 1999) -> list[Mechanism]:
     ):
         found.append(Mechanism(name, tree, tree.group.random(rng), rng.normal(size=tree.nv), commuting))
     return found
-
-
-# -- what the paper's formulas are compared with ------------------------------------------------------------
 
 
 def mass_matrix_rate(tree: Tree, q: Array, v: Array) -> Array:
@@ -170,9 +136,6 @@ def lagrange(tree: Tree, q: Array, v: Array, a: Array) -> Lagrange:
         mass_matrix_rate(tree, q, v) @ v - jacobian(kinetic, "q")(q),
         jacobian(potential, "q")(q),
     )
-
-
-# -- the paper's formulas, as printed -----------------------------------------------------------------------
 
 
 def Ad_printed(X: Array) -> Array:

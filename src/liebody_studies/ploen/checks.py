@@ -12,22 +12,10 @@ from liebody.dynamics import factorization
 from liebody.groups import SE3
 from liebody.linear import cross, skew
 
-from ..compare import along, apart, random_pose, skewness
+from ..compare import Array, along, apart, random_pose, skewness
 from ..report import Check, Correction, checks_of, corrections_of
 from . import algorithms
-from .algorithms import (
-    FORMS,
-    FREE_FALL,
-    Chain,
-    J_printed,
-    block_diagonal,
-    lagrange,
-    mass_matrix_rate,
-    recursion,
-)
-
-Array = Any
-
+from .algorithms import FREE_FALL, Chain, J_printed, block_diagonal, lagrange, mass_matrix_rate, recursion
 
 # -- equation by equation -----------------------------------------------------------------------------------
 
@@ -46,10 +34,11 @@ def _introduction(tree: Tree, q: Array, v: Array) -> dict[str, float]:
     rate, C = mass_matrix_rate(tree, q, v), algorithms.christoffel_matrix(tree, q, v)
     quadratic = lagrange(tree, q, v, v).quadratic
     powers = []
-    for form in FORMS:
+    for form in algorithms.FORMS:
         N = rate - 2 * dynamics.coriolis_matrix(tree, q, v, form)
         powers.append(abs(v @ N @ v) / (np.abs(v) @ np.abs(N) @ np.abs(v)))
-    others = [apart(dynamics.coriolis_matrix(tree, q, v, form), C) for form in FORMS if form != "christoffel"]
+    forms = [form for form in algorithms.FORMS if form != "christoffel"]
+    others = [apart(dynamics.coriolis_matrix(tree, q, v, form), C) for form in forms]
     return {
         "2, 3": apart(C @ v, quadratic),
         "2, 3#2": skewness(rate - 2 * C),
@@ -59,9 +48,8 @@ def _introduction(tree: Tree, q: Array, v: Array) -> dict[str, float]:
 
 
 def _algebra(rng: np.random.Generator) -> dict[str, float]:
-    X, Y = random_pose(rng), random_pose(rng)
+    X, Y, Ad, exp = random_pose(rng), random_pose(rng), algorithms.Ad_printed, algorithms.exp_printed
     x, y, z = rng.normal(size=(3, 6))
-    commutator = SE3.vee(SE3.hat(x) @ SE3.hat(y) - SE3.hat(y) @ SE3.hat(x))
     turning = SE3.vee(X @ SE3.hat(y) @ SE3.inverse(X))
     inverse = SE3.inverse(X)
     # a body with two frames, M_2 in M_1 being X: the twist in M_2 is y, and T_1 = T_2 X^-1
@@ -76,28 +64,20 @@ def _algebra(rng: np.random.Generator) -> dict[str, float]:
     rotational = sum(-m * skew(r - com) @ skew(r - com) for m, r in zip(masses, points, strict=True))
     a, b, c = rng.normal(size=(3, 3))
     return {
-        "4": apart(algorithms.Ad_printed(X) @ y, turning),
-        "§ 2.1": max(
-            apart(np.linalg.inv(algorithms.Ad_printed(X)), algorithms.Ad_printed(inverse)),
-            apart(algorithms.Ad_printed(X) @ algorithms.Ad_printed(Y), algorithms.Ad_printed(X @ Y)),
-        ),
-        "§ 2.1#2": apart(algorithms.Ad_printed(X) @ y, twist_1),
-        "5": apart(
-            [(algorithms.Ad_star_printed(X) @ z) @ e for e in np.eye(6)],
-            [z @ (SE3.Ad(X) @ e) for e in np.eye(6)],
-        ),
-        "6": apart(algorithms.ad_printed(x) @ y, commutator),
-        "7": apart(
-            [(algorithms.ad_star_printed(x) @ z) @ e for e in np.eye(6)],
-            [z @ SE3.vee(SE3.hat(x) @ SE3.hat(e) - SE3.hat(e) @ SE3.hat(x)) for e in np.eye(6)],
-        ),
-        "9–11": max(
-            apart(algorithms.exp_printed(unit, 1.3), _series(1.3 * SE3.hat(unit))),
-            apart(algorithms.exp_printed(slide, 1.3), _series(1.3 * SE3.hat(slide))),
-        ),
+        "4": apart(Ad(X) @ y, turning),
+        "§ 2.1": max(apart(np.linalg.inv(Ad(X)), Ad(inverse)), apart(Ad(X) @ Ad(Y), Ad(X @ Y))),
+        "§ 2.1#2": apart(Ad(X) @ y, twist_1),
+        "5": apart(algorithms.Ad_star_printed(X) @ z, [z @ (SE3.Ad(X) @ e) for e in np.eye(6)]),
+        "6": apart(algorithms.ad_printed(x) @ y, _bracket(x, y)),
+        "7": apart(algorithms.ad_star_printed(x) @ z, [z @ _bracket(x, e) for e in np.eye(6)]),
+        "9–11": max(apart(exp(u, 1.3), _series(1.3 * SE3.hat(u))) for u in (unit, slide)),
         "12": apart(J_printed(SpatialInertia(masses.sum(), com, rotational)), by_points),
         "§ 5": apart(cross(a, cross(b, c)) + cross(b, cross(c, a)), -cross(c, cross(a, b))),
     }
+
+
+def _bracket(x: Array, y: Array) -> Array:
+    return SE3.vee(SE3.hat(x) @ SE3.hat(y) - SE3.hat(y) @ SE3.hat(x))
 
 
 def _series(A: Array) -> Array:
@@ -112,7 +92,7 @@ def _series(A: Array) -> Array:
 def _recursive(rng: np.random.Generator, chain: Chain, q: Array, v: Array, a: Array) -> dict[str, float]:
     tree, none = chain.tree, np.zeros(6)
     n = len(tree.bodies)
-    poses = [chain.M(i) @ algorithms.exp_printed(chain.S(i), q[i]) for i in range(n)]
+    poses = [chain.home(i - 1, i) @ algorithms.exp_printed(chain.axis(i), q[i]) for i in range(n)]
     end = np.linalg.multi_dot(poses)
     A_0 = np.concatenate([np.zeros(3), -FREE_FALL])
     found = recursion(tree, q, v, a, none, A_0)
@@ -129,30 +109,28 @@ def _recursive(rng: np.random.Generator, chain: Chain, q: Array, v: Array, a: Ar
         each = [SE3.Ad(SE3.inverse(T[k])).T @ b.inertia.matrix() @ V[k] for k, b in enumerate(tree.bodies)]
         return np.array([sum(each[i + 1 :], each[i]) for i in range(n)])
 
-    weights = []
-    for T, body in zip(true_poses, tree.bodies, strict=True):
-        force = body.inertia.mass * FREE_FALL
-        weights.append(np.concatenate([cross((T @ np.append(body.inertia.com, 1))[:3], force), force]))
+    forces = [b.inertia.mass * FREE_FALL for b in tree.bodies]
+    points = [(T @ np.append(b.inertia.com, 1))[:3] for T, b in zip(true_poses, tree.bodies, strict=True)]
+    weights = [np.concatenate([cross(r, f), f]) for r, f in zip(points, forces, strict=True)]
     needed = along(tree, q, v, a, momenta) - np.array([sum(weights[i:]) for i in range(n)])
     given = np.array([SE3.Ad(SE3.inverse(T)).T @ F for T, F in zip(true_poses, found.F, strict=True)])
-    energy = along(
-        tree, q, v, a, lambda q, v: dynamics.kinetic_energy(tree, q, v) + dynamics.potential_energy(tree, q)
-    )
+
+    def energy(q: Array, v: Array) -> Any:
+        return dynamics.kinetic_energy(tree, q, v) + dynamics.potential_energy(tree, q)
+
     other = chain.reframed(rng)
     elsewhere = recursion(other.tree, q, v, a, none, A_0)
-    branched = algorithms.random_tree(
-        rng, [kind for kind in algorithms.JOINTS if kind not in ("free", "fixed")]
-    )
+    kinds = [kind for kind in algorithms.JOINTS if kind not in ("free", "fixed")]
+    branched = algorithms.random_tree(rng, kinds)
     bq, bv, ba = branched.group.random(rng), rng.normal(size=branched.nv), rng.normal(size=branched.nv)
+    by_library = dynamics.inverse_dynamics(branched, bq, bv, ba)
     return {
         "8, 14": apart(end, true_poses[-1]),
         "15": apart(still.V, twists),
         "16": apart(still.A, accelerations),
         "17": apart(given, needed),
-        "18": apart(found.tau @ v, energy),
-        "13–18": apart(
-            recursion(branched, bq, bv, ba, none, A_0).tau, dynamics.inverse_dynamics(branched, bq, bv, ba)
-        ),
+        "18": apart(found.tau @ v, along(tree, q, v, a, energy)),
+        "13–18": apart(recursion(branched, bq, bv, ba, none, A_0).tau, by_library),
         "§ 3.1": apart(elsewhere.tau, found.tau),
     }
 
@@ -166,12 +144,8 @@ def _global(rng: np.random.Generator, tree: Tree, q: Array, v: Array, a: Array) 
     one = np.eye(6 * n)
     powers = [np.linalg.matrix_power(f.Gamma, k) for k in range(n + 1)]
     T = dynamics.body_poses(tree, q)
-    blocks = np.block(
-        [
-            [SE3.Ad(SE3.inverse(T[i]) @ T[j]) if j <= i else np.zeros((6, 6)) for j in range(n)]
-            for i in range(n)
-        ]
-    )
+    lower = np.kron(np.tril(np.ones((n, n))), np.ones((6, 6)))
+    blocks = lower * np.block([[SE3.Ad(SE3.inverse(a) @ b) for b in T] for a in T])
     fall = np.concatenate([np.zeros(3), -FREE_FALL])
     M, phi = f.S.T @ f.G.T @ f.J @ f.G @ f.S, f.S.T @ f.G.T @ f.J @ f.G @ f.P_0 @ fall
     GS = f.G @ f.S
@@ -221,9 +195,8 @@ def _proposition(rng: np.random.Generator, tree: Tree, q: Array, v: Array, a: Ar
     f = factorization(tree, q, v)
     GS = f.G @ f.S
     inertias = [b.inertia for b in tree.bodies]
-    middle = block_diagonal(
-        [algorithms.body_matrix("ploen", I, V) for I, V in zip(inertias, x.V, strict=True)]
-    )
+    own = [algorithms.body_matrix("ploen", I, V) for I, V in zip(inertias, x.V, strict=True)]
+    middle = block_diagonal(own)
     C = GS.T @ (f.J @ f.G @ f.ad_Sv @ f.Gamma + middle) @ GS
     truth = lagrange(tree, q, v, a)
     phi = f.S.T @ f.G.T @ f.J @ f.G @ f.P_0 @ fall
@@ -270,9 +243,8 @@ def _of_the_recursion(tree: Tree, q: Array, v: Array, a: Array) -> Sizes:
     body, after = tree.bodies[i], tree.bodies[i + 1].pose(q)
     C_i = algorithms.body_matrix("newton-euler", body.inertia, x.V[i])
     eq_30 = J_printed(body.inertia) @ x.A[i] + C_i @ x.V[i]
-    printed, mended = (
-        x.F[i] - algorithms.Ad_star_printed(X) @ x.F[i + 1] for X in (after, SE3.inverse(after))
-    )
+    back = [algorithms.Ad_star_printed(X) @ x.F[i + 1] for X in (after, SE3.inverse(after))]
+    printed, mended = (x.F[i] - force for force in back)
     return {
         "2-1": (apart(printed, eq_30), apart(mended, eq_30)),
         "2-2": (None, skewness(algorithms.body_matrix("ploen", body.inertia, x.V[i]))),
@@ -303,9 +275,13 @@ def _of_a_moving_base(rng: np.random.Generator, tree: Tree, q: Array, v: Array, 
 def _of_exponentials(rng: np.random.Generator, chain: Chain, q: Array) -> Sizes:
     """2-5 and 2-6."""
     n, end = len(q), dynamics.body_poses(chain.tree, q)[-1]
-    turns = [np.concatenate([chain.S(k)[:3], np.zeros(3)]) for k in range(n)]
-    whole = np.linalg.multi_dot([chain.M(k) @ algorithms.exp_printed(chain.S(k), q[k]) for k in range(n)])
-    axes_only = np.linalg.multi_dot([chain.M(k) @ algorithms.exp_printed(turns[k], q[k]) for k in range(n)])
+    turns = [np.concatenate([chain.axis(k)[:3], np.zeros(3)]) for k in range(n)]
+    whole = np.linalg.multi_dot(
+        [chain.home(k - 1, k) @ algorithms.exp_printed(chain.axis(k), q[k]) for k in range(n)]
+    )
+    axes_only = np.linalg.multi_dot(
+        [chain.home(k - 1, k) @ algorithms.exp_printed(turns[k], q[k]) for k in range(n)]
+    )
     screw = rng.normal(size=6)
     series = _series(0.7 * SE3.hat(screw))
     return {

@@ -17,15 +17,13 @@ from liebody import dynamics, models
 from liebody.dynamics import factorization
 from liebody.linear import skew
 
-from ..compare import apart, skewness
+from ..compare import Array, apart, skewness
 from ..drawing import AMBER, BLUE, GREEN, INK, RED, bars, plain
 from ..report import APART, EXACT, Report, Verdict, correction_rows
 from . import algorithms
 from .algorithms import FORMS, OF_BODIES, SKEW, Mechanism, block_diagonal, mass_matrix_rate
 from .checks import checks, corrections
 from .symbols import SymbolicArm, planar_arm, proposition_1, three_axes, vanishes
-
-Array = Any
 
 
 def study() -> Report:
@@ -72,9 +70,6 @@ def on_the_arm(arm: SymbolicArm) -> dict[str, Any]:
     }
 
 
-# -- propositions in numbers --------------------------------------------------------------------------------
-
-
 class FormCheck(NamedTuple):
     """A form of C on a mechanism, every entry relative.
 
@@ -103,9 +98,8 @@ def form_checks(x: Mechanism) -> dict[str, FormCheck]:
         C = dynamics.coriolis_matrix(tree, q, v, form)
         identity = None
         if form in OF_BODIES:
-            blocks = [
-                algorithms.body_matrix(form, b.inertia, V) for b, V in zip(tree.bodies, bias.V, strict=True)
-            ]
+            pairs = zip(tree.bodies, bias.V, strict=True)
+            blocks = [algorithms.body_matrix(form, b.inertia, V) for b, V in pairs]
             by_bodies = f.N - f.N.T - 2 * GS.T @ block_diagonal(blocks) @ GS
             identity = apart(by_bodies, rate - 2 * C)
         found[form] = FormCheck(apart(C @ v, bias.tau), skewness(rate - 2 * C), identity, apart(C, symbols))
@@ -117,9 +111,7 @@ def frame_dependence(form: str, seed: int = 7) -> float:
     rng = np.random.default_rng(seed)
     chain = algorithms.Chain.random(rng)
     other, q, v = chain.reframed(rng), chain.tree.group.random(rng), rng.normal(size=6)
-    return apart(
-        dynamics.coriolis_matrix(other.tree, q, v, form), dynamics.coriolis_matrix(chain.tree, q, v, form)
-    )
+    return apart(*(dynamics.coriolis_matrix(x.tree, q, v, form) for x in (other, chain)))
 
 
 def transported_energy(steps: int = 100, t_end: float = 2.0) -> tuple[Array, dict[str, Array]]:
@@ -134,14 +126,10 @@ def transported_energy(steps: int = 100, t_end: float = 2.0) -> tuple[Array, dic
     angles = speeds * t[:, None] + phases
     q, v = np.sin(angles), speeds * np.cos(angles)
     states = list(zip(q, v, strict=True))
-    factors = [factorization(tree, *x) for x in states]
-    M = np.array([f.M for f in factors])
+    M = np.array([dynamics.mass_matrix(tree, x) for x in q])
     energies = {}
     for form in FORMS:
-        if form in OF_BODIES:
-            C = np.array([f.C(form) for f in factors])
-        else:
-            C = np.array([dynamics.coriolis_matrix(tree, *x, form) for x in states])
+        C = np.array([dynamics.coriolis_matrix(tree, *x, form) for x in states])
         rate = -np.linalg.solve(M, C)
         s, energy = np.array([1.0, -0.5, 0.8, 1.0, -1.0, 0.5]), []
         for k in range(0, 2 * steps + 1, 2):
@@ -154,9 +142,6 @@ def transported_energy(steps: int = 100, t_end: float = 2.0) -> tuple[Array, dic
                 s = s + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
         energies[form] = np.array(energy) / energy[0]
     return t[::2], energies
-
-
-# -- pictures and tables of the numbers ---------------------------------------------------------------------
 
 
 def mechanism_rows(x: Mechanism) -> list[list[Any]]:

@@ -15,9 +15,8 @@ from liebody.equations import equations, shortest
 from liebody.groups import SE3, Revolute
 from liebody.linear import cross
 
+from ..compare import Array
 from .algorithms import SKEW, J_printed, ad_printed, ad_star_printed, block_diagonal, body_matrix
-
-Array = Any
 
 
 def proposition_1() -> dict[str, Any]:
@@ -39,16 +38,12 @@ def proposition_1() -> dict[str, Any]:
     p = J @ V
     product = np.concatenate([cross(w, p[:3]) + cross(v, p[3:]), cross(w, p[3:])])
     whole = J[:3, :3]
+    turning, jacobi = cross(w, whole @ w), cross(w, cross(r, v)) - cross(v, cross(r, w))
     second = -m * cross(w, cross(r, w)) + m * cross(w, v)
     steps = {
         "31": body_matrix("newton-euler", inertia, V) @ V,
-        "32": np.concatenate(
-            [
-                cross(w, whole @ w) + m * cross(w, cross(r, v)) - m * cross(v, cross(r, w)) + m * cross(v, v),
-                second,
-            ]
-        ),
-        "33": np.concatenate([cross(w, whole @ w) + m * cross(r, cross(w, v)) + whole @ cross(w, w), second]),
+        "32": np.concatenate([turning + m * (jacobi + cross(v, v)), second]),
+        "33": np.concatenate([turning + m * cross(r, cross(w, v)) + whole @ cross(w, w), second]),
         "34": C_bar @ V,
     }
     rest = {key: sympy.Matrix(x - product).applyfunc(sympy.expand) for key, x in steps.items()}
@@ -105,16 +100,12 @@ def planar_arm() -> SymbolicArm:
         SpatialInertia(m1, np.array([r1, 0, 0]), np.diag([0, 0, I1])),
         SpatialInertia(m2, np.array([r2, 0, 0]), np.diag([0, 0, I2])),
     )
+    builder, hinge = TreeBuilder("planar_arm"), Revolute((0, 0, 1))
     tree = (
-        TreeBuilder("planar_arm")
-        .add("link1", Revolute((0, 0, 1)), inertias[0])
-        .add("link2", Revolute((0, 0, 1)), inertias[1], "link1", [l1, 0, 0])
-        .build()
+        builder.add("link1", hinge, inertias[0]).add("link2", hinge, inertias[1], "link1", [l1, 0, 0]).build()
     )
-    q, rates = sympy.symbols("q1 q2", real=True), []
-    for dots in (r"\dot{q}_", r"\ddot{q}_"):
-        rates.append([sympy.Symbol(f"{dots}{{{k}}}", real=True) for k in (1, 2)])
-    v = rates[0]
+    q = sympy.symbols("q1 q2", real=True)
+    v, a = ([sympy.Symbol(rf"\{d}{{q}}_{{{k}}}", real=True) for k in (1, 2)] for d in ("dot", "ddot"))
     z = np.array([0, 0, 1, 0, 0, 0], dtype=object)
     X = []
     for angle, place in zip(q, (0, l1), strict=True):
@@ -134,7 +125,7 @@ def planar_arm() -> SymbolicArm:
         ad_V=block_diagonal([-ad_star_printed(x) for x in V]),
         rotors=np.zeros(2, int),
     )
-    closed = equations(tree, gravity=(0, -g, 0), q=q, v=v, a=rates[1])
+    closed = equations(tree, gravity=(0, -g, 0), q=q, v=v, a=a)
     return SymbolicArm(factors, np.array(q), np.array(v), inertias, closed)
 
 
@@ -145,13 +136,10 @@ def three_axes() -> tuple[Any, dict[str, Any], Any]:
     """
     A, B, D = sympy.symbols("A B D", positive=True)
     quarter = SE3.motion(np.array([[0, 0, 1], [0, 1, 0], [-1, 0, 0]]), np.zeros(3))  # z becomes x
-    tree = (
-        TreeBuilder("three_axes")
-        .add("yaw", Revolute((0, 0, 1)))
-        .add("pitch", Revolute((0, 1, 0)), parent="yaw")
-        .add("roll", Revolute((0, 0, 1)), SpatialInertia(0, np.zeros(3), [A, B, D]), "pitch", quarter)
-        .build(check=False)
-    )
+    builder = TreeBuilder("three_axes").add("yaw", Revolute((0, 0, 1)))
+    builder.add("pitch", Revolute((0, 1, 0)), parent="yaw")
+    builder.add("roll", Revolute((0, 0, 1)), SpatialInertia(0, np.zeros(3), [A, B, D]), "pitch", quarter)
+    tree = builder.build(check=False)
     rates = [sympy.Symbol(rf"\dot{{q}}_{{{k}}}", real=True) for k in (1, 2, 3)]
     eq = equations(tree, q=sympy.symbols("q1 q2 q3", real=True), v=rates)
     factor = (A + B + D) / 2 * sympy.cos(eq.q[1])

@@ -15,36 +15,28 @@ import numpy as np
 import sympy
 
 from liebody import dynamics
-from liebody.bodies import SpatialInertia, Tree, TreeBuilder
+from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.equations import equations, shortest
 from liebody.groups import SE3, SO3, Revolute
 from liebody.linear import cross, skew
 
-from ..compare import apart
+from .. import compare
+from ..compare import Array, apart
 from ..drawing import bars
 from ..report import EXACT, Check, Correction, Report, Verdict, checks_of, correction_rows, corrections_of
 
-Array = Any
 Sizes = dict[str, tuple[float | None, float]]  # of a slip by its number: as printed, as corrected
 SKEW = ("christoffel", "ploen", "coadjoint", "feurstein")
 FORMS = (*SKEW, "newton-euler", "hamel")
 REST = np.zeros(3)
-UP = np.array(
-    [[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
-)  # the plane of the arm stands upright
+UP = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])  # the arm's plane stands upright
 
 
-class Chain:
+class Chain(compare.Chain):
     """Links in a row with their frames at the centres of mass, as the notes have them.
 
-    screws    space screws of the joints at home, (n, 6)
-    homes     poses M_{0i} of the links at home, (n, 4, 4)
-    masses    (n,);  inertias  (n, 3, 3) about the centres of mass
+    A_i is `axis(i)`, M_ij is `home(i, j)`.
     """
-
-    def __init__(self, screws: Array, homes: Array, masses: Array, inertias: Array) -> None:
-        self.screws, self.homes = np.asarray(screws), np.asarray(homes)
-        self.masses, self.inertias = np.asarray(masses), np.asarray(inertias)
 
     @classmethod
     def random(cls, rng: np.random.Generator, n: int = 2) -> Chain:
@@ -53,25 +45,11 @@ class Chain:
         axes, points = rng.normal(size=(n, 3)), rng.normal(size=(n, 3))
         axes /= np.linalg.norm(axes, axis=1, keepdims=True)
         screws = [np.concatenate([z, -cross(z, r)]) for z, r in zip(axes, points, strict=True)]
-        shapes = rng.normal(size=(n, 3, 3))
-        second = [s @ s.T for s in shapes]
-        inertias = [np.trace(s) * np.eye(3) - s for s in second]
-        return cls(screws, homes, rng.uniform(0.5, 2, n), inertias)
-
-    @cached_property
-    def tree(self) -> Tree:
-        """The same mechanism for the algorithms of this library."""
-        inertias = [SpatialInertia(m, REST, I) for m, I in zip(self.masses, self.inertias, strict=True)]
-        return Tree.from_screws(self.screws, self.homes, inertias)
-
-    def axis(self, i: int) -> Array:
-        """A_i = Ad(M_{0i}^-1) S_i."""
-        return SE3.Ad(SE3.inverse(self.homes[i])) @ self.screws[i]
-
-    def home(self, i: int, j: int) -> Array:
-        """M_{ij} = M_{0i}^-1 M_{0j}; link -1 is the base."""
-        M = [*self.homes, np.eye(4)]
-        return SE3.inverse(M[i]) @ M[j]
+        second = [s @ s.T for s in rng.normal(size=(n, 3, 3))]
+        moments = [np.trace(s) * np.eye(3) - s for s in second]
+        masses = rng.uniform(0.5, 2, n)
+        inertias = (SpatialInertia(m, REST, I) for m, I in zip(masses, moments, strict=True))
+        return cls(np.array(screws), np.array(homes), tuple(inertias))
 
     def transform(self, i: int, angle: float) -> Array:
         """T_{i,i-1} = exp(-[A_i] theta_i) M_{i,i-1}."""
@@ -82,7 +60,7 @@ class Chain:
         found = []
         for i, angle in enumerate(angles):
             A, (R, p) = self.axis(i), SE3.parts(self.transform(i, angle))
-            found.append((R, p, A[:3], A[3:], self.masses[i], self.inertias[i]))
+            found.append((R, p, A[:3], A[3:], self.inertias[i].mass, self.inertias[i].rotational))
         return found
 
 
@@ -227,13 +205,11 @@ def right_as_printed(seed: int = 1) -> list[Check]:
     X, Y = SE3.exp(rng.normal(size=6)), SE3.exp(rng.normal(size=6))
     Q = X[:3, :3]
     n, f, w, u = F[:3], F[3:], V[:3], V[3:]
-    r = cross(z2, b2)  # the point of the axis next to the centre of mass
-    products = SE3.Ad(X @ Y)
-    step = 1e-30
+    r, step = cross(z2, b2), 1e-30  # r is the point of the axis next to the centre of mass
     rate = SE3.Ad(SE3.compose(X, np.eye(4) + 1j * step * SE3.hat(V))).imag / step
     world = chain.homes[1] @ SE3.inverse(chain.homes[0])
     off = {
-        "2.1": apart(_free_twist(chain), chain.axis(0)),
+        "2.1": apart(dynamics.body_twists(chain.tree, np.zeros(2), np.eye(2)[0])[0], chain.axis(0)),
         "1.2": apart(chain.homes[0] @ chain.home(0, 1), chain.homes[1]),
         "3.1": apart(SE3.Ad(world) @ SE3.Ad(SE3.inverse(world)), np.eye(6)),
         "3.3": apart(np.concatenate([-cross(w, n) - cross(u, f), -cross(w, f)]), SE3.ad(V).T @ F),
@@ -242,15 +218,10 @@ def right_as_printed(seed: int = 1) -> list[Check]:
         "Appendix": apart(skew(a) @ skew(b), np.outer(b, a) - a @ b * np.eye(3)),
         "Appendix#2": apart(Q @ skew(a) @ Q.T, skew(Q @ a)),
         "Appendix#3": apart([c @ cross(a, b), b @ cross(c, a)], np.full(2, a @ cross(b, c))),
-        "Appendix#4": apart(SE3.Ad(X) @ SE3.Ad(Y), products),
+        "Appendix#4": apart(SE3.Ad(X) @ SE3.Ad(Y), SE3.Ad(X @ Y)),
         "Appendix#5": apart(SE3.Ad(X) @ SE3.ad(V), rate),
     }
     return checks_of(__package__, off)
-
-
-def _free_twist(chain: Chain) -> Array:
-    """The twist of the first link at unit rate, by the library."""
-    return dynamics.body_twists(chain.tree, np.zeros(2), np.array([1.0, 0.0]))[0]
 
 
 # -- the planar arm of section 8 ----------------------------------------------------------------------------
@@ -299,15 +270,11 @@ class PlanarArm:
 def planar_arm() -> PlanarArm:
     """The 2-link planar arm of section 8."""
     m1, m2, l1, r1, r2, I1, I2, g = sympy.symbols("m1 m2 l1 r1 r2 I1 I2 g", positive=True)
-    tree = (
-        TreeBuilder("planar_arm")
-        .add("link1", Revolute((0, 0, 1)), SpatialInertia(m1, [r1, 0, 0], [0, 0, I1]), placement=UP)
-        .add("link2", Revolute((0, 0, 1)), SpatialInertia(m2, [r2, 0, 0], [0, 0, I2]), "link1", [l1, 0, 0])
-        .build()
-    )
-    angles, rates = sympy.symbols("theta1 theta2", real=True), []
-    for dots in (r"\dot{\theta}_", r"\ddot{\theta}_"):
-        rates.append([sympy.Symbol(f"{dots}{{{k}}}", real=True) for k in (1, 2)])
+    builder, hinge = TreeBuilder("planar_arm"), Revolute((0, 0, 1))
+    builder.add("link1", hinge, SpatialInertia(m1, [r1, 0, 0], [0, 0, I1]), placement=UP)
+    builder.add("link2", hinge, SpatialInertia(m2, [r2, 0, 0], [0, 0, I2]), "link1", [l1, 0, 0])
+    tree, angles = builder.build(), sympy.symbols("theta1 theta2", real=True)
+    rates = [[sympy.Symbol(rf"\{d}{{\theta}}_{{{k}}}", real=True) for k in (1, 2)] for d in ("dot", "ddot")]
     eq = equations(tree, gravity=(0, 0, -g), q=angles, v=rates[0], a=rates[1])
     links = []
     for angle, r, before, m, I in zip(angles, (r1, r2), (0, l1 - r1), (m1, m2), (I1, I2), strict=True):
@@ -324,7 +291,7 @@ def planar_arm() -> PlanarArm:
 
 def study() -> Report:
     """The report."""
-    found = corrections()
+    found, second = corrections(), second_link(7).items()
     values = {
         "lengths": [_recursion_of(n, rng) for rng in [np.random.default_rng(5)] for n in (2, 3, 6)],
         "corrections": correction_rows(found),
@@ -332,7 +299,7 @@ def study() -> Report:
         "right": [
             [c.label, c.printed, c.off, Verdict(c.printed, c.says, c.confirmed)] for c in right_as_printed()
         ],
-        "second": [_in_full(f"${name}$", off) for name, off in second_link(7).items()],
+        "second": [[f"${x}$", off, Verdict(f"${x}$ in full", "holds", off < EXACT)] for x, off in second],
         "forms": form_rows(),
     }
     return Report.from_template(__package__, values | planar())
@@ -425,10 +392,6 @@ def second_link(seed: int) -> dict[str, float]:
     f = m * (t1**2 * turning + 2 * t1 * t2 * cross(u, b2) + t2**2 * cross(z2, b2))
     tau = t1**2 * (z2 @ cross(u, I @ u) + m * b2 @ turning)
     return {"n_2": apart(n, x["n2"]), "f_2": apart(f, x["f2"]), r"\tau_2": apart(tau, x["tau2"])}
-
-
-def _in_full(name: str, off: float) -> list[Any]:
-    return [name, off, Verdict(f"{name} in full", "holds", off < EXACT)]
 
 
 def form_rows() -> list[list[Any]]:
