@@ -17,7 +17,7 @@ PACKAGE = Path(liebody.__file__).parent
 # From the ground up. Units of one line do not import each other; a floor of several lines is stacked within.
 FLOORS: dict[int, list[set[str]]] = {
     0: [{"errors"}, {"scalar"}, {"linear"}],
-    1: [{"groups", "codegen"}],
+    1: [{"codegen"}, {"groups"}],
     2: [{"bodies", "integrators"}],
     3: [{"dynamics"}, {"constrained"}],
     4: [{"systems"}],

@@ -13,16 +13,9 @@ import numpy as np
 
 from . import dynamics
 from .bodies import Tree
-from .codegen import Function, Guard, Kernel, Program, trace
+from .codegen import Function, Guard, Kernel, Program, traced
 from .codegen.build import digest
 from .dynamics.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
-from .dynamics.rolled import (
-    forward_dynamics_passes,
-    inverse_dynamics_passes,
-    kinetic_energy_passes,
-    potential_energy_passes,
-    rolled,
-)
 from .errors import ModelError, ShapeError, counted
 from .groups import SE3, SO3, LieGroup, Product, SO3xR3
 from .io.c_export import write_c
@@ -784,32 +777,20 @@ Make = Callable[..., Function | Program]
 
 
 def _of_tree(algorithm: Callable[..., Any], gravity: bool = False) -> Make:
-    def make(robot: Robot, shapes: Mapping[str, Any], name: str, **options: Any) -> Function:
+    def make(robot: Robot, shapes: Mapping[str, Any], name: str, **options: Any) -> Function | Program:
         given = dict(options, gravity=tuple(robot.gravity_vector)) if gravity else options
-        return trace(lambda *arrays: algorithm(robot.tree, *arrays, **given), shapes, name)
+
+        def of_tree(*arrays: Array) -> Any:
+            return algorithm(robot.tree, **dict(zip(shapes, arrays, strict=True)), **given)
+
+        return traced(of_tree, shapes, name)
 
     return make
 
 
 def _of_group(operation: str) -> Make:
-    def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function:
-        return trace(getattr(robot.group, operation), shapes, name)
-
-    return make
-
-
-def _recursion(algorithm: Callable[..., Any], passes: Callable[..., Any], gravity: bool = True) -> Make:
-    """Straight-line code; for long trees of few kinds of bodies, a loop over the bodies."""
-
     def make(robot: Robot, shapes: Mapping[str, Any], name: str) -> Function | Program:
-        tree = robot.tree
-        given: dict[str, Any] = {"gravity": tuple(robot.gravity_vector)} if gravity else {}
-        program = rolled(passes, tree, shapes, name, **given)
-        if program is not None:
-            return program
-        return trace(
-            lambda *arrays: algorithm(tree, **dict(zip(shapes, arrays, strict=True)), **given), shapes, name
-        )
+        return traced(getattr(robot.group, operation), shapes, name)
 
     return make
 
@@ -821,21 +802,18 @@ def _derivatives(of: Callable[..., Function | Program]) -> Make:
     return make
 
 
-_INVERSE = _recursion(dynamics.inverse_dynamics, inverse_dynamics_passes)
-_FORWARD = _recursion(dynamics.forward_dynamics, forward_dynamics_passes)
+_INVERSE = _of_tree(dynamics.inverse_dynamics, gravity=True)
+_FORWARD = _of_tree(dynamics.forward_dynamics, gravity=True)
 _ALGORITHMS: dict[str, tuple[tuple[str, ...], Make]] = {
     "inverse_dynamics": (("q", "v", "a"), _INVERSE),
     "inverse_dynamics_wrenches": (("q", "v", "a", "wrenches"), _INVERSE),
     "forward_dynamics": (("q", "v", "tau"), _FORWARD),
     "forward_dynamics_wrenches": (("q", "v", "tau", "wrenches"), _FORWARD),
     "mass_matrix": (("q",), _of_tree(dynamics.mass_matrix)),
-    "bias": (("q", "v"), _recursion(dynamics.bias_forces, inverse_dynamics_passes)),
-    "gravity": (("q",), _recursion(dynamics.gravity_forces, inverse_dynamics_passes)),
-    "kinetic_energy": (
-        ("q", "v"),
-        _recursion(dynamics.kinetic_energy, kinetic_energy_passes, gravity=False),
-    ),
-    "potential_energy": (("q",), _recursion(dynamics.potential_energy, potential_energy_passes)),
+    "bias": (("q", "v"), _of_tree(dynamics.bias_forces, gravity=True)),
+    "gravity": (("q",), _of_tree(dynamics.gravity_forces, gravity=True)),
+    "kinetic_energy": (("q", "v"), _of_tree(dynamics.kinetic_energy)),
+    "potential_energy": (("q",), _of_tree(dynamics.potential_energy, gravity=True)),
     "inverse_dynamics_derivatives": (("q", "v", "a"), _derivatives(inverse_dynamics_derivatives)),
     "forward_dynamics_derivatives": (("q", "v", "tau"), _derivatives(forward_dynamics_derivatives)),
     "coriolis_matrix": (("q", "v"), _of_tree(dynamics.coriolis_matrix)),

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import constrained, dynamics
-from .codegen import Flow, Function, Kernel, Program, Samples, trace
+from .codegen import Flow, Function, Kernel, Samples, trace, traced
 from .codegen.flow import stages
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
 from .codegen.printers.march import Guards
@@ -26,7 +26,6 @@ from .codegen.watch import Parts as WatchedParts
 from .constrained import Mechanism, Stabilization, assembly
 from .constrained_run import ConstrainedRun, drives
 from .constrained_run import labels as names
-from .dynamics.rolled import advance_passes, field_passes, pull_passes, rolled
 from .errors import (
     SECONDS,
     ConfigurationError,
@@ -634,19 +633,10 @@ class _RobotLoop:
         def pull(psi: Array, f: Array) -> Array:
             return state.dexp_inverse_times(-psi, f)
 
-        def part(
-            function: Callable[..., Any], passes: Callable[..., Any] | None, shapes: Any, **options: Any
-        ) -> Program | Function:
-            """A loop over the bodies of a long tree, or a graph."""
-            name = function.__name__
-            loop = rolled(passes, tree, shapes, name, **options) if passes is not None else None
-            return trace(function, shapes, name) if loop is None else loop
-
-        known = field_passes if feedback is None else None
         flow = Flow(
-            lambda: part(field, known, {"t": (), "y": nq + nv, "u": nv}, gravity=gravity, damping=damping),
-            lambda: part(advance, advance_passes, {"y": nq + nv, "psi": 2 * nv}, least=LONG_POINT),
-            (lambda: part(pull, pull_passes, {"psi": 2 * nv, "f": 2 * nv}, least=LONG_POINT))
+            lambda: traced(field, {"t": (), "y": nq + nv, "u": nv}),
+            lambda: traced(advance, {"y": nq + nv, "psi": 2 * nv}, least=LONG_POINT),
+            (lambda: traced(pull, {"psi": 2 * nv, "f": 2 * nv}, least=LONG_POINT))
             if method.pulls_back
             else None,
             method.paths,

@@ -10,8 +10,10 @@ from .implicit import ImplicitFlow, Phase
 from .kernel import Buffer, Guard, Kernel
 from .program import Program
 from .samples import Samples
+from .steps import LONG, step, traced
 
 __all__ = [
+    "LONG",
     "Buffer",
     "Expr",
     "Flow",
@@ -25,7 +27,9 @@ __all__ = [
     "Samples",
     "jacobian",
     "jvp",
+    "step",
     "together",
     "trace",
+    "traced",
     "vjp",
 ]

@@ -461,7 +461,16 @@ def trace(
 
     Raises GraphError where the function branches on a symbol or needs its value.
     """
-    graph = Graph()
+    return run_on_symbols(Graph(), function, shapes, name)
+
+
+def run_on_symbols(
+    graph: Graph,
+    function: Callable[..., Any],
+    shapes: Mapping[str, int | Sequence[int]],
+    name: str | None,
+) -> Function:
+    """What `trace` does, on symbols of this graph."""
     inputs = {key: graph.symbols(key, shape) for key, shape in shapes.items()}
     result = function(*inputs.values())
     name = name or getattr(function, "__name__", "function").replace("<lambda>", "function")

@@ -36,8 +36,7 @@ from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeErro
 from ..groups import Product
 from ..integrators import solve_ivp
 from ..linear import cross, is_numeric, skew
-from .centroidal import composites, motions
-from .coriolis import Pair, cross_moment, momentum_of
+from .coriolis import composites, cross_moment, momentum_of
 from .momentum import (
     base_dofs,
     center_of_mass_frame,
@@ -47,6 +46,7 @@ from .momentum import (
     mechanical_connection,
     poses_in_base,
 )
+from .spatial import Pair, motions
 
 Array = Any
 Path = Array | Callable[[float], tuple[Array, Array]]

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..bodies import Tree
-from ..codegen import Function, Program, jacobian, trace
+from ..codegen import LONG, Function, Program, jacobian, trace
 from ..linear import back_substitute, factor, is_zero
 from .forward import forward_dynamics
 from .inverse import inverse_dynamics
 from .mass import mass_matrix
-from .rolled import LONG
 
 Array = Any
 
