@@ -20,8 +20,7 @@ import numpy as np
 import pinocchio as pin
 
 import liebody as lb
-from liebody.codegen import Program
-from liebody.codegen import steps
+from liebody.codegen import Program, steps
 from liebody.groups import SE3, Revolute
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -289,7 +289,7 @@ def test_which_trees_become_loops():
     rng = np.random.default_rng(5)
     assert form(random_tree(rng, list(JOINTS))) is Function  # no two alike
     assert form(random_tree(rng, ["revolute"] * 3, followers=1)) is Function
-    assert form(repeated_tree(25), "inverse_dynamics") is Function  # few operations
+    assert form(repeated_tree(12), "inverse_dynamics") is Function  # little work
 
 
 def test_a_floating_root_and_fixed_bodies_take_part(always):

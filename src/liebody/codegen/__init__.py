@@ -10,10 +10,9 @@ from .implicit import ImplicitFlow, Phase
 from .kernel import Buffer, Guard, Kernel
 from .program import Program
 from .samples import Samples
-from .steps import LONG, step, traced
+from .steps import step, traced
 
 __all__ = [
-    "LONG",
     "Buffer",
     "Expr",
     "Flow",

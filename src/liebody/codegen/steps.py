@@ -33,11 +33,11 @@ from .program import Call, Cells, Program
 
 Array = Any
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
-LONG = (
-    10_000  # operations and stores from which on loops are as fast as straight-line code, and compile sooner
-)
+LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
+FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation or a store is 1
 REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
 PHASES = 4  # levels of kinds that wait for each other, per kind, up to which each is a pass
+FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "log", "arctan2"})
 STRUCTURAL = {0.0: "0", 1.0: "1", -1.0: "-"}
 
 
@@ -60,7 +60,7 @@ def traced(
 ) -> Function | Program:
     """As `trace`; where steps repeat and the work is large, a `Program` with loops over them.
 
-    least  operations and stores from which on the work is large; `LONG` if None
+    least  work (operations and stores) from which on it is large; `LONG` if None
     """
     steps = _Steps()
     plan = _Plan(run_on_symbols(steps, function, shapes, name), steps)
@@ -190,7 +190,7 @@ class _Kind:
 
     def __init__(self, function: Function, slots: list[int]) -> None:
         self.function, self.slots = function, slots
-        self.work = sum(function.operations.values())
+        self.work = sum(n * (FUNCTION if op in FUNCTIONS else 1) for op, n in function.operations.items())
 
 
 class _StepKind(_Kind):

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..bodies import Tree
-from ..codegen import LONG, Function, Program, jacobian, trace
+from ..codegen import Function, Program, jacobian, trace
 from ..linear import back_substitute, factor, is_zero
 from .forward import forward_dynamics
 from .inverse import inverse_dynamics
 from .mass import mass_matrix
 
 Array = Any
+LONG = 10_000  # operations from which on columns are solved in a loop
 
 
 def inverse_dynamics_derivatives(tree: Tree, name: str, gravity: Array) -> Function:
