@@ -1,11 +1,12 @@
 """Rigid bodies in absolute coordinates, with joints, closed loops and constraints of any kind."""
 
+from ..dynamics import Mechanism
 from .assembly import Report
 from .builder import SystemBuilder
 from .closed_tree import ClosedTree
 from .equations import Stabilization
 from .maximal import AbsoluteTree, Closure, Condition
-from .mechanism import STABILIZATIONS, Mechanism, Parts, stabilization
+from .mechanism import STABILIZATIONS, ConstrainedMechanism, stabilization
 from .system import System
 
 __all__ = [
@@ -14,8 +15,8 @@ __all__ = [
     "ClosedTree",
     "Closure",
     "Condition",
+    "ConstrainedMechanism",
     "Mechanism",
-    "Parts",
     "Report",
     "Stabilization",
     "System",

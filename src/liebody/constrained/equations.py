@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..dynamics import Force
 from ..errors import IntegrationError
 from ..groups import SE3, SO3, SO3xR3
 from ..linear import cross, symmetric
 from .constraints import GROUND, Constraint, State
 from .elimination import Factors, Regularization
-from .forces import Force
+from .forces import BodyForce
 from .passes import Cells, Memory, Pass
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Bodies(NamedTuple):
     v: Cells
     q: Cells
     V: Cells
+    slides: Cells  # the parameters of curves
 
 
 class Blocks(NamedTuple):
@@ -88,7 +90,7 @@ def bodies(memory: Memory, system: System, q: Cells, V: Cells) -> Bodies:
     R, p, w, v = (np.zeros((n + 1, *shape), int) for shape in ((3, 3), (3,), (3,), (3,)))
     for cells, value in zip((R, p, w, v), GROUND, strict=True):
         cells[n] = memory.put(value)
-    q, V = q[: 7 * n].reshape(n, 7), V.reshape(n, 6)
+    q, slides, V = q[: 7 * n].reshape(n, 7), q[7 * n :], V.reshape(n, 6)
     p[:n], w[:n] = q[:, 4:], V[:, :3]
     if n:
         R[:n] = memory.apply(SO3.element, q[:, :4])
@@ -96,7 +98,7 @@ def bodies(memory: Memory, system: System, q: Cells, V: Cells) -> Bodies:
     v[rigid] = V[rigid][:, 3:]
     if direct:
         v[direct] = memory.apply(lambda R, x: R.T @ x, R[direct], V[direct][:, 3:])
-    return Bodies(R, p, w, v, q, V)
+    return Bodies(R, p, w, v, q, V, slides)
 
 
 def wrenches_of_forces(memory: Memory, system: System, state: Bodies, t: Cells, u: Cells) -> Cells:
@@ -111,10 +113,30 @@ def wrenches_of_forces(memory: Memory, system: System, state: Bodies, t: Cells, 
         arguments += _constants(memory, members)
         targets = [wrenches[[f.bodies[i] for f in members]] for i in moving]
         memory.apply(_act(members[0], moving), *arguments, *targets, into=targets)
+    for force in system.generalised:
+        q = np.concatenate([state.q.reshape(-1), state.slides])
+        state_and_before = (x[None] for x in (q, state.V.reshape(-1), wrenches))
+        memory.apply(_add(force, system), t.reshape(1), *state_and_before, into=(wrenches[None],))
     return wrenches
 
 
-def _act(like: Force, moving: list[int]) -> Pass:
+def _add(force: Force, system: System) -> Pass:
+    """The pass that adds generalised forces, which are dual to the velocities, to the wrenches (n, 6)."""
+
+    def add(t: Any, q: Array, v: Array, before: Array) -> tuple[Array]:
+        given = force.checked(force.efforts(t, q, v), (system.nv,), system.name).reshape(-1, 6)
+        turned = [
+            np.concatenate([F[:3], F[3:] @ SO3.element(q[7 * i : 7 * i + 4])])
+            if i in system.by_group[1]
+            else F
+            for i, F in enumerate(given)
+        ]
+        return (before + np.stack(turned),)
+
+    return add
+
+
+def _act(like: BodyForce, moving: list[int]) -> Pass:
     """The pass that adds the wrenches of forces to those of the bodies that move."""
     count = len(like.bodies)
 
@@ -147,7 +169,6 @@ def blocks(
     system: System,
     state: Bodies,
     t: Cells,
-    slides: Cells,
     free: Cells | None,
     right: Callable[..., list[Any]],
 ) -> Blocks:
@@ -163,7 +184,10 @@ def blocks(
         items = [system.constraints[k] for k in members]
         kind, moving = first.kind, [i for i, b in enumerate(first.bodies) if b >= 0]
         where = [[c.bodies[i] for c in items] for i in moving]
-        arguments = [np.broadcast_to(t, len(items)), np.stack([slides[system.slides[k]] for k in members])]
+        arguments = [
+            np.broadcast_to(t, len(items)),
+            np.stack([state.slides[system.slides[k]] for k in members]),
+        ]
         arguments += _states(state, items)
         arguments += _constants(memory, items)
         for of in where:
@@ -319,7 +343,7 @@ def motion(
             return [b + rate_of_decay * rate, rate + rate_of_decay * rows.residual]
         return [b]
 
-    found = blocks(memory, system, state, t, q[7 * n :], free, right)
+    found = blocks(memory, system, state, t, free, right)
     factors = factor(memory, system, found, regularization)
     multipliers = system.elimination.solve(memory, factors, [r[0] for r in found.right], regularization)
     a = impulses(memory, system, found, multipliers, free)
@@ -363,8 +387,13 @@ def moved(memory: Memory, system: System, state: Bodies, change: Cells) -> Cells
     return V
 
 
+def violations(rows: Any, rate: Array, driven: Array) -> list[Any]:
+    """As right sides of `blocks`: g and its rate."""
+    return [rows.residual, rate]
+
+
 def residuals(
-    memory: Memory, system: System, state: Bodies, t: Cells, slides: Cells
+    memory: Memory, system: System, state: Bodies, t: Cells
 ) -> tuple[list[Cells], dict[int, Cells]]:
     """g of every constraint, and for curves the change of s that leads to the closest point."""
     g: list[Cells] = [None] * len(system.constraints)  # type: ignore[list-item]
@@ -378,7 +407,10 @@ def residuals(
             rows = kind(states, parts[4 * count :], t, s)
             return (rows.residual,) if rows.closer is None else (rows.residual, rows.closer)
 
-        arguments = [np.broadcast_to(t, len(items)), np.stack([slides[system.slides[k]] for k in members])]
+        arguments = [
+            np.broadcast_to(t, len(items)),
+            np.stack([state.slides[system.slides[k]] for k in members]),
+        ]
         found = memory.apply(write, *arguments, *_states(state, items), *_constants(memory, items))
         for place, k in enumerate(members):
             g[k] = found[0][place]
@@ -397,14 +429,14 @@ def corrected(
     """
     n = len(system.bodies)
     state = bodies(memory, system, q, V)
-    slides = q[7 * n :]
-    found = blocks(memory, system, state, t, slides, None, lambda rows, rate, driven: [rows.residual])
+    slides = state.slides
+    found = blocks(memory, system, state, t, None, lambda rows, rate, driven: [rows.residual])
     factors = factor(memory, system, found, regularization)
     g = [right[0] for right in found.right]
     zero = memory.put(np.zeros((n, 6)))
     for iteration in range(CORRECTIONS):
         if iteration:
-            g, _ = residuals(memory, system, state, t, slides)
+            g, _ = residuals(memory, system, state, t)
         multipliers = system.elimination.solve(memory, factors, g, regularization)
         delta = impulses(memory, system, found, multipliers, zero)
         rigid, direct = system.by_group
@@ -420,11 +452,12 @@ def corrected(
             )  # fmt: skip
         q = places.reshape(-1)
         if iteration + 1 < CORRECTIONS or len(slides):
-            state = bodies(memory, system, q, V)
+            state = bodies(memory, system, np.concatenate([q, slides]), V)
         if len(slides):
-            _, closer = residuals(memory, system, state, t, slides)
+            _, closer = residuals(memory, system, state, t)
             steps = np.concatenate([closer[k] for k in sorted(closer)])
             slides = memory.apply(lambda s, ds: s + ds, slides, steps)
+            state = state._replace(slides=slides)
     return np.concatenate([q[: 7 * n], slides]), factors.worst
 
 
@@ -434,7 +467,7 @@ def on_velocities(
     """V with J V = 0 (or -dg/dt for constraints that move), changed least in the metric of M."""
     n = len(system.bodies)
     state = bodies(memory, system, q, V)
-    found = blocks(memory, system, state, t, q[7 * n :], None, lambda rows, rate, driven: [rate])
+    found = blocks(memory, system, state, t, None, lambda rows, rate, driven: [rate])
     factors = factor(memory, system, found, regularization)
     multipliers = system.elimination.solve(
         memory, factors, [right[0] for right in found.right], regularization

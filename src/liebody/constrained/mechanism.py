@@ -2,68 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
-from ..codegen import Function, Guard, Kernel, Program
 from ..codegen.watch import Watch
-from ..errors import ConfigurationError, ConstraintError, IntegrationError, ShapeError
-from ..groups import Product
+from ..dynamics.mechanism import Feedback, Mechanism, Part, Parts
+from ..errors import ConfigurationError, ConstraintError, IntegrationError, ModelError
 from . import assembly
 from .assembly import Report
 from .constraints import Constraint
 from .elimination import PROXIMAL, Regularization
-from .equations import Stabilization
+from .equations import NOTHING, Stabilization
 
 Array = Any
-Part = Callable[[], Function | Program]
 TOLERANCE = 1e-6  # of initial states
 NEARLY = 1e-3  # a smallest singular value, below which a place counts as singular
 STABILIZATIONS = ("none", "baumgarte", "projection", "index-2")
 TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency is given
-
-
-class Parts(NamedTuple):
-    """field, advance, pull, after and watch of a `Flow` over y = (q, v), as calls that make them."""
-
-    field: Part
-    advance: Part
-    pull: Part
-    after: Part | None
-    watch: Watch | None
-
-    @classmethod
-    def of(
-        cls,
-        field: Callable[[Regularization], Part],
-        advance: Part,
-        pull: Part,
-        after: Callable[[Regularization], Part],
-        projected: bool,
-        redundant: bool,
-        surplus: Sequence[np.ndarray] | None,
-    ) -> Parts:
-        """The parts, where field and after can be made with any regularisation.
-
-        projected  whether states are put back on the constraints
-        surplus    as in `Regularization`; None: the flow is not watched
-
-        Steps next to a singular position are taken with A + eps D, for the constraints to have a say off it
-        and the velocities there.
-        """
-        plain = Regularization.plain(redundant)
-        watched = plain._replace(surplus=surplus)
-        if not projected:
-            watch = None if surplus is None else Watch()
-            return cls(field(watched), advance, pull, None, watch)
-        if surplus is None:
-            return cls(field(plain), advance, pull, after(plain), None)
-        shifted = Regularization(False, PROXIMAL)
-        watch = Watch() if redundant else Watch(field(shifted), after(shifted._replace(surplus=surplus)))
-        return cls(field(plain), advance, pull, after(watched), watch)
 
 
 def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization:
@@ -83,36 +41,22 @@ def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization
     return Stabilization(given, frequency=fast) if given == "baumgarte" else Stabilization(given, rate=fast)
 
 
-class Mechanism:
-    """Bodies with constraints g(q) = 0; q are coordinates (nq,), v velocities (nv,) of a group of states.
+class ConstrainedMechanism(Mechanism):
+    """Bodies with constraints g(q) = 0.
 
-    Subclasses say how g, J and M are measured (`measure`, `inverse_mass_root`, `moved`), and how the
-    equations of motion are computed (`function`, `parts`).
+    Subclasses say how g, J and M are measured (`measure`, `inverse_mass_root`, `moved`, `changed`), and how
+    the equations of motion are computed: `function` has "accelerations" (t, q, v, u), "residuals" and
+    "on_constraints" (t, q, v).
     """
 
-    name: str
     constraints: tuple[Constraint, ...]
+    is_large = False  # whether its functions are programs, whose code does not grow with it
 
     # -- what a subclass says -------------------------------------------------------------------------------
 
     @property
-    def nq(self) -> int:
-        """Number of coordinates."""
-        raise NotImplementedError
-
-    @property
-    def nv(self) -> int:
-        """Number of velocities."""
-        raise NotImplementedError
-
-    @property
-    def nu(self) -> int:
-        """Number of efforts."""
-        raise NotImplementedError
-
-    @property
-    def group(self) -> Product:
-        """The configuration group."""
+    def guess(self) -> np.ndarray:
+        """A configuration from where loops are closed, (nq,)."""
         raise NotImplementedError
 
     def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
@@ -127,35 +71,12 @@ class Mechanism:
         """q after a small change (nv,)."""
         raise NotImplementedError
 
-    def moved_with(self, q: Array, v: Array, time: float) -> np.ndarray:
-        """q exp(time v): where the velocities of now lead in a time."""
-        u = np.concatenate([time * np.asarray(v), np.zeros(self.group.dim - self.nv)])
-        return np.array(self.group.normalize(self.group.integrate(q, u)), float)
-
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
         """v plus a change (nv,)."""
         raise NotImplementedError
 
     def loop(self, constraint: str) -> tuple[str, ...]:
         """The names of what makes up the shortest loop that a constraint closes."""
-        raise NotImplementedError
-
-    def function(self, name: str) -> Function | Program:
-        """The traced function "accelerations" (t, q, v, u), "residuals" or "on_constraints" (t, q, v)."""
-        raise NotImplementedError
-
-    def parts(
-        self,
-        stabilized: Stabilization,
-        redundant: bool,
-        feedback: Callable[..., Any] | None = None,
-        watched: bool = False,
-    ) -> Parts:
-        """The parts of a compiled loop.
-
-        feedback  (t, q, v) -> u (nu,), which takes the place of the efforts
-        watched   whether they are made for `Flow` to watch the pivots of A
-        """
         raise NotImplementedError
 
     def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
@@ -166,28 +87,26 @@ class Mechanism:
         """Pivots of A over D (nc,), as the equations of motion eliminate it."""
         raise NotImplementedError
 
-    def mechanics(self) -> dict[str, Any]:
-        """The system as the methods for mechanical systems of `liebody.integrators` take it."""
-        raise NotImplementedError
-
-    @property
-    def is_large(self) -> bool:
-        """Whether its functions are programs, whose code does not grow with it, not straight lines."""
-        return False
-
     def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
         """How many equations are redundant, and the share (nc,) that each has in that; for large systems."""
         raise NotImplementedError
 
-    @property
-    def guess(self) -> np.ndarray:
-        """A configuration from where loops are closed, (nq,)."""
+    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
+        """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
+        raise NotImplementedError
+
+    def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
+        """The velocity of the state, as a part of explicit methods."""
+        raise NotImplementedError
+
+    def after(self, by: Regularization) -> Part:
+        """The state put back on the constraints, likewise."""
         raise NotImplementedError
 
     # -- sizes ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def nc(self) -> int:
+    def nc(self) -> int:  # type: ignore[override]
         """Number of constraint equations."""
         return sum(c.rows for c in self.constraints)
 
@@ -198,6 +117,42 @@ class Mechanism:
         return {c.name: slice(*ends[k : k + 2]) for k, c in enumerate(self.constraints)}
 
     # -- equations of motion ------------------------------------------------------------------------------
+
+    def parts(
+        self,
+        stabilized: Stabilization = NOTHING,
+        redundant: bool = False,
+        feedback: Feedback | None = None,
+        watched: bool = False,
+    ) -> Parts:
+        """As `Mechanism.parts`.
+
+        Steps next to a singular position are taken with A + eps D, for the constraints to have a say off it
+        and the velocities there.
+        """
+        field, moves = partial(self.field, stabilized, feedback), self.moves()
+        plain, surplus = Regularization.plain(redundant), self.surplus if watched else None
+        looking = plain._replace(surplus=surplus)
+        if not stabilized.projected:
+            return Parts(field(looking), *moves, None, Watch() if watched else None)
+        if not watched:
+            return Parts(field(plain), *moves, self.after(plain))
+        shifted = Regularization(False, PROXIMAL)
+        near = Watch(field(shifted), self.after(shifted._replace(surplus=surplus)))
+        return Parts(field(plain), *moves, self.after(looking), Watch() if redundant else near)
+
+    def mechanics(self) -> dict[str, Any]:
+        """As `Mechanism.mechanics`: g and J are all equations, `redundant` whether they depend on each other.
+
+        Raises ModelError for curves and for constraints that move, which methods for g(q) = 0 do not know.
+        """
+        for c in self.constraints:
+            if c.kind.parameters or getattr(c.kind, "timed", False):
+                raise ModelError(
+                    f"constraint {c.name!r} has a coordinate of its own or depends on time, which methods "
+                    "for g(q) = 0 do not take; use an explicit method, such as 'rkmk4'"
+                )
+        return {"redundant": self.redundant} if self.nc else {}
 
     def accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> tuple[Array, Array]:
         """dv/dt (..., nv) and the multipliers (..., nc) at a state, with efforts u (..., nu), at time t.
@@ -228,11 +183,20 @@ class Mechanism:
         q = self.configurations(q)
         return {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
 
-    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
-        """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
-        raise NotImplementedError
+    def moved_with(self, q: Array, v: Array, time: float) -> np.ndarray:
+        """q exp(time v): where the velocities of now lead in a time."""
+        u = np.concatenate([time * np.asarray(v), np.zeros(self.group.dim - self.nv)])
+        return np.array(self.group.normalize(self.group.integrate(q, u)), float)
 
     # -- states on the constraints ------------------------------------------------------------------------
+
+    def start(self) -> np.ndarray:
+        """As `Mechanism.start`: where the guess closes."""
+        return self.assemble()
+
+    def stabilization(self, given: str | Stabilization | None, dt: float | None) -> Stabilization:
+        """As `Mechanism.stabilization`; by default projection after each step."""
+        return stabilization("projection" if given is None else given, dt)
 
     def assemble(
         self, q: Array = None, hold: Sequence[str] = (), t: float = 0.0, tolerance: float = 1e-12
@@ -269,7 +233,7 @@ class Mechanism:
         return assembly.report(self, self.assemble(t=t) if q is None else self.configurations(q), t)
 
     @cached_property
-    def redundant(self) -> bool:
+    def redundant(self) -> bool:  # type: ignore[override]
         """Whether equations depend on each other, at and around the first closed configuration that was seen.
 
         That is the one that was assembled or simulated first, or else where the guess closes.
@@ -331,22 +295,6 @@ class Mechanism:
             "motions branch"
         )
 
-    # -- kernels --------------------------------------------------------------------------------------------
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The definition without what is compiled, so that systems can be sent to other processes."""
-        kind = type(self)
-        return {
-            n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)
-        }
-
-    def kernel(self, name: str) -> Kernel:
-        """The compiled kernel of a `function`."""
-        if name not in self._kernels:
-            function = self.function(name)
-            self._kernels[name] = Kernel(function, guard=Guard(tuple(function.inputs)))
-        return self._kernels[name]
-
     @cached_property
     def _places(self) -> list[np.ndarray]:
         """The first closed configuration that was seen, if there was one."""
@@ -355,19 +303,3 @@ class Mechanism:
     def _remember(self, q: Array) -> None:
         if not self._places:
             self._places.append(q)
-
-    @cached_property
-    def _kernels(self) -> dict[str, Kernel]:
-        return {}
-
-    @cached_property
-    def flows(self) -> dict[Any, Any]:
-        """Compiled loops of simulations, by what determines them."""
-        return {}
-
-    def configurations(self, q: Array) -> np.ndarray:
-        """q as floats (..., nq), checked."""
-        q = np.asarray(q, float)
-        if q.ndim < 1 or q.shape[-1] != self.nq:
-            raise ShapeError(f"q has shape {q.shape}, expected (..., {self.nq})")
-        return q

@@ -71,6 +71,7 @@ from .factorization import (
     jacobian_mass_matrix,
     jacobian_mass_matrix_derivative,
 )
+from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction
 from .forward import articulated_body, forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics
 from .kinematics import (
@@ -83,6 +84,7 @@ from .kinematics import (
     frame_twist,
 )
 from .mass import mass_matrix
+from .mechanism import Mechanism, OpenTree
 from .momentum import (
     BaseBlocks,
     MovingFrame,
@@ -125,10 +127,17 @@ __all__ = [
     "BoltzmannHamel",
     "Decoupled",
     "Factorization",
+    "Force",
+    "FrameForce",
     "Holonomy",
     "Integrability",
     "InternalRank",
+    "JointDamping",
+    "JointForce",
+    "JointFriction",
+    "Mechanism",
     "MovingFrame",
+    "OpenTree",
     "RigidBody",
     "SelectedMotions",
     "Task",

@@ -1,0 +1,225 @@
+"""Forces: what acts on a mechanism beside its drives, written once for every mechanism and every integrator.
+
+    @dataclass(frozen=True)
+    class Drag(JointForce):
+        c: float
+
+        def effort(self, t, x, v):
+            return -self.c * v * absolute(v)
+
+    run = lb.simulate(mechanism, q0, t_end=1.0, dt=1e-3, forces=[Drag(0.1)])
+
+A law consists of NumPy operators and functions of `liebody.scalar`, without branches on values: it is traced,
+compiled with the equations of motion, and differentiated by implicit methods. Laws that are equal share what
+is compiled, so they are frozen dataclasses, or objects that are kept and used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..bodies import Joint, Tree
+from ..errors import ModelError, ShapeError
+from ..linear import is_numeric
+from ..scalar import tanh
+from .kinematics import frame_jacobian, frame_pose, frame_twist
+
+Array = Any
+
+
+class Force:
+    """Generalised forces of time, configuration and velocity, in a mechanism's own coordinates.
+
+    name  in the ledger of a hybrid system
+
+    A subclass overrides `efforts`; and `energy`, if they have a potential. `JointForce` and `FrameForce` are
+    laws that do not depend on coordinates, which act alike in trees and in absolute coordinates.
+    """
+
+    name = "force"
+
+    def efforts(self, t: Any, q: Array, v: Array) -> Array:
+        """Generalised forces (nv,), whose power is efforts . v                                    [N m, N]"""
+        raise NotImplementedError
+
+    def energy(self, q: Array) -> Any:
+        """Potential energy that it stores, ()                                                          [J]"""
+        return 0.0
+
+    @property
+    def stores(self) -> bool:
+        """Whether it has a potential energy."""
+        return type(self).energy is not Force.energy
+
+    def on_tree(self, tree: Tree, t: Any, q: Array, v: Array) -> Array:
+        """Generalised forces (nv,) in the joint coordinates of a tree."""
+        return self.checked(self.efforts(t, q, v), (tree.nv,), tree.name)
+
+    def energy_in_tree(self, tree: Tree, q: Array) -> Any:
+        """Its energy in the joint coordinates of a tree."""
+        return self.energy(q)
+
+    def check(self, joints: Collection[str]) -> None:
+        """Raise ModelError for joints, by name, that are not among these of a mechanism."""
+
+    def checked(self, found: Array, shape: tuple[int, ...], where: str) -> Array:
+        """What a law returned. Raises ShapeError where that has another shape."""
+        if np.shape(found) != shape:
+            raise ShapeError(
+                f"{type(self).__name__} gives {where} an array of shape {np.shape(found)}, expected {shape}"
+            )
+        return np.asarray(found)
+
+
+class JointForce(Force):
+    """A law of single joints: the effort along a joint's motions, from its coordinates and velocities.
+
+    It acts in every joint that has `numbers` for it, and loops of absolute coordinates go over them.
+    """
+
+    def numbers(self, joint: Joint) -> Sequence[Array] | None:
+        """What the law depends on in this joint, numbers or (dim,) each; None: it does not act there."""
+        return ()
+
+    def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
+        """The effort (dim,) on the joint                                                          [N m, N]
+
+        x  the joint's coordinates (nq,). In absolute coordinates known of hinges, an angle between -pi and
+           pi, and of slides; None of other joints
+        v  its velocities (dim,)
+        """
+        raise NotImplementedError
+
+    def potential(self, x: Array, *numbers: Array) -> Any:
+        """Potential energy that it stores in the joint, ()                                             [J]"""
+        return 0.0
+
+    @property
+    def stores(self) -> bool:
+        """Whether it has a potential energy."""
+        return type(self).potential is not JointForce.potential
+
+    def numbers_in(self, joint: Joint) -> tuple[Array, ...] | None:
+        """As `numbers`, (dim,) each; None for joints that do not move."""
+        found = self.numbers(joint) if joint.dim else None
+        return None if found is None else tuple(np.broadcast_to(np.asarray(x), (joint.dim,)) for x in found)
+
+    def on_tree(self, tree: Tree, t: Any, q: Array, v: Array) -> Array:
+        """As `Force.on_tree`; of a joint that follows another, at the velocity of that."""
+        tau: Array = np.zeros(tree.nv, int).astype(object)
+        for body in tree.bodies:
+            numbers = self.numbers_in(body.joint)
+            if numbers is not None:
+                x, rates = body.joint_coordinates(q), body.joint_rates(v)
+                effort = self.effort(t, x, rates, *numbers)
+                effort = self.checked(effort, (body.joint.dim,), f"joint {body.joint.name!r}")
+                tau[body.dofs] = tau[body.dofs] + body.ratio * effort
+        return tau.astype(float) if is_numeric(tau) else tau
+
+    def energy_in_tree(self, tree: Tree, q: Array) -> Any:
+        """As `Force.energy_in_tree`."""
+        energy: Any = 0.0
+        for body in tree.bodies:
+            numbers = self.numbers_in(body.joint)
+            if numbers is not None:
+                energy = energy + self.potential(body.joint_coordinates(q), *numbers)
+        return energy
+
+
+class FrameForce(Force):
+    """Wrenches on frames, from their poses and twists.
+
+    frames  names of frames or bodies; in absolute coordinates, of bodies
+    """
+
+    frames: tuple[str, ...]
+
+    def wrenches(self, t: Any, *motions: Array) -> Sequence[Array]:
+        """The wrench (moment, force) (6,) on each frame, in its axes                              [N m, N]
+
+        motions  pose (4, 4) in the world and twist (6,) in its own axes of each frame, in turn
+        """
+        raise NotImplementedError
+
+    def potential(self, *poses: Array) -> Any:
+        """Potential energy that it stores, ()                                                          [J]"""
+        return 0.0
+
+    @property
+    def stores(self) -> bool:
+        """Whether it has a potential energy."""
+        return type(self).potential is not FrameForce.potential
+
+    def on_tree(self, tree: Tree, t: Any, q: Array, v: Array) -> Array:
+        """As `Force.on_tree`: the sum of J^T F."""
+        motions = [x for f in self.frames for x in (frame_pose(tree, q, f), frame_twist(tree, q, v, f))]
+        wrenches = self.checked(self.wrenches(t, *motions), (len(self.frames), 6), tree.name)
+        return sum(frame_jacobian(tree, q, f).T @ F for f, F in zip(self.frames, wrenches, strict=True))
+
+    def energy_in_tree(self, tree: Tree, q: Array) -> Any:
+        """As `Force.energy_in_tree`."""
+        return self.potential(*(frame_pose(tree, q, f) for f in self.frames))
+
+
+@dataclass(frozen=True)
+class JointDamping(JointForce):
+    """tau = -D v of each joint, D the joint's `damping`."""
+
+    name = "damping"
+
+    def numbers(self, joint: Joint) -> Sequence[Array] | None:
+        return _acting(joint.damping)
+
+    def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
+        return -numbers[0] * v
+
+
+@dataclass(frozen=True)
+class JointFriction(JointForce):
+    """Dry friction tau = -mu tanh(v / v_s) of each joint: -mu sign(v), regularised where |v| is below 3 v_s.
+
+    mu   the joints' efforts of friction: a number for all, or {name of a joint: effort}; None: each joint's
+         `friction`, which a URDF gives                                                            [N m, N]
+    v_s  the velocity at which tanh has 76 % of mu; explicit methods need steps below 2.7 m v_s / mu, m the
+         inertia that moves                                                                     [rad/s, m/s]
+    """
+
+    mu: float | Mapping[str, float] | tuple[tuple[str, float], ...] | None = None
+    v_s: float = 1e-2
+    name = "friction"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.mu, Mapping):
+            object.__setattr__(self, "mu", tuple(self.mu.items()))
+        given = (
+            [x for _, x in self.mu] if isinstance(self.mu, tuple) else [0.0 if self.mu is None else self.mu]
+        )
+        if not self.v_s > 0 or not all(x >= 0 for x in given):
+            raise ModelError(
+                f"JointFriction: mu is {self.mu!r} and v_s is {self.v_s!r}; give efforts of zero or more, "
+                "and a positive velocity"
+            )
+
+    def check(self, joints: Collection[str]) -> None:
+        unknown = [name for name, _ in self.mu if name not in joints] if isinstance(self.mu, tuple) else []
+        if unknown:
+            raise ModelError(
+                f"JointFriction: there is no joint {unknown[0]!r}; known are {', '.join(joints)}"
+            )
+
+    def numbers(self, joint: Joint) -> Sequence[Array] | None:
+        if isinstance(self.mu, tuple):
+            return _acting(dict(self.mu).get(joint.name, 0.0))
+        return _acting(joint.friction if self.mu is None else self.mu)
+
+    def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
+        return -numbers[0] * tanh(v / self.v_s)
+
+
+def _acting(values: Array) -> Sequence[Array] | None:
+    """The numbers of a law that vanishes with them."""
+    return None if is_numeric(values) and not np.any(values) else (values,)
