@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .constrained import ConstrainedMechanism
+from .constrained import Constrained
 from .errors import LiebodyError
 from .run import Run, largest_of
 
@@ -35,7 +35,7 @@ class ConstrainedRun(Run):
     """
 
     constraints: Mapping[str, slice] = field(default_factory=dict)
-    system: ConstrainedMechanism | None = None
+    system: Constrained | None = None
     stored: Mapping[str, np.ndarray] = field(default_factory=dict)
     smallest_pivot: np.ndarray | None = None
     smallest_pivot_time: np.ndarray | None = None
@@ -54,7 +54,7 @@ class ConstrainedRun(Run):
     def multipliers(self) -> np.ndarray:
         """The Lagrange multipliers, (..., nt, nc)                                              [N, N m]"""
 
-        def compute(system: ConstrainedMechanism, t: Array, q: Array, v: Array) -> Array:
+        def compute(system: Constrained, t: Array, q: Array, v: Array) -> Array:
             u = None if self.tau is None else self.tau[self._finite]
             return system.accelerations(q, v, u, t)[1]
 

@@ -23,7 +23,7 @@ from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
 from .codegen.watch import Nearest, Watched
 from .codegen.watch import Parts as WatchedParts
-from .constrained import ConstrainedMechanism, Stabilization, assembly
+from .constrained import Constrained, Stabilization, assembly
 from .constrained_run import ConstrainedRun
 from .dynamics import Force, JointDamping, Mechanism, OpenTree
 from .errors import (
@@ -158,7 +158,6 @@ def simulate(
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
     chosen = _method(method)
-    explicit = isinstance(chosen, Method)
     t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
     made = _mechanism(mechanism, tuple(forces), damping)
     if isinstance(chosen, MechanicalMethod):
@@ -222,9 +221,9 @@ def simulate(
     found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
     found["efforts"] = functools.partial(u.recorded, times, Q, V) if made.nu and tau is not None else None
     kind = Run
-    if isinstance(made, ConstrainedMechanism):
+    if isinstance(made, Constrained):
         kind, found = ConstrainedRun, {**found, "constraints": made.rows, "system": made}
-        metadata["stabilization"] = stabilized.name if explicit else "by the method"
+        metadata["stabilization"] = stabilized.name if stabilized else "by the method"
         if np.isfinite(record.nearest.pivot).any():
             found["smallest_pivot"] = record.nearest.pivot.reshape(batch).copy()
             found["smallest_pivot_time"] = record.nearest.time.reshape(batch).copy()
@@ -503,10 +502,10 @@ def _log(mechanism: Mechanism, names: tuple[str, ...], entries: Array, count: in
 
 def _called(flow: Flow, u: _Efforts, clock: _Clock, record: _Record, bar: _Progress) -> None:
     """Fixed steps with efforts by a Python function, called for every member at every stage."""
-    field, advance, pull, after = (part and Kernel(part) for part in flow.functions)
+    field, advance, pull, after = (None if part is None else Kernel(part) for part in flow.functions)
     watched = None
     if flow.watch is not None:
-        kernels: list[Any] = [part and Kernel(part) for part in flow.watched_functions]
+        kernels: list[Any] = [None if part is None else Kernel(part) for part in flow.watched_functions]
         watched = Watched(WatchedParts(*kernels), record.nearest)
     nq, y, h, row = u.nq, record.y, clock.h, 1
     assert h is not None and field is not None and advance is not None
@@ -774,7 +773,7 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], clock: _Cloc
         if losses[i, 1]:
             return f"the step at t = {losses[i, 0]:.9g} s cannot be taken: {REASONS[int(losses[i, 1])]}"
         why = mechanism.diagnosis(q[i, last[i]], v[i, last[i]], end - start, start)
-        drifting = ", or constraints that drift apart" if isinstance(mechanism, ConstrainedMechanism) else ""
+        drifting = ", or constraints that drift apart" if isinstance(mechanism, Constrained) else ""
         return why or f"take a smaller step, and look for forces that pump energy in{drifting}"
 
     if not batch:
@@ -796,7 +795,7 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], clock: _Cloc
     )
 
 
-def _warn_of_singular(mechanism: ConstrainedMechanism, nearest: Nearest) -> None:
+def _warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:
     """Name the closest singular position that members have gone through."""
     passed = np.flatnonzero(np.isfinite(nearest.singular_pivot))
     if not len(passed):

@@ -1,12 +1,11 @@
 """Rigid bodies in absolute coordinates, with joints, closed loops and constraints of any kind."""
 
-from ..dynamics import Mechanism
 from .assembly import Report
 from .builder import SystemBuilder
 from .closed_tree import ClosedTree
 from .equations import Stabilization
 from .maximal import AbsoluteTree, Closure, Condition
-from .mechanism import STABILIZATIONS, ConstrainedMechanism, stabilization
+from .mechanism import STABILIZATIONS, Constrained, stabilization
 from .system import System
 
 __all__ = [
@@ -15,8 +14,7 @@ __all__ = [
     "ClosedTree",
     "Closure",
     "Condition",
-    "ConstrainedMechanism",
-    "Mechanism",
+    "Constrained",
     "Report",
     "Stabilization",
     "System",

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import ConstraintError, ShapeError, counted
 
 if TYPE_CHECKING:
-    from .mechanism import Mechanism
+    from .mechanism import Constrained
 
 Array = Any
 DEPENDENT = 1e-7  # a singular value of the scaled Jacobian below which equations depend on each other
@@ -63,7 +63,7 @@ class Report:
 
 
 def assemble(
-    mechanism: Mechanism, q: Array, hold: Sequence[str] = (), t: float = 0.0, tolerance: float = 1e-12
+    mechanism: Constrained, q: Array, hold: Sequence[str] = (), t: float = 0.0, tolerance: float = 1e-12
 ) -> np.ndarray:
     """A configuration with all constraints within `tolerance`, by damped Gauss-Newton steps from q.
 
@@ -92,7 +92,7 @@ def assemble(
 
 
 def _descended(
-    mechanism: Mechanism, q: Array, hold: Sequence[str], t: float, tolerance: float
+    mechanism: Constrained, q: Array, hold: Sequence[str], t: float, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where damped Gauss-Newton steps lead from q, and g there (Levenberg 1944, Marquardt 1963)."""
     root = mechanism.inverse_mass_root(q, hold)
@@ -117,7 +117,7 @@ def _descended(
     return q, g
 
 
-def _projected(mechanism: Mechanism, q: Array, t: float, tolerance: float) -> np.ndarray | None:
+def _projected(mechanism: Constrained, q: Array, t: float, tolerance: float) -> np.ndarray | None:
     """q on the constraints by sparse Newton steps without damping, None where they do not lead there."""
     v = np.zeros(mechanism.nv)
     for _ in range(20):
@@ -131,7 +131,7 @@ def _projected(mechanism: Mechanism, q: Array, t: float, tolerance: float) -> np
 
 
 def consistent_velocities(
-    mechanism: Mechanism, q: Array, v: Array, hold: Sequence[str] = (), t: float = 0.0
+    mechanism: Constrained, q: Array, v: Array, hold: Sequence[str] = (), t: float = 0.0
 ) -> np.ndarray:
     """The velocities next to v, in the metric of M, with J v = 0 (-dg/dt for constraints that move).
 
@@ -158,14 +158,14 @@ def consistent_velocities(
     return found
 
 
-def report(mechanism: Mechanism, q: Array, t: float = 0.0) -> Report:
+def report(mechanism: Constrained, q: Array, t: float = 0.0) -> Report:
     """Rank, degrees of freedom and redundancy at q."""
     rank, dependent, smallest = _rank(mechanism, q, t)
     largest = max([rank, *(_rank(mechanism, near, t)[0] for near in _neighbours(mechanism, q, rank, t))])
     return Report(mechanism.nc, rank, mechanism.nv - rank, mechanism.nc - rank, dependent, largest, smallest)
 
 
-def _neighbours(mechanism: Mechanism, q: Array, rank: int, t: float) -> list[np.ndarray]:
+def _neighbours(mechanism: Constrained, q: Array, rank: int, t: float) -> list[np.ndarray]:
     """Configurations next to q, where J has this rank; none where there is no redundancy to look for."""
     found: list[np.ndarray] = []
     if not rank < mechanism.nc <= DENSE:
@@ -184,7 +184,7 @@ def _neighbours(mechanism: Mechanism, q: Array, rank: int, t: float) -> list[np.
     return found
 
 
-def surplus(mechanism: Mechanism, q: Array, t: float = 0.0) -> np.ndarray:
+def surplus(mechanism: Constrained, q: Array, t: float = 0.0) -> np.ndarray:
     """Numbers of equations that depend, at q and around it, on those which are eliminated before them."""
     rank = _rank(mechanism, q, t)[0]
     places = [q, *_neighbours(mechanism, q, rank, t)]
@@ -193,7 +193,7 @@ def surplus(mechanism: Mechanism, q: Array, t: float = 0.0) -> np.ndarray:
     return np.argsort(pivots)[: mechanism.nc - max(ranks)]
 
 
-def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
+def _rank(mechanism: Constrained, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
     """(rank of J, constraints with dependent equations, smallest singular value that counts)."""
     if mechanism.nc > DENSE:
         redundancy, shares = mechanism.dependence(q, t)
@@ -209,14 +209,14 @@ def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...
     return rank, dependent, float(s[rank - 1]) if rank else 0.0
 
 
-def _scaled(mechanism: Mechanism, q: Array, t: float) -> np.ndarray:
+def _scaled(mechanism: Constrained, q: Array, t: float) -> np.ndarray:
     """J M^-1/2, rows over what their length is where they matter."""
     _, J, _ = mechanism.measure(q, t=t)
     sizes = np.sqrt(mechanism.row_sizes(q, t))
     return np.asarray(J @ mechanism.inverse_mass_root(q, ()) / np.where(sizes > 0, sizes, 1.0)[:, None])
 
 
-def independent(mechanism: Mechanism, q: Array) -> np.ndarray:
+def independent(mechanism: Constrained, q: Array) -> np.ndarray:
     """Numbers of rows of J that span all others: one after the other, those that the former do not span."""
     scaled = mechanism.measure(q)[1] @ mechanism.inverse_mass_root(q, ())
     basis: list[Array] = []
@@ -233,7 +233,7 @@ def independent(mechanism: Mechanism, q: Array) -> np.ndarray:
 
 
 def closest_to_dependent(
-    mechanism: Mechanism, q: Array, v: Array, ahead: float, t: float
+    mechanism: Constrained, q: Array, v: Array, ahead: float, t: float
 ) -> tuple[tuple[float, tuple[str, ...]], float]:
     """(`nearly_dependent`, time) where it is smallest along q exp(s v), 0 <= s <= ahead: by three scans."""
     middle, width = ahead / 2, ahead / 2
@@ -244,7 +244,7 @@ def closest_to_dependent(
     return nearly_dependent(mechanism, mechanism.moved_with(q, v, middle), t + middle), t + middle
 
 
-def nearly_dependent(mechanism: Mechanism, q: Array, t: float = 0.0) -> tuple[float, tuple[str, ...]]:
+def nearly_dependent(mechanism: Constrained, q: Array, t: float = 0.0) -> tuple[float, tuple[str, ...]]:
     """The smallest singular value of the scaled Jacobian, and the constraints whose rows take part in it."""
     U, s, _ = np.linalg.svd(_scaled(mechanism, q, t))
     if not len(s):
@@ -268,11 +268,11 @@ def _damped_solution(A: Array, b: Array, damping: float) -> np.ndarray:
     return np.asarray(Vt.T @ (gain * (U.T @ b)))
 
 
-def _worst(mechanism: Mechanism, values: Array) -> str:
+def _worst(mechanism: Constrained, values: Array) -> str:
     return max(mechanism.rows, key=lambda name: np.abs(values[mechanism.rows[name]]).max())
 
 
-def _not_closed(mechanism: Mechanism, q: Array, g: Array) -> ConstraintError:
+def _not_closed(mechanism: Constrained, q: Array, g: Array) -> ConstraintError:
     worst = _worst(mechanism, g)
     loop = mechanism.loop(worst)
     left = ", ".join(

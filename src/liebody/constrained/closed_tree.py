@@ -39,7 +39,7 @@ from .constraints import GROUND, Constraint, State
 from .elimination import REFINEMENTS, SINGULAR, Regularization
 from .equations import CORRECTIONS, NOTHING, Stabilization
 from .maximal import Closure, Condition, add_closure
-from .mechanism import ConstrainedMechanism
+from .mechanism import Constrained
 
 Array = Any
 FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
@@ -91,7 +91,7 @@ class _Solver:
         return x
 
 
-class ClosedTree(ConstrainedMechanism, OpenTree):
+class ClosedTree(Constrained, OpenTree):
     """A tree whose loops are closed by constraints; q (nq,), v (nv,) and efforts tau (nv,) are the tree's.
 
     tree      the mechanism with its loops cut open
@@ -241,7 +241,7 @@ class ClosedTree(ConstrainedMechanism, OpenTree):
         still = np.zeros(self.nv, int)
         return {
             **OpenTree.mechanics(self),
-            **ConstrainedMechanism.mechanics(self),
+            **Constrained.mechanics(self),
             "g": lambda q: self._rows(q, still, 0.0).residual,
             "J": lambda q: self._rows(q, still, 0.0).J,
         }
@@ -308,7 +308,7 @@ class ClosedTree(ConstrainedMechanism, OpenTree):
         }
 
     def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
-        """As `ConstrainedMechanism.field`."""
+        """As `Constrained.field`."""
 
         def field(t: Any, y: Array, u: Array) -> dict[str, Any]:
             q, v = y[: self.nq], y[self.nq :]
@@ -320,7 +320,7 @@ class ClosedTree(ConstrainedMechanism, OpenTree):
         return partial(trace, field, self._state)
 
     def after(self, by: Regularization) -> Part:
-        """As `ConstrainedMechanism.after`."""
+        """As `Constrained.after`."""
 
         def after(t: Any, y: Array, u: Array) -> dict[str, Any]:
             q, v, solver = self._projected(t, y[: self.nq], y[self.nq :], by)

@@ -41,7 +41,7 @@ def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization
     return Stabilization(given, frequency=fast) if given == "baumgarte" else Stabilization(given, rate=fast)
 
 
-class ConstrainedMechanism(Mechanism):
+class Constrained(Mechanism):
     """Bodies with constraints g(q) = 0.
 
     Subclasses say how g, J and M are measured (`measure`, `inverse_mass_root`, `moved`, `changed`), and how
@@ -50,9 +50,13 @@ class ConstrainedMechanism(Mechanism):
     """
 
     constraints: tuple[Constraint, ...]
-    is_large = False  # whether its functions are programs, whose code does not grow with it
 
     # -- what a subclass says -------------------------------------------------------------------------------
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its functions are programs, whose code does not grow with it, not straight lines."""
+        return False
 
     @property
     def guess(self) -> np.ndarray:

@@ -23,7 +23,7 @@ from .constraints import Constraint, OnCurve, State
 from .elimination import PROXIMAL, Elimination, Factors, Regularization
 from .equations import NOTHING, Stabilization
 from .forces import BodyForce, JointEffort, on_bodies, with_law
-from .mechanism import ConstrainedMechanism
+from .mechanism import Constrained
 from .passes import Cells, Inline, Memory, written
 
 Array = Any
@@ -34,7 +34,7 @@ RATES = (*((x, "rad/s") for x in ("wx", "wy", "wz")), *((x, "m/s") for x in ("vx
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class System(ConstrainedMechanism):
+class System(Constrained):
     """Rigid bodies in absolute coordinates, joined by constraints. Made by a `SystemBuilder`.
 
     q (nq,) holds for each body (w, x, y, z, px, py, pz), attitude and centre of mass in the world, and after
@@ -70,7 +70,7 @@ class System(ConstrainedMechanism):
         return 6 * len(self.bodies)
 
     @cached_property
-    def nu(self) -> int:  # type: ignore[override]
+    def nu(self) -> int:
         """Number of efforts u."""
         return sum(f.kind.efforts for f in self.forces)
 
@@ -301,7 +301,7 @@ class System(ConstrainedMechanism):
         return written(name, inputs, lambda memory, *cells: make(memory, self, *cells), self.is_large)
 
     def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
-        """As `ConstrainedMechanism.field`."""
+        """As `Constrained.field`."""
         nq = self.nq
 
         def field(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
@@ -315,7 +315,7 @@ class System(ConstrainedMechanism):
         return partial(written, "field", self._state, field, self.is_large)
 
     def after(self, by: Regularization) -> Part:
-        """As `ConstrainedMechanism.after`."""
+        """As `Constrained.after`."""
 
         def after(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
             z, worst = equations.projected(memory, self, t, y, by)
@@ -344,7 +344,7 @@ class System(ConstrainedMechanism):
 
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`, with constant M."""
-        constraints = ConstrainedMechanism.mechanics(self)
+        constraints = Constrained.mechanics(self)
         if constraints:
             constraints["g"] = lambda q: self._measured(q, None, 0.0, True)[0]
             constraints["J"] = lambda q: self._measured(q, None, 0.0, True)[1]

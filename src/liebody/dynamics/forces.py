@@ -188,32 +188,33 @@ class JointFriction(JointForce):
          inertia that moves                                                                     [rad/s, m/s]
     """
 
-    mu: float | Mapping[str, float] | tuple[tuple[str, float], ...] | None = None
+    mu: float | Mapping[str, float] | None = None
     v_s: float = 1e-2
     name = "friction"
 
     def __post_init__(self) -> None:
-        if isinstance(self.mu, Mapping):
-            object.__setattr__(self, "mu", tuple(self.mu.items()))
-        given = (
-            [x for _, x in self.mu] if isinstance(self.mu, tuple) else [0.0 if self.mu is None else self.mu]
-        )
-        if not self.v_s > 0 or not all(x >= 0 for x in given):
+        given = self._given.values() if self._given else [self.mu or 0.0]
+        if not self.v_s > 0 or not all(x >= 0 for x in given):  # type: ignore[operator]
             raise ModelError(
                 f"JointFriction: mu is {self.mu!r} and v_s is {self.v_s!r}; give efforts of zero or more, "
                 "and a positive velocity"
             )
+        if self._given:
+            object.__setattr__(self, "mu", tuple(self._given.items()))  # which can be compared and hashed
+
+    @property
+    def _given(self) -> dict[str, float]:
+        """Efforts by joint, where they are given so."""
+        return dict(self.mu) if isinstance(self.mu, (Mapping, tuple)) else {}
 
     def check(self, joints: Collection[str]) -> None:
-        unknown = [name for name, _ in self.mu if name not in joints] if isinstance(self.mu, tuple) else []
-        if unknown:
-            raise ModelError(
-                f"JointFriction: there is no joint {unknown[0]!r}; known are {', '.join(joints)}"
-            )
+        for name in self._given:
+            if name not in joints:
+                raise ModelError(f"JointFriction: there is no joint {name!r}; known are {', '.join(joints)}")
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
-        if isinstance(self.mu, tuple):
-            return _acting(dict(self.mu).get(joint.name, 0.0))
+        if self._given:
+            return _acting(self._given.get(joint.name, 0.0))
         return _acting(joint.friction if self.mu is None else self.mu)
 
     def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:

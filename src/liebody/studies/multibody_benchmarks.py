@@ -18,7 +18,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ..bodies import WORLD, Joint, SpatialInertia, Tree, TreeBuilder
-from ..constrained import AbsoluteTree, ClosedTree, Closure, Condition, Mechanism, SystemBuilder
+from ..constrained import AbsoluteTree, ClosedTree, Closure, Condition, Constrained, SystemBuilder
 from ..dynamics import body_poses
 from ..errors import IntegrationError
 from ..groups import SE3, SO3, Prismatic, Revolute, Spherical
@@ -48,7 +48,7 @@ class Model(NamedTuple):
     """A mechanism at its start, and what is looked at: measure(run) -> (times, ...)."""
 
     name: str
-    mechanism: Mechanism | Robot
+    mechanism: Constrained | Robot
     q: Array
     v: Array
     measure: Callable[[Run], Array]
@@ -766,7 +766,7 @@ def study_bricard(report: Report) -> None:
     )
     times = np.linspace(0, 10, 201)
     joint, absolute = bricard()
-    assert isinstance(joint.mechanism, ClosedTree) and isinstance(absolute.mechanism, Mechanism)
+    assert isinstance(joint.mechanism, ClosedTree) and isinstance(absolute.mechanism, Constrained)
     finest = simulated(joint, times, None, "rkmk8", 1e-3)
     reference = finest.values
     results = [simulated(m, times, reference, "rkmk8", 2e-3) for m in (joint, absolute)]

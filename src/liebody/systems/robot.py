@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections import namedtuple
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ import numpy as np
 
 from .. import dynamics
 from ..bodies import Frame, Tree
-from ..dynamics import FREE_FALL
+from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
 from ..linear import cross
@@ -281,7 +281,8 @@ def robot_system(
     """The hybrid system of a robot with contacts and controllers; see the head of this module.
 
     robot         a Robot, or a Tree
-    elements      contacts, controllers, events: `Element`s, or sequences of such
+    elements      contacts, controllers, events: `Element`s; `Force`s, beside the joints' damping; or
+                  sequences of such
     gravity       acceleration of free fall, (3,); default: the robot's own                           [m/s2]
     step          the step in flight, a parameter of the system                                           [s]
     stance_step   the step while something touches, likewise                                              [s]
@@ -296,36 +297,39 @@ def robot_system(
 
     Errors: ModelError for names that two elements share, or frames and joints that the robot does not have.
     """
-    flat: list[Element] = []
+    flat: list[Any] = []
     for element in elements:
-        flat += [element] if isinstance(element, Element) else list(element)
+        flat += [element] if isinstance(element, (Element, Force)) else list(element)
     for element in flat:
-        if not isinstance(element, Element):
+        if not isinstance(element, (Element, Force)):
             raise ModelError(f"{element!r} is no element of a robot system, such as Contact or RadialSpring")
-    flat = [copy.deepcopy(element) for element in flat]
     tree = getattr(robot, "tree", robot)
     if not isinstance(tree, Tree):
         raise ModelError(f"robot_system takes a Robot or a Tree, not {robot!r}")
+    forces = [element for element in flat if isinstance(element, Force)]
+    if any(np.any(np.asarray(body.damping, float)) for body in tree.bodies):
+        forces.insert(0, JointDamping())
     fall: Any = getattr(robot, "gravity_vector", FREE_FALL) if gravity is None else gravity
+    mechanism = OpenTree(tree, fall, tuple(forces))
+    flat = [copy.deepcopy(element) for element in flat if isinstance(element, Element)]
     steps = {"step": step}
     if any(element.touches for element in flat):
         steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
-    return RobotSystem(tree, tuple(fall), flat, steps, actuated, ledger, outputs, name or tree.name)
+    return RobotSystem(mechanism, flat, steps, actuated, ledger, outputs, name or tree.name)
 
 
 class RobotSystem(HybridSystem):
     """Made by `robot_system`. Its works are, by name:
 
     joint_<name>      of the drive of each joint; that of a floating base's joint comes from outside
-    damping           of the joints' damping (negative), if they have any
+    <force>           of each force, such as the joints' damping (negative), if they have any
     <element>_work    what each element gives to the robot
     <element>_<loss>  what it dissipates (positive)
     """
 
     def __init__(
         self,
-        tree: Tree,
-        gravity: Array,
+        mechanism: OpenTree,
         elements: list[Element],
         steps: Mapping[str, float],
         actuated: Iterable[str] | None,
@@ -333,15 +337,18 @@ class RobotSystem(HybridSystem):
         outputs: Callable[[State], Mapping[str, Any]] | None,
         name: str,
     ) -> None:
-        self.tree, self.gravity, self.elements = tree, gravity, tuple(elements)
-        self._more = outputs
+        self.mechanism, self.tree, self.elements = mechanism, mechanism.tree, tuple(elements)
+        self.gravity, self._more = tuple(mechanism.gravity), outputs
+        tree = self.tree
         self._lossy: dict[Element, tuple[str, ...]] = {}
         for element in elements:
             element.attach(tree)
         self._memories: list[Any] = [_names_of("Memory", [*e.memory, *e.flows]) for e in elements]
         self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in elements]
         self._driven = _driven(tree, actuated)
-        self._damped = any(np.any(np.asarray(body.damping, float)) for body in tree.bodies)
+        twice = [name for name, n in Counter(force.name for force in mechanism.forces).items() if n > 1]
+        if twice:
+            raise ModelError(f"two forces are called {twice[0]!r}; give one of them another name")
         kinds: dict[str, Any] = {"memory": {}, "flows": {}, "parameters": {}}
         for element in elements:
             for kind, found in kinds.items():
@@ -412,9 +419,7 @@ class RobotSystem(HybridSystem):
                 i = frame.body - 1
                 wrenches[i] = wrenches[i] + np.concatenate([cross(arm, force), force])
                 loaded = True
-        return dynamics.forward_dynamics(
-            self.tree, s.q, s.v, tau, self.gravity, wrenches if loaded else None, damping=self._damped
-        )
+        return self.mechanism.acceleration(s.t, s.q, s.v, tau, wrenches if loaded else None)
 
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
@@ -465,10 +470,8 @@ class RobotSystem(HybridSystem):
         for body in self.tree.bodies:
             if body.joint.mimic is None and np.any(self._driven[body.dofs]):
                 joints[f"joint_{body.joint.name}"] = driven[body.dofs] @ v[body.dofs]
-        if self._damped:
-            lost = [body.damping @ (v[body.dofs] * v[body.dofs]) for body in self.tree.bodies]
-            joints["damping"] = -sum(lost)
-        return {**joints, **found}
+        forces = {force.name: force.on_tree(self.tree, s.t, s.q, v) @ v for force in self.mechanism.forces}
+        return {**joints, **forces, **found}
 
     def _signals(self, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
@@ -487,6 +490,9 @@ class RobotSystem(HybridSystem):
                 if x is not None:
                     own[name] = x
             found.update({_full(e, name): x for name, x in own.items()})
+        for force in self.mechanism.forces:
+            if force.stores:
+                found[f"{force.name}_energy"] = force.energy_in_tree(self.tree, s.q)
         return {**found, "efforts": efforts, **(self._more(s) if self._more else {})}
 
     def plastic_losses(self, log: EventLog, point: str) -> np.ndarray:
@@ -536,8 +542,12 @@ class RobotSystem(HybridSystem):
         energy = {name: change("outputs", f"{name}_energy") for name in ("kinetic", "potential")}
         work = {name: change("work", name) for name in self.power_names if name.startswith("joint_")}
         elements: dict[str, float] = {}
-        losses = {"damping": -change("work", "damping")} if self._damped else {}
-        stored = {}
+        losses, stored = {}, {}
+        for force in self.mechanism.forces:
+            losses[force.name] = -change("work", force.name)
+            if force.stores:
+                stored[f"{force.name}_energy"] = change("outputs", f"{force.name}_energy")
+                losses[force.name] -= stored[f"{force.name}_energy"]
         for e in self.elements:
             given = _full(e, "work")
             if given in run.work:
@@ -562,7 +572,7 @@ class Ledger:
     energy    changes of the robot's kinetic and potential energy
     stored    changes of the energy that passive elements store: springs of the floor
     work      of drives, joint by joint, and of outer elements
-    losses    what passive elements and the joints' damping dissipated, with stored energy that was let go
+    losses    what passive elements and forces dissipated, with stored energy that was let go
     elements  work of each element on the robot; of controllers it is part of `work`
     """
 
