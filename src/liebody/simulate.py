@@ -51,6 +51,7 @@ from .systems import EventLog, HybridRun, HybridSystem
 Array = Any
 MOST_STATES = 1000  # recorded by default
 MOST_EVENTS = 100_000  # of a member that are kept
+ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
 
@@ -159,7 +160,8 @@ def simulate(
     """
     chosen = _method(method)
     t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
-    made = _mechanism(mechanism, tuple(forces), damping)
+    forces = tuple(forces)
+    made = _mechanism(mechanism, forces, damping)
     if isinstance(chosen, MechanicalMethod):
         _fits(chosen, t_end, h, stabilization)
         stabilized = None
@@ -178,8 +180,10 @@ def simulate(
     if callable(tau):
         why = u.traced_from(made, tau, q[0], v[0])
         if why is not None:
-            _may_be_called(chosen, h, events, why)
+            _may_be_called(chosen, h, why)
             warnings.warn(f"{why}; so it is called at every stage, slower", CalledEfforts, stacklevel=3)
+            if events:
+                raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     flow = _flow(made, chosen, stabilized, u.traced)
     y = np.concatenate([q, v], axis=1)
     if isinstance(flow, MechanicalFlow):
@@ -216,6 +220,7 @@ def simulate(
         "method": chosen.name,
         **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
         "efforts": "none" if tau is None else "called" if u.called else "compiled",
+        **({"forces": ", ".join(type(force).__name__ for force in forces)} if forces else {}),
         "seconds": seconds,
     }
     found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
@@ -292,11 +297,10 @@ def _mechanism(given: Robot | Mechanism, forces: tuple[Force, ...], damping: boo
         return given.with_forces(*forces)
     if not isinstance(given, Robot):
         raise IntegrationError(f"simulate takes a Robot, a System or a ClosedTree, not {given!r}")
-    forces = (JointDamping(), *forces) if damping else forces
-    key = ("forces", *forces)
+    key = ("mechanism", damping)
     if key not in given.flows:
-        given.flows[key] = _OfRobot(given, forces)
-    return given.flows[key]
+        given.flows[key] = _OfRobot(given, (JointDamping(),) if damping else ())
+    return given.flows[key].with_forces(*forces)
 
 
 def _flow(
@@ -651,15 +655,12 @@ def _place(error: Exception) -> str:
     return f" at `{outside[0].line}` ({Path(outside[0].filename).name}, line {outside[0].lineno}), "
 
 
-def _may_be_called(method: Method | MechanicalMethod, h: float | None, events: Any, why: str) -> None:
+def _may_be_called(method: Method | MechanicalMethod, h: float | None, why: str) -> None:
     """Raise IntegrationError where efforts by a function have to be traced."""
-    advice = "write it with NumPy operators, liebody.scalar and methods of a Robot"
     if isinstance(method, MechanicalMethod):
-        raise IntegrationError(f"{method.name} differentiates efforts, and {why}; {advice}, or take 'rkmk4'")
+        raise IntegrationError(f"{method.name} differentiates efforts, and {why}; {ADVICE}, or take 'rkmk4'")
     if h is None:
-        raise IntegrationError(f"{why}; {advice}, or give a fixed step dt")
-    if events:
-        raise IntegrationError(f"events are located by compiled steps, and {why}; {advice}")
+        raise IntegrationError(f"{why}; {ADVICE}, or give a fixed step dt")
 
 
 # -- the door ----------------------------------------------------------------------------------------------

@@ -193,27 +193,27 @@ class JointFriction(JointForce):
     name = "friction"
 
     def __post_init__(self) -> None:
-        given = self._given.values() if self._given else [self.mu or 0.0]
+        given = [self.mu or 0.0] if self._given is None else self._given.values()
         if not self.v_s > 0 or not all(x >= 0 for x in given):  # type: ignore[operator]
             raise ModelError(
                 f"JointFriction: mu is {self.mu!r} and v_s is {self.v_s!r}; give efforts of zero or more, "
                 "and a positive velocity"
             )
-        if self._given:
+        if self._given is not None:
             object.__setattr__(self, "mu", tuple(self._given.items()))  # which can be compared and hashed
 
     @property
-    def _given(self) -> dict[str, float]:
+    def _given(self) -> dict[str, float] | None:
         """Efforts by joint, where they are given so."""
-        return dict(self.mu) if isinstance(self.mu, (Mapping, tuple)) else {}
+        return dict(self.mu) if isinstance(self.mu, (Mapping, tuple)) else None
 
     def check(self, joints: Collection[str]) -> None:
-        for name in self._given:
+        for name in self._given or ():
             if name not in joints:
                 raise ModelError(f"JointFriction: there is no joint {name!r}; known are {', '.join(joints)}")
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
-        if self._given:
+        if self._given is not None:
             return _acting(self._given.get(joint.name, 0.0))
         return _acting(joint.friction if self.mu is None else self.mu)
 

@@ -141,10 +141,10 @@ class Mechanism:
 
         Raises ModelError for what is no `Force`, and for joints that are not there.
         """
+        for force in forces:
+            check_force(force, self.joints)
         key = ("forces", *forces)
         if forces and key not in self.flows:
-            for force in forces:
-                check_force(force, self.joints)
             made = copy.copy(self)
             for compiled in ("flows", "_kernels"):
                 vars(made).pop(compiled, None)
@@ -214,6 +214,10 @@ def check_force(force: Any, joints: Collection[str]) -> None:
     """Raise ModelError for what is no force, or names joints that are not among these."""
     if not isinstance(force, Force):
         raise ModelError(f"{force!r} is no force, such as JointFriction(), or an object of your own Force")
+    if type(force).__hash__ is None:
+        raise ModelError(
+            f"{force!r} has no hash, by which what is compiled is found; make it a frozen dataclass"
+        )
     force.check(joints)
 
 
