@@ -1,7 +1,6 @@
 """Steps: algorithms as loops, against straight-line code and against the algorithms on floats."""
 
 import inspect
-import sys
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from random_trees import JOINTS, random_inertia, random_placement, random_state,
 import liebody as lb
 from liebody import dynamics
 from liebody.codegen import Function, Kernel, Program, step, steps, trace, traced
+from liebody.dynamics import mechanism
 from liebody.errors import GraphError
 from liebody.groups import SE3, Fixed, Free, Prismatic, Revolute, Spherical
 from liebody.scalar import where
@@ -187,6 +187,18 @@ def test_a_step_that_returns_a_condition_is_refused():
         traced(lambda x: where(compared(x), 1.0, 2.0), {"x": ()})
 
 
+def test_conditions_between_steps_belong_to_what_takes_them(always):
+    """One condition that several expressions take, of what steps return: it is no number to be kept."""
+
+    def f(x):
+        y = np.concatenate([turned(x[k : k + 2], 2.0, 1.0)[0] for k in range(0, 16, 2)])
+        return np.array([where(a < 0, -a, a) + where(a < 0, 1.0, b) for a, b in zip(y, y[::-1])])
+
+    program, x = traced(f, {"x": 16}), np.random.default_rng(3).normal(size=16)
+    assert isinstance(program, Program)
+    np.testing.assert_allclose(program.evaluate(x), f(x), rtol=1e-14)
+
+
 def test_results_of_steps_cannot_be_written():
     def f(x):
         y, _ = turned(x, 2.0, 1.0)
@@ -309,16 +321,16 @@ def test_a_floating_root_and_fixed_bodies_take_part(always):
 
 
 def test_simulations_take_loops(monkeypatch):
-    simulate_module = sys.modules["liebody.simulate"]
     tree, runs = repeated_tree(64), []
     v = np.random.default_rng(7).normal(size=tree.nv)
     for least in (0, 10**9):
         monkeypatch.setattr(steps, "LONG", least)
-        monkeypatch.setattr(simulate_module, "LONG_POINT", least)
+        monkeypatch.setattr(mechanism, "LONG_POINT", least)
         monkeypatch.setattr(lb.Robot, "recipe", lambda *_: None)
         robot = lb.Robot(tree)
         runs.append(lb.simulate(robot, v0=v, t_end=0.02, dt=1e-3))
-        (flow,) = robot.flows.values()
+        (made,) = robot.flows.values()
+        (flow,) = made.flows.values()
         assert [isinstance(part, Program) for part in flow.functions[:3]] == [least == 0] * 3
     np.testing.assert_allclose(runs[0].q, runs[1].q, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(runs[0].v, runs[1].v, rtol=1e-9, atol=1e-9)

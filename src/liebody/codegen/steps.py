@@ -384,7 +384,8 @@ class _Plan:
     def _with_expressions(self, between: list[Expr], ends: list[Expr]) -> list[_Place]:
         """The places of steps, with those of the expressions between them.
 
-        An expression ends where a step or an output takes it, or where two others do.
+        An expression ends where a step or an output takes it, or where two others do; conditions, which
+        are no numbers that a memory could hold, belong to each that takes them.
         """
         steps = [place for place in self._steps.calls if place.number in self._needed]
         self._made: dict[Expr, tuple[_Place, int]] = {x: (p, k) for p in steps for k, x in enumerate(p.cells)}
@@ -392,7 +393,7 @@ class _Plan:
             return steps
         users = Counter(a for node in between for a in node.args if type(a) is Expr)
         roots = {x for place in steps for x in place.nodes} | set(ends)
-        roots = {x for x in between if x in roots or users[x] > 1}
+        roots = {x for x in between if (x in roots or users[x] > 1) and x.op not in CONDITIONS}
         after: dict[Expr, int] = {}  # the last step that an expression waits for
         kinds: dict[Any, _Kind] = {}
         order: list[tuple[int, int, _Place]] = [(place.number, -1, place) for place in steps]

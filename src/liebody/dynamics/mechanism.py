@@ -309,7 +309,7 @@ class OpenTree(Mechanism):
                 u = np.asarray(feedback(t, q, v))
             return np.concatenate([v, self.acceleration(t, q, v, u)])
 
-        shapes = {"t": (), "y": nq + self.nv, "u": self.nv}
+        shapes: Mapping[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nv}
         return Parts(partial(traced, field, shapes), *self.moves())
 
     def moves(self) -> tuple[Part, Part]:
