@@ -23,7 +23,7 @@ from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
 from .codegen.watch import Nearest, Watched
 from .codegen.watch import Parts as WatchedParts
-from .constrained import Constrained, Stabilization, assembly
+from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
 from .dynamics import Force, JointDamping, Mechanism, OpenTree
 from .errors import (
@@ -803,7 +803,7 @@ def _warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:
         return
     i = int(passed[np.argmin(nearest.singular_pivot[passed])])
     q = nearest.singular_state[i][: mechanism.nq]
-    _, names = assembly.nearly_dependent(mechanism, q, nearest.singular_time[i])
+    _, names = mechanism.nearly_dependent(q, nearest.singular_time[i])
     members = f" ({len(passed)} of {len(nearest.pivot)} members)" if len(nearest.pivot) > 1 else ""
     warnings.warn(
         f"at t = {nearest.singular_time[i]:.6g} s the motion goes through a singular position{members}, in "
