@@ -60,7 +60,7 @@ class Coil(JointForce):
     def effort(self, t, x, v, k):
         return -k * (x - 0.2)
 
-    def potential(self, x, k):
+    def energy(self, x, k):
         return 0.5 * k[0] * (x[0] - 0.2) ** 2
 
 
@@ -80,7 +80,7 @@ class Tether(FrameForce):
         force = -self.k * T[:3, :3].T @ (T[:3, 3] - [0.3, 0.4, 0.5])
         return [np.concatenate([np.zeros(3, int), force])]
 
-    def potential(self, T):
+    def energy(self, T):
         d = T[:3, 3] - [0.3, 0.4, 0.5]
         return 0.5 * self.k * (d @ d)
 

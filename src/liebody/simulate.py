@@ -9,7 +9,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, overload
 from weakref import WeakKeyDictionary
@@ -192,22 +191,19 @@ def simulate(
         flow = flow.watching(_guards(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
     start = time.perf_counter()
     with _Progress(progress, t_end) as bar:
-        if h is not None and not events:
-            record = _Record.starting(y, len(clock.times))
-            if u.called is None:
-                _fixed(flow, u.taken(flow), clock, record, threads, bar)
-            else:
-                _called(flow, u, clock, record, bar)
+        members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
+        if u.called is not None:
+            failed = _called(flow, u, clock, members, bar)
+        elif h is not None and not events:
+            failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
         else:
-            members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
             settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
-            _march(flow, members, u.taken(flow), settings, threads, bar)
-            record = _Record.of(members, flow)
+            failed = _march(flow, u.taken(flow), members, settings, threads, bar)
     seconds = time.perf_counter() - start
 
-    for i in np.flatnonzero(record.failed):
-        record.states[i, record.failed[i] :] = np.nan
-    times, states = clock.times, record.states
+    for i in np.flatnonzero(failed):
+        members.record[i, failed[i] :] = np.nan
+    times, states = clock.times, members.record
     if events and not batch and members.ends[0, 1] == STOPPED:  # the event is the last row
         rows = int(members.clock["row"][0])
         times = np.append(times[:rows], members.ends[0, 0])
@@ -229,16 +225,18 @@ def simulate(
     if isinstance(made, Constrained):
         kind, found = ConstrainedRun, {**found, "constraints": made.rows, "system": made}
         metadata["stabilization"] = stabilized.name if stabilized else "by the method"
-        if np.isfinite(record.nearest.pivot).any():
-            found["smallest_pivot"] = record.nearest.pivot.reshape(batch).copy()
-            found["smallest_pivot_time"] = record.nearest.time.reshape(batch).copy()
-            _warn_of_singular(made, record.nearest)
+        if np.isfinite(members.nearest.pivot).any():
+            found["smallest_pivot"] = members.nearest.pivot.reshape(batch).copy()
+            found["smallest_pivot_time"] = members.nearest.time.reshape(batch).copy()
+            _warn_of_singular(made, members.nearest)
     if events:
         logs = [_log(made, tuple(events), *x) for x in zip(members.log, members.counts[:, 0].tolist())]
         found["events"] = logs if batch else logs[0]
     run = kind(times, Q, V, LATER, LATER, *made.labels, **found)
-    if record.failed.any():
-        _report(made, run, batch, clock, record)
+    if failed.any():
+        if isinstance(flow, Flow):
+            members.ends[:] = 0  # of explicit methods diagnosis says more
+        _report(made, run, batch, members, failed)
     return run
 
 
@@ -282,11 +280,9 @@ class _OfRobot(OpenTree):
         return self.robot.recipe("flow", {"forces": self.forces}) if ours else None
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
-        """v^T M(q) v / 2, (...)                                                                        [J]"""
         return self.robot.kinetic_energy(q, v)
 
     def potential_energy(self, q: Array) -> Array:
-        """-sum m g . c and that of forces, (...)                                                       [J]"""
         energy = self.robot.potential_energy(q)
         return energy + self.kernel("stored")(q) if any(f.stores for f in self.forces) else energy
 
@@ -318,7 +314,7 @@ def _flow(
             given |= {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v)), "efforts": 0}
         flow = method.flow(**given)
     else:
-        parts = mechanism.parts(stabilized, mechanism.redundant, feedback, mechanism.nc > 0)
+        parts = mechanism.parts(stabilized, feedback, mechanism.nc > 0)
         flow = Flow(
             parts.field,
             parts.advance,
@@ -350,37 +346,35 @@ class _Clock:
     """The steps of a run and the times of its record."""
 
     def __init__(self, t_end: float, h: float | None, record_every: float | None) -> None:
+        given = None if record_every is None else positive("record_every", record_every, SECONDS)
         self.h = h
         if h is None:
-            interval = (
-                t_end / MOST_STATES
-                if record_every is None
-                else positive("record_every", record_every, SECONDS)
-            )
-            self.rows = max(1, math.floor(t_end / interval * (1 + 1e-12)))
-            self.interval, self.first = interval, min(interval, 1e-3)
-            last = t_end - self.rows * interval
-            self.rest = last if last > 1e-9 * interval else 0.0
-            self.times = np.concatenate([interval * np.arange(self.rows + 1), [t_end] if self.rest else []])
-            return
-        self.steps = math.floor(t_end / h * (1 + 1e-12))
-        last = t_end - self.steps * h
-        self.rest = last if last > 1e-9 * h else 0.0
-        if record_every is None:
-            self.every = max(1, math.ceil(self.steps / MOST_STATES))
+            interval = t_end / MOST_STATES if given is None else given
+            self.first = min(interval, 1e-3)
+            self.rows, self.rest = _whole(t_end, interval)
+            ends = []
         else:
-            self.every = max(1, round(positive("record_every", record_every, SECONDS) / h))
-            if abs(self.every * h - record_every) > 1e-6 * record_every:
+            self.steps, self.rest = _whole(t_end, h)
+            every = self.steps / MOST_STATES if given is None else round(given / h)
+            self.every = max(1, math.ceil(every))
+            if given is not None and abs(self.every * h - given) > 1e-6 * given:
                 raise IntegrationError(
-                    f"record_every = {record_every} s is no multiple of dt = {h} s; "
-                    f"take {self.every * h:g}, for instance"
+                    f"record_every = {given} s is no multiple of dt = {h} s; take {self.every * h:g}, for "
+                    "instance"
                 )
-        self.rows = self.steps // self.every
-        self.extra = self.steps % self.every
-        ends = [h * self.steps] if self.extra else []
-        if self.rest:
-            ends.append(t_end)
-        self.times = np.concatenate([h * self.every * np.arange(self.rows + 1), ends])
+            interval = h * self.every
+            self.rows, self.extra = divmod(self.steps, self.every)
+            ends = [h * self.steps] if self.extra else []
+        self.times = np.array(
+            [*(interval * np.arange(self.rows + 1)), *ends, *([t_end] if self.rest else [])]
+        )
+
+
+def _whole(time: float, h: float) -> tuple[int, float]:
+    """How many times h goes into a time, and the rest, if that is more than round-off."""
+    count = math.floor(time / h * (1 + 1e-12))
+    rest = time - count * h
+    return count, rest if rest > 1e-9 * h else 0.0
 
 
 def _chunks(rows: int) -> Iterator[tuple[int, int]]:
@@ -394,49 +388,15 @@ def _chunks(rows: int) -> Iterator[tuple[int, int]]:
         some = max(1, int(some * min(100.0, CHUNK / max(time.perf_counter() - start, 1e-9))))
 
 
-@dataclass
-class _Record:
-    """The states of an ensemble on their way, and those that are kept.
-
-    y        (n, point), states at the end so far
-    states   (n, times, point)
-    failed   (n,): 1 + the row from which on a member is lost
-    losses   (n, 2): time and reason of steps of implicit methods that could not be taken
-    nearest  where members came closest to dependent constraints
-    """
-
-    y: Array
-    states: Array
-    failed: Array
-    losses: Array
-    nearest: Nearest
-
-    @classmethod
-    def starting(cls, y: Array, rows: int) -> _Record:
-        """Of a run that has not begun."""
-        states = np.full((len(y), rows, y.shape[1]), np.nan)
-        states[:, 0] = y
-        return cls(y, states, np.zeros(len(y), np.int64), np.zeros((len(y), 2)), Nearest.of(*y.shape))
-
-    @classmethod
-    def of(cls, members: Ensemble, flow: Flow | MechanicalFlow) -> _Record:
-        """Of members that have marched."""
-        ended = (members.ends[:, 1] > 0) & (members.ends[:, 1] != STOPPED)
-        failed = np.where(ended, members.clock["row"] + 1, 0)
-        losses = members.ends if isinstance(flow, MechanicalFlow) else np.zeros_like(members.ends)
-        return cls(members.y, members.record, failed, losses, members.nearest)
-
-
-def _fixed(flow: Any, u: Samples, clock: _Clock, record: _Record, threads: int, bar: _Progress) -> None:
-    """Fixed steps, in chunks."""
-    h, every, row = clock.h, clock.every, clock.rows + 1
+def _fixed(flow: Any, u: Samples, clock: _Clock, members: Ensemble, threads: int, bar: _Progress) -> Array:
+    """Fixed steps, in chunks; 1 + the row from which on each member is lost, or 0."""
+    h, every, row, failed = clock.h, clock.every, clock.rows + 1, np.zeros(len(members.y), np.int64)
     assert h is not None
     implicit = isinstance(flow, MechanicalFlow)
-    options = {"losses": record.losses} if implicit else {"nearest": record.nearest}
+    options: Any = {"losses": members.ends} if implicit else {"nearest": members.nearest}
 
     def take(t: float, h: float, steps: int, every: int, row: int) -> None:
-        arguments = (record.y, u, t, h, steps, every, record.states, row, record.failed, threads)
-        flow.steps(*arguments, **options)
+        flow.steps(members.y, u, t, h, steps, every, members.record, row, failed, threads, **options)
 
     for done, rows in _chunks(clock.rows):
         take(done * every * h, h, rows * every, every, 1 + done)
@@ -445,21 +405,19 @@ def _fixed(flow: Any, u: Samples, clock: _Clock, record: _Record, threads: int, 
         take(clock.rows * every * h, h, clock.extra, clock.extra, row)
     if clock.rest:
         take(clock.steps * h, clock.rest, 1, 1, row + bool(clock.extra))
+    return failed
 
 
 def _march(
-    flow: Flow | MechanicalFlow,
-    members: Ensemble,
-    u: Samples,
-    settings: Settings,
-    threads: int,
-    bar: _Progress,
-) -> None:
-    """Steps of the members' own, in chunks of records."""
+    flow: Any, u: Samples, members: Ensemble, settings: Settings, threads: int, bar: _Progress
+) -> Array:
+    """Steps of the members' own, in chunks of records; as `_fixed`."""
     positive("rtol", settings.rtol), positive("atol", settings.atol)
     for done, rows in _chunks(len(members.times) - 1):
         flow.march(members, u, 1 + done + rows, settings, threads)
         bar.at(members.times[done + rows])
+    ended = (members.ends[:, 1] > 0) & (members.ends[:, 1] != STOPPED)
+    return np.where(ended, members.clock["row"] + 1, 0)
 
 
 def _guards(
@@ -504,14 +462,14 @@ def _log(mechanism: Mechanism, names: tuple[str, ...], entries: Array, count: in
     )
 
 
-def _called(flow: Flow, u: _Efforts, clock: _Clock, record: _Record, bar: _Progress) -> None:
-    """Fixed steps with efforts by a Python function, called for every member at every stage."""
+def _called(flow: Flow, u: _Efforts, clock: _Clock, members: Ensemble, bar: _Progress) -> Array:
+    """Fixed steps with efforts by a Python function, called for every member at every stage; as `_fixed`."""
     field, advance, pull, after = (None if part is None else Kernel(part) for part in flow.functions)
     watched = None
     if flow.watch is not None:
         kernels: list[Any] = [None if part is None else Kernel(part) for part in flow.watched_functions]
-        watched = Watched(WatchedParts(*kernels), record.nearest)
-    nq, y, h, row = u.nq, record.y, clock.h, 1
+        watched = Watched(WatchedParts(*kernels), members.nearest)
+    nq, y, h, row, failed = u.nq, members.y, clock.h, 1, np.zeros(len(members.y), np.int64)
     assert h is not None and field is not None and advance is not None
 
     def efforts(t: float, y: Array) -> Array:
@@ -532,10 +490,11 @@ def _called(flow: Flow, u: _Efforts, clock: _Clock, record: _Record, bar: _Progr
             end = watched.stages(take, step, y, efforts)[1]
             y[:] = watched.complete(begin, step, begin + step, y.copy(), end)
         if (s + 1) % clock.every == 0 or s + 1 >= clock.steps:
-            record.states[:, row] = y
-            record.failed[(record.failed == 0) & ~np.isfinite(y).all(axis=1)] = row
+            members.record[:, row] = y
+            failed[(failed == 0) & ~np.isfinite(y).all(axis=1)] = row
             row += 1
             bar.at((s + 1) * h)
+    return failed
 
 
 # -- efforts -------------------------------------------------------------------------------------------------
@@ -761,16 +720,16 @@ def _numbers(name: str, given: Any) -> Array:
 # -- afterwards --------------------------------------------------------------------------------------------
 
 
-def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], clock: _Clock, record: _Record) -> None:
+def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], members: Ensemble, failed: Array) -> None:
     """Raise IntegrationError for a simulation that was lost, warn of members of an ensemble."""
-    lost, losses = np.flatnonzero(record.failed).tolist(), record.losses
+    lost, losses, times = np.flatnonzero(failed).tolist(), members.ends, members.times
     finite = np.isfinite(run.q).all(axis=-1) & np.isfinite(run.v).all(axis=-1)
     finite = finite.reshape(len(losses), -1)
     q, v = (x.reshape(*finite.shape, x.shape[-1]) for x in (run.q, run.v))
     last = {i: int(np.flatnonzero(finite[i])[-1]) for i in lost}
 
     def told(i: int) -> str:
-        start, end = clock.times[last[i] : last[i] + 2]
+        start, end = times[last[i] : last[i] + 2]
         if losses[i, 1]:
             return f"the step at t = {losses[i, 0]:.9g} s cannot be taken: {REASONS[int(losses[i, 1])]}"
         why = mechanism.diagnosis(q[i, last[i]], v[i, last[i]], end - start, start)
@@ -779,13 +738,13 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], clock: _Cloc
 
     if not batch:
         error = IntegrationError(
-            f"the state is not finite after t = {clock.times[last[0]]:g} s; {told(0)}; "
+            f"the state is not finite after t = {times[last[0]]:g} s; {told(0)}; "
             "the attribute `run` of this error holds the states up to there"
         )
         error.run = run  # type: ignore[attr-defined]
         raise error
     named = ", ".join(
-        f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {clock.times[last[i]]:g} s"
+        f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {times[last[i]]:g} s"
         for i in list(last)[:5]
     )
     warnings.warn(

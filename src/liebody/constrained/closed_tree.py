@@ -222,22 +222,12 @@ class ClosedTree(Constrained, OpenTree):
         """J (nc, nv) of the closures."""
         return self.measure(self.configurations(q), t=t)[1]
 
-    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
-        """The wrench (..., 6) of one closure on its last body, at its frame there, from multipliers."""
-        c = next(c for c in self.constraints if c.name == constraint)
-        rows, X = self.rows[constraint], SE3.Ad(c.frame).T
-        q, multipliers = self.configurations(q), np.asarray(multipliers)
-        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
-        for at in np.ndindex(q.shape[:-1]):
-            poses = body_poses(self.tree, q[at])
-            still = np.zeros(3)
-            states = [State(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
-            J = c.kind(states, c.constants, float(times[at]), np.zeros(0)).jacobians[-1]
-            F[at] = X @ -(multipliers[at][rows] @ J)
-        return F
+    def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
+        poses, still = body_poses(self.tree, q), np.zeros(3)
+        states = [State(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
+        return c.kind(states, c.constants, t, np.zeros(0)).jacobians[-1] @ SE3.Ad(c.frame)
 
     def mechanics(self) -> dict[str, Any]:
-        """As `Mechanism.mechanics`."""
         still = np.zeros(self.nv, int)
         return {
             **OpenTree.mechanics(self),
@@ -268,11 +258,9 @@ class ClosedTree(Constrained, OpenTree):
         return W
 
     def moved(self, q: Array, step: Array) -> np.ndarray:
-        """q exp(step)."""
         return np.array(self.group.normalize(self.group.integrate(q, step)), float)
 
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
-        """v plus a change."""
         return np.asarray(v + change)
 
     def loop(self, constraint: str) -> tuple[str, ...]:
@@ -308,8 +296,6 @@ class ClosedTree(Constrained, OpenTree):
         }
 
     def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
-        """As `Constrained.field`."""
-
         def field(t: Any, y: Array, u: Array) -> dict[str, Any]:
             q, v = y[: self.nq], y[self.nq :]
             if feedback is not None:
@@ -320,8 +306,6 @@ class ClosedTree(Constrained, OpenTree):
         return partial(trace, field, self._state)
 
     def after(self, by: Regularization) -> Part:
-        """As `Constrained.after`."""
-
         def after(t: Any, y: Array, u: Array) -> dict[str, Any]:
             q, v, solver = self._projected(t, y[: self.nq], y[self.nq :], by)
             return {"z": np.concatenate([q, v]), **solver.worst}
@@ -333,10 +317,8 @@ class ClosedTree(Constrained, OpenTree):
         return {"t": (), "y": self.nq + self.nv, "u": self.nv}
 
     def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """As `Mechanism.row_sizes`."""
         return self._sizes
 
     def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """As `Mechanism.relative_pivots`."""
         solver = self._solver(q, self.measure(q, t=t)[1], Regularization.plain(True))
         return np.array([1 / (x * d) for x, d in zip(solver.factors[1], solver.d, strict=True)], float)

@@ -125,7 +125,7 @@ class JointEffort(ForceKind):
 
     def energy(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
         x = self._coordinate(states, constants)
-        return sum(law.potential(x, *numbers) for law, numbers in self._with_numbers(constants))
+        return sum(law.energy(x, *numbers) for law, numbers in self._with_numbers(constants))
 
     def _with_numbers(self, constants: Sequence[Array]) -> list[tuple[JointForce, Sequence[Array]]]:
         ends = np.cumsum([6, *(count for _, count in self.laws)])
@@ -216,7 +216,7 @@ def relative_twist(states: Sequence[State], Ra: Array, ra: Array, Rb: Array, rb:
 
 def on_bodies(force: FrameForce, bodies: Sequence[MovingBody], numbers: Sequence[int]) -> BodyForce:
     """A force on the own frames of the bodies of these numbers."""
-    potential = force.potential if force.stores else None
+    potential = force.energy if force.stores else None
     kind = OwnWrench(force.wrenches, len(numbers), 0, force.name, potential)
     frames = [SE3.inverse(bodies[i].offset) for i in numbers]
     constants = tuple(np.asarray(x, float) for T in frames for x in SE3.parts(T))

@@ -11,6 +11,7 @@ from ..codegen.watch import Watch
 from ..dynamics.mechanism import Feedback, Part, Parts
 from ..errors import ConfigurationError, IntegrationError, ModelError
 from .assembly import Assembly
+from .constraints import Constraint
 from .elimination import PROXIMAL, Regularization
 from .equations import NOTHING, Stabilization
 
@@ -45,8 +46,8 @@ class Constrained(Assembly):
     "on_constraints" (t, q, v).
     """
 
-    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
-        """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
+    def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
+        """J (rows, 6) of a constraint for twists of its frame on its last moving body."""
         raise NotImplementedError
 
     def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
@@ -60,11 +61,7 @@ class Constrained(Assembly):
     # -- equations of motion ------------------------------------------------------------------------------
 
     def parts(
-        self,
-        stabilized: Stabilization = NOTHING,
-        redundant: bool = False,
-        feedback: Feedback | None = None,
-        watched: bool = False,
+        self, stabilized: Stabilization = NOTHING, feedback: Feedback | None = None, watched: bool = False
     ) -> Parts:
         """As `Mechanism.parts`.
 
@@ -72,7 +69,7 @@ class Constrained(Assembly):
         and the velocities there.
         """
         field, moves = partial(self.field, stabilized, feedback), self.moves()
-        plain, surplus = Regularization.plain(redundant), self.surplus if watched else None
+        plain, surplus = Regularization.plain(self.redundant), self.surplus if watched else None
         looking = plain._replace(surplus=surplus)
         if not stabilized.projected:
             return Parts(field(looking), *moves, None, Watch() if watched else None)
@@ -80,7 +77,7 @@ class Constrained(Assembly):
             return Parts(field(plain), *moves, self.after(plain))
         shifted = Regularization(False, PROXIMAL)
         near = Watch(field(shifted), self.after(shifted._replace(surplus=surplus)))
-        return Parts(field(plain), *moves, self.after(looking), Watch() if redundant else near)
+        return Parts(field(plain), *moves, self.after(looking), Watch() if self.redundant else near)
 
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`: g and J are all equations, `redundant` whether they depend on each other.
@@ -123,6 +120,15 @@ class Constrained(Assembly):
         _, multipliers = self.accelerations(q, v, u, t)
         q = self.configurations(q)
         return {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+
+    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
+        """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
+        c, rows = next(c for c in self.constraints if c.name == constraint), self.rows[constraint]
+        q, multipliers = self.configurations(q), np.asarray(multipliers)
+        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
+        for at in np.ndindex(q.shape[:-1]):
+            F[at] = -multipliers[at][rows] @ self.reaction_rows(c, q[at], float(times[at]))
+        return F
 
     # -- states on the constraints ------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -28,6 +28,8 @@ from .passes import Cells, Inline, Memory, written
 
 Array = Any
 GROUND = -1
+NEGLIGIBLE = 1e-11  # of D: an eigenvalue of A that counts as zero
+LARGE = 100  # velocities and equations, from which on a system is large
 NONE = np.zeros(0, int)
 COORDINATES = (*((x, "1") for x in ("qw", "qx", "qy", "qz")), *((x, "m") for x in ("px", "py", "pz")))
 RATES = (*((x, "rad/s") for x in ("wx", "wy", "wz")), *((x, "m/s") for x in ("vx", "vy", "vz")))
@@ -66,17 +68,14 @@ class System(Constrained):
 
     @property
     def nv(self) -> int:
-        """Number of velocities, 6 per body."""
         return 6 * len(self.bodies)
 
     @cached_property
     def nu(self) -> int:
-        """Number of efforts u."""
         return sum(f.kind.efforts for f in self.forces)
 
     @property
     def joints(self) -> list[str]:
-        """The names of the joints."""
         return [c.name for c in self.constraints if c.joint]
 
     @cached_property
@@ -100,7 +99,6 @@ class System(Constrained):
         return Labels.of(u)
 
     def take(self, forces: tuple[Force, ...]) -> None:
-        """As `Mechanism.take`."""
         found = list(self.forces)
         for force in forces:
             if isinstance(force, JointForce):
@@ -248,23 +246,24 @@ class System(Constrained):
         """Of weight, -sum m g . p, and of springs, (...)                                               [J]"""
         R, p = self._axes(q)
         total = -np.einsum("n,i,...ni->...", np.array([b.mass for b in self.bodies]), self.gravity, p)
-        for f in self.forces:
-            if f.kind.stores:
-                total = total + self._energy_of(f, R, p)
-        for general in self.generalised:
-            if general.stores:
-                flat = np.asarray(q, float).reshape(-1, self.nq)
-                total = total + np.reshape([general.energy(x) for x in flat], p.shape[:-2])
+        if any(f.kind.stores for f in self.forces) or any(f.stores for f in self.generalised):
+            states = zip(
+                np.asarray(q, float).reshape(-1, self.nq),
+                R.reshape(-1, *R.shape[-3:]),
+                p.reshape(-1, *p.shape[-2:]),
+                strict=True,
+            )
+            total = total + np.reshape([self._stored(*state) for state in states], p.shape[:-2])
         return total
 
-    def _energy_of(self, force: BodyForce, R: Array, p: Array) -> np.ndarray:
-        values = [
-            force.kind.energy(
-                [GROUND_STATE if b < 0 else State(r[b], x[b], 0, 0) for b in force.bodies], force.constants
-            )
-            for r, x in zip(R.reshape(-1, *R.shape[-3:]), p.reshape(-1, *p.shape[-2:]), strict=True)
-        ]
-        return np.reshape(values, p.shape[:-2])
+    def _stored(self, q: Array, R: Array, p: Array) -> Any:
+        """Potential energy of the forces at one state."""
+        at = [*(State(R[i], p[i], 0, 0) for i in range(len(self.bodies))), GROUND_STATE]
+        energy = sum(f.energy(q) for f in self.generalised)
+        for f in self.forces:
+            if f.kind.stores:
+                energy = energy + f.kind.energy([at[b] for b in f.bodies], f.constants)
+        return energy
 
     # -- equations of motion ------------------------------------------------------------------------------
 
@@ -272,19 +271,10 @@ class System(Constrained):
         """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
         return np.asarray(self._measured(self.configurations(q), None, t, True)[1], float)
 
-    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
-        """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
-        c = next(c for c in self.constraints if c.name == constraint)
-        rows, i = self.rows[constraint], [b for b in c.bodies if b >= 0][-1]
-        X = SE3.Ad(c.frame).T if i == c.bodies[-1] else np.eye(6)
-        q, multipliers = self.configurations(q), np.asarray(multipliers)
-        F = np.zeros((*q.shape[:-1], 6))
-        times = np.broadcast_to(t, q.shape[:-1])
-        for at in np.ndindex(q.shape[:-1]):
-            F[at] = X @ -(
-                multipliers[at][rows] @ self.measure(q[at], t=float(times[at]))[1][rows, 6 * i : 6 * i + 6]
-            )
-        return F
+    def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
+        i = [b for b in c.bodies if b >= 0][-1]
+        J = self.measure(q, t=t)[1][self.rows[c.name], 6 * i : 6 * i + 6]
+        return J @ SE3.Ad(c.frame) if i == c.bodies[-1] else J
 
     # -- functions ----------------------------------------------------------------------------------------
 
@@ -294,14 +284,36 @@ class System(Constrained):
         return self.nv + self.nc > LARGE
 
     def function(self, name: str) -> Function | Program:
-        """The traced function "accelerations" (t, q, v, u), "residuals" or "on_constraints" (t, q, v)."""
-        shapes, make = _FUNCTIONS[name]
-        sizes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv, "u": self.nu}
-        inputs = {key: sizes[key] for key in shapes}
-        return written(name, inputs, lambda memory, *cells: make(memory, self, *cells), self.is_large)
+        """As `Constrained` says; "towards_constraints" does not ask whether rows are redundant."""
+        sizes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
+
+        def accelerations(memory: Memory, t: Cells, q: Cells, v: Cells, u: Cells) -> dict[str, Cells]:
+            y, plain = np.concatenate([q, v]), Regularization.plain(self.redundant)
+            found = equations.motion(memory, self, t, y, u, NOTHING, plain)
+            return {"a": found.field[-self.nv :], "multipliers": found.multipliers}
+
+        def residuals(memory: Memory, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
+            state = equations.bodies(memory, self, q, v)
+            found = equations.blocks(memory, self, state, t, None, equations.violations)
+            g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
+            return {"residual": g, "rate": rate}
+
+        def on_constraints(memory: Memory, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
+            redundant = name == "towards_constraints" or self.redundant  # which may not be known yet
+            y, plain = np.concatenate([q, v]), Regularization.plain(redundant)
+            y, _ = equations.projected(memory, self, t, y, plain)
+            return {"q": y[: self.nq], "v": y[self.nq :]}
+
+        functions: dict[str, Callable[..., dict[str, Cells]]] = {
+            "accelerations": accelerations,
+            "residuals": residuals,
+            "on_constraints": on_constraints,
+            "towards_constraints": on_constraints,
+        }
+        inputs = {**sizes, "u": self.nu} if name == "accelerations" else sizes
+        return written(name, inputs, functions[name], self.is_large)
 
     def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
-        """As `Constrained.field`."""
         nq = self.nq
 
         def field(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
@@ -315,8 +327,6 @@ class System(Constrained):
         return partial(written, "field", self._state, field, self.is_large)
 
     def after(self, by: Regularization) -> Part:
-        """As `Constrained.after`."""
-
         def after(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
             z, worst = equations.projected(memory, self, t, y, by)
             return {"z": z, **({} if by.surplus is None else {"worst": worst})}
@@ -324,8 +334,6 @@ class System(Constrained):
         return partial(written, "after", self._state, after, self.is_large)
 
     def moves(self) -> tuple[Part, Part]:
-        """As `Mechanism.moves`."""
-
         def advance(memory: Memory, y: Cells, psi: Cells) -> dict[str, Cells]:
             return {"z": equations.advanced(memory, self, y, psi)}
 
@@ -414,12 +422,10 @@ class System(Constrained):
         return count, shares / np.linalg.norm(shares)
 
     def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """As `Mechanism.row_sizes`."""
         rows = self.measure(q, t=t)[1] @ self.inverse_mass_root(q, ())
         return np.asarray((rows * rows).sum(axis=1))
 
     def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """As `Mechanism.relative_pivots`."""
         memory = Inline()
         factors, _ = self._factors(memory, q, t, PROXIMAL)
         pairs = zip(factors.lower, factors.scale, strict=True)
@@ -487,47 +493,3 @@ class System(Constrained):
         T = [SE3.element(q[7 * i : 7 * i + 7]) if i >= 0 else np.eye(4) for i in c.bodies]
         place = SE3.inverse(T[0]) @ T[1] @ np.append(c.constants[0], 1)
         return c.kind.closest(start, place[:3] - c.constants[1])
-
-
-NEGLIGIBLE = 1e-11  # of D: an eigenvalue of A that counts as zero
-LARGE = 100  # velocities and equations, from which on a system is large
-
-
-def _accelerations(
-    memory: Memory, system: System, t: Cells, q: Cells, v: Cells, u: Cells
-) -> dict[str, Cells]:
-    y = np.concatenate([q, v])
-    found = equations.motion(memory, system, t, y, u, NOTHING, Regularization.plain(system.redundant))
-    return {"a": found.field[-system.nv :], "multipliers": found.multipliers}
-
-
-def _residuals(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
-    state = equations.bodies(memory, system, q, v)
-    found = equations.blocks(memory, system, state, t, None, equations.violations)
-    empty = np.zeros(0, int)
-    g, rate = (np.concatenate([empty, *(right[i] for right in found.right)]) for i in range(2))
-    return {"residual": g, "rate": rate}
-
-
-def _on_constraints(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
-    return _projected(memory, system, t, q, v, system.redundant)
-
-
-def _towards_constraints(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
-    """As "on_constraints", whether or not equations are redundant, which may not be known yet."""
-    return _projected(memory, system, t, q, v, True)
-
-
-def _projected(
-    memory: Memory, system: System, t: Cells, q: Cells, v: Cells, redundant: bool
-) -> dict[str, Cells]:
-    y, _ = equations.projected(memory, system, t, np.concatenate([q, v]), Regularization.plain(redundant))
-    return {"q": y[: system.nq], "v": y[system.nq :]}
-
-
-_FUNCTIONS: dict[str, tuple[tuple[str, ...], Callable[..., dict[str, Cells]]]] = {
-    "accelerations": (("t", "q", "v", "u"), _accelerations),
-    "residuals": (("t", "q", "v"), _residuals),
-    "on_constraints": (("t", "q", "v"), _on_constraints),
-    "towards_constraints": (("t", "q", "v"), _towards_constraints),
-}

@@ -37,7 +37,7 @@ class Force:
     name  in the ledger of a hybrid system
 
     A subclass overrides `efforts`; and `energy`, if they have a potential. `JointForce` and `FrameForce` are
-    laws that do not depend on coordinates, which act alike in trees and in absolute coordinates.
+    laws that do not depend on a mechanism's coordinates, and act alike in joint and in absolute ones.
     """
 
     name = "force"
@@ -46,8 +46,8 @@ class Force:
         """Generalised forces (nv,), whose power is efforts . v                                    [N m, N]"""
         raise NotImplementedError
 
-    def energy(self, q: Array) -> Any:
-        """Potential energy that it stores, ()                                                          [J]"""
+    def energy(self, *at: Any, **more: Any) -> Any:
+        """Potential energy () that it stores, of q; of a joint's x and numbers; of the frames' poses   [J]"""
         return 0.0
 
     @property
@@ -94,15 +94,6 @@ class JointForce(Force):
         """
         raise NotImplementedError
 
-    def potential(self, x: Array, *numbers: Array) -> Any:
-        """Potential energy that it stores in the joint, ()                                             [J]"""
-        return 0.0
-
-    @property
-    def stores(self) -> bool:
-        """Whether it has a potential energy."""
-        return type(self).potential is not JointForce.potential
-
     def numbers_in(self, joint: Joint) -> tuple[Array, ...] | None:
         """As `numbers`, (dim,) each; None for joints that do not move."""
         found = self.numbers(joint) if joint.dim else None
@@ -121,12 +112,11 @@ class JointForce(Force):
         return tau.astype(float) if is_numeric(tau) else tau
 
     def energy_in_tree(self, tree: Tree, q: Array) -> Any:
-        """As `Force.energy_in_tree`."""
         energy: Any = 0.0
         for body in tree.bodies:
             numbers = self.numbers_in(body.joint)
             if numbers is not None:
-                energy = energy + self.potential(body.joint_coordinates(q), *numbers)
+                energy = energy + self.energy(body.joint_coordinates(q), *numbers)
         return energy
 
 
@@ -145,15 +135,6 @@ class FrameForce(Force):
         """
         raise NotImplementedError
 
-    def potential(self, *poses: Array) -> Any:
-        """Potential energy that it stores, ()                                                          [J]"""
-        return 0.0
-
-    @property
-    def stores(self) -> bool:
-        """Whether it has a potential energy."""
-        return type(self).potential is not FrameForce.potential
-
     def on_tree(self, tree: Tree, t: Any, q: Array, v: Array) -> Array:
         """As `Force.on_tree`: the sum of J^T F."""
         motions = [x for f in self.frames for x in (frame_pose(tree, q, f), frame_twist(tree, q, v, f))]
@@ -161,8 +142,7 @@ class FrameForce(Force):
         return sum(frame_jacobian(tree, q, f).T @ F for f, F in zip(self.frames, wrenches, strict=True))
 
     def energy_in_tree(self, tree: Tree, q: Array) -> Any:
-        """As `Force.energy_in_tree`."""
-        return self.potential(*(frame_pose(tree, q, f) for f in self.frames))
+        return self.energy(*(frame_pose(tree, q, f) for f in self.frames))
 
 
 @dataclass(frozen=True)

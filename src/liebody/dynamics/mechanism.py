@@ -91,17 +91,10 @@ class Mechanism:
 
     # -- equations of motion --------------------------------------------------------------------------------
 
-    def parts(
-        self,
-        stabilized: Any = None,
-        redundant: bool = False,
-        feedback: Feedback | None = None,
-        watched: bool = False,
-    ) -> Parts:
+    def parts(self, stabilized: Any = None, feedback: Feedback | None = None, watched: bool = False) -> Parts:
         """The parts of a compiled loop of an explicit method.
 
-        stabilized  what is done against drift, as `stabilization` gives it
-        redundant   whether constraints may depend on each other
+        stabilized  what is done against drift of constraints, as `stabilization` gives it
         feedback    (t, q, v) -> u (nu,), which takes the place of the efforts
         watched     whether they are made for `Flow` to watch the pivots of the constraints
         """
@@ -239,26 +232,21 @@ class OpenTree(Mechanism):
 
     @property
     def nv(self) -> int:
-        """Number of velocities of the tree."""
         return self.tree.nv
 
     @property
     def group(self) -> Product:
-        """The configuration group of the tree."""
         return self.tree.group
 
     @cached_property
     def labels(self) -> tuple[Labels, Labels]:
-        """As `Mechanism.labels`: the joints' names."""
         return labels(self.tree)
 
     @property
     def joints(self) -> Collection[str]:
-        """The names of the joints."""
         return [body.joint.name for body in self.tree.bodies]
 
     def take(self, forces: tuple[Force, ...]) -> None:
-        """As `Mechanism.take`."""
         self.forces += forces
 
     # -- equations, on floats or symbols ------------------------------------------------------------------
@@ -284,7 +272,6 @@ class OpenTree(Mechanism):
     # -- what is made of them -------------------------------------------------------------------------------
 
     def mechanics(self) -> dict[str, Any]:
-        """As `Mechanism.mechanics`."""
         tree = self.tree
         return {
             "group": self.group,
@@ -294,13 +281,7 @@ class OpenTree(Mechanism):
             "efforts": self.nu,
         }
 
-    def parts(
-        self,
-        stabilized: Any = None,
-        redundant: bool = False,
-        feedback: Feedback | None = None,
-        watched: bool = False,
-    ) -> Parts:
+    def parts(self, stabilized: Any = None, feedback: Feedback | None = None, watched: bool = False) -> Parts:
         nq = self.nq
 
         def field(t: Any, y: Array, u: Array) -> Array:
@@ -342,9 +323,7 @@ class OpenTree(Mechanism):
         return {"energies": (energies, {"q": self.nq, "v": self.nv}), "stored": (self.stored, {"q": self.nq})}
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
-        """v^T M(q) v / 2, (...)                                                                        [J]"""
         return self.kernel("energies")(q, v)[0]
 
     def potential_energy(self, q: Array) -> Array:
-        """-sum m g . c and that of forces, (...)                                                       [J]"""
         return self.kernel("energies")(q, np.zeros(self.nv))[1]

@@ -290,6 +290,6 @@ def cost(example: Any, groups: str | tuple[str, ...]) -> int:
     from ..constrained import stabilization
 
     system = setup(example, groups).system
-    parts = system.parts(stabilization("none", STEP), False)
+    parts = system.parts(stabilization("none", STEP))
     field, advance, pull = (sum(part().operations.values()) for part in parts[:3])
     return int(4 * field + 4 * advance + 3 * pull)

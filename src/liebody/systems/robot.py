@@ -265,19 +265,7 @@ def up(gravity: Array) -> np.ndarray:
     return -g / size if size else np.array([0, 0, 1.0])
 
 
-def robot_system(
-    robot: Any,
-    *elements: Element | Iterable[Element],
-    gravity: Array | None = None,
-    step: float = 1e-4,
-    stance_step: float = 1e-5,
-    landing_step: float = 1e-6,
-    landing: float = 5e-4,
-    actuated: Iterable[str] | None = None,
-    ledger: bool = True,
-    outputs: Callable[[State], Mapping[str, Any]] | None = None,
-    name: str | None = None,
-) -> RobotSystem:
+class RobotSystem(HybridSystem):
     """The hybrid system of a robot with contacts and controllers; see the head of this module.
 
     robot         a Robot, or a Tree
@@ -293,94 +281,94 @@ def robot_system(
     outputs       more signals: State -> {name: signal}
 
     Steps must resolve the contacts: with damping D and the mass m that a point shows to the floor, explicit
-    methods of order 4 need steps below 2.7 m / D.
-
-    Errors: ModelError for names that two elements share, or frames and joints that the robot does not have.
-    """
-    flat: list[Any] = []
-    for element in elements:
-        flat += [element] if isinstance(element, (Element, Force)) else list(element)
-    for element in flat:
-        if not isinstance(element, (Element, Force)):
-            raise ModelError(f"{element!r} is no element of a robot system, such as Contact or RadialSpring")
-    tree = getattr(robot, "tree", robot)
-    if not isinstance(tree, Tree):
-        raise ModelError(f"robot_system takes a Robot or a Tree, not {robot!r}")
-    forces = [element for element in flat if isinstance(element, Force)]
-    if any(np.any(np.asarray(body.damping, float)) for body in tree.bodies):
-        forces.insert(0, JointDamping())
-    fall: Any = getattr(robot, "gravity_vector", FREE_FALL) if gravity is None else gravity
-    mechanism = OpenTree(tree, fall, tuple(forces))
-    flat = [copy.deepcopy(element) for element in flat if isinstance(element, Element)]
-    steps = {"step": step}
-    if any(element.touches for element in flat):
-        steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
-    return RobotSystem(mechanism, flat, steps, actuated, ledger, outputs, name or tree.name)
-
-
-class RobotSystem(HybridSystem):
-    """Made by `robot_system`. Its works are, by name:
+    methods of order 4 need steps below 2.7 m / D. Its works are, by name:
 
     joint_<name>      of the drive of each joint; that of a floating base's joint comes from outside
     <force>           of each force, such as the joints' damping (negative), if they have any
     <element>_work    what each element gives to the robot
     <element>_<loss>  what it dissipates (positive)
+
+    Errors: ModelError for names that two elements share, or frames and joints that the robot does not have.
     """
 
     def __init__(
         self,
-        mechanism: OpenTree,
-        elements: list[Element],
-        steps: Mapping[str, float],
-        actuated: Iterable[str] | None,
-        ledger: bool,
-        outputs: Callable[[State], Mapping[str, Any]] | None,
-        name: str,
+        robot: Any,
+        *elements: Element | Force | Iterable[Element | Force],
+        gravity: Array | None = None,
+        step: float = 1e-4,
+        stance_step: float = 1e-5,
+        landing_step: float = 1e-6,
+        landing: float = 5e-4,
+        actuated: Iterable[str] | None = None,
+        ledger: bool = True,
+        outputs: Callable[[State], Mapping[str, Any]] | None = None,
+        name: str | None = None,
     ) -> None:
-        self.mechanism, self.tree, self.elements = mechanism, mechanism.tree, tuple(elements)
-        self.gravity, self._more = tuple(mechanism.gravity), outputs
-        tree = self.tree
+        flat: list[Any] = []
+        for given in elements:
+            flat += [given] if isinstance(given, (Element, Force)) else list(given)
+        for given in flat:
+            if not isinstance(given, (Element, Force)):
+                raise ModelError(
+                    f"{given!r} is no element of a robot system, such as Contact or RadialSpring"
+                )
+        tree = getattr(robot, "tree", robot)
+        if not isinstance(tree, Tree):
+            raise ModelError(f"robot_system takes a Robot or a Tree, not {robot!r}")
+        forces = [given for given in flat if isinstance(given, Force)]
+        if any(np.any(np.asarray(body.damping, float)) for body in tree.bodies):
+            forces.insert(0, JointDamping())
+        fall: Any = getattr(robot, "gravity_vector", FREE_FALL) if gravity is None else gravity
+        self.mechanism, self.tree, self._more = OpenTree(tree, fall, tuple(forces)), tree, outputs
+        self.gravity = tuple(self.mechanism.gravity)
+        self.elements = tuple(copy.deepcopy(given) for given in flat if isinstance(given, Element))
         self._lossy: dict[Element, tuple[str, ...]] = {}
-        for element in elements:
+        for element in self.elements:
             element.attach(tree)
-        self._memories: list[Any] = [_names_of("Memory", [*e.memory, *e.flows]) for e in elements]
-        self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in elements]
+        self._memories: list[Any] = [_names_of("Memory", [*e.memory, *e.flows]) for e in self.elements]
+        self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in self.elements]
         self._driven = _driven(tree, actuated)
-        twice = [name for name, n in Counter(force.name for force in mechanism.forces).items() if n > 1]
-        if twice:
-            raise ModelError(f"two forces are called {twice[0]!r}; give one of them another name")
-        kinds: dict[str, Any] = {"memory": {}, "flows": {}, "parameters": {}}
-        for element in elements:
-            for kind, found in kinds.items():
-                for key, value in getattr(element, kind).items():
-                    full = (_parameter if kind == "parameters" else _full)(element, key)
-                    if any(full in others for others in kinds.values()):
-                        raise ModelError(
-                            f"two elements have something called {full!r}; give one of them another name"
-                        )
-                    found[full] = value
-        kinds["parameters"] = {**kinds["parameters"], **steps}
-        has = {
-            part: any(getattr(type(e), part) is not getattr(Element, part) for e in elements)
-            for part in ("guards", "update", "start", "stop", "rates")
-        }
+        steps = {"step": step}
+        if any(element.touches for element in self.elements):
+            steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
+        kinds = self._by_full_names()
+
+        def if_any(part: str, made: Callable[..., Any]) -> Callable[..., Any] | None:
+            has = any(getattr(type(e), part) is not getattr(Element, part) for e in self.elements)
+            return made if has else None
+
         super().__init__(
             tree.group,
             self._accelerations,
             memory=kinds["memory"],
             flows=kinds["flows"],
-            parameters=kinds["parameters"],
-            rates=functools.partial(self._named, "rates") if has["rates"] else None,
-            start=self._started if has["start"] else None,
-            guards=functools.partial(self._named, "guards") if has["guards"] else None,
-            directions={_full(e, name): x for e in elements for name, x in e.directions.items()},
-            update=self._updated if has["update"] else None,
+            parameters={**kinds["parameters"], **steps},
+            rates=if_any("rates", functools.partial(self._named, "rates")),
+            start=if_any("start", self._started),
+            guards=if_any("guards", functools.partial(self._named, "guards")),
+            directions=kinds["directions"],
+            update=if_any("update", self._updated),
             step=self._step,
-            stop=self._stop if has["stop"] else None,
+            stop=if_any("stop", self._stop),
             powers=self._powers if ledger else None,
             outputs=self._signals,
-            name=name,
+            name=name or tree.name,
         )
+
+    def _by_full_names(self) -> dict[str, dict[str, Any]]:
+        """Memory, flows, parameters, directions of all elements. Raises ModelError for a name given twice."""
+        names = Counter(force.name for force in self.mechanism.forces)
+        kinds: dict[str, dict[str, Any]] = {k: {} for k in ("memory", "flows", "parameters", "directions")}
+        for element in self.elements:
+            for kind, found in kinds.items():
+                full = _parameter if kind == "parameters" else _full
+                own = {full(element, key): value for key, value in getattr(element, kind).items()}
+                names.update([] if kind == "directions" else list(own))
+                found.update(own)
+        for name in (name for name, count in names.items() if count > 1):
+            raise ModelError(f"two elements have something called {name!r}; give one of them another name")
+        return kinds
 
     # -- parts of the hybrid system -------------------------------------------------------------------------
 
@@ -563,6 +551,9 @@ class RobotSystem(HybridSystem):
             if lost in run.outputs:
                 losses[lost] = change("outputs", lost)
         return Ledger(energy, stored, work, losses, elements)
+
+
+robot_system = RobotSystem
 
 
 @dataclass(frozen=True)
