@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia
-from ..dynamics import JointDamping
+from ..dynamics import JointDamping, JointSpring
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from .bodies import GROUPS, MovingBody, check_mass
@@ -27,7 +27,6 @@ from .forces import (
     BodyForce,
     ForceKind,
     JointEffort,
-    JointSpring,
     OwnWrench,
     SpringDamper,
     effort_of_joint,
@@ -269,9 +268,7 @@ class SystemBuilder:
                 f"spring {name!r} is to act in {joint!r}, which is no Revolute or Prismatic joint "
                 "added before"
             )
-        kind = JointSpring(isinstance(link.group, Revolute))
-        numbers = (float(stiffness), float(rest))
-        spring = _Link(name, kind, link.bodies, link.frames, link.joint, numbers)
+        spring = _Link(name, None, link.bodies, link.frames, link.joint, (float(stiffness), float(rest)))
         return self._add(self._forces, spring, "force")
 
     def wrench(
@@ -322,14 +319,23 @@ class SystemBuilder:
         constraints = tuple(
             self._constraint(link, names, bodies, poses) for link in self._constraints.values()
         )
-        forces, nu, joints = [], 0, {c.name: c for c in constraints}
+        forces, springs, nu, joints = [], [], 0, {c.name: c for c in constraints}
         for link in self._forces.values():
+            if link.kind is None:
+                assert link.joint is not None
+                springs.append((link.joint.name, *link.constants))
+                continue
             place = slice(nu, nu := nu + link.kind.efforts)
             if isinstance(link.kind, JointEffort):
                 forces.append(effort_of_joint(joints[link.name], True, place))
             else:
                 forces.append(self._force(link, names, bodies, place))
         forces = with_law(forces, JointDamping(), constraints)
+        while springs:  # of each joint the first one is in the same law
+            first = {joint: (k, rest) for joint, k, rest in reversed(springs)}
+            law = JointSpring({j: k for j, (k, _) in first.items()}, {j: x for j, (_, x) in first.items()})
+            forces = with_law(forces, law, constraints)
+            springs = [x for x in springs if first.pop(x[0], None) is None]
         curves = tuple(
             float(link.constants[0]) for link in self._constraints.values() if isinstance(link.kind, OnCurve)
         )
@@ -418,11 +424,6 @@ class SystemBuilder:
         constants: tuple[Any, ...]
         if isinstance(kind, SpringDamper):
             constants = (at[0][:3, 3], at[1][:3, 3], *link.constants)
-        elif isinstance(kind, JointSpring):
-            assert link.group is not None
-            _, axes, _ = lower_pair(link.group)
-            parts = [x for T in at for x in ((T @ axes)[:3, :3], (T @ axes)[:3, 3])]
-            constants = (*parts, *link.constants)
         else:
             constants = tuple(x for T in at for x in (T[:3, :3], T[:3, 3]))
         return BodyForce(link.name, kind, numbers, _floats(constants), efforts)

@@ -17,9 +17,9 @@ from ..dynamics import FrameForce, JointForce
 from ..errors import GraphError, ShapeError
 from ..groups import SE3, Prismatic, Revolute
 from ..linear import cross
-from ..scalar import arctan2, cos, sin, sqrt
+from ..scalar import arctan2, sqrt
 from .bodies import MovingBody
-from .constraints import ZERO, Constraint, State
+from .constraints import Constraint, State
 
 Array = Any
 
@@ -168,41 +168,6 @@ def with_law(forces: Sequence[BodyForce], law: JointForce, joints: Sequence[Cons
         constants = (*force.constants, *(np.asarray(x, float) for x in numbers))
         found[at[c.name]] = replace(force, kind=kind, constants=constants)
     return found
-
-
-@dataclass(frozen=True)
-class JointSpring(ForceKind):
-    """Along or about the axis z of a joint's frames: effort -k (x - x0), x the distance or the angle.
-
-    An angle counts the short way round from x0.
-    """
-
-    turning: bool
-    stores = True
-
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
-        a, b = states
-        _, _, Rb, rb, stiffness, _ = constants
-        C, z = b.R.T @ a.R, Rb[:, 2]
-        effort = -stiffness * self._stretch(states, constants) * z
-        if self.turning:
-            return [np.concatenate([-(effort @ C), ZERO]), np.concatenate([effort, ZERO])]
-        arm = C.T @ (b.R.T @ (b.p - a.p) + rb)
-        on_a = -(effort @ C)
-        return [np.concatenate([cross(arm, on_a), on_a]), np.concatenate([cross(rb, effort), effort])]
-
-    def energy(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
-        stretch = self._stretch(states, constants)
-        return 0.5 * constants[4] * (stretch * stretch)
-
-    def _stretch(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
-        a, b = states
-        Ra, ra, Rb, rb, _, rest = constants
-        if self.turning:
-            E = Rb.T @ (b.R.T @ a.R) @ Ra
-            angle = arctan2(E[0, 1] - E[1, 0], E[0, 0] + E[1, 1]) - rest
-            return arctan2(sin(angle), cos(angle))
-        return Ra[:, 2] @ (a.R.T @ (b.p + b.R @ rb - a.p) - ra) - rest
 
 
 def relative_twist(states: Sequence[State], Ra: Array, ra: Array, Rb: Array, rb: Array) -> Array:

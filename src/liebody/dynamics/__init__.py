@@ -71,7 +71,7 @@ from .factorization import (
     jacobian_mass_matrix,
     jacobian_mass_matrix_derivative,
 )
-from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction
+from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction, JointSpring
 from .forward import articulated_body, forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics
 from .kinematics import (
@@ -135,6 +135,7 @@ __all__ = [
     "JointDamping",
     "JointForce",
     "JointFriction",
+    "JointSpring",
     "Mechanism",
     "MovingFrame",
     "OpenTree",

@@ -24,8 +24,9 @@ import numpy as np
 
 from ..bodies import Joint, Tree
 from ..errors import ModelError, ShapeError
+from ..groups import Prismatic, Revolute
 from ..linear import is_numeric
-from ..scalar import tanh
+from ..scalar import arctan2, cos, sin, tanh, where
 from .kinematics import frame_jacobian, frame_pose, frame_twist
 
 Array = Any
@@ -158,8 +159,29 @@ class JointDamping(JointForce):
         return -numbers[0] * v
 
 
+class _ByJoint(JointForce):
+    """A law whose numbers are one for all joints, or {name of a joint: number}; frozen as pairs."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, Mapping):
+                object.__setattr__(self, name, tuple(value.items()))
+
+    def check(self, joints: Collection[str]) -> None:
+        given = [name for value in vars(self).values() if isinstance(value, tuple) for name, _ in value]
+        for name in given:
+            if name not in joints:
+                kind = type(self).__name__
+                raise ModelError(f"{kind}: there is no joint {name!r}; known are {', '.join(joints)}")
+
+
+def _of(given: Any, joint: Joint) -> Any:
+    """The number for a joint; 0 where none is given."""
+    return dict(given).get(joint.name, 0.0) if isinstance(given, tuple) else given
+
+
 @dataclass(frozen=True)
-class JointFriction(JointForce):
+class JointFriction(_ByJoint):
     """Dry friction tau = -mu tanh(v / v_s) of each joint: -mu sign(v), regularised where |v| is below 3 v_s.
 
     mu   the joints' efforts of friction: a number for all, or {name of a joint: effort}; None: each joint's
@@ -173,32 +195,51 @@ class JointFriction(JointForce):
     name = "friction"
 
     def __post_init__(self) -> None:
-        given = [self.mu or 0.0] if self._given is None else self._given.values()
-        if not self.v_s > 0 or not all(x >= 0 for x in given):  # type: ignore[operator]
+        super().__post_init__()
+        given: Any = [x for _, x in self.mu] if isinstance(self.mu, tuple) else [self.mu or 0.0]
+        if not self.v_s > 0 or not all(x >= 0 for x in given):
             raise ModelError(
                 f"JointFriction: mu is {self.mu!r} and v_s is {self.v_s!r}; give efforts of zero or more, "
                 "and a positive velocity"
             )
-        if self._given is not None:
-            object.__setattr__(self, "mu", tuple(self._given.items()))  # which can be compared and hashed
-
-    @property
-    def _given(self) -> dict[str, float] | None:
-        """Efforts by joint, where they are given so."""
-        return dict(self.mu) if isinstance(self.mu, (Mapping, tuple)) else None
-
-    def check(self, joints: Collection[str]) -> None:
-        for name in self._given or ():
-            if name not in joints:
-                raise ModelError(f"JointFriction: there is no joint {name!r}; known are {', '.join(joints)}")
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
-        if self._given is not None:
-            return _acting(self._given.get(joint.name, 0.0))
-        return _acting(joint.friction if self.mu is None else self.mu)
+        return _acting(joint.friction if self.mu is None else _of(self.mu, joint))
 
     def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
         return -numbers[0] * tanh(v / self.v_s)
+
+
+@dataclass(frozen=True)
+class JointSpring(_ByJoint):
+    """A spring tau = -k (x - rest) of hinges and slides; an angle counts the short way round from rest.
+
+    stiffness  k: a number for all, or {name of a joint: number}                             [N m/rad, N/m]
+    rest       where it is relaxed, likewise                                                       [rad, m]
+    """
+
+    stiffness: float | Mapping[str, float]
+    rest: float | Mapping[str, float] = 0.0
+    name = "spring"
+
+    def numbers(self, joint: Joint) -> Sequence[Array] | None:
+        if not isinstance(joint.group, (Revolute, Prismatic)):
+            return None
+        acting = _acting(_of(self.stiffness, joint))
+        return acting and (*acting, _of(self.rest, joint), float(isinstance(joint.group, Revolute)))
+
+    def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
+        return -numbers[0] * _stretch(x, *numbers[1:])
+
+    def energy(self, x: Array, *numbers: Array) -> Any:
+        stretch = _stretch(x, *numbers[1:])
+        return 0.5 * (numbers[0] * stretch) @ stretch
+
+
+def _stretch(x: Array, rest: Array, turns: Array) -> Array:
+    """x - rest; of an angle between -pi and pi."""
+    d = x - rest
+    return where(turns > 0.5, arctan2(sin(d), cos(d)), d)
 
 
 def _acting(values: Array) -> Sequence[Array] | None:
