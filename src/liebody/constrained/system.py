@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD
-from ..codegen import Function, Program
+from ..codegen import Function, Program, traced
 from ..dynamics import Force, FrameForce, JointForce
 from ..dynamics.mechanism import Feedback, Part
 from ..errors import ModelError, ShapeError, counted
@@ -24,7 +24,6 @@ from .elimination import PROXIMAL, Elimination, Factors, Regularization
 from .equations import NOTHING, Stabilization
 from .forces import BodyForce, JointEffort, on_bodies, with_law
 from .mechanism import Constrained
-from .passes import Cells, Inline, Memory, written
 
 Array = Any
 GROUND = -1
@@ -280,71 +279,55 @@ class System(Constrained):
 
     @property
     def is_large(self) -> bool:
-        """Whether its functions are programs, whose code does not grow with it, not straight lines."""
+        """Whether its functions are loops, and sparse factors assemble it; small ones are straight lines."""
         return self.nv + self.nc > LARGE
 
     def function(self, name: str) -> Function | Program:
         """As `Constrained` says; "towards_constraints" does not ask whether rows are redundant."""
         sizes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
 
-        def accelerations(memory: Memory, t: Cells, q: Cells, v: Cells, u: Cells) -> dict[str, Cells]:
+        def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
             y, plain = np.concatenate([q, v]), Regularization.plain(self.redundant)
-            found = equations.motion(memory, self, t, y, u, NOTHING, plain)
+            found = equations.motion(self, t, y, u, NOTHING, plain)
             return {"a": found.field[-self.nv :], "multipliers": found.multipliers}
 
-        def residuals(memory: Memory, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
-            state = equations.bodies(memory, self, q, v)
-            found = equations.blocks(memory, self, state, t, None, equations.violations)
+        def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
+            found = equations.blocks(self, equations.bodies(self, q, v), t, None, equations.violations)
             g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
             return {"residual": g, "rate": rate}
 
-        def on_constraints(memory: Memory, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
+        def on_constraints(t: Any, q: Array, v: Array) -> dict[str, Array]:
             redundant = name == "towards_constraints" or self.redundant  # which may not be known yet
             y, plain = np.concatenate([q, v]), Regularization.plain(redundant)
-            y, _ = equations.projected(memory, self, t, y, plain)
+            y, _ = equations.projected(self, t, y, plain)
             return {"q": y[: self.nq], "v": y[self.nq :]}
 
-        functions: dict[str, Callable[..., dict[str, Cells]]] = {
+        functions: dict[str, Callable[..., dict[str, Array]]] = {
             "accelerations": accelerations,
             "residuals": residuals,
             "on_constraints": on_constraints,
             "towards_constraints": on_constraints,
         }
         inputs = {**sizes, "u": self.nu} if name == "accelerations" else sizes
-        return written(name, inputs, functions[name], self.is_large)
+        return traced(functions[name], inputs, name, loops=self.is_large)
 
     def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
         nq = self.nq
 
-        def field(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
+        def field(t: Any, y: Array, u: Array) -> dict[str, Array]:
             if feedback is not None:
-                (u,) = memory.apply(
-                    lambda t, y: np.asarray(feedback(t, y[:nq], y[nq:])), t.reshape(1), y.reshape(1, -1)
-                )
-            found = equations.motion(memory, self, t, y, u, stabilized, by)
+                u = np.asarray(feedback(t, y[:nq], y[nq:]))
+            found = equations.motion(self, t, y, u, stabilized, by)
             return {"f": found.field, **({} if by.surplus is None else {"worst": found.worst})}
 
-        return partial(written, "field", self._state, field, self.is_large)
+        return partial(traced, field, self._state, loops=self.is_large)
 
     def after(self, by: Regularization) -> Part:
-        def after(memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
-            z, worst = equations.projected(memory, self, t, y, by)
+        def after(t: Any, y: Array, u: Array) -> dict[str, Array]:
+            z, worst = equations.projected(self, t, y, by)
             return {"z": z, **({} if by.surplus is None else {"worst": worst})}
 
-        return partial(written, "after", self._state, after, self.is_large)
-
-    def moves(self) -> tuple[Part, Part]:
-        def advance(memory: Memory, y: Cells, psi: Cells) -> dict[str, Cells]:
-            return {"z": equations.advanced(memory, self, y, psi)}
-
-        def pull(memory: Memory, psi: Cells, f: Cells) -> dict[str, Cells]:
-            return {"k": equations.pulled(memory, self, psi, f)}
-
-        algebra = self.group.dim + self.nv
-        return (
-            partial(written, "advance", {"y": self.nq + self.nv, "psi": algebra}, advance, self.is_large),
-            partial(written, "pull", {"psi": algebra, "f": algebra}, pull, self.is_large),
-        )
+        return partial(traced, after, self._state, loops=self.is_large)
 
     @property
     def _state(self) -> dict[str, Any]:
@@ -364,13 +347,12 @@ class System(Constrained):
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Q(t, q, v, u): forces and weight, (nv,)."""
-        memory = Inline()
-        state = equations.bodies(memory, self, memory.put(q), memory.put(v))
-        cells = equations.wrenches_of_forces(memory, self, state, memory.put(t), memory.put(u))
-        parts = []
-        for i, b in enumerate(self.bodies):
-            F, R = memory.get(cells[i]), memory.get(state.R[i])
-            weight = b.mass * self.gravity
+        state = equations.bodies(self, q, v)
+        parts = [np.zeros(0, int)]
+        for i, (b, F) in enumerate(
+            zip(self.bodies, equations.wrenches_of_forces(self, state, t, u), strict=True)
+        ):
+            R, weight = state.states[i].R, b.mass * self.gravity
             parts += [F[:3], R @ F[3:] + weight if i in self.by_group[1] else F[3:] + weight @ R]
         return np.concatenate(parts)
 
@@ -383,18 +365,17 @@ class System(Constrained):
 
     def _measured(self, q: Array, v: Array | None, t: Any, own: bool) -> tuple[Array, Array, Array]:
         """g, J and rate of g on floats or symbols; J for the system's own velocities, or as `measure`."""
-        memory = Inline()
-        v = np.zeros(self.nv, int) if v is None else v
-        state = equations.bodies(memory, self, memory.put(q), memory.put(v))
-        found = equations.blocks(memory, self, state, memory.put(t), None, equations.violations)
-        g, rate = (np.concatenate([NONE, *(memory.get(r[k]) for r in found.right)]) for k in range(2))
+        v = np.zeros(self.nv, int) if v is None else np.asarray(v)
+        state = equations.bodies(self, np.asarray(q), v)
+        found = equations.blocks(self, state, t, None, equations.violations)
+        g, rate = (np.concatenate([NONE, *(r[k] for r in found.right)]) for k in range(2))
         lines = [np.zeros((0, self.nv))]
         for c, blocks in zip(self.constraints, found.J, strict=True):
             line: list[Any] = [np.zeros((c.rows, 6), int)] * len(self.bodies)
-            for i, cells in blocks.items():
-                line[i] = block = memory.get(cells)
+            for i, block in blocks.items():
+                line[i] = block
                 if own and i in self.by_group[1]:
-                    turned = block[:, 3:] @ memory.get(state.R[i]).T
+                    turned = block[:, 3:] @ state.states[i].R.T
                     line[i] = np.concatenate([block[:, :3], turned], axis=1)
             lines.append(np.concatenate(line, axis=1))
         return g, np.concatenate(lines), rate
@@ -405,19 +386,17 @@ class System(Constrained):
         As many eigenvalues of A lie below sigma D as A - sigma D has negative pivots (Sylvester's law of
         inertia). A random vector becomes one of the null space by inverse iteration.
         """
-        memory = Inline()
-        shifted, _ = self._factors(memory, q, t, -NEGLIGIBLE)
-        signs = [memory.get(p[-len(d) :]) for p, d in zip(shifted.lower, shifted.scale, strict=True)]
+        shifted, _ = self._factors(q, t, -NEGLIGIBLE)
+        signs = [p[-len(d) :] for p, d in zip(shifted.lower, shifted.scale, strict=True)]
         count = int((np.concatenate(signs) < 0).sum())
         if not count:
             return 0, np.zeros(self.nc)
-        factors, regularization = self._factors(memory, q, t, PROXIMAL)
-        D, rng = [memory.get(d) for d in factors.scale], np.random.default_rng(0)
+        factors, regularization = self._factors(q, t, PROXIMAL)
+        D, rng = factors.scale, np.random.default_rng(0)
         x = [rng.standard_normal(len(d)) for d in D]
         for _ in range(2):
-            right = [memory.put(d * y / np.abs(np.concatenate(x)).max()) for d, y in zip(D, x, strict=True)]
-            solution = self.elimination.solve(memory, factors, right, regularization)
-            x = [memory.get(cells) for cells in solution]
+            right = [d * y / np.abs(np.concatenate(x)).max() for d, y in zip(D, x, strict=True)]
+            x = self.elimination.solve(factors, right, regularization)
         shares = np.concatenate([np.sqrt(d) * np.abs(y) for d, y in zip(D, x, strict=True)])
         return count, shares / np.linalg.norm(shares)
 
@@ -426,17 +405,16 @@ class System(Constrained):
         return np.asarray((rows * rows).sum(axis=1))
 
     def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
-        memory = Inline()
-        factors, _ = self._factors(memory, q, t, PROXIMAL)
+        factors, _ = self._factors(q, t, PROXIMAL)
         pairs = zip(factors.lower, factors.scale, strict=True)
-        return np.concatenate([1 / (memory.get(p[-len(d) :]) * memory.get(d)) for p, d in pairs])
+        return np.concatenate([1 / (p[-len(d) :] * d) for p, d in pairs])
 
-    def _factors(self, memory: Inline, q: Array, t: float, shift: float) -> tuple[Factors, Regularization]:
+    def _factors(self, q: Array, t: float, shift: float) -> tuple[Factors, Regularization]:
         """Factors of A + shift D at q."""
-        state = equations.bodies(memory, self, memory.put(q), memory.put(np.zeros(self.nv)))
-        found = equations.blocks(memory, self, state, memory.put(t), None, lambda *_: [])
+        state = equations.bodies(self, np.asarray(q), np.zeros(self.nv))
+        found = equations.blocks(self, state, t, None, lambda *_: [])
         regularization = Regularization(True, shift)
-        return equations.factor(memory, self, found, regularization), regularization
+        return equations.factor(self, found, regularization), regularization
 
     def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
         """W with W W^T = M^-1 (nv, nv); zero for bodies that are held."""
@@ -455,10 +433,8 @@ class System(Constrained):
 
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
         """v plus a change of (omega, v) in the bodies' axes."""
-        memory = Inline()
-        state = equations.bodies(memory, self, memory.put(q), memory.put(v))
-        cells = equations.moved(memory, self, state, memory.put(change.reshape(-1, 6)))
-        return np.asarray(memory.get(cells)).reshape(-1)
+        state = equations.bodies(self, np.asarray(q), np.asarray(v))
+        return np.asarray(equations.moved(self, state, list(change.reshape(-1, 6)))).reshape(-1)
 
     def loop(self, constraint: str) -> tuple[str, ...]:
         """The constraints of the shortest loop of bodies that contains this one; itself, if none."""

@@ -101,8 +101,20 @@ class Mechanism:
         raise NotImplementedError
 
     def moves(self) -> tuple[Part, Part]:
-        """advance and pull of these parts: y exp(psi) and dexp^-1_(-psi) f."""
-        raise NotImplementedError
+        """advance and pull of these parts: y exp(psi), normalised, and dexp^-1_(-psi) f, on G x R^nv."""
+        state, algebra = Product(self.group, R(self.nv)), self.group.dim + self.nv
+
+        def advance(y: Array, psi: Array) -> Array:
+            return state.normalize(state.integrate(y, psi))
+
+        def pull(psi: Array, f: Array) -> Array:
+            return state.dexp_inverse_times(-psi, f)
+
+        point, rates = {"y": self.nq + self.nv, "psi": algebra}, {"psi": algebra, "f": algebra}
+        return (
+            partial(traced, advance, point, least=LONG_POINT),
+            partial(traced, pull, rates, least=LONG_POINT),
+        )
 
     def mechanics(self) -> dict[str, Any]:
         """group, M, b, Q(t, q, v, u), g, J, redundant and efforts, as `liebody.integrators` takes them:
@@ -292,21 +304,6 @@ class OpenTree(Mechanism):
 
         shapes: Mapping[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nv}
         return Parts(partial(traced, field, shapes), *self.moves())
-
-    def moves(self) -> tuple[Part, Part]:
-        nq, nv, state = self.nq, self.nv, Product(self.group, R(self.nv))
-
-        def advance(y: Array, psi: Array) -> Array:
-            return state.normalize(state.integrate(y, psi))
-
-        def pull(psi: Array, f: Array) -> Array:
-            return state.dexp_inverse_times(-psi, f)
-
-        point, rates = {"y": nq + nv, "psi": 2 * nv}, {"psi": 2 * nv, "f": 2 * nv}
-        return (
-            partial(traced, advance, point, least=LONG_POINT),
-            partial(traced, pull, rates, least=LONG_POINT),
-        )
 
     def function(self, name: str) -> Function | Program:
         """The traced function "energies" (q, v) or "stored" (q), the potential energy of forces."""
