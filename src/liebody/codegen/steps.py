@@ -57,14 +57,18 @@ def traced(
     shapes: Mapping[str, int | Sequence[int]],
     name: str | None = None,
     least: int | None = None,
+    loops: bool | None = None,
 ) -> Function | Program:
     """As `trace`; where steps repeat and the work is large, a `Program` with loops over them.
 
     least  work (operations and stores) from which on it is large; `LONG` if None
+    loops  whether steps become loops, where the caller has a measure of its own
     """
+    if loops is False:
+        return trace(function, shapes, name)
     steps = _Steps()
     plan = _Plan(run_on_symbols(steps, function, shapes, name), steps)
-    if plan.repeats and plan.work > (LONG if least is None else least):
+    if loops or (plan.repeats and plan.work > (LONG if least is None else least)):
         return plan.program()
     return trace(function, shapes, name)
 
