@@ -84,6 +84,13 @@ class Graph:
         self.size += 1
         return node
 
+    def fresh(self, op: str, args: tuple[Scalar, ...]) -> Expr:
+        """A node that nothing else will find: it is in no table."""
+        node = object.__new__(Expr)
+        node.graph, node.op, node.args, node.index = self, op, args, self.size
+        self.size += 1
+        return node
+
     def symbols(self, name: str, shape: int | Sequence[int] = ()) -> Any:
         """An object array of `shape` of new input symbols (a single `Expr` where the shape is ())."""
         array = np.empty(shape, dtype=object)
