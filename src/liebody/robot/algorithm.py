@@ -103,16 +103,18 @@ class Algorithm:
 
     @cached_property
     def doc(self) -> str:
-        """That of the method: the function's, without what a robot has itself."""
-        text = inspect.getdoc(self.function) or self.name
-        text = re.sub(rf"^({'|'.join(KNOWN)})  .*\n(?: .*\n)*", "", text, flags=re.MULTILINE)
-        return f"{text}\n\n{OF_BATCHES}\n"
+        """That of the method: the function's, without what a robot has itself, methods by their names."""
+        entries = (entry for entry in vars(self.owner).values() if isinstance(entry, Algorithm))
+        methods = {f"`{entry.function.__name__}`": f"`{entry.name}`" for entry in entries}
+        text = (inspect.getdoc(self.function) or self.name) + "\n"
+        text = re.sub(rf"^({'|'.join(KNOWN)})  .*\n( .*\n)*", "", text, flags=re.MULTILINE)
+        return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text) + f"\n{OF_BATCHES}\n"
 
     @cached_property
     def tuple_of(self) -> Callable[..., Any] | None:
         """The NamedTuple that the function returns, if it returns one."""
         name = inspect.signature(self.function).return_annotation
-        kind = vars(inspect.getmodule(self.function)).get(name, name)
+        kind = self.function.__globals__.get(name)
         return kind if hasattr(kind, "_fields") else None
 
     # -- calls ----------------------------------------------------------------------------------------------
@@ -209,9 +211,15 @@ def kernels_of(kind: type) -> dict[str, tuple[Algorithm, tuple[str, ...]]]:
 
 
 def _hashable(option: Any) -> Any:
-    """An option, matrices as tuples."""
-    return _tuples(np.asarray(option, float).tolist()) if isinstance(option, (list, np.ndarray)) else option
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    """An option by which kernels can be told apart: matrices as tuples of rows."""
+    if isinstance(option, np.ndarray):
+        option = option.tolist()
+    if isinstance(option, list):
+        return tuple(map(_hashable, option))
+    try:
+        hash(option)
+    except TypeError as error:
+        raise ModelError(
+            f"{option!r} is no option of a kernel ({error}); use a name, a number, a matrix or a function"
+        ) from None
+    return option

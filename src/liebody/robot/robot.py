@@ -189,9 +189,10 @@ class Robot(Algorithms):
 
         With an optional array it has a name of its own, such as "inverse_dynamics_wrenches".
         """
-        if name not in self._named:
-            raise ModelError(f"there is no function {name!r}; known are {', '.join(self._named)}")
-        algorithm, given = self._named[name]
+        known = self._named
+        if name not in known:
+            raise ModelError(f"there is no function {name!r}; known are {', '.join(known)}")
+        algorithm, given = known[name]
         return algorithm.kernel(self, given, algorithm.values(options), dtype)
 
     def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
@@ -212,15 +213,17 @@ class Robot(Algorithms):
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
         """A text that determines the traced function `name`; None if users' code or symbols are in it."""
         identity = fingerprint(self.tree)
-        if identity is None or any(map(_holds_code, options.values())):
+        if identity is None or not all(map(_says_all, options.values())):
             return None
         gravity = self.gravity_vector.tobytes().hex()
         return "|".join([identity, gravity, name, repr(sorted(options.items())), library_digest()])
 
 
-def _holds_code(option: Any) -> bool:
-    """Whether functions of users take part in an option."""
-    return callable(option) or (isinstance(option, tuple) and any(map(_holds_code, option)))
+def _says_all(option: Any) -> bool:
+    """Whether the text of an option determines it: functions and frames are more than their text."""
+    if isinstance(option, tuple):
+        return all(map(_says_all, option))
+    return option is None or isinstance(option, (str, float, int))
 
 
 def _times(A: Array, x: Array) -> Array:

@@ -7,7 +7,6 @@ A test holds it in step with the table.
 
 from __future__ import annotations
 
-import inspect
 import re
 import textwrap
 from pathlib import Path
@@ -30,7 +29,7 @@ def stub() -> str:
     for algorithm in algorithms:
         head = re.sub(r"(?<!out): Array\b", ": ArrayLike", algorithm.head).replace("Choice", "Any")
         for name in re.findall(r"[A-Z]\w+", head):
-            kind = vars(inspect.getmodule(algorithm.function)).get(name)
+            kind = algorithm.function.__globals__.get(name)
             if getattr(kind, "__name__", "") == name:
                 imports.add(f"from {kind.__module__} import {name}")
         doc = textwrap.indent(f'"""{algorithm.doc}"""', " " * 8, lambda line: bool(line.strip()))

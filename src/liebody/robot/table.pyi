@@ -82,7 +82,9 @@ class Algorithms:
         """
 
     def bias(self, q: ArrayLike, v: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, *, out: Any = None, threads: int = 1) -> Array:
-        """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts at no acceleration; arguments as above.
+        """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts that make the acceleration zero.
+
+        Arguments as in `inverse_dynamics`.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
@@ -106,7 +108,6 @@ class Algorithms:
         """U = -gravity . (sum of m c), zero where the centre of mass lies in the world's origin; a scalar.  [J]
 
         q        configuration, (nq,)
-        gravity  acceleration of free fall in the world, (3,)  [m/s2]
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
@@ -198,6 +199,9 @@ class Algorithms:
     def inverse_dynamics_regressor(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, out: Any = None, threads: int = 1) -> Array:
         """Y (nv, 10 n) with Y pi = M(q) a + C(q, v) v + g(q); arguments as in `inverse_dynamics`.
 
+        pi are (m, h, I_xx, I_xy, I_xz, I_yy, I_yz, I_zz) of each body about its frame's origin, without armature,
+        in the order of `inertial_parameters`.
+
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
@@ -219,8 +223,12 @@ class Algorithms:
     def decoupling_transform(self, q: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, out: Any = None, threads: int = 1) -> Array:
         """T (nv, nv) of (3.80): (v_x, v_y) = T v, with T^-T M T^-1 block-diagonal.
 
-        q     configuration, (nq,)
-        x, y  which T_x and T_y, see above
+        q  configuration, (nq,)
+        x  T_x of the base: "locked", "centroidal", "momentum", a matrix (k, k), a function of q, or a pair of
+           functions T_x(q), dT_x/dt(q, v)
+        y  T_y of the joints: "identity", "normalized", a `Task`, a matrix (n, n), or functions likewise
+
+        See docs/floating-bases.md. A function is compiled once for each function object: keep and reuse it.
 
         Raises ModelError for a tree without a floating base, for a singular locked inertia, and for unknown or
         singular choices; ShapeError for choices of the wrong shape. In traces, where nothing is known of
@@ -244,13 +252,13 @@ class Algorithms:
         """
 
     def decoupled_velocity(self, q: ArrayLike, v: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, out: Any = None, threads: int = 1) -> Array:
-        """(v_x, v_y) = T v, (nv,): external and internal velocity.
+        """(v_x, v_y) = T v, (nv,): external and internal velocity; arguments as in `decoupling_transform`.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
     def velocity_from_decoupled(self, q: ArrayLike, w: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, out: Any = None, threads: int = 1) -> Array:
-        """v = T^-1 w (nv,), with w = (v_x, v_y).
+        """v = T^-1 w (nv,), with w = (v_x, v_y); other arguments as in `decoupling_transform`.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
@@ -258,22 +266,25 @@ class Algorithms:
     def decoupled_efforts(self, q: ArrayLike, tau: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, out: Any = None, threads: int = 1) -> Array:
         """(F_x, F_y) = T^-T tau (nv,): F_x works on the external motion alone, F_y on the internal one.
 
-        F_x = T_x^-T F_b does not contain the joints' efforts: they cannot change the external motion.
+        F_x = T_x^-T F_b does not contain the joints' efforts: they cannot change the external motion. Arguments
+        as in `decoupling_transform`.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
     def efforts_from_decoupled(self, q: ArrayLike, F: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, out: Any = None, threads: int = 1) -> Array:
-        """tau = T^T F (nv,), with F = (F_x, F_y).
+        """tau = T^T F (nv,), with F = (F_x, F_y); other arguments as in `decoupling_transform`.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
     def transformed_dynamics(self, q: ArrayLike, v: ArrayLike, x: Any = 'locked', y: Any = 'identity', form: str = 'christoffel', *, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
-        """M, C (nv, nv) and g (nv,) in the velocities T v, by the general rule (3.77).
+        """M, C (nv, nv) and g (nv,) of the equations in the velocities w = T v.
+
+        M_w = T^-T M T^-1, C_w = T^-T C T^-1 - M_w (dT/dt) T^-1, g_w = T^-T g (Feurstein, 3.77).
 
         q, v     configuration (nq,) and velocity (nv,)
-        x, y     which T_x and T_y, see above
+        x, y     which T_x and T_y, as in `decoupling_transform`
         form     of C, as in `coriolis_matrix`
 
         `decoupled_dynamics` gives the same by blocks, with fewer operations.
@@ -282,7 +293,7 @@ class Algorithms:
         """
 
     def decoupled_dynamics(self, q: ArrayLike, v: ArrayLike, x: Any = 'locked', y: Any = 'identity', form: str = 'hamel', *, out: Any = None, threads: int = 1) -> Decoupled:
-        """The equations of external and internal motion, by blocks (Feurstein, 3.81):
+        """The equations of external and internal motion, by blocks of the base and the joints (Feurstein, 3.81):
 
             Mx = T_x^-T Mbb T_x^-1,                    My = T_y^-T (Mqq - Mbq^T m) T_y^-1
             Cx  = T_x^-T (C_b - Mbb T_x^-1 T_x') T_x^-1
@@ -322,13 +333,15 @@ class Algorithms:
         """
 
     def internal_jacobian_rate(self, q: ArrayLike, v: ArrayLike, task: Any, *, out: Any = None, threads: int = 1) -> Array:
-        """d/dt of `internal_jacobian` (r, n) while q moves with v (nv,).
+        """d/dt of `internal_jacobian` (r, n), with its arguments, while q moves with v (nv,).
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
     def external_jacobian(self, q: ArrayLike, task: Any, x: Any = 'centroidal', *, out: Any = None, threads: int = 1) -> Array:
-        """J_ext = J_b T_x^-1 (r, k): the task's velocity by the external one; arguments as above.
+        """J_ext = J_b T_x^-1 (r, k): the task's velocity by the external one, v_x.
+
+        `task` as in `internal_jacobian`, `x` as in `decoupling_transform`.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
@@ -367,7 +380,7 @@ class Algorithms:
         """
 
     def centroidal_momentum_matrix(self, q: ArrayLike, *, out: Any = None, threads: int = 1) -> Array:
-        """A(q) (6, nv) with h_G = A v; composite bodies inwards, poses outwards, O(n).
+        """A(q) (6, nv) with `centroidal_momentum` = A v; composite bodies inwards, poses outwards, O(n).
 
         q  configuration, (nq,)
 
@@ -430,7 +443,9 @@ class Algorithms:
         q  configuration, (nq,)
         v  velocity, left-trivialised, (nv,)                                   [rad/s, m/s]
 
-        S^T of the momentum of all bodies about the base, in its axes [N m s, N s]. Feurstein, eq. (3.65).
+        S^T of the momentum of all bodies about the base, in its axes [N m s, N s]. Feurstein, eq. (3.65). A
+        floating base is a first joint of two degrees of freedom or more that carries all bodies; raises
+        ModelError for other trees. See docs/floating-bases.md.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
@@ -469,8 +484,9 @@ class Algorithms:
         q  configuration, (nq,); of the base nothing depends
 
         B[:, i, j] = d_j m_i - d_i m_j + [m_i, m_j] (+ m([e_i, e_j]) where joint motions do not commute), by the
-        sum over the bodies above: nothing is differentiated. Feurstein, eq. (3.72). Raises ModelError for a tree
-        without a floating base, and where Mbb is singular.
+        sum over the bodies above: nothing is differentiated. Feurstein, eq. (3.72). It is zero exactly if the
+        locked frame is a function of q; otherwise closed paths of the joints turn the base. Raises ModelError for
+        a tree without a floating base, and where Mbb is singular.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
@@ -497,7 +513,7 @@ class Algorithms:
         """
 
     def poses(self, q: ArrayLike, *, out: Any = None, threads: int = 1) -> Array:
-        """Poses T of all bodies in the world, (n, 4, 4), at the configuration q (nq,).
+        """Poses T of all bodies in the world, (n, 4, 4), at q (nq,), in the order of `tree.bodies`.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
@@ -517,16 +533,19 @@ class Algorithms:
         """
 
     def twist(self, q: ArrayLike, v: ArrayLike, frame: str | Frame, representation: str = 'body', *, out: Any = None, threads: int = 1) -> Array:
-        """Twist (6,) of a frame, angular first: frame_jacobian(...) @ v.  [rad/s, m/s]
+        """Twist (6,) of a frame, angular first: J v.  [rad/s, m/s]
+
+        Arguments and J as in `jacobian`.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
     def jacobian(self, q: ArrayLike, frame: str | Frame, representation: str = 'body', *, out: Any = None, threads: int = 1) -> Array:
-        """Jacobian J (6, nv) of a frame, angular first: frame_twist = J v.
+        """Jacobian J (6, nv) of a frame, angular first: its twist is J v.
 
         frame           a Frame, or the name of a frame or body
-        representation  "body", "world" or "mixed", see above
+        representation  "body": in the frame's axes, at its origin; "world": in the world's axes, at the world's
+                        origin; "mixed": in the world's axes, at the frame's origin
 
         The column of joint i is Ad(T_fi) S_i in the frame's axes. Lynch and Park (2017), eq. (5.18).
 
@@ -534,7 +553,7 @@ class Algorithms:
         """
 
     def jacobian_rate(self, q: ArrayLike, v: ArrayLike, frame: str | Frame, representation: str = 'body', *, out: Any = None, threads: int = 1) -> Array:
-        """dJ/dt (6, nv), the time derivative of frame_jacobian in its representation while q moves with v (nv,).
+        """dJ/dt (6, nv) of `jacobian`, with its arguments, while q moves with v (nv,).
 
         With the twist V_i of the body that joint i moves, d/dt Ad(T_fi) S_i = ad(Ad(T_fi) V_i - V_f) Ad(T_fi) S_i
         in the frame's axes; in the world's it is ad(V_i) of the column, and "mixed" adds omega_f x to both
@@ -544,9 +563,9 @@ class Algorithms:
         """
 
     def acceleration(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, frame: str | Frame, representation: str = 'body', *, out: Any = None, threads: int = 1) -> Array:
-        """Time derivative (6,) of frame_twist in the same representation: J a + (dJ/dt) v.  [rad/s2, m/s2]
+        """Time derivative (6,) of `twist` in its representation: J a + (dJ/dt) v.  [rad/s2, m/s2]
 
-        a  acceleration, dv/dt, (nv,)
+        a  acceleration, dv/dt, (nv,); other arguments as in `jacobian`
 
         The linear part is the acceleration of the frame's origin as a point in "mixed" (Pinocchio's
         getFrameClassicalAcceleration), and that of the twist in "body" and "world".
@@ -561,7 +580,7 @@ class Algorithms:
         """
 
     def center_of_mass_jacobian(self, q: ArrayLike, *, out: Any = None, threads: int = 1) -> Array:
-        """J (3, nv) with center_of_mass_velocity = J v.
+        """J (3, nv) with the velocity J v of the centre of mass.
 
         Its columns are the momentum of all that a joint carries, moved by it as one rigid body, by total mass.
 
