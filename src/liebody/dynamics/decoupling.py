@@ -278,7 +278,9 @@ def decoupled_dynamics(
     form: str = "hamel",
     gravity: Array = FREE_FALL,
 ) -> Decoupled:
-    """The equations of external and internal motion, by blocks of the base and the joints (Feurstein, 3.81):
+    """The equations of external and internal motion, by blocks of the base and of the joints.
+
+    Feurstein (3.81):
 
         Mx = T_x^-T Mbb T_x^-1,                    My = T_y^-T (Mqq - Mbq^T m) T_y^-1
         Cx  = T_x^-T (C_b - Mbb T_x^-1 T_x') T_x^-1
@@ -338,7 +340,7 @@ def internal_jacobian(tree: Tree, q: Array, task: Any) -> Array:
 
 
 def internal_jacobian_rate(tree: Tree, q: Array, v: Array, task: Any) -> Array:
-    """d/dt of `internal_jacobian` (r, n), with its arguments, while q moves with v (nv,)."""
+    """dJ_int/dt (r, n) while q moves with v (nv,); other arguments as in `internal_jacobian`."""
     return _internal_rate(_Moving(tree, q, v), task)
 
 

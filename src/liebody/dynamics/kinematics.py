@@ -126,7 +126,7 @@ def frame_jacobian(tree: Tree, q: Array, frame: str | Frame, representation: str
 def frame_jacobian_rate(
     tree: Tree, q: Array, v: Array, frame: str | Frame, representation: str = "body"
 ) -> Array:
-    """dJ/dt (6, nv) of `frame_jacobian`, with its arguments, while q moves with v (nv,).
+    """dJ/dt (6, nv) while q moves with v (nv,); other arguments, and J, as in `frame_jacobian`.
 
     With the twist V_i of the body that joint i moves, d/dt Ad(T_fi) S_i = ad(Ad(T_fi) V_i - V_f) Ad(T_fi) S_i
     in the frame's axes; in the world's it is ad(V_i) of the column, and "mixed" adds omega_f x to both

@@ -7,8 +7,8 @@ identity      what tells the kernels of one robot from those of another
 stub          writes table.pyi, which editors and type checkers read
 """
 
-from .algorithm import Algorithm
+from .algorithm import Algorithm, kernels_of
 from .identity import library_digest, quaternions
 from .robot import GRAVITY, Robot
 
-__all__ = ["GRAVITY", "Algorithm", "Robot", "library_digest", "quaternions"]
+__all__ = ["GRAVITY", "Algorithm", "Robot", "kernels_of", "library_digest", "quaternions"]

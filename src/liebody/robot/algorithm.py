@@ -93,6 +93,11 @@ class Algorithm:
         """The other arguments, and their defaults; Parameter.empty of those that must be said."""
         return {k: x.default for k, x in self.parameters.items() if k not in ARRAYS}
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether no option must be said."""
+        return Parameter.empty not in self.options.values()
+
     @cached_property
     def head(self) -> str:
         """The line that defines the method."""
@@ -104,7 +109,7 @@ class Algorithm:
     @cached_property
     def doc(self) -> str:
         """That of the method: the function's, without what a robot has itself, methods by their names."""
-        entries = (entry for entry in vars(self.owner).values() if isinstance(entry, Algorithm))
+        entries = (entry for entry, _ in kernels_of(self.owner).values())
         methods = {f"`{entry.function.__name__}`": f"`{entry.name}`" for entry in entries}
         text = (inspect.getdoc(self.function) or self.name) + "\n"
         text = re.sub(rf"^({'|'.join(KNOWN)})  .*\n( .*\n)*", "", text, flags=re.MULTILINE)
@@ -154,7 +159,7 @@ class Algorithm:
         self, robot: Robot, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = np.float64
     ) -> Kernel:
         """The kernel for the optional arrays that are given, and for values of all options."""
-        key = self.name, given, options, np.dtype(dtype)
+        key = self, given, options, np.dtype(dtype)
         if key not in robot.kernels:
             name, arguments = "_".join([self.name, *given]), self.arrays + given
             values = dict(zip(self.options, options, strict=True))
@@ -199,10 +204,17 @@ class Algorithm:
         return self.function.__module__.startswith("liebody.")
 
 
-@functools.cache
-def kernels_of(kind: type) -> dict[str, tuple[Algorithm, tuple[str, ...]]]:
+Kernels = dict[str, tuple[Algorithm, tuple[str, ...]]]
+
+
+def kernels_of(kind: type) -> Kernels:
     """The kernels of a class of robots by name: an algorithm, and which of its optional arrays are given."""
-    found: dict[str, tuple[Algorithm, tuple[str, ...]]] = {}
+    return _kernels_of(kind)
+
+
+@functools.cache
+def _kernels_of(kind: type) -> Kernels:
+    found: Kernels = {}
     entries = (x for base in reversed(kind.__mro__) for x in vars(base).values() if isinstance(x, Algorithm))
     for algorithm in entries:
         found[algorithm.name] = algorithm, ()

@@ -14,7 +14,7 @@ from ..codegen import Kernel
 from ..errors import ModelError, ShapeError, counted
 from ..groups import Product
 from ..io.c_export import write_c
-from .algorithm import CONFIGURATIONS, Algorithm, kernels_of, shape
+from .algorithm import CONFIGURATIONS, kernels_of, shape
 from .identity import fingerprint, library_digest
 from .table import Algorithms
 
@@ -53,13 +53,7 @@ class Robot(Algorithms):
     def __getstate__(self) -> dict[str, Any]:
         """The definition without what is compiled, so that robots can be sent to other processes."""
         state = {**vars(self), "kernels": {}, "flows": {}}
-        return {name: value for name, value in state.items() if name not in self._named}
-
-    @property
-    def _named(self) -> dict[str, tuple[Algorithm, tuple[str, ...]]]:
-        """The kernels by name: an algorithm, and which of its optional arrays are given."""
-        kind: type = type(self)
-        return kernels_of(kind)
+        return {name: value for name, value in state.items() if name not in kernels_of(type(self))}
 
     @property
     def name(self) -> str:
@@ -189,7 +183,7 @@ class Robot(Algorithms):
 
         With an optional array it has a name of its own, such as "inverse_dynamics_wrenches".
         """
-        known = self._named
+        known = kernels_of(type(self))
         if name not in known:
             raise ModelError(f"there is no function {name!r}; known are {', '.join(known)}")
         algorithm, given = known[name]

@@ -2,7 +2,7 @@
 
 A line names the function of `dynamics` that does it. Arguments, options and docstring are those of the
 function; methods, kernels, C source and names on the command line are made of the table (`Algorithm`).
-Editors and type checkers read table.pyi, which `python -m liebody.robot.stub` writes.
+Editors and type checkers read table.pyi, which `python -m liebody.robot.reference` writes.
 """
 
 from .. import dynamics
@@ -13,13 +13,13 @@ from .algorithm import Algorithm
 class Algorithms:
     """What a robot computes."""
 
-    # -- the configuration group
+    # -- the configuration group --------------------------------------------------------------------------
     normalize = Algorithm(dynamics.normalize, unit=False)
     integrate = Algorithm(dynamics.integrate)
     difference = Algorithm(dynamics.difference)
     interpolate = Algorithm(dynamics.interpolate)
 
-    # -- the equations of motion
+    # -- the equations of motion --------------------------------------------------------------------------
     inverse_dynamics = Algorithm(dynamics.inverse_dynamics)
     forward_dynamics = Algorithm(dynamics.forward_dynamics)
     mass_matrix = Algorithm(dynamics.mass_matrix)
@@ -28,7 +28,7 @@ class Algorithms:
     kinetic_energy = Algorithm(dynamics.kinetic_energy)
     potential_energy = Algorithm(dynamics.potential_energy)
 
-    # -- Coriolis matrices, and what controllers build from them
+    # -- Coriolis matrices, and what controllers build from them ------------------------------------------
     coriolis_matrix = Algorithm(dynamics.coriolis_matrix)
     mass_matrix_derivative = Algorithm(dynamics.mass_matrix_derivative)
     mass_and_coriolis = Algorithm(dynamics.mass_and_coriolis)
@@ -38,7 +38,7 @@ class Algorithms:
     inverse_dynamics_regressor = Algorithm(dynamics.inverse_dynamics_regressor)
     passive_regressor = Algorithm(dynamics.passive_regressor)
 
-    # -- external and internal motion of floating robots
+    # -- external and internal motion of floating robots --------------------------------------------------
     decoupling_transform = Algorithm(dynamics.decoupling_transform)
     decoupling_transform_inverse = Algorithm(dynamics.decoupling_transform_inverse)
     decoupling_transform_rate = Algorithm(dynamics.decoupling_transform_rate)
@@ -54,7 +54,7 @@ class Algorithms:
     external_jacobian = Algorithm(dynamics.external_jacobian)
     external_internal_velocity = Algorithm(dynamics.external_internal_velocity)
 
-    # -- momentum, and floating bases
+    # -- momentum, and floating bases ---------------------------------------------------------------------
     momentum = Algorithm(dynamics.total_momentum)
     centroidal_momentum = Algorithm(dynamics.centroidal_momentum)
     centroidal_momentum_matrix = Algorithm(dynamics.centroidal_momentum_matrix)
@@ -69,11 +69,11 @@ class Algorithms:
     mechanical_connection = Algorithm(dynamics.mechanical_connection)
     connection_curvature = Algorithm(dynamics.connection_curvature)
 
-    # -- derivatives
+    # -- derivatives --------------------------------------------------------------------------------------
     inverse_dynamics_derivatives = Algorithm(dynamics.inverse_dynamics_derivatives)
     forward_dynamics_derivatives = Algorithm(dynamics.forward_dynamics_derivatives, derivatives_by_columns)
 
-    # -- kinematics
+    # -- kinematics ---------------------------------------------------------------------------------------
     poses = Algorithm(dynamics.body_poses)
     twists = Algorithm(dynamics.body_twists)
     pose = Algorithm(dynamics.frame_pose)

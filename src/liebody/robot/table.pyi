@@ -1,4 +1,4 @@
-"""Written by `python -m liebody.robot.stub`; do not edit."""
+"""Written by `python -m liebody.robot.reference` from the table of algorithms; do not edit."""
 
 from liebody.bodies.tree import Frame
 from liebody.dynamics.decoupling import Decoupled
@@ -293,7 +293,9 @@ class Algorithms:
         """
 
     def decoupled_dynamics(self, q: ArrayLike, v: ArrayLike, x: Any = 'locked', y: Any = 'identity', form: str = 'hamel', *, out: Any = None, threads: int = 1) -> Decoupled:
-        """The equations of external and internal motion, by blocks of the base and the joints (Feurstein, 3.81):
+        """The equations of external and internal motion, by blocks of the base and of the joints.
+
+        Feurstein (3.81):
 
             Mx = T_x^-T Mbb T_x^-1,                    My = T_y^-T (Mqq - Mbq^T m) T_y^-1
             Cx  = T_x^-T (C_b - Mbb T_x^-1 T_x') T_x^-1
@@ -333,7 +335,7 @@ class Algorithms:
         """
 
     def internal_jacobian_rate(self, q: ArrayLike, v: ArrayLike, task: Any, *, out: Any = None, threads: int = 1) -> Array:
-        """d/dt of `internal_jacobian` (r, n), with its arguments, while q moves with v (nv,).
+        """dJ_int/dt (r, n) while q moves with v (nv,); other arguments as in `internal_jacobian`.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
@@ -553,7 +555,7 @@ class Algorithms:
         """
 
     def jacobian_rate(self, q: ArrayLike, v: ArrayLike, frame: str | Frame, representation: str = 'body', *, out: Any = None, threads: int = 1) -> Array:
-        """dJ/dt (6, nv) of `jacobian`, with its arguments, while q moves with v (nv,).
+        """dJ/dt (6, nv) while q moves with v (nv,); other arguments, and J, as in `jacobian`.
 
         With the twist V_i of the body that joint i moves, d/dt Ad(T_fi) S_i = ad(Ad(T_fi) V_i - V_f) Ad(T_fi) S_i
         in the frame's axes; in the world's it is ad(V_i) of the column, and "mixed" adds omega_f x to both
