@@ -61,6 +61,15 @@ def test_a_method_takes_what_its_function_takes_but_for_what_the_robot_knows(nam
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+def test_what_functions_call_an_array_is_one_by_its_name(name):
+    """One with another name would be an option, compiled anew for every value."""
+    annotated = {
+        x for x, parameter in ALGORITHMS[name].parameters.items() if parameter.annotation.startswith("Array")
+    }
+    assert annotated == {*ALGORITHMS[name].arrays, *ALGORITHMS[name].optional}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_docstrings_explain_options_and_name_what_there_is(name):
     doc = inspect.getdoc(getattr(lb.Robot, name))
     for option in ALGORITHMS[name].options:

@@ -22,8 +22,8 @@ HEAD = f"""\
 
 {WRITTEN}
 
-The methods of a `Robot`; `help(lb.Robot.jacobian)` says more of each. All take single states or batches, with leading axes that
-broadcast, and the keywords `out` and `threads`.
+The methods of a `Robot`, of which `help(lb.Robot.jacobian)` says more. All take single states or batches,
+with leading axes that broadcast, and the keywords `out` and `threads`.
 
 | method | result | source |
 |---|---|---|

@@ -95,7 +95,7 @@ class Robot(Algorithms):
         draws = [self.group.random(rng) for _ in range(int(np.prod(shape)))]
         return np.reshape(draws, (*shape, self.nq)) if shape else draws[0]
 
-    # -- what combines several algorithms ---
+    # -- what combines several algorithms -----------------------------------------------------------------
 
     @property
     def mass(self) -> float:
