@@ -202,9 +202,12 @@ def test_arguments_that_a_method_does_not_have_are_pythons_own_error(call):
 # -- entries of one's own ------------------------------------------------------------------------------------
 
 
-def spread(tree, q, v, gravity=dynamics.FREE_FALL, factor=2.0):
-    """`gravity_forces` times a factor."""
-    return factor * dynamics.gravity_forces(tree, q, gravity)
+EVEN = np.ones(2)
+
+
+def spread(tree, q, v, gravity=dynamics.FREE_FALL, factor=2.0, weights=EVEN):
+    """`gravity_forces` times a factor, and weights."""
+    return factor * np.asarray(weights) * dynamics.gravity_forces(tree, q, gravity)
 
 
 def test_an_algorithm_of_ones_own_enters_by_a_line():
@@ -216,8 +219,9 @@ def test_an_algorithm_of_ones_own_enters_by_a_line():
     g = robot.gravity(q)
     np.testing.assert_allclose(robot.spread(q, v), 2 * g)
     np.testing.assert_allclose(robot.spread(q[0], v[0], factor=3.0), 3 * g[0])
+    np.testing.assert_allclose(robot.spread(q, v, weights=[1.0, 5.0]), [2, 10] * g)
     np.testing.assert_allclose(robot.kernel("spread", factor=0.5)(q, v), g / 2)
-    assert inspect.getdoc(robot.spread).startswith("`gravity` times a factor."), "as the method is called"
+    assert inspect.getdoc(robot.spread).startswith("`gravity` times a factor,"), "as the method is called"
     assert not hasattr(lb.Robot, "spread") and "spread" not in kernels_of(lb.Robot)
 
 

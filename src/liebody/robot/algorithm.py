@@ -29,10 +29,6 @@ ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and the
     "s": (),
 }
 KNOWN = ("tree", "gravity")  # arguments that a robot has itself
-KEYWORDS = (
-    Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation="Any"),
-    Parameter("threads", Parameter.KEYWORD_ONLY, default=1, annotation="int"),
-)
 OF_BATCHES = (
     "Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`."
 )
@@ -91,20 +87,12 @@ class Algorithm:
     @cached_property
     def options(self) -> dict[str, Any]:
         """The other arguments, and their defaults; Parameter.empty of those that must be said."""
-        return {k: x.default for k, x in self.parameters.items() if k not in ARRAYS}
+        return {k: _hashable(x.default) for k, x in self.parameters.items() if k not in ARRAYS}
 
     @property
     def is_complete(self) -> bool:
         """Whether no option must be said."""
         return Parameter.empty not in self.options.values()
-
-    @cached_property
-    def head(self) -> str:
-        """The line that defines the method."""
-        first = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-        parameters = [first, *self.parameters.values(), *KEYWORDS]
-        signature = inspect.signature(self.function).replace(parameters=parameters)
-        return f"def {self.name}" + re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature))
 
     @cached_property
     def doc(self) -> str:
@@ -118,21 +106,24 @@ class Algorithm:
     @cached_property
     def tuple_of(self) -> Callable[..., Any] | None:
         """The NamedTuple that the function returns, if it returns one."""
-        name = inspect.signature(self.function).return_annotation
-        kind = self.function.__globals__.get(name)
+        kind = inspect.signature(self.function).return_annotation
+        kind = self.function.__globals__.get(kind) if isinstance(kind, str) else kind
         return kind if hasattr(kind, "_fields") else None
 
     # -- calls ----------------------------------------------------------------------------------------------
 
     @cached_property
     def method(self) -> Any:
-        """The method, a function with this signature."""
-        taken = (self.arrays, self.optional, self.options)
-        tuples = ", ".join(f"({''.join(f'{name}, ' for name in names)})" for names in taken)
+        """The method: a function that takes what its algorithm takes, as any other that Python compiles."""
+        groups = (self.arrays, self.optional, self.options)
+        values = ", ".join(f"({''.join(f'{name}, ' for name in names)})" for names in groups)
+        head = f"def {self.name}({', '.join(['self', *self.parameters])}, *, out=None, threads=1)"
         scope: dict[str, Any] = {"call": self.call, "__name__": self.owner.__module__}
-        exec(f"{self.head}: return call(self, {tuples}, out, threads)", scope)
+        exec(f"{head}: return call(self, {values}, out, threads)", scope)
         method = scope[self.name]
         method.__doc__, method.__qualname__ = self.doc, f"{self.owner.__qualname__}.{self.name}"
+        method.__defaults__ = tuple(x.default for x in self.parameters.values() if x.default is not x.empty)
+        method.__annotations__ = {k: x for k, x in self.function.__annotations__.items() if k not in KNOWN}
         return method
 
     def call(self, robot: Robot, arrays: Any, optional: Any, options: Any, out: Array, threads: int) -> Any:

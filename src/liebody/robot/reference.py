@@ -28,6 +28,7 @@ with leading axes that broadcast, and the keywords `out` and `threads`.
 | method | result | source |
 |---|---|---|
 """
+TYPES = {"Array": "ArrayLike", "Array | None": "ArrayLike | None", "Choice": "Any"}
 TABLE = [entry for entry in vars(Algorithms).values() if isinstance(entry, Algorithm)]
 
 
@@ -40,14 +41,25 @@ def stub() -> str:
     }
     methods = []
     for algorithm in TABLE:
-        head = re.sub(r": Array\b", ": ArrayLike", algorithm.head).replace("Choice", "Any")
+        head = _head(algorithm)
         for name in re.findall(r"[A-Z]\w+", head):
             kind = algorithm.function.__globals__.get(name)
             if getattr(kind, "__name__", "") == name:
                 imports.add(f"from {kind.__module__} import {name}")
         doc = textwrap.indent(f'"""{algorithm.doc}"""', " " * 8)
-        methods += [f"    {head}:", doc, ""]
+        methods += [f"    {head}", doc, ""]
     return "\n".join([f'"""{WRITTEN}"""', "", *sorted(imports), "", "class Algorithms:", *methods])
+
+
+def _head(algorithm: Algorithm) -> str:
+    """The line that defines the method, with the types that callers see."""
+    taken = []
+    for name, x in algorithm.parameters.items():
+        default = "" if x.default is x.empty else f" = {x.default!r}"
+        taken.append(f"{name}: {TYPES.get(x.annotation, x.annotation)}{default}")
+    returned = algorithm.function.__annotations__["return"]
+    keywords = "*, out: Any = None, threads: int = 1"
+    return f"def {algorithm.name}(self, {', '.join(taken)}, {keywords}) -> {returned}:"
 
 
 def page() -> str:
