@@ -281,7 +281,7 @@ from liebody.robot import algorithm
 if sys.argv[1] == "second":
     def forbidden(*args, **kwargs):
         raise AssertionError("traced or compiled")
-    algorithm.trace, build._run = forbidden, forbidden
+    algorithm.traced, build._run = forbidden, forbidden
 r = lb.load("double_pendulum")
 print(r.inverse_dynamics(np.array([0.1, 0.2]), np.ones(2), np.ones(2)), r.mass_matrix(np.ones((100,
 2))).sum())

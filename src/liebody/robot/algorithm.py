@@ -48,15 +48,15 @@ class Algorithm:
     function  f(tree, ...) on a single state, of NumPy operators: a result, several, or a NamedTuple of them.
               Arguments with names of `ARRAYS` are arrays, which may be left out where their default is None;
               `gravity` is the robot's; all others are options, whose values belong to a kernel
-    program   what makes loops of it, program(tree, shapes, name, **options), or None where straight-line
-              code is as good
+    program   program(tree, shapes, name, **options) makes what is compiled, where that is not the traced
+              function
     unit      whether quaternions have to be unit
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
-        program: Callable[..., Function | Program | None] | None = None,
+        program: Callable[..., Function | Program] | None = None,
         unit: bool = True,
     ) -> None:
         self.function, self.program, self.unit = function, program, unit
@@ -180,9 +180,8 @@ class Algorithm:
         given = dict(options)
         if "gravity" in inspect.signature(self.function).parameters:
             given["gravity"] = tuple(gravity)
-        program = self.program(tree, shapes, name, **given) if self.program else None
-        if program is not None:
-            return program
+        if self.program:
+            return self.program(tree, shapes, name, **given)
 
         def on_tree(*arrays: Array) -> Any:
             return self.function(tree, **dict(zip(shapes, arrays, strict=True)), **given)
