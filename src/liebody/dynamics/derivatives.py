@@ -52,6 +52,11 @@ def forward_dynamics_derivatives(
     return (found.unroll() if isinstance(found, Program) else found)(q, v, tau)
 
 
+def derivatives_in_line(tree: Tree, shapes: Mapping[str, Any], name: str, gravity: Array) -> Function:
+    """`inverse_dynamics_derivatives` as a graph; it has no steps, which would only be looked for."""
+    return trace(lambda q, v, a: inverse_dynamics_derivatives(tree, q, v, a, gravity), shapes, name)
+
+
 def derivatives_by_columns(
     tree: Tree, shapes: Mapping[str, Any], name: str, gravity: Array
 ) -> Function | Program:
