@@ -10,6 +10,7 @@ from .centroidal import (
     centroidal_velocity,
     total_momentum,
 )
+from .configuration import difference, integrate, interpolate, normalize
 from .connection import (
     Holonomy,
     Integrability,
@@ -57,6 +58,10 @@ from .decoupling import (
     transformed_dynamics,
     velocity_from_decoupled,
     velocity_from_external_internal,
+)
+from .derivatives import (
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
 )
 from .energy import (
     center_of_mass,
@@ -171,6 +176,7 @@ __all__ = [
     "decoupling_transform",
     "decoupling_transform_inverse",
     "decoupling_transform_rate",
+    "difference",
     "efforts_from_decoupled",
     "efforts_from_external_internal",
     "ellipsoid_added_mass",
@@ -181,6 +187,7 @@ __all__ = [
     "factorization",
     "floating_base",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "frame_acceleration",
     "frame_jacobian",
     "frame_jacobian_rate",
@@ -191,13 +198,16 @@ __all__ = [
     "holonomy",
     "inertial_parameters",
     "integrability",
+    "integrate",
     "internal_inertia",
     "internal_inverse",
     "internal_jacobian",
     "internal_jacobian_rate",
     "internal_nullspace",
     "internal_rank",
+    "interpolate",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "inverse_dynamics_regressor",
     "is_momentum_conserved",
     "jacobian_mass_matrix",
@@ -217,6 +227,7 @@ __all__ = [
     "momentum_in_frame",
     "momentum_rate_in_frame",
     "motion_without_momentum",
+    "normalize",
     "passive_inverse_dynamics",
     "passive_regressor",
     "potential_energy",

@@ -73,7 +73,7 @@ def centroidal_momentum(tree: Tree, q: Array, v: Array) -> Array:
 
 
 def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
-    """A(q) (6, nv) with h_G = A v; composite bodies inwards, poses outwards, O(n).
+    """A(q) (6, nv) with `centroidal_momentum` = A v; composite bodies inwards, poses outwards, O(n).
 
     q  configuration, (nq,)
 

@@ -61,8 +61,9 @@ def connection_curvature(tree: Tree, q: Array) -> Array:
     q  configuration, (nq,); of the base nothing depends
 
     B[:, i, j] = d_j m_i - d_i m_j + [m_i, m_j] (+ m([e_i, e_j]) where joint motions do not commute), by the
-    sum over the bodies above: nothing is differentiated. Feurstein, eq. (3.72). Raises ModelError for a tree
-    without a floating base, and where Mbb is singular.
+    sum over the bodies above: nothing is differentiated. Feurstein, eq. (3.72). It is zero exactly if the
+    locked frame is a function of q; otherwise closed paths of the joints turn the base. Raises ModelError for
+    a tree without a floating base, and where Mbb is singular.
     """
     fields = _InternalFields(tree, q)
     n = range(fields.n)

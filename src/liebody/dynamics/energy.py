@@ -78,7 +78,7 @@ def _turned_out(T: Motion, x: Array, parent: Array) -> Array:
 
 
 def center_of_mass_jacobian(tree: Tree, q: Array) -> Array:
-    """J (3, nv) with center_of_mass_velocity = J v.
+    """J (3, nv) with the velocity J v of the centre of mass.
 
     Its columns are the momentum of all that a joint carries, moved by it as one rigid body, by total mass.
     """

@@ -81,7 +81,10 @@ def bias_forces(
     wrenches: Array | None = None,
     damping: bool = False,
 ) -> Array:
-    """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts at no acceleration; arguments as above."""
+    """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts that make the acceleration zero.
+
+    Arguments as in `inverse_dynamics`.
+    """
     return inverse_dynamics(tree, q, v, np.zeros(tree.nv, int), gravity, wrenches, damping)
 
 

@@ -27,7 +27,7 @@ REPRESENTATIONS = ("body", "world", "mixed")
 
 
 def body_poses(tree: Tree, q: Array) -> Array:
-    """Poses T of all bodies in the world, (n, 4, 4), at the configuration q (nq,)."""
+    """Poses T of all bodies in the world, (n, 4, 4), at q (nq,), in the order of `tree.bodies`."""
     poses = [np.eye(4, dtype=int)]
     for body in tree.bodies:
         poses.append(_composed(poses[body.parent], _pose(body, q)))
@@ -67,7 +67,10 @@ def body_twists(tree: Tree, q: Array, v: Array) -> Array:
 
 
 def frame_twist(tree: Tree, q: Array, v: Array, frame: str | Frame, representation: str = "body") -> Array:
-    """Twist (6,) of a frame, angular first: frame_jacobian(...) @ v.  [rad/s, m/s]"""
+    """Twist (6,) of a frame, angular first: J v.  [rad/s, m/s]
+
+    Arguments and J as in `frame_jacobian`.
+    """
     frame = _frame(tree, frame)
     w, u = _along(tree, q, v, frame)[-1]
     return _representation(tree, q, frame, representation)((w, u))
@@ -76,9 +79,9 @@ def frame_twist(tree: Tree, q: Array, v: Array, frame: str | Frame, representati
 def frame_acceleration(
     tree: Tree, q: Array, v: Array, a: Array, frame: str | Frame, representation: str = "body"
 ) -> Array:
-    """Time derivative (6,) of frame_twist in the same representation: J a + (dJ/dt) v.  [rad/s2, m/s2]
+    """Time derivative (6,) of `frame_twist` in its representation: J a + (dJ/dt) v.  [rad/s2, m/s2]
 
-    a  acceleration, dv/dt, (nv,)
+    a  acceleration, dv/dt, (nv,); other arguments as in `frame_jacobian`
 
     The linear part is the acceleration of the frame's origin as a point in "mixed" (Pinocchio's
     getFrameClassicalAcceleration), and that of the twist in "body" and "world".
@@ -104,10 +107,11 @@ def _next_rates(T: Motion, S: Array, v: Array, a: Array, twist: Pair, parent: Pa
 
 
 def frame_jacobian(tree: Tree, q: Array, frame: str | Frame, representation: str = "body") -> Array:
-    """Jacobian J (6, nv) of a frame, angular first: frame_twist = J v.
+    """Jacobian J (6, nv) of a frame, angular first: its twist is J v.
 
     frame           a Frame, or the name of a frame or body
-    representation  "body", "world" or "mixed", see above
+    representation  "body": in the frame's axes, at its origin; "world": in the world's axes, at the world's
+                    origin; "mixed": in the world's axes, at the frame's origin
 
     The column of joint i is Ad(T_fi) S_i in the frame's axes. Lynch and Park (2017), eq. (5.18).
     """
@@ -122,7 +126,7 @@ def frame_jacobian(tree: Tree, q: Array, frame: str | Frame, representation: str
 def frame_jacobian_rate(
     tree: Tree, q: Array, v: Array, frame: str | Frame, representation: str = "body"
 ) -> Array:
-    """dJ/dt (6, nv), the time derivative of frame_jacobian in its representation while q moves with v (nv,).
+    """dJ/dt (6, nv) while q moves with v (nv,); other arguments, and J, as in `frame_jacobian`.
 
     With the twist V_i of the body that joint i moves, d/dt Ad(T_fi) S_i = ad(Ad(T_fi) V_i - V_f) Ad(T_fi) S_i
     in the frame's axes; in the world's it is ad(V_i) of the column, and "mixed" adds omega_f x to both

@@ -134,7 +134,9 @@ def base_momentum(tree: Tree, q: Array, v: Array) -> Array:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)                                   [rad/s, m/s]
 
-    S^T of the momentum of all bodies about the base, in its axes [N m s, N s]. Feurstein, eq. (3.65).
+    S^T of the momentum of all bodies about the base, in its axes [N m s, N s]. Feurstein, eq. (3.65). A
+    floating base is a first joint of two degrees of freedom or more that carries all bodies; raises
+    ModelError for other trees. See docs/floating-bases.md.
     """
     base = floating_base(tree)
     n, f = momentum_at_base(tree, motions(tree, q), v)

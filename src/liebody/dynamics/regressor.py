@@ -102,7 +102,11 @@ def _wrenches_out(T: Motion, wrenches: list[Pair]) -> list[Pair]:
 
 
 def inverse_dynamics_regressor(tree: Tree, q: Array, v: Array, a: Array, gravity: Array = FREE_FALL) -> Array:
-    """Y (nv, 10 n) with Y pi = M(q) a + C(q, v) v + g(q); arguments as in `inverse_dynamics`."""
+    """Y (nv, 10 n) with Y pi = M(q) a + C(q, v) v + g(q); arguments as in `inverse_dynamics`.
+
+    pi are (m, h, I_xx, I_xy, I_xz, I_yy, I_yz, I_zz) of each body about its frame's origin, without armature,
+    in the order of `inertial_parameters`.
+    """
     return passive_regressor(tree, q, v, v, a, gravity)
 
 
