@@ -8,7 +8,7 @@ from random_trees import JOINTS, random_inertia, random_placement, random_state,
 
 import liebody as lb
 from liebody import dynamics
-from liebody.codegen import Function, Kernel, Program, step, steps, trace, traced
+from liebody.codegen import Function, Kernel, Program, passes, step, trace, traced
 from liebody.dynamics import mechanism
 from liebody.errors import GraphError
 from liebody.groups import SE3, Fixed, Free, Prismatic, Revolute, Spherical
@@ -83,8 +83,8 @@ def state(rng, tree, shapes):
 @pytest.fixture
 def always(monkeypatch):
     """Everything that has steps becomes a program."""
-    monkeypatch.setattr(steps, "LONG", -1)
-    monkeypatch.setattr(steps, "REPEATED", 0)
+    monkeypatch.setattr(passes, "LONG", -1)
+    monkeypatch.setattr(passes, "REPEATED", 0)
 
 
 def repeated_tree(n, seed=0, branching=0.0):
@@ -251,8 +251,8 @@ def test_compiled_loops_are_the_straight_line_code(name, branching, monkeypatch)
     function, shapes = algorithm(tree, name)
     rng = np.random.default_rng(2)
     states = [np.stack(x) for x in zip(*(state(rng, tree, shapes) for _ in range(20)), strict=True)]
-    monkeypatch.setattr(steps, "LONG", -1)
-    monkeypatch.setattr(steps, "REPEATED", 0)
+    monkeypatch.setattr(passes, "LONG", -1)
+    monkeypatch.setattr(passes, "REPEATED", 0)
     loop = Kernel(traced(function, shapes, name))
     assert isinstance(loop.function, Program)
     expected = np.stack([function(*x) for x in zip(*states, strict=True)])
@@ -324,7 +324,7 @@ def test_simulations_take_loops(monkeypatch):
     tree, runs = repeated_tree(64), []
     v = np.random.default_rng(7).normal(size=tree.nv)
     for least in (0, 10**9):
-        monkeypatch.setattr(steps, "LONG", least)
+        monkeypatch.setattr(passes, "LONG", least)
         monkeypatch.setattr(mechanism, "LONG_POINT", least)
         monkeypatch.setattr(lb.Robot, "recipe", lambda *_: None)
         robot = lb.Robot(tree)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,10 +14,33 @@ from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, trace
 from .program import Call, Program
 
 Array = Any
+LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
+REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
 FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation or a store is 1
 PHASES = 4  # levels of kinds that wait for each other, per kind, up to which each is a pass
 FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "log", "arctan2"})
 STRUCTURAL = {0.0: "0", 1.0: "1", -1.0: "-"}  # numbers that make terms vanish
+
+
+_rolled: WeakKeyDictionary[Function, Function | Program] = WeakKeyDictionary()
+
+
+def rolled(function: Function) -> Function | Program:
+    """A straight line as a program, where its expressions repeat and the work is large; else itself."""
+    if function not in _rolled:
+        graphs = {x.graph for y in function.inputs.values() for x in y.flat}
+        plan = Plan(function, *graphs) if len(graphs) == 1 else None
+        large = plan is not None and plan.work > LONG and plan.repeats(REPEATED)
+        _rolled[function] = plan.program() if plan is not None and large else function
+    return _rolled[function]
+
+
+def length(function: Function | Program) -> int:
+    """Operations of the text, in which a loop counts once."""
+    if isinstance(function, Function):
+        return sum(function.operations.values())
+    forms = {part.function for step in function.passes for part in step.parts}
+    return sum(sum(form.operations.values()) for form in forms)
 
 
 class Kind:
@@ -47,18 +71,11 @@ class Place:
     first: int
 
 
-class Calls(Protocol):
-    """A graph in which calls have been kept apart."""
-
-    calls: list[Place]
-    size: int
-
-
 class Plan:
     """What a trace with steps computes, as places of kinds in an order in which they can run."""
 
-    def __init__(self, function: Function, steps: Calls) -> None:
-        self._function, self._steps = function, steps
+    def __init__(self, function: Function, graph: Graph, calls: Sequence[Place] = ()) -> None:
+        self._function, self._graph, self._calls = function, graph, calls
         ends = [x for y in function.outputs.values() for x in y.ravel().tolist() if type(x) is Expr]
         between = self._live(ends)
         self._places = self._with_expressions(between, ends)
@@ -86,7 +103,7 @@ class Plan:
                     pending += [a for a in node.args if type(a) is Expr]
 
         need(ends)
-        for place in reversed(self._steps.calls):
+        for place in reversed(self._calls):
             if place.number in needed:
                 need(place.nodes)
         self._needed = needed
@@ -98,7 +115,7 @@ class Plan:
         An expression ends where a step or an output takes it, or where two others do; conditions, which
         are no numbers that a memory could hold, belong to each that takes them.
         """
-        steps = [place for place in self._steps.calls if place.number in self._needed]
+        steps = [place for place in self._calls if place.number in self._needed]
         self._made: dict[Expr, Place] = {}  # the expressions
         if not between:
             return steps
@@ -152,14 +169,14 @@ class Plan:
     def _origin(self, node: Expr) -> Any:
         """What expressions of a kind have in common: by which kind of step each operand was made."""
         if node.op == "cell":
-            return id(self._steps.calls[node.args[0]].kind)
+            return id(self._calls[node.args[0]].kind)
         return id(self._made[node].kind) if node in self._made else node.args[0]
 
     # -- passes ---------------------------------------------------------------------------------------------
 
     def program(self) -> Program:
         """The program, whose passes are kinds, or kinds that take turns where they wait for each other."""
-        function, size = self._function, self._steps.size
+        function, size = self._function, self._graph.size
         program = Program(function.name, {key: x.shape for key, x in function.inputs.items()})
         self._cell = np.full(size, -1, np.int64)  # of each node
         for key, symbols in function.inputs.items():
@@ -232,7 +249,7 @@ class Plan:
             self._members[k].some(self._row[places[self._of[places] == k]]) for k in of[np.argsort(first)]
         ]
         turns = [np.flatnonzero(self._of[places] == k) for k in of[np.argsort(first)]]
-        within = np.zeros(self._steps.size, np.int64)
+        within = np.zeros(self._graph.size, np.int64)
         for part in parts:
             within += np.bincount(part.reads.ravel(), minlength=len(within))
         wanted = (self._readers > 0) | self._outputs
@@ -264,7 +281,7 @@ class Plan:
         self, parts: list[_Members], turns: list[Array], passed: list[Array], leaving: Array
     ) -> list[Array]:
         """Rows for what places pass on, each used again after its last use in the pass, if that is all."""
-        last = np.full(self._steps.size, -1)
+        last = np.full(self._graph.size, -1)
         for part, turn in zip(parts, turns, strict=True):
             np.maximum.at(last, part.reads, turn[:, None])
         rows = [np.zeros(len(part.values), int) for part in parts]

@@ -29,14 +29,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import GraphError
+from . import passes
 from .graph import CONDITIONS, Expr, Function, Graph, run_on_symbols, trace
 from .passes import STRUCTURAL, Kind, Place, Plan, objects
 from .program import Program
 
 Array = Any
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
-LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
-REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
 
 
 def step(function: AnyFunction) -> AnyFunction:
@@ -66,8 +65,8 @@ def traced(
         return trace(function, shapes, name)
     with _undisturbed():
         steps = Steps()
-        plan = Plan(run_on_symbols(steps, function, shapes, name), steps)
-        if loops or (plan.repeats(REPEATED) and plan.work > (LONG if least is None else least)):
+        plan = Plan(run_on_symbols(steps, function, shapes, name), steps, steps.calls)
+        if loops or (plan.repeats(passes.REPEATED) and plan.work > (passes.LONG if least is None else least)):
             return plan.program()
     return trace(function, shapes, name)
 
