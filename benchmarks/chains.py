@@ -20,8 +20,7 @@ import numpy as np
 import pinocchio as pin
 
 import liebody as lb
-from liebody.codegen import Program
-from liebody.dynamics import rolled
+from liebody.codegen import Program, passes
 from liebody.groups import SE3, Revolute
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -74,7 +73,7 @@ def main() -> None:
     words = sys.argv[1:]
     if "straight" in words:
         words.remove("straight")
-        rolled.REPEATED = 10**9
+        passes.REPEATED = 10**9
     sizes = [int(n) for n in words] or [10, 30, 100, 300, 1000]
     print(describe("pin", "numpy"))
     print(

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -206,6 +207,17 @@ def test_quaternions_may_be_typed_with_a_few_decimals(liebody, tmp_path):
 
 
 @pytest.mark.skipif(not (os.environ.get("CC") or shutil.which("cc")), reason="no C compiler")
+def test_names_of_functions_are_completed():
+    option = next(x for x in main.commands["export"].params if x.name == "functions")
+
+    def completed(typed):
+        return [item.value for item in option.shell_complete(click.Context(main.commands["export"]), typed)]
+
+    assert completed("kin") == ["kinetic_energy"]
+    assert "mass_matrix,bias_wrenches" in completed("mass_matrix,bias")
+    assert completed("jacobian") == [], "it needs a frame"
+
+
 def test_exported_source_passes_its_own_test_with_the_command_that_is_printed(liebody, tmp_path):
     result = liebody(
         "export", "swing.urdf", "--to", "c", "--out", "out", "--functions", "inverse_dynamics, mass_matrix"

@@ -47,7 +47,8 @@ def run_blocks(text: str, name: str) -> list[str]:
     for block in blocks(text):
         if block.language == "python":
             output = io.StringIO()
-            code = compile("\n" * block.line + block.text, name, "exec")  # so that tracebacks name its lines
+            padded = "\n" * block.line + block.text  # so that tracebacks name its lines
+            code = compile(padded, name, "exec", dont_inherit=True)  # of the future features here
             with contextlib.redirect_stdout(output):
                 exec(code, namespace)
             printed = output.getvalue()

@@ -201,8 +201,8 @@ def parts(result):
 
 OF_STATES = [
     name
-    for name, method in vars(lb.Robot).items()
-    if inspect.isfunction(method) and name[0] != "_" and arguments_of(method)[:1] in (["q"], ["q0"])
+    for name, method in inspect.getmembers(lb.Robot, inspect.isfunction)
+    if name[0] != "_" and arguments_of(method)[:1] in (["q"], ["q0"])
 ]
 
 
@@ -276,12 +276,12 @@ def test_after_the_first_call_a_built_in_function_takes_the_place_of_the_method(
 def test_a_second_process_finds_the_kernel_without_tracing(tmp_path):
     script = """
 import sys, numpy as np, liebody as lb
-from liebody import robot
 from liebody.codegen import build
+from liebody.robot import algorithm
 if sys.argv[1] == "second":
     def forbidden(*args, **kwargs):
         raise AssertionError("traced or compiled")
-    robot.trace, build._run = forbidden, forbidden
+    algorithm.traced, build._run = forbidden, forbidden
 r = lb.load("double_pendulum")
 print(r.inverse_dynamics(np.array([0.1, 0.2]), np.ones(2), np.ones(2)), r.mass_matrix(np.ones((100,
 2))).sum())

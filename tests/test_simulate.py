@@ -133,6 +133,12 @@ def arm():
     return lb.load("puma560")
 
 
+@pytest.mark.parametrize("method", ["rkmk45", "radau5"])
+def test_a_record_with_longer_intervals_than_the_run_has_its_ends(method):
+    run = lb.simulate(lb.load("double_pendulum"), t_end=0.5, method=method, record_every=2.0)
+    np.testing.assert_array_equal(run.t, [0, 0.5])
+
+
 def test_efforts_constant_sampled_traced_and_called_agree():
     robot = arm()
     constant = np.linspace(-1, 1, robot.nv)

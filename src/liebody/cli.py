@@ -24,7 +24,7 @@ from .io import DoubtfulInertia, UnusedElements, load_urdf
 from .io.report import report
 from .labels import Labels, labels
 from .loading import load
-from .robot import Robot
+from .robot import Robot, kernels_of
 from .simulate import simulate
 
 Array = Any
@@ -275,6 +275,13 @@ def simulate_(
         click.echo(f"wrote {data}")
 
 
+def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
+    """Names of functions that need no options, after those that are typed."""
+    before, comma, begun = typed.rpartition(",")
+    names = [name for name, (algorithm, _) in kernels_of(Robot).items() if algorithm.is_complete]
+    return [before + comma + name for name in names if name.startswith(begun)]
+
+
 @main.command()
 @_examples("""
 liebody export ur5.urdf --to c --out out/
@@ -293,7 +300,7 @@ liebody export anymal.urdf --floating --to c --out out/ --functions forward_dyna
     help="Folder to write to.",
 )
 @click.option(
-    "--functions", default=EXPORTED, show_default=True, metavar="NAMES",
+    "--functions", default=EXPORTED, show_default=True, metavar="NAMES", shell_complete=_complete_functions,
     help="Functions, separated by commas; a wrong name lists them all.",
 )  # fmt: skip
 def export(source: str, floating: bool, language: str, out: Path, functions: str) -> None:

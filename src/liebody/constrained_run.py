@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .constrained import ClosedTree, Mechanism, System
-from .constrained.forces import JointEffort
+from .constrained import Constrained
 from .errors import LiebodyError
-from .labels import Labels
-from .labels import labels as labels_of_tree
 from .run import Run, largest_of
 
 Array = Any
@@ -21,9 +18,6 @@ CLOSEST = {
     "smallest_pivot": {"units": "1", "long_name": "smallest relative pivot of the constraints"},
     "smallest_pivot_time": {"units": "s", "long_name": "when that was"},
 }
-_QUATERNION = tuple((x, "1") for x in ("qw", "qx", "qy", "qz"))
-_PLACE = tuple((x, "m") for x in ("px", "py", "pz"))
-_RATES = tuple((x, "rad/s") for x in ("wx", "wy", "wz")) + tuple((x, "m/s") for x in ("vx", "vy", "vz"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,7 +35,7 @@ class ConstrainedRun(Run):
     """
 
     constraints: Mapping[str, slice] = field(default_factory=dict)
-    system: Mechanism | None = None
+    system: Constrained | None = None
     stored: Mapping[str, np.ndarray] = field(default_factory=dict)
     smallest_pivot: np.ndarray | None = None
     smallest_pivot_time: np.ndarray | None = None
@@ -60,7 +54,7 @@ class ConstrainedRun(Run):
     def multipliers(self) -> np.ndarray:
         """The Lagrange multipliers, (..., nt, nc)                                              [N, N m]"""
 
-        def compute(system: Mechanism, t: Array, q: Array, v: Array) -> Array:
+        def compute(system: Constrained, t: Array, q: Array, v: Array) -> Array:
             u = None if self.tau is None else self.tau[self._finite]
             return system.accelerations(q, v, u, t)[1]
 
@@ -165,33 +159,3 @@ class ConstrainedRun(Run):
             name: (rows[:-1], x, CLOSEST[name]) for name, x in self._closest().items() if x is not None
         }
         return {**variables, **({"equation": label, **found, **closest} if names else {})}
-
-
-def labels(system: Mechanism) -> tuple[Labels, Labels]:
-    """Names and units of q and v: `top.qw`, `top.wx`, `curve.s` for parameters; of a tree, its joints'."""
-    if isinstance(system, ClosedTree):
-        return labels_of_tree(system.tree)
-    assert isinstance(system, System)
-    q = [(f"{b.name}.{x}", unit) for b in system.bodies for x, unit in (*_QUATERNION, *_PLACE)]
-    q += [(f"{c.name}.s", "") for c in system.constraints if c.kind.parameters]
-    v = [(f"{b.name}.{x}", unit) for b in system.bodies for x, unit in _RATES]
-    return (
-        Labels(tuple(name for name, _ in q), tuple(unit for _, unit in q)),
-        Labels(tuple(name for name, _ in v), tuple(unit for _, unit in v)),
-    )
-
-
-def drives(system: Mechanism) -> Labels | None:
-    """Names and units of u: `hinge`, or `ball.0` of a joint with several; None where it is one for each v."""
-    if isinstance(system, ClosedTree):
-        return None
-    assert isinstance(system, System)
-    u = []
-    for force in system.forces:
-        n = force.kind.efforts
-        units = [""] * n  # efforts of a user's own function
-        if isinstance(force.kind, JointEffort) and n:
-            *_, wrenches, _ = force.constants
-            units = ["N" if W[3:].any() else "N m" for W in wrenches.T]
-        u += [(force.name if n == 1 else f"{force.name}.{k}", unit) for k, unit in enumerate(units)]
-    return Labels(tuple(name for name, _ in u), tuple(unit for _, unit in u))

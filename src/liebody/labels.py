@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .bodies import Tree
@@ -36,6 +37,11 @@ class Labels:
         object.__setattr__(self, "units", tuple(map(str, self.units)))
         if len(self.names) != len(self.units):
             raise ShapeError(f"{len(self.names)} names need as many units, not {len(self.units)}")
+
+    @classmethod
+    def of(cls, entries: Sequence[tuple[str, str]]) -> Labels:
+        """From pairs (name, unit)."""
+        return cls(tuple(name for name, _ in entries), tuple(unit for _, unit in entries))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -75,5 +81,4 @@ def labels(tree: Tree) -> tuple[Labels, Labels]:
         numbered = [(str(i), "") for i in range(joint.nq)], [(str(i), "") for i in range(joint.dim)]
         for vector, entries in zip(found, _ENTRIES.get(type(joint.group), numbered), strict=True):
             vector += [(f"{joint.name}.{entry}" if entry else joint.name, unit) for entry, unit in entries]
-    q, v = (Labels(tuple(name for name, _ in vector), tuple(unit for _, unit in vector)) for vector in found)
-    return q, v
+    return Labels.of(found[0]), Labels.of(found[1])

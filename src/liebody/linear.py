@@ -39,6 +39,22 @@ def symmetric(n: int, entry: Callable[[int, int], Any]) -> Array:
     return np.array([[upper[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]).reshape(n, n)
 
 
+def product(A: Array, B: Array) -> Array:
+    """A B of a matrix with a matrix or a vector, without the terms in which a factor is known to be zero."""
+    A, B = np.asarray(A), np.asarray(B)
+    if A.dtype != object and B.dtype != object:
+        return A @ B
+    columns = B.reshape(len(B), -1)
+    entries = [[(k, x) for k, x in enumerate(row) if not is_zero(x)] for row in columns]
+    result = np.zeros((len(A), columns.shape[1]), int).astype(object)
+    for sums, row in zip(result, A, strict=True):
+        for x, others in zip(row, entries, strict=True):
+            if others and not is_zero(x):
+                for k, y in others:
+                    sums[k] = sums[k] + x * y
+    return result.reshape(len(A), *B.shape[1:])
+
+
 def factor(
     A: Array, regular: Callable[[int, Any], Any] = lambda k, d: d
 ) -> tuple[list[list[Any]], list[Any]]:

@@ -8,25 +8,23 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from . import constrained, dynamics
-from .codegen import Flow, Function, Kernel, Program, Samples, trace
+from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.flow import stages
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
 from .codegen.watch import Nearest, Watched
 from .codegen.watch import Parts as WatchedParts
-from .constrained import Mechanism, Stabilization, assembly
-from .constrained_run import ConstrainedRun, drives
-from .constrained_run import labels as names
-from .dynamics.rolled import advance_passes, field_passes, pull_passes, rolled
+from .constrained import Constrained, Stabilization
+from .constrained_run import ConstrainedRun
+from .dynamics import Force, JointDamping, Mechanism, OpenTree
 from .errors import (
     SECONDS,
     ConfigurationError,
@@ -36,7 +34,7 @@ from .errors import (
     ShapeError,
     positive,
 )
-from .groups import SE3, SO3, LieGroup, Product, R
+from .groups import SE3, SO3, LieGroup, Product
 from .integrators import (
     MechanicalFlow,
     MechanicalMethod,
@@ -45,15 +43,14 @@ from .integrators import (
     mechanical_method,
     method_named,
 )
-from .labels import Labels, labels
 from .robot import Robot, quaternions
 from .run import LATER, Run
 from .systems import EventLog, HybridRun, HybridSystem
 
 Array = Any
 MOST_STATES = 1000  # recorded by default
-LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
 MOST_EVENTS = 100_000  # of a member that are kept
+ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
 
@@ -106,6 +103,7 @@ def simulate(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     hold: str = "zero",
+    forces: Iterable[Force] = (),
     damping: bool = True,
     stabilization: str | Stabilization | None = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
@@ -134,6 +132,9 @@ def simulate(
     rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, those of v relative to |v|
     hold          between samples of tau: "zero" (the last one) or "linear". Steps that go across a sample are
                   taken in parts, which end there: so every method keeps its order
+    forces        what acts beside efforts and weight, such as `JointFriction()`, or a `Force` of your own
+                  (docs/integration.md): the same in every mechanism, by every method. Each is compiled once,
+                  so keep those that are no frozen dataclasses. A HybridSystem has its forces already
     damping       whether the joints' damping acts, of a Robot
     stabilization against drift of a System's constraints: "projection" after each step (the default),
                   "none", "baumgarte", "index-2", or a `constrained.Stabilization` (docs/constrained.md)
@@ -157,105 +158,85 @@ def simulate(
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
     chosen = _method(method)
-    explicit = None if isinstance(chosen, MechanicalMethod) else chosen
-    mechanical = chosen if isinstance(chosen, MechanicalMethod) else None
     t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
-    if mechanical is not None:
-        _fits(mechanical, t_end, h, stabilization)
-        stabilization = None if isinstance(mechanism, Robot) else Stabilization("by the method")
-    loop = _loop(mechanism, damping, stabilization, h)
-    q, v, batch = _states(loop, q0, v0)
-    if h is None and explicit is not None and not explicit.error_weights:
+    forces = tuple(forces)
+    made = _mechanism(mechanism, forces, damping)
+    if isinstance(chosen, MechanicalMethod):
+        _fits(chosen, t_end, h, stabilization)
+        stabilized = None
+    else:
+        stabilized = made.stabilization(stabilization, h)
+    q, v, batch = _states(made, q0, v0)
+    if h is None and isinstance(chosen, Method) and not chosen.error_weights:
         raise IntegrationError(
-            f"{explicit.name} has no embedded method, so its error cannot be controlled: give dt, or take "
+            f"{chosen.name} has no embedded method, so its error cannot be controlled: give dt, or take "
             "method='rkmk45'"
         )
-    n = len(q)
     if hold not in ("zero", "linear"):
         raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
-    u, feedback = _efforts(loop.nu, tau, hold == "linear", batch, n)
+    u = _Efforts(made.nu, tau, hold == "linear", batch)
     clock = _Clock(t_end, h, record_every)
-
-    called = None
-    if feedback is not None:
-        traced = _traced(loop, feedback, q[0], v[0])
-        if isinstance(traced, Function):
-            feedback = traced
-        else:
-            called = feedback
-            _may_be_called(mechanical, h, traced)
-            warnings.warn(f"{traced}; so it is called at every stage, slower", CalledEfforts, stacklevel=3)
+    if callable(tau):
+        why = u.traced_from(made, tau, q[0], v[0])
+        if why is not None:
+            _may_be_called(chosen, h, why)
+            warnings.warn(f"{why}; so it is called at every stage, slower", CalledEfforts, stacklevel=3)
+            if events:
+                raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
+    flow = _flow(made, chosen, stabilized, u.traced)
     y = np.concatenate([q, v], axis=1)
-    implicit: MechanicalFlow | None = None
-    if mechanical is not None:
-        implicit = loop.mechanical_flow(mechanical, feedback)
-        y = implicit.start(q, v, 0.0, h or clock.first, None if feedback else u.at(0.0))
-    record = np.full((n, len(clock.times), y.shape[1]), np.nan)
-    record[:, 0] = y
-    failed = np.zeros(n, np.int64)
-    losses = np.zeros((n, 2))
-    nearest = Nearest.of(n, y.shape[1])
-    members: Ensemble | None = None
+    if isinstance(flow, MechanicalFlow):
+        y = flow.start(q, v, 0.0, h or clock.first, None if callable(tau) else u.samples.at(0.0))
+    if events:
+        flow = flow.watching(_guards(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
     start = time.perf_counter()
     with _Progress(progress, t_end) as bar:
-        if called is None:
-            options: dict[str, Any] = {"threads": threads, "nearest": nearest}
-            given = u
-            if implicit is not None:
-                options = {"threads": threads, "losses": losses}
-                given = Samples.of(np.zeros((1, 1, 0))) if feedback else u
-            flow: Any = implicit if explicit is None else loop.flow(explicit, feedback)
-            if events:
-                flow = flow.watching(_guards(loop, events, y.shape[1], given.table.shape[-1]))
-            if h is not None and not events:
-                _fixed(flow, y, given, clock, record, failed, bar, **options)
-            else:
-                members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
-                settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
-                _march(flow, members, given, settings, threads, bar)
-                record, ended = members.record, (members.ends[:, 1] > 0) & (members.ends[:, 1] != STOPPED)
-                failed[ended] = members.clock["row"][ended] + 1
-                losses = members.ends if implicit is not None else losses
-                nearest = members.nearest
+        members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
+        if u.called is not None:
+            failed = _called(flow, u, clock, members, bar)
+        elif h is not None and not events:
+            failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
         else:
-            assert explicit is not None
-            if events:
-                raise IntegrationError(
-                    f"events are located by compiled steps, and {traced}; write tau with NumPy operators, "
-                    "liebody.scalar and methods of a Robot"
-                )
-            _called(loop, explicit, called, y, clock, record, failed, nearest, bar)
+            settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
+            failed = _march(flow, u.taken(flow), members, settings, threads, bar)
     seconds = time.perf_counter() - start
 
-    lost = np.flatnonzero(failed).tolist()
-    for i in lost:
-        record[i, failed[i] :] = np.nan
-    times = clock.times
-    if members is not None and not batch and members.ends[0, 1] == STOPPED:  # the event is the last row
+    for i in np.flatnonzero(failed):
+        members.record[i, failed[i] :] = np.nan
+    times, states = clock.times, members.record
+    if events and not batch and members.ends[0, 1] == STOPPED:  # the event is the last row
         rows = int(members.clock["row"][0])
         times = np.append(times[:rows], members.ends[0, 0])
-        record = np.concatenate([record[:, :rows], members.y[:, None]], axis=1)
+        states = np.concatenate([states[:, :rows], members.y[:, None]], axis=1)
     shape = (*batch, len(times))
-    Q = record[..., : loop.nq].reshape(*shape, loop.nq)
-    V = record[..., loop.nq : loop.nq + loop.nv].reshape(*shape, loop.nv)
+    Q = states[..., : made.nq].reshape(*shape, made.nq)
+    V = states[..., made.nq : made.nq + made.nv].reshape(*shape, made.nv)
     metadata = {
-        "model": mechanism.name,
+        "model": made.name,
         "method": chosen.name,
         **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
-        "efforts": "none" if tau is None else "called" if called else "compiled",
+        "efforts": "none" if tau is None else "called" if u.called else "compiled",
+        **({"forces": ", ".join(type(force).__name__ for force in forces)} if forces else {}),
         "seconds": seconds,
     }
-    recorded = functools.partial(_recorded, loop.nu, u, feedback, times, Q, V)
-    run = loop.run(times, Q, V, recorded if loop.nu and tau is not None else None, metadata)
-    if events and members is not None:
-        logs = [_log(loop, tuple(events), *x) for x in zip(members.log, members.counts[:, 0].tolist())]
-        vars(run)["events"] = logs if batch else logs[0]
-    if isinstance(run, ConstrainedRun) and np.isfinite(nearest.pivot).any():
-        closest = {"smallest_pivot": nearest.pivot, "smallest_pivot_time": nearest.time}
-        vars(run).update({name: x.reshape(batch).copy() for name, x in closest.items()})
-        _warn_of_singular(loop, nearest)
-    if lost:
-        _report(loop, run, lost, batch, clock, losses)
+    found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
+    found["efforts"] = functools.partial(u.recorded, times, Q, V) if made.nu and tau is not None else None
+    kind = Run
+    if isinstance(made, Constrained):
+        kind, found = ConstrainedRun, {**found, "constraints": made.rows, "system": made}
+        metadata["stabilization"] = stabilized.name if stabilized else "by the method"
+        if np.isfinite(members.nearest.pivot).any():
+            found["smallest_pivot"] = members.nearest.pivot.reshape(batch).copy()
+            found["smallest_pivot_time"] = members.nearest.time.reshape(batch).copy()
+            _warn_of_singular(made, members.nearest)
+    if events:
+        logs = [_log(made, tuple(events), *x) for x in zip(members.log, members.counts[:, 0].tolist())]
+        found["events"] = logs if batch else logs[0]
+    run = kind(times, Q, V, LATER, LATER, *made.labels, **found)
+    if failed.any():
+        if isinstance(flow, Flow):
+            members.ends[:] = 0  # of explicit methods diagnosis says more
+        _report(made, run, batch, members, failed)
     return run
 
 
@@ -286,41 +267,114 @@ def _fits(method: MechanicalMethod, t_end: float, h: float | None, stabilization
         )
 
 
+class _OfRobot(OpenTree):
+    """The joint coordinates of a robot, with forces; energies by the robot's own kernels."""
+
+    def __init__(self, robot: Robot, forces: tuple[Force, ...]) -> None:
+        super().__init__(robot.tree, robot.gravity_vector, forces)
+        self.robot = robot
+
+    def recipe(self) -> str | None:
+        """As `Mechanism.recipe`; forces of this library are determined by their names and values."""
+        ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
+        return self.robot.recipe("flow", {"forces": self.forces}) if ours else None
+
+    def kinetic_energy(self, q: Array, v: Array) -> Array:
+        return self.robot.kinetic_energy(q, v)
+
+    def potential_energy(self, q: Array) -> Array:
+        energy = self.robot.potential_energy(q)
+        return energy + self.kernel("stored")(q) if any(f.stores for f in self.forces) else energy
+
+
+def _mechanism(given: Robot | Mechanism, forces: tuple[Force, ...], damping: bool) -> Mechanism:
+    """The mechanism with forces; made once for the same ones."""
+    if isinstance(given, Mechanism):
+        return given.with_forces(*forces)
+    if not isinstance(given, Robot):
+        raise IntegrationError(f"simulate takes a Robot, a System or a ClosedTree, not {given!r}")
+    key = ("mechanism", damping)
+    if key not in given.flows:
+        given.flows[key] = _OfRobot(given, (JointDamping(),) if damping else ())
+    return given.flows[key].with_forces(*forces)
+
+
+def _flow(
+    mechanism: Mechanism, method: Method | MechanicalMethod, stabilized: Any, feedback: Function | None
+) -> Any:
+    """The compiled loop of this method; kept with the mechanism unless it holds a user's efforts."""
+    key = (method, stabilized, mechanism.redundant)
+    if feedback is None and key in mechanism.flows:
+        return mechanism.flows[key]
+    flow: Flow | MechanicalFlow
+    if isinstance(method, MechanicalMethod):
+        given = mechanism.mechanics()
+        if feedback is not None:
+            applied = given["Q"]
+            given |= {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v)), "efforts": 0}
+        flow = method.flow(**given)
+    else:
+        parts = mechanism.parts(stabilized, feedback, mechanism.nc > 0)
+        flow = Flow(
+            parts.field,
+            parts.advance,
+            parts.pull if method.pulls_back else None,
+            method.paths,
+            tuple(method.c),
+            error=_error(method),
+            rigid=mechanism.group.dim,
+            recipe=mechanism.recipe() if feedback is None else None,
+            after=parts.after,
+            watch=parts.watch,
+        )
+    if feedback is None:
+        mechanism.flows[key] = flow
+    return flow
+
+
+def _error(method: Method) -> tuple[list[float], int] | None:
+    if not method.error_weights:
+        return None
+    weights = [0.0] * len(method.c)
+    for i, w in method.error_weights:
+        weights[i] = w
+    assert method.embedded_order is not None
+    return weights, min(method.order, method.embedded_order) + 1
+
+
 class _Clock:
     """The steps of a run and the times of its record."""
 
     def __init__(self, t_end: float, h: float | None, record_every: float | None) -> None:
+        given = None if record_every is None else positive("record_every", record_every, SECONDS)
         self.h = h
         if h is None:
-            interval = (
-                t_end / MOST_STATES
-                if record_every is None
-                else positive("record_every", record_every, SECONDS)
-            )
-            self.rows = max(1, math.floor(t_end / interval * (1 + 1e-12)))
-            self.interval, self.first = interval, min(interval, 1e-3)
-            last = t_end - self.rows * interval
-            self.rest = last if last > 1e-9 * interval else 0.0
-            self.times = np.concatenate([interval * np.arange(self.rows + 1), [t_end] if self.rest else []])
-            return
-        self.steps = math.floor(t_end / h * (1 + 1e-12))
-        last = t_end - self.steps * h
-        self.rest = last if last > 1e-9 * h else 0.0
-        if record_every is None:
-            self.every = max(1, math.ceil(self.steps / MOST_STATES))
+            interval = t_end / MOST_STATES if given is None else given
+            self.first = min(interval, 1e-3)
+            self.rows, self.rest = _whole(t_end, interval)
+            ends = []
         else:
-            self.every = max(1, round(positive("record_every", record_every, SECONDS) / h))
-            if abs(self.every * h - record_every) > 1e-6 * record_every:
+            self.steps, self.rest = _whole(t_end, h)
+            every = self.steps / MOST_STATES if given is None else round(given / h)
+            self.every = max(1, math.ceil(every))
+            if given is not None and abs(self.every * h - given) > 1e-6 * given:
                 raise IntegrationError(
-                    f"record_every = {record_every} s is no multiple of dt = {h} s; "
-                    f"take {self.every * h:g}, for instance"
+                    f"record_every = {given} s is no multiple of dt = {h} s; take {self.every * h:g}, for "
+                    "instance"
                 )
-        self.rows = self.steps // self.every
-        self.extra = self.steps % self.every
-        ends = [h * self.steps] if self.extra else []
-        if self.rest:
-            ends.append(t_end)
-        self.times = np.concatenate([h * self.every * np.arange(self.rows + 1), ends])
+            interval = h * self.every
+            self.rows, self.extra = divmod(self.steps, self.every)
+            ends = [h * self.steps] if self.extra else []
+        self.times = np.array(
+            [*(interval * np.arange(self.rows + 1)), *ends, *([t_end] if self.rest else [])]
+        )
+
+
+def _whole(time: float, h: float) -> tuple[int, float]:
+    """How many times h goes into a time, and the rest, if that is more than round-off."""
+    count = math.floor(time / h * (1 + 1e-12))
+    rest = time - count * h
+    return count, rest if rest > 1e-9 * h else 0.0
 
 
 def _chunks(rows: int) -> Iterator[tuple[int, int]]:
@@ -334,48 +388,43 @@ def _chunks(rows: int) -> Iterator[tuple[int, int]]:
         some = max(1, int(some * min(100.0, CHUNK / max(time.perf_counter() - start, 1e-9))))
 
 
-def _fixed(
-    flow: Flow,
-    y: Array,
-    u: Array,
-    clock: _Clock,
-    record: Array,
-    failed: Array,
-    bar: _Progress,
-    **options: Any,
-) -> None:
-    """Fixed steps, in chunks."""
-    h, every = clock.h, clock.every
+def _fixed(flow: Any, u: Samples, clock: _Clock, members: Ensemble, threads: int, bar: _Progress) -> Array:
+    """Fixed steps, in chunks; 1 + the row from which on each member is lost, or 0."""
+    h, every, row, failed = clock.h, clock.every, clock.rows + 1, np.zeros(len(members.y), np.int64)
     assert h is not None
+    implicit = isinstance(flow, MechanicalFlow)
+    options: Any = {"losses": members.ends} if implicit else {"nearest": members.nearest}
+
+    def take(t: float, h: float, steps: int, every: int, row: int) -> None:
+        flow.steps(members.y, u, t, h, steps, every, members.record, row, failed, threads, **options)
+
     for done, rows in _chunks(clock.rows):
-        flow.steps(y, u, done * every * h, h, rows * every, every, record, 1 + done, failed, **options)
+        take(done * every * h, h, rows * every, every, 1 + done)
         bar.at((done + rows) * every * h)
-    row = clock.rows + 1
     if clock.extra:
-        flow.steps(y, u, clock.rows * every * h, h, clock.extra, clock.extra, record, row, failed, **options)
-        row += 1
+        take(clock.rows * every * h, h, clock.extra, clock.extra, row)
     if clock.rest:
-        flow.steps(y, u, clock.steps * h, clock.rest, 1, 1, record, row, failed, **options)
+        take(clock.steps * h, clock.rest, 1, 1, row + bool(clock.extra))
+    return failed
 
 
 def _march(
-    flow: Flow | MechanicalFlow,
-    members: Ensemble,
-    u: Samples,
-    settings: Settings,
-    threads: int,
-    bar: _Progress,
-) -> None:
-    """Steps of the members' own, in chunks of records."""
+    flow: Any, u: Samples, members: Ensemble, settings: Settings, threads: int, bar: _Progress
+) -> Array:
+    """Steps of the members' own, in chunks of records; as `_fixed`."""
     positive("rtol", settings.rtol), positive("atol", settings.atol)
     for done, rows in _chunks(len(members.times) - 1):
         flow.march(members, u, 1 + done + rows, settings, threads)
         bar.at(members.times[done + rows])
+    ended = (members.ends[:, 1] > 0) & (members.ends[:, 1] != STOPPED)
+    return np.where(ended, members.clock["row"] + 1, 0)
 
 
-def _guards(loop: _Loop, events: Mapping[str, Callable[..., Any]], point: int, efforts: int) -> Guards:
+def _guards(
+    mechanism: Mechanism, events: Mapping[str, Callable[..., Any]], point: int, efforts: int
+) -> Guards:
     """The events' functions, traced together."""
-    nq, nv = loop.nq, loop.nv
+    nq, nv = mechanism.nq, mechanism.nv
 
     def found(t: Any, y: Array, u: Array) -> Array:
         values = []
@@ -399,109 +448,188 @@ def _guards(loop: _Loop, events: Mapping[str, Callable[..., Any]], point: int, e
     )
 
 
-def _log(loop: _Loop, names: tuple[str, ...], entries: Array, count: int) -> EventLog:
+def _log(mechanism: Mechanism, names: tuple[str, ...], entries: Array, count: int) -> EventLog:
     """The events of one member, of which these were kept."""
     signs, y = entries[:, 1].astype(int), entries[:, 2:]
     return EventLog(
         entries[:, 0],
         tuple(names[abs(k) - 1] for k in signs),
         np.sign(signs),
-        y[:, : loop.nq],
-        y[:, loop.nq : loop.nq + loop.nv],
+        y[:, : mechanism.nq],
+        y[:, mechanism.nq : mechanism.nq + mechanism.nv],
         {},
         count - len(entries),
     )
 
 
-def _called(
-    loop: _Loop,
-    method: Method,
-    feedback: Callable[..., Any],
-    y: Array,
-    clock: _Clock,
-    record: Array,
-    failed: Array,
-    nearest: Nearest,
-    bar: _Progress,
-) -> None:
-    """Fixed steps with efforts by a Python function, called for every member at every stage."""
-    flow = loop.flow(method, None)
-    field, advance = (Kernel(part) for part in flow.functions[:2])
-    pull, after = (
-        None if part is None else Kernel(part) for part in (flow.functions.pull, flow.functions.settle)
-    )
+def _called(flow: Flow, u: _Efforts, clock: _Clock, members: Ensemble, bar: _Progress) -> Array:
+    """Fixed steps with efforts by a Python function, called for every member at every stage; as `_fixed`."""
+    field, advance, pull, after = (None if part is None else Kernel(part) for part in flow.functions)
     watched = None
     if flow.watch is not None:
         kernels: list[Any] = [None if part is None else Kernel(part) for part in flow.watched_functions]
-        watched = Watched(WatchedParts(*kernels), nearest)
+        watched = Watched(WatchedParts(*kernels), members.nearest)
+    nq, y, h, row, failed = u.nq, members.y, clock.h, 1, np.zeros(len(members.y), np.int64)
+    assert h is not None and field is not None and advance is not None
 
     def efforts(t: float, y: Array) -> Array:
-        return [
-            _effort(feedback, loop.nu, t, state[: loop.nq], state[loop.nq :])
-            if np.isfinite(state).all()
-            else np.full(loop.nu, np.nan)  # of a member that is lost
-            for state in y
-        ]
+        lost = np.full(u.nu, np.nan)
+        return [u.at(t, x[:nq], x[nq:]) if np.isfinite(x).all() else lost for x in y]
 
-    h, row = clock.h, 1
-    assert h is not None
     for s in range(clock.steps + bool(clock.rest)):
         begin, step = s * h, h if s < clock.steps else clock.rest
-        take = functools.partial(_taken, method, advance, pull, begin, step, y)
+
+        def take(velocity: Any, begin: float = begin, step: float = step) -> tuple[list[Array], Array]:
+            return stages(flow.paths, flow.c, velocity, advance, pull, begin, step, y)
+
         if watched is None:
             y[:] = take(lambda t, y: field(t, y, efforts(t, y)))[1]
             if after is not None:
-                y[:] = after(begin + step, y, np.zeros(loop.nu))
+                y[:] = after(begin + step, y, np.zeros(u.nu))
         else:
             end = watched.stages(take, step, y, efforts)[1]
             y[:] = watched.complete(begin, step, begin + step, y.copy(), end)
         if (s + 1) % clock.every == 0 or s + 1 >= clock.steps:
-            record[:, row] = y
+            members.record[:, row] = y
             failed[(failed == 0) & ~np.isfinite(y).all(axis=1)] = row
             row += 1
             bar.at((s + 1) * h)
+    return failed
 
 
-def _taken(
-    method: Method, advance: Kernel, pull: Kernel | None, t: float, h: float, y: Array, velocity: Any
-) -> tuple[list[Array], Array]:
-    """A step with this function (t, y) -> velocity."""
-    return stages(method.paths, method.c, velocity, advance, pull, t, h, y)
+# -- efforts -------------------------------------------------------------------------------------------------
 
 
-def _effort(feedback: Callable[..., Any], nu: int, t: float, q: Array, v: Array) -> Array:
-    u = np.asarray(feedback(t, q, v), float)
-    if u.shape != (nu,):
-        raise ShapeError(f"tau(t, q, v) returned an array of shape {u.shape}, expected ({nu},)")
-    return u
+class _Efforts:
+    """Efforts that are numbers, of all members or of each; or those of a function, traced or called."""
+
+    def __init__(self, nu: int, tau: Any, linear: bool, batch: tuple[int, ...]) -> None:
+        self.nu, self.nq = nu, 0
+        self.traced: Function | None = None
+        self.called: Callable[..., Any] | None = None
+        self.samples = Samples(np.zeros((1, 1, nu)))
+        if tau is None or callable(tau):
+            return
+        first, interval = 0.0, 1.0
+        if isinstance(tau, tuple) and len(tau) == 2:
+            times, values = _numbers("times of tau", tau[0]), _numbers("tau", tau[1])
+            if times.ndim != 1 or len(times) < 2 or values.ndim < 2 or values.shape[-2:] != (len(times), nu):
+                raise ShapeError(
+                    f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) "
+                    f"with at least two, and values (..., samples, {nu})"
+                )
+            table, (first, interval) = values, equidistant("tau", times)
+        else:
+            table = _numbers("tau", tau)
+            if table.ndim < 1 or table.shape[-1] != nu:
+                raise ShapeError(f"tau has shape {table.shape}, expected ({nu},) or (..., {nu})")
+            table = table[..., None, :]
+        lead = () if table.ndim == 2 else batch
+        try:
+            table = np.broadcast_to(table, (*lead, *table.shape[-2:]))
+        except ValueError:
+            raise ShapeError(
+                f"tau has leading axes {table.shape[:-2]}, those of the states are {batch}"
+            ) from None
+        table = np.ascontiguousarray(table.reshape(math.prod(lead), *table.shape[-2:]))
+        self.samples = Samples(table, first, interval, linear)
+
+    def traced_from(
+        self, mechanism: Mechanism, feedback: Callable[..., Any], q: Array, v: Array
+    ) -> str | None:
+        """Take the function (t, q, v) -> (nu,), traced; or say why it can only be called.
+
+        Raises what the function raises on the numbers of a state (q, v), and ShapeError for a result of
+        another shape.
+        """
+        self.nq = mechanism.nq
+
+        def efforts(t: Any, q: Array, v: Array) -> Array:
+            return np.asarray(feedback(t, q, v))
+
+        try:
+            traced = trace(efforts, {"t": (), "q": mechanism.nq, "v": mechanism.nv}, "tau")
+        except Exception as error:  # of the user's code, in which anything may refuse symbols
+            why = _place(error) + f"{type(error).__name__}: {error}"
+            self.called = feedback
+            try:
+                self.at(0.0, q.copy(), v.copy())
+            except LiebodyError:
+                raise
+            except Exception as failed:
+                if not isinstance(error, GraphError):
+                    raise
+                raise GraphError(
+                    f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and it cannot be "
+                    f"traced{why}"
+                ) from failed
+            return f"tau(t, q, v) cannot be traced{why}"
+        (result,) = traced.outputs.values()
+        self._check(result.shape)
+        self.traced = traced
+        return None
+
+    def _check(self, shape: tuple[int, ...]) -> None:
+        if shape != (self.nu,):
+            raise ShapeError(f"tau(t, q, v) returned an array of shape {shape}, expected ({self.nu},)")
+
+    def at(self, t: float, q: Array, v: Array) -> Array:
+        """What the function returns at a state."""
+        assert self.called is not None
+        u = np.asarray(self.called(t, q, v), float)
+        self._check(u.shape)
+        return u
+
+    def taken(self, flow: Flow | MechanicalFlow) -> Samples:
+        """The samples that a flow takes; implicit methods take none where efforts are a function."""
+        return (
+            Samples(np.zeros((1, 1, 0))) if self.traced and isinstance(flow, MechanicalFlow) else self.samples
+        )
+
+    def recorded(self, times: Array, Q: Array, V: Array) -> Array:
+        """The efforts at the recorded times, (..., times, nu); NaN where the states are not finite."""
+        finite = np.isfinite(Q).all(axis=-1) & np.isfinite(V).all(axis=-1)
+        u = np.full((*finite.shape, self.nu), np.nan)
+        if self.traced is not None:
+            u[finite] = Kernel(self.traced)(
+                np.broadcast_to(times, finite.shape)[finite], Q[finite], V[finite]
+            )
+        elif self.called is not None:
+            for at in map(tuple, np.argwhere(finite)):
+                u[at] = self.at(times[at[-1]], Q[at], V[at])
+        else:
+            sampled = np.stack([self.samples.at(t) for t in times], axis=-2)
+            shape = (*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), self.nu)
+            u[finite] = np.broadcast_to(sampled.reshape(shape), u.shape)[finite]
+        return u
 
 
-def _recorded(
-    nu: int, samples: Samples, feedback: Callable[..., Any] | None, times: Array, Q: Array, V: Array
-) -> Array:
-    """The efforts at the recorded times, (..., times, nu); NaN where the states are not finite."""
-    finite = np.isfinite(Q).all(axis=-1) & np.isfinite(V).all(axis=-1)
-    u = np.full((*finite.shape, nu), np.nan)
-    if isinstance(feedback, Function):
-        u[finite] = Kernel(feedback)(np.broadcast_to(times, finite.shape)[finite], Q[finite], V[finite])
-    elif feedback is not None:
-        for at in map(tuple, np.argwhere(finite)):
-            u[at] = _effort(feedback, nu, times[at[-1]], Q[at], V[at])
-    else:
-        sampled = np.stack([samples.at(t) for t in times], axis=-2)
-        shape = (*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), nu)
-        u[finite] = np.broadcast_to(sampled.reshape(shape), u.shape)[finite]
-    return u
+def _place(error: Exception) -> str:
+    """The line of the user's code at which it was raised, for messages."""
+    ours = str(Path(__file__).parent)
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not frame.filename.startswith(ours)]
+    if not outside:
+        return ", "
+    return f" at `{outside[0].line}` ({Path(outside[0].filename).name}, line {outside[0].lineno}), "
 
 
-# -- tracing -----------------------------------------------------------------------------------------------
+def _may_be_called(method: Method | MechanicalMethod, h: float | None, why: str) -> None:
+    """Raise IntegrationError where efforts by a function have to be traced."""
+    if isinstance(method, MechanicalMethod):
+        raise IntegrationError(f"{method.name} differentiates efforts, and {why}; {ADVICE}, or take 'rkmk4'")
+    if h is None:
+        raise IntegrationError(f"{why}; {ADVICE}, or give a fixed step dt")
+
+
+# -- the door ----------------------------------------------------------------------------------------------
 
 
 class _Door:
-    """What checks the states of a mechanism and names their entries; made once for each mechanism."""
+    """What checks the states of a mechanism; made once for each mechanism."""
 
-    def __init__(self, group: Product, names: tuple[Labels, Labels]) -> None:
-        self.group, self.names = group, names
+    def __init__(self, group: Product) -> None:
+        self.group = group
         self.start: Array = None
         self.quaternions = np.add.outer(quaternions(group), np.arange(4)).astype(int)
         self.special = any(_has_own_normal_form(factor) for factor in group.factors)
@@ -534,309 +662,19 @@ def _has_own_normal_form(group: LieGroup) -> bool:
     return type(group).normalize not in (LieGroup.normalize, type(SO3).normalize, type(SE3).normalize)
 
 
-_doors: WeakKeyDictionary[Robot | Mechanism, _Door] = WeakKeyDictionary()
+_doors: WeakKeyDictionary[Mechanism, _Door] = WeakKeyDictionary()
 
 
-class _Loop(Protocol):
-    """What `simulate` asks of a mechanism; its state is y = (q, v)."""
-
-    mechanism: Any
-    door: _Door
-    nq: int
-    nv: int
-    nu: int
-
-    def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
-        """The compiled loop."""
-
-    def mechanical_flow(
-        self, method: MechanicalMethod, feedback: Callable[..., Any] | None
-    ) -> MechanicalFlow:
-        """The compiled loop of a method for mechanical systems."""
-
-    def start(self) -> Array:
-        """The configuration in which it starts by default, (nq,)."""
-
-    def check(self, q: Array, v: Array, given: bool) -> None:
-        """Raise an error for states from which it cannot start; `given`: q are not those of `start`."""
-
-    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
-        """The result."""
-
-    def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
-        """Why there is no finite state an interval after this one."""
-
-
-def _mechanical_flow(
-    method: MechanicalMethod,
-    mechanics: Callable[[], dict[str, Any]],
-    feedback: Callable[..., Any] | None,
-    kept: dict[tuple[Any, ...], Any],
-    key: tuple[Any, ...],
-) -> MechanicalFlow:
-    """The flow of the method with these arguments, kept unless efforts are a user's function."""
-    if feedback is None:
-        if key not in kept:
-            kept[key] = method.flow(**mechanics())
-        return kept[key]
-    given = mechanics()
-    applied = given["Q"]
-
-    def Q(t: Any, q: Array, v: Array, u: Array) -> Array:
-        return applied(t, q, v, np.asarray(feedback(t, q, v)))
-
-    return method.flow(**{**given, "Q": Q, "efforts": 0})
-
-
-def _loop(
-    mechanism: Robot | Mechanism, damping: bool, given: str | Stabilization | None, h: float | None
-) -> _Loop:
-    if isinstance(mechanism, Robot):
-        if given is not None:
-            raise IntegrationError(
-                f"stabilization is {given!r}, and {mechanism!r} has no constraints to stabilise; leave it out"
-            )
-        return _RobotLoop(mechanism, damping)
-    if isinstance(mechanism, Mechanism):
-        return _SystemLoop(mechanism, constrained.stabilization("projection" if given is None else given, h))
-    raise IntegrationError(f"simulate takes a Robot, a System or a ClosedTree, not {mechanism!r}")
-
-
-class _RobotLoop:
-    """A robot's joint coordinates."""
-
-    def __init__(self, robot: Robot, damping: bool) -> None:
-        self.mechanism, self.damping = robot, damping
-        self.nq, self.nv, self.nu = robot.nq, robot.nv, robot.nv
-        if robot not in _doors:
-            _doors[robot] = _Door(robot.group, labels(robot.tree))
-        self.door = _doors[robot]
-
-    def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
-        """The compiled loop for this method; kept with the robot unless it holds a user's function."""
-        robot, damping = self.mechanism, self.damping
-        key = ("flow", method, damping)
-        if feedback is None and key in robot.flows:
-            return robot.flows[key]
-        tree, nq, nv = robot.tree, robot.nq, robot.nv
-        state = Product(robot.group, R(nv))
-        gravity = tuple(robot.gravity_vector)
-
-        def field(t: Any, y: Array, u: Array) -> Array:
-            q, v = y[:nq], y[nq:]
-            if feedback is not None:
-                u = np.asarray(feedback(t, q, v))
-            return np.concatenate([v, dynamics.forward_dynamics(tree, q, v, u, gravity, damping=damping)])
-
-        def advance(y: Array, psi: Array) -> Array:
-            return state.normalize(state.integrate(y, psi))
-
-        def pull(psi: Array, f: Array) -> Array:
-            return state.dexp_inverse_times(-psi, f)
-
-        def part(
-            function: Callable[..., Any], passes: Callable[..., Any] | None, shapes: Any, **options: Any
-        ) -> Program | Function:
-            """A loop over the bodies of a long tree, or a graph."""
-            name = function.__name__
-            loop = rolled(passes, tree, shapes, name, **options) if passes is not None else None
-            return trace(function, shapes, name) if loop is None else loop
-
-        known = field_passes if feedback is None else None
-        flow = Flow(
-            lambda: part(field, known, {"t": (), "y": nq + nv, "u": nv}, gravity=gravity, damping=damping),
-            lambda: part(advance, advance_passes, {"y": nq + nv, "psi": 2 * nv}, least=LONG_POINT),
-            (lambda: part(pull, pull_passes, {"psi": 2 * nv, "f": 2 * nv}, least=LONG_POINT))
-            if method.pulls_back
-            else None,
-            method.paths,
-            tuple(method.c),
-            error=_error(method),
-            rigid=nv,
-            recipe=robot.recipe("flow", {"damping": damping}) if feedback is None else None,
-        )
-        if feedback is None:
-            robot.flows[key] = flow
-        return flow
-
-    def mechanical_flow(
-        self, method: MechanicalMethod, feedback: Callable[..., Any] | None
-    ) -> MechanicalFlow:
-        """As `flow`."""
-        key = ("flow", method, self.damping)
-        return _mechanical_flow(method, self._mechanics, feedback, self.mechanism.flows, key)
-
-    def _mechanics(self) -> dict[str, Any]:
-        robot, damping = self.mechanism, self.damping
-        tree, gravity, losses = robot.tree, tuple(robot.gravity_vector), np.zeros(robot.nv)
-        for body in tree.bodies if damping else ():
-            losses[body.dofs] += body.damping
-
-        def applied(t: Any, q: Array, v: Array, u: Array) -> Array:
-            return u - dynamics.gravity_forces(tree, q, gravity) - losses * v
-
-        return {
-            "group": robot.group,
-            "M": lambda q: dynamics.mass_matrix(tree, q),
-            "b": lambda q, v: dynamics.bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
-            "Q": applied,
-            "efforts": robot.nv,
-        }
-
-    def start(self) -> Array:
-        return self.mechanism.neutral()
-
-    def check(self, q: Array, v: Array, given: bool) -> None:
-        pass
-
-    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
-        return Run(
-            t, q, v, LATER, LATER, *self.door.names, metadata=metadata, mechanism=self.mechanism,
-            efforts=efforts,
-        )  # fmt: skip
-
-    def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
-        return "take a smaller step, and look for efforts that pump energy in"
-
-
-class _SystemLoop:
-    """Absolute coordinates with constraints, or joint coordinates with closed loops."""
-
-    def __init__(self, system: Mechanism, stabilized: Stabilization) -> None:
-        self.mechanism, self.stabilized = system, stabilized
-        self.nq, self.nv, self.nu = system.nq, system.nv, system.nu
-        if system not in _doors:
-            _doors[system] = _Door(system.group, names(system))
-        self.door = _doors[system]
-
-    def flow(self, method: Method, feedback: Callable[..., Any] | None) -> Flow:
-        """The compiled loop for this method; kept with the system unless it holds a user's function."""
-        system = self.mechanism
-        key = (method, self.stabilized, system.redundant)
-        if feedback is None and key in system.flows:
-            return system.flows[key]
-        parts = system.parts(self.stabilized, system.redundant, feedback, watched=system.nc > 0)
-        flow = Flow(
-            parts.field,
-            parts.advance,
-            parts.pull if method.pulls_back else None,
-            method.paths,
-            tuple(method.c),
-            error=_error(method),
-            rigid=system.group.dim,
-            after=parts.after,
-            watch=parts.watch,
-        )
-        if feedback is None:
-            system.flows[key] = flow
-        return flow
-
-    def mechanical_flow(
-        self, method: MechanicalMethod, feedback: Callable[..., Any] | None
-    ) -> MechanicalFlow:
-        """As `flow`; which constraints are independent is settled when the first state has been checked."""
-        system = self.mechanism
-        return _mechanical_flow(method, system.mechanics, feedback, system.flows, (method, system.redundant))
-
-    def start(self) -> Array:
-        return self.mechanism.assemble()
-
-    def check(self, q: Array, v: Array, given: bool) -> None:
-        try:
-            self.mechanism.check_state(*((q[0], v[0]) if len(q) == 1 else (q, v)))
-        except ConfigurationError as error:
-            if given:
-                raise
-            raise ConfigurationError(
-                f"{error}, where q0 = system.assemble(): simulations start there unless q0 is given, and not "
-                "from system.guess; if v0 belongs to another configuration, give that as q0"
-            ) from None
-
-    def run(self, t: Array, q: Array, v: Array, efforts: Callable[[], Array] | None, metadata: Any) -> Run:
-        system = self.mechanism
-        return ConstrainedRun(
-            t, q, v, LATER, LATER, *self.door.names, mechanism=system, constraints=system.rows, system=system,
-            efforts=efforts, drives=drives(system),
-            metadata={**metadata, "stabilization": self.stabilized.name},
-        )  # fmt: skip
-
-    def explain(self, t: float, q: Array, v: Array, interval: float) -> str:
-        return self.mechanism.diagnosis(q, v, interval, t) or (
-            "take a smaller step, and look for forces that pump energy in, or constraints that drift apart"
-        )
-
-
-def _error(method: Method) -> tuple[list[float], int] | None:
-    if not method.error_weights:
-        return None
-    weights = [0.0] * len(method.c)
-    for i, w in method.error_weights:
-        weights[i] = w
-    assert method.embedded_order is not None
-    return weights, min(method.order, method.embedded_order) + 1
-
-
-def _traced(loop: _Loop, feedback: Callable[..., Any], q: Array, v: Array) -> Function | str:
-    """Efforts (t, q, v) -> (nu,) as a traced function; or why there is none, if they can be called.
-
-    Raises what the function raises on the numbers of a state (q, v), and ShapeError for a result of another
-    shape.
-    """
-
-    def efforts(t: Any, q: Array, v: Array) -> Array:
-        return np.asarray(feedback(t, q, v))
-
-    try:
-        traced = trace(efforts, {"t": (), "q": loop.nq, "v": loop.nv}, "tau")
-    except Exception as error:  # of the user's code, in which anything may refuse symbols
-        why = _place(error) + f"{type(error).__name__}: {error}"
-        try:
-            _effort(feedback, loop.nu, 0.0, q.copy(), v.copy())
-        except LiebodyError:
-            raise
-        except Exception as failed:
-            if not isinstance(error, GraphError):
-                raise
-            raise GraphError(
-                f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and it cannot be traced"
-                f"{why}"
-            ) from failed
-        return f"tau(t, q, v) cannot be traced{why}"
-    (result,) = traced.outputs.values()
-    if result.shape != (loop.nu,):
-        raise ShapeError(f"tau(t, q, v) returned an array of shape {result.shape}, expected ({loop.nu},)")
-    return traced
-
-
-def _place(error: Exception) -> str:
-    """The line of the user's code at which it was raised, for messages."""
-    ours = str(Path(__file__).parent)
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not frame.filename.startswith(ours)]
-    if not outside:
-        return ", "
-    return f" at `{outside[0].line}` ({Path(outside[0].filename).name}, line {outside[0].lineno}), "
-
-
-def _may_be_called(method: MechanicalMethod | None, h: float | None, why: str) -> None:
-    """Raise IntegrationError where efforts by a function have to be traced."""
-    advice = "write it with NumPy operators, liebody.scalar and methods of a Robot"
-    if method is not None:
-        raise IntegrationError(f"{method.name} differentiates efforts, and {why}; {advice}, or take 'rkmk4'")
-    if h is None:
-        raise IntegrationError(f"{why}; {advice}, or give a fixed step dt")
-
-
-# -- the door ----------------------------------------------------------------------------------------------
-
-
-def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
+def _states(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
     """Initial states as (n, nq) and (n, nv), and the ensemble's shape."""
-    if q0 is None and loop.door.start is None:
-        loop.door.start = loop.start()
-    q = loop.door.start if q0 is None else _numbers("q0", q0)
-    v = np.zeros(loop.nv) if v0 is None else _numbers("v0", v0)
-    for name, array, size in (("q0", q, loop.nq), ("v0", v, loop.nv)):
+    if mechanism not in _doors:
+        _doors[mechanism] = _Door(mechanism.group)
+    door = _doors[mechanism]
+    if q0 is None and door.start is None:
+        door.start = mechanism.start()
+    q = door.start if q0 is None else _numbers("q0", q0)
+    v = np.zeros(mechanism.nv) if v0 is None else _numbers("v0", v0)
+    for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
             raise ShapeError(
                 f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size})"
@@ -853,40 +691,17 @@ def _states(loop: _Loop, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int,
     q, v = (np.array(x, order="C").reshape(-1, x.shape[-1]) for x in (q, v))
     if not len(q):
         raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
-    loop.door.normalize(q)
-    loop.check(q, v, q0 is not None)
-    return q, v, batch
-
-
-def _efforts(
-    nu: int, tau: Any, linear: bool, batch: tuple[int, ...], n: int
-) -> tuple[Samples, Callable[..., Any] | None]:
-    """Efforts that are numbers, of all members or of each; and the function that gives them, or None."""
-    if tau is None or callable(tau):
-        return Samples(np.zeros((1, 1, nu))), tau
-    first, interval = 0.0, 1.0
-    if isinstance(tau, tuple) and len(tau) == 2:
-        times, values = _numbers("times of tau", tau[0]), _numbers("tau", tau[1])
-        if times.ndim != 1 or len(times) < 2 or values.ndim < 2 or values.shape[-2:] != (len(times), nu):
-            raise ShapeError(
-                f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) with "
-                f"at least two, and values (..., samples, {nu})"
-            )
-        table, (first, interval) = values, equidistant("tau", times)
-    else:
-        table = _numbers("tau", tau)
-        if table.ndim < 1 or table.shape[-1] != nu:
-            raise ShapeError(f"tau has shape {table.shape}, expected ({nu},) or (..., {nu})")
-        table = table[..., None, :]
-    shared = table.ndim == 2
+    door.normalize(q)
     try:
-        table = np.broadcast_to(table, (*(() if shared else batch), *table.shape[-2:]))
-    except ValueError:
-        raise ShapeError(
-            f"tau has leading axes {table.shape[:-2]}, those of the states are {batch}"
+        mechanism.check_state(*((q[0], v[0]) if len(q) == 1 else (q, v)))
+    except ConfigurationError as error:
+        if q0 is not None:
+            raise
+        raise ConfigurationError(
+            f"{error}, where q0 = system.assemble(): simulations start there unless q0 is given, and not "
+            "from system.guess; if v0 belongs to another configuration, give that as q0"
         ) from None
-    table = np.ascontiguousarray(table.reshape(1 if shared else n, *table.shape[-2:]))
-    return Samples(table, first, interval, linear), None
+    return q, v, batch
 
 
 def _numbers(name: str, given: Any) -> Array:
@@ -905,29 +720,31 @@ def _numbers(name: str, given: Any) -> Array:
 # -- afterwards --------------------------------------------------------------------------------------------
 
 
-def _report(
-    loop: _Loop, run: Run, lost: list[int], batch: tuple[int, ...], clock: _Clock, losses: Array
-) -> None:
+def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], members: Ensemble, failed: Array) -> None:
     """Raise IntegrationError for a simulation that was lost, warn of members of an ensemble."""
-    finite = run._finite.reshape(len(losses), -1)
-    q, v = run.q.reshape(*finite.shape, loop.nq), run.v.reshape(*finite.shape, loop.nv)
+    lost, losses, times = np.flatnonzero(failed).tolist(), members.ends, members.times
+    finite = np.isfinite(run.q).all(axis=-1) & np.isfinite(run.v).all(axis=-1)
+    finite = finite.reshape(len(losses), -1)
+    q, v = (x.reshape(*finite.shape, x.shape[-1]) for x in (run.q, run.v))
     last = {i: int(np.flatnonzero(finite[i])[-1]) for i in lost}
 
     def told(i: int) -> str:
-        start, end = clock.times[last[i] : last[i] + 2]
+        start, end = times[last[i] : last[i] + 2]
         if losses[i, 1]:
             return f"the step at t = {losses[i, 0]:.9g} s cannot be taken: {REASONS[int(losses[i, 1])]}"
-        return loop.explain(start, q[i, last[i]], v[i, last[i]], end - start)
+        why = mechanism.diagnosis(q[i, last[i]], v[i, last[i]], end - start, start)
+        drifting = ", or constraints that drift apart" if isinstance(mechanism, Constrained) else ""
+        return why or f"take a smaller step, and look for forces that pump energy in{drifting}"
 
     if not batch:
         error = IntegrationError(
-            f"the state is not finite after t = {clock.times[last[0]]:g} s; {told(0)}; "
+            f"the state is not finite after t = {times[last[0]]:g} s; {told(0)}; "
             "the attribute `run` of this error holds the states up to there"
         )
         error.run = run  # type: ignore[attr-defined]
         raise error
     named = ", ".join(
-        f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {clock.times[last[i]]:g} s"
+        f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {times[last[i]]:g} s"
         for i in list(last)[:5]
     )
     warnings.warn(
@@ -938,14 +755,14 @@ def _report(
     )
 
 
-def _warn_of_singular(loop: _Loop, nearest: Nearest) -> None:
+def _warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:
     """Name the closest singular position that members have gone through."""
     passed = np.flatnonzero(np.isfinite(nearest.singular_pivot))
     if not len(passed):
         return
     i = int(passed[np.argmin(nearest.singular_pivot[passed])])
-    system, state = loop.mechanism, nearest.singular_state[i]
-    _, names = assembly.nearly_dependent(system, state[: loop.nq], nearest.singular_time[i])
+    q = nearest.singular_state[i][: mechanism.nq]
+    _, names = mechanism.nearly_dependent(q, nearest.singular_time[i])
     members = f" ({len(passed)} of {len(nearest.pivot)} members)" if len(nearest.pivot) > 1 else ""
     warnings.warn(
         f"at t = {nearest.singular_time[i]:.6g} s the motion goes through a singular position{members}, in "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import ModelError, ShapeError
-from ..linear import is_numeric, skew
+from ..linear import is_numeric, skew, symmetric
 
 Array = Any
 
@@ -123,12 +123,10 @@ class SpatialInertia:
     @property
     def moments(self) -> Moments:
         """m, h = m c and Sigma about the origin of the body frame."""
-        h, trace = (
-            self.mass * self.com,
-            (self.rotational[0, 0] + self.rotational[1, 1] + self.rotational[2, 2]) / 2,
-        )
-        about_com = [[(trace if i == j else 0) - self.rotational[i, j] for j in range(3)] for i in range(3)]
-        return Moments(self.mass, h, np.array(about_com) + np.outer(h, self.com))
+        h, c, I = self.mass * self.com, self.com, self.rotational
+        half = (I[0, 0] + I[1, 1] + I[2, 2]) / 2
+        Sigma = symmetric(3, lambda i, j: ((half if i == j else 0) - I[i, j]) + h[i] * c[j])
+        return Moments(self.mass, h, Sigma)
 
     def matrix(self) -> Array:
         """J (6, 6), symmetric: kinetic energy V^T J V / 2 and momentum J V at the twist V = (omega, v)."""

@@ -32,7 +32,7 @@ class Joint:
     velocity_limit  [rad/s, m/s]
     effort_limit    [N m, N]
     damping         effort opposing motion, per velocity; acts where an algorithm is asked for it
-    friction        dry friction, kept as data
+    friction        dry friction; acts where `dynamics.JointFriction` is among the forces
     armature        inertia of a rotor behind a gear, added to the diagonal of M   [kg m2, kg]
     mimic           the joint this one follows; it then has no coordinate of its own
 

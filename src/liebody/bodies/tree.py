@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
-from ..linear import is_numeric
+from ..linear import is_numeric, symmetric
 from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic
 
@@ -169,7 +169,7 @@ class Tree:
             T = body.placement @ body.joint.pose(body.joint.group.neutral())
             P[body.parent] = P[body.parent] + T @ (P[body.index] * shared) @ T.T
             P[body.index] = P[body.index] * (1 - shared)
-        return tuple(Moments(p[3, 3], p[:3, 3], p[:3, :3]) for p in P)
+        return tuple(map(_moments, P))
 
     def findings(self) -> list[str]:
         """What no real mechanism has, in words: inertias no body can have, motions without inertia."""
@@ -465,6 +465,11 @@ def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
     pitch, point = omega @ v, np.cross(omega, v)
     clean = np.where(np.abs(point) < 1e-14, 0.0, point)
     return Revolute(omega, clean) if abs(pitch) < 1e-12 else Helical(omega, pitch, clean)
+
+
+def _moments(P: Array) -> Moments:
+    """The moments whose pseudo-inertia this is."""
+    return Moments(P[3, 3], P[:3, 3], symmetric(3, lambda i, j: P[i, j]))
 
 
 def _pseudo_inertia(moments: Moments) -> Array:

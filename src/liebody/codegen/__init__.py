@@ -10,6 +10,7 @@ from .implicit import ImplicitFlow, Phase
 from .kernel import Buffer, Guard, Kernel
 from .program import Program
 from .samples import Samples
+from .steps import step, traced
 
 __all__ = [
     "Buffer",
@@ -25,7 +26,9 @@ __all__ = [
     "Samples",
     "jacobian",
     "jvp",
+    "step",
     "together",
     "trace",
+    "traced",
     "vjp",
 ]

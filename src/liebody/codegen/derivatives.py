@@ -18,6 +18,7 @@ from .. import scalar
 from ..errors import GraphError
 from .graph import CONDITIONS, Expr, Function, Graph, Scalar, live
 
+Tangents = dict[Expr, dict[int, Scalar]]
 PARTIALS: dict[str, Callable[..., tuple[Any, ...]]] = {
     # of y = op(operands), with respect to each operand: (y, *operands) -> tuple
     "add": lambda y, a, b: (1.0, 1.0),
@@ -38,22 +39,30 @@ PARTIALS: dict[str, Callable[..., tuple[Any, ...]]] = {
 }  # and `where`, which selects among derivatives
 
 
-def forward(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, Scalar]:
-    """The derivative of every node along the direction `seeds` (input symbol -> its derivative)."""
-    tangent: dict[Expr, Scalar] = dict(seeds)
+def forward(nodes: Iterable[Expr], seeds: Mapping[Expr, Mapping[int, Scalar]]) -> Tangents:
+    """The derivatives of every node along several directions at once, by their numbers; zeros are left out.
+
+    seeds  input symbol -> its derivative along each direction
+    """
+    tangents = {node: dict(along) for node, along in seeds.items()}
     for node in nodes:
         if node.op == "input" or node.op in CONDITIONS:
-            tangent.setdefault(node, 0.0)
             continue
-        along = [tangent[a] if type(a) is Expr else 0.0 for a in node.args]
+        along = [tangents.get(a, {}) if type(a) is Expr else {} for a in node.args]
+        directions = along[0].keys() if len(along) == 1 else dict.fromkeys(k for t in along for k in t)
+        if not directions:
+            continue
+        found = {}
         if node.op == "where":
-            tangent[node] = scalar.where(node.args[0], along[1], along[2])
-        elif all(type(t) is float and t == 0.0 for t in along):
-            tangent[node] = 0.0
+            _, a, b = along
+            found = {k: scalar.where(node.args[0], a.get(k, 0.0), b.get(k, 0.0)) for k in directions}
         else:
             partials = PARTIALS[node.op](node, *node.args)
-            tangent[node] = sum((p * t for p, t in zip(partials, along, strict=True)), 0.0)
-    return tangent
+            pairs = [(p, t) for p, t in zip(partials, along, strict=True) if t]
+            for k in directions:
+                found[k] = sum((p * t[k] for p, t in pairs if k in t), 0.0)
+        tangents[node] = {k: x for k, x in found.items() if type(x) is Expr or x != 0.0}
+    return tangents
 
 
 def reverse(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, Scalar]:
@@ -79,9 +88,9 @@ def jvp(function: Function, wrt: str) -> Function:
     graph, symbols = _graph(function), _input(function, wrt)
     _refuse_again(function, f"d_{wrt}")
     direction = graph.symbols(f"d_{wrt}", symbols.shape)
-    seeds = dict(zip(symbols.flat, np.asarray(direction, dtype=object).flat, strict=True))
-    tangent = forward(function.nodes, seeds)
-    outputs = {f"d_{key}": _values(tangent, y) for key, y in function.outputs.items()}
+    along = np.asarray(direction, dtype=object).flat
+    tangents = forward(function.nodes, {x: {0: d} for x, d in zip(symbols.flat, along, strict=True)})
+    outputs = {f"d_{key}": _along(tangents, y, 1).reshape(y.shape) for key, y in function.outputs.items()}
     return Function(f"{function.name}_jvp", {**function.inputs, f"d_{wrt}": direction}, outputs)
 
 
@@ -114,22 +123,26 @@ def jacobian(function: Function, wrt: str, mode: str | None = None) -> Function:
         raise GraphError(f"mode {mode!r}: expected 'forward', 'reverse' or None")
     outputs = {}
     if mode == "forward" or (mode is None and symbols.size <= 2 * entries):
-        tangents = [forward(function.nodes, {x: 1.0}) for x in symbols.flat]
+        tangents = forward(function.nodes, {x: {k: 1.0} for k, x in enumerate(symbols.flat)})
         for key, y in function.outputs.items():
-            outputs[key] = _stack([_values(t, y) for t in tangents], -1, y.shape + symbols.shape)
+            outputs[key] = _along(tangents, y, symbols.size).reshape(y.shape + symbols.shape)
     else:
         for key, y in function.outputs.items():
             adjoints = [reverse(live([x]), {x: 1.0}) if type(x) is Expr else {} for x in y.flat]
-            outputs[key] = _stack([_values(t, symbols) for t in adjoints], 0, y.shape + symbols.shape)
+            rows = [_values(adjoint, symbols).reshape(-1) for adjoint in adjoints]
+            outputs[key] = np.array(rows, dtype=object).reshape(y.shape + symbols.shape)
     return Function(
         f"{function.name}_jacobian", function.inputs, {f"d_{key}_d_{wrt}": y for key, y in outputs.items()}
     )
 
 
-def _stack(slices: list[Any], axis: int, shape: tuple[int, ...]) -> Any:
-    if not slices:
-        return np.empty(shape, dtype=object)
-    return np.stack([x.reshape(-1) for x in slices], axis=axis).reshape(shape)
+def _along(tangents: Tangents, array: Any, directions: int) -> Any:
+    """The derivatives of the entries of `array`, (entries, directions); constants have none."""
+    result = np.zeros((array.size, directions), float).astype(object)
+    for row, x in zip(result, array.flat, strict=True):
+        for k, derivative in tangents.get(x, {}).items() if type(x) is Expr else ():
+            row[k] = derivative
+    return result
 
 
 def _values(derivatives: Mapping[Expr, Scalar], array: Any) -> Any:

@@ -84,6 +84,13 @@ class Graph:
         self.size += 1
         return node
 
+    def fresh(self, op: str, args: tuple[Scalar, ...]) -> Expr:
+        """A node that nothing else will find: it is in no table."""
+        node = object.__new__(Expr)
+        node.graph, node.op, node.args, node.index = self, op, args, self.size
+        self.size += 1
+        return node
+
     def symbols(self, name: str, shape: int | Sequence[int] = ()) -> Any:
         """An object array of `shape` of new input symbols (a single `Expr` where the shape is ())."""
         array = np.empty(shape, dtype=object)
@@ -461,7 +468,16 @@ def trace(
 
     Raises GraphError where the function branches on a symbol or needs its value.
     """
-    graph = Graph()
+    return run_on_symbols(Graph(), function, shapes, name)
+
+
+def run_on_symbols(
+    graph: Graph,
+    function: Callable[..., Any],
+    shapes: Mapping[str, int | Sequence[int]],
+    name: str | None,
+) -> Function:
+    """What `trace` does, on symbols of this graph."""
     inputs = {key: graph.symbols(key, shape) for key, shape in shapes.items()}
     result = function(*inputs.values())
     name = name or getattr(function, "__name__", "function").replace("<lambda>", "function")

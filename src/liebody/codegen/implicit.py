@@ -19,6 +19,7 @@ from .graph import Expr, Function, trace
 from .kernel import LONG
 from .loop import Loop
 from .march import REASONS, Ensemble, Settings, Steps
+from .passes import length, rolled
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
 from .printers.march import Guards, Remembers
 from .samples import Samples
@@ -263,7 +264,7 @@ class ImplicitFlow(Steps):
             control = self.control_functions
             phases, others = (*phases, *control.phases), [*others, control.error, control.between]
         parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
-        total = sum(sum(f.operations.values()) for f in (*parts, *others))
+        total = sum(length(rolled(f)) for f in (*parts, *others))
         flags = build.FLAGS if total < LONG else build.LONG_FLAGS
         return (*flags, *PLAIN) if lanes == 1 else flags
 

@@ -5,7 +5,7 @@ from .builder import SystemBuilder
 from .closed_tree import ClosedTree
 from .equations import Stabilization
 from .maximal import AbsoluteTree, Closure, Condition
-from .mechanism import STABILIZATIONS, Mechanism, Parts, stabilization
+from .mechanism import STABILIZATIONS, Constrained, stabilization
 from .system import System
 
 __all__ = [
@@ -14,8 +14,7 @@ __all__ = [
     "ClosedTree",
     "Closure",
     "Condition",
-    "Mechanism",
-    "Parts",
+    "Constrained",
     "Report",
     "Stabilization",
     "System",

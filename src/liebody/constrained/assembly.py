@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from ..dynamics import Mechanism
 from ..errors import ConstraintError, ShapeError, counted
-
-if TYPE_CHECKING:
-    from .mechanism import Mechanism
+from .constraints import Constraint
 
 Array = Any
 DEPENDENT = 1e-7  # a singular value of the scaled Jacobian below which equations depend on each other
@@ -23,6 +23,7 @@ DENSE = 600  # equations up to which ranks come from singular values, and from s
 LONGEST_STEP = 0.5  # towards closing, in rad or m
 ITERATIONS = 200
 RESTARTS = 4
+NEARLY = 1e-3  # a smallest singular value, below which a place counts as singular
 PROGRESS = 1e-3  # of |g|^2 in a step, less of which counts as none
 
 
@@ -62,196 +63,334 @@ class Report:
         return text + (", at a singular configuration" if self.singular else "")
 
 
-def assemble(
-    mechanism: Mechanism, q: Array, hold: Sequence[str] = (), t: float = 0.0, tolerance: float = 1e-12
-) -> np.ndarray:
-    """A configuration with all constraints within `tolerance`, by damped Gauss-Newton steps from q.
+class Assembly(Mechanism):
+    """A mechanism with constraints g(q) = 0, as far as its states on them go.
 
-    hold  bodies that stay where they are
-
-    Raises ConstraintError, which names the loop that does not close and what is left.
+    Subclasses say how g, J and M are measured, in coordinates of small changes of their own; their kernels
+    have "residuals" (t, q, v), large ones also "towards_constraints".
     """
-    q = np.array(mechanism.group.normalize(np.asarray(q, float)), float)
-    if q.shape != (mechanism.nq,) or not np.isfinite(q).all():
-        raise ShapeError(f"a configuration is {mechanism.nq} finite numbers, not {q!r}")
-    if mechanism.is_large:
-        found = _projected(mechanism, q, t, tolerance)
-        if found is not None and not hold:
-            return found
-    q = mechanism.moved(q, np.zeros(mechanism.nv))
-    rng, free = np.random.default_rng(0), np.any(mechanism.inverse_mass_root(q, hold), axis=1)
-    best = q, np.full(mechanism.nc, np.inf)
-    for attempt in range(1 + RESTARTS):  # from close by, where the guess leads nowhere: stretched loops
-        shake = 0.2 * attempt * free * rng.standard_normal(mechanism.nv)
-        found, g = _descended(mechanism, mechanism.moved(q, shake), hold, t, tolerance)
-        if np.abs(g).max(initial=0.0) <= max(tolerance, 1e-10):
-            return found
-        if g @ g < best[1] @ best[1]:
-            best = found, g
-    raise _not_closed(mechanism, *best)
 
+    constraints: tuple[Constraint, ...]
 
-def _descended(
-    mechanism: Mechanism, q: Array, hold: Sequence[str], t: float, tolerance: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Where damped Gauss-Newton steps lead from q, and g there (Levenberg 1944, Marquardt 1963)."""
-    root = mechanism.inverse_mass_root(q, hold)
-    g, J, _ = mechanism.measure(q, t=t)
-    damping = 0.0
-    for _ in range(ITERATIONS):
-        if np.abs(g).max(initial=0.0) <= tolerance:
-            break
-        step = -root @ _damped_solution(J @ root, g, damping)
-        step = step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300))
-        trial = mechanism.moved(q, step)
-        new_g, new_J, _ = mechanism.measure(trial, t=t)
-        if np.isfinite(new_g).all() and new_g @ new_g < (1 - PROGRESS) * (g @ g):
-            q, g, J = trial, new_g, new_J
-            damping = damping / 10 if damping > 1e-8 else 0.0
-        elif np.abs(g).max() <= max(tolerance, 1e-10):
-            break  # as close as round-off lets it
-        else:
-            damping = max(10 * damping, 1e-6)
-            if damping > 1e4:
-                break
-    return q, g
+    @property
+    def is_large(self) -> bool:
+        """Whether its functions are programs, whose code does not grow with it, not straight lines."""
+        return False
 
+    @property
+    def guess(self) -> np.ndarray:
+        """A configuration from where loops are closed, (nq,)."""
+        raise NotImplementedError
 
-def _projected(mechanism: Mechanism, q: Array, t: float, tolerance: float) -> np.ndarray | None:
-    """q on the constraints by sparse Newton steps without damping, None where they do not lead there."""
-    v = np.zeros(mechanism.nv)
-    for _ in range(20):
-        g, _ = mechanism.kernel("residuals")(t, q, v)
-        if np.abs(g).max(initial=0.0) <= tolerance:
-            return q
-        q, _ = mechanism.kernel("towards_constraints")(t, q, v)
-        if not np.isfinite(q).all():
-            return None
-    return None
+    def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
+        """(g (nc,), J (nc, nv), rate of g (nc,)) at one state, J for changes as `moved` takes them."""
+        raise NotImplementedError
 
+    def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
+        """W with W W^T = M^-1 (nv, nv), for changes as `moved` takes them; zero for what is held."""
+        raise NotImplementedError
 
-def consistent_velocities(
-    mechanism: Mechanism, q: Array, v: Array, hold: Sequence[str] = (), t: float = 0.0
-) -> np.ndarray:
-    """The velocities next to v, in the metric of M, with J v = 0 (-dg/dt for constraints that move).
+    def moved(self, q: Array, step: Array) -> np.ndarray:
+        """q after a small change (nv,)."""
+        raise NotImplementedError
 
-    hold  bodies that keep their velocities
+    def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
+        """v plus a change (nv,)."""
+        raise NotImplementedError
 
-    Raises ConstraintError where there are none, or none that keep those.
-    """
-    if mechanism.is_large and not hold:
-        _, found = mechanism.kernel("towards_constraints")(t, q, v)
-        _, left = mechanism.kernel("residuals")(t, q, found)
-    else:
-        _, J, rate = mechanism.measure(q, v, t)
-        root = mechanism.inverse_mass_root(q, hold)
-        found = mechanism.changed(q, v, -root @ _damped_solution(J @ root, rate, 0.0))
-        _, _, left = mechanism.measure(q, found, t)
-    scale = 1.0 + np.abs(v).max()
-    if len(left) and np.abs(left).max() > 1e-8 * scale:
-        worst = _worst(mechanism, left)
-        raise ConstraintError(
-            f"no velocities keep the constraints of {mechanism.name}"
-            + (f" while {', '.join(map(repr, hold))} keep theirs" if hold else "")
-            + f": {worst!r} still changes at {np.abs(left).max():.3g} (m/s, rad/s)"
-        )
-    return found
+    def loop(self, constraint: str) -> tuple[str, ...]:
+        """The names of what makes up the shortest loop that a constraint closes."""
+        raise NotImplementedError
 
+    def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """D of the regularised A + eps D (nc,): what the diagonal of A = J M^-1 J^T is where rows matter."""
+        raise NotImplementedError
 
-def report(mechanism: Mechanism, q: Array, t: float = 0.0) -> Report:
-    """Rank, degrees of freedom and redundancy at q."""
-    rank, dependent, smallest = _rank(mechanism, q, t)
-    largest = max([rank, *(_rank(mechanism, near, t)[0] for near in _neighbours(mechanism, q, rank, t))])
-    return Report(mechanism.nc, rank, mechanism.nv - rank, mechanism.nc - rank, dependent, largest, smallest)
+    def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """Pivots of A over D (nc,), as the equations of motion eliminate it."""
+        raise NotImplementedError
 
+    def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
+        """How many equations are redundant, and the share (nc,) that each has in that; for large systems."""
+        raise NotImplementedError
 
-def _neighbours(mechanism: Mechanism, q: Array, rank: int, t: float) -> list[np.ndarray]:
-    """Configurations next to q, where J has this rank; none where there is no redundancy to look for."""
-    found: list[np.ndarray] = []
-    if not rank < mechanism.nc <= DENSE:
+    # -- sizes ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def nc(self) -> int:  # type: ignore[override]
+        """Number of constraint equations."""
+        return sum(c.rows for c in self.constraints)
+
+    @cached_property
+    def rows(self) -> dict[str, slice]:
+        """Where each constraint stands among the equations and multipliers, (nc,)."""
+        ends = np.cumsum([0, *(c.rows for c in self.constraints)]).tolist()
+        return {c.name: slice(*ends[k : k + 2]) for k, c in enumerate(self.constraints)}
+
+    # -- closing loops --------------------------------------------------------------------------------------
+
+    def assemble(
+        self, q: Array = None, hold: Sequence[str] = (), t: float = 0.0, tolerance: float = 1e-12
+    ) -> np.ndarray:
+        """A configuration (nq,) in which all constraints hold, next to the guess q, by Gauss-Newton steps.
+
+        q     a rough configuration; None: that of the builder
+        hold  bodies that stay where they are
+
+        Changes are least in the metric of M. Raises ConstraintError with the loop that cannot close and what
+        is left over.
+        """
+        found = self._closed(self.guess if q is None else q, hold, t, tolerance)
+        self.remember(found)
         return found
-    rng = np.random.default_rng(1)
-    _, J, _ = mechanism.measure(q, t=t)
-    root = mechanism.inverse_mass_root(q, ())
-    motions = _null_space(J @ root, rank)
-    for _ in range(2 if motions.shape[1] else 0):
-        step = root @ (motions @ rng.standard_normal(motions.shape[1]))
-        step = step * (0.02 / max(np.abs(step).max(), 1e-300))
+
+    def _closed(self, q: Array, hold: Sequence[str], t: float, tolerance: float) -> np.ndarray:
+        """A configuration with all constraints within `tolerance`, by damped Gauss-Newton steps from q."""
+        q = np.array(self.group.normalize(np.asarray(q, float)), float)
+        if q.shape != (self.nq,) or not np.isfinite(q).all():
+            raise ShapeError(f"a configuration is {self.nq} finite numbers, not {q!r}")
+        if self.is_large:
+            found = self._towards_constraints(q, t, tolerance)
+            if found is not None and not hold:
+                return found
+        q = self.moved(q, np.zeros(self.nv))
+        rng, free = np.random.default_rng(0), np.any(self.inverse_mass_root(q, hold), axis=1)
+        best = q, np.full(self.nc, np.inf)
+        for attempt in range(1 + RESTARTS):  # from close by, where the guess leads nowhere: stretched loops
+            shake = 0.2 * attempt * free * rng.standard_normal(self.nv)
+            found, g = self._descended(self.moved(q, shake), hold, t, tolerance)
+            if np.abs(g).max(initial=0.0) <= max(tolerance, 1e-10):
+                return found
+            if g @ g < best[1] @ best[1]:
+                best = found, g
+        raise self._not_closed(*best)
+
+    def _descended(
+        self, q: Array, hold: Sequence[str], t: float, tolerance: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where damped Gauss-Newton steps lead from q, and g there (Levenberg 1944, Marquardt 1963)."""
+        root = self.inverse_mass_root(q, hold)
+        g, J, _ = self.measure(q, t=t)
+        damping = 0.0
+        for _ in range(ITERATIONS):
+            if np.abs(g).max(initial=0.0) <= tolerance:
+                break
+            step = -root @ _damped_solution(J @ root, g, damping)
+            step = step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300))
+            trial = self.moved(q, step)
+            new_g, new_J, _ = self.measure(trial, t=t)
+            if np.isfinite(new_g).all() and new_g @ new_g < (1 - PROGRESS) * (g @ g):
+                q, g, J = trial, new_g, new_J
+                damping = damping / 10 if damping > 1e-8 else 0.0
+            elif np.abs(g).max() <= max(tolerance, 1e-10):
+                break  # as close as round-off lets it
+            else:
+                damping = max(10 * damping, 1e-6)
+                if damping > 1e4:
+                    break
+        return q, g
+
+    def _towards_constraints(self, q: Array, t: float, tolerance: float) -> np.ndarray | None:
+        """q on the constraints by sparse Newton steps without damping, None where they do not lead there."""
+        v = np.zeros(self.nv)
+        for _ in range(20):
+            g, _ = self.kernel("residuals")(t, q, v)
+            if np.abs(g).max(initial=0.0) <= tolerance:
+                return q
+            q, _ = self.kernel("towards_constraints")(t, q, v)
+            if not np.isfinite(q).all():
+                return None
+        return None
+
+    def consistent_velocities(
+        self, q: Array, v: Array, hold: Sequence[str] = (), t: float = 0.0
+    ) -> np.ndarray:
+        """The velocities next to v, in the metric of M, with J v = 0 (-dg/dt for constraints that move).
+
+        hold  bodies that keep their velocities
+
+        Raises ConstraintError where there are none, or none that keep those.
+        """
+        q, v = np.asarray(q, float), np.asarray(v, float)
+        if self.is_large and not hold:
+            _, found = self.kernel("towards_constraints")(t, q, v)
+            _, left = self.kernel("residuals")(t, q, found)
+        else:
+            _, J, rate = self.measure(q, v, t)
+            root = self.inverse_mass_root(q, hold)
+            found = self.changed(q, v, -root @ _damped_solution(J @ root, rate, 0.0))
+            _, _, left = self.measure(q, found, t)
+        scale = 1.0 + np.abs(v).max()
+        if len(left) and np.abs(left).max() > 1e-8 * scale:
+            worst = self._worst(left)
+            raise ConstraintError(
+                f"no velocities keep the constraints of {self.name}"
+                + (f" while {', '.join(map(repr, hold))} keep theirs" if hold else "")
+                + f": {worst!r} still changes at {np.abs(left).max():.3g} (m/s, rad/s)"
+            )
+        return found
+
+    # -- ranks ----------------------------------------------------------------------------------------------
+
+    def report(self, q: Array = None, t: float = 0.0) -> Report:
+        """Degrees of freedom, rank and redundancy at q (by default, where the guess closes)."""
+        q = self.assemble(t=t) if q is None else self.configurations(q)
+        rank, dependent, smallest = self._rank(q, t)
+        largest = max([rank, *(self._rank(near, t)[0] for near in self._neighbours(q, rank, t))])
+        return Report(self.nc, rank, self.nv - rank, self.nc - rank, dependent, largest, smallest)
+
+    @cached_property
+    def redundant(self) -> bool:  # type: ignore[override]
+        """Whether equations depend on each other, at and around the first closed configuration that was seen.
+
+        That is the one that was assembled or simulated first, or else where the guess closes.
+        """
         try:
-            found.append(assemble(mechanism, mechanism.moved(q, step), t=t))
+            return self.nc > 0 and self.report(self._place()).nearby < self.nc
         except ConstraintError:
-            continue
-    return found
+            return True
 
+    @cached_property
+    def surplus(self) -> list[np.ndarray]:
+        """For each constraint, which of its equations depend on those that are eliminated before them.
 
-def surplus(mechanism: Mechanism, q: Array, t: float = 0.0) -> np.ndarray:
-    """Numbers of equations that depend, at q and around it, on those which are eliminated before them."""
-    rank = _rank(mechanism, q, t)[0]
-    places = [q, *_neighbours(mechanism, q, rank, t)]
-    ranks = [rank, *(_rank(mechanism, near, t)[0] for near in places[1:])]
-    pivots = mechanism.relative_pivots(places[int(np.argmax(ranks))], t)
-    return np.argsort(pivots)[: mechanism.nc - max(ranks)]
+        Not at single places, but where `redundant` looked, and around.
+        """
+        surplus = np.zeros(self.nc, bool)
+        if self.redundant:
+            q = self._place()
+            rank = self._rank(q, 0.0)[0]
+            places = [q, *self._neighbours(q, rank, 0.0)]
+            ranks = [rank, *(self._rank(near, 0.0)[0] for near in places[1:])]
+            pivots = self.relative_pivots(places[int(np.argmax(ranks))], 0.0)
+            surplus[np.argsort(pivots)[: self.nc - max(ranks)]] = True
+        return [surplus[self.rows[c.name]] for c in self.constraints]
 
+    @property
+    def independent(self) -> np.ndarray:
+        """The numbers of as many equations as are independent, where `redundant` looked.
 
-def _rank(mechanism: Mechanism, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
-    """(rank of J, constraints with dependent equations, smallest singular value that counts)."""
-    if mechanism.nc > DENSE:
-        redundancy, shares = mechanism.dependence(q, t)
-        taking_part = redundancy * shares > 1e-6
-        names = tuple(c.name for c in mechanism.constraints if taking_part[mechanism.rows[c.name]].any())
-        return mechanism.nc - redundancy, names, np.nan
-    if not mechanism.nc:
-        return 0, (), np.inf
-    U, s, _ = np.linalg.svd(_scaled(mechanism, q, t), full_matrices=True)
-    rank = int(np.sum(s > DEPENDENT))
-    shares = np.linalg.norm(U[:, rank:], axis=1)
-    dependent = tuple(c.name for c in mechanism.constraints if np.any(shares[mechanism.rows[c.name]] > 1e-6))
-    return rank, dependent, float(s[rank - 1]) if rank else 0.0
+        One after the other, those whose rows of J the former do not span.
+        """
+        if not self.redundant:
+            return np.arange(self.nc)
+        q = self._place()
+        scaled = self.measure(q)[1] @ self.inverse_mass_root(q, ())
+        basis: list[Array] = []
+        found = []
+        for k, row in enumerate(scaled):
+            rest, size = row, float(np.linalg.norm(row))
+            for _ in range(2):  # orthogonal to round-off
+                for b in basis:
+                    rest = rest - (b @ rest) * b
+            if size > 0 and np.linalg.norm(rest) > 1e-6 * max(size, 1e-6 * np.abs(scaled).max()):
+                basis.append(rest / np.linalg.norm(rest))
+                found.append(k)
+        return np.array(found, int)
 
+    def _neighbours(self, q: Array, rank: int, t: float) -> list[np.ndarray]:
+        """Configurations next to q, where J has this rank; none where there is no redundancy to look for."""
+        found: list[np.ndarray] = []
+        if not rank < self.nc <= DENSE:
+            return found
+        rng = np.random.default_rng(1)
+        _, J, _ = self.measure(q, t=t)
+        root = self.inverse_mass_root(q, ())
+        motions = _null_space(J @ root, rank)
+        for _ in range(2 if motions.shape[1] else 0):
+            step = root @ (motions @ rng.standard_normal(motions.shape[1]))
+            step = step * (0.02 / max(np.abs(step).max(), 1e-300))
+            try:
+                found.append(self._closed(self.moved(q, step), (), t, 1e-12))
+            except ConstraintError:
+                continue
+        return found
 
-def _scaled(mechanism: Mechanism, q: Array, t: float) -> np.ndarray:
-    """J M^-1/2, rows over what their length is where they matter."""
-    _, J, _ = mechanism.measure(q, t=t)
-    sizes = np.sqrt(mechanism.row_sizes(q, t))
-    return np.asarray(J @ mechanism.inverse_mass_root(q, ()) / np.where(sizes > 0, sizes, 1.0)[:, None])
+    def _rank(self, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
+        """(rank of J, constraints with dependent equations, smallest singular value that counts)."""
+        if self.nc > DENSE:
+            redundancy, shares = self.dependence(q, t)
+            taking_part = redundancy * shares > 1e-6
+            names = tuple(c.name for c in self.constraints if taking_part[self.rows[c.name]].any())
+            return self.nc - redundancy, names, np.nan
+        if not self.nc:
+            return 0, (), np.inf
+        U, s, _ = np.linalg.svd(self._scaled(q, t), full_matrices=True)
+        rank = int(np.sum(s > DEPENDENT))
+        shares = np.linalg.norm(U[:, rank:], axis=1)
+        dependent = tuple(c.name for c in self.constraints if np.any(shares[self.rows[c.name]] > 1e-6))
+        return rank, dependent, float(s[rank - 1]) if rank else 0.0
 
+    def _scaled(self, q: Array, t: float) -> np.ndarray:
+        """J M^-1/2, rows over what their length is where they matter."""
+        _, J, _ = self.measure(q, t=t)
+        sizes = np.sqrt(self.row_sizes(q, t))
+        return np.asarray(J @ self.inverse_mass_root(q, ()) / np.where(sizes > 0, sizes, 1.0)[:, None])
 
-def independent(mechanism: Mechanism, q: Array) -> np.ndarray:
-    """Numbers of rows of J that span all others: one after the other, those that the former do not span."""
-    scaled = mechanism.measure(q)[1] @ mechanism.inverse_mass_root(q, ())
-    basis: list[Array] = []
-    found = []
-    for k, row in enumerate(scaled):
-        rest, size = row, float(np.linalg.norm(row))
-        for _ in range(2):  # orthogonal to round-off
-            for b in basis:
-                rest = rest - (b @ rest) * b
-        if size > 0 and np.linalg.norm(rest) > 1e-6 * max(size, 1e-6 * np.abs(scaled).max()):
-            basis.append(rest / np.linalg.norm(rest))
-            found.append(k)
-    return np.array(found, int)
+    def moved_with(self, q: Array, v: Array, time: float) -> np.ndarray:
+        """q exp(time v): where the velocities of now lead in a time."""
+        u = np.concatenate([time * np.asarray(v), np.zeros(self.group.dim - self.nv)])
+        return np.array(self.group.normalize(self.group.integrate(q, u)), float)
 
+    def diagnosis(self, q: Array, v: Array, ahead: float = 0.0, t: float = 0.0) -> str:
+        """In words, which constraints become dependent within a time ahead of (q, v); empty if none do."""
+        if self.redundant or self.nc > DENSE:
+            return ""
+        middle, width = ahead / 2, ahead / 2
+        for _ in range(3):  # scans along q exp(s v), 0 <= s <= ahead
+            times = np.clip(np.linspace(middle - width, middle + width, 21), 0, ahead)
+            found = [self.nearly_dependent(self.moved_with(q, v, s), t + s)[0] for s in times]
+            middle, width = float(times[int(np.argmin(found))]), width / 10
+        smallest, names = self.nearly_dependent(self.moved_with(q, v, middle), t + middle)
+        if smallest > NEARLY:
+            return ""
+        return (
+            f"the constraints {', '.join(map(repr, names))} become dependent at t = {t + middle:.6g} s "
+            f"(smallest singular value of their scaled Jacobian {smallest:.2g}): a singular configuration, "
+            "where motions branch"
+        )
 
-def closest_to_dependent(
-    mechanism: Mechanism, q: Array, v: Array, ahead: float, t: float
-) -> tuple[tuple[float, tuple[str, ...]], float]:
-    """(`nearly_dependent`, time) where it is smallest along q exp(s v), 0 <= s <= ahead: by three scans."""
-    middle, width = ahead / 2, ahead / 2
-    for _ in range(3):
-        times = np.clip(np.linspace(middle - width, middle + width, 21), 0, ahead)
-        found = [nearly_dependent(mechanism, mechanism.moved_with(q, v, s), t + s)[0] for s in times]
-        middle, width = float(times[int(np.argmin(found))]), width / 10
-    return nearly_dependent(mechanism, mechanism.moved_with(q, v, middle), t + middle), t + middle
+    def nearly_dependent(self, q: Array, t: float = 0.0) -> tuple[float, tuple[str, ...]]:
+        """The smallest singular value of the scaled Jacobian, and the constraints that take part in it."""
+        U, s, _ = np.linalg.svd(self._scaled(q, t))
+        if not len(s):
+            return np.inf, ()
+        share = np.abs(U[:, len(s) - 1])
+        names = [c.name for c in self.constraints if np.any(share[self.rows[c.name]] > 0.05)]
+        return float(s[-1]), tuple(names)
 
+    def _worst(self, values: Array) -> str:
+        return max(self.rows, key=lambda name: np.abs(values[self.rows[name]]).max())
 
-def nearly_dependent(mechanism: Mechanism, q: Array, t: float = 0.0) -> tuple[float, tuple[str, ...]]:
-    """The smallest singular value of the scaled Jacobian, and the constraints whose rows take part in it."""
-    U, s, _ = np.linalg.svd(_scaled(mechanism, q, t))
-    if not len(s):
-        return np.inf, ()
-    share = np.abs(U[:, len(s) - 1])
-    names = [c.name for c in mechanism.constraints if np.any(share[mechanism.rows[c.name]] > 0.05)]
-    return float(s[-1]), tuple(names)
+    def _not_closed(self, q: Array, g: Array) -> ConstraintError:
+        worst = self._worst(g)
+        loop = self.loop(worst)
+        left = ", ".join(
+            f"{name!r}: {np.abs(g[rows]).max():.3g}"
+            for name, rows in self.rows.items()
+            if name in loop and np.abs(g[rows]).max() > 1e-10
+        )
+        place = f"the loop {' - '.join(map(repr, loop))}" if len(loop) > 1 else f"constraint {worst!r}"
+        error = ConstraintError(
+            f"{self.name}: {place} does not close; left over are {left} (m, rad). "
+            "Its constraints contradict each other, or the guess is too far off: check lengths and "
+            "placements, or start from a closer configuration"
+        )
+        error.q, error.loop, error.residual = q, loop, np.abs(g).max()  # type: ignore[attr-defined]
+        return error
+
+    def _place(self) -> np.ndarray:
+        return self._places[0] if self._places else self.assemble()
+
+    @cached_property
+    def _places(self) -> list[np.ndarray]:
+        """The first closed configuration that was seen, if there was one."""
+        return []
+
+    def remember(self, q: Array) -> None:
+        """Take q, a closed configuration, for the place where to look at constraints, if it is the first."""
+        if not self._places:
+            self._places.append(q)
 
 
 def _null_space(A: Array, rank: int) -> np.ndarray:
@@ -266,25 +405,3 @@ def _damped_solution(A: Array, b: Array, damping: float) -> np.ndarray:
     keep = s > 1e-10 * s[0]
     gain = np.where(keep, s / np.where(keep, s * s + damping * s[0] ** 2, 1.0), 0.0)
     return np.asarray(Vt.T @ (gain * (U.T @ b)))
-
-
-def _worst(mechanism: Mechanism, values: Array) -> str:
-    return max(mechanism.rows, key=lambda name: np.abs(values[mechanism.rows[name]]).max())
-
-
-def _not_closed(mechanism: Mechanism, q: Array, g: Array) -> ConstraintError:
-    worst = _worst(mechanism, g)
-    loop = mechanism.loop(worst)
-    left = ", ".join(
-        f"{name!r}: {np.abs(g[rows]).max():.3g}"
-        for name, rows in mechanism.rows.items()
-        if name in loop and np.abs(g[rows]).max() > 1e-10
-    )
-    place = f"the loop {' - '.join(map(repr, loop))}" if len(loop) > 1 else f"constraint {worst!r}"
-    error = ConstraintError(
-        f"{mechanism.name}: {place} does not close; left over are {left} (m, rad). "
-        "Its constraints contradict each other, or the guess is too far off: check lengths and placements, "
-        "or start from a closer configuration"
-    )
-    error.q, error.loop, error.residual = q, loop, np.abs(g).max()  # type: ignore[attr-defined]
-    return error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia
+from ..dynamics import JointDamping, JointSpring
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from .bodies import GROUPS, MovingBody, check_mass
@@ -22,7 +23,15 @@ from .constraints import (
     Universal,
     lower_pair,
 )
-from .forces import Force, ForceKind, JointEffort, JointSpring, OwnWrench, SpringDamper
+from .forces import (
+    BodyForce,
+    ForceKind,
+    JointEffort,
+    OwnWrench,
+    SpringDamper,
+    effort_of_joint,
+    with_law,
+)
 from .system import GROUND, System
 
 Array = Any
@@ -43,8 +52,12 @@ class _Link:
     kind: Any
     bodies: tuple[str, ...]
     frames: tuple[np.ndarray, ...]  # poses (4, 4) in the bodies' own frames
-    group: MotionSubgroup | None = None
+    joint: Joint | None = None
     constants: tuple[Any, ...] = ()
+
+    @property
+    def group(self) -> MotionSubgroup | None:
+        return None if self.joint is None else self.joint.group
 
 
 class SystemBuilder:
@@ -114,32 +127,30 @@ class SystemBuilder:
         damping              effort per velocity of the joint's motions, a number or (dim,)
         driven               whether efforts u act along its motions; they are appended to the system's u
         """
-        if isinstance(joint, Joint):
-            damping = joint.damping if np.all(np.asarray(damping) == 0) else damping
-            if joint.mimic is not None or np.any(joint.armature):
-                raise ModelError(
-                    f"joint {name!r} follows another one or has an armature, which absolute coordinates do "
-                    "not know; give a gear as a constraint, and a rotor as a body"
-                )
-            joint = joint.group
-        if not isinstance(joint, MotionSubgroup):
+        if isinstance(joint, Joint) and (joint.mimic is not None or np.any(joint.armature)):
+            raise ModelError(
+                f"joint {name!r} follows another one or has an armature, which absolute coordinates do not "
+                "know; give a gear as a constraint, and a rotor as a body"
+            )
+        if not isinstance(joint, (Joint, MotionSubgroup)):
             raise ModelError(
                 f"joint {name!r} is {joint!r}, expected a motion subgroup such as Revolute([0, 0, 1])"
             )
-        kind, _, _ = lower_pair(joint)
+        made = replace(joint, name=name) if isinstance(joint, Joint) else Joint(name, joint)
+        made = replace(made, damping=damping) if np.any(np.asarray(damping)) else made
+        kind, _, _ = lower_pair(made.group)
         frames = _pose(on_parent, name), _pose(on_child, name)
-        losses = np.broadcast_to(np.asarray(damping, float), (joint.dim,))
         if child == WORLD:
-            if driven or losses.any():
+            if driven or np.any(made.damping):
                 raise ModelError(
                     f"joint {name!r}: the child is the world; make the world the parent, so that efforts and "
                     "damping have a direction"
                 )
             parent, child, frames = child, parent, frames[::-1]
-        self._add(self._constraints, _Link(name, kind, (parent, child), frames, joint), "constraint")
-        if driven or losses.any():
-            effort = JointEffort(joint.dim, driven)
-            self._add(self._forces, _Link(name, effort, (parent, child), frames, joint, (losses,)), "force")
+        self._add(self._constraints, _Link(name, kind, (parent, child), frames, made), "constraint")
+        if driven:
+            drive = _Link(name, JointEffort(made.dim, True), (parent, child), frames, made)
+            self._add(self._forces, drive, "force")
         return self
 
     def universal(
@@ -257,9 +268,7 @@ class SystemBuilder:
                 f"spring {name!r} is to act in {joint!r}, which is no Revolute or Prismatic joint "
                 "added before"
             )
-        kind = JointSpring(isinstance(link.group, Revolute))
-        numbers = (float(stiffness), float(rest))
-        spring = _Link(name, kind, link.bodies, link.frames, link.group, numbers)
+        spring = _Link(name, None, link.bodies, link.frames, link.joint, (float(stiffness), float(rest)))
         return self._add(self._forces, spring, "force")
 
     def wrench(
@@ -310,10 +319,23 @@ class SystemBuilder:
         constraints = tuple(
             self._constraint(link, names, bodies, poses) for link in self._constraints.values()
         )
-        forces, nu = [], 0
+        forces, springs, nu, joints = [], [], 0, {c.name: c for c in constraints}
         for link in self._forces.values():
+            if link.kind is None:
+                assert link.joint is not None
+                springs.append((link.joint.name, *link.constants))
+                continue
             place = slice(nu, nu := nu + link.kind.efforts)
-            forces.append(self._force(link, names, bodies, place))
+            if isinstance(link.kind, JointEffort):
+                forces.append(effort_of_joint(joints[link.name], True, place))
+            else:
+                forces.append(self._force(link, names, bodies, place))
+        forces = with_law(forces, JointDamping(), constraints)
+        while springs:  # of each joint the first one is in the same law
+            first = {joint: (k, rest) for joint, k, rest in reversed(springs)}
+            law = JointSpring({j: k for j, (k, _) in first.items()}, {j: x for j, (_, x) in first.items()})
+            forces = with_law(forces, law, constraints)
+            springs = [x for x in springs if first.pop(x[0], None) is None]
         curves = tuple(
             float(link.constants[0]) for link in self._constraints.values() if isinstance(link.kind, OnCurve)
         )
@@ -371,7 +393,8 @@ class SystemBuilder:
             _, axes, pitch = lower_pair(link.group)
             a, b = at[0] @ axes, at[1] @ axes
             constants = (a[:3, :3], a[:3, 3], b[:3, :3], b[:3, 3], pitch)
-            joint = JointFrames(link.group, at[0], at[1])
+            assert link.joint is not None
+            joint = JointFrames(link.joint, at[0], at[1])
         elif isinstance(kind, Universal):
             da, db = (T[:3, :3] @ d for T, d in zip(at, link.constants, strict=True))
             constants = (da, at[0][:3, 3], db, at[1][:3, 3])
@@ -394,37 +417,16 @@ class SystemBuilder:
 
     def _force(
         self, link: _Link, names: dict[str, int], bodies: Sequence[MovingBody], efforts: slice
-    ) -> Force:
+    ) -> BodyForce:
         numbers = tuple(names[b] for b in link.bodies)
         at = [_at_com(bodies, i, T) for i, T in zip(numbers, link.frames, strict=True)]
         kind: ForceKind = link.kind
         constants: tuple[Any, ...]
         if isinstance(kind, SpringDamper):
             constants = (at[0][:3, 3], at[1][:3, 3], *link.constants)
-        elif isinstance(kind, JointSpring):
-            assert link.group is not None
-            _, axes, _ = lower_pair(link.group)
-            parts = [x for T in at for x in ((T @ axes)[:3, :3], (T @ axes)[:3, 3])]
-            constants = (*parts, *link.constants)
-        elif isinstance(kind, JointEffort):
-            assert link.group is not None
-            S = link.group.S
-            parts = [x for T in at for x in (T[:3, :3], T[:3, 3])]
-            constants = (*parts, np.linalg.pinv(S), _wrenches_of_efforts(link.group), *link.constants)
         else:
             constants = tuple(x for T in at for x in (T[:3, :3], T[:3, 3]))
-        return Force(link.name, kind, numbers, _floats(constants), efforts)
-
-
-def _wrenches_of_efforts(group: MotionSubgroup) -> np.ndarray:
-    """W (6, dim), S^T W = 1: a moment about the axis for each rotation, a force for each translation."""
-    _, frame, _ = lower_pair(group)
-    W = np.zeros((6, group.dim))
-    for k, S in enumerate(group.S.T):
-        W[:3, k], W[3:, k] = (S[:3], np.zeros(3)) if S[:3].any() else (np.zeros(3), S[3:])
-        if not S[:3].any():
-            W[:3, k] = np.cross(frame[:3, 3], S[3:])
-    return W
+        return BodyForce(link.name, kind, numbers, _floats(constants), efforts)
 
 
 def _at_com(bodies: Sequence[MovingBody], number: int, T: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ tree (Featherstone 2008, section 8.4). The rows are those of `constraints`, at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -18,19 +18,20 @@ from typing import Any
 import numpy as np
 
 from ..bodies import SpatialInertia, Tree
-from ..codegen import Function, trace
+from ..codegen import trace
 from ..dynamics import (
+    JointDamping,
+    OpenTree,
     bias_forces,
     body_poses,
     body_twists,
     frame_acceleration,
     frame_jacobian,
-    kinetic_energy,
     mass_matrix,
-    potential_energy,
 )
-from ..errors import ModelError, ShapeError, counted
-from ..groups import SE3, Product, R
+from ..dynamics.mechanism import Feedback, Part
+from ..errors import ModelError, counted
+from ..groups import SE3
 from ..linear import back_substitute, cross, factor, symmetric
 from ..scalar import absolute, maximum, where
 from .builder import SystemBuilder
@@ -38,7 +39,7 @@ from .constraints import GROUND, Constraint, State
 from .elimination import REFINEMENTS, SINGULAR, Regularization
 from .equations import CORRECTIONS, NOTHING, Stabilization
 from .maximal import Closure, Condition, add_closure
-from .mechanism import Mechanism, Part, Parts
+from .mechanism import Constrained
 
 Array = Any
 FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
@@ -90,7 +91,7 @@ class _Solver:
         return x
 
 
-class ClosedTree(Mechanism):
+class ClosedTree(Constrained, OpenTree):
     """A tree whose loops are closed by constraints; q (nq,), v (nv,) and efforts tau (nv,) are the tree's.
 
     tree      the mechanism with its loops cut open
@@ -108,10 +109,7 @@ class ClosedTree(Mechanism):
         gravity: Array = (0.0, 0.0, -9.81),
         damping: bool = True,
     ) -> None:
-        self.tree, self.name, self.damping = tree, tree.name, damping
-        self.gravity = np.asarray(gravity, float)
-        if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
-            raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
+        OpenTree.__init__(self, tree, gravity, (JointDamping(),) if damping else ())
         builder = SystemBuilder(tree.name)
         frame = SpatialInertia(1.0, rotational=np.ones(3))  # the constraints refer to the bodies' own frames
         for body in tree.bodies:
@@ -121,28 +119,6 @@ class ClosedTree(Mechanism):
         if not closures:
             raise ModelError(f"{tree.name} has no closures; without loops it is a Robot")
         self.constraints: tuple[Constraint, ...] = builder.build().constraints
-
-    # -- sizes --------------------------------------------------------------------------------------------
-
-    @property
-    def nq(self) -> int:
-        """Number of coordinates."""
-        return self.tree.nq
-
-    @property
-    def nv(self) -> int:
-        """Number of velocities of the tree; the closures take some of their freedom."""
-        return self.tree.nv
-
-    @property
-    def nu(self) -> int:
-        """Number of efforts, one per velocity."""
-        return self.tree.nv
-
-    @property
-    def group(self) -> Product:
-        """The configuration group of the tree."""
-        return self.tree.group
 
     @property
     def guess(self) -> np.ndarray:
@@ -210,8 +186,8 @@ class ClosedTree(Mechanism):
         """(velocity of q, dv/dt, multipliers, what A was solved by)."""
         rows = self._rows(q, v, t)
         solver = self._solver(q, rows.J, by)
-        h = bias_forces(self.tree, q, v, tuple(self.gravity), damping=self.damping)
-        free = back_substitute(solver.mass, tau - h)
+        h = bias_forces(self.tree, q, v, tuple(self.gravity))
+        free = back_substitute(solver.mass, self.efforts(t, q, v, tau) - h)
         b = rows.J @ free + rows.bias
         omega, zeta, decay = stabilized.frequency, stabilized.damping, stabilized.rate
         if omega:
@@ -242,62 +218,22 @@ class ClosedTree(Mechanism):
 
     # -- what a user asks ---------------------------------------------------------------------------------
 
-    def kinetic_energy(self, q: Array, v: Array) -> Array:
-        """v^T M(q) v / 2, (...)                                                                        [J]"""
-        return self.kernel("energies")(q, v)[0]
-
-    def potential_energy(self, q: Array) -> Array:
-        """-sum m g . c, (...)                                                                          [J]"""
-        return self.kernel("energies")(q, np.zeros(self.nv))[1]
-
     def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
         """J (nc, nv) of the closures."""
         return self.measure(self.configurations(q), t=t)[1]
 
-    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
-        """The wrench (..., 6) of one closure on its last body, at its frame there, from multipliers."""
-        c = next(c for c in self.constraints if c.name == constraint)
-        rows, X = self.rows[constraint], SE3.Ad(c.frame).T
-        q, multipliers = self.configurations(q), np.asarray(multipliers)
-        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
-        for at in np.ndindex(q.shape[:-1]):
-            poses = body_poses(self.tree, q[at])
-            still = np.zeros(3)
-            states = [State(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
-            J = c.kind(states, c.constants, float(times[at]), np.zeros(0)).jacobians[-1]
-            F[at] = X @ -(multipliers[at][rows] @ J)
-        return F
+    def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
+        poses, still = body_poses(self.tree, q), np.zeros(3)
+        states = [State(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
+        return c.kind(states, c.constants, t, np.zeros(0)).jacobians[-1] @ SE3.Ad(c.frame)
 
     def mechanics(self) -> dict[str, Any]:
-        """M(q), b(q, v), Q(t, q, v, u), g(q), J(q) and the group, as `liebody.integrators` takes them.
-
-        g and J are all equations, and `redundant` says whether they depend on each other.
-        """
-        tree, gravity = self.tree, tuple(self.gravity)
-        for c in self.constraints:
-            if getattr(c.kind, "timed", False):
-                raise ModelError(
-                    f"constraint {c.name!r} depends on time, which methods for g(q) = 0 do not take; use an "
-                    "explicit method, such as 'rkmk4'"
-                )
-
-        def applied(t: Any, q: Array, v: Array, u: Array) -> Array:
-            still = np.zeros(self.nv, int)
-            losses = bias_forces(tree, q, v, damping=True) - bias_forces(tree, q, v) if self.damping else 0
-            return u - bias_forces(tree, q, still, gravity) - losses
-
-        def still_rows(q: Array) -> _Rows:
-            return self._rows(q, np.zeros(self.nv, int), 0.0)
-
+        still = np.zeros(self.nv, int)
         return {
-            "group": self.group,
-            "M": lambda q: mass_matrix(tree, q),
-            "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
-            "Q": applied,
-            "g": lambda q: still_rows(q).residual,
-            "J": lambda q: still_rows(q).J,
-            "redundant": self.redundant,
-            "efforts": self.nu,
+            **OpenTree.mechanics(self),
+            **Constrained.mechanics(self),
+            "g": lambda q: self._rows(q, still, 0.0).residual,
+            "J": lambda q: self._rows(q, still, 0.0).J,
         }
 
     # -- what `Mechanism` asks ----------------------------------------------------------------------------
@@ -322,11 +258,9 @@ class ClosedTree(Mechanism):
         return W
 
     def moved(self, q: Array, step: Array) -> np.ndarray:
-        """q exp(step)."""
         return np.array(self.group.normalize(self.group.integrate(q, step)), float)
 
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
-        """v plus a change."""
         return np.asarray(v + change)
 
     def loop(self, constraint: str) -> tuple[str, ...]:
@@ -337,12 +271,13 @@ class ClosedTree(Mechanism):
         names = [name for path in paths for name in path if name not in common]
         return (constraint, *dict.fromkeys(names))
 
-    def function(self, name: str) -> Function:
-        """The traced function "accelerations" (t, q, v, u), "residuals", "on_constraints" or "energies"."""
-        q, v = self.nq, self.nv
+    def functions(self) -> dict[str, Any]:
+        """As `OpenTree.functions`; also "accelerations" (t, q, v, u), "residuals", "on_constraints"."""
+        shapes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
+        plain = Regularization.plain
 
         def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
-            _, a, multipliers, _ = self._motion(t, q, v, u, NOTHING, Regularization.plain(self.redundant))
+            _, a, multipliers, _ = self._motion(t, q, v, u, NOTHING, plain(self.redundant))
             return {"a": a, "multipliers": multipliers}
 
         def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
@@ -350,70 +285,40 @@ class ClosedTree(Mechanism):
             return {"residual": rows.residual, "rate": rows.rate}
 
         def on_constraints(t: Any, q: Array, v: Array) -> dict[str, Array]:
-            q, v, _ = self._projected(t, q, v, Regularization.plain(self.redundant))
+            q, v, _ = self._projected(t, q, v, plain(self.redundant))
             return {"q": q, "v": v}
 
-        def energies(q: Array, v: Array) -> dict[str, Array]:
-            tree = self.tree
-            potential = potential_energy(tree, q, tuple(self.gravity))
-            return {"kinetic": kinetic_energy(tree, q, v), "potential": potential}
-
-        functions: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-            "accelerations": (accelerations, {"t": (), "q": q, "v": v, "u": v}),
-            "residuals": (residuals, {"t": (), "q": q, "v": v}),
-            "on_constraints": (on_constraints, {"t": (), "q": q, "v": v}),
-            "energies": (energies, {"q": q, "v": v}),
+        return {
+            **OpenTree.functions(self),
+            "accelerations": (accelerations, {**shapes, "u": self.nv}),
+            "residuals": (residuals, shapes),
+            "on_constraints": (on_constraints, shapes),
         }
-        function, shapes = functions[name]
-        return trace(function, shapes, name)
 
-    def parts(
-        self,
-        stabilized: Stabilization,
-        redundant: bool,
-        feedback: Callable[..., Any] | None = None,
-        watched: bool = False,
-    ) -> Parts:
-        """As `Mechanism.parts`."""
-        nq, nv = self.nq, self.nv
-        state = Product(self.group, R(nv))
-        inputs: dict[str, Any] = {"t": (), "y": nq + nv, "u": nv}
-
-        def field(r: Regularization, t: Any, y: Array, u: Array) -> dict[str, Any]:
-            q, v = y[:nq], y[nq:]
+    def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
+        def field(t: Any, y: Array, u: Array) -> dict[str, Any]:
+            q, v = y[: self.nq], y[self.nq :]
             if feedback is not None:
                 u = np.asarray(feedback(t, q, v))
-            velocity, a, _, solver = self._motion(t, q, v, u, stabilized, r)
+            velocity, a, _, solver = self._motion(t, q, v, u, stabilized, by)
             return {"f": np.concatenate([velocity, a]), **solver.worst}
 
-        def after(r: Regularization, t: Any, y: Array, u: Array) -> dict[str, Any]:
-            q, v, solver = self._projected(t, y[:nq], y[nq:], r)
+        return partial(trace, field, self._state)
+
+    def after(self, by: Regularization) -> Part:
+        def after(t: Any, y: Array, u: Array) -> dict[str, Any]:
+            q, v, solver = self._projected(t, y[: self.nq], y[self.nq :], by)
             return {"z": np.concatenate([q, v]), **solver.worst}
 
-        def advance(y: Array, psi: Array) -> Array:
-            return state.normalize(state.integrate(y, psi))
+        return partial(trace, after, self._state)
 
-        def pull(psi: Array, f: Array) -> Array:
-            return state.dexp_inverse_times(-psi, f)
-
-        def of_state(name: str, make: Callable[..., dict[str, Any]], r: Regularization) -> Part:
-            return lambda: trace(partial(make, r), inputs, name)
-
-        return Parts.of(
-            lambda r: of_state("field", field, r),
-            lambda: trace(advance, {"y": nq + nv, "psi": 2 * nv}, "advance"),
-            lambda: trace(pull, {"psi": 2 * nv, "f": 2 * nv}, "pull"),
-            lambda r: of_state("after", after, r),
-            stabilized.projected,
-            redundant,
-            self.surplus if watched else None,
-        )
+    @property
+    def _state(self) -> dict[str, Any]:
+        return {"t": (), "y": self.nq + self.nv, "u": self.nv}
 
     def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """As `Mechanism.row_sizes`."""
         return self._sizes
 
     def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """As `Mechanism.relative_pivots`."""
         solver = self._solver(q, self.measure(q, t=t)[1], Regularization.plain(True))
         return np.array([1 / (x * d) for x, d in zip(solver.factors[1], solver.d, strict=True)], float)

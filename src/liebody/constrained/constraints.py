@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..bodies import Joint
 from ..codegen import Function, jacobian, trace
 from ..errors import GraphError, ModelError, ShapeError
 from ..groups import (
@@ -113,12 +114,31 @@ class Constraint:
         return self.kind.rows
 
 
-class JointFrames(NamedTuple):
-    """A joint's group, and where its frames lie in the two bodies (poses (4, 4) at the centres of mass)."""
+@dataclass(frozen=True, eq=False)
+class JointFrames:
+    """A joint, and where its frames lie in the two bodies (poses (4, 4) at the centres of mass)."""
 
-    group: MotionSubgroup
+    joint: Joint
     on_parent: np.ndarray
     on_child: np.ndarray
+
+    @property
+    def group(self) -> MotionSubgroup:
+        """The motions that it leaves."""
+        return self.joint.group
+
+    @cached_property
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """R, p of the frames, S^+ (k, 6), and the wrenches W (6, k) of unit efforts, S^T W = 1.
+
+        A wrench is a moment about the axis of a rotation, a force along a translation.
+        """
+        S, (_, axes, _) = self.group.S, lower_pair(self.group)
+        turns = S[:3].any(axis=0)
+        moments = np.where(turns, S[:3], np.cross(axes[:3, 3], S[3:], axisb=0, axisc=0))
+        W = np.concatenate([moments, np.where(turns, 0.0, S[3:])])
+        (Ra, ra), (Rb, rb) = SE3.parts(self.on_parent), SE3.parts(self.on_child)
+        return Ra, ra, Rb, rb, np.linalg.pinv(S), W
 
 
 # -- lower pairs ----------------------------------------------------------------------------------------

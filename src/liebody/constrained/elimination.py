@@ -6,8 +6,7 @@ number of bodies. Eliminating block k means, for those l, l' that are coupled to
 
     U_kl = A_kk^-1 A_kl,    A_ll' <- A_ll' - A_lk U_kl',    b_l <- b_l - U_kl^T b_k,
 
-and afterwards, backwards,  x_k = A_kk^-1 b_k - sum_l U_kl x_l.  Eliminations that look the same stand in one
-pass, so that the code is as long as their variety, not their number.
+and afterwards, backwards,  x_k = A_kk^-1 b_k - sum_l U_kl x_l.  Each elimination is a step (`codegen.steps`).
 
 Where constraints are redundant, A is singular. With D = diag(A) the iteration
 
@@ -22,15 +21,14 @@ that were eliminated before, in the metric of M^-1: it tells how close equations
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..codegen import step
 from ..linear import back_substitute, factor, symmetric
 from ..scalar import absolute, maximum, where
-from .passes import Cells, Memory
 
 Array = Any
 PROXIMAL = 1e-8  # eps
@@ -39,12 +37,12 @@ SINGULAR = 1e-13  # of a diagonal entry of A, below which a pivot counts as zero
 
 
 class Factors(NamedTuple):
-    """What `Elimination.factor` leaves behind: cells, per block."""
+    """What `Elimination.factor` leaves behind, per block."""
 
-    scale: list[Cells]  # D of block k, (m,)
-    lower: list[Cells]  # L, 1/d of A_kk = L^T d L, packed
-    U: dict[tuple[int, int], Cells]
-    worst: Cells  # the largest D_k/d_k, (1,); (0,) where nobody asked
+    scale: list[Array]  # D of block k, (m,)
+    lower: list[Array]  # L, 1/d of A_kk = L^T d L, packed
+    U: dict[tuple[int, int], Array]
+    worst: Array  # the largest D_k/d_k, (1,); (0,) where nobody asked
 
 
 class Regularization(NamedTuple):
@@ -99,206 +97,84 @@ class Elimination:
             neighbours[k] = set()
         self.order = order
 
-    @cached_property
-    def runs(self) -> list[list[int]]:
-        """The blocks in an order as good as `order`, cut where one elimination looks unlike the next."""
-        waiting = [0] * len(self.sizes)
-        for k in self.order:
-            for l in self.later[k]:
-                waiting[l] += 1
-        place = {k: i for i, k in enumerate(self.order)}
-        ready = [k for k in self.order if not waiting[k]]
-        runs: list[list[int]] = []
-        while ready:
-            kinds: dict[Any, int] = {}
-            for k in ready:
-                kinds[self._look(k)] = kinds.get(self._look(k), 0) + 1
-            look, run = max(kinds, key=lambda x: kinds[x]), []
-            pending = sorted((k for k in ready if self._look(k) == look), key=lambda k: -place[k])
-            ready = [k for k in ready if self._look(k) != look]
-            while pending:
-                k = pending.pop()
-                run.append(k)
-                for l in self.later[k]:
-                    waiting[l] -= 1
-                    if not waiting[l]:
-                        (pending if self._look(l) == look else ready).append(l)
-            runs.append(run)
-        return runs
-
-    def _look(self, k: int) -> tuple[int, ...]:
-        return (self.sizes[k], *(self.sizes[l] for l in self.later[k]))
-
-    @cached_property
-    def filled(self) -> list[tuple[int, int]]:
-        """Pairs (l, k), l > k, whose block of A is zero at first and not after eliminations."""
-        pairs = set(self.pairs)
-        created = {(max(l, m), min(l, m)) for later in self.later for l in later for m in later if l != m}
-        return sorted(created - pairs)
-
     def factor(
         self,
-        memory: Memory,
-        diagonal: Sequence[Cells],
-        coupling: dict[tuple[int, int], Cells],
+        diagonal: Sequence[Array],
+        coupling: dict[tuple[int, int], Array],
         regularization: Regularization,
     ) -> Factors:
         """Factors of A + shift D; A has blocks diagonal[k] (m_k, m_k), coupling[k, l] (m_k, m_l), k > l."""
-        surplus = regularization.surplus
-        sizes = self.sizes
-        blocks = dict(coupling)
-        first: list[Cells] = [None] * len(sizes)  # type: ignore[list-item]
-        for run in _by(sizes, range(len(sizes))):
-            given = np.stack([diagonal[k] for k in run])
-            entries = np.diagonal(given, axis1=1, axis2=2)
-            for k, block, d in zip(run, given, entries, strict=True):
-                blocks[k, k], first[k] = block, d
-        changing = {(max(l, m), min(l, m)) for later in self.later for l in later for m in later}
-        changing |= {(k, k) for k in range(len(sizes))}  # all diagonal blocks, so that they lie side by side
-        for k, l in self.filled:
-            blocks[k, l] = memory.variable(np.zeros((sizes[k], sizes[l])))
-        alike: dict[Any, list[tuple[int, int]]] = {}
-        for k, l in sorted(changing - set(self.filled)):
-            alike.setdefault((sizes[k], sizes[l], k == l), []).append((k, l))
-        for pairs in alike.values():
-            given = np.stack([blocks[pair] for pair in pairs])
-            for pair, cells in zip(pairs, _own(memory, given, pairs[0][0] == pairs[0][1]), strict=True):
-                blocks[pair] = cells
-        lower: list[Cells] = [None] * len(sizes)  # type: ignore[list-item]
-        U: dict[tuple[int, int], Cells] = {}
-        worst = np.zeros(0, int) if surplus is None else memory.variable(np.ones(1))
-        for run in self.runs:
-            m, *others = self._look(run[0])
-            pairs = [(i, j) for i in range(len(others)) for j in range(i + 1)]
-            own = np.stack([blocks[k, k] for k in run])
-            across = [
-                np.stack([_block(blocks, self.later[k][i], k) for k in run]) for i in range(len(others))
-            ]
-            rest = [np.stack([blocks[self.later[k][i], self.later[k][j]] for k in run]) for i, j in pairs]
-            start = np.stack([first[k] for k in run])
-            packed = memory.empty((len(run), m * (m + 1) // 2))
-            solved = [memory.empty((len(run), m, n)) for n in others]
-            memory.apply(
-                _eliminate(m, len(others), regularization), own, start, *across, *rest,
-                into=(packed, *solved, *rest),
-            )  # fmt: skip
+        redundant, shift, surplus = regularization
+        scale = [np.diagonal(block) for block in diagonal]
+        A: dict[tuple[int, int], Any] = {**{(k, k): x for k, x in enumerate(diagonal)}, **coupling}
+        lower: list[Array] = [np.zeros(0)] * len(self.sizes)
+        U: dict[tuple[int, int], Array] = {}
+        worst = np.zeros(0) if surplus is None else np.ones(1)
+        for k in self.order:
+            later = self.later[k]
+            across = [A[l, k] if (l, k) in A else A[k, l].T for l in later]
+            pairs = [(l, m) for l in later for m in later if m <= l]
+            rest = [A.get(pair) for pair in pairs]
+            lower[k], solved, rest = _eliminated(A[k, k], scale[k], across, rest, redundant, shift)
+            U |= {(k, l): x for l, x in zip(later, solved, strict=True)}
+            A |= dict(zip(pairs, rest, strict=True))
             if surplus is not None:
-                asked = memory.put(np.stack([1.0 - surplus[k] for k in run]))
-                total = np.broadcast_to(worst, (len(run), 1))
-                memory.apply(_largest, packed[:, -m:], start, asked, total, into=(total,))
-            for i, k in enumerate(run):
-                lower[k] = packed[i]
-                for j, l in enumerate(self.later[k]):
-                    U[k, l] = solved[j][i]
-        return Factors(first, lower, U, worst)
+                worst = _largest(lower[k][-self.sizes[k] :], scale[k], 1.0 - surplus[k], worst)
+        return Factors(scale, lower, U, worst)
 
-    def solve(
-        self, memory: Memory, factors: Factors, right: Sequence[Cells], regularization: Regularization
-    ) -> list[Cells]:
+    def solve(self, factors: Factors, right: Sequence[Array], regularization: Regularization) -> list[Array]:
         """x of A x = b, b given by its blocks; by the proximal iteration where A may be singular."""
-        if not regularization.redundant:
-            return self._substitute(memory, factors, right)
-        x: list[Cells] | None = None
-        for _ in range(REFINEMENTS):
-            b = right
-            if x is not None:
-                b = list(right)
-                for run in _by(self.sizes, range(len(self.sizes))):
-                    sums = memory.apply(
-                        _with_last,
-                        *(np.stack([source[k] for k in run]) for source in (right, factors.scale, x)),
-                        memory.put(np.full(len(run), regularization.shift)),
-                    )
-                    for k, cells in zip(run, sums, strict=True):
-                        b[k] = cells
-            x = self._substitute(memory, factors, b)
-        assert x is not None
+        x = self._substitute(factors, right)
+        for _ in range(REFINEMENTS - 1 if regularization.redundant else 0):
+            shifted = zip(right, factors.scale, x, strict=True)
+            x = self._substitute(factors, [_with_last(*terms, regularization.shift) for terms in shifted])
         return x
 
-    def _substitute(self, memory: Memory, factors: Factors, right: Sequence[Cells]) -> list[Cells]:
-        b: list[Cells] = [None] * len(self.sizes)  # type: ignore[list-item]
-        x: list[Cells] = [None] * len(self.sizes)  # type: ignore[list-item]
-        for run in _by(self.sizes, range(len(self.sizes))):
-            copied = memory.copy(np.stack([right[k] for k in run]))
-            for k, cells in zip(run, copied, strict=True):
-                b[k] = cells
-        for run in self.runs:
-            n = len(self.later[run[0]])
-            if n:
-                targets = [np.stack([b[self.later[k][i]] for k in run]) for i in range(n)]
-                Us = [np.stack([factors.U[k, self.later[k][i]] for k in run]) for i in range(n)]
-                memory.apply(_forward, np.stack([b[k] for k in run]), *Us, *targets, into=targets)
-        for run in reversed(self.runs):
-            run = run[::-1]
-            m, n = self.sizes[run[0]], len(self.later[run[0]])
-            solution = memory.empty((len(run), m))
-            for i, k in enumerate(run):
-                x[k] = solution[i]
-            Us = [np.stack([factors.U[k, self.later[k][i]] for k in run]) for i in range(n)]
-            known = [np.stack([x[self.later[k][i]] for k in run]) for i in range(n)]
-            lower = np.stack([factors.lower[k] for k in run])
-            memory.apply(_backward, lower, np.stack([b[k] for k in run]), *Us, *known, into=(solution,))
+    def _substitute(self, factors: Factors, right: Sequence[Array]) -> list[Array]:
+        b, x = list(right), list(right)
+        for k in self.order:
+            for l in self.later[k]:
+                b[l] = _forward(b[l], factors.U[k, l], b[k])
+        for k in reversed(self.order):
+            known = [(factors.U[k, l], x[l]) for l in self.later[k]]
+            x[k] = _backward(factors.lower[k], b[k], known)
         return x
 
 
-def _by(sizes: Sequence[int], blocks: Sequence[int]) -> list[list[int]]:
-    """The blocks, those of equal size together."""
-    runs: dict[int, list[int]] = {}
-    for k in blocks:
-        runs.setdefault(sizes[k], []).append(k)
-    return list(runs.values())
-
-
-def _block(blocks: dict[tuple[int, int], Cells], l: int, k: int) -> Cells:
-    """Cells of A_lk, whichever of A_lk and A_kl is stored."""
-    return blocks[l, k] if (l, k) in blocks else blocks[k, l].T
-
-
-def _own(memory: Memory, blocks: Cells, symmetric: bool) -> Cells:
-    """Copies of blocks (places, m, n) for passes to change; those of symmetric ones have mirrored cells."""
-    if not symmetric:
-        return memory.copy(blocks)
-    i, j = np.tril_indices(blocks.shape[1])
-    copies = np.empty_like(blocks)
-    copies[:, i, j] = copies[:, j, i] = memory.copy(blocks[:, i, j])
-    return copies
-
-
+@step
 def _with_last(b: Array, d: Array, x: Array, shift: Any) -> Array:
     return b + shift * d * x
 
 
-def _largest(reciprocals: Array, d: Array, asked: Array, before: Array) -> tuple[Array]:
+@step
+def _largest(reciprocals: Array, d: Array, asked: Array, before: Array) -> Array:
     (largest,) = before
     for x in reciprocals * d * asked:
         largest = maximum(x, largest)
-    return (np.array([largest]),)
+    return np.array([largest])
 
 
-def _eliminate(m: int, n: int, regularization: Regularization) -> Callable[..., Any]:
-    """The pass that eliminates a block with n others coupled to it."""
+@step
+def _eliminated(
+    own: Array, scale: Array, across: list[Array], rest: list[Array | None], redundant: bool, shift: Any
+) -> tuple[Array, list[Array], list[Array]]:
+    """The packed factors of a block, U of those coupled to it, and what is left of those among them.
 
-    redundant, shift, _ = regularization
-
-    def eliminate(own: Array, first: Array, *blocks: Array) -> tuple[Array, ...]:
-        across, rest = blocks[:n], list(blocks[n:])
-        L, reciprocals = factor(own, lambda k, d: d + shift * first[k])  # A + shift D
-        if not redundant:
-            reciprocals = [
-                where(absolute(x * d) < 1 / SINGULAR, x, np.nan)
-                for x, d in zip(reciprocals, first, strict=True)
-            ]
-        packed = np.array([x for row in L for x in row] + reciprocals)
-        U = [back_substitute((L, reciprocals), A.T) for A in across]
-        pairs = [(i, j) for i in range(n) for j in range(i + 1)]
-        for p, (i, j) in enumerate(pairs):
-            if i == j:
-                rest[p] = _less_product(rest[p], across[i], U[i])
-            else:
-                rest[p] = rest[p] - across[i] @ U[j]
-        return packed, *U, *rest
-
-    return eliminate
+    rest  the lower triangle of the blocks among these, row by row; None is zero
+    """
+    L, reciprocals = factor(own, lambda k, d: d + shift * scale[k])  # A + shift D
+    if not redundant:
+        reciprocals = [
+            where(absolute(x * d) < 1 / SINGULAR, x, np.nan) for x, d in zip(reciprocals, scale, strict=True)
+        ]
+    packed = np.array([x for row in L for x in row] + reciprocals)
+    U = [back_substitute((L, reciprocals), A.T) for A in across]
+    left = []
+    pairs = [(i, j) for i in range(len(U)) for j in range(i + 1)]
+    for A, (i, j) in zip(rest, pairs, strict=True):
+        A = np.zeros((across[i].shape[0], U[j].shape[1]), int) if A is None else A
+        left.append(_less_product(A, across[i], U[i]) if i == j else A - across[i] @ U[j])
+    return packed, U, left
 
 
 def _less_product(A: Array, B: Array, C: Array) -> Array:
@@ -306,16 +182,17 @@ def _less_product(A: Array, B: Array, C: Array) -> Array:
     return symmetric(len(A), lambda i, j: A[i, j] - B[i] @ C[:, j])
 
 
-def _forward(b: Array, *blocks: Array) -> tuple[Array, ...]:
-    n = len(blocks) // 2
-    return tuple(target - U.T @ b for U, target in zip(blocks[:n], blocks[n:], strict=True))
+@step
+def _forward(b: Array, U: Array, eliminated: Array) -> Array:
+    return b - U.T @ eliminated
 
 
-def _backward(packed: Array, b: Array, *blocks: Array) -> tuple[Array]:
-    m, n = len(b), len(blocks) // 2
+@step
+def _backward(packed: Array, b: Array, known: list[tuple[Array, Array]]) -> Array:
+    m = len(b)
     entries, reciprocals = list(packed[: m * (m - 1) // 2]), list(packed[m * (m - 1) // 2 :])
     L = [[entries[k * (k - 1) // 2 + i] for i in range(k)] for k in range(m)]
     x = back_substitute((L, reciprocals), b)
-    for U, known in zip(blocks[:n], blocks[n:], strict=True):
-        x = x - U @ known
-    return (x,)
+    for U, other in known:
+        x = x - U @ other
+    return x

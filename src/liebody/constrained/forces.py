@@ -1,4 +1,4 @@
-"""Forces on bodies: springs, dampers, actuators, and wrenches by a function of the user's own.
+"""Forces on bodies: springs, dampers, efforts along joints, and wrenches by a function of the user's own.
 
 As a constraint, a force acts on the states of one or more bodies (-1 is the ground). It returns, for each,
 the wrench (moment, force) at the centre of mass in the body's axes.
@@ -7,25 +7,32 @@ the wrench (moment, force) at the centre of mass in the body's axes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..codegen import trace
+from ..dynamics import FrameForce, JointForce
 from ..errors import GraphError, ShapeError
-from ..groups import SE3
+from ..groups import SE3, Prismatic, Revolute
 from ..linear import cross
-from ..scalar import arctan2, cos, sin, sqrt
-from .constraints import ZERO, State
+from ..scalar import arctan2, sqrt
+from .bodies import MovingBody
+from .constraints import Constraint, State
 
 Array = Any
 
 
 class ForceKind:
-    """What forces of one kind share. `efforts` is how many entries of u it takes."""
+    """What forces of one kind share.
+
+    efforts  how many entries of u it takes
+    stores   whether it has a potential energy
+    """
 
     efforts: int = 0
+    stores: bool = False
 
     def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         """Wrenches (6,) on the bodies."""
@@ -37,7 +44,7 @@ class ForceKind:
 
 
 @dataclass(frozen=True)
-class Force:
+class BodyForce:
     """A force in a system: its kind, on which bodies, with which constants; where its entries of u stand."""
 
     name: str
@@ -50,6 +57,8 @@ class Force:
 @dataclass(frozen=True)
 class SpringDamper(ForceKind):
     """Between two points: tension f = k (|d| - L) + c d|d|/dt along d = p_b - p_a."""
+
+    stores = True
 
     def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         a, b = states
@@ -71,28 +80,40 @@ class SpringDamper(ForceKind):
         return 0.5 * stiffness * (stretch * stretch)
 
 
+@dataclass(frozen=True)
 class JointEffort(ForceKind):
-    """Efforts along a joint's motions, of the parent on the child: u, less damping times velocity.
+    """Efforts along a joint's motions, of the parent on the child: those of laws, and u of a drive.
 
-    constants: the joint's frames in both bodies (R, p), the selection matrix S (6, k) in the axes of the
-    child's frame, its inverse S^+ (k, 6), the wrenches per effort W (6, k) with S^T W = 1, and the damping.
+    dim, driven  the joint's motions, and whether it has a drive
+    laws         `JointForce`s, each with how many numbers it has
+    single       "turns" for hinges, "slides" for slides, whose coordinate laws are given; "" for others
+
+    constants: those of `JointFrames`, and the numbers of the laws.
     """
 
-    def __init__(self, dim: int, driven: bool) -> None:
-        self.dim, self.driven = dim, driven
-        self.efforts = dim if driven else 0
+    dim: int
+    driven: bool
+    laws: tuple[tuple[JointForce, int], ...] = ()
+    single: str = ""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, JointEffort) and (self.dim, self.driven) == (other.dim, other.driven)
+    @property
+    def efforts(self) -> int:  # type: ignore[override]
+        return self.dim if self.driven else 0
 
-    def __hash__(self) -> int:
-        return hash((JointEffort, self.dim, self.driven))
+    @property
+    def stores(self) -> bool:  # type: ignore[override]
+        return any(law.stores for law, _ in self.laws)
 
     def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         a, b = states
-        Ra, ra, Rb, rb, inverse, wrenches, damping = constants
+        Ra, ra, Rb, rb, inverse, wrenches = constants[:6]
         C = b.R.T @ a.R
-        effort = -damping * (inverse @ relative_twist(states, Ra, ra, Rb, rb))
+        effort: Any = 0
+        if self.laws:
+            v = inverse @ relative_twist(states, Ra, ra, Rb, rb)
+            x = self._coordinate(states, constants)
+            for law, numbers in self._with_numbers(constants):
+                effort = effort + law.checked(law.effort(t, x, v, *numbers), (self.dim,), "a joint")
         if self.driven:
             effort = effort + u
         F = wrenches @ effort
@@ -102,39 +123,51 @@ class JointEffort(ForceKind):
         moment, force = -(moment @ C), -(force @ C)
         return [np.concatenate([moment + cross(arm, force), force]), on_b]
 
-
-@dataclass(frozen=True)
-class JointSpring(ForceKind):
-    """Along or about the axis z of a joint's frames: effort -k (x - x0), x the distance or the angle.
-
-    An angle counts the short way round from x0.
-    """
-
-    turning: bool
-
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
-        a, b = states
-        _, _, Rb, rb, stiffness, _ = constants
-        C, z = b.R.T @ a.R, Rb[:, 2]
-        effort = -stiffness * self._stretch(states, constants) * z
-        if self.turning:
-            return [np.concatenate([-(effort @ C), ZERO]), np.concatenate([effort, ZERO])]
-        arm = C.T @ (b.R.T @ (b.p - a.p) + rb)
-        on_a = -(effort @ C)
-        return [np.concatenate([cross(arm, on_a), on_a]), np.concatenate([cross(rb, effort), effort])]
-
     def energy(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
-        stretch = self._stretch(states, constants)
-        return 0.5 * constants[4] * (stretch * stretch)
+        x = self._coordinate(states, constants)
+        return sum(law.energy(x, *numbers) for law, numbers in self._with_numbers(constants))
 
-    def _stretch(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
+    def _with_numbers(self, constants: Sequence[Array]) -> list[tuple[JointForce, Sequence[Array]]]:
+        ends = np.cumsum([6, *(count for _, count in self.laws)])
+        return [(law, constants[i : i + count]) for (law, count), i in zip(self.laws, ends)]
+
+    def _coordinate(self, states: Sequence[State], constants: Sequence[Array]) -> Array:
         a, b = states
-        Ra, ra, Rb, rb, _, rest = constants
-        if self.turning:
-            E = Rb.T @ (b.R.T @ a.R) @ Ra
-            angle = arctan2(E[0, 1] - E[1, 0], E[0, 0] + E[1, 1]) - rest
-            return arctan2(sin(angle), cos(angle))
-        return Ra[:, 2] @ (a.R.T @ (b.p + b.R @ rb - a.p) - ra) - rest
+        Ra, ra, Rb, rb, _, W = constants[:6]
+        if not self.single:
+            return None
+        if self.single == "slides":
+            return np.array([W[3:, 0] @ (Ra.T @ (a.R.T @ (b.p + b.R @ rb - a.p) - ra))])
+        E = (b.R @ Rb).T @ (a.R @ Ra)
+        sine = W[:3, 0] @ np.array([E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0]])
+        return np.array([arctan2(sine, E[0, 0] + E[1, 1] + E[2, 2] - 1)])
+
+
+def effort_of_joint(c: Constraint, driven: bool, u: slice) -> BodyForce:
+    """The efforts along a joint's motions, without laws so far."""
+    assert c.joint is not None
+    group = c.joint.group
+    single = {Revolute: "turns", Prismatic: "slides"}.get(type(group), "")
+    return BodyForce(c.name, JointEffort(group.dim, driven, (), single), c.bodies, c.joint.constants, u)
+
+
+def with_law(forces: Sequence[BodyForce], law: JointForce, joints: Sequence[Constraint]) -> list[BodyForce]:
+    """Forces and a law that acts in joints, beside what acts in them already."""
+    found = list(forces)
+    at = {f.name: k for k, f in enumerate(found) if isinstance(f.kind, JointEffort)}
+    for c in joints:
+        numbers = law.numbers_in(c.joint.joint) if c.joint else None
+        if numbers is None:
+            continue
+        if c.name not in at:
+            at[c.name] = len(found)
+            found.append(effort_of_joint(c, False, slice(0, 0)))
+        force = found[at[c.name]]
+        assert isinstance(force.kind, JointEffort)
+        kind = replace(force.kind, laws=(*force.kind.laws, (law, len(numbers))))
+        constants = (*force.constants, *(np.asarray(x, float) for x in numbers))
+        found[at[c.name]] = replace(force, kind=kind, constants=constants)
+    return found
 
 
 def relative_twist(states: Sequence[State], Ra: Array, ra: Array, Rb: Array, rb: Array) -> Array:
@@ -146,6 +179,15 @@ def relative_twist(states: Sequence[State], Ra: Array, ra: Array, Rb: Array, rb:
     return np.concatenate([w, Rb.T @ (b.v + cross(b.w, rb) - C @ (a.v + cross(a.w, rho)))])
 
 
+def on_bodies(force: FrameForce, bodies: Sequence[MovingBody], numbers: Sequence[int]) -> BodyForce:
+    """A force on the own frames of the bodies of these numbers."""
+    potential = force.energy if force.stores else None
+    kind = OwnWrench(force.wrenches, len(numbers), 0, force.name, potential)
+    frames = [SE3.inverse(bodies[i].offset) for i in numbers]
+    constants = tuple(np.asarray(x, float) for T in frames for x in SE3.parts(T))
+    return BodyForce(force.name, kind, tuple(numbers), constants, slice(0, 0))
+
+
 class OwnWrench(ForceKind):
     """A function of the user's own: F(t, T_1, V_1, T_2, V_2, ...), or F(t, u, T_1, V_1, ...) with efforts.
 
@@ -153,8 +195,16 @@ class OwnWrench(ForceKind):
     the wrench (6,) on the body in that frame (for several bodies a tuple, or an array (k, 6)).
     """
 
-    def __init__(self, function: Callable[..., Any], count: int, efforts: int, name: str) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        count: int,
+        efforts: int,
+        name: str,
+        potential: Callable[..., Any] | None = None,
+    ) -> None:
         self.function, self.count, self.efforts = function, count, efforts
+        self.potential, self.stores = potential, potential is not None
         shapes: dict[str, Any] = {"t": (), "u": efforts}
         for i in range(count):
             shapes |= {f"T{i}": (4, 4), f"V{i}": 6}
@@ -173,10 +223,19 @@ class OwnWrench(ForceKind):
     def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         parts: list[Array] = []
         for body, Q, r in zip(states, constants[::2], constants[1::2], strict=True):
-            parts.append(SE3.motion(body.R @ Q, body.p + body.R @ r))
+            parts.append(_pose(body, Q, r))
             parts.append(np.concatenate([Q.T @ body.w, Q.T @ (body.v + cross(body.w, r))]))
         wrenches = []
         for F, Q, r in zip(self._evaluate(t, u, *parts), constants[::2], constants[1::2], strict=True):
             moment, force = Q @ F[:3], Q @ F[3:]
             wrenches.append(np.concatenate([moment + cross(r, force), force]))
         return wrenches
+
+    def energy(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
+        assert self.potential is not None
+        return self.potential(*map(_pose, states, constants[::2], constants[1::2]))
+
+
+def _pose(body: State, Q: Array, r: Array) -> Array:
+    """Pose of a frame at r, turned by Q, in the body's axes."""
+    return SE3.motion(body.R @ Q, body.p + body.R @ r)

@@ -10,25 +10,32 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD
-from ..codegen import Function, Program
+from ..codegen import Function, Program, traced
+from ..dynamics import Force, FrameForce, JointForce
+from ..dynamics.mechanism import Feedback, Part
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, SO3, LieGroup, Product, R
+from ..labels import Labels
 from . import equations
 from .bodies import MovingBody
 from .constraints import GROUND as GROUND_STATE
 from .constraints import Constraint, OnCurve, State
 from .elimination import PROXIMAL, Elimination, Factors, Regularization
 from .equations import NOTHING, Stabilization
-from .forces import Force, ForceKind
-from .mechanism import Mechanism, Part, Parts
-from .passes import Cells, Inline, Memory, written
+from .forces import BodyForce, JointEffort, on_bodies, with_law
+from .mechanism import Constrained
 
 Array = Any
 GROUND = -1
+NEGLIGIBLE = 1e-11  # of D: an eigenvalue of A that counts as zero
+LARGE = 100  # velocities and equations, from which on a system is large
+NONE = np.zeros(0, int)
+COORDINATES = (*((x, "1") for x in ("qw", "qx", "qy", "qz")), *((x, "m") for x in ("px", "py", "pz")))
+RATES = (*((x, "rad/s") for x in ("wx", "wy", "wz")), *((x, "m/s") for x in ("vx", "vy", "vz")))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class System(Mechanism):
+class System(Constrained):
     """Rigid bodies in absolute coordinates, joined by constraints. Made by a `SystemBuilder`.
 
     q (nq,) holds for each body (w, x, y, z, px, py, pz), attitude and centre of mass in the world, and after
@@ -40,9 +47,10 @@ class System(Mechanism):
     name: str
     bodies: tuple[MovingBody, ...]
     constraints: tuple[Constraint, ...]
-    forces: tuple[Force, ...]
+    forces: tuple[BodyForce, ...]
     gravity: np.ndarray
     curves: tuple[float, ...] = ()
+    generalised: tuple[Force, ...] = ()  # forces in the system's own coordinates
 
     # -- sizes --------------------------------------------------------------------------------------------
 
@@ -58,19 +66,47 @@ class System(Mechanism):
         return sum(c.kind.parameters for c in self.constraints)
 
     @property
-    def nq(self) -> int:
-        """Number of coordinates."""
-        return 7 * len(self.bodies) + self.ns
-
-    @property
     def nv(self) -> int:
-        """Number of velocities, 6 per body."""
         return 6 * len(self.bodies)
 
     @cached_property
     def nu(self) -> int:
-        """Number of efforts u."""
         return sum(f.kind.efforts for f in self.forces)
+
+    @property
+    def joints(self) -> list[str]:
+        return [c.name for c in self.constraints if c.joint]
+
+    @cached_property
+    def labels(self) -> tuple[Labels, Labels]:
+        """Names and units of q and v: `top.qw`, `top.wx`, `curve.s` for parameters."""
+        curves = [(f"{c.name}.s", "") for c in self.constraints if c.kind.parameters]
+        q = [(f"{b.name}.{x}", unit) for b in self.bodies for x, unit in COORDINATES]
+        v = [(f"{b.name}.{x}", unit) for b in self.bodies for x, unit in RATES]
+        return Labels.of([*q, *curves]), Labels.of(v)
+
+    @cached_property
+    def drives(self) -> Labels:  # type: ignore[override]
+        """Names and units of u: `hinge`, or `ball.0` of a joint with several."""
+        u = []
+        for force in self.forces:
+            n = force.kind.efforts
+            units = [""] * n  # efforts of a user's own function
+            if isinstance(force.kind, JointEffort) and n:
+                units = ["N" if W[3:].any() else "N m" for W in force.constants[5].T]
+            u += [(force.name if n == 1 else f"{force.name}.{k}", unit) for k, unit in enumerate(units)]
+        return Labels.of(u)
+
+    def take(self, forces: tuple[Force, ...]) -> None:
+        found = list(self.forces)
+        for force in forces:
+            if isinstance(force, JointForce):
+                found = with_law(found, force, self.constraints)
+            elif isinstance(force, FrameForce):
+                found.append(on_bodies(force, self.bodies, [self._moving(name) for name in force.frames]))
+        object.__setattr__(self, "forces", tuple(found))
+        own = [f for f in forces if not isinstance(f, (JointForce, FrameForce))]
+        object.__setattr__(self, "generalised", (*self.generalised, *own))
 
     @cached_property
     def slides(self) -> list[slice]:
@@ -207,191 +243,142 @@ class System(Mechanism):
 
     def potential_energy(self, q: Array) -> np.ndarray:
         """Of weight, -sum m g . p, and of springs, (...)                                               [J]"""
-        _, p = self._axes(q)
+        R, p = self._axes(q)
         total = -np.einsum("n,i,...ni->...", np.array([b.mass for b in self.bodies]), self.gravity, p)
-        for f in self.forces:
-            if type(f.kind).energy is not ForceKind.energy:
-                total = total + self._spring_energy(f, q)
+        if any(f.kind.stores for f in self.forces) or any(f.stores for f in self.generalised):
+            states = zip(
+                np.asarray(q, float).reshape(-1, self.nq),
+                R.reshape(-1, *R.shape[-3:]),
+                p.reshape(-1, *p.shape[-2:]),
+                strict=True,
+            )
+            total = total + np.reshape([self._stored(*state) for state in states], p.shape[:-2])
         return total
 
-    def _spring_energy(self, force: Force, q: Array) -> np.ndarray:
-        R, p = self._axes(q)
-        batch = p.shape[:-2]
-        values = [
-            force.kind.energy(
-                [GROUND_STATE if b < 0 else State(r[b], x[b], 0, 0) for b in force.bodies], force.constants
-            )
-            for r, x in zip(R.reshape(-1, *R.shape[-3:]), p.reshape(-1, *p.shape[-2:]), strict=True)
-        ]
-        return np.reshape(values, batch)
+    def _stored(self, q: Array, R: Array, p: Array) -> Any:
+        """Potential energy of the forces at one state."""
+        at = [*(State(R[i], p[i], 0, 0) for i in range(len(self.bodies))), GROUND_STATE]
+        energy = sum(f.energy(q) for f in self.generalised)
+        for f in self.forces:
+            if f.kind.stores:
+                energy = energy + f.kind.energy([at[b] for b in f.bodies], f.constants)
+        return energy
 
     # -- equations of motion ------------------------------------------------------------------------------
 
     def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
         """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
-        q = self.configurations(q)
-        _, J, _ = self.measure(q, t=t)
-        R, _ = self._axes(q)
-        for i in self.by_group[1]:
-            J[:, 6 * i + 3 : 6 * i + 6] = J[:, 6 * i + 3 : 6 * i + 6] @ R[i].T
-        return J
+        return np.asarray(self._measured(self.configurations(q), None, t, True)[1], float)
 
-    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
-        """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
-        c = next(c for c in self.constraints if c.name == constraint)
-        rows, i = self.rows[constraint], [b for b in c.bodies if b >= 0][-1]
-        X = SE3.Ad(c.frame).T if i == c.bodies[-1] else np.eye(6)
-        q, multipliers = self.configurations(q), np.asarray(multipliers)
-        F = np.zeros((*q.shape[:-1], 6))
-        times = np.broadcast_to(t, q.shape[:-1])
-        for at in np.ndindex(q.shape[:-1]):
-            F[at] = X @ -(
-                multipliers[at][rows] @ self.measure(q[at], t=float(times[at]))[1][rows, 6 * i : 6 * i + 6]
-            )
-        return F
+    def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
+        i = [b for b in c.bodies if b >= 0][-1]
+        J = self.measure(q, t=t)[1][self.rows[c.name], 6 * i : 6 * i + 6]
+        return J @ SE3.Ad(c.frame) if i == c.bodies[-1] else J
 
     # -- functions ----------------------------------------------------------------------------------------
 
     @property
     def is_large(self) -> bool:
-        """Whether its functions are programs, whose code does not grow with it, not straight lines."""
+        """Whether its functions are loops, and sparse factors assemble it; small ones are straight lines."""
         return self.nv + self.nc > LARGE
 
     def function(self, name: str) -> Function | Program:
-        """The traced function "accelerations" (t, q, v, u), "residuals" or "on_constraints" (t, q, v)."""
-        shapes, make = _FUNCTIONS[name]
-        sizes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv, "u": self.nu}
-        inputs = {key: sizes[key] for key in shapes}
-        return written(name, inputs, lambda memory, *cells: make(memory, self, *cells), self.is_large)
+        """As `Constrained` says; "towards_constraints" does not ask whether rows are redundant."""
+        sizes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
 
-    def parts(
-        self,
-        stabilized: Stabilization,
-        redundant: bool,
-        feedback: Callable[..., Any] | None = None,
-        watched: bool = False,
-    ) -> Parts:
-        """As `Mechanism.parts`."""
-        nq, nv = self.nq, self.nv
-        point, algebra = nq + nv, nq - len(self.bodies) + nv
-        state = {"t": (), "y": point, "u": self.nu}
-        large, surplus = self.is_large, self.surplus if watched else None
+        def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
+            y, plain = np.concatenate([q, v]), Regularization.plain(self.redundant)
+            found = equations.motion(self, t, y, u, NOTHING, plain)
+            return {"a": found.field[-self.nv :], "multipliers": found.multipliers}
 
-        def field(r: Regularization, memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
+        def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
+            found = equations.blocks(self, equations.bodies(self, q, v), t, None, equations.violations)
+            g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
+            return {"residual": g, "rate": rate}
+
+        def on_constraints(t: Any, q: Array, v: Array) -> dict[str, Array]:
+            redundant = name == "towards_constraints" or self.redundant  # which may not be known yet
+            y, plain = np.concatenate([q, v]), Regularization.plain(redundant)
+            y, _ = equations.projected(self, t, y, plain)
+            return {"q": y[: self.nq], "v": y[self.nq :]}
+
+        functions: dict[str, Callable[..., dict[str, Array]]] = {
+            "accelerations": accelerations,
+            "residuals": residuals,
+            "on_constraints": on_constraints,
+            "towards_constraints": on_constraints,
+        }
+        inputs = {**sizes, "u": self.nu} if name == "accelerations" else sizes
+        return traced(functions[name], inputs, name, loops=self.is_large)
+
+    def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
+        nq = self.nq
+
+        def field(t: Any, y: Array, u: Array) -> dict[str, Array]:
             if feedback is not None:
-                (u,) = memory.apply(
-                    lambda t, y: np.asarray(feedback(t, y[:nq], y[nq:])), t.reshape(1), y.reshape(1, -1)
-                )
-            found = equations.motion(memory, self, t, y, u, stabilized, r)
-            return {"f": found.field, **({} if r.surplus is None else {"worst": found.worst})}
+                u = np.asarray(feedback(t, y[:nq], y[nq:]))
+            found = equations.motion(self, t, y, u, stabilized, by)
+            return {"f": found.field, **({} if by.surplus is None else {"worst": found.worst})}
 
-        def after(r: Regularization, memory: Memory, t: Cells, y: Cells, u: Cells) -> dict[str, Cells]:
-            z, worst = equations.projected(memory, self, t, y, r)
-            return {"z": z, **({} if r.surplus is None else {"worst": worst})}
+        return partial(traced, field, self._state, loops=self.is_large)
 
-        def advance(memory: Memory, y: Cells, psi: Cells) -> dict[str, Cells]:
-            return {"z": equations.advanced(memory, self, y, psi)}
+    def after(self, by: Regularization) -> Part:
+        def after(t: Any, y: Array, u: Array) -> dict[str, Array]:
+            z, worst = equations.projected(self, t, y, by)
+            return {"z": z, **({} if by.surplus is None else {"worst": worst})}
 
-        def pull(memory: Memory, psi: Cells, f: Cells) -> dict[str, Cells]:
-            return {"k": equations.pulled(memory, self, psi, f)}
+        return partial(traced, after, self._state, loops=self.is_large)
 
-        def of_state(name: str, make: Callable[..., dict[str, Cells]], r: Regularization) -> Part:
-            return lambda: written(name, state, partial(make, r), large)
-
-        return Parts.of(
-            lambda r: of_state("field", field, r),
-            lambda: written("advance", {"y": point, "psi": algebra}, advance, large),
-            lambda: written("pull", {"psi": algebra, "f": algebra}, pull, large),
-            lambda r: of_state("after", after, r),
-            stabilized.projected,
-            redundant,
-            surplus,
-        )
+    @property
+    def _state(self) -> dict[str, Any]:
+        return {"t": (), "y": self.nq + self.nv, "u": self.nu}
 
     def mechanics(self) -> dict[str, Any]:
-        """M, Q(t, q, v, u), g(q), J(q) and the group, as `liebody.integrators` takes mechanical systems:
-
-            flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**system.mechanics())
-
-        g and J are all equations, and `redundant` says whether they depend on each other. Raises ModelError
-        for curves and for constraints that move, which those methods do not know.
-        """
-        for c in self.constraints:
-            if c.kind.parameters or getattr(c.kind, "timed", False):
-                raise ModelError(
-                    f"constraint {c.name!r} has a coordinate of its own or depends on time, which methods "
-                    "for g(q) = 0 do not take; use an explicit method, such as 'rkmk4'"
-                )
-        n, (_, direct) = len(self.bodies), self.by_group
+        """As `Mechanism.mechanics`, with constant M."""
+        constraints = Constrained.mechanics(self)
+        if constraints:
+            constraints["g"] = lambda q: self._measured(q, None, 0.0, True)[0]
+            constraints["J"] = lambda q: self._measured(q, None, 0.0, True)[1]
         M = np.zeros((self.nv, self.nv))
         for i, b in enumerate(self.bodies):
             M[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = b.Theta
             M[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = b.mass * np.eye(3)
+        return {"group": self.group, "M": M, "Q": self.applied, "efforts": self.nu, **constraints}
 
-        def state_of(memory: Inline, q: Array, v: Array) -> equations.Bodies:
-            return equations.bodies(memory, self, memory.put(q), memory.put(v))
-
-        def applied(t: Any, q: Array, v: Array, u: Array) -> Array:
-            memory = Inline()
-            state = state_of(memory, q, v)
-            cells = equations.wrenches_of_forces(memory, self, state, memory.put(t), memory.put(u))
-            parts = []
-            for i, b in enumerate(self.bodies):
-                F, R = memory.get(cells[i]), memory.get(state.R[i])
-                weight = b.mass * self.gravity
-                linear = R @ F[3:] + weight if i in direct else F[3:] + weight @ R
-                parts += [F[:3], linear]
-            return np.concatenate(parts)
-
-        def rows(q: Array) -> tuple[Inline, equations.Bodies, equations.Blocks]:
-            memory = Inline()
-            state = state_of(memory, q, np.zeros(self.nv, int))
-            none = memory.put(np.zeros(0))
-            found = equations.blocks(
-                memory, self, state, memory.put(0.0), none, None, lambda rows, *_: [rows.residual]
-            )
-            return memory, state, found
-
-        def g(q: Array) -> Array:
-            memory, _, found = rows(q)
-            return np.concatenate([memory.get(right[0]) for right in found.right])
-
-        def J(q: Array) -> Array:
-            memory, state, found = rows(q)
-            lines = []
-            for c, blocks in zip(self.constraints, found.J, strict=True):
-                line: list[Any] = [np.zeros((c.rows, 6), int)] * n
-                for i, cells in blocks.items():
-                    block = memory.get(cells)
-                    if i in direct:
-                        turned = block[:, 3:] @ memory.get(state.R[i]).T
-                        block = np.concatenate([block[:, :3], turned], axis=1)
-                    line[i] = block
-                lines.append(np.concatenate(line, axis=1))
-            return np.concatenate(lines)
-
-        constraints = {"g": g, "J": J, "redundant": self.redundant} if self.nc else {}
-        return {"group": self.group, "M": M, "Q": applied, "efforts": self.nu, **constraints}
+    def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        """Q(t, q, v, u): forces and weight, (nv,)."""
+        state = equations.bodies(self, q, v)
+        parts = [np.zeros(0, int)]
+        for i, (b, F) in enumerate(
+            zip(self.bodies, equations.wrenches_of_forces(self, state, t, u), strict=True)
+        ):
+            R, weight = state.states[i].R, b.mass * self.gravity
+            parts += [F[:3], R @ F[3:] + weight if i in self.by_group[1] else F[3:] + weight @ R]
+        return np.concatenate(parts)
 
     # -- measuring, for `assembly` ------------------------------------------------------------------------
 
     def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
         """(g (nc,), J (nc, nv) for (omega, v) in the bodies' axes, rate of g (nc,)) at one state."""
-        memory = Inline()
-        v = np.zeros(self.nv) if v is None else v
-        state = equations.bodies(memory, self, memory.put(q), memory.put(v))
-        slides = memory.put(q[7 * len(self.bodies) :])
-        found = equations.blocks(
-            memory, self, state, memory.put(t), slides, None, lambda rows, rate, _: [rows.residual, rate]
-        )
-        J = np.zeros((self.nc, self.nv))
-        g, rate = np.zeros(self.nc), np.zeros(self.nc)
-        for c, blocks, right in zip(self.constraints, found.J, found.right, strict=True):
-            rows = self.rows[c.name]
-            g[rows], rate[rows] = (memory.get(cells) for cells in right)
-            for i, cells in blocks.items():
-                J[rows, 6 * i : 6 * i + 6] = memory.get(cells)
-        return g, J, rate
+        g, J, rate = self._measured(q, v, t, False)
+        return g.astype(float), J.astype(float), rate.astype(float)
+
+    def _measured(self, q: Array, v: Array | None, t: Any, own: bool) -> tuple[Array, Array, Array]:
+        """g, J and rate of g on floats or symbols; J for the system's own velocities, or as `measure`."""
+        v = np.zeros(self.nv, int) if v is None else np.asarray(v)
+        state = equations.bodies(self, np.asarray(q), v)
+        found = equations.blocks(self, state, t, None, equations.violations)
+        g, rate = (np.concatenate([NONE, *(r[k] for r in found.right)]) for k in range(2))
+        lines = [np.zeros((0, self.nv))]
+        for c, blocks in zip(self.constraints, found.J, strict=True):
+            line: list[Any] = [np.zeros((c.rows, 6), int)] * len(self.bodies)
+            for i, block in blocks.items():
+                line[i] = block
+                if own and i in self.by_group[1]:
+                    turned = block[:, 3:] @ state.states[i].R.T
+                    line[i] = np.concatenate([block[:, :3], turned], axis=1)
+            lines.append(np.concatenate(line, axis=1))
+        return g, np.concatenate(lines), rate
 
     def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
         """How many equations are redundant, and the share (nc,) that each has in that; for large systems.
@@ -399,41 +386,35 @@ class System(Mechanism):
         As many eigenvalues of A lie below sigma D as A - sigma D has negative pivots (Sylvester's law of
         inertia). A random vector becomes one of the null space by inverse iteration.
         """
-        memory = Inline()
-        shifted, _ = self._factors(memory, q, t, -NEGLIGIBLE)
-        signs = [memory.get(p[-len(d) :]) for p, d in zip(shifted.lower, shifted.scale, strict=True)]
+        shifted, _ = self._factors(q, t, -NEGLIGIBLE)
+        signs = [p[-len(d) :] for p, d in zip(shifted.lower, shifted.scale, strict=True)]
         count = int((np.concatenate(signs) < 0).sum())
         if not count:
             return 0, np.zeros(self.nc)
-        factors, regularization = self._factors(memory, q, t, PROXIMAL)
-        D, rng = [memory.get(d) for d in factors.scale], np.random.default_rng(0)
+        factors, regularization = self._factors(q, t, PROXIMAL)
+        D, rng = factors.scale, np.random.default_rng(0)
         x = [rng.standard_normal(len(d)) for d in D]
         for _ in range(2):
-            right = [memory.put(d * y / np.abs(np.concatenate(x)).max()) for d, y in zip(D, x, strict=True)]
-            solution = self.elimination.solve(memory, factors, right, regularization)
-            x = [memory.get(cells) for cells in solution]
+            right = [d * y / np.abs(np.concatenate(x)).max() for d, y in zip(D, x, strict=True)]
+            x = self.elimination.solve(factors, right, regularization)
         shares = np.concatenate([np.sqrt(d) * np.abs(y) for d, y in zip(D, x, strict=True)])
         return count, shares / np.linalg.norm(shares)
 
     def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """As `Mechanism.row_sizes`."""
         rows = self.measure(q, t=t)[1] @ self.inverse_mass_root(q, ())
         return np.asarray((rows * rows).sum(axis=1))
 
     def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """As `Mechanism.relative_pivots`."""
-        memory = Inline()
-        factors, _ = self._factors(memory, q, t, PROXIMAL)
+        factors, _ = self._factors(q, t, PROXIMAL)
         pairs = zip(factors.lower, factors.scale, strict=True)
-        return np.concatenate([1 / (memory.get(p[-len(d) :]) * memory.get(d)) for p, d in pairs])
+        return np.concatenate([1 / (p[-len(d) :] * d) for p, d in pairs])
 
-    def _factors(self, memory: Inline, q: Array, t: float, shift: float) -> tuple[Factors, Regularization]:
+    def _factors(self, q: Array, t: float, shift: float) -> tuple[Factors, Regularization]:
         """Factors of A + shift D at q."""
-        state = equations.bodies(memory, self, memory.put(q), memory.put(np.zeros(self.nv)))
-        slides = memory.put(q[7 * len(self.bodies) :])
-        found = equations.blocks(memory, self, state, memory.put(t), slides, None, lambda *_: [])
+        state = equations.bodies(self, np.asarray(q), np.zeros(self.nv))
+        found = equations.blocks(self, state, t, None, lambda *_: [])
         regularization = Regularization(True, shift)
-        return equations.factor(memory, self, found, regularization), regularization
+        return equations.factor(self, found, regularization), regularization
 
     def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
         """W with W W^T = M^-1 (nv, nv); zero for bodies that are held."""
@@ -452,10 +433,8 @@ class System(Mechanism):
 
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
         """v plus a change of (omega, v) in the bodies' axes."""
-        memory = Inline()
-        state = equations.bodies(memory, self, memory.put(q), memory.put(v))
-        cells = equations.moved(memory, self, state, memory.put(change.reshape(-1, 6)))
-        return np.asarray(memory.get(cells)).reshape(-1)
+        state = equations.bodies(self, np.asarray(q), np.asarray(v))
+        return np.asarray(equations.moved(self, state, list(change.reshape(-1, 6)))).reshape(-1)
 
     def loop(self, constraint: str) -> tuple[str, ...]:
         """The constraints of the shortest loop of bodies that contains this one; itself, if none."""
@@ -490,50 +469,3 @@ class System(Mechanism):
         T = [SE3.element(q[7 * i : 7 * i + 7]) if i >= 0 else np.eye(4) for i in c.bodies]
         place = SE3.inverse(T[0]) @ T[1] @ np.append(c.constants[0], 1)
         return c.kind.closest(start, place[:3] - c.constants[1])
-
-
-NEGLIGIBLE = 1e-11  # of D: an eigenvalue of A that counts as zero
-LARGE = 100  # velocities and equations, from which on a system is large
-
-
-def _accelerations(
-    memory: Memory, system: System, t: Cells, q: Cells, v: Cells, u: Cells
-) -> dict[str, Cells]:
-    y = np.concatenate([q, v])
-    found = equations.motion(memory, system, t, y, u, NOTHING, Regularization.plain(system.redundant))
-    return {"a": found.field[-system.nv :], "multipliers": found.multipliers}
-
-
-def _residuals(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
-    state = equations.bodies(memory, system, q, v)
-    slides = q[7 * len(system.bodies) :]
-    found = equations.blocks(
-        memory, system, state, t, slides, None, lambda rows, rate, _: [rows.residual, rate]
-    )
-    empty = np.zeros(0, int)
-    g, rate = (np.concatenate([empty, *(right[i] for right in found.right)]) for i in range(2))
-    return {"residual": g, "rate": rate}
-
-
-def _on_constraints(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
-    return _projected(memory, system, t, q, v, system.redundant)
-
-
-def _towards_constraints(memory: Memory, system: System, t: Cells, q: Cells, v: Cells) -> dict[str, Cells]:
-    """As "on_constraints", whether or not equations are redundant, which may not be known yet."""
-    return _projected(memory, system, t, q, v, True)
-
-
-def _projected(
-    memory: Memory, system: System, t: Cells, q: Cells, v: Cells, redundant: bool
-) -> dict[str, Cells]:
-    y, _ = equations.projected(memory, system, t, np.concatenate([q, v]), Regularization.plain(redundant))
-    return {"q": y[: system.nq], "v": y[system.nq :]}
-
-
-_FUNCTIONS: dict[str, tuple[tuple[str, ...], Callable[..., dict[str, Cells]]]] = {
-    "accelerations": (("t", "q", "v", "u"), _accelerations),
-    "residuals": (("t", "q", "v"), _residuals),
-    "on_constraints": (("t", "q", "v"), _on_constraints),
-    "towards_constraints": (("t", "q", "v"), _towards_constraints),
-}

@@ -10,6 +10,7 @@ from .centroidal import (
     centroidal_velocity,
     total_momentum,
 )
+from .configuration import difference, integrate, interpolate, normalize
 from .connection import (
     Holonomy,
     Integrability,
@@ -58,6 +59,10 @@ from .decoupling import (
     velocity_from_decoupled,
     velocity_from_external_internal,
 )
+from .derivatives import (
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+)
 from .energy import (
     center_of_mass,
     center_of_mass_jacobian,
@@ -71,6 +76,7 @@ from .factorization import (
     jacobian_mass_matrix,
     jacobian_mass_matrix_derivative,
 )
+from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction, JointSpring
 from .forward import articulated_body, forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics
 from .kinematics import (
@@ -83,6 +89,7 @@ from .kinematics import (
     frame_twist,
 )
 from .mass import mass_matrix
+from .mechanism import Mechanism, OpenTree
 from .momentum import (
     BaseBlocks,
     MovingFrame,
@@ -125,10 +132,18 @@ __all__ = [
     "BoltzmannHamel",
     "Decoupled",
     "Factorization",
+    "Force",
+    "FrameForce",
     "Holonomy",
     "Integrability",
     "InternalRank",
+    "JointDamping",
+    "JointForce",
+    "JointFriction",
+    "JointSpring",
+    "Mechanism",
     "MovingFrame",
+    "OpenTree",
     "RigidBody",
     "SelectedMotions",
     "Task",
@@ -161,6 +176,7 @@ __all__ = [
     "decoupling_transform",
     "decoupling_transform_inverse",
     "decoupling_transform_rate",
+    "difference",
     "efforts_from_decoupled",
     "efforts_from_external_internal",
     "ellipsoid_added_mass",
@@ -171,6 +187,7 @@ __all__ = [
     "factorization",
     "floating_base",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "frame_acceleration",
     "frame_jacobian",
     "frame_jacobian_rate",
@@ -181,13 +198,16 @@ __all__ = [
     "holonomy",
     "inertial_parameters",
     "integrability",
+    "integrate",
     "internal_inertia",
     "internal_inverse",
     "internal_jacobian",
     "internal_jacobian_rate",
     "internal_nullspace",
     "internal_rank",
+    "interpolate",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "inverse_dynamics_regressor",
     "is_momentum_conserved",
     "jacobian_mass_matrix",
@@ -207,6 +227,7 @@ __all__ = [
     "momentum_in_frame",
     "momentum_rate_in_frame",
     "motion_without_momentum",
+    "normalize",
     "passive_inverse_dynamics",
     "passive_regressor",
     "potential_energy",

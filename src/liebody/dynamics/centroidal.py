@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 
 from ..bodies import Body, Frame, Joint, Moments, SpatialInertia, Tree
+from ..codegen import step
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
-from .coriolis import Pair, bracket, gather, momentum_of, rate_of_inertia, sum_of, twists_of
+from .coriolis import bracket, composites, gather, momentum_of, operator_of, rate_of_inertia
 from .inverse import inverse_dynamics
 from .kinematics import frame_pose
-from .spatial import Motion
+from .spatial import REST, Pair, added_wrench, motions, next_pose, twists_of
 
 Array = Any
-REST = np.zeros(3, int)
 
 
 def total_momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world") -> Array:
@@ -73,7 +73,7 @@ def centroidal_momentum(tree: Tree, q: Array, v: Array) -> Array:
 
 
 def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
-    """A(q) (6, nv) with h_G = A v; composite bodies inwards, poses outwards, O(n).
+    """A(q) (6, nv) with `centroidal_momentum` = A v; composite bodies inwards, poses outwards, O(n).
 
     q  configuration, (nq,)
 
@@ -85,16 +85,22 @@ def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
     T = motions(tree, q)
     composite = composites(tree, T)
     poses = _from_center(tree, T, composite[1])
-    columns = [(REST, REST)] * tree.nv
+    columns: list[Any] = [(REST, REST)] * tree.nv
     for body in tree.bodies:
-        R, p = poses[body.index]
+        mass = None if body.parent else tree.mass
         for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
-            n, f = momentum_of(composite[body.index], S[:3], S[3:] if body.parent else REST)
-            f = R @ f
-            l = R @ n + cross(p, f)
-            f = f if body.parent else f + tree.mass * (R @ S[3:])
-            columns[k] = columns[k][0] + l, columns[k][1] + f
+            column = _column(poses[body.index], composite[body.index], S, mass)
+            columns[k] = columns[k][0] + column[0], columns[k][1] + column[1]
     return _as_matrix(columns, nv)
+
+
+@step
+def _column(pose: Pair, moments: Moments, S: Array, mass: Any) -> Pair:
+    """The momentum of all that a joint carries; that of the root carries the whole `mass`, others None."""
+    R, p = pose
+    n, f = momentum_of(moments, S[:3], S[3:] if mass is None else REST)
+    f = R @ f
+    return R @ n + cross(p, f), f if mass is None else f + mass * (R @ S[3:])
 
 
 def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
@@ -108,24 +114,29 @@ def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Arr
     T, v = motions(tree, q), _standing(v)
     twists = twists_of(tree, T, v)
     composite = composites(tree, T)
-    rates = [rate_of_inertia(x, *V) for x, V in zip(tree.base_moments, twists, strict=True)]
-    rates = gather(tree, T, rates, lambda x, T: x.out(T), lambda x, y: x.plus(y))
+    rates = [operator_of(rate_of_inertia, x, V) for x, V in zip(tree.base_moments, twists, strict=True)]
+    rates = gather(tree, T, rates)
     poses = _from_center(tree, T, composite[1])
     slide = _turned(T) @ (rates[1].moments.h / tree.mass)
-    columns = [(REST, REST)] * tree.nv
+    columns: list[Any] = [(REST, REST)] * tree.nv
     for body in tree.bodies:
-        (R, p), J, rate = poses[body.index], composite[body.index], rates[body.index]
+        i, mass = body.index, None if body.parent else tree.mass
         for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
-            w, u = S[:3], S[3:] if body.parent else REST
-            _, f = momentum_of(J, w, u)
-            dn, df = momentum_of(J, *bracket(twists[body.index], np.concatenate([w, u])))
-            n_, f_ = rate.times(w, u)
-            df = R @ (df + f_)
-            dl = R @ (dn + n_) + cross(p, df) - cross(slide, R @ f)
-            if not body.parent:
-                df = df + tree.mass * (R @ cross(twists[1][0], S[3:]))
-            columns[k] = columns[k][0] + dl, columns[k][1] + df
+            column = _column_rate(poses[i], composite[i], rates[i], twists[i], S, slide, mass)
+            columns[k] = columns[k][0] + column[0], columns[k][1] + column[1]
     return _as_matrix(columns, nv)
+
+
+@step
+def _column_rate(pose: Pair, J: Moments, rate: Any, twist: Pair, S: Array, slide: Array, mass: Any) -> Pair:
+    """How a `_column` changes, while the centre of mass moves with `slide` in the root's frame."""
+    (R, p), w, u = pose, S[:3], S[3:] if mass is None else REST
+    _, f = momentum_of(J, w, u)
+    dn, df = momentum_of(J, *bracket(twist, np.concatenate([w, u])))
+    n_, f_ = rate.times(w, u)
+    df = R @ (df + f_)
+    dl = R @ (dn + n_) + cross(p, df) - cross(slide, R @ f)
+    return dl, df if mass is None else df + mass * (R @ cross(twist[0], S[3:]))
 
 
 def centroidal_momentum_bias(tree: Tree, q: Array, v: Array) -> Array:
@@ -184,21 +195,13 @@ def centroidal_velocity(tree: Tree, q: Array, v: Array) -> Array:
 # -- parts --------------------------------------------------------------------------------------------------
 
 
-def motions(tree: Tree, q: Array) -> list[Any]:
-    """The bodies' motions in their parents; None for the world."""
-    return [None, *(Motion(body, q) for body in tree.bodies)]
-
-
-def composites(tree: Tree, T: list[Any]) -> list[Moments]:
-    """Of each body the moments of it and of all it carries, in its frame; those of the world at 0."""
-    return gather(tree, T, list(tree.base_moments), lambda x, T: T.moments_out(x), sum_of)
-
-
 def momentum_at_base(tree: Tree, T: list[Any], v: Array) -> Pair:
     """The momentum of all bodies about the first one's frame, in its axes; they all hang on it."""
     twists = twists_of(tree, T, v)
-    momenta = [momentum_of(x, *V) for x, V in zip(tree.base_moments, twists, strict=True)]
-    return gather(tree, T, momenta, lambda F, T: T.wrench_out(*F), lambda F, G: (F[0] + G[0], F[1] + G[1]))[1]
+    F = [operator_of(momentum_of, x, V) for x, V in zip(tree.base_moments, twists, strict=True)]
+    for body in reversed(tree.bodies[1:]):
+        F[body.parent] = added_wrench(T[body.index], F[body.parent], F[body.index])
+    return F[1]
 
 
 def about_center(tree: Tree, composite: Moments) -> tuple[Array, Array]:
@@ -221,8 +224,7 @@ def _from_center(tree: Tree, T: list[Any], composite: Moments) -> list[Any]:
     R = _turned(T)
     poses: list[Any] = [None, (R, -(R @ _center(tree, composite)))]
     for body in tree.bodies[1:]:
-        R, p = poses[body.parent]
-        poses.append((T[body.index].rotation_after(R), p + R @ T[body.index].p))
+        poses.append(next_pose(T[body.index], *poses[body.parent]))
     return poses
 
 

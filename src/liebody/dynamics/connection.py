@@ -36,8 +36,7 @@ from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeErro
 from ..groups import Product
 from ..integrators import solve_ivp
 from ..linear import cross, is_numeric, skew
-from .centroidal import composites, motions
-from .coriolis import Pair, cross_moment, momentum_of
+from .coriolis import composites, cross_moment, momentum_of
 from .momentum import (
     base_dofs,
     center_of_mass_frame,
@@ -47,6 +46,7 @@ from .momentum import (
     mechanical_connection,
     poses_in_base,
 )
+from .spatial import Pair, motions
 
 Array = Any
 Path = Array | Callable[[float], tuple[Array, Array]]
@@ -61,8 +61,9 @@ def connection_curvature(tree: Tree, q: Array) -> Array:
     q  configuration, (nq,); of the base nothing depends
 
     B[:, i, j] = d_j m_i - d_i m_j + [m_i, m_j] (+ m([e_i, e_j]) where joint motions do not commute), by the
-    sum over the bodies above: nothing is differentiated. Feurstein, eq. (3.72). Raises ModelError for a tree
-    without a floating base, and where Mbb is singular.
+    sum over the bodies above: nothing is differentiated. Feurstein, eq. (3.72). It is zero exactly if the
+    locked frame is a function of q; otherwise closed paths of the joints turn the base. Raises ModelError for
+    a tree without a floating base, and where Mbb is singular.
     """
     fields = _InternalFields(tree, q)
     n = range(fields.n)

@@ -23,20 +23,19 @@ numbers instead of a 6 x 6 matrix B.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..bodies import Body, Moments, Tree
+from ..codegen import step
 from ..errors import ModelError
 from ..linear import cross, skew
 from .inverse import FREE_FALL, vector_of_skew_part
-from .spatial import Motion
+from .spatial import REST, Motion, Pair, added_moments, added_wrench, motions, twists_of
 
 Array = Any
-Pair = tuple[Array, Array]  # a twist (omega, v) or a wrench (n, f)
-REST = np.zeros(3, int)
 
 
 class Flux(NamedTuple):
@@ -80,7 +79,7 @@ class Rate(NamedTuple):
         return Rate(T.moments_out(self.moments))
 
     def plus(self, other: Rate) -> Rate:
-        return Rate(sum_of(self.moments, other.moments))
+        return Rate(Moments(*(a + b for a, b in zip(self.moments, other.moments, strict=True))))
 
 
 class Blocks(NamedTuple):
@@ -238,22 +237,22 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
     As d_i J_j = omega_i x J_j where joint j sits on i, the symbols are omega_i . int J_j x J_k dm.
     """
     symbols: dict[tuple[int, int, int], Any] = {}
-    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
-    composite = gather(tree, T, list(tree.base_moments), lambda x, T: T.moments_out(x), sum_of)
+    T = motions(tree, q)
+    composite = composites(tree, T)
     columns: list[Any] = [[]]  # of each body: (body, dof, omega, v) of all joints on the way, in its axes
     for body in tree.bodies:
-        inherited = [(b, k, *T[body.index].twist_into(w, u)) for b, k, w, u in columns[body.parent]]
+        inherited = [(b, k, *_twist_into(T[body.index], w, u)) for b, k, w, u in columns[body.parent]]
         own = [(body.index, k, S[:3], S[3:]) for k, S in _dofs(tree, body)]
         columns.append([*inherited, *own])
         for b in own:
             for a in columns[-1]:
                 if a[0] == body.index and a[1] < b[1]:
                     continue  # the pair comes again, in the other order
-                W = cross_moment(composite[body.index], a[2:], b[2:])
+                W = _cross_moment(composite[body.index], a[2:], b[2:])
                 for row, moved, sign in ((b, a, 1), (a, b, -1)) if a is not b else ():
                     for c in columns[-1]:
                         if c[0] <= moved[0]:  # omega_c x J_moved, c not behind `moved`
-                            value = sign * (c[2] @ W)
+                            value = sign * _product(c[2], W)
                             _add(symbols, (row[1], moved[1], c[1]), value)
                             if c[0] < moved[0]:
                                 _add(symbols, (row[1], c[1], moved[1]), value)
@@ -263,25 +262,38 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
 
 def reference_accelerations(
     tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array
-) -> tuple[list[Array], list[Array]]:
+) -> list[Points]:
     """How the reference velocities u_r + omega_r x r of the points of each body change: a_r + U r, outward.
 
     T        motion of each body in its parent, from 1 on; index 0 is the world, here and in what is returned
-    returns  a_r (3,) and U (3, 3) = [alpha_r] + [omega_r] [omega] of each body, in its frame
+    returns  acc = a_r (3,) and U = [alpha_r] + [omega_r] [omega] (3, 3) of each body, in its frame
     """
-    w, w_r, alpha, acc = [REST], [REST], [REST], [np.negative(gravity)]
-    U = [np.zeros((3, 3), int)]
+    points: list[Any] = [Points(REST, REST, REST, np.negative(gravity), np.zeros((3, 3), int))]
     for body in tree.bodies:
-        i, p, S = body.index, body.parent, body.joint.S
-        V, V_r, A_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
-        carried = T[i].into(w_r[p])
-        w.append(T[i].into(w[p]) + V[:3])
-        w_r.append(carried + V_r[:3])
-        alpha.append(T[i].into(alpha[p]) + A_r[:3] + cross(w[i], V_r[:3]))
-        moved = cross(carried, V[3:]) + cross(w[i], V_r[3:])
-        acc.append(T[i].into(acc[p] + U[p] @ T[i].p) + A_r[3:] + moved)
-        U.append(_rate_of_reference(w[i], w_r[i], alpha[i]))
-    return acc, U
+        own = v[body.dofs], v_r[body.dofs], a_r[body.dofs]
+        points.append(_next_points(T[body.index], body.twist, own, points[body.parent]))
+    return points
+
+
+class Points(NamedTuple):
+    """How a body and its reference turn; acc + U r is how the reference velocity of its point r changes."""
+
+    w: Array
+    w_r: Array
+    alpha: Array
+    acc: Array
+    U: Array
+
+
+@step
+def _next_points(T: Motion, S: Array, velocities: tuple[Array, Array, Array], parent: Points) -> Points:
+    V, V_r, A_r = (S @ x for x in velocities)
+    carried = T.into(parent.w_r)
+    w, w_r = T.into(parent.w) + V[:3], carried + V_r[:3]
+    alpha = T.into(parent.alpha) + A_r[:3] + cross(w, V_r[:3])
+    moved = cross(carried, V[3:]) + cross(w, V_r[3:])
+    acc = T.into(parent.acc + parent.U @ T.p) + A_r[3:] + moved
+    return Points(w, w_r, alpha, acc, _rate_of_reference(w, w_r, alpha))
 
 
 def passive_inverse_dynamics(
@@ -299,20 +311,28 @@ def passive_inverse_dynamics(
     Recursive Newton-Euler on the reference velocities u_r + omega_r x r of the bodies' points, which change
     at the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
     """
-    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
-    acc, U = reference_accelerations(tree, T, v, v_r, a_r, gravity)
-    n, f = [REST], [REST]
-    for i, (m, h, Sigma) in enumerate(tree.base_moments[1:], start=1):
-        f.append(m * acc[i] + U[i] @ h)
-        n.append(vector_of_skew_part(U[i] @ Sigma) + cross(h, acc[i]))
+    T = motions(tree, q)
+    points = reference_accelerations(tree, T, v, v_r, a_r, gravity)
+    F = [_wrench_of_points(moments, x) for moments, x in zip(tree.base_moments, points, strict=True)]
     efforts = _Vector(tree.nv)
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
-        efforts.add(body, body.twist[:3].T @ n[i] + body.twist[3:].T @ f[i] + body.armature * a_r[body.dofs])
+        efforts.add(body, _on_joint(body.twist, F[i], body.armature * a_r[body.dofs]))
         if p:
-            moment, force = T[i].wrench_out(n[i], f[i])
-            n[p], f[p] = n[p] + moment, f[p] + force
+            F[p] = added_wrench(T[i], F[p], F[i])
     return efforts.array()
+
+
+@step
+def _wrench_of_points(moments: Moments, points: Points) -> Pair:
+    (m, h, Sigma), acc, U = moments, points.acc, points.U
+    return vector_of_skew_part(U @ Sigma) + cross(h, acc), m * acc + U @ h
+
+
+@step
+def _on_joint(S: Array, wrench: Pair, more: Any) -> Array:
+    """S^T F and more, (k,)."""
+    return S[:3].T @ wrench[0] + S[3:].T @ wrench[1] + more
 
 
 def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = None) -> Array:
@@ -329,25 +349,32 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     """
     same = w is None
     w = v if w is None else w
-    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
+    T = motions(tree, q)
     twists = twists_of(tree, T, v)
     others = twists if same else twists_of(tree, T, w)
-    n, f, k = [REST], [REST], [REST]
+    F, k = [(REST, REST)], [REST]
     for body in tree.bodies:
-        moments = tree.base_moments[body.index]
-        moment, force = momentum_of(moments, *others[body.index])
-        n.append(moment)
-        f.append(force)
-        k.append(REST if same else cross_moment(moments, twists[body.index], others[body.index]))
+        moments, twist, other = tree.base_moments[body.index], twists[body.index], others[body.index]
+        F.append(operator_of(momentum_of, moments, other))
+        k.append(REST if same else _cross_moment(moments, twist, other))
     efforts = _Vector(tree.nv)
     for body in reversed(tree.bodies):
-        i, p, S = body.index, body.parent, body.twist
-        moment, force = _turning(twists[i], n[i], f[i])
-        efforts.add(body, S[:3].T @ (moment + k[i]) + S[3:].T @ force)
+        i, p = body.index, body.parent
+        efforts.add(body, _turned_on_joint(body.twist, twists[i], F[i], k[i]))
         if p:
-            moment, force = T[i].wrench_out(n[i], f[i])
-            n[p], f[p], k[p] = n[p] + moment, f[p] + force, k[p] + T[i].out(k[i])
+            F[p], k[p] = _added_momentum(T[i], F[p], k[p], F[i], k[i])
     return efforts.array()
+
+
+@step
+def _turned_on_joint(S: Array, twist: Pair, momentum: Pair, k: Array) -> Array:
+    n, f = _turning(twist, *momentum)
+    return S[:3].T @ (n + k) + S[3:].T @ f
+
+
+@step
+def _added_momentum(T: Motion, F_parent: Pair, k_parent: Array, F: Pair, k: Array) -> tuple[Pair, Array]:
+    return added_wrench(T, F_parent, F), k_parent + T.out(k)
 
 
 # -- the recursion over pairs of joints ---------------------------------------------------------------------
@@ -378,56 +405,103 @@ def _pairs(
     moving_origin  measure velocities against a frame that moves on with the root's origin, without turning:
                    it is inertial, so dM/dt and the connection are the same, and linear velocities are fewer
     """
-    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
+    T = motions(tree, q)
     twists = twists_of(tree, T, v, moving_origin)
-    rates = [operator(x, *V) for x, V in zip(moments, twists, strict=True)]
-    inertias = gather(tree, T, list(moments), lambda x, T: T.moments_out(x), sum_of)
-    rates = gather(tree, T, rates, lambda x, T: x.out(T), lambda x, y: x.plus(y))
+    inertias = composites(tree, T, moments)
+    rates = gather(tree, T, [operator_of(operator, x, V) for x, V in zip(moments, twists, strict=True)])
     for body in reversed(tree.bodies):
-        i = body.index
-        momenta, forward, backward = [], [], []
-        for S in body.twist.T:
-            w, u = bracket(twists[i], S)
-            n, f = momentum_of(inertias[i], w, u)
-            b, c = rates[i].times(S[:3], S[3:])
-            momenta.append(momentum_of(inertias[i], S[:3], S[3:]))
-            forward.append((n + b, f + c))
-            backward.append(rates[i].transpose_times(S[:3], S[3:]))
-        ancestor = body
-        while body.joint.dim:
-            turning = [_turning(twists[ancestor.index], *F) for F in momenta]
-            blocks = [_products(ancestor, x) for x in (momenta, forward, turning, backward)]
-            yield _Block(ancestor, body, *blocks)
+        i, ancestor = body.index, body
+        if not body.joint.dim:
+            continue
+        carried = _wrenches(body.twist, inertias[i], rates[i], twists[i])
+        while True:
+            yield _Block(ancestor, body, *_products(ancestor.twist, twists[ancestor.index], carried))
             if not ancestor.parent:
                 break
-            X = T[ancestor.index]
-            momenta, forward, backward = ([X.wrench_out(*F) for F in x] for x in (momenta, forward, backward))
+            carried = _wrenches_out(T[ancestor.index], carried)
             ancestor = tree.bodies[ancestor.parent - 1]
 
 
-def _products(body: Body, wrenches: list[Pair]) -> Array:
-    """S^T F (k, len(wrenches))."""
-    rows = [[S[:3] @ n + S[3:] @ f for n, f in wrenches] for S in body.twist.T]
-    return np.array(rows).reshape(len(rows), len(wrenches))
+class _Wrenches(NamedTuple):
+    """Of each column S of a joint: J S, J ad_V S + B S and B^T S of all that it carries."""
+
+    momenta: list[Pair]
+    forward: list[Pair]
+    backward: list[Pair]
 
 
-def gather(tree: Tree, T: list[Any], items: list[Any], out: Any, plus: Any) -> list[Any]:
-    """Of each body: its own item and those of all that it carries."""
+@step
+def operator_of(operator: Callable[[Moments, Array, Array], Any], moments: Moments, V: Pair) -> Any:
+    """operator(moments, *V): of a body, from its moments and its twist."""
+    return operator(moments, *V)
+
+
+@step
+def _wrenches(S: Array, moments: Moments, rate: Operator, V: Pair) -> _Wrenches:
+    momenta, forward, backward = [], [], []
+    for s in S.T:
+        n, f = momentum_of(moments, *bracket(V, s))
+        b, c = rate.times(s[:3], s[3:])
+        momenta.append(momentum_of(moments, s[:3], s[3:]))
+        forward.append((n + b, f + c))
+        backward.append(rate.transpose_times(s[:3], s[3:]))
+    return _Wrenches(momenta, forward, backward)
+
+
+@step
+def _wrenches_out(T: Motion, wrenches: _Wrenches) -> _Wrenches:
+    return _Wrenches(*([T.wrench_out(*F) for F in x] for x in wrenches))
+
+
+@step
+def _products(S: Array, V: Pair, wrenches: _Wrenches) -> tuple[Array, ...]:
+    """S^T F (k, number) of the momenta, forward, turned momenta and backward."""
+    turning = [_turning(V, *F) for F in wrenches.momenta]
+    columns = wrenches.momenta, wrenches.forward, turning, wrenches.backward
+    return tuple(
+        np.array([[s[:3] @ n + s[3:] @ f for n, f in x] for s in S.T]).reshape(S.shape[1], len(x))
+        for x in columns
+    )
+
+
+def gather(tree: Tree, T: list[Any], items: list[Any]) -> list[Any]:
+    """Of each body: its own item and those of all that it carries, which have `out` and `plus`."""
     for body in reversed(tree.bodies):
         if body.parent:
-            items[body.parent] = plus(items[body.parent], out(items[body.index], T[body.index]))
+            items[body.parent] = _gathered(T[body.index], items[body.parent], items[body.index])
     return items
 
 
-def twists_of(tree: Tree, T: list[Any], v: Array, moving_origin: bool = False) -> list[Pair]:
-    """Twists of the world and all bodies."""
-    twists: list[Any] = [(REST, REST)]
-    for body in tree.bodies:
-        w, u = T[body.index].twist_into(*twists[body.parent])
-        V = body.joint.S @ body.joint_rates(v)
-        u = REST if moving_origin and not body.parent else u + V[3:]
-        twists.append((w + V[:3], u))
-    return twists
+@step
+def _gathered(T: Motion, parent: Operator, item: Operator) -> Operator:
+    return parent.plus(item.out(T))
+
+
+def composites(tree: Tree, T: list[Any], moments: Sequence[Moments] | None = None) -> list[Moments]:
+    """Of each body the moments of it and of all it carries, in its frame; those of the world at 0.
+
+    moments  of the single bodies; the tree's base moments if None
+    """
+    found = list(tree.base_moments if moments is None else moments)
+    for body in reversed(tree.bodies):
+        if body.parent:
+            found[body.parent] = added_moments(T[body.index], found[body.parent], found[body.index])
+    return found
+
+
+@step
+def _cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
+    return cross_moment(moments, a, b)
+
+
+@step
+def _twist_into(T: Motion, w: Array, u: Array) -> Pair:
+    return T.twist_into(w, u)
+
+
+@step
+def _product(a: Array, b: Array) -> Any:
+    return a @ b
 
 
 def momentum_of(moments: Moments, w: Array, u: Array) -> Pair:
@@ -493,10 +567,6 @@ def armature(tree: Tree) -> Array:
 def _dofs(tree: Tree, body: Body) -> list[tuple[int, Array]]:
     """(position in v, column of S) of a body's joint."""
     return list(zip(range(tree.nv)[body.dofs], body.twist.T, strict=True))
-
-
-def sum_of(a: Moments, b: Moments) -> Moments:
-    return Moments(a.m + b.m, a.h + b.h, a.Sigma + b.Sigma)
 
 
 def _twice_symmetric_part(A: Array) -> Array:

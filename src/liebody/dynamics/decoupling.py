@@ -158,8 +158,12 @@ def transform_equations(
 def decoupling_transform(tree: Tree, q: Array, x: Choice = "locked", y: Choice = "identity") -> Array:
     """T (nv, nv) of (3.80): (v_x, v_y) = T v, with T^-T M T^-1 block-diagonal.
 
-    q     configuration, (nq,)
-    x, y  which T_x and T_y, see above
+    q  configuration, (nq,)
+    x  T_x of the base: "locked", "centroidal", "momentum", a matrix (k, k), a function of q, or a pair of
+       functions T_x(q), dT_x/dt(q, v)
+    y  T_y of the joints: "identity", "normalized", a `Task`, a matrix (n, n), or functions likewise
+
+    See docs/floating-bases.md. A function is compiled once for each function object: keep and reuse it.
 
     Raises ModelError for a tree without a floating base, for a singular locked inertia, and for unknown or
     singular choices; ShapeError for choices of the wrong shape. In traces, where nothing is known of
@@ -187,7 +191,7 @@ def decoupling_transform_rate(
 
 
 def decoupled_velocity(tree: Tree, q: Array, v: Array, x: Choice = "locked", y: Choice = "identity") -> Array:
-    """(v_x, v_y) = T v, (nv,): external and internal velocity."""
+    """(v_x, v_y) = T v, (nv,): external and internal velocity; arguments as in `decoupling_transform`."""
     base = _Base(tree, q)
     external, internal = base.split(v)
     return np.concatenate(
@@ -198,7 +202,7 @@ def decoupled_velocity(tree: Tree, q: Array, v: Array, x: Choice = "locked", y: 
 def velocity_from_decoupled(
     tree: Tree, q: Array, w: Array, x: Choice = "locked", y: Choice = "identity"
 ) -> Array:
-    """v = T^-1 w (nv,), with w = (v_x, v_y)."""
+    """v = T^-1 w (nv,), with w = (v_x, v_y); other arguments as in `decoupling_transform`."""
     base = _Base(tree, q)
     external, internal = base.split(w)
     rates = _joint_map(base, y)[1] @ internal
@@ -210,7 +214,8 @@ def decoupled_efforts(
 ) -> Array:
     """(F_x, F_y) = T^-T tau (nv,): F_x works on the external motion alone, F_y on the internal one.
 
-    F_x = T_x^-T F_b does not contain the joints' efforts: they cannot change the external motion.
+    F_x = T_x^-T F_b does not contain the joints' efforts: they cannot change the external motion. Arguments
+    as in `decoupling_transform`.
     """
     base = _Base(tree, q)
     wrench, joints = base.split(tau)
@@ -222,7 +227,7 @@ def decoupled_efforts(
 def efforts_from_decoupled(
     tree: Tree, q: Array, F: Array, x: Choice = "locked", y: Choice = "identity"
 ) -> Array:
-    """tau = T^T F (nv,), with F = (F_x, F_y)."""
+    """tau = T^T F (nv,), with F = (F_x, F_y); other arguments as in `decoupling_transform`."""
     base = _Base(tree, q)
     external, internal = base.split(F)
     wrench = _base_map(base, x)[0].T @ external
@@ -238,10 +243,12 @@ def transformed_dynamics(
     form: str = "christoffel",
     gravity: Array = FREE_FALL,
 ) -> tuple[Array, Array, Array]:
-    """M, C (nv, nv) and g (nv,) in the velocities T v, by the general rule (3.77).
+    """M, C (nv, nv) and g (nv,) of the equations in the velocities w = T v.
+
+    M_w = T^-T M T^-1, C_w = T^-T C T^-1 - M_w (dT/dt) T^-1, g_w = T^-T g (Feurstein, 3.77).
 
     q, v     configuration (nq,) and velocity (nv,)
-    x, y     which T_x and T_y, see above
+    x, y     which T_x and T_y, as in `decoupling_transform`
     form     of C, as in `coriolis_matrix`
     gravity  acceleration of free fall in the world, (3,)                                  [m/s2]
 
@@ -271,7 +278,9 @@ def decoupled_dynamics(
     form: str = "hamel",
     gravity: Array = FREE_FALL,
 ) -> Decoupled:
-    """The equations of external and internal motion, by blocks (Feurstein, 3.81):
+    """The equations of external and internal motion, by blocks of the base and of the joints.
+
+    Feurstein (3.81):
 
         Mx = T_x^-T Mbb T_x^-1,                    My = T_y^-T (Mqq - Mbq^T m) T_y^-1
         Cx  = T_x^-T (C_b - Mbb T_x^-1 T_x') T_x^-1
@@ -331,12 +340,15 @@ def internal_jacobian(tree: Tree, q: Array, task: Any) -> Array:
 
 
 def internal_jacobian_rate(tree: Tree, q: Array, v: Array, task: Any) -> Array:
-    """d/dt of `internal_jacobian` (r, n) while q moves with v (nv,)."""
+    """dJ_int/dt (r, n) while q moves with v (nv,); other arguments as in `internal_jacobian`."""
     return _internal_rate(_Moving(tree, q, v), task)
 
 
 def external_jacobian(tree: Tree, q: Array, task: Any, x: Choice = "centroidal") -> Array:
-    """J_ext = J_b T_x^-1 (r, k): the task's velocity by the external one; arguments as above."""
+    """J_ext = J_b T_x^-1 (r, k): the task's velocity by the external one, v_x.
+
+    `task` as in `internal_jacobian`, `x` as in `decoupling_transform`.
+    """
     base = _Base(tree, q)
     return _task_jacobian(tree, q, task)[:, base.base] @ _base_map(base, x)[1]
 

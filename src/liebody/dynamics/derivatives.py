@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,46 +11,62 @@ from ..bodies import Tree
 from ..codegen import Function, Program, jacobian, trace
 from ..linear import back_substitute, factor, is_zero
 from .forward import forward_dynamics
-from .inverse import inverse_dynamics
+from .inverse import FREE_FALL, inverse_dynamics
 from .mass import mass_matrix
-from .rolled import LONG
 
 Array = Any
+LONG = 10_000  # operations from which on columns are solved in a loop
 
 
-def inverse_dynamics_derivatives(tree: Tree, name: str, gravity: Array) -> Function:
-    """d tau/dq, d tau/dv and d tau/da = M (nv, nv) as a function of q, v, a.
+def inverse_dynamics_derivatives(
+    tree: Tree, q: Array, v: Array, a: Array, gravity: Array = FREE_FALL
+) -> tuple[Array, Array, Array]:
+    """d tau/dq, d tau/dv and d tau/da = M, each (nv, nv).
+
+    The derivative by q is along the group: d/de tau(q exp(e u), v, a) = (d tau/dq) u. Arguments as in
+    `inverse_dynamics`.
 
     Jacobians of the graph of tau(q exp(u), v, a), by u at u = 0 and by v.
     """
-    states = {"q": tree.nq, "v": tree.nv, "a": tree.nv}
 
     def moved(q: Array, v: Array, a: Array, u: Array) -> Array:
         return inverse_dynamics(tree, tree.group.integrate(q, u), v, a, gravity)
 
-    shifted = trace(moved, {**states, "u": tree.nv}, name)
-    by_q, by_v = jacobian(shifted, "u"), jacobian(shifted, "v")
-
-    def derivatives(q: Array, v: Array, a: Array) -> tuple[Array, ...]:
-        zero = np.zeros(tree.nv).astype(object)
-        return by_q(q, v, a, zero), by_v(q, v, a, zero), mass_matrix(tree, q)
-
-    return trace(derivatives, states, name)
+    shifted = trace(moved, {"q": tree.nq, "v": tree.nv, "a": tree.nv, "u": tree.nv}, "moved")
+    zero = np.zeros(tree.nv).astype(object)
+    by_q, by_v = (jacobian(shifted, name)(q, v, a, zero) for name in ("u", "v"))
+    return by_q, by_v, mass_matrix(tree, q)
 
 
-def forward_dynamics_derivatives(tree: Tree, name: str, gravity: Array) -> Function | Program:
-    """da/dq, da/dv and da/dtau = M^-1 (nv, nv) as a function of q, v, tau.
+def forward_dynamics_derivatives(
+    tree: Tree, q: Array, v: Array, tau: Array, gravity: Array = FREE_FALL
+) -> tuple[Array, Array, Array]:
+    """da/dq, da/dv and da/dtau = M^-1, each (nv, nv); by q along the group.
 
-    M da/dq = -d tau/dq at the acceleration a of these efforts, and so by v; solved column by column with the
-    factors of M, which are as sparse as the tree. Where that is long, the columns are a loop.
+    With the derivatives of tau(q, v, a) at the acceleration a of these efforts, M da/dq = -d tau/dq, and so
+    by v; solved column by column with the factors of M, which are as sparse as the tree. Arguments as in
+    `forward_dynamics`.
     """
+    shapes = {"q": tree.nq, "v": tree.nv, "tau": tree.nv}
+    found = derivatives_by_columns(tree, shapes, "derivatives", gravity)
+    return (found.unroll() if isinstance(found, Program) else found)(q, v, tau)
+
+
+def derivatives_in_line(tree: Tree, shapes: Mapping[str, Any], name: str, gravity: Array) -> Function:
+    """`inverse_dynamics_derivatives` as a graph; it has no steps, which would only be looked for."""
+    return trace(lambda q, v, a: inverse_dynamics_derivatives(tree, q, v, a, gravity), shapes, name)
+
+
+def derivatives_by_columns(
+    tree: Tree, shapes: Mapping[str, Any], name: str, gravity: Array
+) -> Function | Program:
+    """`forward_dynamics_derivatives` of arguments of these shapes; where it is long, a loop over columns."""
     n = tree.nv
-    of_efforts = inverse_dynamics_derivatives(tree, name, gravity)
     places: list[tuple[int, int]] = []  # of the entries of L that are not zero
 
     def prepared(q: Array, v: Array, tau: Array) -> tuple[Array, ...]:
         a = forward_dynamics(tree, q, v, tau, gravity)
-        by_q, by_v, M = of_efforts(q, v, a)
+        by_q, by_v, M = inverse_dynamics_derivatives(tree, q, v, a, gravity)
         L, reciprocals = factor(M)
         places.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
         return by_q.T, by_v.T, np.array([L[k][i] for k, i in places]), np.array(reciprocals)
@@ -60,9 +77,8 @@ def forward_dynamics_derivatives(tree: Tree, name: str, gravity: Array) -> Funct
             L[k][i] = x
         return -back_substitute((L, list(reciprocals)), b)
 
-    program = Program(name, {"q": tree.nq, "v": n, "tau": n})
-    first = trace(prepared, {"q": tree.nq, "v": n, "tau": n}, "prepared")
-    by_q, by_v, *factors = program.apply(first, *program.inputs.values())
+    program = Program(name, shapes)
+    by_q, by_v, *factors = program.apply(trace(prepared, shapes, "prepared"), *program.inputs.values())
     column = trace(solved, {"entries": len(places), "reciprocals": n, "b": n}, "solved")
     columns = [program.apply(column, *factors, b) for b in (by_q, by_v, -np.eye(n))]
     i, j = np.indices((n, n))

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..bodies import Body, Moments, Tree
+from ..bodies import Moments, Tree
+from ..codegen import step
 from ..linear import cross
 from .inverse import FREE_FALL
-from .spatial import Motion
+from .spatial import REST, Motion, Pair, motions, next_pose, next_twist, twists_of
 
 Array = Any
 
@@ -20,28 +21,25 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)
     """
-    twists: list[Any] = [(np.zeros(3, int), np.zeros(3, int))]
-    total: Any = 0
+    T, twists, total = motions(tree, q), [(REST, REST)], 0
     for body in tree.bodies:
-        twist, energies = kinetic_step(
-            body, tree.base_moments[body.index], Motion(body, q), v, twists[body.parent]
+        i = body.index
+        twist, total = _kinetic_energy(
+            T[i], body.twist, tree.base_moments[i], body.armature, v[body.dofs], twists[body.parent], total
         )
         twists.append(twist)
-        for energy in energies:
-            total = total + energy
     return total
 
 
-def kinetic_step(
-    body: Body, moments: Moments, T: Motion, v: Array, parent: tuple[Array, Array]
-) -> tuple[tuple[Array, Array], tuple[Any, ...]]:
-    """The twist (w, u) of a body from its parent's, and its kinetic energies: turning, moving, rotor."""
+@step
+def _kinetic_energy(
+    T: Motion, S: Array, moments: Moments, armature: Array, v: Array, parent: Pair, before: Any
+) -> tuple[Pair, Any]:
+    """The twist (w, u) of a body from its parent's; the energy of it and its rotor, and of those before."""
     m, h, _ = moments
-    S, rates = body.joint.S, body.joint_rates(v)
-    w, u = T.twist_into(*parent)
-    w, u = w + S[:3] @ rates, u + S[3:] @ rates
+    w, u = next_twist(T, S, v, parent)
     turning, moving = 0.5 * (w @ (moments.I @ w)), u @ (0.5 * m * u + cross(w, h))
-    return (w, u), (turning, moving, 0.5 * (body.joint.armature @ (rates * rates)))
+    return (w, u), before + turning + moving + 0.5 * (armature @ (v * v))
 
 
 def potential_energy(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Any:
@@ -60,56 +58,65 @@ def center_of_mass(tree: Tree, q: Array) -> Array:
 
 def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
     """The velocity of the centre of mass, in the world, (3,): total momentum by total mass.  [m/s]"""
-    twists: list[Any] = [(np.zeros(3, int), np.zeros(3, int))]
-    T: list[Any] = [None]
-    for body in tree.bodies:
-        V = body.joint.S @ body.joint_rates(v)
-        T.append(Motion(body, q))
-        w, u = T[-1].twist_into(*twists[body.parent])
-        twists.append((w + V[:3], u + V[3:]))
-    momentum = [
-        body.inertia.mass * u + cross(w, body.inertia.moments.h)
-        for body, (w, u) in zip(tree.bodies, twists[1:], strict=True)
-    ]
-    momentum = [np.zeros(3, int), *momentum]
+    T = motions(tree, q)
+    twists = twists_of(tree, T, v)
+    p = [REST, *(_linear_momentum(b.inertia.moments, twists[b.index]) for b in tree.bodies)]
     for body in reversed(tree.bodies):
-        momentum[body.parent] = momentum[body.parent] + T[body.index].out(momentum[body.index])
-    return momentum[0] / tree.mass
+        p[body.parent] = _turned_out(T[body.index], p[body.index], p[body.parent])
+    return p[0] / tree.mass
+
+
+@step
+def _linear_momentum(moments: Moments, twist: Pair) -> Array:
+    """m u + w x h, in the body's axes."""
+    return moments.m * twist[1] + cross(twist[0], moments.h)
+
+
+@step
+def _turned_out(T: Motion, x: Array, parent: Array) -> Array:
+    return parent + T.out(x)
 
 
 def center_of_mass_jacobian(tree: Tree, q: Array) -> Array:
-    """J (3, nv) with center_of_mass_velocity = J v.
+    """J (3, nv) with the velocity J v of the centre of mass.
 
     Its columns are the momentum of all that a joint carries, moved by it as one rigid body, by total mass.
     """
-    T: list[Any] = [None]
-    R = [np.eye(3, dtype=int)]
+    T = motions(tree, q)
+    poses = [(np.eye(3, dtype=int), REST)]
     for body in tree.bodies:
-        T.append(Motion(body, q))
-        R.append(T[-1].rotation_after(R[body.parent]))
+        poses.append(next_pose(T[body.index], *poses[body.parent]))
     m = [0, *(b.inertia.mass for b in tree.bodies)]
-    h = [np.zeros(3, int), *(b.inertia.moments.h for b in tree.bodies)]
-    columns = [np.zeros(3, int)] * tree.nv
+    h = [REST, *(b.inertia.moments.h for b in tree.bodies)]
+    columns = [REST] * tree.nv
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
         for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
-            columns[k] = columns[k] + R[i] @ (m[i] * S[3:] + cross(S[:3], h[i]))
-        h[p] = h[p] + T[i].out(h[i]) + m[i] * T[i].p
+            columns[k] = columns[k] + _momentum_by(poses[i][0], m[i], h[i], S)
+        h[p] = _moment_out(T[i], m[i], h[i], h[p])
         m[p] = m[p] + m[i]
     return np.stack(columns, axis=1) / tree.mass if columns else np.zeros((3, 0))
 
 
+@step
+def _momentum_by(R: Array, m: Any, h: Array, S: Array) -> Array:
+    """The linear momentum, in the world, of what moves with the twist S as one rigid body."""
+    return R @ (m * S[3:] + cross(S[:3], h))
+
+
 def _first_moment(tree: Tree, q: Array) -> Array:
     """The sum of m c over all bodies, in the world, (3,)."""
+    T = motions(tree, q)
     m = [0, *(b.inertia.mass for b in tree.bodies)]
-    h = [np.zeros(3, int), *(b.inertia.moments.h for b in tree.bodies)]
+    h = [REST, *(b.inertia.moments.h for b in tree.bodies)]
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
-        h[p] = h[p] + moment_out(Motion(body, q), m[i], h[i])
+        h[p] = _moment_out(T[i], m[i], h[i], h[p])
         m[p] = m[p] + m[i]
     return h[0]
 
 
-def moment_out(T: Motion, m: Any, h: Array) -> Array:
-    """The first moment h of a mass m, about the parent's frame and in its axes."""
-    return T.out(h) + m * T.p
+@step
+def _moment_out(T: Motion, m: Any, h: Array, parent: Array) -> Array:
+    """The parent's first moment, with the h of a mass m about the parent's frame and in its axes."""
+    return parent + (T.out(h) + m * T.p)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..bodies import Body, Moments, Tree
-from ..linear import back_substitute, cross, factor, skew, solve, symmetric
+from ..bodies import Moments, Tree
+from ..codegen import step
+from ..linear import back_substitute, cross, factor, is_numeric, skew, solve, symmetric
 from .inverse import FREE_FALL, bias_forces
 from .mass import mass_matrix
-from .spatial import Motion
+from .spatial import REST, Motion, Pair, motions
 
 Array = Any
 
@@ -56,122 +57,118 @@ def articulated_body(
     Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]] by their 3 x 3 blocks. As in
     `inverse_dynamics` the linear acceleration is that of a point, so linear velocities never enter.
     """
-    rest = np.zeros(3, int)
-    w, n, f = [rest], [rest], [rest]  # index 0: the world
-    T: list[Any] = [None]
+    T = motions(tree, q)
+    w: list[Any] = [REST]  # index 0: the world
     c: list[Any] = [None]
-    inertia: list[Any] = [None]
-
+    bodies: list[Any] = [None]  # of each one: its inertia and the wrench that its velocity takes
     for body in tree.bodies:  # outward: velocities, and the forces and accelerations that they alone cause
         i, moments = body.index, body.inertia.moments
-        T.append(Motion(body, q))
-        turning, bias, moment, force = velocity_terms(body, moments, T[i], v, w[body.parent])
-        if wrenches is not None:
-            moment, force = moment - wrenches[i - 1][:3], force - wrenches[i - 1][3:]
+        applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
+        turning, bias, wrench = _velocity_terms(
+            T[i], body.twist, moments, v[body.dofs], w[body.parent], applied
+        )
         w.append(turning)
         c.append(bias)
-        n.append(moment)
-        f.append(force)
-        inertia.append(inertia_blocks(moments))
+        bodies.append(Articulated(moments.I, skew(moments.h), moments.m * np.eye(3, dtype=int), *wrench))
 
-    gain: list[Any] = [None] * len(T)
-    drive: list[Any] = [None] * len(T)
+    solutions: list[Any] = [None] * len(T)
     for body in reversed(tree.bodies):  # inward: articulated inertias and bias forces
         i, p = body.index, body.parent
-        effort = tau[body.dofs] - body.damping * v[body.dofs] if damping else tau[body.dofs]
-        gain[i], drive[i], handed = inward(body, T[i], inertia[i], n[i], f[i], c[i], effort)
-        if p:
-            moment, force, blocks = handed
-            n[p], f[p] = n[p] + moment, f[p] + force
-            inertia[p] = tuple(x + y for x, y in zip(inertia[p], blocks, strict=True))
+        losses = body.damping if damping else np.zeros(body.joint.dim, int)
+        solutions[i], handed = _inward(
+            T[i], body.twist, body.armature, bodies[i], c[i], tau[body.dofs], losses, v[body.dofs], bodies[p]
+        )
+        bodies[p] = handed if p else None
 
-    alpha, acc, a = [rest], [np.negative(gravity)], [np.zeros(0, int)]
+    rates: list[Any] = [(REST, np.negative(gravity))]
+    a = [np.zeros(0, int)]
     for body in tree.bodies:  # outward: accelerations
-        i, p = body.index, body.parent
-        own, angular, linear = acceleration(body, T[i], c[i], gain[i], drive[i], alpha[p], acc[p])
+        i = body.index
+        own, moving = _acceleration(T[i], body.twist, c[i], solutions[i], rates[body.parent])
         a.append(own)
-        alpha.append(angular)
-        acc.append(linear)
+        rates.append(moving)
     return np.concatenate(a)
 
 
-def velocity_terms(
-    body: Body, moments: Moments, T: Motion, v: Array, parent: Array
-) -> tuple[Array, tuple[Array, Array], Array, Array]:
-    """What velocities make of a body: omega, its bias acceleration c, and the wrench (n, f) that they take.
+class Articulated(NamedTuple):
+    """A body with all that hangs on it: its inertia [[A, B], [B^T, C]], and its bias wrench (n, f)."""
+
+    A: Array
+    B: Array
+    C: Array
+    n: Array
+    f: Array
+
+
+@step
+def _velocity_terms(
+    T: Motion, S: Array, moments: Moments, v: Array, parent: Array, applied: Array
+) -> tuple[Array, Pair, Pair]:
+    """What velocities make of a body: omega, its bias acceleration c, and the wrench that they take.
 
     parent  angular velocity of the parent (3,)
     """
-    _, h, _ = moments
-    I, V = moments.I, body.joint.S @ body.joint_rates(v)
+    I, h, V = moments.I, moments.h, S @ v
     carried = T.into(parent)
     w = carried + V[:3]
     centripetal = cross(parent, cross(parent, T.p))
     c = cross(carried, V[:3]), T.into(centripetal) + cross(carried + w, V[3:])
-    return w, c, cross(w, I @ w), cross(w, cross(w, h))
+    return w, c, (cross(w, I @ w) - applied[:3], cross(w, cross(w, h)) - applied[3:])
 
 
-def inertia_blocks(moments: Moments) -> tuple[Array, Array, Array]:
-    """A, B, C of a single body."""
-    return moments.I, skew(moments.h), moments.m * np.eye(3, dtype=int)
-
-
-def inward(
-    body: Body, T: Motion, inertia: Any, n: Array, f: Array, c: tuple[Array, Array], effort: Array
-) -> tuple[Array, Array, Any]:
-    """D^-1 U^T (k, 6) and D^-1 u (k,) of a joint, and what its body hands to the parent: n, f, (A, B, C).
-
-    inertia, n, f  of the body with all that hangs on it
-    """
-    S = body.joint.S
-    A, B, C = inertia
+@step
+def _inward(
+    T: Motion, S: Array, armature: Array, body: Articulated, c: Pair, tau: Array, damping: Array, v: Array,
+    parent: Articulated | None,
+) -> tuple[Pair, Articulated | None]:  # fmt: skip
+    """D^-1 U^T (k, 6) and D^-1 u (k,) of a joint, and the parent with the body on it (None: the world)."""
+    A, B, C, n, f = body
     IA = np.block([[A, B], [B.T, C]])
     U = IA @ S
-    factors = factor(S.T @ U + np.diag(body.armature))
-    gain = _gain(body, U, factors)
-    drive = back_substitute(factors, effort - (S[:3].T @ n + S[3:].T @ f))
-    if not body.parent:
-        return gain, drive, None
-    Ia = _minus(body, IA, U, gain)
+    selected = _selected(S, armature)
+    factors = factor(S.T @ U + np.diag(armature))
+    gain = _gain(selected, U, factors)
+    drive = back_substitute(factors, tau - damping * v - (S[:3].T @ n + S[3:].T @ f))
+    if parent is None:
+        return (gain, drive), None
+    Ia = _minus(selected, IA, U, gain)
     ca, cl = c
     moment = n + Ia[:3, :3] @ ca + Ia[:3, 3:] @ cl + U[:3] @ drive
     force = f + Ia[3:, :3] @ ca + Ia[3:, 3:] @ cl + U[3:] @ drive
-    return gain, drive, (*T.wrench_out(moment, force), T.inertia_out(Ia[:3, :3], Ia[:3, 3:], Ia[3:, 3:]))
+    handed = *T.inertia_out(Ia[:3, :3], Ia[:3, 3:], Ia[3:, 3:]), *T.wrench_out(moment, force)
+    return (gain, drive), Articulated(*(x + y for x, y in zip(parent, handed, strict=True)))
 
 
-def acceleration(
-    body: Body, T: Motion, c: tuple[Array, Array], gain: Array, drive: Array, alpha: Array, acc: Array
-) -> tuple[Array, Array, Array]:
-    """The joint's acceleration (k,), and alpha, acc of the body from those of its parent."""
-    S = body.joint.S
-    angular, linear = T.twist_into(alpha, acc)
+@step
+def _acceleration(T: Motion, S: Array, c: Pair, solution: Pair, parent: Pair) -> tuple[Array, Pair]:
+    """The joint's acceleration (k,), and that of the body, (alpha, acc), from its parent's."""
+    gain, drive = solution
+    angular, linear = T.twist_into(*parent)
     angular, linear = angular + c[0], linear + c[1]
     a = drive - gain @ np.concatenate([angular, linear])
-    return a, angular + S[:3] @ a, linear + S[3:] @ a
+    return a, (angular + S[:3] @ a, linear + S[3:] @ a)
 
 
-def _selected(body: Body) -> list[int]:
+def _selected(S: Array, armature: Array) -> list[int]:
     """The twist entries that are the joint's velocities themselves, where S selects such; else none.
 
     Then U D^-1 selects too, and the inertia left for the parent has exact zeros there, unless a rotor adds
     to D.
     """
-    S = body.joint.S
+    if not is_numeric(S, armature) or np.any(armature):
+        return []
     selects = np.all((S == 0) | (S == 1)) and np.all(S.sum(axis=0) == 1)
-    rotor = any(hasattr(x, "apply") or x != 0 for x in body.armature)
-    return [int(np.argmax(s)) for s in S.T] if selects and not rotor else []
+    return [int(np.argmax(s)) for s in S.T] if selects else []
 
 
-def _gain(body: Body, U: Array, factors: Any) -> Array:
+def _gain(selected: list[int], U: Array, factors: Any) -> Array:
     """D^-1 U^T (k, 6)."""
-    selected = _selected(body)
     solved = back_substitute(factors, U.T)
     one = np.eye(len(selected), dtype=int)
     columns = [one[selected.index(j)] if j in selected else solved[:, j] for j in range(6)]
     return np.stack(columns, axis=1)
 
 
-def _minus(body: Body, IA: Array, U: Array, gain: Array) -> Array:
+def _minus(selected: list[int], IA: Array, U: Array, gain: Array) -> Array:
     """I_A - U D^-1 U^T (6, 6)."""
-    selected = _selected(body)
     return symmetric(6, lambda i, j: 0 if i in selected or j in selected else IA[i, j] - U[i] @ gain[:, j])

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..bodies import Body, Moments, Tree
+from ..bodies import Moments, Tree
+from ..codegen import step
 from ..linear import cross
-from .spatial import Motion
+from .spatial import REST, Motion, Pair, added_wrench, motions
 
 Array = Any
 FREE_FALL = (0.0, 0.0, -9.81)
@@ -47,28 +48,28 @@ def inverse_dynamics(
     wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
     same efforts.
     """
-    T: list[Any] = [None]  # index 0: the world
-    rates, n, f = [rates_of_world(gravity)], [np.zeros(3, int)], [np.zeros(3, int)]
+    T = motions(tree, q)
+    rates: list[Any] = [_rates_of_world(gravity)]  # index 0: the world
+    F: list[Any] = [None]
 
     for body in tree.bodies:  # outward: parents come before children
         i = body.index
-        T.append(Motion(body, q))
-        moving, moment, force = outward(body, tree.base_moments[i], T[i], v, a, rates[body.parent])
-        if wrenches is not None:
-            moment, force = moment - wrenches[i - 1][:3], force - wrenches[i - 1][3:]
+        applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
+        moving, wrench = _outward(
+            T[i], body.twist, tree.base_moments[i], v[body.dofs], a[body.dofs], rates[body.parent], applied
+        )
         rates.append(moving)
-        n.append(moment)
-        f.append(force)
+        F.append(wrench)
 
     tau: list[Any] = [0] * tree.nv
     for body in reversed(tree.bodies):  # inward
         i, p = body.index, body.parent
-        effort = joint_effort(body, n[i], f[i], v, a, damping)
+        losses = body.damping if damping else np.zeros(body.joint.dim, int)
+        effort = _joint_effort(body.twist, F[i], body.armature, a[body.dofs], losses, v[body.dofs])
         for k, x in zip(range(tree.nv)[body.dofs], effort, strict=True):
             tau[k] = tau[k] + x
         if p:
-            moment, force = T[i].wrench_out(n[i], f[i])
-            n[p], f[p] = n[p] + moment, f[p] + force
+            F[p] = added_wrench(T[i], F[p], F[i])
     return np.array(tau)
 
 
@@ -80,7 +81,10 @@ def bias_forces(
     wrenches: Array | None = None,
     damping: bool = False,
 ) -> Array:
-    """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts at no acceleration; arguments as above."""
+    """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts that make the acceleration zero.
+
+    Arguments as in `inverse_dynamics`.
+    """
     return inverse_dynamics(tree, q, v, np.zeros(tree.nv, int), gravity, wrenches, damping)
 
 
@@ -90,32 +94,32 @@ def gravity_forces(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Array:
     return inverse_dynamics(tree, q, rest, rest, gravity)
 
 
-def rates_of_world(gravity: Array) -> Rates:
+def _rates_of_world(gravity: Array) -> Rates:
     """Rates of the world: it accelerates upwards, which stands for the weight of the bodies."""
-    rest = np.zeros(3, int)
-    return Rates(rest, rest, np.negative(gravity), np.zeros((3, 3), int))
+    return Rates(REST, REST, np.negative(gravity), np.zeros((3, 3), int))
 
 
-def outward(
-    body: Body, moments: Moments, T: Motion, v: Array, a: Array, parent: Rates
-) -> tuple[Rates, Array, Array]:
-    """Rates of a body from its parent's, and the wrench (n, f) that its motion takes: the step outwards."""
+@step
+def _outward(
+    T: Motion, S: Array, moments: Moments, v: Array, a: Array, parent: Rates, applied: Array
+) -> tuple[Rates, Pair]:
+    """Rates of a body from its parent's, and the wrench that its motion takes, less what is applied."""
     m, h, Sigma = moments
-    V, A = body.joint.S @ body.joint_rates(v), body.joint.S @ body.joint_rates(a)
+    V, A = S @ v, S @ a
     carried = T.into(parent.w)
     w = carried + V[:3]
     alpha = T.into(parent.alpha) + A[:3] + cross(w, V[:3])
     acc = T.into(parent.acc + parent.U @ T.p) + A[3:] + cross(carried + w, V[3:])
     U = _rate_of_turning(w, alpha)
-    f = m * acc + U @ h
-    return Rates(w, alpha, acc, U), vector_of_skew_part(U @ Sigma) + cross(h, acc), f
+    n, f = vector_of_skew_part(U @ Sigma) + cross(h, acc), m * acc + U @ h
+    return Rates(w, alpha, acc, U), (n - applied[:3], f - applied[3:])
 
 
-def joint_effort(body: Body, n: Array, f: Array, v: Array, a: Array, damping: bool) -> Array:
-    """What a joint bears of the wrench (n, f) on its body, with its rotor and its losses, (k,)."""
-    S = body.twist
-    effort = S[:3].T @ n + S[3:].T @ f + body.armature * a[body.dofs]
-    return effort + body.damping * v[body.dofs] if damping else effort
+@step
+def _joint_effort(S: Array, wrench: Pair, armature: Array, a: Array, damping: Array, v: Array) -> Array:
+    """What a joint bears of the wrench on its body, with its rotor and its losses, (k,)."""
+    n, f = wrench
+    return S[:3].T @ n + S[3:].T @ f + armature * a + damping * v
 
 
 def _rate_of_turning(w: Array, alpha: Array) -> Array:

@@ -15,21 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from ..bodies import Frame, Tree
+from ..bodies import Body, Frame, Tree
+from ..codegen import step
 from ..errors import ModelError
-from ..groups import SE3
+from ..groups import SE3, MotionSubgroup
 from ..linear import cross
-from .spatial import Motion
+from .spatial import REST, Motion, Pair, motion, motions, next_twist, twists_of
 
 Array = Any
 REPRESENTATIONS = ("body", "world", "mixed")
 
 
 def body_poses(tree: Tree, q: Array) -> Array:
-    """Poses T of all bodies in the world, (n, 4, 4), at the configuration q (nq,)."""
+    """Poses T of all bodies in the world, (n, 4, 4), at q (nq,), in the order of `tree.bodies`."""
     poses = [np.eye(4, dtype=int)]
     for body in tree.bodies:
-        poses.append(SE3.compose(poses[body.parent], body.pose(q)))
+        poses.append(_composed(poses[body.parent], _pose(body, q)))
     return np.stack(poses[1:]) if tree.bodies else np.zeros((0, 4, 4))
 
 
@@ -41,69 +42,91 @@ def frame_pose(tree: Tree, q: Array, frame: str | Frame) -> Array:
     frame = _frame(tree, frame)
     T = np.asarray(frame.placement)
     for body in tree.ancestors(frame.body):
-        T = SE3.compose(body.pose(q), T)
+        T = _composed(_pose(body, q), T)
     return T
+
+
+def _pose(body: Body, q: Array) -> Array:
+    return _joint_pose(body.placement, body.joint.group, body.joint_coordinates(q))
+
+
+@step
+def _joint_pose(placement: Array, group: MotionSubgroup, q: Array) -> Array:
+    return placement @ group.pose(q)
+
+
+@step
+def _composed(T: Array, X: Array) -> Array:
+    return SE3.compose(T, X)
 
 
 def body_twists(tree: Tree, q: Array, v: Array) -> Array:
     """Twists V = (omega, v) of all bodies in their own axes, (n, 6), at q (nq,) and v (nv,)."""
-    twists = [(np.zeros(3, int), np.zeros(3, int))]
-    for body in tree.bodies:
-        w, u = Motion(body, q).twist_into(*twists[body.parent])
-        V = body.twist @ v[body.dofs]
-        twists.append((w + V[:3], u + V[3:]))
+    twists = twists_of(tree, motions(tree, q), v)
     return np.stack([np.concatenate(V) for V in twists[1:]]) if tree.bodies else np.zeros((0, 6))
 
 
 def frame_twist(tree: Tree, q: Array, v: Array, frame: str | Frame, representation: str = "body") -> Array:
-    """Twist (6,) of a frame, angular first: frame_jacobian(...) @ v.  [rad/s, m/s]"""
+    """Twist (6,) of a frame, angular first: J v.  [rad/s, m/s]
+
+    Arguments and J as in `frame_jacobian`.
+    """
     frame = _frame(tree, frame)
     w, u = _along(tree, q, v, frame)[-1]
-    return _representation(tree, q, frame, representation)(w, u)
+    return _representation(tree, q, frame, representation)((w, u))
 
 
 def frame_acceleration(
     tree: Tree, q: Array, v: Array, a: Array, frame: str | Frame, representation: str = "body"
 ) -> Array:
-    """Time derivative (6,) of frame_twist in the same representation: J a + (dJ/dt) v.  [rad/s2, m/s2]
+    """Time derivative (6,) of `frame_twist` in its representation: J a + (dJ/dt) v.  [rad/s2, m/s2]
 
-    a  acceleration, dv/dt, (nv,)
+    a  acceleration, dv/dt, (nv,); other arguments as in `frame_jacobian`
 
     The linear part is the acceleration of the frame's origin as a point in "mixed" (Pinocchio's
     getFrameClassicalAcceleration), and that of the twist in "body" and "world".
     """
     frame = _frame(tree, frame)
-    alpha, acc = np.zeros(3, int), np.zeros(3, int)
+    rates: Pair = REST, REST
     twists = _along(tree, q, v, frame)
-    for body, (w, u) in zip(reversed(tree.ancestors(frame.body)), twists, strict=False):
-        alpha, acc = Motion(body, q).twist_into(alpha, acc)
-        V, A = body.twist @ v[body.dofs], body.twist @ a[body.dofs]  # dV/dt = X dV_p/dt + S a + ad_V S v
-        alpha = alpha + A[:3] + cross(w, V[:3])
-        acc = acc + A[3:] + cross(w, V[3:]) + cross(u, V[:3])
-    alpha, acc = _into(frame.placement, alpha, acc)
+    for body, twist in zip(reversed(tree.ancestors(frame.body)), twists, strict=False):
+        rates = _next_rates(motion(body, q), body.twist, v[body.dofs], a[body.dofs], twist, rates)
+    alpha, acc = _into(frame.placement, *rates)
     if representation == "mixed":
         w, u = twists[-1]
         acc = acc + cross(w, u)
-    return _representation(tree, q, frame, representation)(alpha, acc)
+    return _representation(tree, q, frame, representation)((alpha, acc))
+
+
+@step
+def _next_rates(T: Motion, S: Array, v: Array, a: Array, twist: Pair, parent: Pair) -> Pair:
+    """dV/dt = Ad(T^-1) dV_parent/dt + S a + ad_V S v."""
+    (w, u), (alpha, acc) = twist, T.twist_into(*parent)
+    V, A = S @ v, S @ a
+    return alpha + A[:3] + cross(w, V[:3]), acc + A[3:] + cross(w, V[3:]) + cross(u, V[:3])
 
 
 def frame_jacobian(tree: Tree, q: Array, frame: str | Frame, representation: str = "body") -> Array:
-    """Jacobian J (6, nv) of a frame, angular first: frame_twist = J v.
+    """Jacobian J (6, nv) of a frame, angular first: its twist is J v.
 
     frame           a Frame, or the name of a frame or body
-    representation  "body", "world" or "mixed", see above
+    representation  "body": in the frame's axes, at its origin; "world": in the world's axes, at the world's
+                    origin; "mixed": in the world's axes, at the frame's origin
 
     The column of joint i is Ad(T_fi) S_i in the frame's axes. Lynch and Park (2017), eq. (5.18).
     """
     frame = _frame(tree, frame)
-    w, u = _columns(tree, q, frame)[:2]
-    return _assemble(tree, q, frame, w, u, representation)
+    J: list[Any] = [(REST, REST)] * tree.nv
+    for _, _, columns in _columns(tree, q, frame):
+        for k, column in columns:
+            J[k] = _sum(J[k], column)
+    return _assemble(tree, q, frame, J, representation)
 
 
 def frame_jacobian_rate(
     tree: Tree, q: Array, v: Array, frame: str | Frame, representation: str = "body"
 ) -> Array:
-    """dJ/dt (6, nv), the time derivative of frame_jacobian in its representation while q moves with v (nv,).
+    """dJ/dt (6, nv) while q moves with v (nv,); other arguments, and J, as in `frame_jacobian`.
 
     With the twist V_i of the body that joint i moves, d/dt Ad(T_fi) S_i = ad(Ad(T_fi) V_i - V_f) Ad(T_fi) S_i
     in the frame's axes; in the world's it is ad(V_i) of the column, and "mixed" adds omega_f x to both
@@ -111,89 +134,87 @@ def frame_jacobian_rate(
     """
     frame = _frame(tree, frame)
     twists = _along(tree, q, v, frame)
-    (w_f, u_f), path = (
-        twists[-1],
-        dict(zip((b.index for b in reversed(tree.ancestors(frame.body))), twists, strict=False)),
-    )
-    w, u, motions = _columns(tree, q, frame)
-    dw, du = [np.zeros(3, int)] * tree.nv, [np.zeros(3, int)] * tree.nv
-    for body, (R, p), columns in motions:
-        relative, slide = _into(SE3.motion(R, p), *path[body.index])
-        relative, slide = relative - w_f, slide - u_f
-        for k, (x, y) in columns:
-            dw[k] = dw[k] + cross(relative, x)
-            du[k] = du[k] + cross(relative, y) + cross(slide, x)
+    path = dict(zip((b.index for b in reversed(tree.ancestors(frame.body))), twists, strict=False))
+    rates: list[Any] = [(REST, REST)] * tree.nv
+    for body, T, columns in _columns(tree, q, frame):
+        relative = _relative_twist(T, path[body.index], twists[-1])
+        for k, column in columns:
+            rates[k] = _sum(rates[k], _column_rate(relative, column, twists[-1], representation))
+    return _assemble(tree, q, frame, rates, representation)
+
+
+@step
+def _relative_twist(T: Array, twist: Pair, frame: Pair) -> Pair:
+    """Ad(T^-1) V_i - V_f."""
+    w, u = _into(T, *twist)
+    return w - frame[0], u - frame[1]
+
+
+@step
+def _column_rate(relative: Pair, column: Pair, frame: Pair, representation: str) -> Pair:
+    """The rate of a column, in the frame's axes, of what is represented."""
+    (w, u), (x, y), (w_f, u_f) = relative, column, frame
     if representation == "world":  # Ad(T) of (dJ/dt + ad(V_f) J)
-        dw, du = (
-            [a + cross(w_f, x) for a, x in zip(dw, w, strict=True)],
-            [b + cross(w_f, y) + cross(u_f, x) for b, x, y in zip(du, w, u, strict=True)],
-        )
+        w, u = w + w_f, u + u_f
     elif representation == "mixed":  # R of (dJ/dt + omega x J)
-        dw = [a + cross(w_f, x) for a, x in zip(dw, w, strict=True)]
-        du = [b + cross(w_f, y) for b, y in zip(du, u, strict=True)]
-    return _assemble(tree, q, frame, dw, du, representation)
+        w = w + w_f
+    return cross(w, x), cross(w, y) + cross(u, x)
 
 
 def _frame(tree: Tree, frame: str | Frame) -> Frame:
     return frame if isinstance(frame, Frame) else tree.frame(frame)
 
 
-def _into(T: Array, w: Array, u: Array) -> tuple[Array, Array]:
+@step
+def _into(T: Array, w: Array, u: Array) -> Pair:
     """Ad(T^-1) (w, u)."""
     R, p = SE3.parts(T)
     return R.T @ w, R.T @ (u + cross(w, p))
 
 
-def _along(tree: Tree, q: Array, v: Array, frame: Frame) -> list[tuple[Array, Array]]:
+def _sum(a: Pair, b: Pair) -> Pair:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def _along(tree: Tree, q: Array, v: Array, frame: Frame) -> list[Pair]:
     """Body twists of the bodies from the world to `frame`, and last the frame's own."""
-    w, u, twists = np.zeros(3, int), np.zeros(3, int), []
+    twists: list[Any] = [(REST, REST)]
     for body in reversed(tree.ancestors(frame.body)):
-        V = body.twist @ v[body.dofs]
-        w, u = Motion(body, q).twist_into(w, u)
-        w, u = w + V[:3], u + V[3:]
-        twists.append((w, u))
-    return [*twists, _into(frame.placement, w, u)]
+        twists.append(next_twist(motion(body, q), body.twist, v[body.dofs], twists[-1]))
+    return [*twists[1:], _into(frame.placement, *twists[-1])]
 
 
-def _columns(tree: Tree, q: Array, frame: Frame) -> tuple[list[Array], list[Array], list[Any]]:
-    """The body Jacobian's columns (w, u); for each body on the way the frame's pose in it, its columns."""
-    w, u = [np.zeros(3, int)] * tree.nv, [np.zeros(3, int)] * tree.nv
-    T, motions = np.asarray(frame.placement), []
+def _columns(tree: Tree, q: Array, frame: Frame) -> list[tuple[Body, Array, list[tuple[int, Pair]]]]:
+    """Each body on the way, the frame's pose in it, and its columns of the body Jacobian by their numbers."""
+    T, found = np.asarray(frame.placement), []
     for body in tree.ancestors(frame.body):
-        columns = [
-            (k, _into(T, S[:3], S[3:])) for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True)
-        ]
-        for k, (x, y) in columns:
-            w[k], u[k] = w[k] + x, u[k] + y
-        motions.append((body, SE3.parts(T), columns))
-        T = SE3.compose(body.pose(q), T)
-    return w, u, motions
+        numbers = range(tree.nv)[body.dofs]
+        columns = [(k, _into(T, S[:3], S[3:])) for k, S in zip(numbers, body.twist.T, strict=True)]
+        found.append((body, T, columns))
+        T = _composed(_pose(body, q), T)
+    return found
 
 
-def _representation(
-    tree: Tree, q: Array, frame: Frame, representation: str
-) -> Callable[[Array, Array], Array]:
+def _representation(tree: Tree, q: Array, frame: Frame, representation: str) -> Callable[[Pair], Array]:
     """The map from a vector (w, u) of the frame's axes to (6,) in the representation."""
     if representation not in REPRESENTATIONS:
         raise ModelError(
             f"representation {representation!r} is unknown; use one of {', '.join(REPRESENTATIONS)}"
         )
     if representation == "body":
-        return lambda w, u: np.concatenate([w, u])
-    R, p = SE3.parts(frame_pose(tree, q, frame))
-    if representation == "mixed":
-        return lambda w, u: np.concatenate([R @ w, R @ u])
-
-    def in_world(w: Array, u: Array) -> Array:
-        w = R @ w
-        return np.concatenate([w, R @ u + cross(p, w)])
-
-    return in_world
+        return np.concatenate
+    T = frame_pose(tree, q, frame)
+    return lambda V: _seen_from_the_world(T, V, representation)
 
 
-def _assemble(
-    tree: Tree, q: Array, frame: Frame, w: list[Array], u: list[Array], representation: str
-) -> Array:
+@step
+def _seen_from_the_world(T: Array, V: Pair, representation: str) -> Array:
+    (R, p), (w, u) = SE3.parts(T), V
+    w, u = R @ w, R @ u
+    return np.concatenate([w, u + cross(p, w) if representation == "world" else u])
+
+
+def _assemble(tree: Tree, q: Array, frame: Frame, columns: list[Pair], representation: str) -> Array:
     """Columns (w, u) of the frame's axes, as (6, nv) in the representation."""
     represent = _representation(tree, q, frame, representation)
-    return np.stack([represent(x, y) for x, y in zip(w, u, strict=True)], axis=1) if w else np.zeros((6, 0))
+    return np.stack(list(map(represent, columns)), axis=1) if columns else np.zeros((6, 0))

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..bodies import Moments, Tree
+from ..codegen import step
 from ..linear import cross
-from .spatial import Motion
+from .spatial import Motion, Pair, added_moments, motions
 
 Array = Any
 
@@ -23,13 +24,14 @@ def mass_matrix(tree: Tree, q: Array) -> Array:
     6.2, with the ten moments of each composite body instead of a 6 x 6 inertia. Only one triangle is
     computed.
     """
-    M: list[list[Any]] = [[0] * tree.nv for _ in range(tree.nv)]
-    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
+    n = range(tree.nv)
+    M: list[list[Any]] = [[0] * tree.nv for _ in n]
+    T = motions(tree, q)
     composite = list(tree.base_moments)
 
     def add(rows: slice, columns: slice, block: Array, same: bool) -> None:
-        for k, i in enumerate(range(tree.nv)[rows]):
-            for l, j in enumerate(range(tree.nv)[columns]):
+        for k, i in enumerate(n[rows]):
+            for l, j in enumerate(n[columns]):
                 if same and k > l:
                     continue
                 M[i][j] = M[i][j] + block[k, l]
@@ -37,29 +39,35 @@ def mass_matrix(tree: Tree, q: Array) -> Array:
                     M[j][i] = M[j][i] + block[k, l]
 
     for body in reversed(tree.bodies):
-        m, h, _ = composite[body.index]
-        I, columns = composite[body.index].I, body.twist.T
-        n = [I @ S[:3] + cross(h, S[3:]) for S in columns]
-        f = [m * S[3:] - cross(h, S[:3]) for S in columns]
+        i, p = body.index, body.parent
+        wrenches, block = _own_block(composite[i], body.twist, body.armature)
+        add(body.dofs, body.dofs, block, True)
         ancestor = body
-        while True:
-            block = np.array(
-                [[S[:3] @ x + S[3:] @ y for S in ancestor.twist.T] for x, y in zip(n, f, strict=True)]
-            )
-            if ancestor is body:
-                block = block + np.diag(body.armature)
-            add(body.dofs, ancestor.dofs, block, ancestor is body)
-            if not ancestor.parent:
-                break
-            pairs = [T[ancestor.index].wrench_out(x, y) for x, y in zip(n, f, strict=True)]
-            n, f = [x for x, _ in pairs], [y for _, y in pairs]
-            ancestor = tree.bodies[ancestor.parent - 1]
-        if body.parent:
-            composite[body.parent] = _sum(
-                composite[body.parent], T[body.index].moments_out(composite[body.index])
-            )
+        while ancestor.parent:
+            below, ancestor = ancestor, tree.bodies[ancestor.parent - 1]
+            wrenches, block = _next_block(T[below.index], wrenches, ancestor.twist)
+            add(body.dofs, ancestor.dofs, block, False)
+        if p:
+            composite[p] = added_moments(T[i], composite[p], composite[i])
     return np.array(M).reshape(tree.nv, tree.nv)
 
 
-def _sum(a: Moments, b: Moments) -> Moments:
-    return Moments(a.m + b.m, a.h + b.h, a.Sigma + b.Sigma)
+@step
+def _own_block(moments: Moments, S: Array, armature: Array) -> tuple[list[Pair], Array]:
+    """The wrenches F that move a composite body along the columns of S, and S^T F with the rotors."""
+    m, h, _ = moments
+    wrenches = [(moments.I @ s[:3] + cross(h, s[3:]), m * s[3:] - cross(h, s[:3])) for s in S.T]
+    return wrenches, _products(wrenches, S) + np.diag(armature)
+
+
+@step
+def _next_block(T: Motion, wrenches: list[Pair], S: Array) -> tuple[list[Pair], Array]:
+    """The wrenches, carried to the parent's frame, and F^T S with its joint."""
+    wrenches = [T.wrench_out(*F) for F in wrenches]
+    return wrenches, _products(wrenches, S)
+
+
+def _products(wrenches: list[Pair], S: Array) -> Array:
+    """F^T S (len(wrenches), k)."""
+    rows = [[s[:3] @ n + s[3:] @ f for s in S.T] for n, f in wrenches]
+    return np.array(rows).reshape(len(wrenches), S.shape[1])

@@ -26,16 +26,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Body, Frame, Moments, Tree
+from ..codegen import step
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
-from .centroidal import about_center, composites, momentum_at_base, motions
-from .coriolis import Pair, momentum_of
+from .centroidal import about_center, momentum_at_base
+from .coriolis import composites, momentum_of
 from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
+from .spatial import REST, Pair, motions, next_pose
 
 Array = Any
-REST = np.zeros(3, int)
 SMALLEST_RATIO = 1e-13  # of the extreme eigenvalues of a scaled Mbb that can be divided by
 
 
@@ -133,7 +134,9 @@ def base_momentum(tree: Tree, q: Array, v: Array) -> Array:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)                                   [rad/s, m/s]
 
-    S^T of the momentum of all bodies about the base, in its axes [N m s, N s]. Feurstein, eq. (3.65).
+    S^T of the momentum of all bodies about the base, in its axes [N m s, N s]. Feurstein, eq. (3.65). A
+    floating base is a first joint of two degrees of freedom or more that carries all bodies; raises
+    ModelError for other trees. See docs/floating-bases.md.
     """
     base = floating_base(tree)
     n, f = momentum_at_base(tree, motions(tree, q), v)
@@ -278,21 +281,26 @@ def poses_in_base(tree: Tree, T: list[Any]) -> list[Any]:
     """(R, p) of each body in the first one's frame."""
     poses: list[Any] = [None, (np.eye(3, dtype=int), REST)]
     for body in tree.bodies[1:]:
-        R, p = poses[body.parent]
-        poses.append((T[body.index].rotation_after(R), p + R @ T[body.index].p))
+        poses.append(next_pose(T[body.index], *poses[body.parent]))
     return poses
 
 
 def columns_in_base(tree: Tree, poses: list[Any], composite: list[Moments]) -> list[Pair]:
     """The momentum (n, f) that each velocity gives to all that its joint carries, where the poses lead."""
-    columns = [(REST, REST)] * tree.nv
+    columns: list[Any] = [(REST, REST)] * tree.nv
     for body in tree.bodies:
-        R, p = poses[body.index]
         for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
-            n, f = momentum_of(composite[body.index], S[:3], S[3:])
-            f = R @ f
-            columns[k] = columns[k][0] + R @ n + cross(p, f), columns[k][1] + f
+            n, f = _momentum_in_base(poses[body.index], composite[body.index], S)
+            columns[k] = columns[k][0] + n, columns[k][1] + f
     return columns
+
+
+@step
+def _momentum_in_base(pose: Pair, moments: Moments, S: Array) -> Pair:
+    R, p = pose
+    n, f = momentum_of(moments, S[:3], S[3:])
+    f = R @ f
+    return R @ n + cross(p, f), f
 
 
 def _pose_of(tree: Tree, frame: MovingFrame | Array) -> Array:

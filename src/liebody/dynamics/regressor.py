@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Moments, Tree
+from ..codegen import step
 from ..errors import ModelError
 from ..linear import cross, is_numeric
-from .coriolis import FORMS, REST, Pair, bracket, momentum_of, reference_accelerations
+from .coriolis import FORMS, Points, bracket, momentum_of, reference_accelerations
 from .inverse import FREE_FALL, vector_of_skew_part
-from .spatial import Motion
+from .spatial import REST, Motion, Pair, motions, next_twist, twists_of
 
 Array = Any
 PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
@@ -68,7 +69,7 @@ def passive_regressor(
     """
     if form not in BODY_FORMS:
         raise ModelError(f"there is no regressor of the form {form!r}; use one of {', '.join(BODY_FORMS)}")
-    T: list[Any] = [None, *(Motion(body, q) for body in tree.bodies)]
+    T = motions(tree, q)
     if form == "christoffel":
         wrenches = _wrenches_of_points(tree, T, v, v_r, a_r, gravity)
     else:
@@ -77,19 +78,35 @@ def passive_regressor(
     for body, columns in zip(tree.bodies, wrenches, strict=True):
         ancestor = body
         while True:
-            S = ancestor.twist
-            for k, row in enumerate(range(tree.nv)[ancestor.dofs]):
-                for j, (n, f) in enumerate(columns, start=10 * (body.index - 1)):
-                    Y[row][j] = Y[row][j] + (S[:3, k] @ n + S[3:, k] @ f)
+            block = _on_joint(ancestor.twist, columns)
+            for row, values in zip(range(tree.nv)[ancestor.dofs], block, strict=True):
+                for j, x in enumerate(values, start=10 * (body.index - 1)):
+                    Y[row][j] = Y[row][j] + x
             if not ancestor.parent:
                 break
-            columns = [T[ancestor.index].wrench_out(n, f) for n, f in columns]
+            columns = _wrenches_out(T[ancestor.index], columns)
             ancestor = tree.bodies[ancestor.parent - 1]
     return np.array(Y).reshape(tree.nv, 10 * len(tree.bodies))
 
 
+@step
+def _on_joint(S: Array, wrenches: list[Pair]) -> Array:
+    """S^T F (k, number)."""
+    rows = [[s[:3] @ n + s[3:] @ f for n, f in wrenches] for s in S.T]
+    return np.array(rows).reshape(S.shape[1], len(wrenches))
+
+
+@step
+def _wrenches_out(T: Motion, wrenches: list[Pair]) -> list[Pair]:
+    return [T.wrench_out(*F) for F in wrenches]
+
+
 def inverse_dynamics_regressor(tree: Tree, q: Array, v: Array, a: Array, gravity: Array = FREE_FALL) -> Array:
-    """Y (nv, 10 n) with Y pi = M(q) a + C(q, v) v + g(q); arguments as in `inverse_dynamics`."""
+    """Y (nv, 10 n) with Y pi = M(q) a + C(q, v) v + g(q); arguments as in `inverse_dynamics`.
+
+    pi are (m, h, I_xx, I_xy, I_xz, I_yy, I_yz, I_zz) of each body about its frame's origin, without armature,
+    in the order of `inertial_parameters`.
+    """
     return passive_regressor(tree, q, v, v, a, gravity)
 
 
@@ -166,33 +183,40 @@ def _wrenches_of_points(
     tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array
 ) -> list[list[Pair]]:
     """Of each body, per parameter: f = m a + U h, n = h x a + vec(U Sigma), as `passive_inverse_dynamics`."""
-    one = np.eye(3, dtype=int)
-    wrenches: list[list[Pair]] = []
-    for a, U in list(zip(*reference_accelerations(tree, T, v, v_r, a_r, gravity), strict=True))[1:]:
-        columns = [(REST, a), *((cross(e, a), U @ e) for e in one)]
-        turning = ((vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values())
-        wrenches.append([*columns, *turning])
-    return wrenches
+    points = reference_accelerations(tree, T, v, v_r, a_r, gravity)
+    return [_columns_of_points(x) for x in points[1:]]
+
+
+@step
+def _columns_of_points(points: Points) -> list[Pair]:
+    a, U, one = points.acc, points.U, np.eye(3, dtype=int)
+    turning = [(vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values()]
+    return [(REST, a), *((cross(e, a), U @ e) for e in one), *turning]
 
 
 def _wrenches_of_form(
     form: str, tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array
 ) -> list[list[Pair]]:
     """Of each body, per parameter: J A_r + B V_r, A_r = dV_r/dt + ad_V V_r, B = C_b - J ad_V of a form."""
-    V, V_r, A_r = [(REST, REST)], [(REST, REST)], [(REST, np.negative(gravity))]
-    wrenches = []
+    V, V_r = twists_of(tree, T, v), twists_of(tree, T, v_r)
+    A_r: list[Pair] = [(REST, np.negative(gravity))]
     for body in tree.bodies:
-        i, p, S = body.index, body.parent, body.joint.S
-        Sv, Sv_r, Sa_r = (S @ body.joint_rates(x) for x in (v, v_r, a_r))
-        V.append(_plus(T[i].twist_into(*V[p]), (Sv[:3], Sv[3:])))
-        V_r.append(_plus(T[i].twist_into(*V_r[p]), (Sv_r[:3], Sv_r[3:])))
-        own = _plus((Sa_r[:3], Sa_r[3:]), bracket(V[i], Sv_r))
-        A_r.append(_plus(T[i].twist_into(*A_r[p]), own))
-        wrenches.append(
-            [_plus(momentum_of(x, *A_r[i]), FORMS[form](x, *V[i]).times(*V_r[i])) for x in UNIT_MOMENTS]
-        )
-    return wrenches
+        i, S = body.index, body.twist
+        A_r.append(_next_reference(T[i], S, v_r[body.dofs], a_r[body.dofs], V[i], A_r[body.parent]))
+    return [_columns_of_form(FORMS[form], *x) for x in list(zip(V, V_r, A_r, strict=True))[1:]]
 
 
-def _plus(a: Pair, b: Pair) -> Pair:
-    return a[0] + b[0], a[1] + b[1]
+@step
+def _next_reference(T: Motion, S: Array, v_r: Array, a_r: Array, V: Pair, parent: Pair) -> Pair:
+    """Ad(T^-1) A_parent + S a_r + ad_V S v_r."""
+    (w, u), own = next_twist(T, S, a_r, parent), bracket(V, S @ v_r)
+    return w + own[0], u + own[1]
+
+
+@step
+def _columns_of_form(operator: Any, V: Pair, V_r: Pair, A_r: Pair) -> list[Pair]:
+    columns = []
+    for moments in UNIT_MOMENTS:
+        (n, f), (b, c) = momentum_of(moments, *A_r), operator(moments, *V).times(*V_r)
+        columns.append((n + b, f + c))
+    return columns

@@ -1,35 +1,35 @@
 """Rigid motions (R, p) acting on twists, wrenches and inertias, in the fewest operations.
 
 Twists and wrenches are pairs of 3-vectors, angular first; no 6 x 6 matrix of a motion is formed. What is
-structurally zero vanishes when traced.
+structurally zero vanishes when traced. What recursions over bodies have in common is marked as steps, which
+become loops where trees are long (`codegen.steps`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..bodies import Body, Moments
+from ..bodies import Body, Moments, Tree
+from ..codegen import step
+from ..groups import MotionSubgroup
 from ..linear import cross, skew, symmetric
 
 Array = Any
+Pair = tuple[Array, Array]  # a twist (omega, v) or a wrench (n, f)
+REST = np.zeros(3, int)
 
 
-class Motion:
+class Motion(NamedTuple):
     """The pose (R, p) of a body in its parent: x_parent = R x_body + p.
 
     R is kept as its factors (a constant placement, the joint's rotation) where each of them turns about one
     coordinate axis: acting with them in turn then costs less than acting with their product.
     """
 
-    def __init__(self, body: Body, q: Array) -> None:
-        placement, joint = body.placement, body.joint.pose(body.joint_coordinates(q))
-        turns = [placement[:3, :3], joint[:3, :3]]
-        if any(_axis(R) is None for R in turns):
-            turns = [turns[0] @ turns[1]]
-        self.turns = turns
-        self.p = placement[:3, 3] + placement[:3, :3] @ joint[:3, 3]
+    turns: tuple[Array, ...]
+    p: Array
 
     def into(self, x: Array) -> Array:
         """R^T x: a direction of the parent's axes in the body's."""
@@ -87,6 +87,62 @@ class Motion:
         shifted = B + P @ C
         left, right = shifted @ P, B @ P
         return symmetric(3, lambda i, j: A[i, j] - (left[i, j] + right[j, i])), shifted, C
+
+
+def motion(body: Body, q: Array) -> Motion:
+    """The motion of a body in its parent, at the tree's configuration q (nq,)."""
+    return _motion(body.placement, body.joint.group, body.joint_coordinates(q))
+
+
+def motions(tree: Tree, q: Array) -> list[Any]:
+    """The bodies' motions in their parents; None for the world."""
+    return [None, *(motion(body, q) for body in tree.bodies)]
+
+
+@step
+def _motion(placement: Array, group: MotionSubgroup, q: Array) -> Motion:
+    joint = group.pose(q)
+    turns = [placement[:3, :3], joint[:3, :3]]
+    if any(_axis(R) is None for R in turns):
+        turns = [turns[0] @ turns[1]]
+    return Motion(tuple(turns), placement[:3, 3] + placement[:3, :3] @ joint[:3, 3])
+
+
+@step
+def next_twist(T: Motion, S: Array, v: Array, parent: Pair) -> Pair:
+    """Ad(T^-1) V_parent + S v: the twist of a body from its parent's."""
+    w, u = T.twist_into(*parent)
+    V = S @ v
+    return w + V[:3], u + V[3:]
+
+
+@step
+def next_pose(T: Motion, R: Array, p: Array) -> Pair:
+    """(R, p) of a body in the frame in which they are its parent's."""
+    return T.rotation_after(R), p + R @ T.p
+
+
+@step
+def added_wrench(T: Motion, parent: Pair, wrench: Pair) -> Pair:
+    """The parent's wrench, and that of a body with it."""
+    n, f = T.wrench_out(*wrench)
+    return parent[0] + n, parent[1] + f
+
+
+@step
+def added_moments(T: Motion, parent: Moments, body: Moments) -> Moments:
+    """The parent's moments, and those of a body with it."""
+    moved = T.moments_out(body)
+    return Moments(parent.m + moved.m, parent.h + moved.h, parent.Sigma + moved.Sigma)
+
+
+def twists_of(tree: Tree, T: list[Any], v: Array, moving_origin: bool = False) -> list[Pair]:
+    """Twists of the world and all bodies; `moving_origin`: without the linear velocities of roots."""
+    twists: list[Any] = [(REST, REST)]
+    for body in tree.bodies:
+        w, u = next_twist(T[body.index], body.twist, v[body.dofs], twists[body.parent])
+        twists.append((w, REST if moving_origin and not body.parent else u))
+    return twists
 
 
 def _known(x: Any, value: float) -> bool:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen import step
 from ..errors import ShapeError
 from ..scalar import Array
 from .base import LieGroup, block_diagonal
-from .real import R
+from .real import R, RealGroup
 from .so3 import SO3
 
 
@@ -21,6 +22,18 @@ def _slices(sizes: list[int]) -> tuple[slice, ...]:
 
 def _concatenate(parts: list[Array]) -> Array:
     return np.concatenate([np.zeros(0), *parts])
+
+
+def _of_factor(factor: LieGroup, operation: str, *arrays: Array) -> Array:
+    """An operation of a factor, as a step of its own where that is more than arithmetic on each entry."""
+    if isinstance(factor, (Product, RealGroup)):
+        return getattr(factor, operation)(*arrays)
+    return _of_one(factor, operation, *arrays)
+
+
+@step
+def _of_one(factor: LieGroup, operation: str, *arrays: Array) -> Array:
+    return getattr(factor, operation)(*arrays)
 
 
 class Product(LieGroup):
@@ -88,7 +101,7 @@ class Product(LieGroup):
 
     def dexp_inverse_times(self, u: Array, w: Array) -> Array:
         pairs = zip(self._vectors(u), self._vectors(w), strict=True)
-        return _concatenate([f.dexp_inverse_times(a, b) for (f, a), (_, b) in pairs])
+        return _concatenate([_of_factor(f, "dexp_inverse_times", a, b) for (f, a), (_, b) in pairs])
 
     def neutral(self) -> np.ndarray:
         return _concatenate([f.neutral() for f in self.factors])
@@ -101,14 +114,14 @@ class Product(LieGroup):
 
     def integrate(self, q: Array, u: Array) -> Array:
         pairs = zip(self._coordinates(q), self._vectors(u), strict=True)
-        return _concatenate([f.integrate(a, b) for (f, a), (_, b) in pairs])
+        return _concatenate([_of_factor(f, "integrate", a, b) for (f, a), (_, b) in pairs])
 
     def difference(self, q0: Array, q1: Array) -> Array:
         pairs = zip(self._coordinates(q0), self._coordinates(q1), strict=True)
-        return _concatenate([f.difference(a, b) for (f, a), (_, b) in pairs])
+        return _concatenate([_of_factor(f, "difference", a, b) for (f, a), (_, b) in pairs])
 
     def normalize(self, q: Array) -> Array:
-        return _concatenate([f.normalize(a) for f, a in self._coordinates(q)])
+        return _concatenate([_of_factor(f, "normalize", a) for f, a in self._coordinates(q)])
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
         return _concatenate([f.random(rng) for f in self.factors])

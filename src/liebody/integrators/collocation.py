@@ -35,6 +35,7 @@ import numpy as np
 from ..codegen.implicit import Control, ImplicitFlow, Phase
 from ..errors import IntegrationError
 from ..groups import LieGroup
+from ..linear import product
 from ..scalar import Array, absolute, maximum
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
 from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
@@ -157,7 +158,7 @@ class Collocation(MechanicalMethod):
 
         def velocities(psi: Array, h: Any) -> list[Array]:
             """V_i = dexp_{-Psi_i} k_i."""
-            return [group.dexp(-psi[i]) @ (self._combined(self.W[i], psi) / h) for i in range(s)]
+            return [product(group.dexp(-psi[i]), self._combined(self.W[i], psi) / h) for i in range(s)]
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([*(x * h * y[nq:] for x in c), np.zeros(s * m, int)])
@@ -172,11 +173,11 @@ class Collocation(MechanicalMethod):
                 place = group.integrate(q, psi[i])
                 A = self._combined(self.W[i], [w - v for w in V])
                 forces = system.inertial(place, V[i]) - system.applied(t + c[i] * h, place, V[i], u[i])
-                balance = h * (system.mass(place) @ A) + h * h * forces
+                balance = h * product(system.mass(place), A) + h * h * forces
                 if m:
                     J = system.jacobian(place)
-                    balance = balance + J.T @ multipliers[i]
-                    rates.append(h * (J @ V[i]))
+                    balance = balance + product(J.T, multipliers[i])
+                    rates.append(h * product(J, V[i]))
                 rows.append(balance)
             return np.concatenate([*rows, *rates])
 
@@ -200,11 +201,11 @@ class Collocation(MechanicalMethod):
                 push = push + self.error_end * system.acceleration(t + h, after[:nq], after[nq:], u[s + 1])[0]
             place, W = group.integrate(q, x[:n]), velocity(x[:n], z, t, h, y, u)
             forces = system.inertial(place, W) - system.applied(t, place, W, u[s])
-            balance = h * (system.mass(place) @ ((W - v) / self.gamma - h * push)) + h * h * forces
+            balance = h * product(system.mass(place), (W - v) / self.gamma - h * push) + h * h * forces
             if not m:
                 return balance
             J = system.jacobian(place)
-            return np.concatenate([balance + J.T @ x[n:], h * (J @ W)])
+            return np.concatenate([balance + product(J.T, x[n:]), h * product(J, W)])
 
         def velocity(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """That which belongs to Psi = x in the companion formula."""
@@ -215,7 +216,7 @@ class Collocation(MechanicalMethod):
                 known = known + self.error_end * group.dexp_inverse_times(
                     -self._combined(self.ends, psi), end
                 )
-            return group.dexp(-x) @ (x / (self.gamma * h) - known)
+            return product(group.dexp(-x), x / (self.gamma * h) - known)
 
         def defect(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([x[:n], velocity(x[:n], z, t, h, y, u) - y[nq:]])

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..codegen.implicit import Phase
 from ..errors import IntegrationError
+from ..linear import product
 from ..scalar import Array
 from .implicit_tableaux import implicit_tableau
 from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
@@ -77,7 +78,9 @@ class HalfExplicit(MechanicalMethod):
                 A, multipliers = x[:n], x[n:]
                 q, V, k = stage(i, z, h, y)
                 balance = (
-                    system.mass(q) @ A + system.inertial(q, V) - system.applied(t + c[i] * h, q, V, u[i])
+                    product(system.mass(q), A)
+                    + system.inertial(q, V)
+                    - system.applied(t + c[i] * h, q, V, u[i])
                 )
                 if not m:
                     return balance
@@ -87,8 +90,8 @@ class HalfExplicit(MechanicalMethod):
                 else:
                     following = group.integrate(y[:nq], h * combined(i + 1, [*ks, k]))
                 V1 = y[nq:] + h * combined(i + 1, [*before, A])
-                rate = system.jacobian(following) @ V1 / (h * rows[i + 1][i])
-                return np.concatenate([balance + system.jacobian(q).T @ multipliers, rate])
+                rate = product(system.jacobian(following), V1) / (h * rows[i + 1][i])
+                return np.concatenate([balance + product(system.jacobian(q).T, multipliers), rate])
 
             def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
                 return np.concatenate([x[:n], stage(i, z, h, y)[2]])
@@ -101,7 +104,7 @@ class HalfExplicit(MechanicalMethod):
         def moved(x: Array, z: Array, h: Any, y: Array) -> Array:
             """q at the end, moved along M^-1 J^T x."""
             q = end(z, h, y, stage(s - 1, z, h, y)[2])
-            return group.integrate(q, system.solve_mass(q, system.jacobian(q).T @ x))
+            return group.integrate(q, system.solve_mass(q, product(system.jacobian(q).T, x)))
 
         projection = Phase(
             lambda z, t, h, y, u: np.zeros(m),

@@ -30,7 +30,7 @@ from ..codegen.implicit import ImplicitFlow, Phase
 from ..codegen.march import REASONS, Ensemble, Settings
 from ..errors import IntegrationError, ShapeError
 from ..groups import LieGroup
-from ..linear import back_substitute, factor, solve
+from ..linear import back_substitute, factor, product, solve
 from ..scalar import Array
 
 PROXIMAL = 1e-6
@@ -110,7 +110,7 @@ class Mechanics:
 
     def solve_mass(self, q: Array, p: Array) -> Array:
         """M(q)^-1 p for p (dim,) or (dim, k)."""
-        return self.inverse @ p if self.constant else solve(self._M(q), p)
+        return product(self.inverse, p) if self.constant else solve(self._M(q), p)
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Q(t, q, v, u), (dim,)."""
@@ -120,11 +120,11 @@ class Mechanics:
         """b(q, v), (dim,)."""
         if self._b is not None:
             return self._b(q, v)
-        euler = self.group.coad(self.mass(q) @ v) @ v
+        euler = product(self.group.coad(product(self.mass(q), v)), v)
         if self.constant:
             return euler
         D = self.momentum_gradient(q, v)
-        return D @ v - 0.5 * (D.T @ v) + euler
+        return product(D, v) - 0.5 * product(D.T, v) + euler
 
     def momentum_gradient(self, q: Array, v: Array) -> Array:
         """d(M(q exp s) v)/ds at s = 0, (dim, dim), for a fixed v."""
@@ -135,7 +135,7 @@ class Mechanics:
         group, dim = self.group, self.dim
 
         def momentum(q: Array, s: Array, v: Array) -> Array:
-            return self._M(group.integrate(q, s)) @ v
+            return product(self._M(group.integrate(q, s)), v)
 
         return jacobian(trace(momentum, {"q": group.nq, "s": dim, "v": dim}, "momentum"), "s", "forward")
 
@@ -163,7 +163,7 @@ class Mechanics:
         group, dim = self.group, self.dim
 
         def rate(q: Array, s: Array, v: Array) -> Array:
-            return self.jacobian(group.integrate(q, s)) @ v
+            return product(self.jacobian(group.integrate(q, s)), v)
 
         return jvp(trace(rate, {"q": group.nq, "s": dim, "v": dim}, "rate"), "s")
 
@@ -194,22 +194,22 @@ class Mechanics:
             return free, np.zeros(0)
         J = self.jacobian(q)
         bias = self._constraint_bias(q, np.zeros(self.dim, int), v, v)
-        multipliers, change = self.react(q, J @ free + bias)
+        multipliers, change = self.react(q, product(J, free) + bias)
         return free - change, multipliers
 
     def react(self, q: Array, rate: Array) -> tuple[Array, Array]:
         """(x, M^-1 J^T x) with J M^-1 J^T x = rate, (m,)."""
         J = self.jacobian(q)
         inverse = self.solve_mass(q, J.T)
-        A = J @ inverse
+        A = product(J, inverse)
         if not self.redundant:
             x = solve(A, rate)
-            return x, inverse @ x
+            return x, product(inverse, x)
         factors = factor(A + np.diag(_shifts(np.diagonal(A))))
         x = back_substitute(factors, rate)
         for _ in range(2):
-            x = x + back_substitute(factors, rate - A @ x)
-        return x, inverse @ x
+            x = x + back_substitute(factors, rate - product(A, x))
+        return x, product(inverse, x)
 
     def proximal(self, q: Array) -> Array:
         """-eps diag(J M^-1 J^T), (m,): what keeps the equations of a step regular where it is redundant.
@@ -331,7 +331,7 @@ class MechanicalFlow(ImplicitFlow):
 
         def constraints(q: Array, v: Array) -> tuple[Array, Array, Array]:
             J = system.jacobian(q)
-            return system.constraint(q), J, J @ v
+            return system.constraint(q), J, product(J, v)
 
         return compile_numpy(trace(constraints, {"q": system.nq, "v": system.dim}, "constraints"))
 

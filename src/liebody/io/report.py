@@ -168,8 +168,8 @@ def _doubtful_joints(tree: Tree) -> list[str]:
     found = []
     if rubbing:
         found.append(
-            f"dry friction does not act, not even in simulations: {listed(rubbing)}; if it matters, make it "
-            "part of the efforts"
+            f"dry friction does not act by itself: {listed(rubbing)}; if it matters, simulate with "
+            "forces=[JointFriction()]"
         )
     if not tree.nv:
         found.append("nothing moves; if it is to fly, drive or walk, load it with a floating base")

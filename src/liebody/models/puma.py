@@ -63,7 +63,7 @@ def puma560(motors: bool = True) -> Tree:
     """The Puma 560: six hinges, q = 0 with the upper arm horizontal and the forearm up ("L").
 
     motors   whether each joint carries its motor: armature G^2 Jm, damping G^2 B, and friction |G| Tc, the
-             mean of both directions, kept as data
+             mean of both directions
 
     Body i turns about z of its own frame; frame "linki_dh" is the Denavit-Hartenberg frame at its far end,
     "tool" the last of them. Armstrong gives link 1 no mass, since it only turns about its own axis. The

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..constrained import Mechanism
+from ..dynamics import Mechanism
 from ..errors import SweepError, require
 from ..robot import Robot
 from ..run import version

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections import namedtuple
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ import numpy as np
 
 from .. import dynamics
 from ..bodies import Frame, Tree
-from ..dynamics import FREE_FALL
+from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
 from ..linear import cross
@@ -265,23 +265,12 @@ def up(gravity: Array) -> np.ndarray:
     return -g / size if size else np.array([0, 0, 1.0])
 
 
-def robot_system(
-    robot: Any,
-    *elements: Element | Iterable[Element],
-    gravity: Array | None = None,
-    step: float = 1e-4,
-    stance_step: float = 1e-5,
-    landing_step: float = 1e-6,
-    landing: float = 5e-4,
-    actuated: Iterable[str] | None = None,
-    ledger: bool = True,
-    outputs: Callable[[State], Mapping[str, Any]] | None = None,
-    name: str | None = None,
-) -> RobotSystem:
+class RobotSystem(HybridSystem):
     """The hybrid system of a robot with contacts and controllers; see the head of this module.
 
     robot         a Robot, or a Tree
-    elements      contacts, controllers, events: `Element`s, or sequences of such
+    elements      contacts, controllers, events: `Element`s; `Force`s, beside the joints' damping; or
+                  sequences of such
     gravity       acceleration of free fall, (3,); default: the robot's own                           [m/s2]
     step          the step in flight, a parameter of the system                                           [s]
     stance_step   the step while something touches, likewise                                              [s]
@@ -292,88 +281,94 @@ def robot_system(
     outputs       more signals: State -> {name: signal}
 
     Steps must resolve the contacts: with damping D and the mass m that a point shows to the floor, explicit
-    methods of order 4 need steps below 2.7 m / D.
-
-    Errors: ModelError for names that two elements share, or frames and joints that the robot does not have.
-    """
-    flat: list[Element] = []
-    for element in elements:
-        flat += [element] if isinstance(element, Element) else list(element)
-    for element in flat:
-        if not isinstance(element, Element):
-            raise ModelError(f"{element!r} is no element of a robot system, such as Contact or RadialSpring")
-    flat = [copy.deepcopy(element) for element in flat]
-    tree = getattr(robot, "tree", robot)
-    if not isinstance(tree, Tree):
-        raise ModelError(f"robot_system takes a Robot or a Tree, not {robot!r}")
-    fall: Any = getattr(robot, "gravity_vector", FREE_FALL) if gravity is None else gravity
-    steps = {"step": step}
-    if any(element.touches for element in flat):
-        steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
-    return RobotSystem(tree, tuple(fall), flat, steps, actuated, ledger, outputs, name or tree.name)
-
-
-class RobotSystem(HybridSystem):
-    """Made by `robot_system`. Its works are, by name:
+    methods of order 4 need steps below 2.7 m / D. Its works are, by name:
 
     joint_<name>      of the drive of each joint; that of a floating base's joint comes from outside
-    damping           of the joints' damping (negative), if they have any
+    <force>           of each force, such as the joints' damping (negative), if they have any
     <element>_work    what each element gives to the robot
     <element>_<loss>  what it dissipates (positive)
+
+    Errors: ModelError for names that two elements share, or frames and joints that the robot does not have.
     """
 
     def __init__(
         self,
-        tree: Tree,
-        gravity: Array,
-        elements: list[Element],
-        steps: Mapping[str, float],
-        actuated: Iterable[str] | None,
-        ledger: bool,
-        outputs: Callable[[State], Mapping[str, Any]] | None,
-        name: str,
+        robot: Any,
+        *elements: Element | Force | Iterable[Element | Force],
+        gravity: Array | None = None,
+        step: float = 1e-4,
+        stance_step: float = 1e-5,
+        landing_step: float = 1e-6,
+        landing: float = 5e-4,
+        actuated: Iterable[str] | None = None,
+        ledger: bool = True,
+        outputs: Callable[[State], Mapping[str, Any]] | None = None,
+        name: str | None = None,
     ) -> None:
-        self.tree, self.gravity, self.elements = tree, gravity, tuple(elements)
-        self._more = outputs
+        flat: list[Any] = []
+        for given in elements:
+            flat += [given] if isinstance(given, (Element, Force)) else list(given)
+        for given in flat:
+            if not isinstance(given, (Element, Force)):
+                raise ModelError(
+                    f"{given!r} is no element of a robot system, such as Contact or RadialSpring"
+                )
+        tree = getattr(robot, "tree", robot)
+        if not isinstance(tree, Tree):
+            raise ModelError(f"robot_system takes a Robot or a Tree, not {robot!r}")
+        forces = [given for given in flat if isinstance(given, Force)]
+        if any(np.any(np.asarray(body.damping, float)) for body in tree.bodies):
+            forces.insert(0, JointDamping())
+        fall: Any = getattr(robot, "gravity_vector", FREE_FALL) if gravity is None else gravity
+        self.mechanism, self.tree, self._more = OpenTree(tree, fall, tuple(forces)), tree, outputs
+        self.gravity = tuple(self.mechanism.gravity)
+        self.elements = tuple(copy.deepcopy(given) for given in flat if isinstance(given, Element))
         self._lossy: dict[Element, tuple[str, ...]] = {}
-        for element in elements:
+        for element in self.elements:
             element.attach(tree)
-        self._memories: list[Any] = [_names_of("Memory", [*e.memory, *e.flows]) for e in elements]
-        self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in elements]
+        self._memories: list[Any] = [_names_of("Memory", [*e.memory, *e.flows]) for e in self.elements]
+        self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in self.elements]
         self._driven = _driven(tree, actuated)
-        self._damped = any(np.any(np.asarray(body.damping, float)) for body in tree.bodies)
-        kinds: dict[str, Any] = {"memory": {}, "flows": {}, "parameters": {}}
-        for element in elements:
-            for kind, found in kinds.items():
-                for key, value in getattr(element, kind).items():
-                    full = (_parameter if kind == "parameters" else _full)(element, key)
-                    if any(full in others for others in kinds.values()):
-                        raise ModelError(
-                            f"two elements have something called {full!r}; give one of them another name"
-                        )
-                    found[full] = value
-        kinds["parameters"] = {**kinds["parameters"], **steps}
-        has = {
-            part: any(getattr(type(e), part) is not getattr(Element, part) for e in elements)
-            for part in ("guards", "update", "start", "stop", "rates")
-        }
+        steps = {"step": step}
+        if any(element.touches for element in self.elements):
+            steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
+        kinds = self._by_full_names()
+
+        def if_any(part: str, made: Callable[..., Any]) -> Callable[..., Any] | None:
+            has = any(getattr(type(e), part) is not getattr(Element, part) for e in self.elements)
+            return made if has else None
+
         super().__init__(
             tree.group,
             self._accelerations,
             memory=kinds["memory"],
             flows=kinds["flows"],
-            parameters=kinds["parameters"],
-            rates=functools.partial(self._named, "rates") if has["rates"] else None,
-            start=self._started if has["start"] else None,
-            guards=functools.partial(self._named, "guards") if has["guards"] else None,
-            directions={_full(e, name): x for e in elements for name, x in e.directions.items()},
-            update=self._updated if has["update"] else None,
+            parameters={**kinds["parameters"], **steps},
+            rates=if_any("rates", functools.partial(self._named, "rates")),
+            start=if_any("start", self._started),
+            guards=if_any("guards", functools.partial(self._named, "guards")),
+            directions=kinds["directions"],
+            update=if_any("update", self._updated),
             step=self._step,
-            stop=self._stop if has["stop"] else None,
+            stop=if_any("stop", self._stop),
             powers=self._powers if ledger else None,
             outputs=self._signals,
-            name=name,
+            name=name or tree.name,
         )
+
+    def _by_full_names(self) -> dict[str, dict[str, Any]]:
+        """Memory, flows, parameters, directions of all elements. Raises ModelError for a name given twice."""
+        names = Counter(force.name for force in self.mechanism.forces)
+        kinds: dict[str, dict[str, Any]] = {k: {} for k in ("memory", "flows", "parameters", "directions")}
+        for element in self.elements:
+            for kind, found in kinds.items():
+                full = _parameter if kind == "parameters" else _full
+                own = {full(element, key): value for key, value in getattr(element, kind).items()}
+                names.update([] if kind == "directions" else list(own))
+                found.update(own)
+        for name in (name for name, count in names.items() if count > 1):
+            raise ModelError(f"two elements have something called {name!r}; give one of them another name")
+        return kinds
 
     # -- parts of the hybrid system -------------------------------------------------------------------------
 
@@ -412,9 +407,7 @@ class RobotSystem(HybridSystem):
                 i = frame.body - 1
                 wrenches[i] = wrenches[i] + np.concatenate([cross(arm, force), force])
                 loaded = True
-        return dynamics.forward_dynamics(
-            self.tree, s.q, s.v, tau, self.gravity, wrenches if loaded else None, damping=self._damped
-        )
+        return self.mechanism.acceleration(s.t, s.q, s.v, tau, wrenches if loaded else None)
 
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
@@ -465,10 +458,8 @@ class RobotSystem(HybridSystem):
         for body in self.tree.bodies:
             if body.joint.mimic is None and np.any(self._driven[body.dofs]):
                 joints[f"joint_{body.joint.name}"] = driven[body.dofs] @ v[body.dofs]
-        if self._damped:
-            lost = [body.damping @ (v[body.dofs] * v[body.dofs]) for body in self.tree.bodies]
-            joints["damping"] = -sum(lost)
-        return {**joints, **found}
+        forces = {force.name: force.on_tree(self.tree, s.t, s.q, v) @ v for force in self.mechanism.forces}
+        return {**joints, **forces, **found}
 
     def _signals(self, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
@@ -487,6 +478,9 @@ class RobotSystem(HybridSystem):
                 if x is not None:
                     own[name] = x
             found.update({_full(e, name): x for name, x in own.items()})
+        for force in self.mechanism.forces:
+            if force.stores:
+                found[f"{force.name}_energy"] = force.energy_in_tree(self.tree, s.q)
         return {**found, "efforts": efforts, **(self._more(s) if self._more else {})}
 
     def plastic_losses(self, log: EventLog, point: str) -> np.ndarray:
@@ -536,8 +530,12 @@ class RobotSystem(HybridSystem):
         energy = {name: change("outputs", f"{name}_energy") for name in ("kinetic", "potential")}
         work = {name: change("work", name) for name in self.power_names if name.startswith("joint_")}
         elements: dict[str, float] = {}
-        losses = {"damping": -change("work", "damping")} if self._damped else {}
-        stored = {}
+        losses, stored = {}, {}
+        for force in self.mechanism.forces:
+            losses[force.name] = -change("work", force.name)
+            if force.stores:
+                stored[f"{force.name}_energy"] = change("outputs", f"{force.name}_energy")
+                losses[force.name] -= stored[f"{force.name}_energy"]
         for e in self.elements:
             given = _full(e, "work")
             if given in run.work:
@@ -555,6 +553,9 @@ class RobotSystem(HybridSystem):
         return Ledger(energy, stored, work, losses, elements)
 
 
+robot_system = RobotSystem
+
+
 @dataclass(frozen=True)
 class Ledger:
     """Where energy came from and went.                                                                  [J]
@@ -562,7 +563,7 @@ class Ledger:
     energy    changes of the robot's kinetic and potential energy
     stored    changes of the energy that passive elements store: springs of the floor
     work      of drives, joint by joint, and of outer elements
-    losses    what passive elements and the joints' damping dissipated, with stored energy that was let go
+    losses    what passive elements and forces dissipated, with stored energy that was let go
     elements  work of each element on the robot; of controllers it is part of `work`
     """
 

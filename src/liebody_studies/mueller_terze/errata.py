@@ -243,7 +243,7 @@ def on_a_moving_body(turn: float, configuration: str, h: float = 0.01) -> float:
 def cost(example: Any, groups: str | tuple[str, ...]) -> int:
     """Operations of a step of RKMK4 without stabilisation."""
     system = runs.setup(example, groups).system
-    parts = system.parts(stabilization("none", runs.STEP), False)
+    parts = system.parts(stabilization("none", runs.STEP))
     field, advance, pull = (sum(part().operations.values()) for part in parts[:3])
     return int(4 * field + 4 * advance + 3 * pull)
 

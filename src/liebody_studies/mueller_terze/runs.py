@@ -332,7 +332,7 @@ class Setup:
 
     def _explicit(self, scheme: Scheme) -> dict[Any, Flow]:
         """All explicit methods that are run here, with this stabilisation."""
-        parts = self.system.parts(stabilization(scheme.stabilization, STEP), self.system.redundant)
+        parts = self.system.parts(stabilization(scheme.stabilization, STEP))
         methods = self._together(scheme.stabilization)
         methods = methods if scheme.method in methods else [scheme.method]
         flows = {
@@ -347,7 +347,7 @@ class Setup:
 
     def _collocation(self, scheme: Scheme) -> Any:
         """An implicit method for the index-1 field; a projection ends the step."""
-        parts = self.system.parts(stabilization(scheme.stabilization, STEP), self.system.redundant)
+        parts = self.system.parts(stabilization(scheme.stabilization, STEP))
         made: Any = cache(parts.field)
 
         def field(t: Any, y: Array, u: Array) -> Array:

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 from liebody import Robot, Run
 from liebody.bodies import WORLD, Joint, SpatialInertia, Tree, TreeBuilder
-from liebody.constrained import AbsoluteTree, ClosedTree, Closure, Condition, Mechanism, SystemBuilder
+from liebody.constrained import AbsoluteTree, ClosedTree, Closure, Condition, Constrained, SystemBuilder
 from liebody.dynamics import body_poses
 from liebody.groups import SE3, SO3, Prismatic, Revolute, Spherical
 from liebody.scalar import cos, sin, sqrt
@@ -26,7 +26,7 @@ class Model(NamedTuple):
     """A mechanism at its start, and what is looked at: measure(run) -> (times, ...)."""
 
     name: str
-    mechanism: Mechanism | Robot
+    mechanism: Constrained | Robot
     q: Array
     v: Array
     measure: Callable[[Run], Array]

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from ..envelope import Envelope
 from ..graph import Function
+from ..passes import rolled
 from .c import c_function, literal, over_lanes, runtime
 from .march import Guards, Marching, Remembers, opening, remembering, settings, watching
+from .program import callable_over_lanes
 
 
 class PhaseFunctions(NamedTuple):
@@ -65,10 +67,11 @@ def implicit_source(
     text = opening(lanes)
     for p, phase in enumerate(every):
         for name in ("predict", "both", "keep") if phase.linear else ("predict", "residual", "both", "keep"):
-            text += over_lanes(getattr(phase, name), f"{name}_{p}")[0]
-    text += [*over_lanes(finish, "finish")[0], *remembering(memory)]
+            text += callable_over_lanes(rolled(getattr(phase, name)), f"{name}_{p}")
+    text += [*callable_over_lanes(rolled(finish), "finish"), *remembering(memory)]
     if control:
-        text += [*over_lanes(control.error, "error")[0], *over_lanes(control.between, "between")[0]]
+        text += callable_over_lanes(rolled(control.error), "error")
+        text += callable_over_lanes(rolled(control.between), "between")
         kept = control.error.inputs["z"]
     sizes = {
         "POINT": y.size,

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..graph import Function
+from ..passes import rolled
 from .c import (
     LOAD,
     ROWS_OF_ONE,
     STACK,
     constant_table,
     literal,
-    over_lanes,
     prelude,
     runtime,
     save_text,
     transposes,
 )
+from .program import callable_over_lanes
 
 
 class Remembers(NamedTuple):
@@ -75,7 +76,7 @@ def opening(lanes: int) -> list[str]:
 def remembering(remembers: Remembers | None) -> list[str]:
     """The functions `fit` and `restart`."""
     given = remembers._asdict() if remembers else {}
-    return [text for name, f in given.items() if f for text in over_lanes(f, name)[0]]
+    return [text for name, f in given.items() if f for text in callable_over_lanes(rolled(f), name)]
 
 
 def settings(

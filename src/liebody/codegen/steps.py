@@ -1,0 +1,333 @@
+"""Steps: the parts of an algorithm that it repeats, such as those of a recursion over bodies, as loops.
+
+An algorithm is written once, in plain operators, and marks the functions that it applies again and again:
+
+    @step
+    def outward(T, moments, V, A, parent):
+        ...
+
+On numbers, and in an ordinary `trace`, the mark does nothing. `traced` keeps the steps apart: a step is
+traced by itself, once for each *kind*, and the calls of a kind become places of a pass of a `Program`, whose
+text does not grow with their number. Two calls are of a kind if the same entries of their arguments are 0, 1
+or -1, so that the same terms vanish; their other numbers become a table. What is computed between steps
+becomes passes as well, expressions of the same form being of a kind.
+
+Arguments of steps are numbers, symbols, arrays of them, and tuples of such; anything else (groups, names,
+functions) belongs to the kind.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Real
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import GraphError
+from . import passes
+from .graph import CONDITIONS, Expr, Function, Graph, run_on_symbols, trace
+from .passes import STRUCTURAL, Kind, Place, Plan, objects
+from .program import Program
+
+Array = Any
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+
+
+def step(function: AnyFunction) -> AnyFunction:
+    """Mark a function as a step of an algorithm: see this module."""
+
+    @functools.wraps(function)
+    def marked(*arguments: Any) -> Any:
+        graph = _graph_of(arguments)
+        return function(*arguments) if graph is None else graph.call(function, arguments)
+
+    return marked  # type: ignore[return-value]
+
+
+def traced(
+    function: Callable[..., Any],
+    shapes: Mapping[str, int | Sequence[int]],
+    name: str | None = None,
+    least: int | None = None,
+    loops: bool | None = None,
+) -> Function | Program:
+    """As `trace`; where steps repeat and the work is large, a `Program` with loops over them.
+
+    least  work (operations and stores) from which on it is large; `LONG` if None
+    loops  whether steps become loops, where the caller has a measure of its own
+    """
+    if loops is False:
+        return trace(function, shapes, name)
+    with _undisturbed():
+        steps = Steps()
+        plan = Plan(run_on_symbols(steps, function, shapes, name), steps, steps.calls)
+        if loops or (plan.repeats(passes.REPEATED) and plan.work > (passes.LONG if least is None else least)):
+            return plan.program()
+    return trace(function, shapes, name)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Without searches for garbage, which take longer the more nodes there are, and find none."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+# -- kinds of steps -----------------------------------------------------------------------------------------
+
+
+class Steps(Graph):
+    """The graph of a trace in which steps are kept apart; `cell` nodes are what they return."""
+
+    __slots__ = ("_forms", "_numeric", "_results", "calls", "kinds")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Place] = []
+        self.kinds: dict[Any, StepKind] = {}
+        self._results: dict[Any, list[Array]] = {}
+        self._numeric: dict[Any, _Form] = {}  # of arrays of numbers
+        self._forms: dict[int, tuple[Array, _Form | None]] = {}  # of what steps have returned
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """What a step returns: numbers, and nodes that stand for the rest."""
+        arrays: list[Array] = []
+        structure = _taken_apart(arguments, arrays)
+        forms: list[Any] = []
+        numbers: list[float] = []
+        nodes: list[Expr] = []
+        seen: dict[int, int] = {}
+        for array in arrays:
+            if id(array) in seen:
+                forms.append(seen[id(array)])
+                continue
+            seen[id(array)] = len(forms)
+            form = self._form(array)
+            forms.append(form.tokens)
+            numbers += form.numbers
+            nodes += form.nodes
+        places: dict[int, int] = {}  # of nodes that several arrays hold
+        pattern = [places.setdefault(node.index, len(places)) for node in nodes]
+        if len(places) < len(nodes):
+            nodes = list({node.index: node for node in nodes}.values())
+        key = function, structure, tuple(forms), tuple(pattern) if len(nodes) < len(pattern) else None
+        kind = self.kinds.get(key)
+        if kind is None:
+            kind = self.kinds[key] = StepKind(function, structure, forms, pattern)
+        same = kind, *numbers, *places
+        made = self._results.get(same)
+        if made is None:
+            place = Place(kind, len(self.calls), numbers, nodes, list(places), self.size)
+            self.calls.append(place)
+            cells = [self.fresh("cell", (place.number, k)) for k in range(len(kind.slots))]
+            made = self._results[same] = kind.results(place, cells)
+            for array in made:
+                array.flags.writeable = False
+                self._forms[id(array)] = array, None
+        return _put_together(kind.structure, iter(made))
+
+    def _form(self, array: Array) -> _Form:
+        known, form = self._forms.get(id(array), (None, None))
+        if form is None and array.dtype != object:
+            key = array.shape, array.dtype, array.tobytes()
+            form = self._numeric.get(key) or self._numeric.setdefault(key, _Form(array))
+        if form is None:
+            form = _Form(array)
+            if known is not None:
+                self._forms[id(array)] = array, form
+        return form
+
+
+class _Form:
+    """An array by its structure: which entries are structural, numbers, or nodes up to their sign.
+
+    A number that stands at (i, j) and at (j, i) too, or there with the other sign, counts once, as does a
+    node that stands in several entries.
+    """
+
+    __slots__ = ("nodes", "numbers", "tokens")
+
+    def __init__(self, array: Array) -> None:
+        self.numbers: list[float] = []
+        self.nodes: list[Expr] = []
+        seen: dict[Any, int] = {}
+        tokens: list[Any] = [array.shape]
+        width = array.shape[0] if array.ndim == 2 and array.shape[0] == array.shape[1] else 0
+        for at, x in enumerate(array.ravel().tolist()):
+            if type(x) is Expr:
+                node = x.args[0] if x.op == "neg" else x
+                k = seen.get(node)
+                if k is None:
+                    k = seen[node] = len(self.nodes)
+                    self.nodes.append(node)
+                tokens.append(k if node is x else ~k)
+                continue
+            if not isinstance(x, Real):
+                raise GraphError(f"a {type(x).__name__} ({x!r}) meets symbols of a trace in a step")
+            x = float(x)
+            token: Any = STRUCTURAL.get(x)
+            if token is None:
+                i, j = divmod(at, width) if width else (0, 0)
+                mirrored: Any = tokens[1 + j * width + i] if j < i else None
+                slot = mirrored[1] if type(mirrored) is tuple else -1
+                if slot >= 0 and mirrored[0] == "n" and abs(self.numbers[slot]) == abs(x):
+                    token = ("n" if self.numbers[slot] == x else "m", slot)
+                else:
+                    token = ("n", len(self.numbers))
+                    self.numbers.append(x)
+            tokens.append(token)
+        self.tokens = tuple(tokens)
+
+
+class StepKind(Kind):
+    """Calls of a step with arguments of this structure and these forms.
+
+    pattern    of each node in the forms, its place among the different ones
+    structure  of what it returns, as `_taken_apart`
+    """
+
+    def __init__(
+        self, step: Callable[..., Any], structure: Any, forms: list[Any], pattern: list[int]
+    ) -> None:
+        graph = Graph()
+        own = [tokens for tokens in forms if not isinstance(tokens, int)]
+        c = graph.symbols("c", (sum(_count(tokens, "c") for tokens in own),))
+        x = graph.symbols("x", (len(set(pattern)),))
+        made: list[Array] = []
+        numbers, nodes = c, x[pattern]
+        for tokens in forms:
+            if isinstance(tokens, int):
+                made.append(made[tokens])
+                continue
+            made.append(_filled(tokens, numbers, nodes))
+            numbers, nodes = numbers[_count(tokens, "c") :], nodes[_count(tokens, "x") :]
+        self._arrays: list[Array] = []
+        self.structure = _taken_apart(step(*_put_together(structure, iter(made))), self._arrays)
+        name = step.__name__.lstrip("_")
+        fresh: dict[Expr, int] = {}
+        slots: list[int] = []
+        self._entries: list[tuple[str, Any, bool]] = []  # source, place or number, whether negative
+        for entry in (entry for array in self._arrays for entry in array.ravel().tolist()):
+            node = entry.args[0] if type(entry) is Expr and entry.op == "neg" else entry
+            if type(node) is not Expr:
+                found: tuple[str, Any] = "number", float(entry)
+            elif node.op == "input":
+                found = node.args[0], node.args[1][0]
+            elif node.op in CONDITIONS:
+                raise GraphError(f"the step {name} returns a condition; return where(condition, a, b)")
+            else:
+                if node not in fresh:
+                    slots.append(len(self._entries))
+                found = "y", fresh.setdefault(node, len(fresh))
+            self._entries.append((*found, node is not entry))
+        super().__init__(Function(name, {"c": c, "x": x}, {"y": objects(list(fresh))}), slots)
+
+    def results(self, place: Place, cells: list[Expr]) -> list[Array]:
+        """The arrays that a step returns at a place, where what it computes are these cells."""
+        sources: dict[str, Any] = {"c": place.numbers, "x": place.nodes, "y": cells}
+        entries = iter(self._entries)
+        arrays = []
+        for array in self._arrays:
+            values = [
+                k if source == "number" else -sources[source][k] if negative else sources[source][k]
+                for source, k, negative in itertools.islice(entries, array.size)
+            ]
+            symbolic = any(type(x) is Expr for x in values)
+            arrays.append((objects(values) if symbolic else np.array(values, float)).reshape(array.shape))
+        return arrays
+
+
+def _count(tokens: tuple[Any, ...], which: str) -> int:
+    """How many numbers ("c") or nodes ("x") there are in a form."""
+    if which == "c":
+        return 1 + max((t[1] for t in tokens[1:] if type(t) is tuple), default=-1)
+    return 1 + max((t if t >= 0 else ~t for t in tokens[1:] if type(t) is int), default=-1)
+
+
+def _filled(tokens: tuple[Any, ...], c: Array, x: Array) -> Array:
+    """An array of this form of numbers c and nodes x."""
+    structural = {word: value for value, word in STRUCTURAL.items()}
+    entries: list[Any] = []
+    for token in tokens[1:]:
+        if type(token) is str:
+            entries.append(structural[token])
+        elif type(token) is int:
+            entries.append(x[token] if token >= 0 else -x[~token])
+        else:
+            entries.append(c[token[1]] if token[0] == "n" else -c[token[1]])
+    symbolic = any(type(e) is Expr for e in entries)
+    return (objects(entries) if symbolic else np.array(entries, float)).reshape(tokens[0])
+
+
+def _graph_of(value: Any) -> Steps | None:
+    """The graph in which steps are kept apart that a value belongs to, if any."""
+    if type(value) is Expr:
+        return value.graph if isinstance(value.graph, Steps) else None
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            for x in value.flat:
+                if type(x) is Expr:
+                    return x.graph if isinstance(x.graph, Steps) else None
+    elif isinstance(value, (tuple, list)):
+        for x in value:
+            found = _graph_of(x)
+            if found is not None:
+                return found
+    return None
+
+
+def _taken_apart(value: Any, arrays: list[Array]) -> Any:
+    """The structure of a value, without the arrays (and single numbers) in it, which are appended."""
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return np.ndarray
+    if isinstance(value, (tuple, list)):
+        return (type(value), *[_taken_apart(x, arrays) for x in value])
+    if type(value) is Expr or (isinstance(value, (float, int, np.number)) and not isinstance(value, bool)):
+        array = np.empty((), object)
+        array[()] = value
+        arrays.append(array)
+        return float
+    return _Same(value)
+
+
+class _Same:
+    """Anything that belongs to the kind, by equality, or by identity where it has none."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        try:
+            self._hash = hash(value)
+        except TypeError:
+            self._hash = id(value)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, _Same):
+            return False
+        return self.value is other.value or (
+            self._hash == other._hash and type(self.value) is type(other.value) and self.value == other.value
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def _put_together(structure: Any, arrays: Iterator[Array]) -> Any:
+    if structure is np.ndarray:
+        return next(arrays)
+    if structure is float:
+        return next(arrays)[()]
+    if isinstance(structure, _Same):
+        return structure.value
+    parts = [_put_together(x, arrays) for x in structure[1:]]
+    return structure[0](*parts) if hasattr(structure[0], "_fields") else structure[0](parts)

@@ -1,0 +1,247 @@
+"""Forces: what acts on a mechanism beside its drives, written once for every mechanism and every integrator.
+
+    @dataclass(frozen=True)
+    class Drag(JointForce):
+        c: float
+
+        def effort(self, t, x, v):
+            return -self.c * v * absolute(v)
+
+    run = lb.simulate(mechanism, q0, t_end=1.0, dt=1e-3, forces=[Drag(0.1)])
+
+A law consists of NumPy operators and functions of `liebody.scalar`, without branches on values: it is traced,
+compiled with the equations of motion, and differentiated by implicit methods. Laws that are equal share what
+is compiled, so they are frozen dataclasses, or objects that are kept and used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..bodies import Joint, Tree
+from ..errors import ModelError, ShapeError
+from ..groups import Prismatic, Revolute
+from ..linear import is_numeric
+from ..scalar import arctan2, cos, sin, tanh, where
+from .kinematics import frame_jacobian, frame_pose, frame_twist
+
+Array = Any
+
+
+class Force:
+    """Generalised forces of time, configuration and velocity, in a mechanism's own coordinates.
+
+    name  in the ledger of a hybrid system
+
+    A subclass overrides `efforts`; and `energy`, if they have a potential. `JointForce` and `FrameForce` are
+    laws that do not depend on a mechanism's coordinates, and act alike in joint and in absolute ones.
+    """
+
+    name = "force"
+
+    def efforts(self, t: Any, q: Array, v: Array) -> Array:
+        """Generalised forces (nv,), whose power is efforts . v                                    [N m, N]"""
+        raise NotImplementedError
+
+    def energy(self, *at: Any, **more: Any) -> Any:
+        """Potential energy () that it stores, of q; of a joint's x and numbers; of the frames' poses   [J]"""
+        return 0.0
+
+    @property
+    def stores(self) -> bool:
+        """Whether it has a potential energy."""
+        return type(self).energy is not Force.energy
+
+    def on_tree(self, tree: Tree, t: Any, q: Array, v: Array) -> Array:
+        """Generalised forces (nv,) in the joint coordinates of a tree."""
+        return self.checked(self.efforts(t, q, v), (tree.nv,), tree.name)
+
+    def energy_in_tree(self, tree: Tree, q: Array) -> Any:
+        """Its energy in the joint coordinates of a tree."""
+        return self.energy(q)
+
+    def check(self, joints: Collection[str]) -> None:
+        """Raise ModelError for joints, by name, that are not among these of a mechanism."""
+
+    def checked(self, found: Array, shape: tuple[int, ...], where: str) -> Array:
+        """What a law returned. Raises ShapeError where that has another shape."""
+        if np.shape(found) != shape:
+            raise ShapeError(
+                f"{type(self).__name__} gives {where} an array of shape {np.shape(found)}, expected {shape}"
+            )
+        return np.asarray(found)
+
+
+class JointForce(Force):
+    """A law of single joints: the effort along a joint's motions, from its coordinates and velocities.
+
+    It acts in every joint that has `numbers` for it, and loops of absolute coordinates go over them.
+    """
+
+    def numbers(self, joint: Joint) -> Sequence[Array] | None:
+        """What the law depends on in this joint, numbers or (dim,) each; None: it does not act there."""
+        return ()
+
+    def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
+        """The effort (dim,) on the joint                                                          [N m, N]
+
+        x  the joint's coordinates (nq,). In absolute coordinates known of hinges, an angle between -pi and
+           pi, and of slides; None of other joints
+        v  its velocities (dim,)
+        """
+        raise NotImplementedError
+
+    def numbers_in(self, joint: Joint) -> tuple[Array, ...] | None:
+        """As `numbers`, (dim,) each; None for joints that do not move."""
+        found = self.numbers(joint) if joint.dim else None
+        return None if found is None else tuple(np.broadcast_to(np.asarray(x), (joint.dim,)) for x in found)
+
+    def on_tree(self, tree: Tree, t: Any, q: Array, v: Array) -> Array:
+        """As `Force.on_tree`; of a joint that follows another, at the velocity of that."""
+        tau: Array = np.zeros(tree.nv, int).astype(object)
+        for body in tree.bodies:
+            numbers = self.numbers_in(body.joint)
+            if numbers is not None:
+                x, rates = body.joint_coordinates(q), body.joint_rates(v)
+                effort = self.effort(t, x, rates, *numbers)
+                effort = self.checked(effort, (body.joint.dim,), f"joint {body.joint.name!r}")
+                tau[body.dofs] = tau[body.dofs] + body.ratio * effort
+        return tau.astype(float) if is_numeric(tau) else tau
+
+    def energy_in_tree(self, tree: Tree, q: Array) -> Any:
+        energy: Any = 0.0
+        for body in tree.bodies:
+            numbers = self.numbers_in(body.joint)
+            if numbers is not None:
+                energy = energy + self.energy(body.joint_coordinates(q), *numbers)
+        return energy
+
+
+class FrameForce(Force):
+    """Wrenches on frames, from their poses and twists.
+
+    frames  names of frames or bodies; in absolute coordinates, of bodies
+    """
+
+    frames: tuple[str, ...]
+
+    def wrenches(self, t: Any, *motions: Array) -> Sequence[Array]:
+        """The wrench (moment, force) (6,) on each frame, in its axes                              [N m, N]
+
+        motions  pose (4, 4) in the world and twist (6,) in its own axes of each frame, in turn
+        """
+        raise NotImplementedError
+
+    def on_tree(self, tree: Tree, t: Any, q: Array, v: Array) -> Array:
+        """As `Force.on_tree`: the sum of J^T F."""
+        motions = [x for f in self.frames for x in (frame_pose(tree, q, f), frame_twist(tree, q, v, f))]
+        wrenches = self.checked(self.wrenches(t, *motions), (len(self.frames), 6), tree.name)
+        return sum(frame_jacobian(tree, q, f).T @ F for f, F in zip(self.frames, wrenches, strict=True))
+
+    def energy_in_tree(self, tree: Tree, q: Array) -> Any:
+        return self.energy(*(frame_pose(tree, q, f) for f in self.frames))
+
+
+@dataclass(frozen=True)
+class JointDamping(JointForce):
+    """tau = -D v of each joint, D the joint's `damping`."""
+
+    name = "damping"
+
+    def numbers(self, joint: Joint) -> Sequence[Array] | None:
+        return _acting(joint.damping)
+
+    def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
+        return -numbers[0] * v
+
+
+class _ByJoint(JointForce):
+    """A law whose numbers are one for all joints, or {name of a joint: number}; frozen as pairs."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, Mapping):
+                object.__setattr__(self, name, tuple(value.items()))
+
+    def check(self, joints: Collection[str]) -> None:
+        given = [name for value in vars(self).values() if isinstance(value, tuple) for name, _ in value]
+        for name in given:
+            if name not in joints:
+                kind = type(self).__name__
+                raise ModelError(f"{kind}: there is no joint {name!r}; known are {', '.join(joints)}")
+
+
+def _of(given: Any, joint: Joint) -> Any:
+    """The number for a joint; 0 where none is given."""
+    return dict(given).get(joint.name, 0.0) if isinstance(given, tuple) else given
+
+
+@dataclass(frozen=True)
+class JointFriction(_ByJoint):
+    """Dry friction tau = -mu tanh(v / v_s) of each joint: -mu sign(v), regularised where |v| is below 3 v_s.
+
+    mu   the joints' efforts of friction: a number for all, or {name of a joint: effort}; None: each joint's
+         `friction`, which a URDF gives                                                            [N m, N]
+    v_s  the velocity at which tanh has 76 % of mu; explicit methods need steps below 2.7 m v_s / mu, m the
+         inertia that moves                                                                     [rad/s, m/s]
+    """
+
+    mu: float | Mapping[str, float] | None = None
+    v_s: float = 1e-2
+    name = "friction"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given: Any = [x for _, x in self.mu] if isinstance(self.mu, tuple) else [self.mu or 0.0]
+        if not self.v_s > 0 or not all(x >= 0 for x in given):
+            raise ModelError(
+                f"JointFriction: mu is {self.mu!r} and v_s is {self.v_s!r}; give efforts of zero or more, "
+                "and a positive velocity"
+            )
+
+    def numbers(self, joint: Joint) -> Sequence[Array] | None:
+        return _acting(joint.friction if self.mu is None else _of(self.mu, joint))
+
+    def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
+        return -numbers[0] * tanh(v / self.v_s)
+
+
+@dataclass(frozen=True)
+class JointSpring(_ByJoint):
+    """A spring tau = -k (x - rest) of hinges and slides; an angle counts the short way round from rest.
+
+    stiffness  k: a number for all, or {name of a joint: number}                             [N m/rad, N/m]
+    rest       where it is relaxed, likewise                                                       [rad, m]
+    """
+
+    stiffness: float | Mapping[str, float]
+    rest: float | Mapping[str, float] = 0.0
+    name = "spring"
+
+    def numbers(self, joint: Joint) -> Sequence[Array] | None:
+        if not isinstance(joint.group, (Revolute, Prismatic)):
+            return None
+        acting = _acting(_of(self.stiffness, joint))
+        return acting and (*acting, _of(self.rest, joint), float(isinstance(joint.group, Revolute)))
+
+    def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
+        return -numbers[0] * _stretch(x, *numbers[1:])
+
+    def energy(self, x: Array, *numbers: Array) -> Any:
+        stretch = _stretch(x, *numbers[1:])
+        return 0.5 * (numbers[0] * stretch) @ stretch
+
+
+def _stretch(x: Array, rest: Array, turns: Array) -> Array:
+    """x - rest; of an angle between -pi and pi."""
+    d = x - rest
+    return where(turns > 0.5, arctan2(sin(d), cos(d)), d)
+
+
+def _acting(values: Array) -> Sequence[Array] | None:
+    """The numbers of a law that vanishes with them."""
+    return None if is_numeric(values) and not np.any(values) else (values,)

@@ -1,0 +1,326 @@
+"""What every integrator asks of a mechanism; and the joint coordinates of a tree, which answer it.
+
+    dq/dt = v (left-trivialised),    M(q) dv/dt + b(q, v) + J(q)^T lambda = Q(t, q, v, u),    g(q) = 0
+
+Explicit methods take the velocity of the state y = (q, v) and moves on its group (`Mechanism.parts`), methods
+for mechanical systems the functions M, b, Q, g, J (`Mechanism.mechanics`). Forces are in both.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ..bodies import Tree
+from ..codegen import Function, Guard, Kernel, Program, traced
+from ..codegen.watch import Watch
+from ..errors import IntegrationError, ModelError, ShapeError
+from ..groups import Product, R
+from ..labels import Labels, labels
+from .energy import kinetic_energy, potential_energy
+from .forces import Force
+from .forward import forward_dynamics
+from .inverse import FREE_FALL, bias_forces, gravity_forces
+from .mass import mass_matrix
+
+Array = Any
+Part = Callable[[], Function | Program]
+Feedback = Callable[[Any, Array, Array], Array]
+LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
+
+
+class Parts(NamedTuple):
+    """field, advance, pull, after and watch of a `codegen.Flow` over y = (q, v), as calls that make them."""
+
+    field: Part
+    advance: Part
+    pull: Part
+    after: Part | None = None
+    watch: Watch | None = None
+
+
+class Mechanism:
+    """What moves: q are coordinates (nq,) on `group`, v velocities (nv,) in its algebra, u efforts (nu,).
+
+    name    for messages and records
+    labels  names and units of q and of v
+    drives  those of u; None where there is one for each of v
+
+    Subclasses say how the equations of motion are computed: `parts` for explicit methods, `mechanics` for
+    implicit ones, `function` for kernels.
+    """
+
+    name: str
+    nc = 0  # number of constraint equations
+    redundant = False  # whether they depend on each other
+    drives: Labels | None = None
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.group.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities."""
+        raise NotImplementedError
+
+    @property
+    def nu(self) -> int:
+        """Number of efforts."""
+        return self.nv
+
+    @property
+    def group(self) -> Product:
+        """The configuration group."""
+        raise NotImplementedError
+
+    @property
+    def labels(self) -> tuple[Labels, Labels]:
+        """Names and units of the entries of q and of v."""
+        raise NotImplementedError
+
+    @property
+    def joints(self) -> Collection[str]:
+        """The names of the joints, in which a `JointForce` may act."""
+        raise NotImplementedError
+
+    # -- equations of motion --------------------------------------------------------------------------------
+
+    def parts(self, stabilized: Any = None, feedback: Feedback | None = None, watched: bool = False) -> Parts:
+        """The parts of a compiled loop of an explicit method.
+
+        stabilized  what is done against drift of constraints, as `stabilization` gives it
+        feedback    (t, q, v) -> u (nu,), which takes the place of the efforts
+        watched     whether they are made for `Flow` to watch the pivots of the constraints
+        """
+        raise NotImplementedError
+
+    def moves(self) -> tuple[Part, Part]:
+        """advance and pull of these parts: y exp(psi), normalised, and dexp^-1_(-psi) f, on G x R^nv."""
+        state, algebra = Product(self.group, R(self.nv)), self.group.dim + self.nv
+
+        def advance(y: Array, psi: Array) -> Array:
+            return state.normalize(state.integrate(y, psi))
+
+        def pull(psi: Array, f: Array) -> Array:
+            return state.dexp_inverse_times(-psi, f)
+
+        point, rates = {"y": self.nq + self.nv, "psi": algebra}, {"psi": algebra, "f": algebra}
+        return (
+            partial(traced, advance, point, least=LONG_POINT),
+            partial(traced, pull, rates, least=LONG_POINT),
+        )
+
+    def mechanics(self) -> dict[str, Any]:
+        """group, M, b, Q(t, q, v, u), g, J, redundant and efforts, as `liebody.integrators` takes them:
+
+        flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**mechanism.mechanics())
+        """
+        raise NotImplementedError
+
+    def function(self, name: str) -> Function | Program:
+        """The traced function of this name."""
+        raise NotImplementedError
+
+    def kinetic_energy(self, q: Array, v: Array) -> Array:
+        """v^T M(q) v / 2, (...)                                                                        [J]"""
+        raise NotImplementedError
+
+    def potential_energy(self, q: Array) -> Array:
+        """Of weight and of forces that store energy, (...)                                             [J]"""
+        raise NotImplementedError
+
+    def recipe(self) -> str | None:
+        """A text that determines the parts of explicit methods; None where only tracing does."""
+        return None
+
+    # -- forces ---------------------------------------------------------------------------------------------
+
+    def with_forces(self, *forces: Force) -> Self:
+        """This mechanism with further forces; made once for the same ones.
+
+        Raises ModelError for what is no `Force`, and for joints that are not there.
+        """
+        for force in forces:
+            check_force(force, self.joints)
+        key = ("forces", *forces)
+        if forces and key not in self.flows:
+            made = copy.copy(self)
+            for compiled in ("flows", "_kernels"):
+                vars(made).pop(compiled, None)
+            made.take(forces)
+            self.flows[key] = made
+        return self.flows[key] if forces else self
+
+    def take(self, forces: tuple[Force, ...]) -> None:
+        """Add forces, to a copy of a mechanism that is not in use yet."""
+        raise NotImplementedError
+
+    # -- states ---------------------------------------------------------------------------------------------
+
+    def start(self) -> np.ndarray:
+        """The configuration in which simulations start by default, (nq,)."""
+        return self.group.neutral()
+
+    def check_state(self, q: Array, v: Array, t: float = 0.0) -> None:
+        """Raise ConfigurationError for states (..., nq), (..., nv) that it cannot be in."""
+
+    def configurations(self, q: Array) -> np.ndarray:
+        """q as floats (..., nq), checked."""
+        q = np.asarray(q, float)
+        if q.ndim < 1 or q.shape[-1] != self.nq:
+            raise ShapeError(f"q has shape {q.shape}, expected (..., {self.nq})")
+        return q
+
+    def stabilization(self, given: Any, dt: float | None) -> Any:
+        """What is done against drift of constraints, by name; there are none here."""
+        if given is not None:
+            raise IntegrationError(
+                f"stabilization is {given!r}, and {self.name} has no constraints to stabilise; leave it out"
+            )
+        return None
+
+    def diagnosis(self, q: Array, v: Array, ahead: float = 0.0, t: float = 0.0) -> str:
+        """In words, what goes wrong within a time ahead of (q, v); empty if nothing is known."""
+        return ""
+
+    # -- what is compiled -----------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The definition without what is compiled, so that mechanisms can be sent to other processes."""
+        kind = type(self)
+        return {
+            n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)
+        }
+
+    def kernel(self, name: str) -> Kernel:
+        """The compiled kernel of a `function`."""
+        if name not in self._kernels:
+            function = self.function(name)
+            self._kernels[name] = Kernel(function, guard=Guard(tuple(function.inputs)))
+        return self._kernels[name]
+
+    @cached_property
+    def _kernels(self) -> dict[str, Kernel]:
+        return {}
+
+    @cached_property
+    def flows(self) -> dict[Any, Any]:
+        """Compiled loops of simulations, and mechanisms with more forces, by what determines them."""
+        return {}
+
+
+def check_force(force: Any, joints: Collection[str]) -> None:
+    """Raise ModelError for what is no force, or names joints that are not among these."""
+    if not isinstance(force, Force):
+        raise ModelError(f"{force!r} is no force, such as JointFriction(), or an object of your own Force")
+    if type(force).__hash__ is None:
+        raise ModelError(
+            f"{force!r} has no hash, by which what is compiled is found; make it a frozen dataclass"
+        )
+    force.check(joints)
+
+
+class OpenTree(Mechanism):
+    """The joint coordinates of a tree: M(q) dv/dt + C(q, v) v + g(q) = u + forces, with efforts u (nv,).
+
+    tree     bodies on joints
+    gravity  acceleration of free fall, (3,)                                                          [m/s2]
+    forces   what acts beside the efforts
+    """
+
+    def __init__(self, tree: Tree, gravity: Array = FREE_FALL, forces: tuple[Force, ...] = ()) -> None:
+        self.tree, self.name, self.forces = tree, tree.name, tuple(forces)
+        self.gravity = np.asarray(gravity, float)
+        if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
+            raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
+        for force in self.forces:
+            check_force(force, self.joints)
+
+    @property
+    def nv(self) -> int:
+        return self.tree.nv
+
+    @property
+    def group(self) -> Product:
+        return self.tree.group
+
+    @cached_property
+    def labels(self) -> tuple[Labels, Labels]:
+        return labels(self.tree)
+
+    @property
+    def joints(self) -> Collection[str]:
+        return [body.joint.name for body in self.tree.bodies]
+
+    def take(self, forces: tuple[Force, ...]) -> None:
+        self.forces += forces
+
+    # -- equations, on floats or symbols ------------------------------------------------------------------
+
+    def efforts(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        """Efforts u with all forces but weight, (nv,)."""
+        for force in self.forces:
+            u = u + force.on_tree(self.tree, t, q, v)
+        return u
+
+    def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        """Q(t, q, v, u): efforts, forces and weight, (nv,)."""
+        return self.efforts(t, q, v, u - gravity_forces(self.tree, q, tuple(self.gravity)))
+
+    def acceleration(self, t: Any, q: Array, v: Array, u: Array, wrenches: Array | None = None) -> Array:
+        """dv/dt (nv,), with further wrenches on the bodies as in `forward_dynamics`."""
+        return forward_dynamics(self.tree, q, v, self.efforts(t, q, v, u), tuple(self.gravity), wrenches)
+
+    def stored(self, q: Array) -> Any:
+        """Potential energy of the forces, ()."""
+        return sum((f.energy_in_tree(self.tree, q) for f in self.forces if f.stores), start=0.0)
+
+    # -- what is made of them -------------------------------------------------------------------------------
+
+    def mechanics(self) -> dict[str, Any]:
+        tree = self.tree
+        return {
+            "group": self.group,
+            "M": lambda q: mass_matrix(tree, q),
+            "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
+            "Q": self.applied,
+            "efforts": self.nu,
+        }
+
+    def parts(self, stabilized: Any = None, feedback: Feedback | None = None, watched: bool = False) -> Parts:
+        nq = self.nq
+
+        def field(t: Any, y: Array, u: Array) -> Array:
+            q, v = y[:nq], y[nq:]
+            if feedback is not None:
+                u = np.asarray(feedback(t, q, v))
+            return np.concatenate([v, self.acceleration(t, q, v, u)])
+
+        shapes: Mapping[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nv}
+        return Parts(partial(traced, field, shapes), *self.moves())
+
+    def function(self, name: str) -> Function | Program:
+        """The traced function "energies" (q, v) or "stored" (q), the potential energy of forces."""
+        made, shapes = self.functions()[name]
+        return traced(made, shapes, name)
+
+    def functions(self) -> Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]]:
+        """By name, what `function` traces and the shapes of its arguments."""
+
+        def energies(q: Array, v: Array) -> dict[str, Array]:
+            potential = potential_energy(self.tree, q, tuple(self.gravity)) + self.stored(q)
+            return {"kinetic": kinetic_energy(self.tree, q, v), "potential": potential}
+
+        return {"energies": (energies, {"q": self.nq, "v": self.nv}), "stored": (self.stored, {"q": self.nq})}
+
+    def kinetic_energy(self, q: Array, v: Array) -> Array:
+        return self.kernel("energies")(q, v)[0]
+
+    def potential_energy(self, q: Array) -> Array:
+        return self.kernel("energies")(q, np.zeros(self.nv))[1]

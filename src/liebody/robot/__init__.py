@@ -1,0 +1,14 @@
+"""What a user holds: a robot whose equations of motion are compiled at first use.
+
+table         the algorithms, a line each
+algorithm     how a line becomes a method, kernels, C source
+robot         Robot: the methods of the table, and those that combine them
+identity      what tells the kernels of one robot from those of another
+stub          writes table.pyi, which editors and type checkers read
+"""
+
+from .algorithm import Algorithm, kernels_of
+from .identity import library_digest, quaternions
+from .robot import GRAVITY, Robot
+
+__all__ = ["GRAVITY", "Algorithm", "Robot", "kernels_of", "library_digest", "quaternions"]

@@ -1,0 +1,227 @@
+"""An algorithm as a method of robots and as kernels, by what its function says of itself."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..bodies import Tree
+from ..codegen import Function, Guard, Kernel, Program, traced
+from ..errors import ModelError
+from .identity import quaternions
+
+if TYPE_CHECKING:
+    from .robot import Robot
+
+Array = Any
+CONFIGURATIONS = ("q", "q0", "q1")
+ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and their shapes
+    **dict.fromkeys(CONFIGURATIONS, ("nq",)),
+    **dict.fromkeys(("v", "a", "tau", "w", "F", "v_r", "a_r"), ("nv",)),
+    "wrenches": ("n", 6),
+    "s": (),
+}
+KNOWN = ("tree", "gravity")  # arguments that a robot has itself
+OF_BATCHES = (
+    "Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`."
+)
+
+
+def shape(tree: Tree, argument: str) -> tuple[int, ...]:
+    """The shape of an argument that is an array."""
+    sizes = {"nq": tree.nq, "nv": tree.nv, "n": len(tree.bodies)}
+    return tuple(sizes.get(size, size) for size in ARRAYS[argument])
+
+
+class Algorithm:
+    """An entry of the table: in the body of a class of robots, the method that a function is.
+
+        poses = Algorithm(dynamics.body_poses)        # robot.poses(q, *, out=None, threads=1)
+
+    function  f(tree, ...) on a single state, of NumPy operators: a result, several, or a NamedTuple of them.
+              Arguments with names of `ARRAYS` are arrays, which may be left out where their default is None;
+              `gravity` is the robot's; all others are options, whose values belong to a kernel
+    program   program(tree, shapes, name, **options) makes what is compiled, where that is not the traced
+              function
+    unit      whether quaternions have to be unit
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        program: Callable[..., Function | Program] | None = None,
+        unit: bool = True,
+    ) -> None:
+        self.function, self.program, self.unit = function, program, unit
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    def __get__(self, robot: Robot | None, owner: type | None = None) -> Any:
+        return self.method.__get__(robot, owner)
+
+    # -- what the function says -----------------------------------------------------------------------------
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """The arguments that a robot does not have itself."""
+        return {k: x for k, x in inspect.signature(self.function).parameters.items() if k not in KNOWN}
+
+    @cached_property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays that are needed."""
+        return tuple(k for k, x in self.parameters.items() if k in ARRAYS and x.default is x.empty)
+
+    @cached_property
+    def optional(self) -> tuple[str, ...]:
+        """The arrays that may be left out. Those that are given are part of a kernel's name."""
+        return tuple(k for k in self.parameters if k in ARRAYS and k not in self.arrays)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """The other arguments, and their defaults; Parameter.empty of those that must be said."""
+        return {k: _hashable(x.default) for k, x in self.parameters.items() if k not in ARRAYS}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no option must be said."""
+        return Parameter.empty not in self.options.values()
+
+    @cached_property
+    def doc(self) -> str:
+        """That of the method: the function's, without what a robot has itself, methods by their names."""
+        entries = (entry for entry, _ in kernels_of(self.owner).values())
+        methods = {f"`{entry.function.__name__}`": f"`{entry.name}`" for entry in entries}
+        text = (inspect.getdoc(self.function) or self.name) + "\n"
+        text = re.sub(rf"^({'|'.join(KNOWN)})  .*\n( .*\n)*", "", text, flags=re.MULTILINE)
+        return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text) + f"\n{OF_BATCHES}\n"
+
+    @cached_property
+    def tuple_of(self) -> Callable[..., Any] | None:
+        """The NamedTuple that the function returns, if it returns one."""
+        kind = inspect.signature(self.function).return_annotation
+        kind = self.function.__globals__.get(kind) if isinstance(kind, str) else kind
+        return kind if hasattr(kind, "_fields") else None
+
+    # -- calls ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def method(self) -> Any:
+        """The method: a function that takes what its algorithm takes, as any other that Python compiles."""
+        groups = (self.arrays, self.optional, self.options)
+        values = ", ".join(f"({''.join(f'{name}, ' for name in names)})" for names in groups)
+        head = f"def {self.name}({', '.join(['self', *self.parameters])}, *, out=None, threads=1)"
+        scope: dict[str, Any] = {"call": self.call, "__name__": self.owner.__module__}
+        exec(f"{head}: return call(self, {values}, out, threads)", scope)
+        method = scope[self.name]
+        method.__doc__, method.__qualname__ = self.doc, f"{self.owner.__qualname__}.{self.name}"
+        method.__defaults__ = tuple(x.default for x in self.parameters.values() if x.default is not x.empty)
+        method.__annotations__ = {k: x for k, x in self.function.__annotations__.items() if k not in KNOWN}
+        return method
+
+    def call(self, robot: Robot, arrays: Any, optional: Any, options: Any, out: Array, threads: int) -> Any:
+        """The method on its arrays, on the optional ones or None, and with values of all options."""
+        given: tuple[str, ...] = ()
+        if optional:
+            given = tuple(k for k, x in zip(self.optional, optional, strict=True) if x is not None)
+            arrays += tuple(x for x in optional if x is not None)
+        options = tuple(map(_hashable, options))
+        kernel = self.kernel(robot, given, options)
+        if self.name not in vars(robot) and not given and self._is_direct(robot, options):
+            if kernel.is_single(arrays):
+                # from now on the library's own entry replaces the method, and calls it where it cannot
+                vars(robot)[self.name] = kernel.entry(self.__get__(robot))
+        result = kernel(*arrays, out=out, threads=threads)
+        return self.tuple_of(*result) if self.tuple_of else result
+
+    def _is_direct(self, robot: Robot, options: tuple[Any, ...]) -> bool:
+        """Whether a kernel with these options alone does what the robot's method does."""
+        plain = options == tuple(self.options.values()) and self.tuple_of is None
+        return plain and getattr(type(robot), self.name) is self.method
+
+    def kernel(
+        self, robot: Robot, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = np.float64
+    ) -> Kernel:
+        """The kernel for the optional arrays that are given, and for values of all options."""
+        key = self, given, options, np.dtype(dtype)
+        if key not in robot.kernels:
+            name, arguments = "_".join([self.name, *given]), self.arrays + given
+            values = dict(zip(self.options, options, strict=True))
+            starts = quaternions(robot.group) if self.unit else []
+            units = tuple((k, start) for k in arguments if k in CONFIGURATIONS for start in starts)
+            robot.kernels[key] = Kernel(
+                lambda: self.traced(robot.tree, robot.gravity_vector, name, arguments, values),
+                dtype=dtype,
+                guard=Guard(arguments, units),
+                recipe=robot.recipe(name, values) if self._is_ours else None,
+                doc=self.doc,
+            )
+        return robot.kernels[key]
+
+    def values(self, options: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Values of all options, of which some are given."""
+        values = {**self.options, **options}
+        if len(values) > len(self.options) or any(x is Parameter.empty for x in values.values()):
+            raise ModelError(f"{self.name} takes the options {list(self.options)}, got {list(options)}")
+        return tuple(map(_hashable, values.values()))
+
+    def traced(
+        self, tree: Tree, gravity: Array, name: str, arguments: tuple[str, ...], options: Mapping[str, Any]
+    ) -> Function | Program:
+        """The function on symbols, or its program."""
+        shapes = {argument: shape(tree, argument) for argument in arguments}
+        given = dict(options)
+        if "gravity" in inspect.signature(self.function).parameters:
+            given["gravity"] = tuple(gravity)
+        if self.program:
+            return self.program(tree, shapes, name, **given)
+
+        def on_tree(*arrays: Array) -> Any:
+            return self.function(tree, **dict(zip(shapes, arrays, strict=True)), **given)
+
+        return traced(on_tree, shapes, name)
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether the version of the library tells what the function does."""
+        return self.function.__module__.startswith("liebody.")
+
+
+Kernels = dict[str, tuple[Algorithm, tuple[str, ...]]]
+
+
+def kernels_of(kind: type) -> Kernels:
+    """The kernels of a class of robots by name: an algorithm, and which of its optional arrays are given."""
+    return _kernels_of(kind)
+
+
+@functools.cache
+def _kernels_of(kind: type) -> Kernels:
+    found: Kernels = {}
+    entries = (x for base in reversed(kind.__mro__) for x in vars(base).values() if isinstance(x, Algorithm))
+    for algorithm in entries:
+        found[algorithm.name] = algorithm, ()
+        found |= {f"{algorithm.name}_{k}": (algorithm, (k,)) for k in algorithm.optional}
+    return found
+
+
+def _hashable(option: Any) -> Any:
+    """An option by which kernels can be told apart: matrices as tuples of rows."""
+    if isinstance(option, np.ndarray):
+        option = option.tolist()
+    if isinstance(option, list):
+        return tuple(map(_hashable, option))
+    try:
+        hash(option)
+    except TypeError as error:
+        raise ModelError(
+            f"{option!r} is no option of a kernel ({error}); use a name, a number, a matrix or a function"
+        ) from None
+    return option

@@ -1,0 +1,225 @@
+"""What a user holds: a robot whose equations of motion are compiled at first use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import dynamics
+from ..bodies import Tree
+from ..codegen import Kernel
+from ..errors import ModelError, ShapeError, counted
+from ..groups import Product
+from ..io.c_export import write_c
+from .algorithm import CONFIGURATIONS, kernels_of, shape
+from .identity import fingerprint, library_digest
+from .table import Algorithms
+
+Array = Any
+GRAVITY = dynamics.FREE_FALL
+
+
+class Robot(Algorithms):
+    """A tree of bodies with its equations of motion as calls on NumPy arrays.
+
+    tree     the mechanism
+    gravity  acceleration of free fall in the world, (3,)                                     [m/s2]
+
+    q are flat coordinates (nq,), v left-trivialised velocities (nv,); see docs/conventions.md. Every call
+    takes single states or batches, (..., nq) and (..., nv) with leading axes that broadcast, and the keywords
+
+        out      array to write the result into, a tuple of arrays where there are several results
+        threads  number of threads that share a batch
+
+    The first call of a function traces and compiles it (later processes find it in the cache); from then on a
+    call with single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity
+    and quaternions which are not unit raise ConfigurationError.
+
+    Where a function is traced, such as the efforts of `simulate`, symbols of single states give symbols, so
+    that `K * (q_d - q) - D * v + robot.gravity(q)` is compiled with the rest.
+    """
+
+    def __init__(self, tree: Tree, gravity: Array = GRAVITY) -> None:
+        gravity = np.asarray(gravity, float)
+        if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
+            raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
+        self.tree, self.gravity_vector = tree, gravity
+        self.kernels: dict[tuple[Any, ...], Kernel] = {}
+        self.flows: dict[tuple[Any, ...], Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The definition without what is compiled, so that robots can be sent to other processes."""
+        state = {**vars(self), "kernels": {}, "flows": {}}
+        return {name: value for name, value in state.items() if name not in kernels_of(type(self))}
+
+    @property
+    def name(self) -> str:
+        """The name in the description."""
+        return self.tree.name
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.tree.nq
+
+    @property
+    def nv(self) -> int:
+        """Degrees of freedom."""
+        return self.tree.nv
+
+    @property
+    def group(self) -> Product:
+        """The configuration group: the product of the joints' groups."""
+        return self.tree.group
+
+    def __repr__(self) -> str:
+        bodies = counted(len(self.tree.bodies), "body", "bodies")
+        return f"Robot {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}"
+
+    # -- the configuration group --------------------------------------------------------------------------
+
+    def neutral(self) -> Array:
+        """The configuration of all joints at their identity, (nq,)."""
+        return self.group.neutral()
+
+    def random(self, rng: np.random.Generator | int | None = None, shape: int | Sequence[int] = ()) -> Array:
+        """Random configurations (*shape, nq).
+
+        Angles lie within a turn, rotations are uniform, translations are normal with deviation 1 m.
+        """
+        rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        draws = [self.group.random(rng) for _ in range(int(np.prod(shape)))]
+        return np.reshape(draws, (*shape, self.nq)) if shape else draws[0]
+
+    # -- what combines several algorithms -----------------------------------------------------------------
+
+    @property
+    def mass(self) -> float:
+        """Total mass of the moving bodies                                                            [kg]"""
+        return float(sum(body.inertia.mass for body in self.tree.bodies))
+
+    @property
+    def inertial_parameters(self) -> Array:
+        """pi, (10 n,), the bodies' parameters in the order of the regressors            [kg, kg m, kg m2]"""
+        return dynamics.inertial_parameters(self.tree).astype(float)
+
+    def base_parameters(self) -> dynamics.BaseParameters:
+        """The parameters that efforts identify: columns of the regressors, and combinations K pi."""
+        return dynamics.base_parameters(self.tree, tuple(self.gravity_vector))
+
+    def energy(self, q: Array, v: Array) -> Array:
+        """Kinetic plus potential energy, (...)                                                       [J]"""
+        return self.kinetic_energy(q, v) + self.potential_energy(q)
+
+    def internal_inverse(
+        self, q: Array, task: Any, inverse: str = "moore-penrose", *, threads: int = 1
+    ) -> Array:
+        """A generalized inverse of `internal_jacobian`, (..., n, r), by singular values, of any rank.
+
+        inverse  "moore-penrose", or "dynamically-consistent": of least energy. `internal_rank` tells whether
+                 it is a right inverse, a left one, both or neither
+        """
+        if inverse not in dynamics.INVERSES:
+            names = ", ".join(dynamics.INVERSES)
+            raise ModelError(f"{inverse!r} is not the name of an inverse; use one of {names}")
+        weight = None if inverse == "moore-penrose" else self.internal_inertia(q, threads=threads)
+        return dynamics.generalized_inverse(self.internal_jacobian(q, task, threads=threads), weight)
+
+    def internal_rank(self, q: Array, task: Any) -> dynamics.InternalRank:
+        """Rank of `internal_jacobian` at one q, (nq,), what its inverse is there, and its singular values."""
+        return dynamics.rank_of(self.internal_jacobian(q, task))
+
+    def velocity_from_external_internal(
+        self,
+        q: Array,
+        w: Array,
+        task: Any,
+        x: Any = "centroidal",
+        inverse: str = "moore-penrose",
+        *,
+        threads: int = 1,
+    ) -> Array:
+        """v, (..., nv), of w = (v_x, internal velocity) (..., k + r), by `internal_inverse`."""
+        k = self.tree.bodies[0].joint.dim
+        J_ = self.internal_inverse(q, task, inverse, threads=threads)
+        X = self.decoupling_transform_inverse(q, x, threads=threads)
+        w = np.asarray(w)
+        return _times(X[..., :k], w[..., :k]) + _times(X[..., k:], _times(J_, w[..., k:]))
+
+    def external_internal_efforts(
+        self,
+        q: Array,
+        tau: Array,
+        task: Any,
+        x: Any = "centroidal",
+        inverse: str = "moore-penrose",
+        *,
+        threads: int = 1,
+    ) -> Array:
+        """(F_x, internal force), (..., k + r), of efforts tau, by the transpose of `internal_inverse`."""
+        k = self.tree.bodies[0].joint.dim
+        J_ = self.internal_inverse(q, task, inverse, threads=threads)
+        F = self.decoupled_efforts(q, tau, x, threads=threads)
+        return np.concatenate([F[..., :k], _times(np.swapaxes(J_, -1, -2), F[..., k:])], axis=-1)
+
+    def efforts_from_external_internal(
+        self, q: Array, F: Array, task: Any, x: Any = "centroidal", *, threads: int = 1
+    ) -> Array:
+        """tau, (..., nv), of (F_x, internal force), (..., k + r); the latter needs no wrench at the base."""
+        k, F = self.tree.bodies[0].joint.dim, np.asarray(F)
+        J = self.internal_jacobian(q, task, threads=threads)
+        joints = _times(np.swapaxes(J, -1, -2), F[..., k:])
+        external = np.broadcast_to(F[..., :k], (*joints.shape[:-1], k))
+        return self.efforts_from_decoupled(q, np.concatenate([external, joints], axis=-1), x, threads=threads)
+
+    # -- kernels ------------------------------------------------------------------------------------------
+
+    def kernel(self, name: str, dtype: Any = np.float64, **options: Any) -> Kernel:
+        """The compiled kernel behind the call `name`; `options` are those of the call, as frame="tool".
+
+        With an optional array it has a name of its own, such as "inverse_dynamics_wrenches".
+        """
+        known = kernels_of(type(self))
+        if name not in known:
+            raise ModelError(f"there is no function {name!r}; known are {', '.join(known)}")
+        algorithm, given = known[name]
+        return algorithm.kernel(self, given, algorithm.values(options), dtype)
+
+    def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
+        """Write C99 source of `functions` (names of calls) to `folder`: source, header and self-test.
+
+        The test compares the functions with numbers of this library at random states; it needs nothing but
+        `cc -std=c99 source test -lm`. Returns the paths.
+        """
+        kernels = {name: self.kernel(name) for name in functions}
+        return write_c(Path(folder), self.name, kernels, self._sample)
+
+    def _sample(self, argument: str, rng: np.random.Generator) -> Array:
+        """A random value of an argument of kernels."""
+        if argument in CONFIGURATIONS:
+            return self.group.random(rng)
+        return rng.standard_normal(shape(self.tree, argument))
+
+    def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
+        """A text that determines the traced function `name`; None if users' code or symbols are in it."""
+        identity = fingerprint(self.tree)
+        if identity is None or not all(map(_says_all, options.values())):
+            return None
+        gravity = self.gravity_vector.tobytes().hex()
+        return "|".join([identity, gravity, name, repr(sorted(options.items())), library_digest()])
+
+
+def _says_all(option: Any) -> bool:
+    """Whether the text of an option determines it: functions and frames are more than their text."""
+    if isinstance(option, tuple):
+        return all(map(_says_all, option))
+    return option is None or isinstance(option, (str, float, int))
+
+
+def _times(A: Array, x: Array) -> Array:
+    """A (..., r, n) times x (..., n)."""
+    return (A @ x[..., None])[..., 0]
