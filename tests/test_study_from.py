@@ -24,7 +24,7 @@ from liebody_studies.command import reproduce as reproduce_command
 from liebody_studies.formulas import Typesetter
 from liebody_studies.from_2012 import checks, groups, motions
 from liebody_studies.from_2012 import page as from_2012
-from liebody_studies.report import Report, Verdict, number
+from liebody_studies.report import Part, Report, Verdict, number
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +234,33 @@ def test_a_report_shows_what_went_in():
     ):  # fmt: skip
         assert part in html, part
     assert r.confirmed is False and html == r.html
+
+
+def test_a_template_is_filled():
+    table = "| x | |\n|---|---|\n| {{rows}} |\n| four | [holds: good] |\n: So {{a[x]:.2f}}."
+    part = Part("### {{a[name]}}\n\n" + table,
+                {"a": {"name": "Sums", "x": 0.125}, "rows": [["2 + 2", 4]], "good": True})  # fmt: skip
+    r = Report("A", "B")
+    r.part(Part("{{inner}}\n\n- [misprint: bad] It says\n  5.\n- [holds: good] It is {{n}}.",
+                {"inner": part, "bad": False, "good": True, "n": 4}))  # fmt: skip
+    html = r.html
+    parse(html)
+    for text in ("<h3>Sums</h3>", "<td>2 + 2</td>", "<caption>So 0.12.</caption>", "It says 5.", "It is 4."):
+        assert text in html, text
+    assert [(v.claim, v.confirmed) for v in r.verdicts] == [
+        ("four", True),
+        ("It says 5.", False),
+        ("It is 4.", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [("It is {{n}}.", "names 'n'"), ("- [holds: n] four", "names 'n'"), ("- [x] four", "has no verdict")],
+)
+def test_templates_refuse_names_without_values(template, message):
+    with pytest.raises(ValueError, match=message):
+        Report("A", "B").part(Part(template, {}))
 
 
 def test_reports_refuse_what_does_not_fit():
