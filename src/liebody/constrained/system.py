@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..bodies import WORLD
-from ..codegen import Function, Program, traced
 from ..dynamics import Force, FrameForce, JointForce
-from ..dynamics.mechanism import Feedback, Part
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, SO3, LieGroup, Product, R
 from ..labels import Labels
@@ -21,7 +19,7 @@ from .bodies import MovingBody
 from .constraints import GROUND as GROUND_STATE
 from .constraints import Constraint, OnCurve, State
 from .elimination import PROXIMAL, Elimination, Factors, Regularization
-from .equations import NOTHING, Stabilization
+from .equations import Motion, Stabilization
 from .forces import BodyForce, JointEffort, on_bodies, with_law
 from .mechanism import Constrained
 
@@ -266,10 +264,6 @@ class System(Constrained):
 
     # -- equations of motion ------------------------------------------------------------------------------
 
-    def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
-        return np.asarray(self._measured(self.configurations(q), None, t, True)[1], float)
-
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
         i = [b for b in c.bodies if b >= 0][-1]
         J = self.measure(q, t=t)[1][self.rows[c.name], 6 * i : 6 * i + 6]
@@ -282,68 +276,28 @@ class System(Constrained):
         """Whether its functions are loops, and sparse factors assemble it; small ones are straight lines."""
         return self.nv + self.nc > LARGE
 
-    def function(self, name: str) -> Function | Program:
-        """As `Constrained` says; "towards_constraints" does not ask whether rows are redundant."""
-        sizes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
+    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> Motion:
+        return equations.motion(self, t, y, u, stabilized, by)
 
-        def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
-            y, plain = np.concatenate([q, v]), Regularization.plain(self.redundant)
-            found = equations.motion(self, t, y, u, NOTHING, plain)
-            return {"a": found.field[-self.nv :], "multipliers": found.multipliers}
+    def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
+        return equations.projected(self, t, y, by)
 
-        def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
-            found = equations.blocks(self, equations.bodies(self, q, v), t, None, equations.violations)
-            g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
-            return {"residual": g, "rate": rate}
+    def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        found = equations.blocks(self, equations.bodies(self, q, v), t, None, equations.violations)
+        g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
+        return g, rate
 
-        def on_constraints(t: Any, q: Array, v: Array) -> dict[str, Array]:
-            redundant = name == "towards_constraints" or self.redundant  # which may not be known yet
-            y, plain = np.concatenate([q, v]), Regularization.plain(redundant)
-            y, _ = equations.projected(self, t, y, plain)
-            return {"q": y[: self.nq], "v": y[self.nq :]}
-
-        functions: dict[str, Callable[..., dict[str, Array]]] = {
-            "accelerations": accelerations,
-            "residuals": residuals,
-            "on_constraints": on_constraints,
-            "towards_constraints": on_constraints,
-        }
-        inputs = {**sizes, "u": self.nu} if name == "accelerations" else sizes
-        return traced(functions[name], inputs, name, loops=self.is_large)
-
-    def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
-        nq = self.nq
-
-        def field(t: Any, y: Array, u: Array) -> dict[str, Array]:
-            if feedback is not None:
-                u = np.asarray(feedback(t, y[:nq], y[nq:]))
-            found = equations.motion(self, t, y, u, stabilized, by)
-            return {"f": found.field, **({} if by.surplus is None else {"worst": found.worst})}
-
-        return partial(traced, field, self._state, loops=self.is_large)
-
-    def after(self, by: Regularization) -> Part:
-        def after(t: Any, y: Array, u: Array) -> dict[str, Array]:
-            z, worst = equations.projected(self, t, y, by)
-            return {"z": z, **({} if by.surplus is None else {"worst": worst})}
-
-        return partial(traced, after, self._state, loops=self.is_large)
-
-    @property
-    def _state(self) -> dict[str, Any]:
-        return {"t": (), "y": self.nq + self.nv, "u": self.nu}
+    def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
+        return self._measured(q, None, t, True)[:2]
 
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`, with constant M."""
-        constraints = Constrained.mechanics(self)
-        if constraints:
-            constraints["g"] = lambda q: self._measured(q, None, 0.0, True)[0]
-            constraints["J"] = lambda q: self._measured(q, None, 0.0, True)[1]
         M = np.zeros((self.nv, self.nv))
         for i, b in enumerate(self.bodies):
             M[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = b.Theta
             M[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = b.mass * np.eye(3)
-        return {"group": self.group, "M": M, "Q": self.applied, "efforts": self.nu, **constraints}
+        given = {"group": self.group, "M": M, "Q": self.applied, "efforts": self.nu}
+        return {**given, **Constrained.mechanics(self)}
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Q(t, q, v, u): forces and weight, (nv,)."""

@@ -30,6 +30,7 @@ from .mass import mass_matrix
 Array = Any
 Part = Callable[[], Function | Program]
 Feedback = Callable[[Any, Array, Array], Array]
+Functions = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
 LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
 
 
@@ -51,13 +52,18 @@ class Mechanism:
     drives  those of u; None where there is one for each of v
 
     Subclasses say how the equations of motion are computed: `parts` for explicit methods, `mechanics` for
-    implicit ones, `function` for kernels.
+    implicit ones, `functions` for kernels.
     """
 
     name: str
     nc = 0  # number of constraint equations
     redundant = False  # whether they depend on each other
     drives: Labels | None = None
+
+    @property
+    def loops(self) -> bool | None:
+        """Whether steps of its functions become loops, as `traced` has it."""
+        return None
 
     @property
     def nq(self) -> int:
@@ -123,9 +129,14 @@ class Mechanism:
         """
         raise NotImplementedError
 
-    def function(self, name: str) -> Function | Program:
-        """The traced function of this name."""
+    def functions(self) -> Functions:
+        """By name, what kernels compute: a function on floats or symbols, and the shapes of its arguments."""
         raise NotImplementedError
+
+    def function(self, name: str) -> Function | Program:
+        """The traced one of `functions`."""
+        made, shapes = self.functions()[name]
+        return traced(made, shapes, name, loops=self.loops)
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
         """v^T M(q) v / 2, (...)                                                                        [J]"""
@@ -305,13 +316,8 @@ class OpenTree(Mechanism):
         shapes: Mapping[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nv}
         return Parts(partial(traced, field, shapes), *self.moves())
 
-    def function(self, name: str) -> Function | Program:
-        """The traced function "energies" (q, v) or "stored" (q), the potential energy of forces."""
-        made, shapes = self.functions()[name]
-        return traced(made, shapes, name)
-
-    def functions(self) -> Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]]:
-        """By name, what `function` traces and the shapes of its arguments."""
+    def functions(self) -> Functions:
+        """As `Mechanism.functions`: "energies" (q, v), and "stored" (q), the potential energy of forces."""
 
         def energies(q: Array, v: Array) -> dict[str, Array]:
             potential = potential_energy(self.tree, q, tuple(self.gravity)) + self.stored(q)
