@@ -185,16 +185,9 @@ class ClosedTree(Constrained, OpenTree):
         solver = self._solver(q, rows.J, by)
         h = bias_forces(self.tree, q, v, tuple(self.gravity))
         free = back_substitute(solver.mass, self.efforts(t, q, v, u) - h)
-        b = rows.J @ free + rows.bias
-        omega, zeta, decay = stabilized.frequency, stabilized.damping, stabilized.rate
-        if omega:
-            b = b + (2 * zeta * omega) * rows.rate + (omega * omega) * rows.residual
-        if decay:
-            b = b + decay * rows.rate
+        b, *slip = stabilized.right(rows.J @ free + rows.bias, rows.residual, rows.rate)
         multipliers = solver.multipliers(b)
-        velocity = v
-        if decay:
-            velocity = v - solver.gain @ solver.multipliers(rows.rate + decay * rows.residual)
+        velocity = v - solver.gain @ solver.multipliers(slip[0]) if slip else v
         field = np.concatenate([velocity, free - solver.gain @ multipliers])
         return Motion(field, multipliers, solver.worst)
 

@@ -16,7 +16,7 @@ from ..groups import SE3, SO3, LieGroup, Product, R
 from ..labels import Labels
 from . import equations
 from .bodies import MovingBody
-from .constraints import GROUND as GROUND_STATE
+from .constraints import GROUND as REST
 from .constraints import Constraint, OnCurve, State
 from .elimination import PROXIMAL, Elimination, Factors, Regularization
 from .equations import Motion, Stabilization
@@ -244,22 +244,23 @@ class System(Constrained):
         R, p = self._axes(q)
         total = -np.einsum("n,i,...ni->...", np.array([b.mass for b in self.bodies]), self.gravity, p)
         if any(f.kind.stores for f in self.forces) or any(f.stores for f in self.generalised):
-            states = zip(
-                np.asarray(q, float).reshape(-1, self.nq),
-                R.reshape(-1, *R.shape[-3:]),
-                p.reshape(-1, *p.shape[-2:]),
-                strict=True,
-            )
-            total = total + np.reshape([self._stored(*state) for state in states], p.shape[:-2])
+            n, flat = len(self.bodies), np.asarray(q, float).reshape(-1, self.nq)
+            places = zip(flat, R.reshape(-1, n, 3, 3), p.reshape(-1, n, 3), strict=True)
+            stored = [self._stored(x, [*map(State, r, c, [0] * n, [0] * n), REST]) for x, r, c in places]
+            total = total + np.reshape(stored, p.shape[:-2])
         return total
 
-    def _stored(self, q: Array, R: Array, p: Array) -> Any:
-        """Potential energy of the forces at one state."""
-        at = [*(State(R[i], p[i], 0, 0) for i in range(len(self.bodies))), GROUND_STATE]
-        energy = sum(f.energy(q) for f in self.generalised)
+    def potential(self, q: Array) -> Any:
+        states = equations.bodies(self, q, np.zeros(self.nv, int)).states
+        weight = sum(b.mass * (self.gravity @ x.p) for b, x in zip(self.bodies, states))
+        return self._stored(q, states) - weight
+
+    def _stored(self, q: Array, states: Sequence[State]) -> Any:
+        """Potential energy of the forces, of the bodies' states and, last, the ground's."""
+        energy: Any = sum(f.energy(q) for f in self.generalised)
         for f in self.forces:
             if f.kind.stores:
-                energy = energy + f.kind.energy([at[b] for b in f.bodies], f.constants)
+                energy = energy + f.kind.energy([states[b] for b in f.bodies], f.constants)
         return energy
 
     # -- equations of motion ------------------------------------------------------------------------------
@@ -300,7 +301,6 @@ class System(Constrained):
         return {**given, **Constrained.mechanics(self)}
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
-        """Q(t, q, v, u): forces and weight, (nv,)."""
         state = equations.bodies(self, q, v)
         parts = [np.zeros(0, int)]
         for i, (b, F) in enumerate(

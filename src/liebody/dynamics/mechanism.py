@@ -129,6 +129,14 @@ class Mechanism:
         """
         raise NotImplementedError
 
+    def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        """Q(t, q, v, u): efforts, forces and weight, (nv,)."""
+        raise NotImplementedError
+
+    def potential(self, q: Array) -> Any:
+        """Potential energy at one configuration, ()."""
+        raise NotImplementedError
+
     def functions(self) -> Functions:
         """By name, what kernels compute: a function on floats or symbols, and the shapes of its arguments."""
         raise NotImplementedError
@@ -281,7 +289,6 @@ class OpenTree(Mechanism):
         return u
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
-        """Q(t, q, v, u): efforts, forces and weight, (nv,)."""
         return self.efforts(t, q, v, u - gravity_forces(self.tree, q, tuple(self.gravity)))
 
     def acceleration(self, t: Any, q: Array, v: Array, u: Array, wrenches: Array | None = None) -> Array:
@@ -291,6 +298,9 @@ class OpenTree(Mechanism):
     def stored(self, q: Array) -> Any:
         """Potential energy of the forces, ()."""
         return sum((f.energy_in_tree(self.tree, q) for f in self.forces if f.stores), start=0.0)
+
+    def potential(self, q: Array) -> Any:
+        return potential_energy(self.tree, q, tuple(self.gravity)) + self.stored(q)
 
     # -- what is made of them -------------------------------------------------------------------------------
 
@@ -320,8 +330,7 @@ class OpenTree(Mechanism):
         """As `Mechanism.functions`: "energies" (q, v), and "stored" (q), the potential energy of forces."""
 
         def energies(q: Array, v: Array) -> dict[str, Array]:
-            potential = potential_energy(self.tree, q, tuple(self.gravity)) + self.stored(q)
-            return {"kinetic": kinetic_energy(self.tree, q, v), "potential": potential}
+            return {"kinetic": kinetic_energy(self.tree, q, v), "potential": self.potential(q)}
 
         return {"energies": (energies, {"q": self.nq, "v": self.nv}), "stored": (self.stored, {"q": self.nq})}
 
