@@ -315,7 +315,7 @@ def _flow(
             given |= {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v)), "efforts": 0}
         flow = method.flow(**given)
     else:
-        parts = mechanism.parts(stabilized, feedback, mechanism.nc > 0)
+        parts = mechanism.parts(stabilized, feedback=feedback, watched=mechanism.nc > 0)
         flow = Flow(
             parts.field,
             parts.advance,

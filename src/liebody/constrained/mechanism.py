@@ -73,7 +73,7 @@ class Constrained(Assembly):
     # -- equations of motion ------------------------------------------------------------------------------
 
     def parts(
-        self, stabilized: Stabilization = NOTHING, feedback: Feedback | None = None, watched: bool = False
+        self, stabilized: Stabilization = NOTHING, *, feedback: Feedback | None = None, watched: bool = False
     ) -> Parts:
         """As `Mechanism.parts`.
 

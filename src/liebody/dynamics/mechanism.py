@@ -97,7 +97,9 @@ class Mechanism:
 
     # -- equations of motion --------------------------------------------------------------------------------
 
-    def parts(self, stabilized: Any = None, feedback: Feedback | None = None, watched: bool = False) -> Parts:
+    def parts(
+        self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
+    ) -> Parts:
         """The parts of a compiled loop of an explicit method.
 
         stabilized  what is done against drift of constraints, as `stabilization` gives it
@@ -314,7 +316,9 @@ class OpenTree(Mechanism):
             "efforts": self.nu,
         }
 
-    def parts(self, stabilized: Any = None, feedback: Feedback | None = None, watched: bool = False) -> Parts:
+    def parts(
+        self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
+    ) -> Parts:
         nq = self.nq
 
         def field(t: Any, y: Array, u: Array) -> Array:
