@@ -472,3 +472,27 @@ def test_tanh_and_its_derivative_are_exact_over_decades():
                 assert float(function(np.array([x]))[0]) == pytest.approx(float(exact), rel=4e-16, abs=0)
                 derivative = float(mpmath.sech(mpmath.mpf(float(x))) ** 2)
                 assert float(slope(np.array([x]))[0, 0]) == pytest.approx(derivative, abs=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["system", "closed"])
+def test_the_balance_of_energy_counts_efforts_dampers_and_forces(kind):
+    """By the trapezoidal rule: a quarter of what is left over with intervals half as long."""
+    jumps = []
+    for every in (4e-3, 2e-3):
+        options = {
+            "t_end": 0.4,
+            "dt": 1e-3,
+            "record_every": every,
+            "forces": [JointFriction(v_s=0.3), Coil(2.0)],
+        }
+        if kind == "closed":
+            made = closed_bars()
+            q = np.r_[0.3, joint_coordinates(Planar(Y), body_poses(two_bars(), START[0])[1])]
+            v = made.consistent_velocities(q, [1.5, 0, 0, 0])
+            run = lb.simulate(made, q, v, tau=[0.7, 0, 0, 0], **options)
+        else:
+            places = AbsoluteTree(two_bars())
+            run = lb.simulate(places.system, *places.to_system(*START), tau=[0.7, -0.4], **options)
+        assert np.ptp(run.energy) > 0.1
+        jumps.append(float(run.largest_energy_jump) / every)
+    assert jumps[1] < 1e-3 and np.log2(jumps[0] / jumps[1]) == pytest.approx(2, abs=0.3)

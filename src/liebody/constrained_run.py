@@ -79,16 +79,20 @@ class ConstrainedRun(Run):
 
     @property
     def largest_energy_jump(self) -> np.ndarray:
-        """The largest change of energy less the work of tau between two records, (...)                 [J]
+        """The largest change of energy less the work of efforts and forces between two records, (...)  [J]
 
         Next to zero where nothing else does work. A step over a singular position that went wrong shows here.
-        Work is by the trapezoidal rule, in joint coordinates; of a System drives are not taken into account,
-        nor are dampers and prescribed motions anywhere.
+        Work is by the trapezoidal rule, so short intervals tell more; that of prescribed motions is not taken
+        into account, and of a loaded run only that of tau in joint coordinates.
         """
-        change = np.diff(self.energy, axis=-1)
-        if self.tau is not None and self.tau.shape == self.v.shape:
+        change, power = np.diff(self.energy, axis=-1), np.zeros(self._finite.shape)
+        if self.system is not None:
+            at, times = self._finite, np.broadcast_to(self.t, power.shape)
+            u = np.zeros(self.system.nu) if self.tau is None else self.tau[at]
+            power[at] = self.system.kernel("power")(times[at], self.q[at], self.v[at], u)
+        elif self.tau is not None and self.tau.shape == self.v.shape:
             power = (self.tau * self.v).sum(axis=-1)
-            change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
+        change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
         return np.asarray(np.fmax.reduce(np.abs(change), axis=-1, initial=0.0))
 
     def reactions(self, constraint: str) -> np.ndarray:

@@ -230,7 +230,8 @@ def simulate(
             found["smallest_pivot_time"] = members.nearest.time.reshape(batch).copy()
             _warn_of_singular(made, members.nearest)
     if events:
-        logs = [_log(made, tuple(events), *x) for x in zip(members.log, members.counts[:, 0].tolist())]
+        at = slice(made.nq), slice(made.nq, made.nq + made.nv)
+        logs = EventLog.of_members(members, tuple(events), lambda _, y: (y[:, at[0]], y[:, at[1]], {}))
         found["events"] = logs if batch else logs[0]
     run = kind(times, Q, V, LATER, LATER, *made.labels, **found)
     if failed.any():
@@ -314,7 +315,7 @@ def _flow(
             given |= {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v)), "efforts": 0}
         flow = method.flow(**given)
     else:
-        parts = mechanism.parts(stabilized, feedback, mechanism.nc > 0)
+        parts = mechanism.parts(stabilized, feedback=feedback, watched=mechanism.nc > 0)
         flow = Flow(
             parts.field,
             parts.advance,
@@ -445,20 +446,6 @@ def _guards(
     directions = [int(np.sign(getattr(event, "direction", 0))) for event in events.values()]
     return Guards(
         function, directions, [bool(getattr(event, "terminal", False)) for event in events.values()]
-    )
-
-
-def _log(mechanism: Mechanism, names: tuple[str, ...], entries: Array, count: int) -> EventLog:
-    """The events of one member, of which these were kept."""
-    signs, y = entries[:, 1].astype(int), entries[:, 2:]
-    return EventLog(
-        entries[:, 0],
-        tuple(names[abs(k) - 1] for k in signs),
-        np.sign(signs),
-        y[:, : mechanism.nq],
-        y[:, mechanism.nq : mechanism.nq + mechanism.nv],
-        {},
-        count - len(entries),
     )
 
 

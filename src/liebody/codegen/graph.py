@@ -12,10 +12,12 @@ The graph knows operations (the table `OPERATIONS`), not algorithms, and no mech
 
 from __future__ import annotations
 
+import gc
 import operator
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
@@ -479,7 +481,8 @@ def run_on_symbols(
 ) -> Function:
     """What `trace` does, on symbols of this graph."""
     inputs = {key: graph.symbols(key, shape) for key, shape in shapes.items()}
-    result = function(*inputs.values())
+    with undisturbed():
+        result = function(*inputs.values())
     name = name or getattr(function, "__name__", "function").replace("<lambda>", "function")
     if isinstance(result, Mapping):
         outputs = dict(result)
@@ -501,3 +504,15 @@ def run_on_symbols(
     numbers = np.frompyfunc(number, 2, 1)
     outputs = {key: numbers(np.asarray(y, dtype=object), key) for key, y in outputs.items()}
     return Function(name, inputs, outputs)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Without searches for garbage, which take longer the more nodes there are, and find none."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

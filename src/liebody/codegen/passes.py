@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, trace
+from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, trace, undisturbed
 from .program import Call, Program
 
 Array = Any
@@ -29,9 +29,10 @@ def rolled(function: Function) -> Function | Program:
     """A straight line as a program, where its expressions repeat and the work is large; else itself."""
     if function not in _rolled:
         graphs = {x.graph for y in function.inputs.values() for x in y.flat}
-        plan = Plan(function, *graphs) if len(graphs) == 1 else None
-        large = plan is not None and plan.work > LONG and plan.repeats(REPEATED)
-        _rolled[function] = plan.program() if plan is not None and large else function
+        with undisturbed():
+            plan = Plan(function, *graphs) if len(graphs) == 1 else None
+            large = plan is not None and plan.work > LONG and plan.repeats(REPEATED)
+            _rolled[function] = plan.program() if plan is not None and large else function
     return _rolled[function]
 
 

@@ -19,10 +19,8 @@ functions) belongs to the kind.
 from __future__ import annotations
 
 import functools
-import gc
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -30,7 +28,7 @@ import numpy as np
 
 from ..errors import GraphError
 from . import passes
-from .graph import CONDITIONS, Expr, Function, Graph, run_on_symbols, trace
+from .graph import CONDITIONS, Expr, Function, Graph, run_on_symbols, trace, undisturbed
 from .passes import STRUCTURAL, Kind, Place, Plan, objects
 from .program import Program
 
@@ -63,24 +61,12 @@ def traced(
     """
     if loops is False:
         return trace(function, shapes, name)
-    with _undisturbed():
+    with undisturbed():
         steps = Steps()
         plan = Plan(run_on_symbols(steps, function, shapes, name), steps, steps.calls)
         if loops or (plan.repeats(passes.REPEATED) and plan.work > (passes.LONG if least is None else least)):
             return plan.program()
     return trace(function, shapes, name)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Without searches for garbage, which take longer the more nodes there are, and find none."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 # -- kinds of steps -----------------------------------------------------------------------------------------

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..bodies import SpatialInertia, Tree
-from ..codegen import trace
 from ..dynamics import (
     JointDamping,
     OpenTree,
@@ -29,7 +28,7 @@ from ..dynamics import (
     frame_jacobian,
     mass_matrix,
 )
-from ..dynamics.mechanism import Feedback, Part
+from ..dynamics.mechanism import Functions
 from ..errors import ModelError, counted
 from ..groups import SE3
 from ..linear import back_substitute, cross, factor, symmetric
@@ -37,7 +36,7 @@ from ..scalar import absolute, maximum, where
 from .builder import SystemBuilder
 from .constraints import GROUND, Constraint, State
 from .elimination import REFINEMENTS, SINGULAR, Regularization
-from .equations import CORRECTIONS, NOTHING, Stabilization
+from .equations import CORRECTIONS, Motion, Stabilization
 from .maximal import Closure, Condition, add_closure
 from .mechanism import Constrained
 
@@ -73,15 +72,15 @@ class _Solver:
         self.factors = L, reciprocals
 
     @property
-    def worst(self) -> dict[str, Array]:
-        """The largest D_k/d_k of rows that are not surplus, named; nothing where nobody asks."""
+    def worst(self) -> Array:
+        """The largest D_k/d_k of rows that are not surplus, (1,); (0,) where nobody asks."""
         if self.regularization.surplus is None:
-            return {}
+            return np.zeros(0)
         largest: Any = 1.0
         surplus = np.concatenate(self.regularization.surplus)
         for x, d, dependent in zip(self.factors[1], self.d, surplus, strict=True):
             largest = largest if dependent else maximum(x * d, largest)
-        return {"worst": np.array([largest])}
+        return np.array([largest])
 
     def multipliers(self, b: Array) -> Array:
         """x; that of least norm where A is singular (`elimination`)."""
@@ -180,31 +179,21 @@ class ClosedTree(Constrained, OpenTree):
         mean = found.sum() / max(self.nc, 1)
         return found + FLOOR * mean if mean > 0 else np.ones(self.nc)
 
-    def _motion(
-        self, t: Any, q: Array, v: Array, tau: Array, stabilized: Stabilization, by: Regularization
-    ) -> tuple[Array, Array, Array, _Solver]:
-        """(velocity of q, dv/dt, multipliers, what A was solved by)."""
+    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> Motion:
+        q, v = y[: self.nq], y[self.nq :]
         rows = self._rows(q, v, t)
         solver = self._solver(q, rows.J, by)
         h = bias_forces(self.tree, q, v, tuple(self.gravity))
-        free = back_substitute(solver.mass, self.efforts(t, q, v, tau) - h)
-        b = rows.J @ free + rows.bias
-        omega, zeta, decay = stabilized.frequency, stabilized.damping, stabilized.rate
-        if omega:
-            b = b + (2 * zeta * omega) * rows.rate + (omega * omega) * rows.residual
-        if decay:
-            b = b + decay * rows.rate
+        free = back_substitute(solver.mass, self.efforts(t, q, v, u) - h)
+        b, *slip = stabilized.right(rows.J @ free + rows.bias, rows.residual, rows.rate)
         multipliers = solver.multipliers(b)
-        velocity = v
-        if decay:
-            velocity = v - solver.gain @ solver.multipliers(rows.rate + decay * rows.residual)
-        return velocity, free - solver.gain @ multipliers, multipliers, solver
+        velocity = v - solver.gain @ solver.multipliers(slip[0]) if slip else v
+        field = np.concatenate([velocity, free - solver.gain @ multipliers])
+        return Motion(field, multipliers, solver.worst)
 
-    def _projected(self, t: Any, q: Array, v: Array, by: Regularization) -> tuple[Array, Array, _Solver]:
-        """The state on the constraints, positions by simplified Newton steps, then velocities.
-
-        And what the first of A was solved by.
-        """
+    def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
+        """As `Constrained.projected`: simplified Newton steps, and what the first of A was solved by."""
+        q, v = y[: self.nq], y[self.nq :]
         rows = self._rows(q, v, t)
         solver, residual = self._solver(q, rows.J, by), rows.residual
         for iteration in range(CORRECTIONS):
@@ -214,13 +203,17 @@ class ClosedTree(Constrained, OpenTree):
             q = self.group.normalize(self.group.integrate(q, step))
         rows = self._rows(q, v, t)
         last = self._solver(q, rows.J, by)
-        return q, v - last.gain @ last.multipliers(rows.rate), solver
+        return np.concatenate([q, v - last.gain @ last.multipliers(rows.rate)]), solver.worst
+
+    def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        rows = self._rows(q, v, t)
+        return rows.residual, rows.rate
+
+    def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
+        rows = self._rows(q, np.zeros(self.nv, int), t)
+        return rows.residual, rows.J
 
     # -- what a user asks ---------------------------------------------------------------------------------
-
-    def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """J (nc, nv) of the closures."""
-        return self.measure(self.configurations(q), t=t)[1]
 
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
         poses, still = body_poses(self.tree, q), np.zeros(3)
@@ -228,13 +221,10 @@ class ClosedTree(Constrained, OpenTree):
         return c.kind(states, c.constants, t, np.zeros(0)).jacobians[-1] @ SE3.Ad(c.frame)
 
     def mechanics(self) -> dict[str, Any]:
-        still = np.zeros(self.nv, int)
-        return {
-            **OpenTree.mechanics(self),
-            **Constrained.mechanics(self),
-            "g": lambda q: self._rows(q, still, 0.0).residual,
-            "J": lambda q: self._rows(q, still, 0.0).J,
-        }
+        return {**OpenTree.mechanics(self), **Constrained.mechanics(self)}
+
+    def functions(self) -> Functions:
+        return {**OpenTree.functions(self), **Constrained.functions(self)}
 
     # -- what `Mechanism` asks ----------------------------------------------------------------------------
 
@@ -270,51 +260,6 @@ class ClosedTree(Constrained, OpenTree):
         common = set(paths[0]).intersection(*map(set, paths[1:]))
         names = [name for path in paths for name in path if name not in common]
         return (constraint, *dict.fromkeys(names))
-
-    def functions(self) -> dict[str, Any]:
-        """As `OpenTree.functions`; also "accelerations" (t, q, v, u), "residuals", "on_constraints"."""
-        shapes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
-        plain = Regularization.plain
-
-        def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
-            _, a, multipliers, _ = self._motion(t, q, v, u, NOTHING, plain(self.redundant))
-            return {"a": a, "multipliers": multipliers}
-
-        def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
-            rows = self._rows(q, v, t)
-            return {"residual": rows.residual, "rate": rows.rate}
-
-        def on_constraints(t: Any, q: Array, v: Array) -> dict[str, Array]:
-            q, v, _ = self._projected(t, q, v, plain(self.redundant))
-            return {"q": q, "v": v}
-
-        return {
-            **OpenTree.functions(self),
-            "accelerations": (accelerations, {**shapes, "u": self.nv}),
-            "residuals": (residuals, shapes),
-            "on_constraints": (on_constraints, shapes),
-        }
-
-    def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
-        def field(t: Any, y: Array, u: Array) -> dict[str, Any]:
-            q, v = y[: self.nq], y[self.nq :]
-            if feedback is not None:
-                u = np.asarray(feedback(t, q, v))
-            velocity, a, _, solver = self._motion(t, q, v, u, stabilized, by)
-            return {"f": np.concatenate([velocity, a]), **solver.worst}
-
-        return partial(trace, field, self._state)
-
-    def after(self, by: Regularization) -> Part:
-        def after(t: Any, y: Array, u: Array) -> dict[str, Any]:
-            q, v, solver = self._projected(t, y[: self.nq], y[self.nq :], by)
-            return {"z": np.concatenate([q, v]), **solver.worst}
-
-        return partial(trace, after, self._state)
-
-    @property
-    def _state(self) -> dict[str, Any]:
-        return {"t": (), "y": self.nq + self.nv, "u": self.nv}
 
     def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
         return self._sizes

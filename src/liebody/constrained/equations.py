@@ -59,6 +59,13 @@ class Stabilization:
                     f"Stabilization({self.name!r}): {key} is {value!r}, expected a positive finite number"
                 )
 
+    def right(self, b: Array, residual: Array, rate: Array) -> list[Array]:
+        """Right sides of A lambda = b with what is done against drift; in index-2 form also the slip's."""
+        omega, zeta = self.frequency, self.damping
+        if omega:
+            b = b + (2 * zeta * omega) * rate + (omega * omega) * residual
+        return [b + self.rate * rate, rate + self.rate * residual] if self.rate else [b]
+
 
 NOTHING = Stabilization()
 
@@ -267,22 +274,16 @@ def motion(
     """Velocity of the state y = (q, V), and the multipliers."""
     state = bodies(system, y[: system.nq], y[system.nq :])
     free = free_accelerations(system, state, t, u)
-    omega, zeta, rate_of_decay = stabilization.frequency, stabilization.damping, stabilization.rate
 
     def right(rows: Rows, rate: Array, driven: Array) -> list[Any]:
-        b = driven + rows.bias
-        if omega:
-            b = b + (2 * zeta * omega) * rate + (omega * omega) * rows.residual
-        if rate_of_decay:
-            return [b + rate_of_decay * rate, rate + rate_of_decay * rows.residual]
-        return [b]
+        return stabilization.right(driven + rows.bias, rows.residual, rate)
 
     found = blocks(system, state, t, free, right)
     factors = factor(system, found, regularization)
     multipliers = system.elimination.solve(factors, [r[0] for r in found.right], regularization)
     a = impulses(system, found, multipliers, free)
     dq = state.V
-    if rate_of_decay:
+    if stabilization.rate:
         corrections = system.elimination.solve(factors, [r[1] for r in found.right], regularization)
         dq = moved(system, state, impulses(system, found, corrections, _still(system)))
     dV = [

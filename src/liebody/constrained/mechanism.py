@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..codegen import jvp, trace, traced
 from ..codegen.watch import Watch
-from ..dynamics.mechanism import Feedback, Part, Parts
+from ..dynamics.mechanism import Feedback, Functions, Part, Parts
 from ..errors import ConfigurationError, IntegrationError, ModelError
 from .assembly import Assembly
 from .constraints import Constraint
 from .elimination import PROXIMAL, Regularization
-from .equations import NOTHING, Stabilization
+from .equations import NOTHING, Motion, Stabilization
 
 Array = Any
 TOLERANCE = 1e-6  # of initial states
@@ -41,43 +43,101 @@ def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization
 class Constrained(Assembly):
     """Bodies with constraints g(q) = 0.
 
-    Subclasses say how g, J and M are measured (`measure`, `inverse_mass_root`, `moved`, `changed`), and how
-    the equations of motion are computed: `function` has "accelerations" (t, q, v, u), "residuals" and
-    "on_constraints" (t, q, v).
+    Subclasses say how g, J and M are measured, and, on floats or symbols, how the equations are solved.
     """
+
+    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> Motion:
+        """The velocity of the state y = (q, v), and the multipliers."""
+        raise NotImplementedError
+
+    def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
+        """The state put back on the constraints, positions, then velocities; the largest D_k/d_k."""
+        raise NotImplementedError
+
+    def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        """g and its rate, (nc,)."""
+        raise NotImplementedError
+
+    def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
+        """g (nc,) and J (nc, nv), for left-trivialised velocities."""
+        raise NotImplementedError
 
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
         """J (rows, 6) of a constraint for twists of its frame on its last moving body."""
         raise NotImplementedError
 
-    def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
-        """The velocity of the state, as a part of explicit methods."""
-        raise NotImplementedError
-
-    def after(self, by: Regularization) -> Part:
-        """The state put back on the constraints, likewise."""
-        raise NotImplementedError
+    @property
+    def loops(self) -> bool | None:
+        return self.is_large
 
     # -- equations of motion ------------------------------------------------------------------------------
 
     def parts(
-        self, stabilized: Stabilization = NOTHING, feedback: Feedback | None = None, watched: bool = False
+        self, stabilized: Stabilization = NOTHING, *, feedback: Feedback | None = None, watched: bool = False
     ) -> Parts:
         """As `Mechanism.parts`.
 
         Steps next to a singular position are taken with A + eps D, for the constraints to have a say off it
         and the velocities there.
         """
-        field, moves = partial(self.field, stabilized, feedback), self.moves()
-        plain, surplus = Regularization.plain(self.redundant), self.surplus if watched else None
-        looking = plain._replace(surplus=surplus)
+        nq, watched_too = self.nq, self.surplus if watched else None
+        plain = Regularization.plain(self.redundant)
+        looking, shifted = plain._replace(surplus=watched_too), Regularization(False, PROXIMAL)
+        shapes: dict[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nu}
+
+        def field(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
+            u = u if feedback is None else np.asarray(feedback(t, y[:nq], y[nq:]))
+            found = self.motion(t, y, u, stabilized, by)
+            return {"f": found.field, **({} if by.surplus is None else {"worst": found.worst})}
+
+        def after(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
+            z, worst = self.projected(t, y, by)
+            return {"z": z, **({} if by.surplus is None else {"worst": worst})}
+
+        def part(made: Callable[..., Any], by: Regularization) -> Part:
+            return partial(traced, partial(made, by), shapes, made.__name__, loops=self.loops)
+
+        moves = self.moves()
         if not stabilized.projected:
-            return Parts(field(looking), *moves, None, Watch() if watched else None)
+            return Parts(part(field, looking), *moves, None, Watch() if watched else None)
         if not watched:
-            return Parts(field(plain), *moves, self.after(plain))
-        shifted = Regularization(False, PROXIMAL)
-        near = Watch(field(shifted), self.after(shifted._replace(surplus=surplus)))
-        return Parts(field(plain), *moves, self.after(looking), Watch() if self.redundant else near)
+            return Parts(part(field, plain), *moves, part(after, plain))
+        near = Watch(part(field, shifted), part(after, shifted._replace(surplus=watched_too)))
+        return Parts(part(field, plain), *moves, part(after, looking), Watch() if self.redundant else near)
+
+    def functions(self) -> Functions:
+        """As `Mechanism.functions`.
+
+        "power" is that of efforts and forces less what they store: the rate of the energy, where constraints
+        do no work. "towards_constraints" does not ask whether equations are redundant.
+        """
+        shapes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
+
+        def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
+            plain = Regularization.plain(self.redundant)
+            found = self.motion(t, np.concatenate([q, v]), u, NOTHING, plain)
+            return {"a": found.field[-self.nv :], "multipliers": found.multipliers}
+
+        def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
+            return dict(zip(("residual", "rate"), self.residuals(t, q, v), strict=True))
+
+        def put_back(redundant: Callable[[], bool], t: Any, q: Array, v: Array) -> dict[str, Array]:
+            y, _ = self.projected(t, np.concatenate([q, v]), Regularization.plain(redundant()))
+            return {"q": y[: self.nq], "v": y[self.nq :]}
+
+        def power(t: Any, q: Array, v: Array, u: Array) -> Any:
+            space = {"q": self.nq, "s": self.group.dim}
+            moved = trace(lambda q, s: self.potential(self.group.integrate(q, s)), space, "potential")
+            still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
+            return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, np.concatenate([v, slides]))
+
+        return {
+            "accelerations": (accelerations, {**shapes, "u": self.nu}),
+            "residuals": (residuals, shapes),
+            "power": (power, {**shapes, "u": self.nu}),
+            "on_constraints": (partial(put_back, lambda: self.redundant), shapes),
+            "towards_constraints": (partial(put_back, lambda: True), shapes),
+        }
 
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`: g and J are all equations, `redundant` whether they depend on each other.
@@ -90,7 +150,12 @@ class Constrained(Assembly):
                     f"constraint {c.name!r} has a coordinate of its own or depends on time, which methods "
                     "for g(q) = 0 do not take; use an explicit method, such as 'rkmk4'"
                 )
-        return {"redundant": self.redundant} if self.nc else {}
+        g, J = (lambda q: self.constraints_at(q)[0]), (lambda q: self.constraints_at(q)[1])
+        return {"g": g, "J": J, "redundant": self.redundant} if self.nc else {}
+
+    def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
+        return np.asarray(self.constraints_at(self.configurations(q), t)[1], float)
 
     def accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> tuple[Array, Array]:
         """dv/dt (..., nv) and the multipliers (..., nc) at a state, with efforts u (..., nu), at time t.

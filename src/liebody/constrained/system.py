@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..bodies import WORLD
-from ..codegen import Function, Program, traced
 from ..dynamics import Force, FrameForce, JointForce
-from ..dynamics.mechanism import Feedback, Part
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, SO3, LieGroup, Product, R
 from ..labels import Labels
 from . import equations
 from .bodies import MovingBody
-from .constraints import GROUND as GROUND_STATE
+from .constraints import GROUND as REST
 from .constraints import Constraint, OnCurve, State
 from .elimination import PROXIMAL, Elimination, Factors, Regularization
-from .equations import NOTHING, Stabilization
+from .equations import Motion, Stabilization
 from .forces import BodyForce, JointEffort, on_bodies, with_law
 from .mechanism import Constrained
 
@@ -246,29 +244,26 @@ class System(Constrained):
         R, p = self._axes(q)
         total = -np.einsum("n,i,...ni->...", np.array([b.mass for b in self.bodies]), self.gravity, p)
         if any(f.kind.stores for f in self.forces) or any(f.stores for f in self.generalised):
-            states = zip(
-                np.asarray(q, float).reshape(-1, self.nq),
-                R.reshape(-1, *R.shape[-3:]),
-                p.reshape(-1, *p.shape[-2:]),
-                strict=True,
-            )
-            total = total + np.reshape([self._stored(*state) for state in states], p.shape[:-2])
+            n, flat = len(self.bodies), np.asarray(q, float).reshape(-1, self.nq)
+            places = zip(flat, R.reshape(-1, n, 3, 3), p.reshape(-1, n, 3), strict=True)
+            stored = [self._stored(x, [*map(State, r, c, [0] * n, [0] * n), REST]) for x, r, c in places]
+            total = total + np.reshape(stored, p.shape[:-2])
         return total
 
-    def _stored(self, q: Array, R: Array, p: Array) -> Any:
-        """Potential energy of the forces at one state."""
-        at = [*(State(R[i], p[i], 0, 0) for i in range(len(self.bodies))), GROUND_STATE]
-        energy = sum(f.energy(q) for f in self.generalised)
+    def potential(self, q: Array) -> Any:
+        states = equations.bodies(self, q, np.zeros(self.nv, int)).states
+        weight = sum(b.mass * (self.gravity @ x.p) for b, x in zip(self.bodies, states))
+        return self._stored(q, states) - weight
+
+    def _stored(self, q: Array, states: Sequence[State]) -> Any:
+        """Potential energy of the forces, of the bodies' states and, last, the ground's."""
+        energy: Any = sum(f.energy(q) for f in self.generalised)
         for f in self.forces:
             if f.kind.stores:
-                energy = energy + f.kind.energy([at[b] for b in f.bodies], f.constants)
+                energy = energy + f.kind.energy([states[b] for b in f.bodies], f.constants)
         return energy
 
     # -- equations of motion ------------------------------------------------------------------------------
-
-    def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
-        return np.asarray(self._measured(self.configurations(q), None, t, True)[1], float)
 
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
         i = [b for b in c.bodies if b >= 0][-1]
@@ -282,71 +277,30 @@ class System(Constrained):
         """Whether its functions are loops, and sparse factors assemble it; small ones are straight lines."""
         return self.nv + self.nc > LARGE
 
-    def function(self, name: str) -> Function | Program:
-        """As `Constrained` says; "towards_constraints" does not ask whether rows are redundant."""
-        sizes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
+    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> Motion:
+        return equations.motion(self, t, y, u, stabilized, by)
 
-        def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
-            y, plain = np.concatenate([q, v]), Regularization.plain(self.redundant)
-            found = equations.motion(self, t, y, u, NOTHING, plain)
-            return {"a": found.field[-self.nv :], "multipliers": found.multipliers}
+    def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
+        return equations.projected(self, t, y, by)
 
-        def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
-            found = equations.blocks(self, equations.bodies(self, q, v), t, None, equations.violations)
-            g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
-            return {"residual": g, "rate": rate}
+    def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        found = equations.blocks(self, equations.bodies(self, q, v), t, None, equations.violations)
+        g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
+        return g, rate
 
-        def on_constraints(t: Any, q: Array, v: Array) -> dict[str, Array]:
-            redundant = name == "towards_constraints" or self.redundant  # which may not be known yet
-            y, plain = np.concatenate([q, v]), Regularization.plain(redundant)
-            y, _ = equations.projected(self, t, y, plain)
-            return {"q": y[: self.nq], "v": y[self.nq :]}
-
-        functions: dict[str, Callable[..., dict[str, Array]]] = {
-            "accelerations": accelerations,
-            "residuals": residuals,
-            "on_constraints": on_constraints,
-            "towards_constraints": on_constraints,
-        }
-        inputs = {**sizes, "u": self.nu} if name == "accelerations" else sizes
-        return traced(functions[name], inputs, name, loops=self.is_large)
-
-    def field(self, stabilized: Stabilization, feedback: Feedback | None, by: Regularization) -> Part:
-        nq = self.nq
-
-        def field(t: Any, y: Array, u: Array) -> dict[str, Array]:
-            if feedback is not None:
-                u = np.asarray(feedback(t, y[:nq], y[nq:]))
-            found = equations.motion(self, t, y, u, stabilized, by)
-            return {"f": found.field, **({} if by.surplus is None else {"worst": found.worst})}
-
-        return partial(traced, field, self._state, loops=self.is_large)
-
-    def after(self, by: Regularization) -> Part:
-        def after(t: Any, y: Array, u: Array) -> dict[str, Array]:
-            z, worst = equations.projected(self, t, y, by)
-            return {"z": z, **({} if by.surplus is None else {"worst": worst})}
-
-        return partial(traced, after, self._state, loops=self.is_large)
-
-    @property
-    def _state(self) -> dict[str, Any]:
-        return {"t": (), "y": self.nq + self.nv, "u": self.nu}
+    def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
+        return self._measured(q, None, t, True)[:2]
 
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`, with constant M."""
-        constraints = Constrained.mechanics(self)
-        if constraints:
-            constraints["g"] = lambda q: self._measured(q, None, 0.0, True)[0]
-            constraints["J"] = lambda q: self._measured(q, None, 0.0, True)[1]
         M = np.zeros((self.nv, self.nv))
         for i, b in enumerate(self.bodies):
             M[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = b.Theta
             M[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = b.mass * np.eye(3)
-        return {"group": self.group, "M": M, "Q": self.applied, "efforts": self.nu, **constraints}
+        given = {"group": self.group, "M": M, "Q": self.applied, "efforts": self.nu}
+        return {**given, **Constrained.mechanics(self)}
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
-        """Q(t, q, v, u): forces and weight, (nv,)."""
         state = equations.bodies(self, q, v)
         parts = [np.zeros(0, int)]
         for i, (b, F) in enumerate(

@@ -30,6 +30,7 @@ from .mass import mass_matrix
 Array = Any
 Part = Callable[[], Function | Program]
 Feedback = Callable[[Any, Array, Array], Array]
+Functions = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
 LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
 
 
@@ -51,13 +52,18 @@ class Mechanism:
     drives  those of u; None where there is one for each of v
 
     Subclasses say how the equations of motion are computed: `parts` for explicit methods, `mechanics` for
-    implicit ones, `function` for kernels.
+    implicit ones, `functions` for kernels.
     """
 
     name: str
     nc = 0  # number of constraint equations
     redundant = False  # whether they depend on each other
     drives: Labels | None = None
+
+    @property
+    def loops(self) -> bool | None:
+        """Whether steps of its functions become loops, as `traced` has it."""
+        return None
 
     @property
     def nq(self) -> int:
@@ -91,7 +97,9 @@ class Mechanism:
 
     # -- equations of motion --------------------------------------------------------------------------------
 
-    def parts(self, stabilized: Any = None, feedback: Feedback | None = None, watched: bool = False) -> Parts:
+    def parts(
+        self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
+    ) -> Parts:
         """The parts of a compiled loop of an explicit method.
 
         stabilized  what is done against drift of constraints, as `stabilization` gives it
@@ -123,9 +131,22 @@ class Mechanism:
         """
         raise NotImplementedError
 
-    def function(self, name: str) -> Function | Program:
-        """The traced function of this name."""
+    def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        """Q(t, q, v, u): efforts, forces and weight, (nv,)."""
         raise NotImplementedError
+
+    def potential(self, q: Array) -> Any:
+        """Potential energy at one configuration, ()."""
+        raise NotImplementedError
+
+    def functions(self) -> Functions:
+        """By name, what kernels compute: a function on floats or symbols, and the shapes of its arguments."""
+        raise NotImplementedError
+
+    def function(self, name: str) -> Function | Program:
+        """The traced one of `functions`."""
+        made, shapes = self.functions()[name]
+        return traced(made, shapes, name, loops=self.loops)
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
         """v^T M(q) v / 2, (...)                                                                        [J]"""
@@ -270,7 +291,6 @@ class OpenTree(Mechanism):
         return u
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
-        """Q(t, q, v, u): efforts, forces and weight, (nv,)."""
         return self.efforts(t, q, v, u - gravity_forces(self.tree, q, tuple(self.gravity)))
 
     def acceleration(self, t: Any, q: Array, v: Array, u: Array, wrenches: Array | None = None) -> Array:
@@ -280,6 +300,9 @@ class OpenTree(Mechanism):
     def stored(self, q: Array) -> Any:
         """Potential energy of the forces, ()."""
         return sum((f.energy_in_tree(self.tree, q) for f in self.forces if f.stores), start=0.0)
+
+    def potential(self, q: Array) -> Any:
+        return potential_energy(self.tree, q, tuple(self.gravity)) + self.stored(q)
 
     # -- what is made of them -------------------------------------------------------------------------------
 
@@ -293,7 +316,9 @@ class OpenTree(Mechanism):
             "efforts": self.nu,
         }
 
-    def parts(self, stabilized: Any = None, feedback: Feedback | None = None, watched: bool = False) -> Parts:
+    def parts(
+        self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
+    ) -> Parts:
         nq = self.nq
 
         def field(t: Any, y: Array, u: Array) -> Array:
@@ -305,17 +330,11 @@ class OpenTree(Mechanism):
         shapes: Mapping[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nv}
         return Parts(partial(traced, field, shapes), *self.moves())
 
-    def function(self, name: str) -> Function | Program:
-        """The traced function "energies" (q, v) or "stored" (q), the potential energy of forces."""
-        made, shapes = self.functions()[name]
-        return traced(made, shapes, name)
-
-    def functions(self) -> Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]]:
-        """By name, what `function` traces and the shapes of its arguments."""
+    def functions(self) -> Functions:
+        """As `Mechanism.functions`: "energies" (q, v), and "stored" (q), the potential energy of forces."""
 
         def energies(q: Array, v: Array) -> dict[str, Array]:
-            potential = potential_energy(self.tree, q, tuple(self.gravity)) + self.stored(q)
-            return {"kinetic": kinetic_energy(self.tree, q, v), "potential": potential}
+            return {"kinetic": kinetic_energy(self.tree, q, v), "potential": self.potential(q)}
 
         return {"energies": (energies, {"q": self.nq, "v": self.nv}), "stored": (self.stored, {"q": self.nq})}
 

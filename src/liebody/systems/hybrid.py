@@ -21,7 +21,7 @@ import os
 import re
 import warnings
 from collections import Counter, namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -461,7 +461,12 @@ class HybridSystem:
         times = np.broadcast_to(t, members.record.shape[:2])
         samples = self._states(times, members.record, u.along(times), batch)
         final = self._states(end_times, members.y, u.along(end_times[:, None])[:, 0], batch)
-        logs = [self._log(log, int(count)) for log, count in zip(members.log, members.counts[:, 0])]
+
+        def read(t: Array, y: Array) -> tuple[Array, Array, dict[str, Array]]:
+            _, q, v, z, _ = self._read(t, y, np.zeros(self.parameters.size))
+            return q, v, dict(zip(z._fields, z, strict=True))
+
+        logs = EventLog.of_members(members, self.guard_names, read)
         return HybridRun(
             t=t,
             q=samples.q,
@@ -497,19 +502,6 @@ class HybridSystem:
             memory=dict(zip(z._fields, z, strict=True)),
             work={name: shaped(y[..., first + k]) for k, name in enumerate(self.power_names)},
             outputs={name: shaped(x) for name, x in signals.items()},
-        )
-
-    def _log(self, entries: Array, count: int) -> EventLog:
-        signs = entries[:, 1].astype(int)
-        _, q, v, z, _ = self._read(entries[:, 0], entries[:, 2:], np.zeros(self.parameters.size))
-        return EventLog(
-            t=entries[:, 0],
-            guard=tuple(self.guard_names[abs(k) - 1] for k in signs),
-            direction=np.sign(signs),
-            q=q,
-            v=v,
-            memory=dict(zip(z._fields, z, strict=True)),
-            lost=count - len(entries),
         )
 
 
@@ -551,6 +543,17 @@ class EventLog:
     v: Array
     memory: dict[str, Array]
     lost: int = 0
+
+    @classmethod
+    def of_members(cls, members: Ensemble, names: Sequence[str], read: Callable[..., Any]) -> list[EventLog]:
+        """The log of each member; `read` gives q, v and memory of times and states."""
+        logs = []
+        for entries, count in zip(members.log, members.counts[:, 0].tolist(), strict=True):
+            t, signs = entries[:, 0], entries[:, 1].astype(int)
+            guard = tuple(names[abs(k) - 1] for k in signs)
+            q, v, memory = read(t, entries[:, 2:])
+            logs.append(cls(t, guard, np.sign(signs), q, v, memory, count - len(entries)))
+        return logs
 
     def __len__(self) -> int:
         return len(self.t)
