@@ -23,7 +23,7 @@ FOLDERS = ("src", "tests", "benchmarks", "examples")
 PYTHON = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 PYTHON.remove(Path(__file__))  # whose samples are broken
 HEADERS = sorted((ROOT / "src").rglob("*.h"))
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 CLOSED = re.compile(r"[.:;!?)\]}`\"|]$")  # how a line ends after which the next one may begin anew
 PAUSE = re.compile(r"[.:;,!?)]$")

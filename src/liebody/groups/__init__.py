@@ -15,7 +15,7 @@ Operations and conventions side by side with the mathematics: docs/groups.md.
 
 from .base import LieGroup
 from .product import Product, SO3xR3
-from .real import SO2, R
+from .real import SO2, R, RealGroup
 from .se2 import SE2
 from .se3 import SE3
 from .so3 import SO3
@@ -55,6 +55,7 @@ __all__ = [
     "Prismatic",
     "Product",
     "R",
+    "RealGroup",
     "Revolute",
     "SO3xR3",
     "Schoenflies",

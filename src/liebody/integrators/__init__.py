@@ -16,10 +16,11 @@ and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
     mechanical_methods  all of them by their names
 """
 
-from .collocation import Gauss, RadauIIA
+from .collocation import Collocation, Gauss, RadauIIA
 from .commutator_free import CommutatorFree
 from .generalized_alpha import GeneralizedAlpha
 from .half_explicit import HalfExplicit
+from .implicit_tableaux import ImplicitTableau
 from .ivp import DenseOutput, Solution, solve_ivp
 from .mechanical_methods import is_mechanical, mechanical_method
 from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics, Motion
@@ -29,11 +30,13 @@ from .tableaux import Tableau, tableau
 from .variational import Variational
 
 __all__ = [
+    "Collocation",
     "CommutatorFree",
     "DenseOutput",
     "Gauss",
     "GeneralizedAlpha",
     "HalfExplicit",
+    "ImplicitTableau",
     "MechanicalFlow",
     "MechanicalMethod",
     "Mechanics",
