@@ -240,6 +240,13 @@ def test_broken_pages_are_seen(text, what):
     assert any(what in problem.what for problem in of_markdown(text))
 
 
+def test_no_file_outside_the_repository_is_cited():
+    """Papers and the pages of docs/ are what a reader has."""
+    absent = re.compile(r"\b(?:SPEC|DESIGN|STYLE|BENCH)(?:[\w-]*\.md\b| [a-z]\.\d)|(?<![\w/])shared/")
+    assert absent.search("SPEC a.6") and absent.search("as DESIGN.md says") and not absent.search("SPECIAL")
+    assert [named(path) for path in PYTHON + HEADERS + PAGES if absent.search(path.read_text())] == []
+
+
 # -- what there is -------------------------------------------------------------------------------------------
 
 
