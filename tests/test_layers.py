@@ -281,3 +281,27 @@ def test_circles_are_found_wherever_the_imports_stand():
         graphlib.TopologicalSorter(graph_of(circle)).prepare()
     circle["c"] = ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import a", False)
     graphlib.TopologicalSorter(graph_of(circle)).prepare()
+
+
+# -- words ---------------------------------------------------------------------------------------------------
+
+
+def shared_names(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Public classes at the top of several modules."""
+    found: dict[str, list[str]] = {}
+    for module, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module)
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def test_no_two_public_classes_share_a_name():
+    sources = {name_of(path)[0]: path.read_text() for path in modules()}
+    ours = {module: source for module, source in sources.items() if not module.startswith("studies")}
+    assert shared_names(ours) == {}
+
+
+def test_classes_of_one_name_are_seen():
+    twice = {"a": "class Motion: ...\nclass _Row: ...", "b": "class Motion(tuple): ...\nclass _Row: ..."}
+    assert shared_names(twice) == {"Motion": ["a", "b"]}

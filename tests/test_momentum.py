@@ -746,7 +746,7 @@ def closed_form(q, l=0.12, masses=(0.835, 0.122, 0.050)):
 
 
 def test_the_hoppers_locked_frame():
-    """theta_bc(1.7802) = 0.3963760148 rad by quadrature, m_omega(1.7802) = 0.10233710; beyond half a turn too."""
+    """theta_bc(1.7802) = 0.3963760148 rad by quadrature, m_omega(1.7802) = 0.10233710; beyond half a turn."""
     tree = hopper()
     for angle in (1.7802, -0.4, 2.9, 3.5, -5.0, 20.0):
         q = np.array([0.3, 0.1, -0.2, angle])

@@ -10,7 +10,7 @@ import numpy as np
 
 from .flow import stages
 from .graph import Function
-from .loop import Loop
+from .loop import CompiledLoop
 from .march import Ensemble, Settings, Steps
 from .printers.explicit import HybridParts, Method, Path, hybrid_source
 from .samples import Samples
@@ -59,7 +59,9 @@ class HybridFlow(Steps):
     ) -> None:
         self._parts = (field, advance, pull, guards, look, after)
         self.paths, self.c, self.directions = tuple(paths), tuple(c), tuple(map(int, directions))
-        self._loop = Loop("march", recipe, ("hybrid", self.paths, self.c, self.directions), self.source)
+        self._loop = CompiledLoop(
+            "march", recipe, ("hybrid", self.paths, self.c, self.directions), self.source
+        )
 
     @cached_property
     def functions(self) -> HybridParts:

@@ -59,7 +59,7 @@ class Unable(Exception):
     """A step has to be taken carefully, and the library has no functions for that."""
 
 
-class Loop:
+class CompiledLoop:
     """A loop over the steps of one method for one system; members of an ensemble are lanes of vectors.
 
     kind      "steps" of one length, or a "march"
@@ -200,10 +200,10 @@ def _succeeded(code: int) -> None:
         raise Unable
 
 
-class OneOf(Loop):
+class OneOf(CompiledLoop):
     """The steps of one method in a library that several share."""
 
-    def __init__(self, shared: Loop, number: int) -> None:
+    def __init__(self, shared: CompiledLoop, number: int) -> None:
         super().__init__("steps", None, (), shared.source)
         self.shared, self.number = shared, number
 

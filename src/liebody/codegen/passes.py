@@ -30,7 +30,7 @@ def rolled(function: Function) -> Function | Program:
     if function not in _rolled:
         graphs = {x.graph for y in function.inputs.values() for x in y.flat}
         with undisturbed():
-            plan = Plan(function, *graphs) if len(graphs) == 1 else None
+            plan = StepPlan(function, *graphs) if len(graphs) == 1 else None
             large = plan is not None and plan.work > LONG and plan.repeats(REPEATED)
             _rolled[function] = plan.program() if plan is not None and large else function
     return _rolled[function]
@@ -72,7 +72,7 @@ class Place:
     first: int
 
 
-class Plan:
+class StepPlan:
     """What a trace with steps computes, as places of kinds in an order in which they can run."""
 
     def __init__(self, function: Function, graph: Graph, calls: Sequence[Place] = ()) -> None:

@@ -72,7 +72,7 @@ class Nearest(NamedTuple):
         return self.rows[:, HEAD:]
 
 
-class Parts(NamedTuple):
+class WatchedFunctions(NamedTuple):
     """The functions of a watched flow in NumPy, (t, y, u) -> ...; `after` may be None."""
 
     field: Callable[..., Any]
@@ -84,7 +84,7 @@ class Parts(NamedTuple):
 class Watched:
     """runtime/watch.h in NumPy: steps of a whole ensemble, y (n, point), or of one state, y (point,)."""
 
-    def __init__(self, parts: Parts, nearest: Nearest) -> None:
+    def __init__(self, parts: WatchedFunctions, nearest: Nearest) -> None:
         self.parts, self.nearest = parts, nearest
         self.length = 0.0
 

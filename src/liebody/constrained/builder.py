@@ -15,10 +15,10 @@ from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from .bodies import GROUPS, MovingBody, check_mass
 from .constraints import (
     Constraint,
+    ConstraintKind,
     Distance,
     General,
     JointFrames,
-    Kind,
     OnCurve,
     Universal,
     lower_pair,
@@ -386,7 +386,7 @@ class SystemBuilder:
     ) -> Constraint:
         numbers = tuple(names[b] for b in link.bodies)
         at = [_at_com(bodies, i, T) for i, T in zip(numbers, link.frames, strict=True)]
-        kind: Kind = link.kind
+        kind: ConstraintKind = link.kind
         joint = None
         constants: tuple[Any, ...]
         if link.group is not None:

@@ -23,7 +23,7 @@ from .half_explicit import HalfExplicit
 from .implicit_tableaux import ImplicitTableau
 from .ivp import DenseOutput, Solution, solve_ivp
 from .mechanical_methods import is_mechanical, mechanical_method
-from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics, Motion
+from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Trajectory
 from .methods import Method, method_named
 from .rkmk import rkmk_step
 from .tableaux import Tableau, tableau
@@ -37,14 +37,14 @@ __all__ = [
     "GeneralizedAlpha",
     "HalfExplicit",
     "ImplicitTableau",
+    "MechanicalEquations",
     "MechanicalFlow",
     "MechanicalMethod",
-    "Mechanics",
     "Method",
-    "Motion",
     "RadauIIA",
     "Solution",
     "Tableau",
+    "Trajectory",
     "Variational",
     "is_mechanical",
     "mechanical_method",

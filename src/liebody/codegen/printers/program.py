@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Expr, Function, trace
-from ..program import Part, Pass, Program
+from ..program import Application, Pass, Program
 from ..schedule import Loop, Schedule, Segment, line
 from .c import (
     C99,
@@ -114,7 +114,7 @@ class _Text:
                 self._copy("w", schedule.spot[positions], key, np.arange(cells.size))
         for first, values in program.starts:
             self._begin(first + np.arange(len(values)), values)
-        uses: dict[tuple[Any, ...], list[tuple[Part, bool]]] = {}
+        uses: dict[tuple[Any, ...], list[tuple[Application, bool]]] = {}
         for loop in schedule.loops:
             for part in loop.step.parts if loop.alternating else (turns.part for turns in loop.turns):
                 if part.places:
@@ -245,7 +245,7 @@ class _Text:
                 lines += [f"    case {number}: {{", *_indented(body, 2), "    } break;"]
         return [*lines, "    }", "}"]
 
-    def _place(self, part: Part, places: Any) -> list[str]:
+    def _place(self, part: Application, places: Any) -> list[str]:
         """The statements for place i, one of `places`."""
         T, form = self.dialect.value, self._forms[_form(part)]
         given, before, after = [], [], []
@@ -338,7 +338,7 @@ class _Text:
 class _Form:
     """A function as some passes call it, with constants in certain arguments."""
 
-    def __init__(self, name: str, parts: Sequence[Part], rare: Sequence[bool]) -> None:
+    def __init__(self, name: str, parts: Sequence[Application], rare: Sequence[bool]) -> None:
         self.rare = all(rare)  # beside straight lines that do the same
         self.name, self.parts, self.function = name, parts, parts[0].function
         self.free = {}  # of each constant argument: the entries that differ from place to place
@@ -373,7 +373,7 @@ class _Form:
         return over_lanes(function, self.name, dialect, self.free, attribute)[0]
 
 
-def _form(part: Part) -> tuple[Any, ...]:
+def _form(part: Application) -> tuple[Any, ...]:
     """What parts that call the same C function have in common."""
     return (part.function, *(a.dtype.kind for a in part.arguments))
 
