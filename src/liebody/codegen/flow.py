@@ -12,7 +12,7 @@ import numpy as np
 from .graph import Function
 from .loop import CompiledLoop, OneOf, Unable
 from .march import Ensemble, Settings, Steps
-from .printers.explicit import Method, Parts, Path, Watching, explicit_source
+from .printers.explicit import FlowFunctions, Method, Path, Watching, explicit_source
 from .printers.march import Guards, Marching
 from .program import Program
 from .samples import Samples
@@ -66,9 +66,9 @@ class Flow(Steps):
         self._marching: dict[bool, CompiledLoop] = {}
 
     @cached_property
-    def functions(self) -> Parts:
+    def functions(self) -> FlowFunctions:
         """field, advance, pull, and what settles a state after each step, traced."""
-        return Parts(*(part and part() for part in self._parts))  # type: ignore[arg-type]
+        return FlowFunctions(*(part and part() for part in self._parts))  # type: ignore[arg-type]
 
     @property
     def method(self) -> Method:

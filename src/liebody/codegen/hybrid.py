@@ -12,7 +12,7 @@ from .flow import stages
 from .graph import Function
 from .loop import CompiledLoop
 from .march import Ensemble, Settings, Steps
-from .printers.explicit import HybridParts, Method, Path, hybrid_source
+from .printers.explicit import HybridFunctions, Method, Path, hybrid_source
 from .samples import Samples
 
 Part = Callable[[], Function]
@@ -64,9 +64,9 @@ class HybridFlow(Steps):
         )
 
     @cached_property
-    def functions(self) -> HybridParts:
+    def functions(self) -> HybridFunctions:
         """field, advance, pull, guards, look and after, traced, and the directions of the guards."""
-        return HybridParts(*(part and part() for part in self._parts), self.directions)  # type: ignore[arg-type, call-arg]
+        return HybridFunctions(*(part and part() for part in self._parts), self.directions)  # type: ignore[arg-type, call-arg]
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""

@@ -190,7 +190,8 @@ def _masses(system: System, numbers: Sequence[int]) -> list[tuple[Array, Any]]:
 @step
 def _rows(
     kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array,
-    moving: list[bool], masses: list[tuple[Array, Any]], free: list[Array] | None, right: Callable[..., list[Any]],
+    moving: list[bool], masses: list[tuple[Array, Any]], free: list[Array] | None,
+    right: Callable[..., list[Any]],
 ) -> tuple[list[Array], Array, list[Array], Array | None]:  # fmt: skip
     """J of each moving body, A_kk, the right sides, and the rate of a parameter."""
     rows = kind(states, constants, t, slide)

@@ -140,7 +140,7 @@ C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
 
 
 @dataclass
-class Body:
+class Code:
     """The straight-line code of a function, cut in pieces."""
 
     pieces: list[list[str]] = field(default_factory=list)
@@ -154,7 +154,7 @@ def straight_line(
     inputs: Mapping[Expr, str],
     outputs: Mapping[Expr, Sequence[str]],
     piece: int = PIECE,
-) -> Body:
+) -> Code:
     """Print every node of `function` once.
 
     inputs   how each input symbol is written
@@ -186,7 +186,7 @@ def straight_line(
     away = _skippable(nodes, users, outputs, home, partner) if dialect.if_any else {}
     late = {node for groups in away.values() for _, group in groups for node in group}
 
-    body = Body()
+    body = Code()
     place: dict[Expr, int] = {}  # of values that cross pieces, in w
     free: list[int] = []
     ending: dict[int, list[int]] = {}
@@ -605,10 +605,10 @@ class Plan:
             }
             self.results = 1
 
-    def loop(self, body: Body, guard: Guard) -> str:
+    def loop(self, body: Code, guard: Guard) -> str:
         return (self._loop_of_one if self.lanes == 1 else self._loop_of_lanes)(body, guard)
 
-    def _calls(self, body: Body) -> list[str]:
+    def _calls(self, body: Code) -> list[str]:
         passed = [f"x{k}" for k in range(len(self.inputs))] + [f"y{k}" for k in range(self.results)] + ["w"]
         return [f"piece{k}({', '.join(passed)});" for k in range(len(body.pieces))]
 
@@ -625,7 +625,7 @@ class Plan:
             lines.append(f"bad += where(MASK({excess} < {tolerance}), splat(0), splat(1));")
         return ["T bad = splat(0);", *lines] if lines else []
 
-    def _loop_of_one(self, body: Body, guard: Guard) -> str:
+    def _loop_of_one(self, body: Code, guard: Guard) -> str:
         """Results go straight into the rows."""
         checks = self._checks(guard)
         lines = [f"{_storage(body)}T w[{max(body.places, 1)}];", "(void)w;", "for (long i = 0; i < n; i++) {"]
@@ -641,7 +641,7 @@ class Plan:
         lines += [f"    {line}" for line in [*always, *self._calls(body)]]
         return c_function(self.HEAD, [*lines, "}", "return 0;"])
 
-    def _loop_of_lanes(self, body: Body, guard: Guard) -> str:
+    def _loop_of_lanes(self, body: Code, guard: Guard) -> str:
         """Results go to y0, each distinct one once, and from there into the rows, by transposed blocks."""
         members = [f"T x{k}[{max(size, 1)}];" for k, size in enumerate(self.inputs.values())]
         members += [f"T y0[{max(len(self.place), 1)}], w[{max(body.places, 1)}];"]
@@ -735,7 +735,7 @@ class Plan:
         return tables, statements
 
 
-def _storage(body: Body) -> str:
+def _storage(body: Code) -> str:
     """Where the work array of one state is kept: on the stack, or once for each thread."""
     return "static __thread " if 8 * body.places > STACK else ""
 

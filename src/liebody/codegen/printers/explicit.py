@@ -34,7 +34,7 @@ class Method(NamedTuple):
     error_order: int = 1
 
 
-class Parts(NamedTuple):
+class FlowFunctions(NamedTuple):
     """The functions of a flow, traced."""
 
     field: Function | Program
@@ -57,7 +57,7 @@ class Watching(NamedTuple):
     careful: Sequence[Function | Program | None] = ()
 
 
-class HybridParts(NamedTuple):
+class HybridFunctions(NamedTuple):
     """The functions of a system with events, traced; as in `HybridFlow`."""
 
     field: Function
@@ -70,7 +70,7 @@ class HybridParts(NamedTuple):
 
 
 def explicit_source(
-    parts: Parts,
+    parts: FlowFunctions,
     methods: Method | Sequence[Method],
     lanes: int,
     rigid: int = 0,
@@ -111,7 +111,7 @@ def explicit_source(
     return "\n".join(text)
 
 
-def hybrid_source(parts: HybridParts, method: Method, lanes: int) -> str:
+def hybrid_source(parts: HybridFunctions, method: Method, lanes: int) -> str:
     """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`."""
     (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     (g,) = parts.guards.outputs.values()

@@ -22,7 +22,7 @@ from ..program import Application, Pass, Program
 from ..schedule import Loop, Schedule, Segment, line
 from .c import (
     C99,
-    Body,
+    Code,
     Dialect,
     Guard,
     Plan,
@@ -67,7 +67,7 @@ def program_unit(program: Program, lanes: int, single: bool = False, guard: Guar
     text = _Text(program, "step", arguments, results, dialect)
     takes = [*(f"const T *restrict {x}" for x in arguments), *(f"T *restrict {y}" for y in results), "T *w"]
     whole = c_function(f"static void piece0({', '.join(takes)})", text.lines)
-    loop = plan.loop(Body([[]], text.size), guard or Guard())
+    loop = plan.loop(Code([[]], text.size), guard or Guard())
     return "\n".join([prelude(lanes, single), *text.functions, whole, loop])
 
 
