@@ -13,10 +13,10 @@ import numpy as np
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric, symmetric
+from ..scalar import Array
 from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic
 
-Array = Any
 WORLD = "world"
 
 

@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..scalar import Array
 from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, trace, undisturbed
 from .program import Call, Program
 
-Array = Any
 LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
 REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
 FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation or a store is 1

@@ -27,12 +27,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import GraphError
+from ..scalar import Array
 from . import passes
 from .graph import CONDITIONS, Expr, Function, Graph, run_on_symbols, trace, undisturbed
 from .passes import STRUCTURAL, Kind, Place, StepPlan, objects
 from .program import Program
 
-Array = Any
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 

@@ -12,6 +12,7 @@ from ..bodies import WORLD, Joint, SpatialInertia
 from ..dynamics import JointDamping, JointSpring
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
+from ..scalar import Array
 from .bodies import GROUPS, MovingBody, check_mass
 from .constraints import (
     Constraint,
@@ -33,8 +34,6 @@ from .forces import (
     with_law,
 )
 from .system import GROUND, System
-
-Array = Any
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,8 @@ from ..groups import (
     Spherical,
 )
 from ..linear import cross, skew
-from ..scalar import arctan2, cos, sin, sqrt, where
+from ..scalar import Array, arctan2, cos, sin, sqrt, where
 
-Array = Any
 ONE = np.eye(3, dtype=int)
 ZERO = np.zeros(3, int)
 HALF_TURN = 1e-12  # of 1 + cos, below which an angle counts as half a turn: off by 1e-6 rad

@@ -24,6 +24,7 @@ from ..codegen import step
 from ..errors import IntegrationError
 from ..groups import SE3, SO3, SO3xR3
 from ..linear import cross, symmetric
+from ..scalar import Array
 from .constraints import GROUND, BodyState, ConstraintKind, Rows
 from .elimination import Factors, Regularization
 from .forces import ForceKind
@@ -31,7 +32,6 @@ from .forces import ForceKind
 if TYPE_CHECKING:
     from .system import System
 
-Array = Any
 CORRECTIONS = 2  # of positions in a projection, with one factorisation
 
 

@@ -17,11 +17,9 @@ from ..dynamics import FrameForce, JointForce
 from ..errors import GraphError, ShapeError
 from ..groups import SE3, Prismatic, Revolute
 from ..linear import cross
-from ..scalar import arctan2, sqrt
+from ..scalar import Array, arctan2, sqrt
 from .bodies import MovingBody
 from .constraints import BodyState, Constraint
-
-Array = Any
 
 
 class ForceKind:

@@ -26,12 +26,11 @@ from ..codegen import step
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
+from ..scalar import Array
 from .coriolis import bracket, composites, gather, momentum_of, operator_of, rate_of_inertia
 from .inverse import inverse_dynamics
 from .kinematics import frame_pose
 from .spatial import REST, Pair, added_wrench, next_pose, transformations, twists_of
-
-Array = Any
 
 
 def total_momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world") -> Array:

@@ -36,6 +36,7 @@ from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeErro
 from ..groups import Product
 from ..integrators import solve_ivp
 from ..linear import cross, is_numeric, skew
+from ..scalar import Array
 from .coriolis import composites, cross_moment, momentum_of
 from .momentum import (
     base_dofs,
@@ -48,7 +49,6 @@ from .momentum import (
 )
 from .spatial import Pair, transformations
 
-Array = Any
 Path = Array | Callable[[float], tuple[Array, Array]]
 
 

@@ -32,10 +32,9 @@ from ..bodies import Body, Moments, Tree
 from ..codegen import step
 from ..errors import ModelError
 from ..linear import cross, skew
+from ..scalar import Array
 from .inverse import FREE_FALL, vector_of_skew_part
 from .spatial import REST, Pair, Transformation, added_moments, added_wrench, transformations, twists_of
-
-Array = Any
 
 
 class Flux(NamedTuple):

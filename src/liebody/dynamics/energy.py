@@ -9,10 +9,9 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
+from ..scalar import Array
 from .inverse import FREE_FALL
 from .spatial import REST, Pair, Transformation, next_pose, next_twist, transformations, twists_of
-
-Array = Any
 
 
 def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:

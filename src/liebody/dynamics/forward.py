@@ -9,11 +9,10 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import back_substitute, cross, factor, is_numeric, skew, solve, symmetric
+from ..scalar import Array
 from .inverse import FREE_FALL, bias_forces
 from .mass import mass_matrix
 from .spatial import REST, Pair, Transformation, transformations
-
-Array = Any
 
 
 def forward_dynamics(

@@ -9,9 +9,9 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
+from ..scalar import Array
 from .spatial import REST, Pair, Transformation, added_wrench, transformations
 
-Array = Any
 FREE_FALL = (0.0, 0.0, -9.81)
 
 

@@ -20,9 +20,9 @@ from ..codegen import step
 from ..errors import ModelError
 from ..groups import SE3, MotionSubgroup
 from ..linear import cross
+from ..scalar import Array
 from .spatial import REST, Pair, Transformation, next_twist, transformation, transformations, twists_of
 
-Array = Any
 REPRESENTATIONS = ("body", "world", "mixed")
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
+from ..scalar import Array
 from .spatial import Pair, Transformation, added_moments, transformations
-
-Array = Any
 
 
 def mass_matrix(tree: Tree, q: Array) -> Array:

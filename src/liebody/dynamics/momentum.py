@@ -30,13 +30,13 @@ from ..codegen import step
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
+from ..scalar import Array
 from .centroidal import about_center, momentum_at_base
 from .coriolis import composites, momentum_of
 from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
 from .spatial import REST, Pair, next_pose, transformations
 
-Array = Any
 SMALLEST_RATIO = 1e-13  # of the extreme eigenvalues of a scaled Mbb that can be divided by
 
 

@@ -18,11 +18,11 @@ from ..bodies import Moments, Tree
 from ..codegen import step
 from ..errors import ModelError
 from ..linear import cross, is_numeric
+from ..scalar import Array
 from .coriolis import FORMS, Points, bracket, momentum_of, reference_accelerations
 from .inverse import FREE_FALL, vector_of_skew_part
 from .spatial import REST, Pair, Transformation, next_twist, transformations, twists_of
 
-Array = Any
 PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
 SECOND_MOMENTS = {  # dSigma / dI = (tr(dI) 1 / 2 - dI)
     (i, j): np.eye(3) / 2 * (i == j)

@@ -15,8 +15,8 @@ from ..bodies import Body, Moments, Tree
 from ..codegen import step
 from ..groups import MotionSubgroup
 from ..linear import cross, skew, symmetric
+from ..scalar import Array
 
-Array = Any
 Pair = tuple[Array, Array]  # a twist (omega, v) or a wrench (n, f)
 REST = np.zeros(3, int)
 

@@ -27,11 +27,10 @@ from ..dynamics.momentum import base_dofs, columns_in_base, floating_base, poses
 from ..errors import ModelError
 from ..groups import Prismatic, Revolute
 from ..linear import cross
+from ..scalar import Array
 
 if TYPE_CHECKING:
     from .closed_forms import Equations
-
-Array = Any
 
 
 class _Parts(NamedTuple):

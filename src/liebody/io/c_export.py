@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from ..codegen import Kernel
 from ..codegen.printers.c import identifier, literal
 from ..codegen.printers.program import callable_c99
 from ..errors import LiebodyError
+from ..scalar import Array
 
-Array = Any
 STATES = 3  # random states in the self-test
 TOLERANCE = 1e-9  # relative, between this machine's numbers and those of the C compiler
 

@@ -14,11 +14,11 @@ from ..codegen import Kernel
 from ..errors import ModelError, ShapeError, counted
 from ..groups import Product
 from ..io.c_export import write_c
+from ..scalar import Array
 from .algorithm import CONFIGURATIONS, kernels_of, shape
 from .identity import fingerprint, library_digest
 from .table import Algorithms
 
-Array = Any
 GRAVITY = dynamics.FREE_FALL
 
 
