@@ -25,12 +25,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import GraphError, ShapeError
 from .graph import Function, Graph, trace
 from .printers.numpy_source import compile_numpy, rows_of
 
-Cells = Any  # an integer array of cell numbers
+Cells = NDArray[np.int64]
+"""Numbers of cells of the memory, in any shape."""
 _RANGE = 1 << 40  # cell numbers of one program
 _ranges = itertools.count(1)
 

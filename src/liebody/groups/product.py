@@ -9,7 +9,7 @@ import numpy as np
 
 from ..codegen import step
 from ..errors import ShapeError
-from ..scalar import Array
+from ..scalar import Array, Coordinates, GroupElement
 from .base import LieGroup, block_diagonal
 from .real import R, RealGroup
 from .so3 import SO3
@@ -56,20 +56,20 @@ class Product(LieGroup):
     def _value(self) -> Any:
         return self.name, self.factors
 
-    def _elements(self, g: Array) -> list[tuple[LieGroup, Array]]:
+    def _elements(self, g: GroupElement) -> list[tuple[LieGroup, Array]]:
         return [(f, g[s, s]) for f, s in zip(self.factors, self.blocks, strict=True)]
 
     def _vectors(self, u: Array) -> list[tuple[LieGroup, Array]]:
         return [(f, u[s]) for f, s in zip(self.factors, self.dofs, strict=True)]
 
-    def _coordinates(self, q: Array) -> list[tuple[LieGroup, Array]]:
+    def _coordinates(self, q: Coordinates) -> list[tuple[LieGroup, Array]]:
         return [(f, q[s]) for f, s in zip(self.factors, self.coordinate_slices, strict=True)]
 
-    def compose(self, g: Array, h: Array) -> Array:
+    def compose(self, g: GroupElement, h: GroupElement) -> GroupElement:
         pairs = zip(self._elements(g), self._elements(h), strict=True)
         return block_diagonal([f.compose(a, b) for (f, a), (_, b) in pairs])
 
-    def inverse(self, g: Array) -> Array:
+    def inverse(self, g: GroupElement) -> GroupElement:
         return block_diagonal([f.inverse(a) for f, a in self._elements(g)])
 
     def hat(self, u: Array) -> Array:
@@ -78,13 +78,13 @@ class Product(LieGroup):
     def vee(self, U: Array) -> Array:
         return _concatenate([f.vee(a) for f, a in self._elements(U)])
 
-    def exp(self, u: Array) -> Array:
+    def exp(self, u: Array) -> GroupElement:
         return block_diagonal([f.exp(a) for f, a in self._vectors(u)])
 
-    def log(self, g: Array) -> Array:
+    def log(self, g: GroupElement) -> Array:
         return _concatenate([f.log(a) for f, a in self._elements(g)])
 
-    def Ad(self, g: Array) -> Array:
+    def Ad(self, g: GroupElement) -> Array:
         return block_diagonal([f.Ad(a) for f, a in self._elements(g)])
 
     def ad(self, u: Array) -> Array:
@@ -106,21 +106,21 @@ class Product(LieGroup):
     def neutral(self) -> np.ndarray:
         return _concatenate([f.neutral() for f in self.factors])
 
-    def element(self, q: Array) -> Array:
+    def element(self, q: Coordinates) -> GroupElement:
         return block_diagonal([f.element(a) for f, a in self._coordinates(q)])
 
-    def coordinates(self, g: Array) -> Array:
+    def coordinates(self, g: GroupElement) -> Coordinates:
         return _concatenate([f.coordinates(a) for f, a in self._elements(g)])
 
-    def integrate(self, q: Array, u: Array) -> Array:
+    def integrate(self, q: Coordinates, u: Array) -> Coordinates:
         pairs = zip(self._coordinates(q), self._vectors(u), strict=True)
         return _concatenate([_of_factor(f, "integrate", a, b) for (f, a), (_, b) in pairs])
 
-    def difference(self, q0: Array, q1: Array) -> Array:
+    def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
         pairs = zip(self._coordinates(q0), self._coordinates(q1), strict=True)
         return _concatenate([_of_factor(f, "difference", a, b) for (f, a), (_, b) in pairs])
 
-    def normalize(self, q: Array) -> Array:
+    def normalize(self, q: Coordinates) -> Coordinates:
         return _concatenate([_of_factor(f, "normalize", a) for f, a in self._coordinates(q)])
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
