@@ -59,9 +59,8 @@ class HybridFlow(Steps):
     ) -> None:
         self._parts = (field, advance, pull, guards, look, after)
         self.paths, self.c, self.directions = tuple(paths), tuple(c), tuple(map(int, directions))
-        self._loop = CompiledLoop(
-            "march", recipe, ("hybrid", self.paths, self.c, self.directions), self.source
-        )
+        settings = ("hybrid", self.paths, self.c, self.directions)
+        self._loop = CompiledLoop("march", recipe, settings, self.source)
 
     @cached_property
     def functions(self) -> HybridFunctions:

@@ -266,9 +266,8 @@ class Program:
         ]
         flat = [self.positions(x) if x.dtype.kind == "i" else x for x in flat]
         count = len(arguments)
-        return Application(function, places, tuple(flat[:count]), tuple(flat[count:]), written), arrays[
-            count:
-        ]
+        made = Application(function, places, tuple(flat[:count]), tuple(flat[count:]), written)
+        return made, arrays[count:]
 
     def output(self, name: str, cells: Cells) -> None:
         """Name what the program returns: the values of `cells` after the last pass."""

@@ -61,6 +61,7 @@ class BodyState(NamedTuple):
     v: Array
 
 
+States = Sequence[BodyState]
 GROUND = BodyState(ONE, ZERO, ZERO, ZERO)
 
 
@@ -89,7 +90,7 @@ class ConstraintKind:
     rows: int
     parameters: int = 0
 
-    def __call__(self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         """The equations at states of the bodies, with a constraint's constants, time and parameters."""
         raise NotImplementedError
 
@@ -167,7 +168,7 @@ class LowerPair(ConstraintKind):
         moving = {"free": 0, "normal": 1, "perpendicular": 2, "locked": 3}[self.translation]
         return turning + moving + self.screw
 
-    def __call__(self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
         Ra, ra, Rb, rb, pitch = constants
         C = b.R.T @ a.R  # the parent's axes in the child's
@@ -295,7 +296,7 @@ class Universal(ConstraintKind):
 
     rows = 4
 
-    def __call__(self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         da, ra, db, rb = constants
         one = LowerPair("free", "locked")(states, (ONE, ra, ONE, rb, 1), t, s)
         angle = RightAngle()(states, (da, db), t, s)
@@ -313,7 +314,7 @@ class RightAngle(ConstraintKind):
 
     rows = 1
 
-    def __call__(self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
         da, db = constants
         C = b.R.T @ a.R
@@ -330,7 +331,7 @@ class Distance(ConstraintKind):
 
     rows = 1
 
-    def __call__(self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
         ra, rb, length = constants
         C = b.R.T @ a.R
@@ -364,7 +365,7 @@ class OnCurve(ConstraintKind):
         self.first = jacobian(self.position, "s", "forward")
         self.second = jacobian(self.first, "s", "forward")
 
-    def __call__(self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
         rb, own = constants  # the point on b, and the origin of the curve on a
         c, slope, bend = (np.asarray(f(s[0])) for f in (self.position, self.first, self.second))
@@ -470,7 +471,7 @@ class General(ConstraintKind):
             (jacobian(self.residual, f"R{i}"), jacobian(self.residual, f"p{i}")) for i in range(self.count)
         ]
 
-    def __call__(self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         # the bodies' own frames, at r in the axes of the centres of mass, turned by Q
         frames = []
         for body, Q, r in zip(states, constants[::2], constants[1::2], strict=True):

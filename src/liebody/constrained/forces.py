@@ -19,7 +19,7 @@ from ..groups import SE3, Prismatic, Revolute
 from ..linear import cross
 from ..scalar import Array, arctan2, sqrt
 from .bodies import MovingBody
-from .constraints import BodyState, Constraint
+from .constraints import BodyState, Constraint, States
 
 
 class ForceKind:
@@ -32,13 +32,11 @@ class ForceKind:
     efforts: int = 0
     stores: bool = False
 
-    def __call__(
-        self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, u: Array
-    ) -> list[Array]:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         """Wrenches (6,) on the bodies."""
         raise NotImplementedError
 
-    def energy(self, states: Sequence[BodyState], constants: Sequence[Array]) -> Any:
+    def energy(self, states: States, constants: Sequence[Array]) -> Any:
         """Potential energy; zero where there is none."""
         return 0.0
 
@@ -60,9 +58,7 @@ class SpringDamper(ForceKind):
 
     stores = True
 
-    def __call__(
-        self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, u: Array
-    ) -> list[Array]:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         a, b = states
         ra, rb, stiffness, damping, rest = constants
         C = b.R.T @ a.R
@@ -74,7 +70,7 @@ class SpringDamper(ForceKind):
         on_a = -(f @ C)
         return [np.concatenate([cross(ra, on_a), on_a]), np.concatenate([cross(rb, f), f])]
 
-    def energy(self, states: Sequence[BodyState], constants: Sequence[Array]) -> Any:
+    def energy(self, states: States, constants: Sequence[Array]) -> Any:
         a, b = states
         ra, rb, stiffness, _, rest = constants
         d = b.p + b.R @ rb - a.p - a.R @ ra
@@ -106,9 +102,7 @@ class JointEffort(ForceKind):
     def stores(self) -> bool:  # type: ignore[override]
         return any(law.stores for law, _ in self.laws)
 
-    def __call__(
-        self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, u: Array
-    ) -> list[Array]:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         a, b = states
         Ra, ra, Rb, rb, inverse, wrenches = constants[:6]
         C = b.R.T @ a.R
@@ -127,7 +121,7 @@ class JointEffort(ForceKind):
         moment, force = -(moment @ C), -(force @ C)
         return [np.concatenate([moment + cross(arm, force), force]), on_b]
 
-    def energy(self, states: Sequence[BodyState], constants: Sequence[Array]) -> Any:
+    def energy(self, states: States, constants: Sequence[Array]) -> Any:
         x = self._coordinate(states, constants)
         return sum(law.energy(x, *numbers) for law, numbers in self._with_numbers(constants))
 
@@ -135,7 +129,7 @@ class JointEffort(ForceKind):
         ends = np.cumsum([6, *(count for _, count in self.laws)])
         return [(law, constants[i : i + count]) for (law, count), i in zip(self.laws, ends)]
 
-    def _coordinate(self, states: Sequence[BodyState], constants: Sequence[Array]) -> Array:
+    def _coordinate(self, states: States, constants: Sequence[Array]) -> Array:
         a, b = states
         Ra, ra, Rb, rb, _, W = constants[:6]
         if not self.single:
@@ -174,7 +168,7 @@ def with_law(forces: Sequence[BodyForce], law: JointForce, joints: Sequence[Cons
     return found
 
 
-def relative_twist(states: Sequence[BodyState], Ra: Array, ra: Array, Rb: Array, rb: Array) -> Array:
+def relative_twist(states: States, Ra: Array, ra: Array, Rb: Array, rb: Array) -> Array:
     """Twist (6,) of the child's joint frame relative to the parent's, in the axes of the child's frame."""
     a, b = states
     C = b.R.T @ a.R
@@ -224,9 +218,7 @@ class OwnWrench(ForceKind):
         result = np.asarray(self.function(t, *((u,) if self.efforts else ()), *parts))
         return result[None] if self.count == 1 and result.ndim == 1 else result
 
-    def __call__(
-        self, states: Sequence[BodyState], constants: Sequence[Array], t: Any, u: Array
-    ) -> list[Array]:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         parts: list[Array] = []
         for body, Q, r in zip(states, constants[::2], constants[1::2], strict=True):
             parts.append(_pose(body, Q, r))
@@ -237,7 +229,7 @@ class OwnWrench(ForceKind):
             wrenches.append(np.concatenate([moment + cross(r, force), force]))
         return wrenches
 
-    def energy(self, states: Sequence[BodyState], constants: Sequence[Array]) -> Any:
+    def energy(self, states: States, constants: Sequence[Array]) -> Any:
         assert self.potential is not None
         return self.potential(*map(_pose, states, constants[::2], constants[1::2]))
 

@@ -23,9 +23,8 @@ import numpy as np
 
 from ..errors import IntegrationError
 
-RootedTree = tuple[
-    Any, ...
-]  # a rooted tree is the sorted tuple of the trees that hang from its root; () is one node
+RootedTree = tuple[Any, ...]  # the sorted tuple of the trees that hang from its root; () is one node
+Weights = dict[RootedTree, list[Fraction]]
 Entry = int | float | str | Fraction
 
 ROUNDED = Fraction(1, 10**12)  # largest defect of a condition on coefficients that are published as decimals
@@ -57,10 +56,10 @@ def density(tree: RootedTree) -> int:
     return nodes(tree) * prod(map(density, tree))
 
 
-def stage_weights(A: Sequence[Sequence[Fraction]], order: int) -> dict[RootedTree, list[Fraction]]:
+def stage_weights(A: Sequence[Sequence[Fraction]], order: int) -> Weights:
     """weight_i(tree) = product over its branches of sum_j A_ij weight_j(branch), for trees up to an order."""
-    weights: dict[RootedTree, list[Fraction]] = {}
-    sums: dict[RootedTree, list[Fraction]] = {}
+    weights: Weights = {}
+    sums: Weights = {}
     for p in range(1, order + 1):
         for tree in rooted_trees(p):
             factors = zip(*(sums[branch] for branch in tree)) if tree else ((),) * len(A)
@@ -152,12 +151,7 @@ class Tableau:
             raise IntegrationError(f"tableau {self.name!r}: {otherwise}; compare its entries with its source")
 
     def _require_order(
-        self,
-        weights: dict[RootedTree, list[Fraction]],
-        b: list[Fraction],
-        order: int,
-        what: str,
-        slack: Fraction,
+        self, weights: Weights, b: list[Fraction], order: int, what: str, slack: Fraction
     ) -> None:
         for tree, weight in weights.items():
             if nodes(tree) <= order:
@@ -169,11 +163,7 @@ class Tableau:
                 )
 
     def _require_interpolant(
-        self,
-        weights: dict[RootedTree, list[Fraction]],
-        b: list[Fraction],
-        P: list[list[Fraction]],
-        slack: Fraction,
+        self, weights: Weights, b: list[Fraction], P: list[list[Fraction]], slack: Fraction
     ) -> None:
         """sum_im weight_i(tree) P_im theta^(m+1) = theta^|tree|/density(tree), for each power of theta."""
         ends = [sum(row) - weight for row, weight in zip(P, b, strict=True)]
