@@ -15,10 +15,10 @@ import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
 from ...errors import GraphError
+from ..build import runtime
 from ..graph import CONDITIONS, Expr, Function
 
 PIECE = 1500  # operations in one C function
@@ -479,24 +479,9 @@ class Guard:
     tolerance: float = 1e-6
 
 
-def runtime(name: str) -> str:
-    """A text of the folder runtime/."""
-    return (resources.files("liebody.codegen") / "runtime" / name).read_text(encoding="utf-8")
-
-
 def prelude(lanes: int, single: bool = False) -> str:
     """The text before any code over T: number type, lanes, elementary functions."""
-    return "\n".join(
-        [
-            f"#define LANES {lanes}",
-            f"#define SINGLE {int(single)}",
-            f"typedef {'float' if single else 'double'} real;",
-            f"#define whole {'int32_t' if single else 'int64_t'}",
-            f"#define LOWER_LANES {', '.join(map(str, range(lanes // 2)))}",
-            f"#define UPPER_LANES {', '.join(map(str, range(lanes // 2, lanes)))}",
-            runtime("lanes.h"),
-        ]
-    )
+    return f"#define LANES {lanes}\n#define SINGLE {int(single)}\n{runtime('lanes.h')}"
 
 
 def over_lanes(
@@ -580,11 +565,6 @@ def batch_units(
 class Plan:
     """Where the batch loop keeps inputs and results, and the loop itself."""
 
-    HEAD = (
-        "long run(long n, const real *const *in, const long *in_stride, "
-        "real *const *out, const long *out_stride, int kept)"
-    )
-
     def __init__(self, function: Function, lanes: int, dialect: Dialect) -> None:
         self.lanes, self.dialect = lanes, dialect
         self.inputs = {key: array.size for key, array in function.inputs.items()}
@@ -606,7 +586,8 @@ class Plan:
             self.results = 1
 
     def loop(self, body: Code, guard: Guard) -> str:
-        return (self._loop_of_one if self.lanes == 1 else self._loop_of_lanes)(body, guard)
+        rows = (self._row if self.lanes == 1 else self._block)(body, guard)
+        return "\n".join([rows, runtime("batch.h")])
 
     def _calls(self, body: Code) -> list[str]:
         passed = [f"x{k}" for k in range(len(self.inputs))] + [f"y{k}" for k in range(self.results)] + ["w"]
@@ -625,75 +606,71 @@ class Plan:
             lines.append(f"bad += where(MASK({excess} < {tolerance}), splat(0), splat(1));")
         return ["T bad = splat(0);", *lines] if lines else []
 
-    def _loop_of_one(self, body: Code, guard: Guard) -> str:
+    def _row(self, body: Code, guard: Guard) -> str:
         """Results go straight into the rows."""
         checks = self._checks(guard)
-        lines = [f"{_storage(body)}T w[{max(body.places, 1)}];", "(void)w;", "for (long i = 0; i < n; i++) {"]
-        lines += [f"    const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
-        lines += [f"    real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
-        lines += [f"    {line}" for line in (*checks, *(["if (bad != 0) return i + 1;"] if checks else []))]
+        lines = [f"{_storage(body)}T w[{max(body.places, 1)}];", "(void)w;"]
+        lines += [f"const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
+        lines += [f"real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
+        lines += [*checks, *(["if (bad != 0) return 1;"] if checks else [])]
         constants = {
             f"y{k}[{i}]" for k, y in enumerate(self.outputs) for i, x in enumerate(y) if type(x) is not Expr
         }
         once = [line for line in self.fixed if line.split(" = ")[0] in constants]
         always = [line for line in self.fixed if line not in once]
-        lines += ["    if (!kept) {", *(f"        {line}" for line in once), "    }"]
-        lines += [f"    {line}" for line in [*always, *self._calls(body)]]
-        return c_function(self.HEAD, [*lines, "}", "return 0;"])
+        lines += ["if (!kept) {", *(f"    {line}" for line in once), "}"]
+        head = (
+            "INLINE int one_row(long i, const real *const *in, const long *in_stride, real *const *out, "
+            "const long *out_stride, int kept)"
+        )
+        return c_function(head, [*lines, *always, *self._calls(body), "return 0;"])
 
-    def _loop_of_lanes(self, body: Code, guard: Guard) -> str:
+    def _block(self, body: Code, guard: Guard) -> str:
         """Results go to y0, each distinct one once, and from there into the rows, by transposed blocks."""
         members = [f"T x{k}[{max(size, 1)}];" for k, size in enumerate(self.inputs.values())]
         members += [f"T y0[{max(len(self.place), 1)}], w[{max(body.places, 1)}];"]
         members += [f"real spare{k}[LANES * {max(len(e), 1)}];" for k, e in enumerate(self.outputs)]
+        workspace = ["typedef struct {", *(f"    {m}" for m in members), "} Workspace;"]
+        workspace.append(f"enum {{ SMALL = sizeof(Workspace) <= {STACK} }};")
         tables, stores = self._stores()
         nodes = sum(type(x) is Expr for x in self.place)
         numbers = [literal(float(x), self.dialect.suffix) for x in self.place if type(x) is not Expr]
         tables.append(constant_table("real", "constants", numbers))
-        lines = [
-            "Workspace here[SMALL], *s = SMALL ? here : aligned_alloc(sizeof(T), sizeof(Workspace));",
-            "long bad_row = 0;",
-            "if (!s) return -1;",
-            "T *y0 = s->y0, *w = s->w;",
-            "(void)y0, (void)w;",
-            *(f"T *x{k} = s->x{k};" for k in range(len(self.inputs))),
-            f"for (int j = 0; j < {len(numbers)}; j++) y0[{nodes} + j] = splat(constants[j]);",
-            "for (long i = 0; i < n; i += LANES) {",
-            "    long rows = n - i < LANES ? n - i : LANES;",
-            "    int same = kept && rows == LANES;",
-            "    (void)same;",
+        begin = [f"for (int j = 0; j < {len(numbers)}; j++) s->y0[{nodes} + j] = splat(constants[j]);"]
+        inputs = [f"T *x{k} = s->x{k};" for k in range(len(self.inputs))]
+        take = [
+            f"load(x{k}, {size}, in[{k}] + i * in_stride[{k}], in_stride[{k}], rows);"
+            for k, size in enumerate(self.inputs.values())
+            if size
         ]
-        for k, size in enumerate(self.inputs.values()):
-            if size:
-                lines.append(f"    load(x{k}, {size}, in[{k}] + i * in_stride[{k}], in_stride[{k}], rows);")
         checks = self._checks(guard)
-        lines += [f"    {line}" for line in checks]
-        if checks:
-            lines += ["    if (any(MASK(bad != 0))) {", "        bad_row = i + 1;", "        break;", "    }"]
+        take += [*checks, "return any(MASK(bad != 0));" if checks else "return 0;"]
         copies = [
             f"y0[{i}] = {self.symbols[x]};"
             for x, i in self.place.items()
             if type(x) is Expr and x.op == "input"
         ]
-        lines += [f"    {line}" for line in (*copies, *self._calls(body))]
+        give = ["const T *y0 = s->y0;", "(void)y0, (void)same;"]
         for k, entries in enumerate(self.outputs):
-            width = len(entries)
-            if not width:
-                continue
-            lines += [
-                f"    real *row{k} = rows == LANES ? out[{k}] + i * out_stride[{k}] : s->spare{k};",
-                f"    long step{k} = rows == LANES ? out_stride[{k}] : {width};",
-                *(f"    {line}" for line in stores[k]),
-                "    if (rows < LANES)",
-                "        for (long l = 0; l < rows; l++)",
-                f"            memcpy(out[{k}] + (i + l) * out_stride[{k}], row{k} + l * {width}, "
-                f"{width} * sizeof(real));",
-            ]
-        workspace = ["typedef struct {", *(f"    {m}" for m in members), "} Workspace;"]
-        workspace.append(f"enum {{ SMALL = sizeof(Workspace) <= {STACK} }};")
-        ending = ["}", "if (!SMALL) free(s);", "return bad_row;"]
-        loop = c_function(self.HEAD, [*lines, *ending])
-        return "\n".join([transposes(self.lanes), LOAD, write_text(self.lanes), *workspace, *tables, loop])
+            if width := len(entries):
+                give += [
+                    f"real *out{k} = out[{k}] + i * out_stride[{k}];",
+                    f"real *row{k} = rows == LANES ? out{k} : s->spare{k};",
+                    f"const long step{k} = rows == LANES ? out_stride[{k}] : {width};",
+                    *stores[k],
+                    f"if (rows < LANES) copy_rows(out{k}, out_stride[{k}], row{k}, {width}, rows);",
+                ]
+        block = "INLINE {} {}(Workspace *s, long i, long rows, {})".format
+        functions = [
+            c_function("INLINE void begin(Workspace *s)", begin),
+            c_function(block("int", "take", "const real *const *in, const long *in_stride"), [*inputs, *take]),
+            c_function(
+                "INLINE void compute(Workspace *s)",
+                [*inputs, "T *y0 = s->y0, *w = s->w;", "(void)y0, (void)w;", *copies, *self._calls(body)],
+            ),
+            c_function(block("void", "give", "real *const *out, const long *out_stride, int same"), give),
+        ]
+        return "\n".join([runtime("rows.h"), *workspace, *tables, *functions])
 
     def _stores(self) -> tuple[list[str], list[list[str]]]:
         """Tables of what goes where, and for each output the statements that store it."""
@@ -748,108 +725,3 @@ def _entry(x: Any) -> Any:
 def constant_table(kind: str, name: str, values: Iterable[str]) -> str:
     return f"static const {kind} {name}[] = {{{', '.join(values) or '0'}}};"
 
-
-LOAD = """
-/* Rows first .. first + rows - 1 of a row-major array, as vectors: x[j] holds entry j of LANES rows. */
-INLINE void load(T *x, int width, const real *first, long stride, long rows) {
-    const real *row[LANES];
-    UNROLL for (int l = 0; l < LANES; l++) row[l] = first + (l < rows ? l : rows - 1) * stride;
-    if (width < LANES) {
-        for (int j = 0; j < width; j++)
-            for (int l = 0; l < LANES; l++) x[j][l] = row[l][j];
-        return;
-    }
-    UNROLL for (int j = 0; j + LANES <= width; j += LANES) load_block(x + j, row, j);
-    if (width % LANES) load_block(x + width - LANES, row, width - LANES);
-}
-"""
-ROWS_OF_ONE = """
-INLINE void load(T *x, int width, const real *first, long stride, long rows) {
-    (void)stride, (void)rows;
-    memcpy(x, first, width * sizeof(real));
-}
-INLINE void save(const T *x, int width, real *first, long stride, long rows) {
-    (void)stride, (void)rows;
-    memcpy(first, x, width * sizeof(real));
-}
-"""
-
-
-def save_text(lanes: int) -> str:
-    """C text of `save`, the inverse of `load`."""
-    values = ", ".join(f"x[j + {i}]" for i in range(lanes))
-    return f"""
-/* The inverse of load. */
-INLINE void save(const T *x, int width, real *first, long stride, long rows) {{
-    if (width < LANES || rows < LANES) {{
-        for (int j = 0; j < width; j++)
-            for (int l = 0; l < rows; l++) first[l * stride + j] = x[j][l];
-        return;
-    }}
-    int j = 0;
-    for (; j + LANES <= width; j += LANES) store(first + j, stride, {values});
-    if (j < width) {{
-        j = width - LANES;
-        store(first + j, stride, {values});
-    }}
-}}
-"""
-
-
-def write_text(lanes: int) -> str:
-    """C text of the functions that store results from y, where entry j of a row is y[from[j]]."""
-    values = ", ".join(f"AT(f[{i}])" for i in range(lanes))
-    return f"""
-#define AT(offset) (*(const T *)((const char *)y + (offset)))
-INLINE void store_same(real *first, long step, const real *values) {{
-    for (int l = 0; l < LANES; l++) memcpy(first + l * step, values, sizeof(T));
-}}
-/* Blocks of LANES entries, in order: at[b] is i for a block from entry i on that comes from y, and ~i < 0 for
-   one of constants, which are there already if `same`. */
-INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed, const int *at,
-                  int blocks, int same) {{
-    for (int b = 0; b < blocks; b++) {{
-        int i = at[b];
-        const long *f = from + i;
-        if (i >= 0) store(row + i, step, {values});
-        else if (!same) store_same(row + ~i, step, fixed + ~i);
-    }}
-}}
-INLINE void write_short(real *row, long step, const T *y, const long *from, int width) {{
-    for (int j = 0; j < width; j++)
-        for (int l = 0; l < LANES; l++) row[l * step + j] = AT(from[j])[l];
-}}
-"""
-
-
-def transposes(lanes: int) -> str:
-    """C text of `load_block` and `store`: LANES x LANES blocks, transposed in registers."""
-    steps, now = [], [f"a{i}" for i in range(lanes)]
-    distance, generation = 1, 0
-    while distance < lanes:
-        generation += 1
-        new = list(now)
-        for i in range(lanes):
-            if i & distance:
-                continue
-            low, high = now[i], now[i + distance]
-            first = [j if not j & distance else lanes + (j ^ distance) for j in range(lanes)]
-            second = [(j | distance) if not j & distance else lanes + j for j in range(lanes)]
-            for target, order in ((i, first), (i + distance, second)):
-                new[target] = f"b{generation}_{target}"
-                steps.append(f"T {new[target]} = SHUFFLE({low}, {high}, {', '.join(map(str, order))});")
-        now, distance = new, 2 * distance
-    takes = ", ".join(f"T a{i}" for i in range(lanes))
-    return "\n".join(
-        [
-            "INLINE void load_block(T *x, const real *const *row, int j) {",
-            *(f"    T a{i}; memcpy(&a{i}, row[{i}] + j, sizeof(T));" for i in range(lanes)),
-            *(f"    {step}" for step in steps),
-            *(f"    x[{i}] = {now[i]};" for i in range(lanes)),
-            "}",
-            f"INLINE void store(real *first, long step, {takes}) {{",
-            *(f"    {step}" for step in steps),
-            *(f"    memcpy(first + {i} * step, &{now[i]}, sizeof(T));" for i in range(lanes)),
-            "}",
-        ]
-    )

@@ -2,12 +2,13 @@
        field(t, x, u, f)      left-trivialised velocity f at a point x; with memory, field(t, x, m, u, f)
        advance(x, psi, z)     z = x exp(psi), normalised
        pull(psi, f, k)        k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
-   These and `error`, the estimated error in units of the step, come before this text, with the dimensions
-   MEMORY, MOVING, POINT (of m, x and both), ALGEBRA, STAGES and RIGID, how many of the first entries of the
-   algebra have size 1 in the error control: the others are as large as the last coordinates of y. The
-   function `stages`, which holds the method's coefficients, is printed in the place marked STAGES; where
-   constraints are WATCHED there are two, `ordinary_stages` and `careful_stages` (watch.h). Without that,
-   settle(t, y, u, z) is what becomes of the end of a step that is kept. */
+       settle(t, y, u, z)     what becomes of the end of a step that is kept, where PROJECTED
+       error(k, i)            the estimated error in units of the step
+       stages(t, h, x, m, u, apart, k, next)  velocities k of the stages of a step from (t, x), and its end
+   come before this text, with the dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA, STAGES and
+   RIGID, how many of the first entries of the algebra have size 1 in the error control: the others are as
+   large as the last coordinates of y. Where constraints are WATCHED (watch.h) there are `ordinary_stages`
+   and `careful_stages`, and there is no `settle`. */
 
 typedef struct {
     long apart;            /* numbers between the efforts of one node and the next; 0 if all are the same */
@@ -26,8 +27,6 @@ static int open_work(Work *w, const Samples *e, long *count) {
     return 1;
 }
 static void close_work(Work *w) { (void)w; }
-
-/* STAGES */
 
 #if WATCHED
 /* The stages of a step, in some lanes taken carefully. */
@@ -68,7 +67,12 @@ INLINE void complete(const T *t, const T *h, const T *end, const T *y, const T *
     settle_watched(end, next, u_end, &w->watch, z);
 #else
     (void)t, (void)h, (void)y, (void)u, (void)w;
+#if PROJECTED
     settle(end, next, u_end, z);
+#else
+    (void)end, (void)u_end;
+    memcpy(z, next, POINT * sizeof *z);
+#endif
 #endif
 }
 #endif

@@ -1,5 +1,5 @@
 /* Arithmetic over T: one number (LANES 1), or a vector of LANES numbers, one state in each lane.
-   Before this text: `real` is double or float, `whole` the integer of its size, LANES a power of two. */
+   Before this text: LANES, a power of two, and SINGLE, whether numbers are floats. */
 /* Instructions are ordered for parallelism before registers are given out. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(LONG_CODE)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
@@ -12,6 +12,14 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
+
+#if SINGLE
+typedef float real;
+typedef int32_t whole;
+#else
+typedef double real;
+typedef int64_t whole;
+#endif
 
 #if LANES == 1
 typedef real T;
@@ -30,6 +38,24 @@ INLINE T splat(real x) { return x - (T){0}; }
 INLINE I bits(T x) { return (I)x; }
 INLINE T number(I i) { return (T)i; }
 #define MASK(condition) (condition)
+#define UP_TO_1(f) f(0)
+#define UP_TO_2(f) f(0), f(1)
+#define UP_TO_4(f) UP_TO_2(f), f(2), f(3)
+#define UP_TO_8(f) UP_TO_4(f), f(4), f(5), f(6), f(7)
+#define UP_TO_16(f) UP_TO_8(f), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
+#if LANES == 2
+#define EACH UP_TO_2
+#define HALF UP_TO_1
+#elif LANES == 4
+#define EACH UP_TO_4
+#define HALF UP_TO_2
+#elif LANES == 8
+#define EACH UP_TO_8
+#define HALF UP_TO_4
+#else
+#define EACH UP_TO_16
+#define HALF UP_TO_8
+#endif
 #define EACH_LANE(y, f, ...) for (int lane = 0; lane < LANES; lane++) (y)[lane] = f(__VA_ARGS__)
 #define LANE(x) ((x)[lane])
 #if defined(__has_builtin)
@@ -219,7 +245,9 @@ INLINE void quarter_turns(T a, T *r, I *quadrant) { /* half the lanes at a time 
     typedef whole J __attribute__((vector_size(LANES / 2 * sizeof(real))));
     typedef double D __attribute__((vector_size(LANES / 2 * sizeof(double))));
 #ifdef RESIZING_SHUFFLE
-    H low = SHUFFLE(a, a, LOWER_LANES), high = SHUFFLE(a, a, UPPER_LANES);
+#define LOWER(i) i
+#define UPPER(i) LANES / 2 + i
+    H low = SHUFFLE(a, a, HALF(LOWER)), high = SHUFFLE(a, a, HALF(UPPER));
 #else
     H low, high;
     memcpy(&low, &a, sizeof low);
@@ -228,8 +256,8 @@ INLINE void quarter_turns(T a, T *r, I *quadrant) { /* half the lanes at a time 
     REDUCE(low, D, H, J, r0, k0);
     REDUCE(high, D, H, J, r1, k1);
 #ifdef RESIZING_SHUFFLE
-    *r = SHUFFLE(r0, r1, LOWER_LANES, UPPER_LANES);
-    *quadrant = SHUFFLE(k0, k1, LOWER_LANES, UPPER_LANES);
+    *r = SHUFFLE(r0, r1, EACH(LOWER));
+    *quadrant = SHUFFLE(k0, k1, EACH(LOWER));
 #else
     memcpy(r, &r0, sizeof r0);
     memcpy((char *)r + sizeof r0, &r1, sizeof r1);
