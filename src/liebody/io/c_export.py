@@ -19,6 +19,7 @@ from ..scalar import Array
 STATES = 3  # random states in the self-test
 TOLERANCE = 1e-9  # relative, between this machine's numbers and those of the C compiler
 
+
 def write_c(
     folder: Path,
     name: str,

@@ -663,7 +663,7 @@ class Plan:
         block = "INLINE {} {}(Workspace *s, long i, long rows, {})".format
         functions = [
             c_function("INLINE void begin(Workspace *s)", begin),
-            c_function(block("int", "take", "const real *const *in, const long *in_stride"), [*inputs, *take]),
+            c_function(block("int", "take", "const real *const *in, const long *in_stride"), inputs + take),
             c_function(
                 "INLINE void compute(Workspace *s)",
                 [*inputs, "T *y0 = s->y0, *w = s->w;", "(void)y0, (void)w;", *copies, *self._calls(body)],
@@ -724,4 +724,3 @@ def _entry(x: Any) -> Any:
 
 def constant_table(kind: str, name: str, values: Iterable[str]) -> str:
     return f"static const {kind} {name}[] = {{{', '.join(values) or '0'}}};"
-

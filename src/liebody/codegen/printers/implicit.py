@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..envelope import Envelope
 from ..build import runtime
+from ..envelope import Envelope
 from ..graph import Function
 from ..passes import rolled
 from .c import c_function, literal, over_lanes

@@ -1,5 +1,5 @@
-/* Comparison of results with expected ones, in C99. Before this text: TOLERANCE, of the largest difference relative
-   to the largest of the expected numbers, or to 1. */
+/* Comparison of results with expected ones, in C99. Before this text: TOLERANCE, of the largest
+   difference relative to the largest of the expected numbers, or to 1. */
 #include <math.h>
 #include <stdio.h>
 

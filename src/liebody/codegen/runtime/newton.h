@@ -1,17 +1,18 @@
-/* Newton's method for r(x; z, t, h, y, u) = 0, where z is what has been solved before. Before this text: the
-   settings TOLERANCE and ITERATIONS. */
+/* Newton's method for r(x; z, t, h, y, u) = 0, where z is what has been solved before. Before this
+   text: the settings TOLERANCE and ITERATIONS. */
 
-#define LOOSE 1e-8      /* relative corrections that may be the last ones, if they no longer shrink ... */
+#define LOOSE 1e-8 /* relative corrections that may be the last, if they no longer shrink ... */
 #define ROUND_OFF 1e-13 /* ... and those for which a new Jacobian is then not worth making */
 #define SLOW 0.1        /* ratio of two corrections from which on the Jacobian is made again */
 #define SMALLEST_PIVOT 1e-14
-#define SMALL_PART 0.1     /* of a correction, below which it is taken, and the Jacobian made again */
-#define SMALLEST_PART 1e-6 /* of a correction, below which the member is lost: there is nothing but NaN */
+#define SMALL_PART 0.1 /* of a correction, below which it is taken, and the Jacobian made again */
+#define SMALLEST_PART 1e-6 /* of a correction, below which the member is lost: all else is NaN */
 
-typedef void Residual(const T *restrict x, const T *restrict z, const T *restrict t, const T *restrict h,
-                      const T *restrict y, const T *restrict u, T *restrict r);
-typedef void Both(const T *restrict x, const T *restrict z, const T *restrict t, const T *restrict h,
-                  const T *restrict y, const T *restrict u, T *restrict r, T *restrict values);
+typedef void Residual(const T *restrict x, const T *restrict z, const T *restrict t,
+                      const T *restrict h, const T *restrict y, const T *restrict u, T *restrict r);
+typedef void Both(const T *restrict x, const T *restrict z, const T *restrict t,
+                  const T *restrict h, const T *restrict y, const T *restrict u, T *restrict r,
+                  T *restrict values);
 typedef struct { /* of a Jacobian: its entries, and the bounds of codegen/envelope.py */
     long n, entries;
     const int *place, *start, *stop, *rows, *columns;
@@ -30,9 +31,9 @@ INLINE void swap_rows(T *a, long k, I row, long stride, long count) {
     }
 }
 
-/* L U = diag(scale) A with rows exchanged, in the place of A (n, n), with the reciprocals of U's diagonal;
-   rows are scaled to largest entries of 1, pivots chosen in each lane. Returns the lanes whose matrix is
-   singular to round-off. */
+/* L U = diag(scale) A with rows exchanged, in the place of A (n, n), with the reciprocals of U's
+   diagonal; rows are scaled to largest entries of 1, pivots chosen in each lane. Returns the lanes
+   whose matrix is singular to round-off. */
 INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restrict pivot) {
     const long n = shape->n;
     I singular = MASK(splat(0) != splat(0));
@@ -81,15 +82,17 @@ INLINE void substitute(const Shape *shape, const T *restrict A, const T *restric
     }
 }
 
-/* x with residual(x) = 0, from a first guess in x, by Newton's method with the norm max |correction_i| / (1
-   + |x_i|). It goes on to round-off: until what the next correction would be, judged by the ratio of the
-   last two, is below TOLERANCE of each unknown, or corrections no longer shrink. The Jacobian is kept as
-   long as convergence is fast. Corrections are halved until the next one, with the same Jacobian, is
-   shorter (the natural monotonicity test of Deuflhard, "Newton Methods for Nonlinear Problems", section
-   3.3). Lanes that were lost before stay as they are; those that are lost here get the reason. A linear
-   system takes one correction, and needs no `residual`. */
-INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *both, T *restrict x, const T *z,
-                   const T *t, const T *h, const T *y, const T *u, T *work, I *pivot, I *lost, long *count) {
+/* x with residual(x) = 0, from a first guess in x, by Newton's method with the norm max
+   |correction_i| / (1 + |x_i|). It goes on to round-off: until what the next correction would be,
+   judged by the ratio of the last two, is below TOLERANCE of each unknown, or corrections no longer
+   shrink. The Jacobian is kept as long as convergence is fast. Corrections are halved until the
+   next one, with the same Jacobian, is shorter (the natural monotonicity test of Deuflhard, "Newton
+   Methods for Nonlinear Problems", section 3.3). Lanes that were lost before stay as they are;
+   those that are lost here get the reason. A linear system takes one correction, and needs no
+   `residual`. */
+INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *both, T *restrict x,
+                   const T *z, const T *t, const T *h, const T *y, const T *u, T *work, I *pivot,
+                   I *lost, long *count) {
     const long n = shape->n;
     T *D = work, *r = D + n * n, *scale = r + n;
     T *base = scale + n, *direction = base + n, *values = direction + n;
@@ -112,8 +115,7 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
             I singular = active & factor(shape, D, scale, pivot);
             *lost |= singular & SINGULAR;
             active &= ~singular;
-        } else
-            residual(x, z, t, h, y, u, r);
+        } else residual(x, z, t, h, y, u, r);
         substitute(shape, D, scale, pivot, r);
         T largest = splat(0), norm = splat(0);
         for (long i = 0; i < n; i++) {
@@ -127,10 +129,12 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
         if (k) {
             I sharp = MASK(rate < 0.5);
             for (long i = 0; i < n; i++)
-                sharp &= MASK(rate * absolute(r[i]) <= TOLERANCE * (absolute(x[i]) + largest * 0x1p-10));
+                sharp &=
+                    MASK(rate * absolute(r[i]) <= TOLERANCE * (absolute(x[i]) + largest * 0x1p-10));
             done |= sharp | (MASK(rate > 0.25) & MASK(norm <= (fresh_now ? LOOSE : ROUND_OFF)));
             I shorter = MASK(norm <= (1 - 0.25 * part) * before) | MASK(norm <= LOOSE);
-            I enough = MASK(part < SMALL_PART) & MASK(norm < INFINITY); /* beyond a kink: go on from there */
+            /* Beyond a kink: go on from there. */
+            I enough = MASK(part < SMALL_PART) & MASK(norm < INFINITY);
             if (!fresh_now) worse = active & ~(done | shorter | enough);
         }
         part = where(worse, 0.5 * part, splat(1));
