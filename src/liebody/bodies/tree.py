@@ -255,6 +255,27 @@ class Tree:
         return builder.build()
 
 
+class OfTree:
+    """What is made of a tree of bodies, and has its dimensions."""
+
+    tree: Tree
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.tree.nq
+
+    @property
+    def nv(self) -> int:
+        """Degrees of freedom."""
+        return self.tree.nv
+
+    @property
+    def group(self) -> Product:
+        """The configuration group: the product of the joints' groups."""
+        return self.tree.group
+
+
 class TreeBuilder:
     """Collects bodies and frames in any order; `build` numbers them, checks them and makes the `Tree`."""
 

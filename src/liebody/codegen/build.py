@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import CompilerError
 
@@ -262,6 +263,12 @@ def _run(command: list[str]) -> None:
         raise CompilerError(
             f"the C compiler {command[0]} stopped with exit status {done.returncode}: {words}\n{ADVICE}"
         )
+
+
+def fields(declared: str) -> list[tuple[str, Any]]:
+    """Fields of a ctypes.Structure: "long rows limit, double rtol" has two of a type and one of another."""
+    words = [line.split() for line in declared.split(",")]
+    return [(name, getattr(ctypes, f"c_{kind}")) for kind, *names in words for name in names]
 
 
 def runtime(name: str) -> str:

@@ -23,35 +23,13 @@ LOG = np.dtype([("entries", np.uintp), ("room", np.int64), ("kept", np.int64)]) 
 
 
 class _Record(ctypes.Structure):
-    _fields_ = (
-        ("values", ctypes.c_void_p),
-        ("rows", ctypes.c_long),
-        ("failed", ctypes.c_void_p),
-        ("losses", ctypes.c_void_p),
-        ("nearest", ctypes.c_void_p),
-    )
+    _fields_ = build.fields("void_p values, long rows, void_p failed losses nearest")
 
 
 class _March(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_long) for name in ("n", "rows", "until")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                "times",
-                "y",
-                "clock",
-                "record",
-                "ends",
-                "counts",
-                "last",
-                "nearest",
-                "logs",
-                "queue",
-            )
-        ),
-        *((name, ctypes.c_double) for name in ("rtol", "atol", "tolerance", "least")),
-        *((name, ctypes.c_long) for name in ("limit", "most")),
+    _fields_ = build.fields(
+        "long n rows until, void_p times y clock record ends counts last nearest logs queue, "
+        "double rtol atol tolerance least, long limit most"
     )
 
 

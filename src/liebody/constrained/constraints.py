@@ -28,22 +28,7 @@ import numpy as np
 from ..bodies import Joint
 from ..codegen import Function, jacobian, trace
 from ..errors import GraphError, ModelError, ShapeError
-from ..groups import (
-    SE3,
-    Cylindrical,
-    Fixed,
-    Free,
-    Helical,
-    MotionSubgroup,
-    Planar,
-    PlanarHelical,
-    PlanarTranslation,
-    Prismatic,
-    Revolute,
-    Schoenflies,
-    SpatialTranslation,
-    Spherical,
-)
+from ..groups import SE3, MotionSubgroup, subgroups
 from ..linear import cross, skew
 from ..scalar import Array, arctan2, cos, sin, sqrt, where
 
@@ -258,17 +243,17 @@ def _unless_half_turn(c: Array, values: Sequence[Any], instead: Sequence[Any]) -
 
 
 _PAIRS: dict[type, LowerPair] = {
-    Fixed: LowerPair("locked", "locked"),
-    Revolute: LowerPair("axis", "locked"),
-    Prismatic: LowerPair("locked", "perpendicular"),
-    Helical: LowerPair("axis", "perpendicular", screw=True),
-    Cylindrical: LowerPair("axis", "perpendicular"),
-    Planar: LowerPair("axis", "normal"),
-    PlanarHelical: LowerPair("axis", "free", screw=True),
-    PlanarTranslation: LowerPair("locked", "normal"),
-    SpatialTranslation: LowerPair("locked", "free"),
-    Spherical: LowerPair("free", "locked"),
-    Schoenflies: LowerPair("axis", "free"),
+    subgroups.Fixed: LowerPair("locked", "locked"),
+    subgroups.Revolute: LowerPair("axis", "locked"),
+    subgroups.Prismatic: LowerPair("locked", "perpendicular"),
+    subgroups.Helical: LowerPair("axis", "perpendicular", screw=True),
+    subgroups.Cylindrical: LowerPair("axis", "perpendicular"),
+    subgroups.Planar: LowerPair("axis", "normal"),
+    subgroups.PlanarHelical: LowerPair("axis", "free", screw=True),
+    subgroups.PlanarTranslation: LowerPair("locked", "normal"),
+    subgroups.SpatialTranslation: LowerPair("locked", "free"),
+    subgroups.Spherical: LowerPair("free", "locked"),
+    subgroups.Schoenflies: LowerPair("axis", "free"),
 }
 
 
@@ -276,13 +261,13 @@ def lower_pair(group: MotionSubgroup) -> tuple[LowerPair, np.ndarray, float]:
     """(what a subgroup locks, the pose (4, 4) of its frame with axis z, its pitch)."""
     kind = _PAIRS.get(type(group))
     if kind is None:
-        free = " Free() locks nothing: leave the joint out." if isinstance(group, Free) else ""
+        free = " Free() locks nothing: leave the joint out." if isinstance(group, subgroups.Free) else ""
         raise ModelError(
             f"{group!r} is no lower pair; known are {', '.join(sorted(c.__name__ for c in _PAIRS))}.{free}"
         )
     direction = getattr(group, "axis", getattr(group, "normal", np.array([0.0, 0.0, 1.0])))
     point = getattr(group, "point", np.zeros(3))
-    e = Planar(direction).S[3:, 1:]
+    e = subgroups.Planar(direction).S[3:, 1:]
     frame = SE3.motion(np.column_stack([e, direction]), point)
     return kind, frame, float(getattr(group, "pitch", 1.0))
 

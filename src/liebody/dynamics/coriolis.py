@@ -467,17 +467,20 @@ def _products(S: Array, V: Pair, wrenches: _Wrenches) -> tuple[Array, ...]:
     )
 
 
-def gather(tree: Tree, T: list[Any], items: list[Any]) -> list[Any]:
-    """Of each body: its own item and those of all that it carries, which have `out` and `plus`."""
-    for body in reversed(tree.bodies):
-        if body.parent:
-            items[body.parent] = _gathered(T[body.index], items[body.parent], items[body.index])
-    return items
-
-
 @step
 def _gathered(T: Transformation, parent: Operator, item: Operator) -> Operator:
     return parent.plus(item.out(T))
+
+
+def gather(tree: Tree, T: list[Any], items: list[Any], added: Callable[..., Any] = _gathered) -> list[Any]:
+    """Of each body: its own item and those of all that it carries, which have `out` and `plus`.
+
+    added  (T, parent, item) -> the parent's item with that of a body which it carries
+    """
+    for body in reversed(tree.bodies):
+        if body.parent:
+            items[body.parent] = added(T[body.index], items[body.parent], items[body.index])
+    return items
 
 
 def composites(tree: Tree, T: list[Any], moments: Sequence[Moments] | None = None) -> list[Moments]:
@@ -485,11 +488,7 @@ def composites(tree: Tree, T: list[Any], moments: Sequence[Moments] | None = Non
 
     moments  of the single bodies; the tree's base moments if None
     """
-    found = list(tree.base_moments if moments is None else moments)
-    for body in reversed(tree.bodies):
-        if body.parent:
-            found[body.parent] = added_moments(T[body.index], found[body.parent], found[body.index])
-    return found
+    return gather(tree, T, list(tree.base_moments if moments is None else moments), added_moments)
 
 
 @step

@@ -25,6 +25,22 @@ from .se2 import SE2, SE2CoverGroup, SE2Group
 from .se3 import SE3, SE3Group
 from .so3 import SO3, SO3Group
 
+__all__ = [
+    "Cylindrical",
+    "Fixed",
+    "Free",
+    "Helical",
+    "MotionSubgroup",
+    "Planar",
+    "PlanarHelical",
+    "PlanarTranslation",
+    "Prismatic",
+    "Revolute",
+    "Schoenflies",
+    "SpatialTranslation",
+    "Spherical",
+]
+
 _ONE = np.eye(3, dtype=int)
 _ORIGIN = (0.0, 0.0, 0.0)
 

@@ -595,7 +595,7 @@ class HybridStates:
 
 
 @dataclass(frozen=True)
-class HybridRun:
+class HybridRun(HybridStates):
     """What a simulation of a hybrid system returns; `...` are the axes of the ensemble.
 
     t           times of the samples, (rows,)                                                            [s]
@@ -611,12 +611,6 @@ class HybridRun:
     ends        (...): why a member ended before t_end; "" if it did not
     """
 
-    t: Array
-    q: Array
-    v: Array
-    memory: dict[str, Array]
-    work: dict[str, Array]
-    outputs: dict[str, Array]
     final: HybridStates
     parameters: dict[str, Array]
     events: Any

@@ -386,23 +386,34 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
     math.h uses gets an underscore at its end.
     """
     name, arguments, results = c99_names(function, name)
-    names = [*arguments, *results]
     symbols, targets, fixed = _bindings(function, arguments, results, literal)
     body = straight_line(function, C99, symbols, targets, piece)
     takes = [f"const double *{key}" for key in arguments] + [f"double *{key}" for key in results]
-    head = f"void {name}({', '.join(takes) or 'void'})"
-    if len(body.pieces) == 1:
-        lines = [*fixed, *body.pieces[0]]
-        return c_function(head, [*_unused(names, lines), *lines])
+    return "\n".join(_in_pieces(("", "static "), name, takes, body, fixed, "double *w"))
+
+
+def _in_pieces(
+    scopes: tuple[str, str], name: str, takes: Sequence[str], body: Body, fixed: Sequence[str], work: str
+) -> list[str]:
+    """The function `name` in C, behind the functions of its pieces if there are several.
+
+    scopes  of a function that is in one piece or calls pieces, and of a piece
+    takes   declarations of arguments and results
+    fixed   statements before the body
+    work    declaration of the work array as an argument
+    """
+    names, pieces = [x.split("*")[-1].split()[-1] for x in takes], body.pieces
+    head = f"{scopes[0]}void {name}({', '.join(takes) or 'void'})"
+    if len(pieces) == 1:
+        lines = [*fixed, *pieces[0]]
+        return [c_function(head, [*_unused(names, lines), *lines])]
+    taken = ", ".join([*takes, work])
     text = [
-        c_function(
-            f"static void {name}_{k}({', '.join([*takes, 'double *w'])})",
-            [*_unused([*names, "w"], lines), *lines],
-        )
-        for k, lines in enumerate(body.pieces)
+        c_function(f"{scopes[1]}void {name}_{k}({taken})", [*_unused([*names, "w"], lines), *lines])
+        for k, lines in enumerate(pieces)
     ]
-    calls = [f"{name}_{k}({', '.join([*names, 'w'])});" for k in range(len(body.pieces))]
-    return "\n".join([*text, c_function(head, [f"double w[{max(body.places, 1)}];", *fixed, *calls])])
+    calls = [f"{name}_{k}({', '.join([*names, 'w'])});" for k in range(len(pieces))]
+    return [*text, c_function(head, [f"{work.split()[0]} w[{max(body.places, 1)}];", *fixed, *calls])]
 
 
 def c99_names(
@@ -490,10 +501,10 @@ def over_lanes(
     dialect: Dialect | None = None,
     constants: Container[int] = (),
     attribute: str = "__attribute__((noinline)) ",
-) -> tuple[list[str], str]:
-    """C functions over T which compute `function`, and the head of the last one, which calls the others.
+) -> list[str]:
+    """C functions over T, of which the last computes `function` and calls the others.
 
-    That one is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output; inputs whose
+    It is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output; inputs whose
     numbers are in `constants` are `const real *`, the same in all lanes.
     """
     dialect = dialect or lanes_dialect(False)
@@ -506,23 +517,11 @@ def over_lanes(
     ]
     symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant, entries)
     body = straight_line(function, dialect, symbols, targets)
-    names = [*arguments, *results]
     kinds = [f"const {real if k in constants else T}" for k in range(len(arguments))] + [T] * len(results)
-    takes = ", ".join(f"{kind} *restrict {key}" for kind, key in zip(kinds, names, strict=True))
-    if len(body.pieces) == 1:
-        head = f"static {attribute}void {name}({takes})"
-        lines = [*fixed, *body.pieces[0]]
-        return [c_function(head, [*_unused(names, lines), *lines])], head
-    text = [
-        c_function(
-            f"static {attribute}void {name}_{k}({takes}, {T} *restrict w)",
-            [*_unused([*names, "w"], lines), *lines],
-        )
-        for k, lines in enumerate(body.pieces)
-    ]
-    calls = [f"{name}_{k}({', '.join(names)}, w);" for k in range(len(body.pieces))]
-    head = f"static void {name}({takes})"
-    return [*text, c_function(head, [f"{T} w[{body.places}];", *fixed, *calls])], head
+    takes = [f"{kind} *restrict {key}" for kind, key in zip(kinds, [*arguments, *results], strict=True)]
+    scope = f"static {attribute}"
+    scopes = ("static " if len(body.pieces) > 1 else scope), scope
+    return _in_pieces(scopes, name, takes, body, fixed, f"{T} *restrict w")
 
 
 def batch_units(

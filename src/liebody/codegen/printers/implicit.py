@@ -92,7 +92,7 @@ def implicit_source(
     text.append(f"#define TOLERANCE {literal(float(tolerance))}")
     marching = Marching(controlled=True, dense=True) if control else None
     if guards:
-        text += over_lanes(guards.function, "guards")[0]
+        text += over_lanes(guards.function, "guards")
         marching = watching(marching or Marching(), guards)
     text += [*settings(marching, nodes, 0, lanes, memory, ALL_NODES=1, WATCHED=0), runtime("samples.h")]
     text += [runtime("newton.h"), _phases("phases", phases, 0, 0)]

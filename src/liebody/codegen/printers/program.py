@@ -44,7 +44,7 @@ SMALL = 100  # operations up to which a function may be copied into the loop tha
 def callable_over_lanes(function: Function | Program, name: str) -> list[str]:
     """C functions over T, of which the last computes `function`; see `over_lanes`."""
     if isinstance(function, Function):
-        return over_lanes(function, name)[0]
+        return over_lanes(function, name)
     arguments = [f"x{k}" for k in range(len(function.inputs))]
     results = [f"y{k}" for k in range(len(function.outputs))]
     text = _Text(function, name, arguments, dict(zip(results, _outputs(function), strict=True)))
@@ -370,7 +370,7 @@ class _Form:
         # `restrict` speaks of one place: what a place leaves to the next one is read after a call
         inline = small and not any(any(part.written) for part in self.parts)
         attribute = "" if (inline and not self.rare) or dialect is C99 else "__attribute__((noinline)) "
-        return over_lanes(function, self.name, dialect, self.free, attribute)[0]
+        return over_lanes(function, self.name, dialect, self.free, attribute)
 
 
 def _form(part: Application) -> tuple[Any, ...]:

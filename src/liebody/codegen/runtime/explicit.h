@@ -26,7 +26,15 @@ static int open_work(Work *w, const Samples *e, long *count) {
 #endif
     return 1;
 }
-static void close_work(Work *w) { (void)w; }
+/* Returns what the loops return. */
+static long close_work(Work *w) {
+#if WATCHED
+    return w->watch.unable;
+#else
+    (void)w;
+    return 0;
+#endif
+}
 
 #if WATCHED
 /* The stages of a step, in some lanes taken carefully. */

@@ -31,7 +31,10 @@ static int open_work(Work *w, const Samples *e, long *count) {
     free(w->system), free(w->pivot);
     return 0;
 }
-static void close_work(Work *w) { free(w->system), free(w->pivot); }
+static long close_work(Work *w) {
+    free(w->system), free(w->pivot);
+    return 0;
+}
 
 static void step(const T *t, const T *h, const T *y, const T *u, Work *w, T *next, I *lost) {
     phases(t, h, y, u, w->x, w->z, w->system, w->pivot, lost, w->count);

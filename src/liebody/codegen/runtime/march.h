@@ -3,7 +3,7 @@
 
    Before this text stand samples.h and a step (explicit.h or implicit.h):
        Work                                       what a step needs and leaves behind
-       open_work, close_work
+       open_work, close_work                      close_work returns 1 as WATCHED says, or 0
        step(t, h, y, u, w, next, lost)            from y at t to next at t + h; efforts u
        complete(t, h, end, y, u, v, w, next, z)   the state z at the end of a step that is kept;
                                                   there efforts are v, and it has come to `next`
@@ -146,12 +146,7 @@ long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long 
 #endif
     }
     restore(mode);
-    close_work(&work);
-#if WATCHED
-    return work.watch.unable;
-#else
-    return 0;
-#endif
+    return close_work(&work);
 }
 #else
 
@@ -544,11 +539,6 @@ long march(const March *m, const Samples *e) {
         h = where(going, where(MASK(ahead[0] * 1.0000001 >= left), left, half), h);
     }
     restore(mode);
-    close_work(&work);
-#if WATCHED
-    return work.watch.unable;
-#else
-    return 0;
-#endif
+    return close_work(&work);
 }
 #endif
