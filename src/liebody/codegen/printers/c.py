@@ -402,7 +402,7 @@ def _in_pieces(
     fixed   statements before the body
     work    declaration of the work array as an argument
     """
-    names, pieces = [x.split("*")[-1].split()[-1] for x in takes], body.pieces
+    names, pieces = [x.split()[-1].lstrip("*") for x in takes], body.pieces
     head = f"{scopes[0]}void {name}({', '.join(takes) or 'void'})"
     if len(pieces) == 1:
         lines = [*fixed, *pieces[0]]
