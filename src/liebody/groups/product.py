@@ -73,13 +73,13 @@ class Product(LieGroup):
     def _value(self) -> Any:
         return self.name, self.factors
 
-    def _elements(self, g: Array) -> list[Array]:
+    def _elements(self, g: GroupElement) -> list[Array]:
         return [g[s, s] for s in self.blocks]
 
     def _vectors(self, u: Array) -> list[Array]:
         return [u[s] for s in self.dofs]
 
-    def _coordinates(self, q: Array) -> list[Array]:
+    def _coordinates(self, q: Coordinates) -> list[Array]:
         return [q[s] for s in self.coordinate_slices]
 
     # elements of elements: blocks

@@ -46,10 +46,10 @@ class SE2Group(LieGroup):
         """The chord: p = 2 sin(omega/2)/omega v, turned by omega/2."""
         return self.element(self.integrate(np.zeros(3, int), u))
 
-    def log(self, g: Array) -> Array:
+    def log(self, g: GroupElement) -> Array:
         return self._chord(self._angle(g), g[:2, -1])
 
-    def Ad(self, g: Array) -> Array:
+    def Ad(self, g: GroupElement) -> Array:
         R, (x, y) = g[:2, :2], g[:2, -1]
         return np.block([[np.array([[1, 0, 0]])], [np.array([[y], [-x]]), R]])
 
@@ -142,7 +142,7 @@ class SE2CoverGroup(SE2Group):
     def vee(self, U: Array) -> Array:
         return np.array([U[2, 3], U[0, 3], U[1, 3]])
 
-    def element(self, q: Array) -> Array:
+    def element(self, q: Coordinates) -> GroupElement:
         c, s = cos(q[0]), sin(q[0])
         return np.array([[c, -s, 0, q[1]], [s, c, 0, q[2]], [0, 0, 1, q[0]], [0, 0, 0, 1]])
 

@@ -393,7 +393,7 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
 
 
 def _in_pieces(
-    scopes: tuple[str, str], name: str, takes: Sequence[str], body: Body, fixed: Sequence[str], work: str
+    scopes: tuple[str, str], name: str, takes: Sequence[str], body: Code, fixed: Sequence[str], work: str
 ) -> list[str]:
     """The function `name` in C, behind the functions of its pieces if there are several.
 
