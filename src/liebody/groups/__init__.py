@@ -23,17 +23,6 @@ from .so3 import SO3
 from .subgroups import *  # noqa: F403
 from .user import AdjointGroup, MatrixGroup
 
-__all__ = [
-    "SE2",
-    "SE3",
-    "SO2",
-    "SO3",
-    "AdjointGroup",
-    "LieGroup",
-    "MatrixGroup",
-    "Product",
-    "R",
-    "RealGroup",
-    "SO3xR3",
-]
-__all__ += ["SO3xR3", *subgroups.__all__]
+__all__ = ["SE2", "SE3", "SO2", "SO3", "AdjointGroup", "LieGroup", "MatrixGroup", "Product", "R", "RealGroup"]
+__all__ += ["SO3xR3"]
+__all__ += subgroups.__all__
