@@ -11,6 +11,7 @@ check:
 format:
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
+	clang-format -i src/liebody/codegen/runtime/*.h
 
 test:
 	$(PYTHON) -m pytest -n logical

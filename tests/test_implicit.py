@@ -29,7 +29,7 @@ from liebody.integrators.half_explicit import HalfExplicit
 from liebody.integrators.implicit_tableaux import DATA, ImplicitTableau, Surd, implicit_tableau
 from liebody.integrators.ivp import solve_ivp
 from liebody.integrators.mechanical_methods import NAMES, is_mechanical, mechanical_method
-from liebody.integrators.mechanics import Mechanics
+from liebody.integrators.mechanics import MechanicalEquations
 from liebody.integrators.variational import Variational
 from liebody.linear import cross
 
@@ -344,7 +344,7 @@ def test_inertial_forces_of_a_mass_matrix_on_a_group_follow_from_lagrange():
     def fixed_in_space(q):
         return SO3.element(q).T @ M0 @ SO3.element(q)
 
-    system = Mechanics(SO3, fixed_in_space)
+    system = MechanicalEquations(SO3, fixed_in_space)
     q, v = SO3.random(np.random.default_rng(3)), np.array([0.4, -0.7, 0.5])
     dv, _ = system.acceleration(0.0, q, v, np.zeros(0))
     d = 1e-30j  # dM/dt v by a complex step along S exp(t v)
@@ -1061,12 +1061,12 @@ def test_methods_by_name():
 
 def test_multipliers_and_biases_of_mechanics_agree_with_the_pivot_force():
     for group, weight in TOPS.values():
-        system = Mechanics(group, INERTIA, weight, pivot)
+        system = MechanicalEquations(group, INERTIA, weight, pivot)
         dv, multipliers = system.acceleration(0.0, TOP, VELOCITY, np.zeros(0))
         x = np.concatenate([np.eye(3).ravel(), SPIN])
         np.testing.assert_allclose(multipliers, pivot_force(x), rtol=1e-12)
         np.testing.assert_allclose(dv[:3], turning(np.eye(3), SPIN), rtol=1e-12)
-        given = Mechanics(group, INERTIA, weight, pivot, system.jacobian, system.inertial)
+        given = MechanicalEquations(group, INERTIA, weight, pivot, system.jacobian, system.inertial)
         np.testing.assert_allclose(given.acceleration(0.0, TOP, VELOCITY, np.zeros(0))[0], dv, rtol=1e-13)
 
 

@@ -190,7 +190,7 @@ def close(actual, expected, gate=1e-11, size=0.0):
     assert error <= gate * size, f"relative error {error / size:.2e}"
 
 
-# -- a.1: the groups' rules ---------------------------------------------------------------------------------
+# -- the groups' rules --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("group", [SE2, SE3], ids=repr)
@@ -222,7 +222,7 @@ def test_rules_of_the_adjoints(group):
     close(ad(w) @ nu_xy, -ad(nu_xy) @ w)
 
 
-# -- a.2, a.3, a.4: links, blocks, momentum -----------------------------------------------------------------
+# -- links, blocks, momentum --------------------------------------------------------------------------------
 
 
 def test_links_move_by_their_jacobians(by_links):
@@ -398,11 +398,11 @@ def test_centroidal_momentum_needs_no_floating_base(roots):
     close(dyn.centroidal_momentum_rate(tree, q, v, a), A @ a + dA @ v)
 
 
-# -- a.5: equations of motion by blocks ---------------------------------------------------------------------
+# -- equations of motion by blocks --------------------------------------------------------------------------
 
 
 def test_the_base_moves_by_the_rate_of_its_momentum(at):
-    """dh_b/dt - a_b^T h_b + G_b = F_b, the first k rows of the equations of motion; gravity by a.6."""
+    """dh_b/dt - a_b^T h_b + G_b = F_b, the first k rows of the equations of motion."""
     g = np.array([0.3, -0.2, -9.81])
     F_b = dyn.inverse_dynamics(at.tree, at.q, at.v, at.a, gravity=g)[: at.k]
     dh = at.rate(lambda q, v: dyn.base_momentum(at.tree, q, v))
@@ -413,7 +413,7 @@ def test_the_base_moves_by_the_rate_of_its_momentum(at):
 
 
 def test_gravity_in_the_plane():
-    """SPEC a.6, up along y: G = (m g (x_c - x_b), m g sin th, m g cos th, dU/dq)."""
+    """Weight at the centre of mass, up along y: G = (m g (x_c - x_b), m g sin th, m g cos th, dU/dq)."""
     at, g = _state("planar arm"), 9.81
     theta, x_b, _ = at.q[:3]
     G = dyn.gravity_forces(at.tree, at.q, gravity=(0, -g, 0))
@@ -466,7 +466,7 @@ def test_feursteins_passive_matrix(by_links):
 
 @pytest.mark.parametrize("name", ["commuting", "commuting-planar", "planar arm", "hopper"])
 def test_passive_blocks_by_rates_of_the_mass_matrix(name):
-    """The forms of SPEC a.5 that are exact as matrices, and Lemmas 3.1 to 3.3."""
+    """Feurstein (2021): (3.83), with what makes it exact as matrices, and Lemmas 3.1 to 3.3."""
     at = _state(name)
     b, q = dyn.base_dofs(at.tree)
     dM = dyn.base_blocks(at.tree, dyn.mass_matrix_derivative(at.tree, at.q, at.v))
@@ -492,7 +492,7 @@ def test_passive_blocks_by_rates_of_the_mass_matrix(name):
     close(C.qq, dM.qq + sums["qq"])
 
 
-# -- a.7: momentum in moving frames -------------------------------------------------------------------------
+# -- momentum in moving frames ------------------------------------------------------------------------------
 
 
 def test_momentum_in_a_moving_frame(at):
@@ -561,7 +561,7 @@ def test_frames_at_the_center_of_mass():
     )
 
 
-# -- a.8: the connection and its curvature ------------------------------------------------------------------
+# -- the connection and its curvature -----------------------------------------------------------------------
 
 
 def definition_of_curvature(at):
@@ -731,7 +731,7 @@ def test_flywheels_are_integrable_without_round_off():
 
 
 def closed_form(q, l=0.12, masses=(0.835, 0.122, 0.050)):
-    """theta_bc of the revolute hopper, and m_omega: SPEC a.8, with the unwrapped arc tangent."""
+    """theta_bc of the revolute hopper, and m_omega: the program in Feurstein's appendix, unwrapped."""
     m = sum(masses)
     A, B = (masses[1] * l / 2 + masses[2] * l) / m, masses[2] * l / 2 / m
     a = np.array([0, l / 2, l]) - A
@@ -746,7 +746,7 @@ def closed_form(q, l=0.12, masses=(0.835, 0.122, 0.050)):
 
 
 def test_the_hoppers_locked_frame():
-    """SPEC a.8: theta_bc(1.7802) = 0.3963760148 rad, m_omega(1.7802) = 0.10233710; beyond half a turn too."""
+    """theta_bc(1.7802) = 0.3963760148 rad by quadrature, m_omega(1.7802) = 0.10233710; beyond half a turn."""
     tree = hopper()
     for angle in (1.7802, -0.4, 2.9, 3.5, -5.0, 20.0):
         q = np.array([0.3, 0.1, -0.2, angle])

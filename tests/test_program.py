@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from liebody import scalar
 from liebody.codegen import Flow, Function, Kernel, Program, Samples, build, kernel, loop, trace
 from liebody.codegen.march import Ensemble, Settings
-from liebody.codegen.printers.explicit import Method, Parts, explicit_source
+from liebody.codegen.printers.explicit import FlowFunctions, Method, explicit_source
 from liebody.codegen.printers.program import callable_c99, program_unit
 from liebody.codegen.program import Call
 from liebody.codegen.schedule import Schedule
@@ -603,7 +603,7 @@ def test_a_state_lost_after_a_step_is_marked(way):
 def test_text_of_a_flow_does_not_grow_with_the_bodies():
     def size(parts):
         method = Method(tableau("rk4").paths, tableau("rk4").c.tolist(), True)
-        return len(explicit_source(Parts(*parts), method, 4))
+        return len(explicit_source(FlowFunctions(*parts), method, 4))
 
     parts = programs()
     assert size(parts) < size([part.unroll() for part in parts])

@@ -25,9 +25,10 @@ import robots
 
 ROOT = Path(__file__).parent.parent
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-OTHER_COMMANDS = {"pip", "pytest", "python", "make"}
+PATH = re.compile(r"(?!\.\.)(?:[\w.-]+/)+$|[\w./-]*\w\.(?:py|h|md|toml)$")
+OTHER_COMMANDS = {"pip", "pytest", "python", "make", "source"}
 
 
 class Block(NamedTuple):
@@ -75,8 +76,9 @@ def problem_of(command: str) -> str | None:
             missing = set(extra.split(",")) - set(project["optional-dependencies"])
             if missing:
                 return f"no extra {missing}"
-    if words[0] == "python" and not (ROOT / words[1]).is_file():
-        return f"no file {words[1]}"
+    if words[0] in ("python", "pytest"):
+        absent = [word for word in words[1:] if word.endswith(".py") and not (ROOT / word).is_file()]
+        return f"no file {', '.join(absent)}" if absent else None
     if words[0] == "make" and not re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE):
         return f"no target {words[1]}"
     return None
@@ -122,6 +124,27 @@ def test_links_of_documents_lead_somewhere(document):
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text())
     local = [target for target in targets if "://" not in target]
     assert [target for target in local if not (document.parent / target).exists()] == []
+
+
+def missing_files(text: str) -> list[str]:
+    """Files and folders in the code spans of a document that neither the repository nor src/liebody has."""
+    spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+    paths = [word for span in spans for word in span.split() if PATH.match(word)]
+    return [
+        path for path in paths if not any((root / path).exists() for root in (ROOT, ROOT / "src/liebody"))
+    ]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_documents_name_exist(document):
+    assert missing_files(document.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["dynamics/rolled.py", "tests/rolled.py", "runtime/march.h", "flows/", "march.h"]
+)
+def test_files_that_do_not_exist_are_seen(path):
+    assert missing_files(f"The step is printed by `codegen/flow.py`, and `{path}` knows it.") == [path]
 
 
 def test_examples_of_the_help_can_be_given():
@@ -191,6 +214,7 @@ def test_code_that_fails_is_seen():
         "liebody export robot.urdf --to fortran",
         'pip install ".[gold]"',
         "python benchmarks/missing.py",
+        "pytest tests/test_readme.py tests/test_missing.py",
         "make coffee",
         "curl example.org",
     ],

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import io
 import re
+import subprocess
 import tokenize
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +21,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 WIDTH = 110
+C_WIDTH = 100
 FOLDERS = ("src", "tests", "benchmarks", "examples")
 PYTHON = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 PYTHON.remove(Path(__file__))  # whose samples are broken
 HEADERS = sorted((ROOT / "src").rglob("*.h"))
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 CLOSED = re.compile(r"[.:;!?)\]}`\"|]$")  # how a line ends after which the next one may begin anew
 PAUSE = re.compile(r"[.:;,!?)]$")
@@ -59,11 +62,11 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _too_wide(lines: list[str]) -> Iterator[Problem]:
+def _too_wide(lines: list[str], width: int = WIDTH) -> Iterator[Problem]:
     for number, line in enumerate(lines, 1):
         line = re.sub(r"  # (?:type|noqa|fmt).*", "", line)
-        if len(line) > WIDTH and len(line.split()) > 1:  # a single word cannot be wrapped
-            yield Problem(number, f"{len(line)} columns, expected {WIDTH} at most")
+        if len(line) > width and len(line.split()) > 1:  # a single word cannot be wrapped
+            yield Problem(number, f"{len(line)} columns, expected {width} at most")
 
 
 def _of_docstring(node: ast.Expr, source: list[str]) -> Iterator[Problem]:
@@ -163,6 +166,13 @@ def of_c(text: str) -> Iterator[Problem]:
                 yield Problem(number, f"a declaration in a comment: {line.strip()}")
 
 
+def c_in_strings(source: str) -> Iterator[Problem]:
+    """Strings of Python with several lines of C, which belong in a header."""
+    for node in ast.walk(ast.parse(source)):
+        if _is_text(node) and len(re.findall(rf"^\s*(?:{TYPE})\b.*[;{{]$", node.value, re.MULTILINE)) > 1:
+            yield Problem(node.lineno, f"C in a string: {node.value.splitlines()[:2]}")
+
+
 # -- Markdown -----------------------------------------------------------------------------------------------
 
 
@@ -226,6 +236,11 @@ def test_broken_c_is_seen(text, what):
     assert any(what in problem.what for problem in of_c(text))
 
 
+def test_c_in_a_string_is_seen():
+    assert any(c_in_strings('x = """\nint f(int x) {\n    int y = x;\n    return y;\n}\n"""'))
+    assert not any(c_in_strings('x = f"int f(int x) {{ return {x}; }}\\n"'))
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -238,6 +253,13 @@ def test_broken_c_is_seen(text, what):
 )
 def test_broken_pages_are_seen(text, what):
     assert any(what in problem.what for problem in of_markdown(text))
+
+
+def test_no_file_outside_the_repository_is_cited():
+    """Papers and the pages of docs/ are what a reader has."""
+    absent = re.compile(r"\b(?:SPEC|DESIGN|STYLE|BENCH)(?:[\w-]*\.md\b| [a-z]\.\d)|(?<![\w/])shared/")
+    assert absent.search("SPEC a.6") and absent.search("as DESIGN.md says") and not absent.search("SPECIAL")
+    assert [named(path) for path in PYTHON + HEADERS + PAGES if absent.search(path.read_text())] == []
 
 
 # -- what there is -------------------------------------------------------------------------------------------
@@ -255,7 +277,21 @@ def test_docstrings_comments_and_messages_are_well_formed(path):
 @pytest.mark.parametrize("path", HEADERS, ids=named)
 def test_headers_are_well_formed(path):
     text = path.read_text()
-    assert [*_too_wide(text.splitlines()), *of_c(text)] == []
+    assert [*_too_wide(text.splitlines(), C_WIDTH), *of_c(text)] == []
+
+
+@pytest.mark.skipif(find_spec("clang_format") is None, reason="clang-format is not installed")
+def test_headers_are_formatted():
+    import clang_format
+
+    command = [clang_format.get_executable("clang-format"), "--dry-run", "--Werror", *map(str, HEADERS)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_c_text_lives_in_headers():
+    found = {named(path): list(c_in_strings(path.read_text())) for path in (ROOT / "src").rglob("*.py")}
+    assert not {path: problems for path, problems in found.items() if problems}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=named)

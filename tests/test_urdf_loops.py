@@ -14,7 +14,7 @@ from liebody.constrained import AbsoluteTree, ClosedTree, Closure
 from liebody.dynamics import body_poses
 from liebody.errors import DescriptionError
 from liebody.groups import SO3, Revolute
-from liebody.io import Loop, OpenLoops, load_urdf
+from liebody.io import LoopConstraint, OpenLoops, load_urdf
 
 
 def link(name: str, length: float) -> str:
@@ -108,7 +108,7 @@ def test_load_warns_that_a_robot_is_open():
     with pytest.warns(OpenLoops, match="'pin'"):
         robot = lb.load(urdf())
     assert robot.nv == 3 and [c.name for c in robot.tree.closures] == ["pin"]
-    assert isinstance(robot.tree.description.loops[0], Loop)
+    assert isinstance(robot.tree.description.loops[0], LoopConstraint)
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ from .io.report import report
 from .labels import Labels, labels
 from .loading import load
 from .robot import Robot, kernels_of
+from .scalar import Array
 from .simulate import simulate
 
-Array = Any
 DEFAULT_STEP = 1e-3
 ROUNDED = 1e-3  # a quaternion typed with a few decimals is this near to unit
 EXPORTED = "inverse_dynamics,forward_dynamics,mass_matrix"

@@ -7,20 +7,7 @@ from dataclasses import dataclass
 
 from .bodies import Tree
 from .errors import ShapeError
-from .groups import (
-    Cylindrical,
-    Fixed,
-    Free,
-    Helical,
-    Planar,
-    PlanarHelical,
-    PlanarTranslation,
-    Prismatic,
-    Revolute,
-    Schoenflies,
-    SpatialTranslation,
-    Spherical,
-)
+from .groups import subgroups
 
 UNIT_OF_QUATERNIONS = "1"
 
@@ -53,18 +40,18 @@ _ANGLE, _POSITION = [("angle", "rad")], [("x", "m"), ("y", "m"), ("z", "m")]
 _RATE, _VELOCITY = [("omega", "rad/s")], [("vx", "m/s"), ("vy", "m/s"), ("vz", "m/s")]
 _ROTATION = [("wx", "rad/s"), ("wy", "rad/s"), ("wz", "rad/s")]
 _ENTRIES: dict[type, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
-    Fixed: ([], []),
-    Revolute: ([("", "rad")], [("", "rad/s")]),
-    Helical: ([("", "rad")], [("", "rad/s")]),
-    Prismatic: ([("", "m")], [("", "m/s")]),
-    Cylindrical: ([*_ANGLE, ("distance", "m")], [*_RATE, ("v", "m/s")]),
-    PlanarTranslation: (_POSITION[:2], _VELOCITY[:2]),
-    Planar: (_ANGLE + _POSITION[:2], _RATE + _VELOCITY[:2]),
-    PlanarHelical: (_ANGLE + _POSITION[:2], _RATE + _VELOCITY[:2]),
-    SpatialTranslation: (_POSITION, _VELOCITY),
-    Spherical: (_QUATERNION, _ROTATION),
-    Schoenflies: (_ANGLE + _POSITION, _RATE + _VELOCITY),
-    Free: (_QUATERNION + _POSITION, _ROTATION + _VELOCITY),
+    subgroups.Fixed: ([], []),
+    subgroups.Revolute: ([("", "rad")], [("", "rad/s")]),
+    subgroups.Helical: ([("", "rad")], [("", "rad/s")]),
+    subgroups.Prismatic: ([("", "m")], [("", "m/s")]),
+    subgroups.Cylindrical: ([*_ANGLE, ("distance", "m")], [*_RATE, ("v", "m/s")]),
+    subgroups.PlanarTranslation: (_POSITION[:2], _VELOCITY[:2]),
+    subgroups.Planar: (_ANGLE + _POSITION[:2], _RATE + _VELOCITY[:2]),
+    subgroups.PlanarHelical: (_ANGLE + _POSITION[:2], _RATE + _VELOCITY[:2]),
+    subgroups.SpatialTranslation: (_POSITION, _VELOCITY),
+    subgroups.Spherical: (_QUATERNION, _ROTATION),
+    subgroups.Schoenflies: (_ANGLE + _POSITION, _RATE + _VELOCITY),
+    subgroups.Free: (_QUATERNION + _POSITION, _ROTATION + _VELOCITY),
 }
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ShapeError
-
-Array = Any
+from .scalar import Array
 
 
 def is_numeric(*arrays: Any) -> bool:

@@ -11,8 +11,7 @@ from .bodies import Tree
 from .errors import ModelError
 from .io import OpenLoops, load_urdf
 from .robot import GRAVITY, Robot
-
-Array = Any
+from .scalar import Array
 
 
 def load(

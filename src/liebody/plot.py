@@ -22,11 +22,11 @@ from .bodies import Tree
 from .errors import LiebodyError
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .robot import Robot
+from .scalar import Array
 
 if TYPE_CHECKING:
     from .run import Run
 
-Array = Any
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fa0", "#4d4d4d")
 LONGEST_LEGEND = 12

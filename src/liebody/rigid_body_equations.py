@@ -19,7 +19,6 @@ from .errors import ModelError, ShapeError, require
 from .groups import SE2, SE3, SO2, SO3, LieGroup, MotionSubgroup, SO3xR3
 from .groups.real import RealGroup
 
-Array = Any
 Names = Sequence[str]
 
 AXES = "xyz"

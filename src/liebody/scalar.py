@@ -12,7 +12,12 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # a NumPy array of floats, or of objects that behave like floats
+Array = Any
+"""A NumPy array of floats, or of objects that behave like floats; as an argument, also what becomes one."""
+Coordinates = Array
+"""Coordinates q (nq,) of an element of a group; `Product` and trees put those of their factors in a row."""
+GroupElement = Array
+"""An element of a group as a matrix, (n, n)."""
 
 
 def _function(name: str, of_floats: Callable[..., Any], operands: int) -> Callable[..., Array]:

@@ -20,8 +20,7 @@ from .codegen.flow import stages
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
-from .codegen.watch import Nearest, Watched
-from .codegen.watch import Parts as WatchedParts
+from .codegen.watch import Nearest, Watched, WatchedFunctions
 from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
 from .dynamics import Force, JointDamping, Mechanism, OpenTree
@@ -455,7 +454,7 @@ def _called(flow: Flow, u: _Efforts, clock: _Clock, members: Ensemble, bar: _Pro
     watched = None
     if flow.watch is not None:
         kernels: list[Any] = [None if part is None else Kernel(part) for part in flow.watched_functions]
-        watched = Watched(WatchedParts(*kernels), members.nearest)
+        watched = Watched(WatchedFunctions(*kernels), members.nearest)
     nq, y, h, row, failed = u.nq, members.y, clock.h, 1, np.zeros(len(members.y), np.int64)
     assert h is not None and field is not None and advance is not None
 

@@ -12,8 +12,7 @@ import numpy as np
 from liebody.bodies import SpatialInertia, Tree
 from liebody.codegen import jvp, trace
 from liebody.groups import SE3, SO3
-
-Array = Any
+from liebody.scalar import Array as Array  # also for the studies
 
 
 def apart(x: Any, y: Any) -> float:

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..errors import ModelError, ShapeError
 from ..linear import is_numeric, skew, symmetric
-
-Array = Any
+from ..scalar import Array
 
 
 class Moments(NamedTuple):

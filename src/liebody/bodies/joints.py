@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..errors import ModelError
 from ..groups import MotionSubgroup
-
-Array = Any
+from ..scalar import Array
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import numpy as np
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric, symmetric
+from ..scalar import Array
 from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic
 
-Array = Any
 WORLD = "world"
 
 
@@ -253,6 +253,27 @@ class Tree:
             group = _one_parameter_group(SE3.Ad(SE3.inverse(home)) @ screw, i)
             builder.add(f"body{i + 1}", Joint(f"joint{i + 1}", group), J, _body_name(parent), placement)
         return builder.build()
+
+
+class OfTree:
+    """What is made of a tree of bodies, and has its dimensions."""
+
+    tree: Tree
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.tree.nq
+
+    @property
+    def nv(self) -> int:
+        """Degrees of freedom."""
+        return self.tree.nv
+
+    @property
+    def group(self) -> Product:
+        """The configuration group: the product of the joints' groups."""
+        return self.tree.group
 
 
 class TreeBuilder:

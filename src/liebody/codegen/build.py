@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import CompilerError
 
@@ -264,24 +265,21 @@ def _run(command: list[str]) -> None:
         )
 
 
-PROBE = """
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-#if defined(__AVX512F__)
-int vector_bits = 512;
-#elif defined(__AVX__)
-int vector_bits = 256;
-#else
-int vector_bits = 128;
-#endif
-"""
+def fields(declared: str) -> list[tuple[str, Any]]:
+    """Fields of a ctypes.Structure: "long rows limit, double rtol" has two of a type and one of another."""
+    words = [line.split() for line in declared.split(",")]
+    return [(name, getattr(ctypes, f"c_{kind}")) for kind, *names in words for name in names]
+
+
+def runtime(name: str) -> str:
+    """A text of the folder runtime/."""
+    return (Path(__file__).parent / "runtime" / name).read_text(encoding="utf-8")
 
 
 @functools.cache
 def vector_bits(compiler: Compiler) -> int:
     """The size of the processor's vectors as the compiler sees it; CompilerError if that cannot build."""
-    return ctypes.c_int.in_dll(load(library([PROBE], compiler)), "vector_bits").value
+    return ctypes.c_int.in_dll(load(library([runtime("probe.h")], compiler)), "vector_bits").value
 
 
 def lanes(compiler: Compiler, single: bool = False) -> int:

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from .build import fields
+
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
 NEW_ARRAY, AS_SCALAR = (
     93,
@@ -26,25 +28,14 @@ OUT = sys.intern("out")  # the one keyword that the entry knows, compared by ide
 
 class _Array(ctypes.Structure):
     _fields_ = (
-        ("count", ctypes.c_ssize_t),
-        ("type", ctypes.c_void_p),
-        ("data", ctypes.c_void_p),
-        ("dimensions", ctypes.c_int),
-        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("base", ctypes.c_void_p),
-        ("description", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
+        *fields("ssize_t count, void_p type data, int dimensions"),
+        *((name, ctypes.POINTER(ctypes.c_ssize_t)) for name in ("shape", "strides")),
+        *fields("void_p base description, int flags"),
     )
 
 
 class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+    _fields_ = fields("char_p name, void_p function, int flags, char_p doc")
 
 
 @functools.cache

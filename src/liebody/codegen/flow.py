@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from .graph import Function
-from .loop import Loop, OneOf, Unable
+from .loop import CompiledLoop, OneOf, Unable
 from .march import Ensemble, Settings, Steps
-from .printers.explicit import Method, Parts, Path, Watching, explicit_source
+from .printers.explicit import FlowFunctions, Method, Path, Watching, explicit_source
 from .printers.march import Guards, Marching
 from .program import Program
 from .samples import Samples
-from .watch import Nearest, Watch, Watched
-from .watch import Parts as WatchedParts
+from .watch import Nearest, Watch, Watched, WatchedFunctions
 
 Part = Callable[[], Function | Program]
 
@@ -62,14 +61,14 @@ class Flow(Steps):
         self.paths, self.c, self.error, self.rigid = tuple(paths), tuple(c), error, rigid
         pulls, settles = pull is not None, after is not None
         self._given: tuple[Any, ...] = (self.paths, self.c, error, rigid, pulls, settles, watch is not None)
-        self._fixed = Loop("steps", recipe, self._given, self.source)
+        self._fixed = CompiledLoop("steps", recipe, self._given, self.source)
         self._recipe, self.guards = recipe, None
-        self._marching: dict[bool, Loop] = {}
+        self._marching: dict[bool, CompiledLoop] = {}
 
     @cached_property
-    def functions(self) -> Parts:
+    def functions(self) -> FlowFunctions:
         """field, advance, pull, and what settles a state after each step, traced."""
-        return Parts(*(part and part() for part in self._parts))  # type: ignore[arg-type]
+        return FlowFunctions(*(part and part() for part in self._parts))  # type: ignore[arg-type]
 
     @property
     def method(self) -> Method:
@@ -107,7 +106,7 @@ class Flow(Steps):
         other.guards, other._recipe, other._marching = guards, None, {}
         return other
 
-    def _march(self, controlled: bool) -> Loop:
+    def _march(self, controlled: bool) -> CompiledLoop:
         if controlled not in self._marching:
 
             def source(lanes: int) -> str:
@@ -115,7 +114,9 @@ class Flow(Steps):
                 parts, method = self.functions, self.method
                 return explicit_source(parts, method, lanes, self.rigid, way, self.guards, self._watching)
 
-            self._marching[controlled] = Loop("march", self._recipe, (*self._given, controlled), source)
+            self._marching[controlled] = CompiledLoop(
+                "march", self._recipe, (*self._given, controlled), source
+            )
         return self._marching[controlled]
 
     def steps(
@@ -150,7 +151,7 @@ class Flow(Steps):
         """From now on have the functions for steps that are taken carefully, which few need."""
         if not self._is_able:
             self._is_able, self._given = True, (*self._given, "careful")
-            self._fixed = Loop("steps", self._recipe, self._given, self.source)
+            self._fixed = CompiledLoop("steps", self._recipe, self._given, self.source)
             self._marching = {}
         for array, copied in given:
             array[...] = copied
@@ -192,7 +193,7 @@ class Flow(Steps):
             run = compile_numpy(function)
             return lambda t, y, u: run(_time(function, t), y, u)
 
-        return Watched(WatchedParts(*map(called, self.watched_functions)), nearest)
+        return Watched(WatchedFunctions(*map(called, self.watched_functions)), nearest)
 
     def _step(
         self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
@@ -250,7 +251,7 @@ def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
         methods = [flow.method for flow in flows]
         return explicit_source(pulls.functions, methods, lanes, pulls.rigid)
 
-    shared = Loop("several", recipe, settings, source)
+    shared = CompiledLoop("several", recipe, settings, source)
     for k, flow in enumerate(flows):
         flow._fixed = OneOf(shared, k)
 

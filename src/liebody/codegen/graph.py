@@ -331,20 +331,19 @@ class Expr:
         return self.graph.node(op, *(sorted((a, b), key=_position) if op == "eq" else (a, b)))
 
     def __and__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        a, b = self._condition(self), self._condition(other)
-        if type(b) is bool or a is b:
-            return a if b is not False else False
-        return self.graph.node("and", *sorted((a, b), key=_position))
+        return self._joined("and", other, False)
 
     def __or__(self, other: Any) -> Any:
+        return self._joined("or", other, True)
+
+    def _joined(self, op: str, other: Any, decisive: bool) -> Any:
+        """This condition `op` another one, which decides alone where it is known to be `decisive`."""
         if isinstance(other, np.ndarray):
             return NotImplemented
         a, b = self._condition(self), self._condition(other)
         if type(b) is bool or a is b:
-            return a if b is not True else True
-        return self.graph.node("or", *sorted((a, b), key=_position))
+            return b if b is decisive else a
+        return self.graph.node(op, *sorted((a, b), key=_position))
 
     def __xor__(self, other: Any) -> Any:
         if isinstance(other, np.ndarray):

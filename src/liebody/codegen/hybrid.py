@@ -10,9 +10,9 @@ import numpy as np
 
 from .flow import stages
 from .graph import Function
-from .loop import Loop
+from .loop import CompiledLoop
 from .march import Ensemble, Settings, Steps
-from .printers.explicit import HybridParts, Method, Path, hybrid_source
+from .printers.explicit import HybridFunctions, Method, Path, hybrid_source
 from .samples import Samples
 
 Part = Callable[[], Function]
@@ -59,12 +59,13 @@ class HybridFlow(Steps):
     ) -> None:
         self._parts = (field, advance, pull, guards, look, after)
         self.paths, self.c, self.directions = tuple(paths), tuple(c), tuple(map(int, directions))
-        self._loop = Loop("march", recipe, ("hybrid", self.paths, self.c, self.directions), self.source)
+        settings = ("hybrid", self.paths, self.c, self.directions)
+        self._loop = CompiledLoop("march", recipe, settings, self.source)
 
     @cached_property
-    def functions(self) -> HybridParts:
+    def functions(self) -> HybridFunctions:
         """field, advance, pull, guards, look and after, traced, and the directions of the guards."""
-        return HybridParts(*(part and part() for part in self._parts), self.directions)  # type: ignore[arg-type, call-arg]
+        return HybridFunctions(*(part and part() for part in self._parts), self.directions)  # type: ignore[arg-type, call-arg]
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""

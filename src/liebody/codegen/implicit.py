@@ -17,7 +17,7 @@ from .derivatives import jacobian
 from .envelope import envelope, ordering
 from .graph import Expr, Function, trace
 from .kernel import LONG
-from .loop import Loop
+from .loop import CompiledLoop
 from .march import REASONS, Ensemble, Settings, Steps
 from .passes import length, rolled
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
@@ -123,7 +123,7 @@ class ImplicitFlow(Steps):
         self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
         self.nodes = tuple(map(float, nodes))
         self.tolerance, self.iterations = tolerance, iterations
-        self._loops: dict[tuple[bool, ...], Loop] = {}
+        self._loops: dict[tuple[bool, ...], CompiledLoop] = {}
         self._lock = threading.Lock()
 
     # -- one step, as it reads ----------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class ImplicitFlow(Steps):
         other.guards, other.recipe, other._loops = guards, None, {}
         return other
 
-    def _loop(self, march: bool, controlled: bool, remembers: bool, jumps: bool) -> Loop:
+    def _loop(self, march: bool, controlled: bool, remembers: bool, jumps: bool) -> CompiledLoop:
         """The loop over steps whose lanes go together or march on their own, under error control or not.
 
         remembers  whether what the method remembers has to fit steps of different lengths
@@ -238,7 +238,7 @@ class ImplicitFlow(Steps):
                 settings = (self.nodes, self.tolerance, self.iterations, order, *key)
                 kind = "march" if march else "steps"
                 source, flags = partial(self._source, *key), partial(self._flags, *key)
-                self._loops[key] = Loop(kind, self.recipe, settings, source, flags)
+                self._loops[key] = CompiledLoop(kind, self.recipe, settings, source, flags)
         return self._loops[key]
 
     def _source(self, march: bool, controlled: bool, remembers: bool, jumps: bool, lanes: int = 1) -> str:

@@ -464,7 +464,7 @@ def _call_text(function: Function | Program) -> str:
         *table("input", inputs),
         *table("output", outputs),
     ]
-    return "\n".join([*lines, printer.runtime("call.h")])
+    return "\n".join([*lines, build.runtime("call.h")])
 
 
 _warned = False

@@ -23,35 +23,13 @@ LOG = np.dtype([("entries", np.uintp), ("room", np.int64), ("kept", np.int64)]) 
 
 
 class _Record(ctypes.Structure):
-    _fields_ = (
-        ("values", ctypes.c_void_p),
-        ("rows", ctypes.c_long),
-        ("failed", ctypes.c_void_p),
-        ("losses", ctypes.c_void_p),
-        ("nearest", ctypes.c_void_p),
-    )
+    _fields_ = build.fields("void_p values, long rows, void_p failed losses nearest")
 
 
 class _March(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_long) for name in ("n", "rows", "until")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                "times",
-                "y",
-                "clock",
-                "record",
-                "ends",
-                "counts",
-                "last",
-                "nearest",
-                "logs",
-                "queue",
-            )
-        ),
-        *((name, ctypes.c_double) for name in ("rtol", "atol", "tolerance", "least")),
-        *((name, ctypes.c_long) for name in ("limit", "most")),
+    _fields_ = build.fields(
+        "long n rows until, void_p times y clock record ends counts last nearest logs queue, "
+        "double rtol atol tolerance least, long limit most"
     )
 
 
@@ -59,7 +37,7 @@ class Unable(Exception):
     """A step has to be taken carefully, and the library has no functions for that."""
 
 
-class Loop:
+class CompiledLoop:
     """A loop over the steps of one method for one system; members of an ensemble are lanes of vectors.
 
     kind      "steps" of one length, or a "march"
@@ -200,10 +178,10 @@ def _succeeded(code: int) -> None:
         raise Unable
 
 
-class OneOf(Loop):
+class OneOf(CompiledLoop):
     """The steps of one method in a library that several share."""
 
-    def __init__(self, shared: Loop, number: int) -> None:
+    def __init__(self, shared: CompiledLoop, number: int) -> None:
         super().__init__("steps", None, (), shared.source)
         self.shared, self.number = shared, number
 

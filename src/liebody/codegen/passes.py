@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..scalar import Array
 from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, trace, undisturbed
 from .program import Call, Program
 
-Array = Any
 LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
 REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
 FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation or a store is 1
@@ -30,7 +30,7 @@ def rolled(function: Function) -> Function | Program:
     if function not in _rolled:
         graphs = {x.graph for y in function.inputs.values() for x in y.flat}
         with undisturbed():
-            plan = Plan(function, *graphs) if len(graphs) == 1 else None
+            plan = StepPlan(function, *graphs) if len(graphs) == 1 else None
             large = plan is not None and plan.work > LONG and plan.repeats(REPEATED)
             _rolled[function] = plan.program() if plan is not None and large else function
     return _rolled[function]
@@ -72,7 +72,7 @@ class Place:
     first: int
 
 
-class Plan:
+class StepPlan:
     """What a trace with steps computes, as places of kinds in an order in which they can run."""
 
     def __init__(self, function: Function, graph: Graph, calls: Sequence[Place] = ()) -> None:

@@ -25,18 +25,20 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import GraphError, ShapeError
 from .graph import Function, Graph, trace
 from .printers.numpy_source import compile_numpy, rows_of
 
-Cells = Any  # an integer array of cell numbers
+Cells = NDArray[np.int64]
+"""Numbers of cells of the memory, in any shape."""
 _RANGE = 1 << 40  # cell numbers of one program
 _ranges = itertools.count(1)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Application:
     """A function at `places` places: arguments and results are arrays (places, size).
 
     Integers are positions in the memory, floats are constants. `written` are the results that go to cells
@@ -74,7 +76,7 @@ class Part:
 class Pass:
     """Parts that take turns: the next place is one of part order[0], then one of part order[1] ..."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Application, ...]
     order: Any
 
     def turns(self, part: int) -> Any:
@@ -82,9 +84,9 @@ class Pass:
         return np.flatnonzero(self.order == part)
 
     @cached_property
-    def runs(self) -> list[tuple[Part, slice]]:
+    def runs(self) -> list[tuple[Application, slice]]:
         """Places of one part, in which none reads what an earlier one of the run has written; in order."""
-        runs: list[tuple[Part, slice]] = []
+        runs: list[tuple[Application, slice]] = []
         done = [0] * len(self.parts)
         last: dict[int, int] = {}  # the run that wrote a cell
         for number in self.order.tolist():
@@ -214,7 +216,9 @@ class Program:
                 self._known[cells] = True
         return [results[0] if len(results) == 1 else tuple(results) for _, results in prepared]
 
-    def _prepared(self, function: Function, arguments: Sequence[Any], into: Any) -> tuple[Part, list[Cells]]:
+    def _prepared(
+        self, function: Function, arguments: Sequence[Any], into: Any
+    ) -> tuple[Application, list[Cells]]:
         """A part, and the cells of its results in their shapes."""
         if not isinstance(function, Function):
             raise GraphError(
@@ -262,7 +266,8 @@ class Program:
         ]
         flat = [self.positions(x) if x.dtype.kind == "i" else x for x in flat]
         count = len(arguments)
-        return Part(function, places, tuple(flat[:count]), tuple(flat[count:]), written), arrays[count:]
+        made = Application(function, places, tuple(flat[:count]), tuple(flat[count:]), written)
+        return made, arrays[count:]
 
     def output(self, name: str, cells: Cells) -> None:
         """Name what the program returns: the values of `cells` after the last pass."""
@@ -327,7 +332,7 @@ class Program:
         """The same as one straight-line graph, with every place inlined and constants folded."""
         return trace(self._on_symbols, {key: x.shape for key, x in self.inputs.items()}, self.name)
 
-    def _runs(self) -> Iterator[tuple[Part, slice]]:
+    def _runs(self) -> Iterator[tuple[Application, slice]]:
         return (run for step in self.passes for run in step.runs)
 
     def _memory(self, *batch: int) -> Any:

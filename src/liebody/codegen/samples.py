@@ -10,19 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import IntegrationError
+from .build import fields
 
 
 class SamplesInC(ctypes.Structure):
     """`Samples` of runtime/samples.h."""
 
-    _fields_ = (
-        ("table", ctypes.c_void_p),
-        ("member_stride", ctypes.c_long),
-        ("samples", ctypes.c_long),
-        ("first", ctypes.c_double),
-        ("interval", ctypes.c_double),
-        ("linear", ctypes.c_int),
-    )
+    _fields_ = fields("void_p table, long member_stride samples, double first interval, int linear")
 
 
 def equidistant(name: str, times: np.ndarray) -> tuple[float, float]:

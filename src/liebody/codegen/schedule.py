@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .graph import Expr, Function, Graph
-from .program import Part, Pass, Program, beside
+from .program import Application, Pass, Program, beside
 
 SLACK = 8  # iterations by which shifts may prolong a loop
 SEGMENT = 1500  # operations of one segment
@@ -33,7 +33,7 @@ ROWS = (1, 2, 4, 8, 16)  # how many rows cells may share in turn
 class Turns:
     """A part in a loop: when its places have their turn."""
 
-    part: Part
+    part: Application
     first: int = 0
     flipped: bool = False
 
@@ -177,7 +177,7 @@ class Loop:
         """Number of iterations."""
         return len(self.step.order) if self.alternating else max(turns.stop for turns in self.turns)
 
-    def joined(self, part: Part) -> bool:
+    def joined(self, part: Application) -> bool:
         """Take a part into the loop, if this keeps the order of what depends on each other."""
         if self.alternating:
             return False
@@ -206,14 +206,14 @@ class Loop:
             self._append(turns.part, turns.flipped)
         return False
 
-    def _first(self, part: Part, flipped: bool) -> int:
+    def _first(self, part: Application, flipped: bool) -> int:
         """The earliest iteration for a part's first turn, after all that it depends on."""
         turn = np.arange(part.places)[:: -1 if flipped else 1, None]
         reads, writes = part.reads, beside(part.results, part.places)
         after = [self._written[reads] - turn, self._written[writes] - turn, self._read[writes] - turn]
         return max(int(x.max(initial=0)) for x in after)
 
-    def _append(self, part: Part, flipped: bool) -> None:
+    def _append(self, part: Application, flipped: bool) -> None:
         turns = Turns(part, self._first(part, flipped), flipped)
         self.turns.append(turns)
         at = turns.first + np.arange(part.places)[:: -1 if flipped else 1, None]
@@ -293,7 +293,7 @@ class Loop:
             yield from segment.accesses()
 
 
-def _columns(part: Part, places: Any, iterations: Any) -> Iterator[Access]:
+def _columns(part: Application, places: Any, iterations: Any) -> Iterator[Access]:
     if not len(places):
         return
     for arrays, writes in ((part.arguments, False), (part.results, True)):

@@ -27,12 +27,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import GraphError
+from ..scalar import Array
 from . import passes
 from .graph import CONDITIONS, Expr, Function, Graph, run_on_symbols, trace, undisturbed
-from .passes import STRUCTURAL, Kind, Place, Plan, objects
+from .passes import STRUCTURAL, Kind, Place, StepPlan, objects
 from .program import Program
 
-Array = Any
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
@@ -62,8 +62,8 @@ def traced(
     if loops is False:
         return trace(function, shapes, name)
     with undisturbed():
-        steps = Steps()
-        plan = Plan(run_on_symbols(steps, function, shapes, name), steps, steps.calls)
+        steps = StepGraph()
+        plan = StepPlan(run_on_symbols(steps, function, shapes, name), steps, steps.calls)
         if loops or (plan.repeats(passes.REPEATED) and plan.work > (passes.LONG if least is None else least)):
             return plan.program()
     return trace(function, shapes, name)
@@ -72,7 +72,7 @@ def traced(
 # -- kinds of steps -----------------------------------------------------------------------------------------
 
 
-class Steps(Graph):
+class StepGraph(Graph):
     """The graph of a trace in which steps are kept apart; `cell` nodes are what they return."""
 
     __slots__ = ("_forms", "_numeric", "_results", "calls", "kinds")
@@ -255,15 +255,15 @@ def _filled(tokens: tuple[Any, ...], c: Array, x: Array) -> Array:
     return (objects(entries) if symbolic else np.array(entries, float)).reshape(tokens[0])
 
 
-def _graph_of(value: Any) -> Steps | None:
+def _graph_of(value: Any) -> StepGraph | None:
     """The graph in which steps are kept apart that a value belongs to, if any."""
     if type(value) is Expr:
-        return value.graph if isinstance(value.graph, Steps) else None
+        return value.graph if isinstance(value.graph, StepGraph) else None
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             for x in value.flat:
                 if type(x) is Expr:
-                    return x.graph if isinstance(x.graph, Steps) else None
+                    return x.graph if isinstance(x.graph, StepGraph) else None
     elif isinstance(value, (tuple, list)):
         for x in value:
             found = _graph_of(x)

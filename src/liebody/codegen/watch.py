@@ -10,6 +10,7 @@ of such a place are taken *carefully*: each stage is put on the constraints firs
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,13 @@ class Watch(NamedTuple):
     after: Callable[[], Function | Program] | None = None
 
 
-class Nearest(NamedTuple):
+def _column(number: int, text: str) -> property:
+    """A column of the rows."""
+    return property(lambda self: self.rows[:, number], doc=text)
+
+
+@dataclass(frozen=True)
+class Nearest:
     """Where the members of an ensemble came closest to dependent constraints; the views of one array."""
 
     rows: np.ndarray
@@ -46,25 +53,10 @@ class Nearest(NamedTuple):
         rows[:, [0, 2]], rows[:, [4, 5]] = np.inf, 0.0
         return cls(rows)
 
-    @property
-    def pivot(self) -> np.ndarray:
-        """The smallest relative pivot of all steps, (n,); infinite where nobody looked."""
-        return self.rows[:, 0]
-
-    @property
-    def time(self) -> np.ndarray:
-        """When the step began in which that was, (n,)                                                  [s]"""
-        return self.rows[:, 1]
-
-    @property
-    def singular_pivot(self) -> np.ndarray:
-        """The smallest pivot of steps next to singular positions, (n,); infinite where there were none."""
-        return self.rows[:, 2]
-
-    @property
-    def singular_time(self) -> np.ndarray:
-        """When the step began in which that was, (n,)                                                  [s]"""
-        return self.rows[:, 3]
+    pivot = _column(0, "The smallest relative pivot of all steps, (n,); infinite where nobody looked.")
+    time = _column(1, "When the step began in which that was, (n,)  [s]")
+    singular_pivot = _column(2, "The smallest pivot of steps next to singular positions, or infinite, (n,).")
+    singular_time = _column(3, "When the step began in which that was, (n,)  [s]")
 
     @property
     def singular_state(self) -> np.ndarray:
@@ -72,7 +64,7 @@ class Nearest(NamedTuple):
         return self.rows[:, HEAD:]
 
 
-class Parts(NamedTuple):
+class WatchedFunctions(NamedTuple):
     """The functions of a watched flow in NumPy, (t, y, u) -> ...; `after` may be None."""
 
     field: Callable[..., Any]
@@ -84,7 +76,7 @@ class Parts(NamedTuple):
 class Watched:
     """runtime/watch.h in NumPy: steps of a whole ensemble, y (n, point), or of one state, y (point,)."""
 
-    def __init__(self, parts: Parts, nearest: Nearest) -> None:
+    def __init__(self, parts: WatchedFunctions, nearest: Nearest) -> None:
         self.parts, self.nearest = parts, nearest
         self.length = 0.0
 

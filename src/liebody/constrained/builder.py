@@ -12,13 +12,14 @@ from ..bodies import WORLD, Joint, SpatialInertia
 from ..dynamics import JointDamping, JointSpring
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
+from ..scalar import Array
 from .bodies import GROUPS, MovingBody, check_mass
 from .constraints import (
     Constraint,
+    ConstraintKind,
     Distance,
     General,
     JointFrames,
-    Kind,
     OnCurve,
     Universal,
     lower_pair,
@@ -33,8 +34,6 @@ from .forces import (
     with_law,
 )
 from .system import GROUND, System
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -386,7 +385,7 @@ class SystemBuilder:
     ) -> Constraint:
         numbers = tuple(names[b] for b in link.bodies)
         at = [_at_com(bodies, i, T) for i, T in zip(numbers, link.frames, strict=True)]
-        kind: Kind = link.kind
+        kind: ConstraintKind = link.kind
         joint = None
         constants: tuple[Any, ...]
         if link.group is not None:

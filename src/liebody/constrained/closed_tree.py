@@ -34,9 +34,9 @@ from ..groups import SE3
 from ..linear import back_substitute, cross, factor, symmetric
 from ..scalar import absolute, maximum, where
 from .builder import SystemBuilder
-from .constraints import GROUND, Constraint, State
+from .constraints import GROUND, BodyState, Constraint
 from .elimination import REFINEMENTS, SINGULAR, Regularization
-from .equations import CORRECTIONS, Motion, Stabilization
+from .equations import CORRECTIONS, Stabilization, StateRate
 from .maximal import Closure, Condition, add_closure
 from .mechanism import Constrained
 
@@ -139,7 +139,7 @@ class ClosedTree(Constrained, OpenTree):
         J, bias, residual, rates = [], [], [], []
         for c in self.constraints:
             states = [
-                State(*SE3.parts(poses[b]), twists[b][:3], twists[b][3:]) if b >= 0 else GROUND
+                BodyState(*SE3.parts(poses[b]), twists[b][:3], twists[b][3:]) if b >= 0 else GROUND
                 for b in c.bodies
             ]
             rows = c.kind(states, c.constants, t, np.zeros(0))
@@ -179,7 +179,7 @@ class ClosedTree(Constrained, OpenTree):
         mean = found.sum() / max(self.nc, 1)
         return found + FLOOR * mean if mean > 0 else np.ones(self.nc)
 
-    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> Motion:
+    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> StateRate:
         q, v = y[: self.nq], y[self.nq :]
         rows = self._rows(q, v, t)
         solver = self._solver(q, rows.J, by)
@@ -189,7 +189,7 @@ class ClosedTree(Constrained, OpenTree):
         multipliers = solver.multipliers(b)
         velocity = v - solver.gain @ solver.multipliers(slip[0]) if slip else v
         field = np.concatenate([velocity, free - solver.gain @ multipliers])
-        return Motion(field, multipliers, solver.worst)
+        return StateRate(field, multipliers, solver.worst)
 
     def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
         """As `Constrained.projected`: simplified Newton steps, and what the first of A was solved by."""
@@ -217,7 +217,7 @@ class ClosedTree(Constrained, OpenTree):
 
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
         poses, still = body_poses(self.tree, q), np.zeros(3)
-        states = [State(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
+        states = [BodyState(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
         return c.kind(states, c.constants, t, np.zeros(0)).jacobians[-1] @ SE3.Ad(c.frame)
 
     def mechanics(self) -> dict[str, Any]:

@@ -28,32 +28,16 @@ import numpy as np
 from ..bodies import Joint
 from ..codegen import Function, jacobian, trace
 from ..errors import GraphError, ModelError, ShapeError
-from ..groups import (
-    SE3,
-    Cylindrical,
-    Fixed,
-    Free,
-    Helical,
-    MotionSubgroup,
-    Planar,
-    PlanarHelical,
-    PlanarTranslation,
-    Prismatic,
-    Revolute,
-    Schoenflies,
-    SpatialTranslation,
-    Spherical,
-)
+from ..groups import SE3, MotionSubgroup, subgroups
 from ..linear import cross, skew
-from ..scalar import arctan2, cos, sin, sqrt, where
+from ..scalar import Array, arctan2, cos, sin, sqrt, where
 
-Array = Any
 ONE = np.eye(3, dtype=int)
 ZERO = np.zeros(3, int)
 HALF_TURN = 1e-12  # of 1 + cos, below which an angle counts as half a turn: off by 1e-6 rad
 
 
-class State(NamedTuple):
+class BodyState(NamedTuple):
     """Pose and velocity of a body: axes R (3, 3) and origin p (3,) in the world, omega and v in its axes."""
 
     R: Array
@@ -62,7 +46,8 @@ class State(NamedTuple):
     v: Array
 
 
-GROUND = State(ONE, ZERO, ZERO, ZERO)
+States = Sequence[BodyState]
+GROUND = BodyState(ONE, ZERO, ZERO, ZERO)
 
 
 class Rows(NamedTuple):
@@ -80,7 +65,7 @@ class Rows(NamedTuple):
     closer: Array | None = None
 
 
-class Kind:
+class ConstraintKind:
     """What constraints of one kind share. Two kinds that are equal share their code.
 
     rows        number of equations
@@ -90,7 +75,7 @@ class Kind:
     rows: int
     parameters: int = 0
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         """The equations at states of the bodies, with a constraint's constants, time and parameters."""
         raise NotImplementedError
 
@@ -103,7 +88,7 @@ class Constraint:
     """
 
     name: str
-    kind: Kind
+    kind: ConstraintKind
     bodies: tuple[int, ...]
     constants: tuple[np.ndarray, ...]
     frame: np.ndarray = field(default_factory=lambda: np.eye(4))
@@ -145,7 +130,7 @@ class JointFrames:
 
 
 @dataclass(frozen=True)
-class LowerPair(Kind):
+class LowerPair(ConstraintKind):
     """Motion along a subgroup of SE(3) with axis z: what is locked of the relative motion.
 
     rotation     "free", "axis" (it may turn about z only) or "locked"
@@ -168,7 +153,7 @@ class LowerPair(Kind):
         moving = {"free": 0, "normal": 1, "perpendicular": 2, "locked": 3}[self.translation]
         return turning + moving + self.screw
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
         Ra, ra, Rb, rb, pitch = constants
         C = b.R.T @ a.R  # the parent's axes in the child's
@@ -258,17 +243,17 @@ def _unless_half_turn(c: Array, values: Sequence[Any], instead: Sequence[Any]) -
 
 
 _PAIRS: dict[type, LowerPair] = {
-    Fixed: LowerPair("locked", "locked"),
-    Revolute: LowerPair("axis", "locked"),
-    Prismatic: LowerPair("locked", "perpendicular"),
-    Helical: LowerPair("axis", "perpendicular", screw=True),
-    Cylindrical: LowerPair("axis", "perpendicular"),
-    Planar: LowerPair("axis", "normal"),
-    PlanarHelical: LowerPair("axis", "free", screw=True),
-    PlanarTranslation: LowerPair("locked", "normal"),
-    SpatialTranslation: LowerPair("locked", "free"),
-    Spherical: LowerPair("free", "locked"),
-    Schoenflies: LowerPair("axis", "free"),
+    subgroups.Fixed: LowerPair("locked", "locked"),
+    subgroups.Revolute: LowerPair("axis", "locked"),
+    subgroups.Prismatic: LowerPair("locked", "perpendicular"),
+    subgroups.Helical: LowerPair("axis", "perpendicular", screw=True),
+    subgroups.Cylindrical: LowerPair("axis", "perpendicular"),
+    subgroups.Planar: LowerPair("axis", "normal"),
+    subgroups.PlanarHelical: LowerPair("axis", "free", screw=True),
+    subgroups.PlanarTranslation: LowerPair("locked", "normal"),
+    subgroups.SpatialTranslation: LowerPair("locked", "free"),
+    subgroups.Spherical: LowerPair("free", "locked"),
+    subgroups.Schoenflies: LowerPair("axis", "free"),
 }
 
 
@@ -276,13 +261,13 @@ def lower_pair(group: MotionSubgroup) -> tuple[LowerPair, np.ndarray, float]:
     """(what a subgroup locks, the pose (4, 4) of its frame with axis z, its pitch)."""
     kind = _PAIRS.get(type(group))
     if kind is None:
-        free = " Free() locks nothing: leave the joint out." if isinstance(group, Free) else ""
+        free = " Free() locks nothing: leave the joint out." if isinstance(group, subgroups.Free) else ""
         raise ModelError(
             f"{group!r} is no lower pair; known are {', '.join(sorted(c.__name__ for c in _PAIRS))}.{free}"
         )
     direction = getattr(group, "axis", getattr(group, "normal", np.array([0.0, 0.0, 1.0])))
     point = getattr(group, "point", np.zeros(3))
-    e = Planar(direction).S[3:, 1:]
+    e = subgroups.Planar(direction).S[3:, 1:]
     frame = SE3.motion(np.column_stack([e, direction]), point)
     return kind, frame, float(getattr(group, "pitch", 1.0))
 
@@ -291,12 +276,12 @@ def lower_pair(group: MotionSubgroup) -> tuple[LowerPair, np.ndarray, float]:
 
 
 @dataclass(frozen=True)
-class Universal(Kind):
+class Universal(ConstraintKind):
     """Two points coincide, and a direction of one body stays at right angles to one of the other."""
 
     rows = 4
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         da, ra, db, rb = constants
         one = LowerPair("free", "locked")(states, (ONE, ra, ONE, rb, 1), t, s)
         angle = RightAngle()(states, (da, db), t, s)
@@ -309,12 +294,12 @@ class Universal(Kind):
 
 
 @dataclass(frozen=True)
-class RightAngle(Kind):
+class RightAngle(ConstraintKind):
     """A direction of one body stays at right angles to one of the other: (R_a d_a) . (R_b d_b) = 0."""
 
     rows = 1
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
         da, db = constants
         C = b.R.T @ a.R
@@ -326,12 +311,12 @@ class RightAngle(Kind):
 
 
 @dataclass(frozen=True)
-class Distance(Kind):
+class Distance(ConstraintKind):
     """Two points keep their distance, as the ends of a massless rod: g = (|d|^2 - L^2)/(2 L)."""
 
     rows = 1
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
         ra, rb, length = constants
         C = b.R.T @ a.R
@@ -351,7 +336,7 @@ class Distance(Kind):
 # -- curves ---------------------------------------------------------------------------------------------
 
 
-class OnCurve(Kind):
+class OnCurve(ConstraintKind):
     """A point of one body stays on a curve c(s), s -> (3,), of the other. s is a coordinate of the system.
 
     Rows: the two components of p - c(s) normal to the curve; s follows the point as the closest one of the
@@ -365,7 +350,7 @@ class OnCurve(Kind):
         self.first = jacobian(self.position, "s", "forward")
         self.second = jacobian(self.first, "s", "forward")
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
         rb, own = constants  # the point on b, and the origin of the curve on a
         c, slope, bend = (np.asarray(f(s[0])) for f in (self.position, self.first, self.second))
@@ -417,7 +402,7 @@ def _normals(u: Array) -> tuple[Array, Array]:
 # -- of the user's own ----------------------------------------------------------------------------------
 
 
-class General(Kind):
+class General(ConstraintKind):
     """g(T_1, T_2, ...) = 0 or g(t, T_1, ...) = 0, with derivatives from the graph of g.
 
     function  takes the poses (4, 4) of the bodies' own frames in the world, after the time if `timed`;
@@ -471,7 +456,7 @@ class General(Kind):
             (jacobian(self.residual, f"R{i}"), jacobian(self.residual, f"p{i}")) for i in range(self.count)
         ]
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, s: Array) -> Rows:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         # the bodies' own frames, at r in the axes of the centres of mass, turned by Q
         frames = []
         for body, Q, r in zip(states, constants[::2], constants[1::2], strict=True):

@@ -28,9 +28,8 @@ import numpy as np
 
 from ..codegen import step
 from ..linear import back_substitute, factor, symmetric
-from ..scalar import absolute, maximum, where
+from ..scalar import Array, absolute, maximum, where
 
-Array = Any
 PROXIMAL = 1e-8  # eps
 REFINEMENTS = 3  # iterations: what is left of an error is PROXIMAL^3 / (scaled eigenvalue)^3
 SINGULAR = 1e-13  # of a diagonal entry of A, below which a pivot counts as zero

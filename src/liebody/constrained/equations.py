@@ -24,14 +24,14 @@ from ..codegen import step
 from ..errors import IntegrationError
 from ..groups import SE3, SO3, SO3xR3
 from ..linear import cross, symmetric
-from .constraints import GROUND, Kind, Rows, State
+from ..scalar import Array
+from .constraints import GROUND, BodyState, ConstraintKind, Rows
 from .elimination import Factors, Regularization
 from .forces import ForceKind
 
 if TYPE_CHECKING:
     from .system import System
 
-Array = Any
 CORRECTIONS = 2  # of positions in a projection, with one factorisation
 
 
@@ -73,17 +73,17 @@ NOTHING = Stabilization()
 class Bodies(NamedTuple):
     """The states of the bodies and, last, of the ground; coordinates, velocities, parameters of curves."""
 
-    states: list[State]
+    states: list[BodyState]
     q: Array  # (n, 7)
     V: Array  # (n, 6), of the groups
     slides: Array
 
-    def of(self, numbers: Sequence[int]) -> list[State]:
+    def of(self, numbers: Sequence[int]) -> list[BodyState]:
         """The states of bodies; -1 is the ground."""
         return [self.states[b] for b in numbers]
 
 
-class Blocks(NamedTuple):
+class ConstraintBlocks(NamedTuple):
     """Of each constraint: J per moving body, A_kk, right sides, and the rates of parameters."""
 
     J: list[dict[int, Array]]
@@ -101,9 +101,9 @@ def bodies(system: System, q: Array, V: Array) -> Bodies:
 
 
 @step
-def _state(q: Array, V: Array, on_SE3: bool) -> State:
+def _state(q: Array, V: Array, on_SE3: bool) -> BodyState:
     R = SO3.element(q[:4])
-    return State(R, q[4:], V[:3], V[3:] if on_SE3 else R.T @ V[3:])
+    return BodyState(R, q[4:], V[:3], V[3:] if on_SE3 else R.T @ V[3:])
 
 
 def wrenches_of_forces(system: System, state: Bodies, t: Any, u: Array) -> list[Array]:
@@ -125,7 +125,7 @@ def wrenches_of_forces(system: System, state: Bodies, t: Any, u: Array) -> list[
 
 @step
 def _acting(
-    kind: ForceKind, states: list[State], constants: tuple[Array, ...], t: Any, u: Array,
+    kind: ForceKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, u: Array,
     before: list[Array | None],
 ) -> list[Array | None]:  # fmt: skip
     """The wrenches on bodies, with those of a force; None on the ground."""
@@ -148,7 +148,7 @@ def free_accelerations(system: System, state: Bodies, t: Any, u: Array) -> list[
 
 
 @step
-def _free(body: State, F: Array, Theta: Array, inverse: Array, mass: Any, gravity: Array) -> Array:
+def _free(body: BodyState, F: Array, Theta: Array, inverse: Array, mass: Any, gravity: Array) -> Array:
     turning = inverse @ (F[:3] - cross(body.w, Theta @ body.w))
     return np.concatenate([turning, F[3:] / mass + gravity @ body.R])
 
@@ -159,13 +159,13 @@ def blocks(
     t: Any,
     free: list[Array] | None,
     right: Callable[..., list[Any]],
-) -> Blocks:
+) -> ConstraintBlocks:
     """J, A_kk and right sides of every constraint.
 
     free   accelerations M^-1 Q of the bodies, or None where the right sides do not need them
     right  (rows, rate, J M^-1 Q) -> right sides, rate = J V + drift
     """
-    found = Blocks([], [], [], [])
+    found = ConstraintBlocks([], [], [], [])
     for k, c in enumerate(system.constraints):
         moving = [b >= 0 for b in c.bodies]
         numbers = [b for b in c.bodies if b >= 0]
@@ -189,8 +189,9 @@ def _masses(system: System, numbers: Sequence[int]) -> list[tuple[Array, Any]]:
 
 @step
 def _rows(
-    kind: Kind, states: list[State], constants: tuple[Array, ...], t: Any, slide: Array, moving: list[bool],
-    masses: list[tuple[Array, Any]], free: list[Array] | None, right: Callable[..., list[Any]],
+    kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array,
+    moving: list[bool], masses: list[tuple[Array, Any]], free: list[Array] | None,
+    right: Callable[..., list[Any]],
 ) -> tuple[list[Array], Array, list[Array], Array | None]:  # fmt: skip
     """J of each moving body, A_kk, the right sides, and the rate of a parameter."""
     rows = kind(states, constants, t, slide)
@@ -216,7 +217,7 @@ def _product(J: Array, mass: tuple[Array, Any], other: Array) -> Array:
     return left @ other.T
 
 
-def factor(system: System, found: Blocks, regularization: Regularization) -> Factors:
+def factor(system: System, found: ConstraintBlocks, regularization: Regularization) -> Factors:
     """Factors of A + shift D, A = J M^-1 J^T."""
     coupling: dict[tuple[int, int], Array] = {}
     for k, l in system.elimination.pairs:
@@ -235,7 +236,9 @@ def _coupled(pairs: list[tuple[Array, Array]], masses: list[tuple[Array, Any]]) 
     return A
 
 
-def impulses(system: System, found: Blocks, multipliers: Sequence[Array], start: list[Array]) -> list[Array]:
+def impulses(
+    system: System, found: ConstraintBlocks, multipliers: Sequence[Array], start: list[Array]
+) -> list[Array]:
     """start - M^-1 J^T lambda of each body."""
     wrenches: list[Array] = [np.zeros(6, int)] * len(system.bodies)
     for J, x in zip(found.J, multipliers, strict=True):
@@ -255,7 +258,7 @@ def _pushed(x: Array, F: Array, mass: tuple[Array, Any]) -> Array:
     return x + np.concatenate([mass[0] @ F[:3], mass[1] * F[3:]])
 
 
-class Motion(NamedTuple):
+class StateRate(NamedTuple):
     """What the equations of motion give."""
 
     field: Array  # (dq, dV) in the algebra
@@ -270,7 +273,7 @@ def motion(
     u: Array,
     stabilization: Stabilization,
     regularization: Regularization,
-) -> Motion:
+) -> StateRate:
     """Velocity of the state y = (q, V), and the multipliers."""
     state = bodies(system, y[: system.nq], y[system.nq :])
     free = free_accelerations(system, state, t, u)
@@ -290,11 +293,11 @@ def motion(
         _rate(x, body, b.group == SE3) for x, body, b in zip(a, state.states[:-1], system.bodies, strict=True)
     ]
     field = _joined([dq.reshape(-1), *found.slides, *dV])
-    return Motion(field, _joined(multipliers), factors.worst)
+    return StateRate(field, _joined(multipliers), factors.worst)
 
 
 @step
-def _rate(a: Array, body: State, on_SE3: bool) -> Array:
+def _rate(a: Array, body: BodyState, on_SE3: bool) -> Array:
     """dV/dt:  (omega', R^T p'' - omega x v) on SE(3), (omega', p'') on SO(3) x R^3."""
     return np.concatenate([a[:3], a[3:] - cross(body.w, body.v) if on_SE3 else body.R @ a[3:]])
 
@@ -342,7 +345,7 @@ def residuals(system: System, state: Bodies, t: Any) -> tuple[list[Array], list[
 
 @step
 def _residual(
-    kind: Kind, states: list[State], constants: tuple[Array, ...], t: Any, slide: Array
+    kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array
 ) -> tuple[Array, Array | None]:
     rows = kind(states, constants, t, slide)
     return rows.residual, rows.closer

@@ -17,11 +17,9 @@ from ..dynamics import FrameForce, JointForce
 from ..errors import GraphError, ShapeError
 from ..groups import SE3, Prismatic, Revolute
 from ..linear import cross
-from ..scalar import arctan2, sqrt
+from ..scalar import Array, arctan2, sqrt
 from .bodies import MovingBody
-from .constraints import Constraint, State
-
-Array = Any
+from .constraints import BodyState, Constraint, States
 
 
 class ForceKind:
@@ -34,11 +32,11 @@ class ForceKind:
     efforts: int = 0
     stores: bool = False
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         """Wrenches (6,) on the bodies."""
         raise NotImplementedError
 
-    def energy(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
+    def energy(self, states: States, constants: Sequence[Array]) -> Any:
         """Potential energy; zero where there is none."""
         return 0.0
 
@@ -60,7 +58,7 @@ class SpringDamper(ForceKind):
 
     stores = True
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         a, b = states
         ra, rb, stiffness, damping, rest = constants
         C = b.R.T @ a.R
@@ -72,7 +70,7 @@ class SpringDamper(ForceKind):
         on_a = -(f @ C)
         return [np.concatenate([cross(ra, on_a), on_a]), np.concatenate([cross(rb, f), f])]
 
-    def energy(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
+    def energy(self, states: States, constants: Sequence[Array]) -> Any:
         a, b = states
         ra, rb, stiffness, _, rest = constants
         d = b.p + b.R @ rb - a.p - a.R @ ra
@@ -104,7 +102,7 @@ class JointEffort(ForceKind):
     def stores(self) -> bool:  # type: ignore[override]
         return any(law.stores for law, _ in self.laws)
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         a, b = states
         Ra, ra, Rb, rb, inverse, wrenches = constants[:6]
         C = b.R.T @ a.R
@@ -123,7 +121,7 @@ class JointEffort(ForceKind):
         moment, force = -(moment @ C), -(force @ C)
         return [np.concatenate([moment + cross(arm, force), force]), on_b]
 
-    def energy(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
+    def energy(self, states: States, constants: Sequence[Array]) -> Any:
         x = self._coordinate(states, constants)
         return sum(law.energy(x, *numbers) for law, numbers in self._with_numbers(constants))
 
@@ -131,7 +129,7 @@ class JointEffort(ForceKind):
         ends = np.cumsum([6, *(count for _, count in self.laws)])
         return [(law, constants[i : i + count]) for (law, count), i in zip(self.laws, ends)]
 
-    def _coordinate(self, states: Sequence[State], constants: Sequence[Array]) -> Array:
+    def _coordinate(self, states: States, constants: Sequence[Array]) -> Array:
         a, b = states
         Ra, ra, Rb, rb, _, W = constants[:6]
         if not self.single:
@@ -170,7 +168,7 @@ def with_law(forces: Sequence[BodyForce], law: JointForce, joints: Sequence[Cons
     return found
 
 
-def relative_twist(states: Sequence[State], Ra: Array, ra: Array, Rb: Array, rb: Array) -> Array:
+def relative_twist(states: States, Ra: Array, ra: Array, Rb: Array, rb: Array) -> Array:
     """Twist (6,) of the child's joint frame relative to the parent's, in the axes of the child's frame."""
     a, b = states
     C = b.R.T @ a.R
@@ -220,7 +218,7 @@ class OwnWrench(ForceKind):
         result = np.asarray(self.function(t, *((u,) if self.efforts else ()), *parts))
         return result[None] if self.count == 1 and result.ndim == 1 else result
 
-    def __call__(self, states: Sequence[State], constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
+    def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         parts: list[Array] = []
         for body, Q, r in zip(states, constants[::2], constants[1::2], strict=True):
             parts.append(_pose(body, Q, r))
@@ -231,11 +229,11 @@ class OwnWrench(ForceKind):
             wrenches.append(np.concatenate([moment + cross(r, force), force]))
         return wrenches
 
-    def energy(self, states: Sequence[State], constants: Sequence[Array]) -> Any:
+    def energy(self, states: States, constants: Sequence[Array]) -> Any:
         assert self.potential is not None
         return self.potential(*map(_pose, states, constants[::2], constants[1::2]))
 
 
-def _pose(body: State, Q: Array, r: Array) -> Array:
+def _pose(body: BodyState, Q: Array, r: Array) -> Array:
     """Pose of a frame at r, turned by Q, in the body's axes."""
     return SE3.motion(body.R @ Q, body.p + body.R @ r)

@@ -15,10 +15,9 @@ from ..bodies import WORLD, Tree
 from ..dynamics import body_poses, body_twists
 from ..errors import ModelError
 from ..groups import SE3, Fixed, Free, Helical, MotionSubgroup, PlanarHelical, Spherical
+from ..scalar import Array
 from .builder import SystemBuilder
 from .system import System
-
-Array = Any
 
 
 @dataclass(frozen=True, eq=False)

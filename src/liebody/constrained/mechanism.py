@@ -15,7 +15,7 @@ from ..errors import ConfigurationError, IntegrationError, ModelError
 from .assembly import Assembly
 from .constraints import Constraint
 from .elimination import PROXIMAL, Regularization
-from .equations import NOTHING, Motion, Stabilization
+from .equations import NOTHING, Stabilization, StateRate
 
 Array = Any
 TOLERANCE = 1e-6  # of initial states
@@ -46,7 +46,7 @@ class Constrained(Assembly):
     Subclasses say how g, J and M are measured, and, on floats or symbols, how the equations are solved.
     """
 
-    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> Motion:
+    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> StateRate:
         """The velocity of the state y = (q, v), and the multipliers."""
         raise NotImplementedError
 

@@ -17,9 +17,9 @@ from ..labels import Labels
 from . import equations
 from .bodies import MovingBody
 from .constraints import GROUND as REST
-from .constraints import Constraint, OnCurve, State
+from .constraints import BodyState, Constraint, OnCurve
 from .elimination import PROXIMAL, Elimination, Factors, Regularization
-from .equations import Motion, Stabilization
+from .equations import Stabilization, StateRate
 from .forces import BodyForce, JointEffort, on_bodies, with_law
 from .mechanism import Constrained
 
@@ -246,7 +246,7 @@ class System(Constrained):
         if any(f.kind.stores for f in self.forces) or any(f.stores for f in self.generalised):
             n, flat = len(self.bodies), np.asarray(q, float).reshape(-1, self.nq)
             places = zip(flat, R.reshape(-1, n, 3, 3), p.reshape(-1, n, 3), strict=True)
-            stored = [self._stored(x, [*map(State, r, c, [0] * n, [0] * n), REST]) for x, r, c in places]
+            stored = [self._stored(x, [*map(BodyState, r, c, [0] * n, [0] * n), REST]) for x, r, c in places]
             total = total + np.reshape(stored, p.shape[:-2])
         return total
 
@@ -255,7 +255,7 @@ class System(Constrained):
         weight = sum(b.mass * (self.gravity @ x.p) for b, x in zip(self.bodies, states))
         return self._stored(q, states) - weight
 
-    def _stored(self, q: Array, states: Sequence[State]) -> Any:
+    def _stored(self, q: Array, states: Sequence[BodyState]) -> Any:
         """Potential energy of the forces, of the bodies' states and, last, the ground's."""
         energy: Any = sum(f.energy(q) for f in self.generalised)
         for f in self.forces:
@@ -277,7 +277,7 @@ class System(Constrained):
         """Whether its functions are loops, and sparse factors assemble it; small ones are straight lines."""
         return self.nv + self.nc > LARGE
 
-    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> Motion:
+    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> StateRate:
         return equations.motion(self, t, y, u, stabilized, by)
 
     def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:

@@ -26,12 +26,11 @@ from ..codegen import step
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
+from ..scalar import Array
 from .coriolis import bracket, composites, gather, momentum_of, operator_of, rate_of_inertia
 from .inverse import inverse_dynamics
 from .kinematics import frame_pose
-from .spatial import REST, Pair, added_wrench, motions, next_pose, twists_of
-
-Array = Any
+from .spatial import REST, Pair, added_wrench, next_pose, transformations, twists_of
 
 
 def total_momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world") -> Array:
@@ -52,7 +51,7 @@ def total_momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = 
         if X.shape != (4, 4):
             raise ShapeError(f"frame has shape {X.shape}, expected a name or a pose (4, 4) in the world")
     tree, q, v = _afloat(tree, q, v)
-    n, f = momentum_at_base(tree, motions(tree, q), v)
+    n, f = momentum_at_base(tree, transformations(tree, q), v)
     R, p = SE3.parts(SE3.compose(SE3.inverse(tree.bodies[0].pose(q)), X))
     return np.concatenate([R.T @ (n - cross(p, f)), R.T @ f])
 
@@ -66,7 +65,7 @@ def centroidal_momentum(tree: Tree, q: Array, v: Array) -> Array:
     Raises ModelError for a tree without mass.
     """
     tree, q, v = _afloat(tree, q, v)
-    T = motions(tree, q)
+    T = transformations(tree, q)
     n, f = momentum_at_base(tree, T, _standing(v))
     R, c = _turned(T), _center(tree, composites(tree, T)[1])
     return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * v[3:6])])
@@ -82,7 +81,7 @@ def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
     """
     nv = tree.nv
     tree, q = _afloat(tree, q)
-    T = motions(tree, q)
+    T = transformations(tree, q)
     composite = composites(tree, T)
     poses = _from_center(tree, T, composite[1])
     columns: list[Any] = [(REST, REST)] * tree.nv
@@ -111,7 +110,7 @@ def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Arr
     """
     nv = tree.nv
     tree, q, v = _afloat(tree, q, v)
-    T, v = motions(tree, q), _standing(v)
+    T, v = transformations(tree, q), _standing(v)
     twists = twists_of(tree, T, v)
     composite = composites(tree, T)
     rates = [operator_of(rate_of_inertia, x, V) for x, V in zip(tree.base_moments, twists, strict=True)]
@@ -157,7 +156,7 @@ def centroidal_momentum_rate(tree: Tree, q: Array, v: Array, a: Array) -> Array:
     ModelError for a tree without mass.
     """
     tree, q, v, a = _afloat(tree, q, v, a)
-    T = motions(tree, q)
+    T = transformations(tree, q)
     efforts = inverse_dynamics(tree, q, _standing(v), _standing(a), gravity=(0, 0, 0))
     n, f = efforts[:3], efforts[3:6]
     R, c = _turned(T), _center(tree, composites(tree, T)[1])
@@ -171,7 +170,7 @@ def centroidal_inertia(tree: Tree, q: Array) -> Array:
     tree without mass.
     """
     tree, q = _afloat(tree, q)
-    T = motions(tree, q)
+    T = transformations(tree, q)
     zero, one = np.zeros((3, 3), int), np.eye(3, dtype=int)
     I_c = T[1].turn_out(about_center(tree, composites(tree, T)[1])[1])
     return np.block([[I_c, zero], [zero, tree.mass * one]])
@@ -184,7 +183,7 @@ def centroidal_velocity(tree: Tree, q: Array, v: Array) -> Array:
     Orin, Goswami and Lee (2013). Raises ModelError for a tree without mass.
     """
     lifted, q_, v_ = _afloat(tree, q, v)
-    T = motions(lifted, q_)
+    T = transformations(lifted, q_)
     n, f = momentum_at_base(lifted, T, _standing(v_))
     c, I_c = about_center(lifted, composites(lifted, T)[1])
     R = _turned(T)

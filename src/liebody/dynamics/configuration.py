@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..bodies import Tree
-
-Array = Any
+from ..scalar import Array
 
 
 def integrate(tree: Tree, q: Array, v: Array) -> Array:

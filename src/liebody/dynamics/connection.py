@@ -36,6 +36,7 @@ from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeErro
 from ..groups import Product
 from ..integrators import solve_ivp
 from ..linear import cross, is_numeric, skew
+from ..scalar import Array
 from .coriolis import composites, cross_moment, momentum_of
 from .momentum import (
     base_dofs,
@@ -46,9 +47,8 @@ from .momentum import (
     mechanical_connection,
     poses_in_base,
 )
-from .spatial import Pair, motions
+from .spatial import Pair, transformations
 
-Array = Any
 Path = Array | Callable[[float], tuple[Array, Array]]
 
 
@@ -137,7 +137,7 @@ class _InternalFields:
     """
 
     def __init__(self, tree: Tree, q: Array) -> None:
-        base, T = floating_base(tree), motions(tree, q)
+        base, T = floating_base(tree), transformations(tree, q)
         composite, poses = composites(tree, T), poses_in_base(tree, T)
         k, S = base.joint.dim, base.joint.S
         m = divided(tree, composite[1], columns_in_base(tree, poses, composite)[k:])

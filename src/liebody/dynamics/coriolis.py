@@ -32,10 +32,9 @@ from ..bodies import Body, Moments, Tree
 from ..codegen import step
 from ..errors import ModelError
 from ..linear import cross, skew
+from ..scalar import Array
 from .inverse import FREE_FALL, vector_of_skew_part
-from .spatial import REST, Motion, Pair, added_moments, added_wrench, motions, twists_of
-
-Array = Any
+from .spatial import REST, Pair, Transformation, added_moments, added_wrench, transformations, twists_of
 
 
 class Flux(NamedTuple):
@@ -52,7 +51,7 @@ class Flux(NamedTuple):
         """B^T (w, v); its force is zero wherever it is carried."""
         return self._trace() * w - self.K.T @ w + cross(self.l, v), REST
 
-    def out(self, T: Motion) -> Flux:
+    def out(self, T: Transformation) -> Flux:
         """The same, about the parent's frame: positions become R r + p, velocities R r'."""
         l = T.out(self.l)
         return Flux(l, T.turn_out(self.K) + np.outer(l, T.p))
@@ -75,14 +74,14 @@ class Rate(NamedTuple):
     def transpose_times(self, w: Array, v: Array) -> Pair:
         return self.times(w, v)
 
-    def out(self, T: Motion) -> Rate:
+    def out(self, T: Transformation) -> Rate:
         return Rate(T.moments_out(self.moments))
 
     def plus(self, other: Rate) -> Rate:
         return Rate(Moments(*(a + b for a, b in zip(self.moments, other.moments, strict=True))))
 
 
-class Blocks(NamedTuple):
+class BlockOperator(NamedTuple):
     """Any operator [[P, Q], [R, Z]] from twists to wrenches, by its 3 x 3 blocks."""
 
     P: Array
@@ -96,18 +95,18 @@ class Blocks(NamedTuple):
     def transpose_times(self, w: Array, v: Array) -> Pair:
         return self.P.T @ w + self.R.T @ v, self.Q.T @ w + self.Z.T @ v
 
-    def out(self, T: Motion) -> Blocks:
+    def out(self, T: Transformation) -> BlockOperator:
         """Ad(T^-1)^T [[P, Q], [R, Z]] Ad(T^-1)."""
         P, Q, R, Z = (T.turn_out(block) for block in self)
         p = skew(T.p)
         P, Q = P + p @ R, Q + p @ Z
-        return Blocks(P - Q @ p, Q, R - Z @ p, Z)
+        return BlockOperator(P - Q @ p, Q, R - Z @ p, Z)
 
-    def plus(self, other: Blocks) -> Blocks:
-        return Blocks(*(a + b for a, b in zip(self, other, strict=True)))
+    def plus(self, other: BlockOperator) -> BlockOperator:
+        return BlockOperator(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-Operator = Any  # a Flux, Rate or Blocks
+Operator = Any  # a Flux, Rate or BlockOperator
 
 
 def _flux(moments: Moments, w: Array, u: Array) -> Flux:
@@ -122,12 +121,12 @@ def _ploen(moments: Moments, w: Array, u: Array) -> Flux:
     return Flux(m * u + cross(w, h), np.outer(u, h) - skew(w) @ moments.I)
 
 
-def _coadjoint(moments: Moments, w: Array, u: Array) -> Blocks:
+def _coadjoint(moments: Moments, w: Array, u: Array) -> BlockOperator:
     """With C_b = ad~ of the momentum J V (From 2012, eq. 94): [[-[p_w], -[p_v]], [-[p_v], 0]]."""
     m, h, _ = moments
     I, W, U, H = moments.I, skew(w), skew(u), skew(h)
     pw, pv = momentum_of(moments, w, u)
-    return Blocks(
+    return BlockOperator(
         -skew(pw) - I @ W - H @ U,
         -skew(pv) - H @ W,
         H @ W - m * U - skew(pv),
@@ -135,11 +134,11 @@ def _coadjoint(moments: Moments, w: Array, u: Array) -> Blocks:
     )
 
 
-def _feurstein(moments: Moments, w: Array, u: Array) -> Blocks:
+def _feurstein(moments: Moments, w: Array, u: Array) -> BlockOperator:
     """With C_b = J ad_V - ad_V^T J (Feurstein 2021, eq. 3.41), so that B = -ad_V^T J."""
     m, h, _ = moments
     I, W, U, H = moments.I, skew(w), skew(u), skew(h)
-    return Blocks(W @ I - U @ H, W @ H + m * U, -(W @ H), m * W)
+    return BlockOperator(W @ I - U @ H, W @ H + m * U, -(W @ H), m * W)
 
 
 def rate_of_inertia(moments: Moments, w: Array, u: Array) -> Rate:
@@ -237,7 +236,7 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
     As d_i J_j = omega_i x J_j where joint j sits on i, the symbols are omega_i . int J_j x J_k dm.
     """
     symbols: dict[tuple[int, int, int], Any] = {}
-    T = motions(tree, q)
+    T = transformations(tree, q)
     composite = composites(tree, T)
     columns: list[Any] = [[]]  # of each body: (body, dof, omega, v) of all joints on the way, in its axes
     for body in tree.bodies:
@@ -286,7 +285,9 @@ class Points(NamedTuple):
 
 
 @step
-def _next_points(T: Motion, S: Array, velocities: tuple[Array, Array, Array], parent: Points) -> Points:
+def _next_points(
+    T: Transformation, S: Array, velocities: tuple[Array, Array, Array], parent: Points
+) -> Points:
     V, V_r, A_r = (S @ x for x in velocities)
     carried = T.into(parent.w_r)
     w, w_r = T.into(parent.w) + V[:3], carried + V_r[:3]
@@ -311,7 +312,7 @@ def passive_inverse_dynamics(
     Recursive Newton-Euler on the reference velocities u_r + omega_r x r of the bodies' points, which change
     at the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
     """
-    T = motions(tree, q)
+    T = transformations(tree, q)
     points = reference_accelerations(tree, T, v, v_r, a_r, gravity)
     F = [_wrench_of_points(moments, x) for moments, x in zip(tree.base_moments, points, strict=True)]
     efforts = _Vector(tree.nv)
@@ -349,7 +350,7 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     """
     same = w is None
     w = v if w is None else w
-    T = motions(tree, q)
+    T = transformations(tree, q)
     twists = twists_of(tree, T, v)
     others = twists if same else twists_of(tree, T, w)
     F, k = [(REST, REST)], [REST]
@@ -373,7 +374,9 @@ def _turned_on_joint(S: Array, twist: Pair, momentum: Pair, k: Array) -> Array:
 
 
 @step
-def _added_momentum(T: Motion, F_parent: Pair, k_parent: Array, F: Pair, k: Array) -> tuple[Pair, Array]:
+def _added_momentum(
+    T: Transformation, F_parent: Pair, k_parent: Array, F: Pair, k: Array
+) -> tuple[Pair, Array]:
     return added_wrench(T, F_parent, F), k_parent + T.out(k)
 
 
@@ -405,7 +408,7 @@ def _pairs(
     moving_origin  measure velocities against a frame that moves on with the root's origin, without turning:
                    it is inertial, so dM/dt and the connection are the same, and linear velocities are fewer
     """
-    T = motions(tree, q)
+    T = transformations(tree, q)
     twists = twists_of(tree, T, v, moving_origin)
     inertias = composites(tree, T, moments)
     rates = gather(tree, T, [operator_of(operator, x, V) for x, V in zip(moments, twists, strict=True)])
@@ -449,7 +452,7 @@ def _wrenches(S: Array, moments: Moments, rate: Operator, V: Pair) -> _Wrenches:
 
 
 @step
-def _wrenches_out(T: Motion, wrenches: _Wrenches) -> _Wrenches:
+def _wrenches_out(T: Transformation, wrenches: _Wrenches) -> _Wrenches:
     return _Wrenches(*([T.wrench_out(*F) for F in x] for x in wrenches))
 
 
@@ -464,17 +467,20 @@ def _products(S: Array, V: Pair, wrenches: _Wrenches) -> tuple[Array, ...]:
     )
 
 
-def gather(tree: Tree, T: list[Any], items: list[Any]) -> list[Any]:
-    """Of each body: its own item and those of all that it carries, which have `out` and `plus`."""
+@step
+def _gathered(T: Transformation, parent: Operator, item: Operator) -> Operator:
+    return parent.plus(item.out(T))
+
+
+def gather(tree: Tree, T: list[Any], items: list[Any], added: Callable[..., Any] = _gathered) -> list[Any]:
+    """Of each body: its own item and those of all that it carries, which have `out` and `plus`.
+
+    added  (T, parent, item) -> the parent's item with that of a body which it carries
+    """
     for body in reversed(tree.bodies):
         if body.parent:
-            items[body.parent] = _gathered(T[body.index], items[body.parent], items[body.index])
+            items[body.parent] = added(T[body.index], items[body.parent], items[body.index])
     return items
-
-
-@step
-def _gathered(T: Motion, parent: Operator, item: Operator) -> Operator:
-    return parent.plus(item.out(T))
 
 
 def composites(tree: Tree, T: list[Any], moments: Sequence[Moments] | None = None) -> list[Moments]:
@@ -482,11 +488,7 @@ def composites(tree: Tree, T: list[Any], moments: Sequence[Moments] | None = Non
 
     moments  of the single bodies; the tree's base moments if None
     """
-    found = list(tree.base_moments if moments is None else moments)
-    for body in reversed(tree.bodies):
-        if body.parent:
-            found[body.parent] = added_moments(T[body.index], found[body.parent], found[body.index])
-    return found
+    return gather(tree, T, list(tree.base_moments if moments is None else moments), added_moments)
 
 
 @step
@@ -495,7 +497,7 @@ def _cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
 
 
 @step
-def _twist_into(T: Motion, w: Array, u: Array) -> Pair:
+def _twist_into(T: Transformation, w: Array, u: Array) -> Pair:
     return T.twist_into(w, u)
 
 

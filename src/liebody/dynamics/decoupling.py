@@ -42,14 +42,13 @@ from ..bodies import Tree
 from ..codegen import jvp, trace
 from ..errors import GraphError, ModelError, ShapeError
 from ..linear import back_substitute, factor, is_numeric, symmetric
-from ..scalar import sqrt, where
+from ..scalar import Array, sqrt, where
 from .coriolis import mass_and_coriolis, mass_matrix_derivative
 from .inverse import FREE_FALL, gravity_forces
 from .kinematics import REPRESENTATIONS, frame_jacobian, frame_jacobian_rate
 from .mass import mass_matrix
 from .momentum import base_dofs, center_of_mass_frame, mechanical_connection
 
-Array = Any
 Choice = Any  # a name, an array, a function of q, or a pair of functions
 BASE_MAPS = ("locked", "centroidal", "momentum")
 JOINT_MAPS = ("identity", "normalized")

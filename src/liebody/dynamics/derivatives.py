@@ -10,11 +10,11 @@ import numpy as np
 from ..bodies import Tree
 from ..codegen import Function, Program, jacobian, trace
 from ..linear import back_substitute, factor, is_zero
+from ..scalar import Array
 from .forward import forward_dynamics
 from .inverse import FREE_FALL, inverse_dynamics
 from .mass import mass_matrix
 
-Array = Any
 LONG = 10_000  # operations from which on columns are solved in a loop
 
 

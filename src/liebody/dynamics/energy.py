@@ -9,10 +9,9 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
+from ..scalar import Array
 from .inverse import FREE_FALL
-from .spatial import REST, Motion, Pair, motions, next_pose, next_twist, twists_of
-
-Array = Any
+from .spatial import REST, Pair, Transformation, next_pose, next_twist, transformations, twists_of
 
 
 def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
@@ -21,7 +20,7 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)
     """
-    T, twists, total = motions(tree, q), [(REST, REST)], 0
+    T, twists, total = transformations(tree, q), [(REST, REST)], 0
     for body in tree.bodies:
         i = body.index
         twist, total = _kinetic_energy(
@@ -33,7 +32,7 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
 
 @step
 def _kinetic_energy(
-    T: Motion, S: Array, moments: Moments, armature: Array, v: Array, parent: Pair, before: Any
+    T: Transformation, S: Array, moments: Moments, armature: Array, v: Array, parent: Pair, before: Any
 ) -> tuple[Pair, Any]:
     """The twist (w, u) of a body from its parent's; the energy of it and its rotor, and of those before."""
     m, h, _ = moments
@@ -58,7 +57,7 @@ def center_of_mass(tree: Tree, q: Array) -> Array:
 
 def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
     """The velocity of the centre of mass, in the world, (3,): total momentum by total mass.  [m/s]"""
-    T = motions(tree, q)
+    T = transformations(tree, q)
     twists = twists_of(tree, T, v)
     p = [REST, *(_linear_momentum(b.inertia.moments, twists[b.index]) for b in tree.bodies)]
     for body in reversed(tree.bodies):
@@ -73,7 +72,7 @@ def _linear_momentum(moments: Moments, twist: Pair) -> Array:
 
 
 @step
-def _turned_out(T: Motion, x: Array, parent: Array) -> Array:
+def _turned_out(T: Transformation, x: Array, parent: Array) -> Array:
     return parent + T.out(x)
 
 
@@ -82,7 +81,7 @@ def center_of_mass_jacobian(tree: Tree, q: Array) -> Array:
 
     Its columns are the momentum of all that a joint carries, moved by it as one rigid body, by total mass.
     """
-    T = motions(tree, q)
+    T = transformations(tree, q)
     poses = [(np.eye(3, dtype=int), REST)]
     for body in tree.bodies:
         poses.append(next_pose(T[body.index], *poses[body.parent]))
@@ -106,7 +105,7 @@ def _momentum_by(R: Array, m: Any, h: Array, S: Array) -> Array:
 
 def _first_moment(tree: Tree, q: Array) -> Array:
     """The sum of m c over all bodies, in the world, (3,)."""
-    T = motions(tree, q)
+    T = transformations(tree, q)
     m = [0, *(b.inertia.mass for b in tree.bodies)]
     h = [REST, *(b.inertia.moments.h for b in tree.bodies)]
     for body in reversed(tree.bodies):
@@ -117,6 +116,6 @@ def _first_moment(tree: Tree, q: Array) -> Array:
 
 
 @step
-def _moment_out(T: Motion, m: Any, h: Array, parent: Array) -> Array:
+def _moment_out(T: Transformation, m: Any, h: Array, parent: Array) -> Array:
     """The parent's first moment, with the h of a mass m about the parent's frame and in its axes."""
     return parent + (T.out(h) + m * T.p)

@@ -18,11 +18,11 @@ import numpy as np
 from ..bodies import Tree
 from ..errors import ModelError
 from ..groups import SE3
+from ..scalar import Array
 from .coriolis import armature
 from .inverse import FREE_FALL
 from .kinematics import frame_jacobian, frame_jacobian_rate
 
-Array = Any
 BODY_FORMS = ("christoffel", "ploen", "coadjoint", "feurstein", "newton-euler")
 
 

@@ -9,11 +9,10 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import back_substitute, cross, factor, is_numeric, skew, solve, symmetric
+from ..scalar import Array
 from .inverse import FREE_FALL, bias_forces
 from .mass import mass_matrix
-from .spatial import REST, Motion, Pair, motions
-
-Array = Any
+from .spatial import REST, Pair, Transformation, transformations
 
 
 def forward_dynamics(
@@ -57,7 +56,7 @@ def articulated_body(
     Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]] by their 3 x 3 blocks. As in
     `inverse_dynamics` the linear acceleration is that of a point, so linear velocities never enter.
     """
-    T = motions(tree, q)
+    T = transformations(tree, q)
     w: list[Any] = [REST]  # index 0: the world
     c: list[Any] = [None]
     bodies: list[Any] = [None]  # of each one: its inertia and the wrench that its velocity takes
@@ -102,7 +101,7 @@ class Articulated(NamedTuple):
 
 @step
 def _velocity_terms(
-    T: Motion, S: Array, moments: Moments, v: Array, parent: Array, applied: Array
+    T: Transformation, S: Array, moments: Moments, v: Array, parent: Array, applied: Array
 ) -> tuple[Array, Pair, Pair]:
     """What velocities make of a body: omega, its bias acceleration c, and the wrench that they take.
 
@@ -118,8 +117,8 @@ def _velocity_terms(
 
 @step
 def _inward(
-    T: Motion, S: Array, armature: Array, body: Articulated, c: Pair, tau: Array, damping: Array, v: Array,
-    parent: Articulated | None,
+    T: Transformation, S: Array, armature: Array, body: Articulated, c: Pair, tau: Array, damping: Array,
+    v: Array, parent: Articulated | None,
 ) -> tuple[Pair, Articulated | None]:  # fmt: skip
     """D^-1 U^T (k, 6) and D^-1 u (k,) of a joint, and the parent with the body on it (None: the world)."""
     A, B, C, n, f = body
@@ -140,7 +139,7 @@ def _inward(
 
 
 @step
-def _acceleration(T: Motion, S: Array, c: Pair, solution: Pair, parent: Pair) -> tuple[Array, Pair]:
+def _acceleration(T: Transformation, S: Array, c: Pair, solution: Pair, parent: Pair) -> tuple[Array, Pair]:
     """The joint's acceleration (k,), and that of the body, (alpha, acc), from its parent's."""
     gain, drive = solution
     angular, linear = T.twist_into(*parent)

@@ -9,9 +9,9 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
-from .spatial import REST, Motion, Pair, added_wrench, motions
+from ..scalar import Array
+from .spatial import REST, Pair, Transformation, added_wrench, transformations
 
-Array = Any
 FREE_FALL = (0.0, 0.0, -9.81)
 
 
@@ -48,7 +48,7 @@ def inverse_dynamics(
     wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
     same efforts.
     """
-    T = motions(tree, q)
+    T = transformations(tree, q)
     rates: list[Any] = [_rates_of_world(gravity)]  # index 0: the world
     F: list[Any] = [None]
 
@@ -101,7 +101,7 @@ def _rates_of_world(gravity: Array) -> Rates:
 
 @step
 def _outward(
-    T: Motion, S: Array, moments: Moments, v: Array, a: Array, parent: Rates, applied: Array
+    T: Transformation, S: Array, moments: Moments, v: Array, a: Array, parent: Rates, applied: Array
 ) -> tuple[Rates, Pair]:
     """Rates of a body from its parent's, and the wrench that its motion takes, less what is applied."""
     m, h, Sigma = moments

@@ -20,9 +20,9 @@ from ..codegen import step
 from ..errors import ModelError
 from ..groups import SE3, MotionSubgroup
 from ..linear import cross
-from .spatial import REST, Motion, Pair, motion, motions, next_twist, twists_of
+from ..scalar import Array
+from .spatial import REST, Pair, Transformation, next_twist, transformation, transformations, twists_of
 
-Array = Any
 REPRESENTATIONS = ("body", "world", "mixed")
 
 
@@ -62,7 +62,7 @@ def _composed(T: Array, X: Array) -> Array:
 
 def body_twists(tree: Tree, q: Array, v: Array) -> Array:
     """Twists V = (omega, v) of all bodies in their own axes, (n, 6), at q (nq,) and v (nv,)."""
-    twists = twists_of(tree, motions(tree, q), v)
+    twists = twists_of(tree, transformations(tree, q), v)
     return np.stack([np.concatenate(V) for V in twists[1:]]) if tree.bodies else np.zeros((0, 6))
 
 
@@ -90,7 +90,7 @@ def frame_acceleration(
     rates: Pair = REST, REST
     twists = _along(tree, q, v, frame)
     for body, twist in zip(reversed(tree.ancestors(frame.body)), twists, strict=False):
-        rates = _next_rates(motion(body, q), body.twist, v[body.dofs], a[body.dofs], twist, rates)
+        rates = _next_rates(transformation(body, q), body.twist, v[body.dofs], a[body.dofs], twist, rates)
     alpha, acc = _into(frame.placement, *rates)
     if representation == "mixed":
         w, u = twists[-1]
@@ -99,7 +99,7 @@ def frame_acceleration(
 
 
 @step
-def _next_rates(T: Motion, S: Array, v: Array, a: Array, twist: Pair, parent: Pair) -> Pair:
+def _next_rates(T: Transformation, S: Array, v: Array, a: Array, twist: Pair, parent: Pair) -> Pair:
     """dV/dt = Ad(T^-1) dV_parent/dt + S a + ad_V S v."""
     (w, u), (alpha, acc) = twist, T.twist_into(*parent)
     V, A = S @ v, S @ a
@@ -180,7 +180,7 @@ def _along(tree: Tree, q: Array, v: Array, frame: Frame) -> list[Pair]:
     """Body twists of the bodies from the world to `frame`, and last the frame's own."""
     twists: list[Any] = [(REST, REST)]
     for body in reversed(tree.ancestors(frame.body)):
-        twists.append(next_twist(motion(body, q), body.twist, v[body.dofs], twists[-1]))
+        twists.append(next_twist(transformation(body, q), body.twist, v[body.dofs], twists[-1]))
     return [*twists[1:], _into(frame.placement, *twists[-1])]
 
 

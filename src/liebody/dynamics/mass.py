@@ -9,9 +9,8 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
-from .spatial import Motion, Pair, added_moments, motions
-
-Array = Any
+from ..scalar import Array
+from .spatial import Pair, Transformation, added_moments, transformations
 
 
 def mass_matrix(tree: Tree, q: Array) -> Array:
@@ -26,7 +25,7 @@ def mass_matrix(tree: Tree, q: Array) -> Array:
     """
     n = range(tree.nv)
     M: list[list[Any]] = [[0] * tree.nv for _ in n]
-    T = motions(tree, q)
+    T = transformations(tree, q)
     composite = list(tree.base_moments)
 
     def add(rows: slice, columns: slice, block: Array, same: bool) -> None:
@@ -61,7 +60,7 @@ def _own_block(moments: Moments, S: Array, armature: Array) -> tuple[list[Pair],
 
 
 @step
-def _next_block(T: Motion, wrenches: list[Pair], S: Array) -> tuple[list[Pair], Array]:
+def _next_block(T: Transformation, wrenches: list[Pair], S: Array) -> tuple[list[Pair], Array]:
     """The wrenches, carried to the parent's frame, and F^T S with its joint."""
     wrenches = [T.wrench_out(*F) for F in wrenches]
     return wrenches, _products(wrenches, S)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..bodies import Tree
+from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Guard, Kernel, Program, traced
 from ..codegen.watch import Watch
 from ..errors import IntegrationError, ModelError, ShapeError
@@ -247,7 +247,7 @@ def check_force(force: Any, joints: Collection[str]) -> None:
     force.check(joints)
 
 
-class OpenTree(Mechanism):
+class OpenTree(OfTree, Mechanism):
     """The joint coordinates of a tree: M(q) dv/dt + C(q, v) v + g(q) = u + forces, with efforts u (nv,).
 
     tree     bodies on joints
@@ -262,14 +262,6 @@ class OpenTree(Mechanism):
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         for force in self.forces:
             check_force(force, self.joints)
-
-    @property
-    def nv(self) -> int:
-        return self.tree.nv
-
-    @property
-    def group(self) -> Product:
-        return self.tree.group
 
     @cached_property
     def labels(self) -> tuple[Labels, Labels]:

@@ -30,13 +30,13 @@ from ..codegen import step
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve
+from ..scalar import Array
 from .centroidal import about_center, momentum_at_base
 from .coriolis import composites, momentum_of
 from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
-from .spatial import REST, Pair, motions, next_pose
+from .spatial import REST, Pair, next_pose, transformations
 
-Array = Any
 SMALLEST_RATIO = 1e-13  # of the extreme eigenvalues of a scaled Mbb that can be divided by
 
 
@@ -139,7 +139,7 @@ def base_momentum(tree: Tree, q: Array, v: Array) -> Array:
     ModelError for other trees. See docs/floating-bases.md.
     """
     base = floating_base(tree)
-    n, f = momentum_at_base(tree, motions(tree, q), v)
+    n, f = momentum_at_base(tree, transformations(tree, q), v)
     return _on(base, n, f)
 
 
@@ -149,7 +149,7 @@ def locked_inertia(tree: Tree, q: Array) -> Array:
     Feurstein, eq. (2.51a); about the centre of mass it is `centroidal_inertia`.
     """
     base = floating_base(tree)
-    return _locked_inertia(base, composites(tree, motions(tree, q))[1])
+    return _locked_inertia(base, composites(tree, transformations(tree, q))[1])
 
 
 def locked_velocity(tree: Tree, q: Array, v: Array) -> Array:
@@ -159,7 +159,7 @@ def locked_velocity(tree: Tree, q: Array, v: Array) -> Array:
     Mbq) q') / 2. Feurstein, eq. (3.66). Raises ModelError where Mbb is singular.
     """
     base = floating_base(tree)
-    T = motions(tree, q)
+    T = transformations(tree, q)
     n, f = momentum_at_base(tree, T, np.concatenate([np.zeros(base.joint.dim, int), v[base.dofs.stop :]]))
     return v[base.dofs] + divided(tree, composites(tree, T)[1], [(n, f)])[:, 0]
 
@@ -173,7 +173,7 @@ def mechanical_connection(tree: Tree, q: Array) -> Array:
     Feurstein, eq. (3.70). Raises ModelError where Mbb is singular.
     """
     base = floating_base(tree)
-    T = motions(tree, q)
+    T = transformations(tree, q)
     composite = composites(tree, T)
     columns = columns_in_base(tree, poses_in_base(tree, T), composite)[base.joint.dim :]
     return divided(tree, composite[1], columns)
@@ -364,7 +364,7 @@ def _check_locked(tree: Tree, base: Body, composite: Moments) -> None:
 @lru_cache(maxsize=64)
 def _check_somewhere(tree: Tree) -> None:
     """The same at a configuration as good as any; nothing is known where the tree itself has symbols."""
-    composite = composites(tree, motions(tree, tree.group.random(np.random.default_rng(0))))[1]
+    composite = composites(tree, transformations(tree, tree.group.random(np.random.default_rng(0))))[1]
     if is_numeric(composite.m, composite.h, composite.Sigma):
         _check_regular(tree, floating_base(tree), composite)
 

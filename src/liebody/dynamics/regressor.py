@@ -18,11 +18,11 @@ from ..bodies import Moments, Tree
 from ..codegen import step
 from ..errors import ModelError
 from ..linear import cross, is_numeric
+from ..scalar import Array
 from .coriolis import FORMS, Points, bracket, momentum_of, reference_accelerations
 from .inverse import FREE_FALL, vector_of_skew_part
-from .spatial import REST, Motion, Pair, motions, next_twist, twists_of
+from .spatial import REST, Pair, Transformation, next_twist, transformations, twists_of
 
-Array = Any
 PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
 SECOND_MOMENTS = {  # dSigma / dI = (tr(dI) 1 / 2 - dI)
     (i, j): np.eye(3) / 2 * (i == j)
@@ -69,7 +69,7 @@ def passive_regressor(
     """
     if form not in BODY_FORMS:
         raise ModelError(f"there is no regressor of the form {form!r}; use one of {', '.join(BODY_FORMS)}")
-    T = motions(tree, q)
+    T = transformations(tree, q)
     if form == "christoffel":
         wrenches = _wrenches_of_points(tree, T, v, v_r, a_r, gravity)
     else:
@@ -97,7 +97,7 @@ def _on_joint(S: Array, wrenches: list[Pair]) -> Array:
 
 
 @step
-def _wrenches_out(T: Motion, wrenches: list[Pair]) -> list[Pair]:
+def _wrenches_out(T: Transformation, wrenches: list[Pair]) -> list[Pair]:
     return [T.wrench_out(*F) for F in wrenches]
 
 
@@ -207,7 +207,7 @@ def _wrenches_of_form(
 
 
 @step
-def _next_reference(T: Motion, S: Array, v_r: Array, a_r: Array, V: Pair, parent: Pair) -> Pair:
+def _next_reference(T: Transformation, S: Array, v_r: Array, a_r: Array, V: Pair, parent: Pair) -> Pair:
     """Ad(T^-1) A_parent + S a_r + ad_V S v_r."""
     (w, u), own = next_twist(T, S, a_r, parent), bracket(V, S @ v_r)
     return w + own[0], u + own[1]

@@ -22,10 +22,9 @@ from ..codegen import jacobian, trace
 from ..errors import ConfigurationError, ModelError, ShapeError
 from ..groups import SE3, LieGroup, MotionSubgroup, Product, R
 from ..linear import back_substitute, cross, factor, is_numeric, solve
-from ..scalar import cos, sin
+from ..scalar import Array, cos, sin
 from .inverse import FREE_FALL
 
-Array = Any
 Transformation = Callable[[Array], Array]
 
 ROUND_OFF = 1e-10  # of the largest entry, up to which a law of algebra may fail

@@ -15,13 +15,13 @@ from ..bodies import Body, Moments, Tree
 from ..codegen import step
 from ..groups import MotionSubgroup
 from ..linear import cross, skew, symmetric
+from ..scalar import Array
 
-Array = Any
 Pair = tuple[Array, Array]  # a twist (omega, v) or a wrench (n, f)
 REST = np.zeros(3, int)
 
 
-class Motion(NamedTuple):
+class Transformation(NamedTuple):
     """The pose (R, p) of a body in its parent: x_parent = R x_body + p.
 
     R is kept as its factors (a constant placement, the joint's rotation) where each of them turns about one
@@ -89,27 +89,27 @@ class Motion(NamedTuple):
         return symmetric(3, lambda i, j: A[i, j] - (left[i, j] + right[j, i])), shifted, C
 
 
-def motion(body: Body, q: Array) -> Motion:
+def transformation(body: Body, q: Array) -> Transformation:
     """The motion of a body in its parent, at the tree's configuration q (nq,)."""
-    return _motion(body.placement, body.joint.group, body.joint_coordinates(q))
+    return _transformation(body.placement, body.joint.group, body.joint_coordinates(q))
 
 
-def motions(tree: Tree, q: Array) -> list[Any]:
+def transformations(tree: Tree, q: Array) -> list[Any]:
     """The bodies' motions in their parents; None for the world."""
-    return [None, *(motion(body, q) for body in tree.bodies)]
+    return [None, *(transformation(body, q) for body in tree.bodies)]
 
 
 @step
-def _motion(placement: Array, group: MotionSubgroup, q: Array) -> Motion:
+def _transformation(placement: Array, group: MotionSubgroup, q: Array) -> Transformation:
     joint = group.pose(q)
     turns = [placement[:3, :3], joint[:3, :3]]
     if any(_axis(R) is None for R in turns):
         turns = [turns[0] @ turns[1]]
-    return Motion(tuple(turns), placement[:3, 3] + placement[:3, :3] @ joint[:3, 3])
+    return Transformation(tuple(turns), placement[:3, 3] + placement[:3, :3] @ joint[:3, 3])
 
 
 @step
-def next_twist(T: Motion, S: Array, v: Array, parent: Pair) -> Pair:
+def next_twist(T: Transformation, S: Array, v: Array, parent: Pair) -> Pair:
     """Ad(T^-1) V_parent + S v: the twist of a body from its parent's."""
     w, u = T.twist_into(*parent)
     V = S @ v
@@ -117,20 +117,20 @@ def next_twist(T: Motion, S: Array, v: Array, parent: Pair) -> Pair:
 
 
 @step
-def next_pose(T: Motion, R: Array, p: Array) -> Pair:
+def next_pose(T: Transformation, R: Array, p: Array) -> Pair:
     """(R, p) of a body in the frame in which they are its parent's."""
     return T.rotation_after(R), p + R @ T.p
 
 
 @step
-def added_wrench(T: Motion, parent: Pair, wrench: Pair) -> Pair:
+def added_wrench(T: Transformation, parent: Pair, wrench: Pair) -> Pair:
     """The parent's wrench, and that of a body with it."""
     n, f = T.wrench_out(*wrench)
     return parent[0] + n, parent[1] + f
 
 
 @step
-def added_moments(T: Motion, parent: Moments, body: Moments) -> Moments:
+def added_moments(T: Transformation, parent: Moments, body: Moments) -> Moments:
     """The parent's moments, and those of a body with it."""
     moved = T.moments_out(body)
     return Moments(parent.m + moved.m, parent.h + moved.h, parent.Sigma + moved.Sigma)

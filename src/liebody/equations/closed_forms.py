@@ -20,12 +20,12 @@ from ..errors import ModelError, ShapeError
 from ..labels import labels
 from ..loading import load
 from ..robot import GRAVITY, Robot, quaternions
+from ..scalar import Array
 from . import floating, sources
 from .numbers import exact, readable_numbers
 from .parameters import exact_numbers, model_with_symbols, parameters_of, replaced, with_symbols
 from .polynomials import Ring, TooLarge
 
-Array = Any
 PARTS = ("M", "C", "g", "kinetic", "potential", "equations")
 OUTPUTS = ("M", "C", "g", "kinetic", "potential", "tau")
 LARGEST_GRAPH = 40_000  # operations that become SymPy expressions within minutes

@@ -21,17 +21,16 @@ import sympy
 
 from ..bodies import Tree
 from ..codegen import jacobian, trace
-from ..dynamics.centroidal import composites, motions
+from ..dynamics.centroidal import composites, transformations
 from ..dynamics.coriolis import momentum_of
 from ..dynamics.momentum import base_dofs, columns_in_base, floating_base, poses_in_base
 from ..errors import ModelError
 from ..groups import Prismatic, Revolute
 from ..linear import cross
+from ..scalar import Array
 
 if TYPE_CHECKING:
     from .closed_forms import Equations
-
-Array = Any
 
 
 class _Parts(NamedTuple):
@@ -173,7 +172,7 @@ def _sorted(tree: Tree) -> tuple[list[int], list[int]]:
 def _parts(tree: Tree, q: Array) -> _Parts:
     turning, sliding = _sorted(tree)
     S = floating_base(tree).joint.S
-    T = motions(tree, q)
+    T = transformations(tree, q)
     composite = composites(tree, T)
     columns = [momentum_of(composite[1], s[:3], s[3:]) for s in S.T]
     columns += columns_in_base(tree, poses_in_base(tree, T), composite)[S.shape[1] :]

@@ -13,9 +13,9 @@ import sympy
 
 from .. import models
 from ..bodies import Body, SpatialInertia, Tree
+from ..scalar import Array
 from .numbers import exact
 
-Array = Any
 AXES = "xyz"
 
 

@@ -24,6 +24,7 @@ import sympy
 
 from ..codegen import Expr, Function
 from ..codegen.graph import CONDITIONS
+from ..codegen.printers import on
 from ..codegen.printers.sympy_source import RULES
 from ..errors import ModelError
 from .numbers import readable, recognized
@@ -132,6 +133,7 @@ class Ring:
     def evaluate(self, function: Function, inputs: Mapping[Expr, Any]) -> dict[str, list[Polynomial]]:
         """The outputs of a traced function, flat, as polynomials, given its inputs as SymPy expressions."""
         values: dict[Expr, Any] = {}  # polynomials, and conditions as SymPy has them
+        rules = on(sympy, RULES)
 
         def value(x: Any) -> Any:
             return values[x] if type(x) is Expr else self.from_sympy(recognized(x, roots=True))
@@ -145,7 +147,7 @@ class Ring:
                     x if isinstance(x, sympy.Basic) else self.polynomial_expression(x)
                     for x in map(value, node.args)
                 ]
-                condition = RULES[node.op](sympy, *operands)
+                condition = rules[node.op](*operands)
                 values[node] = condition if node.op in CONDITIONS else self.from_sympy(condition)
                 continue
             a, *others = map(value, node.args)
@@ -159,10 +161,10 @@ class Ring:
                 values[node] = scaled(a, Fraction(1) / others[0][0])
             elif node.op in ("sin", "cos"):
                 angle = self.polynomial_expression(a)
-                values[node] = self.from_sympy(RULES[node.op](sympy, angle))
+                values[node] = self.from_sympy(rules[node.op](angle))
             else:  # what is no polynomial becomes a generator
                 operands = [self.polynomial_expression(x) for x in (a, *others)]
-                values[node] = self.from_sympy(RULES[node.op](sympy, *operands))
+                values[node] = self.from_sympy(rules[node.op](*operands))
         return {key: [value(x) for x in y.flat] for key, y in function.outputs.items()}
 
     def from_sympy(self, expression: Any) -> Polynomial:

@@ -13,51 +13,16 @@
 Operations and conventions side by side with the mathematics: docs/groups.md.
 """
 
+from . import subgroups
 from .base import LieGroup
 from .product import Product, SO3xR3
-from .real import SO2, R
+from .real import SO2, R, RealGroup
 from .se2 import SE2
 from .se3 import SE3
 from .so3 import SO3
-from .subgroups import (
-    Cylindrical,
-    Fixed,
-    Free,
-    Helical,
-    MotionSubgroup,
-    Planar,
-    PlanarHelical,
-    PlanarTranslation,
-    Prismatic,
-    Revolute,
-    Schoenflies,
-    SpatialTranslation,
-    Spherical,
-)
+from .subgroups import *  # noqa: F403
 from .user import AdjointGroup, MatrixGroup
 
-__all__ = [
-    "SE2",
-    "SE3",
-    "SO2",
-    "SO3",
-    "AdjointGroup",
-    "Cylindrical",
-    "Fixed",
-    "Free",
-    "Helical",
-    "LieGroup",
-    "MatrixGroup",
-    "MotionSubgroup",
-    "Planar",
-    "PlanarHelical",
-    "PlanarTranslation",
-    "Prismatic",
-    "Product",
-    "R",
-    "Revolute",
-    "SO3xR3",
-    "Schoenflies",
-    "SpatialTranslation",
-    "Spherical",
-]
+__all__ = ["SE2", "SE3", "SO2", "SO3", "AdjointGroup", "LieGroup", "MatrixGroup", "Product", "R", "RealGroup"]
+__all__ += ["SO3xR3"]
+__all__ += subgroups.__all__

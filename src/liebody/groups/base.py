@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, LogarithmError, ShapeError
 from ..linear import is_numeric, solve
-from ..scalar import Array, sqrt
+from ..scalar import Array, Coordinates, GroupElement, sqrt
 
 
 class LieGroup:
@@ -62,11 +62,11 @@ class LieGroup:
         """The neutral element, (n, n)."""
         return np.eye(self.n)
 
-    def compose(self, g: Array, h: Array) -> Array:
+    def compose(self, g: GroupElement, h: GroupElement) -> GroupElement:
         """The product g h."""
         return g @ h
 
-    def inverse(self, g: Array) -> Array:
+    def inverse(self, g: GroupElement) -> GroupElement:
         """g^-1."""
         return _inverse(g)
 
@@ -94,7 +94,7 @@ class LieGroup:
         """Inverse of hat:  vee(hat(u)) = u."""
         return self._vee_matrix @ np.ravel(U)
 
-    def exp(self, u: Array) -> Array:
+    def exp(self, u: Array) -> GroupElement:
         """Matrix exponential of hat(u).
 
         By the series of (exp(U) - 1)/U at U/2^8 and doubling of that function, which keeps what is small
@@ -103,7 +103,7 @@ class LieGroup:
         U = self.hat(u)
         return np.eye(self.n) + U @ _exponential_quotient(U)
 
-    def log(self, g: Array) -> Array:
+    def log(self, g: GroupElement) -> Array:
         """The u of least rotation with exp(u) = g.
 
         By three square roots of the matrix, the series of artanh, and two steps of Newton's method. Where no
@@ -139,7 +139,7 @@ class LieGroup:
 
     # Linear maps of the algebra
 
-    def Ad(self, g: Array) -> Array:
+    def Ad(self, g: GroupElement) -> Array:
         """Adjoint (dim, dim):  hat(Ad(g) u) = g hat(u) g^-1."""
         h = self.inverse(g)
         return _columns(self.dim, [self.vee(g @ E @ h) for E in self.basis])
@@ -174,27 +174,27 @@ class LieGroup:
         """Coordinates of the identity, (nq,)."""
         return np.array(self.coordinates(self.identity()), dtype=float)
 
-    def element(self, q: Array) -> Array:
+    def element(self, q: Coordinates) -> GroupElement:
         """Coordinates (nq,) to element (n, n)."""
         return np.reshape(q, (self.n, self.n))
 
-    def coordinates(self, g: Array) -> Array:
+    def coordinates(self, g: GroupElement) -> Coordinates:
         """Element (n, n) to coordinates (nq,)."""
         return np.reshape(g, -1)
 
-    def integrate(self, q: Array, u: Array) -> Array:
+    def integrate(self, q: Coordinates, u: Array) -> Coordinates:
         """Coordinates of g exp(u), where q are those of g."""
         return self.coordinates(self.compose(self.element(q), self.exp(u)))
 
-    def difference(self, q0: Array, q1: Array) -> Array:
+    def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
         """log(g0^-1 g1): the u that integrate(q0, u) takes to q1, (dim,)."""
         return self.log(self.compose(self.inverse(self.element(q0)), self.element(q1)))
 
-    def interpolate(self, q0: Array, q1: Array, s: Array) -> Array:
+    def interpolate(self, q0: Coordinates, q1: Coordinates, s: Array) -> Coordinates:
         """The point at s of the curve g0 exp(s log(g0^-1 g1)), from q0 at s = 0 to q1 at s = 1."""
         return self.integrate(q0, s * self.difference(q0, q1))
 
-    def normalize(self, q: Array) -> Array:
+    def normalize(self, q: Coordinates) -> Coordinates:
         """q with unit quaternions made unit; other coordinates as they are."""
         return np.asarray(q)
 
@@ -282,7 +282,7 @@ def _without_logarithm(g: np.ndarray) -> str:
     return f"{where} {len(at)} times, where a real logarithm is not unique, if there is one"
 
 
-def _refusal(group: LieGroup, g: Array, reason: str) -> str:
+def _refusal(group: LieGroup, g: GroupElement, reason: str) -> str:
     rows = "; ".join(", ".join(f"{x:.6g}" for x in row) for row in np.asarray(g, float))
     return (
         f"no u of {group} leads to [{rows}] by exp(u): {reason}; go by way of elements in between, with a "
@@ -310,7 +310,7 @@ def block_diagonal(blocks: list[Array]) -> Array:
     return np.concatenate(rows)
 
 
-def unit_quaternion(q: Array) -> Array:
+def unit_quaternion(q: Coordinates) -> Array:
     """q/|q|."""
     q = np.asarray(q)
     return q / sqrt(q @ q)

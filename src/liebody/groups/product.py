@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ..codegen import step
 from ..errors import ShapeError
-from ..scalar import Array
+from ..scalar import Array, Coordinates, GroupElement
 from .base import LieGroup, block_diagonal
 from .real import R, RealGroup
 from .so3 import SO3
@@ -24,16 +25,32 @@ def _concatenate(parts: list[Array]) -> Array:
     return np.concatenate([np.zeros(0), *parts])
 
 
-def _of_factor(factor: LieGroup, operation: str, *arrays: Array) -> Array:
-    """An operation of a factor, as a step of its own where that is more than arithmetic on each entry."""
-    if isinstance(factor, (Product, RealGroup)):
-        return getattr(factor, operation)(*arrays)
-    return _of_one(factor, operation, *arrays)
+def _by_factors(
+    operation: str, join: Callable[..., Array], *given: Callable[..., list[Array]], steps: bool = False
+) -> Callable[..., Array]:
+    """The operation of a product that is made of the same operation of each factor.
+
+    join   what is made of the factors' results
+    given  what the factors get of each argument
+    steps  whether it is a step of its own, where that is more than arithmetic on each entry
+    """
+
+    def method(self: Product, *arrays: Array) -> Array:
+        parts = [part(self, x) for part, x in zip(given, arrays, strict=True)]
+        of = [
+            _of_one if steps and not isinstance(f, (Product, RealGroup)) else _plainly for f in self.factors
+        ]
+        return join([one(f, operation, *x) for one, f, *x in zip(of, self.factors, *parts, strict=True)])
+
+    method.__name__, method.__doc__ = operation, getattr(LieGroup, operation).__doc__
+    return method
 
 
-@step
-def _of_one(factor: LieGroup, operation: str, *arrays: Array) -> Array:
+def _plainly(factor: LieGroup, operation: str, *arrays: Array) -> Array:
     return getattr(factor, operation)(*arrays)
+
+
+_of_one = step(_plainly)
 
 
 class Product(LieGroup):
@@ -56,72 +73,39 @@ class Product(LieGroup):
     def _value(self) -> Any:
         return self.name, self.factors
 
-    def _elements(self, g: Array) -> list[tuple[LieGroup, Array]]:
-        return [(f, g[s, s]) for f, s in zip(self.factors, self.blocks, strict=True)]
+    def _elements(self, g: GroupElement) -> list[Array]:
+        return [g[s, s] for s in self.blocks]
 
-    def _vectors(self, u: Array) -> list[tuple[LieGroup, Array]]:
-        return [(f, u[s]) for f, s in zip(self.factors, self.dofs, strict=True)]
+    def _vectors(self, u: Array) -> list[Array]:
+        return [u[s] for s in self.dofs]
 
-    def _coordinates(self, q: Array) -> list[tuple[LieGroup, Array]]:
-        return [(f, q[s]) for f, s in zip(self.factors, self.coordinate_slices, strict=True)]
+    def _coordinates(self, q: Coordinates) -> list[Array]:
+        return [q[s] for s in self.coordinate_slices]
 
-    def compose(self, g: Array, h: Array) -> Array:
-        pairs = zip(self._elements(g), self._elements(h), strict=True)
-        return block_diagonal([f.compose(a, b) for (f, a), (_, b) in pairs])
-
-    def inverse(self, g: Array) -> Array:
-        return block_diagonal([f.inverse(a) for f, a in self._elements(g)])
-
-    def hat(self, u: Array) -> Array:
-        return block_diagonal([f.hat(a) for f, a in self._vectors(u)])
-
-    def vee(self, U: Array) -> Array:
-        return _concatenate([f.vee(a) for f, a in self._elements(U)])
-
-    def exp(self, u: Array) -> Array:
-        return block_diagonal([f.exp(a) for f, a in self._vectors(u)])
-
-    def log(self, g: Array) -> Array:
-        return _concatenate([f.log(a) for f, a in self._elements(g)])
-
-    def Ad(self, g: Array) -> Array:
-        return block_diagonal([f.Ad(a) for f, a in self._elements(g)])
-
-    def ad(self, u: Array) -> Array:
-        return block_diagonal([f.ad(a) for f, a in self._vectors(u)])
-
-    def coad(self, p: Array) -> Array:
-        return block_diagonal([f.coad(a) for f, a in self._vectors(p)])
-
-    def dexp(self, u: Array) -> Array:
-        return block_diagonal([f.dexp(a) for f, a in self._vectors(u)])
-
-    def dexp_inverse(self, u: Array) -> Array:
-        return block_diagonal([f.dexp_inverse(a) for f, a in self._vectors(u)])
-
-    def dexp_inverse_times(self, u: Array, w: Array) -> Array:
-        pairs = zip(self._vectors(u), self._vectors(w), strict=True)
-        return _concatenate([_of_factor(f, "dexp_inverse_times", a, b) for (f, a), (_, b) in pairs])
+    # elements of elements: blocks
+    compose = _by_factors("compose", block_diagonal, _elements, _elements)
+    inverse = _by_factors("inverse", block_diagonal, _elements)
+    Ad = _by_factors("Ad", block_diagonal, _elements)
+    # elements and matrices of vectors
+    hat = _by_factors("hat", block_diagonal, _vectors)
+    exp = _by_factors("exp", block_diagonal, _vectors)
+    ad = _by_factors("ad", block_diagonal, _vectors)
+    coad = _by_factors("coad", block_diagonal, _vectors)
+    dexp = _by_factors("dexp", block_diagonal, _vectors)
+    dexp_inverse = _by_factors("dexp_inverse", block_diagonal, _vectors)
+    # vectors and coordinates
+    vee = _by_factors("vee", _concatenate, _elements)
+    log = _by_factors("log", _concatenate, _elements)
+    element = _by_factors("element", block_diagonal, _coordinates)
+    coordinates = _by_factors("coordinates", _concatenate, _elements)
+    # steps of their own in long products
+    dexp_inverse_times = _by_factors("dexp_inverse_times", _concatenate, _vectors, _vectors, steps=True)
+    integrate = _by_factors("integrate", _concatenate, _coordinates, _vectors, steps=True)
+    difference = _by_factors("difference", _concatenate, _coordinates, _coordinates, steps=True)
+    normalize = _by_factors("normalize", _concatenate, _coordinates, steps=True)
 
     def neutral(self) -> np.ndarray:
         return _concatenate([f.neutral() for f in self.factors])
-
-    def element(self, q: Array) -> Array:
-        return block_diagonal([f.element(a) for f, a in self._coordinates(q)])
-
-    def coordinates(self, g: Array) -> Array:
-        return _concatenate([f.coordinates(a) for f, a in self._elements(g)])
-
-    def integrate(self, q: Array, u: Array) -> Array:
-        pairs = zip(self._coordinates(q), self._vectors(u), strict=True)
-        return _concatenate([_of_factor(f, "integrate", a, b) for (f, a), (_, b) in pairs])
-
-    def difference(self, q0: Array, q1: Array) -> Array:
-        pairs = zip(self._coordinates(q0), self._coordinates(q1), strict=True)
-        return _concatenate([_of_factor(f, "difference", a, b) for (f, a), (_, b) in pairs])
-
-    def normalize(self, q: Array) -> Array:
-        return _concatenate([_of_factor(f, "normalize", a) for f, a in self._coordinates(q)])
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
         return _concatenate([f.random(rng) for f in self.factors])

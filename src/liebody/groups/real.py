@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..scalar import Array, arctan2, cos, sin
+from ..scalar import Array, Coordinates, GroupElement, arctan2, cos, sin
 from .base import LieGroup
 
 
@@ -23,7 +23,7 @@ class RealGroup(LieGroup):
     def _value(self) -> Any:
         return self.name
 
-    def inverse(self, g: Array) -> Array:
+    def inverse(self, g: GroupElement) -> GroupElement:
         return self.element(-self.coordinates(g))
 
     def hat(self, u: Array) -> Array:
@@ -33,13 +33,13 @@ class RealGroup(LieGroup):
     def vee(self, U: Array) -> Array:
         return U[:-1, -1]
 
-    def exp(self, u: Array) -> Array:
+    def exp(self, u: Array) -> GroupElement:
         return self.element(u)
 
-    def log(self, g: Array) -> Array:
+    def log(self, g: GroupElement) -> Array:
         return self.coordinates(g)
 
-    def Ad(self, g: Array) -> Array:
+    def Ad(self, g: GroupElement) -> Array:
         return np.eye(self.dim)
 
     def ad(self, u: Array) -> Array:
@@ -60,16 +60,16 @@ class RealGroup(LieGroup):
     def neutral(self) -> np.ndarray:
         return np.zeros(self.nq)
 
-    def element(self, q: Array) -> Array:
+    def element(self, q: Coordinates) -> GroupElement:
         return np.eye(self.n, dtype=int) + self.hat(q)
 
-    def coordinates(self, g: Array) -> Array:
+    def coordinates(self, g: GroupElement) -> Coordinates:
         return g[:-1, -1]
 
-    def integrate(self, q: Array, u: Array) -> Array:
+    def integrate(self, q: Coordinates, u: Array) -> Coordinates:
         return np.asarray(q) + np.asarray(u)
 
-    def difference(self, q0: Array, q1: Array) -> Array:
+    def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
         return np.asarray(q1) - np.asarray(q0)
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
@@ -89,7 +89,7 @@ class SO2Group(RealGroup):
     def __init__(self) -> None:
         pass
 
-    def inverse(self, g: Array) -> Array:
+    def inverse(self, g: GroupElement) -> GroupElement:
         return g.T
 
     def hat(self, u: Array) -> Array:
@@ -99,11 +99,11 @@ class SO2Group(RealGroup):
     def vee(self, U: Array) -> Array:
         return np.array([U[1, 0]])
 
-    def element(self, q: Array) -> Array:
+    def element(self, q: Coordinates) -> GroupElement:
         c, s = cos(q[0]), sin(q[0])
         return np.array([[c, -s], [s, c]])
 
-    def coordinates(self, g: Array) -> Array:
+    def coordinates(self, g: GroupElement) -> Coordinates:
         return np.array([arctan2(g[1, 0], g[0, 0])])
 
     def random(self, rng: np.random.Generator) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..scalar import Array, arctan2, cos, sin
+from ..scalar import Array, Coordinates, GroupElement, arctan2, cos, sin
 from . import coefficients
 from .base import LieGroup
 
@@ -31,7 +31,7 @@ class SE2Group(LieGroup):
     def _value(self) -> Any:
         return self.name
 
-    def inverse(self, g: Array) -> Array:
+    def inverse(self, g: GroupElement) -> GroupElement:
         A = g[:2, :2].T
         return np.block([[A, -(A @ g[:2, 2:])], [np.array([[0, 0, 1]])]])
 
@@ -42,15 +42,15 @@ class SE2Group(LieGroup):
     def vee(self, U: Array) -> Array:
         return np.array([U[1, 0], U[0, 2], U[1, 2]])
 
-    def exp(self, u: Array) -> Array:
+    def exp(self, u: Array) -> GroupElement:
         """The chord: p = 2 sin(omega/2)/omega v, turned by omega/2."""
         return self.element(self.integrate(np.zeros(3, int), u))
 
-    def log(self, g: Array) -> Array:
-        return self._chord(self._angle(g), g[:2, 2])
+    def log(self, g: GroupElement) -> Array:
+        return self._chord(self._angle(g), g[:2, -1])
 
-    def Ad(self, g: Array) -> Array:
-        R, (x, y) = g[:2, :2], g[:2, 2]
+    def Ad(self, g: GroupElement) -> Array:
+        R, (x, y) = g[:2, :2], g[:2, -1]
         return np.block([[np.array([[1, 0, 0]])], [np.array([[y], [-x]]), R]])
 
     def ad(self, u: Array) -> Array:
@@ -81,27 +81,27 @@ class SE2Group(LieGroup):
     def neutral(self) -> np.ndarray:
         return np.zeros(3)
 
-    def element(self, q: Array) -> Array:
+    def element(self, q: Coordinates) -> GroupElement:
         c, s = cos(q[0]), sin(q[0])
         return np.array([[c, -s, q[1]], [s, c, q[2]], [0, 0, 1]])
 
-    def coordinates(self, g: Array) -> Array:
+    def coordinates(self, g: GroupElement) -> Coordinates:
         return np.concatenate([np.reshape(self._angle(g), 1), g[:2, 2]])
 
-    def integrate(self, q: Array, u: Array) -> Array:
+    def integrate(self, q: Coordinates, u: Array) -> Coordinates:
         angle, x, y = q
         w, vx, vy = u
         chord = 2 * coefficients.half_sinc(w * w)
         dx, dy = rotate(angle + 0.5 * w, (chord * vx, chord * vy))
         return np.array([angle + w, x + dx, y + dy])
 
-    def difference(self, q0: Array, q1: Array) -> Array:
+    def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
         return self._chord(self._turn(q1[0] - q0[0]), (q1[1] - q0[1], q1[2] - q0[2]), q0[0])
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
         return np.concatenate([rng.uniform(-np.pi, np.pi, 1), rng.standard_normal(2)])
 
-    def _angle(self, g: Array) -> Array:
+    def _angle(self, g: GroupElement) -> Array:
         return arctan2(g[1, 0], g[0, 0])
 
     def _turn(self, angle: Array) -> Array:
@@ -131,7 +131,7 @@ class SE2CoverGroup(SE2Group):
     n, dim, nq = 4, 3, 3
     name = "SE2Cover"
 
-    def inverse(self, g: Array) -> Array:
+    def inverse(self, g: GroupElement) -> GroupElement:
         A = g[:3, :3].T
         return np.block([[A, -(A @ g[:3, 3:])], [np.array([[0, 0, 0, 1]])]])
 
@@ -142,21 +142,14 @@ class SE2CoverGroup(SE2Group):
     def vee(self, U: Array) -> Array:
         return np.array([U[2, 3], U[0, 3], U[1, 3]])
 
-    def log(self, g: Array) -> Array:
-        return self._chord(self._angle(g), g[:2, 3])
-
-    def Ad(self, g: Array) -> Array:
-        R, (x, y) = g[:2, :2], g[:2, 3]
-        return np.block([[np.array([[1, 0, 0]])], [np.array([[y], [-x]]), R]])
-
-    def element(self, q: Array) -> Array:
+    def element(self, q: Coordinates) -> GroupElement:
         c, s = cos(q[0]), sin(q[0])
         return np.array([[c, -s, 0, q[1]], [s, c, 0, q[2]], [0, 0, 1, q[0]], [0, 0, 0, 1]])
 
-    def coordinates(self, g: Array) -> Array:
+    def coordinates(self, g: GroupElement) -> Coordinates:
         return np.array([g[2, 3], g[0, 3], g[1, 3]])
 
-    def _angle(self, g: Array) -> Array:
+    def _angle(self, g: GroupElement) -> Array:
         return g[2, 3]
 
     def _turn(self, angle: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..linear import cross
-from ..scalar import Array
+from ..scalar import Array, Coordinates, GroupElement
 from . import coefficients
 from .base import LieGroup
 from .so3 import (
@@ -32,20 +32,20 @@ class SE3Group(LieGroup):
     def _value(self) -> Any:
         return self.name
 
-    def motion(self, R: Array, p: Array) -> Array:
+    def motion(self, R: Array, p: Array) -> GroupElement:
         """[R p; 0 1], (4, 4)."""
         return np.concatenate([np.concatenate([R, np.reshape(p, (3, 1))], axis=1), _LAST_ROW])
 
-    def parts(self, T: Array) -> tuple[Array, Array]:
+    def parts(self, T: GroupElement) -> tuple[Array, Array]:
         """R (3, 3) and p (3,) of T."""
         return T[:3, :3], T[:3, 3]
 
-    def compose(self, T1: Array, T2: Array) -> Array:
+    def compose(self, T1: Array, T2: Array) -> GroupElement:
         """(R1 R2, p1 + R1 p2); Mueller-Terze eq. (5)."""
         (R1, p1), (R2, p2) = self.parts(T1), self.parts(T2)
         return self.motion(R1 @ R2, p1 + R1 @ p2)
 
-    def inverse(self, T: Array) -> Array:
+    def inverse(self, T: GroupElement) -> GroupElement:
         R, p = self.parts(T)
         return self.motion(R.T, -(R.T @ p))
 
@@ -57,17 +57,17 @@ class SE3Group(LieGroup):
     def vee(self, U: Array) -> Array:
         return np.array([U[2, 1], U[0, 2], U[1, 0], U[0, 3], U[1, 3], U[2, 3]])
 
-    def exp(self, u: Array) -> Array:
+    def exp(self, u: Array) -> GroupElement:
         """(exp(omega), dexp(omega) v), without a case for omega = 0."""
         u = np.asarray(u)
         return self.motion(SO3.exp(u[:3]), _dexp_times(u[:3], u[3:]))
 
-    def log(self, T: Array) -> Array:
+    def log(self, T: GroupElement) -> Array:
         R, p = self.parts(T)
         omega = SO3.log(R)
         return np.concatenate([omega, SO3.dexp_inverse_times(omega, p)])
 
-    def Ad(self, T: Array) -> Array:
+    def Ad(self, T: GroupElement) -> Array:
         """[[R, 0], [[p] R, R]]; Ploen eq. (4)."""
         R, p = self.parts(T)
         return np.block([[R, _ZERO], [SO3.hat(p) @ R, R]])
@@ -134,27 +134,27 @@ class SE3Group(LieGroup):
     def neutral(self) -> np.ndarray:
         return np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 
-    def element(self, q: Array) -> Array:
+    def element(self, q: Coordinates) -> GroupElement:
         return self.motion(SO3.element(q[:4]), q[4:])
 
-    def coordinates(self, T: Array) -> Array:
+    def coordinates(self, T: GroupElement) -> Coordinates:
         R, p = self.parts(T)
         return np.concatenate([SO3.coordinates(R), p])
 
-    def integrate(self, q: Array, u: Array) -> Array:
+    def integrate(self, q: Coordinates, u: Array) -> Coordinates:
         q, u = np.asarray(q), np.asarray(u)
         Q, omega = q[:4], u[:3]
         moved = q[4:] + quaternion_rotate(Q, _dexp_times(omega, u[3:]))
         return np.concatenate([quaternion_product(Q, quaternion_exp(omega)), moved])
 
-    def difference(self, q0: Array, q1: Array) -> Array:
+    def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
         q0, q1 = np.asarray(q0), np.asarray(q1)
         back = quaternion_conjugate(q0[:4])
         omega = quaternion_log(quaternion_product(back, q1[:4]))
         p = quaternion_rotate(back, q1[4:] - q0[4:])
         return np.concatenate([omega, SO3.dexp_inverse_times(omega, p)])
 
-    def normalize(self, q: Array) -> Array:
+    def normalize(self, q: Coordinates) -> Coordinates:
         q = np.asarray(q)
         return np.concatenate([SO3.normalize(q[:4]), q[4:]])
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..linear import cross, skew
-from ..scalar import Array, absolute, sqrt, where
+from ..scalar import Array, Coordinates, GroupElement, absolute, sqrt, where
 from . import coefficients
 from .base import LieGroup, check_quaternions, unit_quaternion
 
 
-def quaternion_product(p: Array, q: Array) -> Array:
+def quaternion_product(p: Array, q: Coordinates) -> Array:
     """Hamilton's product of (w, x, y, z)."""
     a, b, c, d = p
     w, x, y, z = q
@@ -26,13 +26,13 @@ def quaternion_product(p: Array, q: Array) -> Array:
     )
 
 
-def quaternion_conjugate(q: Array) -> Array:
+def quaternion_conjugate(q: Coordinates) -> Array:
     """(w, -x, -y, -z), the inverse of a unit quaternion."""
     w, x, y, z = q
     return np.array([w, -x, -y, -z])
 
 
-def quaternion_rotate(q: Array, p: Array) -> Array:
+def quaternion_rotate(q: Coordinates, p: Array) -> Array:
     """R(q) p for a unit quaternion: p + w t + v x t with t = 2 v x p."""
     v = q[1:]
     t = 2 * cross(v, p)
@@ -45,7 +45,7 @@ def quaternion_exp(u: Array) -> Array:
     return np.concatenate([np.reshape(coefficients.half_cos(x), 1), coefficients.half_sinc(x) * u])
 
 
-def quaternion_log(q: Array) -> Array:
+def quaternion_log(q: Coordinates) -> Array:
     """Rotation vector of a unit quaternion, the short way round (q and -q are one rotation): |u| <= pi.
 
     Continuous but for rotations by pi, where w = 0 and the sign is that of (x, y, z).
@@ -64,7 +64,7 @@ class SO3Group(LieGroup):
     def _value(self) -> Any:
         return self.name
 
-    def inverse(self, R: Array) -> Array:
+    def inverse(self, R: Array) -> GroupElement:
         return R.T
 
     def hat(self, u: Array) -> Array:
@@ -74,7 +74,7 @@ class SO3Group(LieGroup):
     def vee(self, U: Array) -> Array:
         return np.array([U[2, 1], U[0, 2], U[1, 0]])
 
-    def exp(self, u: Array) -> Array:
+    def exp(self, u: Array) -> GroupElement:
         """1 + a [u] + b [u]^2 (Rodrigues); Mueller-Terze eq. (9), with its denominator squared."""
         u = np.asarray(u)
         x = u @ u
@@ -114,7 +114,7 @@ class SO3Group(LieGroup):
     def neutral(self) -> np.ndarray:
         return np.array([1.0, 0.0, 0.0, 0.0])
 
-    def element(self, q: Array) -> Array:
+    def element(self, q: Coordinates) -> GroupElement:
         """Rotation matrix of a unit quaternion; the norm is taken to be one."""
         w, x, y, z = q
         x2, y2, z2 = x + x, y + y, z + z
@@ -129,7 +129,7 @@ class SO3Group(LieGroup):
             ]
         )
 
-    def coordinates(self, R: Array) -> Array:
+    def coordinates(self, R: Array) -> Coordinates:
         """Unit quaternion with w >= 0.
 
         Of the matrix 4 q q^T, whose entries are linear in R, the column with the largest diagonal entry,
@@ -150,13 +150,13 @@ class SO3Group(LieGroup):
             largest = where(better, diagonal, largest)
         return where(column[0] < 0, -0.5, 0.5) / sqrt(largest) * column
 
-    def integrate(self, q: Array, u: Array) -> Array:
+    def integrate(self, q: Coordinates, u: Array) -> Coordinates:
         return quaternion_product(q, quaternion_exp(np.asarray(u)))
 
-    def difference(self, q0: Array, q1: Array) -> Array:
+    def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
         return quaternion_log(quaternion_product(quaternion_conjugate(q0), q1))
 
-    def normalize(self, q: Array) -> Array:
+    def normalize(self, q: Coordinates) -> Coordinates:
         return unit_quaternion(q)
 
     def random(self, rng: np.random.Generator) -> np.ndarray:

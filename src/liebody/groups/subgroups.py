@@ -17,13 +17,29 @@ import numpy as np
 
 from ..errors import ModelError, ShapeError
 from ..linear import cross, skew
-from ..scalar import Array, cos, sin
+from ..scalar import Array, Coordinates, GroupElement, cos, sin
 from .base import LieGroup
 from .product import Product
 from .real import R, RealGroup
 from .se2 import SE2, SE2CoverGroup, SE2Group
 from .se3 import SE3, SE3Group
 from .so3 import SO3, SO3Group
+
+__all__ = [
+    "Cylindrical",
+    "Fixed",
+    "Free",
+    "Helical",
+    "MotionSubgroup",
+    "Planar",
+    "PlanarHelical",
+    "PlanarTranslation",
+    "Prismatic",
+    "Revolute",
+    "Schoenflies",
+    "SpatialTranslation",
+    "Spherical",
+]
 
 _ONE = np.eye(3, dtype=int)
 _ORIGIN = (0.0, 0.0, 0.0)
@@ -42,7 +58,7 @@ class MotionSubgroup(LieGroup):
     def _value(self) -> Any:
         return self.name
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         """Coordinates (nq,) to T (4, 4), of the moved frame in the fixed one."""
         raise NotImplementedError(f"{type(self).__name__} must define pose(q)")
 
@@ -59,7 +75,7 @@ class Fixed(MotionSubgroup, RealGroup):
         self.name = "Fixed()"
         self._set_twists([])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         return np.eye(4, dtype=int)
 
 
@@ -72,7 +88,7 @@ class Prismatic(MotionSubgroup, RealGroup):
         self.name = f"Prismatic({_text(self.axis)})"
         self._set_twists([_along(self.axis)])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         return SE3.motion(_ONE, self.axis * q[0])
 
 
@@ -85,7 +101,7 @@ class Revolute(MotionSubgroup, RealGroup):
         self.name = f"Revolute({_text(self.axis)}{_at(self.point)})"
         self._set_twists([_about(self.axis, self.point)])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         return SE3.motion(*_rotation_about(self.axis, self.point, q[0]))
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
@@ -101,7 +117,7 @@ class Helical(MotionSubgroup, RealGroup):
         self.name = f"Helical({_text(self.axis)}, pitch={self.pitch}{_at(self.point)})"
         self._set_twists([_about(self.axis, self.point) + self.pitch * _along(self.axis)])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         rotation, shift = _rotation_about(self.axis, self.point, q[0])
         return SE3.motion(rotation, shift + self.axis * (self.pitch * q[0]))
 
@@ -119,7 +135,7 @@ class PlanarTranslation(MotionSubgroup, RealGroup):
         self._e1, self._e2 = _normal_directions(self.normal)
         self._set_twists([_along(self._e1), _along(self._e2)])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         return SE3.motion(_ONE, self._e1 * q[0] + self._e2 * q[1])
 
 
@@ -131,7 +147,7 @@ class SpatialTranslation(MotionSubgroup, RealGroup):
         self.name = "SpatialTranslation()"
         self._set_twists([_along(e) for e in np.eye(3)])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         return SE3.motion(_ONE, q)
 
 
@@ -144,7 +160,7 @@ class Cylindrical(MotionSubgroup, RealGroup):
         self.name = f"Cylindrical({_text(self.axis)}{_at(self.point)})"
         self._set_twists([_about(self.axis, self.point), _along(self.axis)])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         rotation, shift = _rotation_about(self.axis, self.point, q[0])
         return SE3.motion(rotation, shift + self.axis * q[1])
 
@@ -164,7 +180,7 @@ class Planar(MotionSubgroup, SE2Group):
         self._e1, self._e2 = _normal_directions(self.normal)
         self._set_twists([_about(self.normal, self.point), _along(self._e1), _along(self._e2)])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         rotation, shift = _rotation_about(self.normal, self.point, q[0])
         return SE3.motion(rotation, shift + self._e1 * q[1] + self._e2 * q[2])
 
@@ -184,7 +200,7 @@ class PlanarHelical(MotionSubgroup, SE2CoverGroup):
         climb = _about(self.normal, self.point) + self.pitch * _along(self.normal)
         self._set_twists([climb, _along(self._e1), _along(self._e2)])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         rotation, shift = _rotation_about(self.normal, self.point, q[0])
         climb = self.normal * (self.pitch * q[0])
         return SE3.motion(rotation, shift + self._e1 * q[1] + self._e2 * q[2] + climb)
@@ -198,7 +214,7 @@ class Spherical(MotionSubgroup, SO3Group):
         self.name = f"Spherical({_text(self.point) if self.point.any() else ''})"
         self._set_twists([_about(e, self.point) for e in np.eye(3)])
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         rotation = SO3.element(q)
         return SE3.motion(rotation, self.point - rotation @ self.point)
 
@@ -218,7 +234,7 @@ class Schoenflies(MotionSubgroup, Product):
             [_about(self.axis, self.point), _along(self._e1), _along(self._e2), _along(self.axis)]
         )
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         rotation, shift = _rotation_about(self.axis, self.point, q[0])
         return SE3.motion(rotation, shift + self._e1 * q[1] + self._e2 * q[2] + self.axis * q[3])
 
@@ -230,7 +246,7 @@ class Free(MotionSubgroup, SE3Group):
         self.name = "Free()"
         self._set_twists(list(np.eye(6)))
 
-    def pose(self, q: Array) -> Array:
+    def pose(self, q: Coordinates) -> GroupElement:
         return self.element(q)
 
 

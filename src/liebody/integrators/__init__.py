@@ -16,32 +16,35 @@ and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
     mechanical_methods  all of them by their names
 """
 
-from .collocation import Gauss, RadauIIA
+from .collocation import Collocation, Gauss, RadauIIA
 from .commutator_free import CommutatorFree
 from .generalized_alpha import GeneralizedAlpha
 from .half_explicit import HalfExplicit
+from .implicit_tableaux import ImplicitTableau
 from .ivp import DenseOutput, Solution, solve_ivp
 from .mechanical_methods import is_mechanical, mechanical_method
-from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics, Motion
+from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Trajectory
 from .methods import Method, method_named
 from .rkmk import rkmk_step
 from .tableaux import Tableau, tableau
 from .variational import Variational
 
 __all__ = [
+    "Collocation",
     "CommutatorFree",
     "DenseOutput",
     "Gauss",
     "GeneralizedAlpha",
     "HalfExplicit",
+    "ImplicitTableau",
+    "MechanicalEquations",
     "MechanicalFlow",
     "MechanicalMethod",
-    "Mechanics",
     "Method",
-    "Motion",
     "RadauIIA",
     "Solution",
     "Tableau",
+    "Trajectory",
     "Variational",
     "is_mechanical",
     "mechanical_method",

@@ -38,7 +38,7 @@ from ..groups import LieGroup
 from ..linear import product
 from ..scalar import Array, absolute, maximum
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
-from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
+from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 from .rkmk import NotConverged, Step, VectorField, vector_components
 
 EPSILON = float(np.finfo(float).eps)
@@ -152,7 +152,7 @@ class Collocation(MechanicalMethod):
             phases, finish, group.nq, efforts, nodes, tolerance, recipe=recipe, control=control
         )
 
-    def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
+    def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
         group, nq, n, m = system.group, system.nq, system.dim, system.m
         c, s = self.tableau.c.tolist(), self.tableau.stages
 

@@ -11,7 +11,7 @@ from ..codegen.implicit import Control, Memory, Phase
 from ..errors import IntegrationError
 from ..linear import product
 from ..scalar import Array, absolute, maximum
-from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
+from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 
 
 class GeneralizedAlpha(MechanicalMethod):
@@ -59,7 +59,7 @@ class GeneralizedAlpha(MechanicalMethod):
     def __repr__(self) -> str:
         return f"GeneralizedAlpha(rho_inf={self.rho_inf:g})"
 
-    def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
+    def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
         if system.m and self.rho_inf == 1:
             raise IntegrationError("rho_inf = 1 does not damp the multipliers: take 0.9, for instance")
         group, n, m = system.group, system.dim, system.m

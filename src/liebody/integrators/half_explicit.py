@@ -11,7 +11,7 @@ from ..errors import IntegrationError
 from ..linear import product
 from ..scalar import Array
 from .implicit_tableaux import implicit_tableau
-from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
+from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 
 
 class HalfExplicit(MechanicalMethod):
@@ -45,7 +45,7 @@ class HalfExplicit(MechanicalMethod):
     def __repr__(self) -> str:
         return f"HalfExplicit(order={self.order}{', project=True' if self.project else ''})"
 
-    def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
+    def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
         group, nq, n, m = system.group, system.nq, system.dim, system.m
         s, c = self.tableau.stages, self.tableau.c.tolist()
         rows = [*self.tableau.A.tolist(), self.tableau.b.tolist()]

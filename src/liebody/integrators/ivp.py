@@ -33,7 +33,7 @@ class DenseOutput:
     t_min, t_max  the times between which it is defined                        [s]
     """
 
-    def __init__(self, group: LieGroup, segments: Sequence[Segment]) -> None:
+    def __init__(self, group: LieGroup, segments: Sequence[DenseStep]) -> None:
         self.group = group
         self.segments = tuple(segments)
         starts = [s.t for s in self.segments]
@@ -61,7 +61,7 @@ class DenseOutput:
 
 
 @dataclass(frozen=True)
-class Segment:
+class DenseStep:
     """One step of the dense output: q(t) = integrate(q, sum_m C_m ((t - t_i)/h)^m), up to the time `end`."""
 
     group: LieGroup
@@ -289,11 +289,11 @@ class _Taken:
         return self.field(self.end, self.step.q) if known is None else known
 
     @cached_property
-    def curve(self) -> Segment:
+    def curve(self) -> DenseStep:
         """The solution within the step."""
         group, step = self.field.group, self.step._replace(velocity=self.velocity)
         C = interpolant(group, self.method, self.field, self.t, self.q, self.h, step)
-        return Segment(group, self.t, self.h, self.end, self.q, C)
+        return DenseStep(group, self.t, self.h, self.end, self.q, C)
 
     def __call__(self, t: float) -> np.ndarray:
         return self.step.q if t == self.end else self.curve(t)
@@ -555,8 +555,8 @@ class _Output:
         at_start = times is None or (len(times) > 0 and times[0] == t0)
         self.t, self.q = ([t0], [q0]) if at_start else ([], [])
         self.times = times
-        self.segments: list[Segment] | None = [] if dense else None
-        self.point = Segment(group, t0, 1.0, t0, q0, np.zeros((1, group.dim)))
+        self.segments: list[DenseStep] | None = [] if dense else None
+        self.point = DenseStep(group, t0, 1.0, t0, q0, np.zeros((1, group.dim)))
 
     def add(self, step: _Taken, stop: float | None) -> None:
         """Take what is wanted of a step, up to the time `stop` of a terminal event."""

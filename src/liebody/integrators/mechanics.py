@@ -10,7 +10,7 @@ Every method of this package for such systems is an object with one way in:
     flow.steps(y, u, t, h, steps, every, record, row, failed)  # as `Flow.steps`; record (n, rows, point)
     record[..., flow.layout["v"]]                              # "q", "v"; also "multipliers" where remembered
     flow.march(Ensemble(y, times, h), u, rows, Settings())     # under error control, where it has that
-    flow.run(q, v, t_end, dt)                                  # the same in one call: a Motion
+    flow.run(q, v, t_end, dt)                                  # the same in one call: a Trajectory
 
 The mechanics enter as functions on flat coordinates that can be traced: nothing here knows of bodies.
 """
@@ -38,7 +38,7 @@ FLOOR = 1e-6  # of the mean of the diagonal of J M^-1 J^T
 Shapes = dict[str, int | Sequence[int]]
 
 
-class Mechanics:
+class MechanicalEquations:
     """M(q) dv/dt + b(q, v) + J(q)^T lambda = Q(t, q, v, u), g(q) = 0, on a Lie group.
 
     group    configuration group; v (dim,) is left-trivialised
@@ -227,7 +227,7 @@ def _shifts(d: Array) -> Array:
     return PROXIMAL * (d + FLOOR * sum(d) / len(d))
 
 
-class Motion(NamedTuple):
+class Trajectory(NamedTuple):
     """What `MechanicalFlow.run` returns; the first axes are those of q0 and v0, then time."""
 
     t: np.ndarray
@@ -237,7 +237,7 @@ class Motion(NamedTuple):
     v: np.ndarray
     """Velocities, (..., rows, dim)"""
     multipliers: np.ndarray
-    """Multipliers lambda, (..., rows, m); those of `Mechanics.acceleration` if the method keeps none"""
+    """Multipliers lambda, (..., rows, m); of the accelerations if the method keeps none"""
     failed: np.ndarray
     """For each member of an ensemble, 1 + the row from which on it is NaN, or 0"""
     losses: np.ndarray
@@ -259,7 +259,7 @@ class MechanicalFlow(ImplicitFlow):
 
     def __init__(
         self,
-        mechanics: Mechanics,
+        mechanics: MechanicalEquations,
         phases: Sequence[Phase],
         finish: Callable[..., Any],
         remembers: dict[str, int] | None = None,
@@ -368,7 +368,7 @@ class MechanicalFlow(ImplicitFlow):
         atol: float = 1e-10,
         times: Any = None,
         first_step: float = 1e-3,
-    ) -> Motion:
+    ) -> Trajectory:
         """The motion from (q0, v0) at t0 to t_end, by steps of dt, or, without dt, under error control.
 
         q0, v0      state at the start, (..., nq) and (..., dim)
@@ -421,7 +421,7 @@ class MechanicalFlow(ImplicitFlow):
         else:
             found = self.multipliers(np.broadcast_to(t, q.shape[:-1]), q, v, table)
         shape = (*batch, len(t))
-        return Motion(
+        return Trajectory(
             t,
             q.reshape(*shape, nq),
             v.reshape(*shape, dim),
@@ -481,12 +481,12 @@ class MechanicalMethod:
         tolerance: float = 1e-15,
         recipe: str | None = None,
     ) -> MechanicalFlow:
-        """The compiled steps of this method for M dv/dt + b + J^T lambda = Q, g = 0 (see `Mechanics`).
+        """The compiled steps of this method for M dv/dt + b + J^T lambda = Q, g = 0: `MechanicalEquations`.
 
         tolerance  of Newton's method, relative; the default is round-off
         recipe     a text that determines all arguments, with which compiled code is found untraced
         """
-        system = Mechanics(group, M, Q, g, J, b, efforts, redundant)
+        system = MechanicalEquations(group, M, Q, g, J, b, efforts, redundant)
         if system.m and not self.takes_constraints:
             raise IntegrationError(
                 f"{self.name} takes no constraints; take 'generalized-alpha', 'variational' or "
@@ -499,5 +499,5 @@ class MechanicalMethod:
             )
         return self._flow(system, tolerance=tolerance, recipe=f"{recipe} {self!r}" if recipe else None)
 
-    def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
+    def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
         raise NotImplementedError

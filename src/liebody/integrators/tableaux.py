@@ -23,15 +23,14 @@ import numpy as np
 
 from ..errors import IntegrationError
 
-Tree = tuple[
-    Any, ...
-]  # a rooted tree is the sorted tuple of the trees that hang from its root; () is one node
+RootedTree = tuple[Any, ...]  # the sorted tuple of the trees that hang from its root; () is one node
+Weights = dict[RootedTree, list[Fraction]]
 Entry = int | float | str | Fraction
 
 ROUNDED = Fraction(1, 10**12)  # largest defect of a condition on coefficients that are published as decimals
 
 
-def with_one_more_leaf(tree: Tree) -> Iterator[Tree]:
+def with_one_more_leaf(tree: RootedTree) -> Iterator[RootedTree]:
     """The rooted trees made from `tree` by hanging a leaf from one of its nodes."""
     yield tuple(sorted((*tree, ())))
     for i, branch in enumerate(tree):
@@ -40,27 +39,27 @@ def with_one_more_leaf(tree: Tree) -> Iterator[Tree]:
 
 
 @cache
-def rooted_trees(order: int) -> tuple[Tree, ...]:
+def rooted_trees(order: int) -> tuple[RootedTree, ...]:
     """All rooted trees with `order` nodes: 1, 1, 2, 4, 9, 20, 48, ... of them."""
     if order == 1:
         return ((),)
     return tuple(sorted({grown for tree in rooted_trees(order - 1) for grown in with_one_more_leaf(tree)}))
 
 
-def nodes(tree: Tree) -> int:
+def nodes(tree: RootedTree) -> int:
     """Number of nodes, |tree|."""
     return 1 + sum(map(nodes, tree))
 
 
-def density(tree: Tree) -> int:
+def density(tree: RootedTree) -> int:
     """gamma(tree) = |tree| times the product of the densities of its branches."""
     return nodes(tree) * prod(map(density, tree))
 
 
-def stage_weights(A: Sequence[Sequence[Fraction]], order: int) -> dict[Tree, list[Fraction]]:
+def stage_weights(A: Sequence[Sequence[Fraction]], order: int) -> Weights:
     """weight_i(tree) = product over its branches of sum_j A_ij weight_j(branch), for trees up to an order."""
-    weights: dict[Tree, list[Fraction]] = {}
-    sums: dict[Tree, list[Fraction]] = {}
+    weights: Weights = {}
+    sums: Weights = {}
     for p in range(1, order + 1):
         for tree in rooted_trees(p):
             factors = zip(*(sums[branch] for branch in tree)) if tree else ((),) * len(A)
@@ -152,7 +151,7 @@ class Tableau:
             raise IntegrationError(f"tableau {self.name!r}: {otherwise}; compare its entries with its source")
 
     def _require_order(
-        self, weights: dict[Tree, list[Fraction]], b: list[Fraction], order: int, what: str, slack: Fraction
+        self, weights: Weights, b: list[Fraction], order: int, what: str, slack: Fraction
     ) -> None:
         for tree, weight in weights.items():
             if nodes(tree) <= order:
@@ -164,7 +163,7 @@ class Tableau:
                 )
 
     def _require_interpolant(
-        self, weights: dict[Tree, list[Fraction]], b: list[Fraction], P: list[list[Fraction]], slack: Fraction
+        self, weights: Weights, b: list[Fraction], P: list[list[Fraction]], slack: Fraction
     ) -> None:
         """sum_im weight_i(tree) P_im theta^(m+1) = theta^|tree|/density(tree), for each power of theta."""
         ends = [sum(row) - weight for row, weight in zip(P, b, strict=True)]

@@ -10,7 +10,7 @@ from ..codegen.implicit import Phase
 from ..errors import IntegrationError
 from ..linear import product
 from ..scalar import Array
-from .mechanics import MechanicalFlow, MechanicalMethod, Mechanics
+from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 from .retractions import RETRACTIONS
 
 
@@ -55,7 +55,7 @@ class Variational(MechanicalMethod):
     def __repr__(self) -> str:
         return f"Variational({'' if self.retraction == 'exp' else 'retraction=' + repr(self.retraction)})"
 
-    def _flow(self, system: Mechanics, **options: Any) -> MechanicalFlow:
+    def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
         group, nq, n, m = system.group, system.nq, system.dim, system.m
         tau = RETRACTIONS[self.retraction](group)
 

@@ -6,52 +6,18 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..codegen import Kernel
+from ..codegen.build import runtime
 from ..codegen.printers.c import identifier, literal
 from ..codegen.printers.program import callable_c99
 from ..errors import LiebodyError
+from ..scalar import Array
 
-Array = Any
 STATES = 3  # random states in the self-test
 TOLERANCE = 1e-9  # relative, between this machine's numbers and those of the C compiler
-
-TEST = """\
-/* Compares {prefix}.c with numbers of the library that generated it.
-   Prints the largest relative difference. */
-#include "{prefix}.h"
-
-#include <math.h>
-#include <stdio.h>
-
-static double worst = 0.0;
-
-static void compare(const char *name, const double *got, const double *expected, int n)
-{{
-    double size = 1.0;
-    for (int i = 0; i < n; i++)
-        if (fabs(expected[i]) > size) size = fabs(expected[i]);
-    for (int i = 0; i < n; i++) {{
-        double difference = fabs(got[i] - expected[i]) / size;
-        if (!(difference <= worst)) {{
-            worst = difference;
-            if (!(difference <= {tolerance}))
-                printf("%s: entry %d is %.17g, expected %.17g\\n", name, i, got[i], expected[i]);
-        }}
-    }}
-}}
-
-{cases}
-int main(void)
-{{
-{calls}
-    printf("{prefix}: {count} comparisons, largest relative difference %.2e\\n", worst);
-    return worst <= {tolerance} ? 0 : 1;
-}}
-"""
 
 
 def write_c(
@@ -115,12 +81,21 @@ def write_c(
         ]
     )
     source = f'#include "{prefix}.h"\n\n#include <math.h>\n\n' + "\n".join(bodies)
-    test = TEST.format(
-        prefix=prefix,
-        tolerance=TOLERANCE,
-        cases="\n".join(cases),
-        calls="\n".join(calls),
-        count=STATES * len(kernels),
+    test = "\n".join(
+        [
+            f"/* Compares {prefix}.c with numbers of the library that generated it. */",
+            f'#include "{prefix}.h"',
+            f"#define TOLERANCE {TOLERANCE}",
+            "",
+            runtime("compare.h"),
+            *cases,
+            "int main(void)",
+            "{",
+            *calls,
+            f'    return report("{prefix}", {STATES * len(kernels)});',
+            "}",
+            "",
+        ]
     )
     paths = []
     for file, text in ((f"{prefix}.c", source), (f"{prefix}.h", header), (f"{prefix}_test.c", test)):

@@ -29,20 +29,20 @@ NAME_SIGNS = " _-.:/+()[]#@,&="
 
 
 @dataclass(eq=False)
-class Element:
+class XmlElement:
     """One XML element: tag, attributes, children, and where it stands."""
 
     tag: str
     attributes: dict[str, str]
     source: str
     line: int
-    children: list[Element] = field(default_factory=list)
+    children: list[XmlElement] = field(default_factory=list)
 
-    def all(self, tag: str) -> Iterator[Element]:
+    def all(self, tag: str) -> Iterator[XmlElement]:
         """The children with this tag, in the order of the file."""
         return (child for child in self.children if child.tag == tag)
 
-    def first(self, tag: str) -> Element:
+    def first(self, tag: str) -> XmlElement:
         """The first child with this tag; the element itself if there is none."""
         return next(self.all(tag), self)
 
@@ -107,7 +107,7 @@ def listed(names: list[str], most: int = 6) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def read_document(source: str | bytes | os.PathLike[str]) -> tuple[Element, Path | None]:
+def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, Path | None]:
     """The root element of an XML document, and the path of its file.
 
     source    path of a file, or the XML text itself (bytes, or a str that begins with "<" after blanks)
@@ -148,13 +148,13 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[Element, Path
     return _parse(data, shown, None), path
 
 
-def _parse(data: bytes, source: str, encoding: str | None) -> Element:
+def _parse(data: bytes, source: str, encoding: str | None) -> XmlElement:
     parser = expat.ParserCreate(encoding)
-    top = Element("", {}, source, 0)
+    top = XmlElement("", {}, source, 0)
     opened = [top]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        element = Element(tag, attributes, source, parser.CurrentLineNumber)
+        element = XmlElement(tag, attributes, source, parser.CurrentLineNumber)
         opened[-1].children.append(element)
         opened.append(element)
 
@@ -162,7 +162,7 @@ def _parse(data: bytes, source: str, encoding: str | None) -> Element:
         opened.pop()
 
     def doctype(*_: object) -> None:
-        Element("", {}, source, parser.CurrentLineNumber).fail(
+        XmlElement("", {}, source, parser.CurrentLineNumber).fail(
             "a document type declaration (<!DOCTYPE ...>): a robot description needs none, and its entities "
             "can be used to read files or to exhaust memory",
             "delete the declaration, and write the values of its entities out",
@@ -174,12 +174,12 @@ def _parse(data: bytes, source: str, encoding: str | None) -> Element:
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        Element("", {}, source, error.lineno).fail(
+        XmlElement("", {}, source, error.lineno).fail(
             f"malformed XML: {expat.ErrorString(error.code)}, column {error.offset + 1}",
             "correct the line; every tag has to be closed, and every attribute to be quoted",
         )
     except DescriptionError:
         raise
     except (LookupError, ValueError) as error:
-        Element("", {}, source, 1).fail(f"unknown text encoding: {error}", "save the file as UTF-8")
+        XmlElement("", {}, source, 1).fail(f"unknown text encoding: {error}", "save the file as UTF-8")
     return top.children[0]

@@ -29,8 +29,7 @@ import numpy as np
 from ..bodies import Body, Tree
 from ..errors import ModelError, ShapeError
 from ..groups import SO3, Free, Helical, Planar, Prismatic, Revolute, SpatialTranslation, Spherical
-
-Array = Any
+from ..scalar import Array
 
 
 class _Form(NamedTuple):

@@ -20,7 +20,7 @@ POINT_LIKE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class TreeReport:
     """What `report` found; its text is what `liebody info` prints.
 
     tree          the mechanism
@@ -73,7 +73,7 @@ class Report:
         return "\n".join(lines)
 
 
-def report(tree: Tree, samples: int = SAMPLES, seed: int = 0) -> Report:
+def report(tree: Tree, samples: int = SAMPLES, seed: int = 0) -> TreeReport:
     """Look a mechanism over: can bodies have its inertias, is M well conditioned, are the limits filled in?
 
     samples   over how many random configurations, within the limits of the joints
@@ -93,7 +93,7 @@ def report(tree: Tree, samples: int = SAMPLES, seed: int = 0) -> Report:
         dof = int(diagonals.min(axis=0).argmin())
         owner = next(b for b in tree.bodies if b.joint.mimic is None and b.dofs.start <= dof < b.dofs.stop)
         weakest = owner.joint.name, float(diagonals[:, dof].min())
-    return Report(
+    return TreeReport(
         tree=tree,
         mass=float(tree.mass),
         center=np.asarray(center_of_mass(tree, tree.group.neutral()), float) if tree.mass else np.zeros(3),

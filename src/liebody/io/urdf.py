@@ -37,7 +37,7 @@ from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from ..constrained import Closure, Condition
 from ..errors import ModelError
 from ..groups import SO3, Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
-from .document import Element, listed, quoted, read_document
+from .document import XmlElement, listed, quoted, read_document
 
 NAME, TEXT, LIMIT = "name", "text", "limit"
 
@@ -176,7 +176,7 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
+class LoopConstraint:
     """A constraint between two links, which closes a loop.
 
     kind                  "link" (fixed: a link was cut), "revolute", "prismatic", "universal" or "spherical"
@@ -209,7 +209,7 @@ class Description:
     links: tuple[Link, ...]
     shapes: tuple[Shape, ...]
     unused: Counter[str]
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[LoopConstraint, ...] = ()
     joints: tuple[str, ...] = ()
 
 
@@ -383,10 +383,10 @@ def read_urdf(source: str | bytes | os.PathLike[str], mimic: bool = True) -> Des
 # -- the schema, and the parser behind it -----------------------------------------------------------------
 
 
-def _admitted(root: Element, unused: Counter[str]) -> bytes:
+def _admitted(root: XmlElement, unused: Counter[str]) -> bytes:
     """The XML of what the schema knows, checked against it; the rest is counted."""
 
-    def admit(element: Element, path: str) -> ElementTree.Element:
+    def admit(element: XmlElement, path: str) -> ElementTree.Element:
         rule = SCHEMA[element.tag]
         for name in rule.needs:
             if name not in element.attributes:
@@ -426,7 +426,7 @@ def _admitted(root: Element, unused: Counter[str]) -> bytes:
     return ElementTree.tostring(admitted)
 
 
-def _has_shape(element: Element) -> bool:
+def _has_shape(element: XmlElement) -> bool:
     return any(shape.tag in SHAPES for geometry in element.all("geometry") for shape in geometry.children)
 
 
@@ -437,8 +437,8 @@ def _parse(data: bytes) -> Any:
     return yourdfpy.URDF.load(io.BytesIO(data), build_scene_graph=False, load_meshes=False).robot
 
 
-def _by_name(document: Element, tag: str) -> dict[str, Element]:
-    found: dict[str, Element] = {}
+def _by_name(document: XmlElement, tag: str) -> dict[str, XmlElement]:
+    found: dict[str, XmlElement] = {}
     for element in document.all(tag):
         name = element.attributes["name"]
         if name in found:
@@ -454,7 +454,7 @@ def _by_name(document: Element, tag: str) -> dict[str, Element]:
 
 
 def _depth_first(
-    document: Element, robot: Any, links: dict[str, Element]
+    document: XmlElement, robot: Any, links: dict[str, XmlElement]
 ) -> tuple[list[str], dict[str, Any]]:
     """The names of the links, parents before children, and the joint of each link that has one."""
     joints: dict[str, Any] = {}
@@ -498,7 +498,7 @@ def _depth_first(
     return order, joints
 
 
-def _fail_on_cycle(document: Element, joints: dict[str, Any], unreached: list[str]) -> NoReturn:
+def _fail_on_cycle(document: XmlElement, joints: dict[str, Any], unreached: list[str]) -> NoReturn:
     path = [unreached[0]]
     while joints[path[-1]].parent not in path:
         path.append(joints[path[-1]].parent)
@@ -508,7 +508,7 @@ def _fail_on_cycle(document: Element, joints: dict[str, Any], unreached: list[st
     element.fail(f"joints {listed(names)} close a cycle of links: {listed(cycle)}", "delete one of them")
 
 
-def _check_mimic(joint: Any, joints: dict[str, Any], element: Element) -> None:
+def _check_mimic(joint: Any, joints: dict[str, Any], element: XmlElement) -> None:
     """Follow what a joint mimics to a joint that moves freely."""
     passed = [joint.name]
     place = element.first("mimic")
@@ -538,7 +538,7 @@ def _check_mimic(joint: Any, joints: dict[str, Any], element: Element) -> None:
 # -- loops ------------------------------------------------------------------------------------------------
 
 
-def _loops(document: Element, links: dict[str, Element]) -> Iterator[Loop]:
+def _loops(document: XmlElement, links: dict[str, XmlElement]) -> Iterator[LoopConstraint]:
     """The <constraint> elements. yourdfpy does not know them: they are read from the checked document."""
     for element in _by_name(document, "constraint").values():
         name, kind = element.attributes["name"], element.attributes["type"]
@@ -564,10 +564,10 @@ def _loops(document: Element, links: dict[str, Element]) -> Iterator[Loop]:
                 "turn the child's frame by <child_origin rpy=...>, and leave <child_axis> out",
             )
         on_parent, on_child = _origin(element, "parent_origin"), _origin(element, "child_origin")
-        yield Loop(name, kind, parent, child, on_parent, on_child, parent_axis, child_axis)
+        yield LoopConstraint(name, kind, parent, child, on_parent, on_child, parent_axis, child_axis)
 
 
-def _origin(element: Element, tag: str) -> np.ndarray:
+def _origin(element: XmlElement, tag: str) -> np.ndarray:
     """The pose (4, 4) of an element with xyz and rpy; the identity without one."""
     place, T = element.first(tag), np.eye(4)
     if place is not element:
@@ -580,7 +580,7 @@ def _origin(element: Element, tag: str) -> np.ndarray:
     return _pose(T)
 
 
-def _direction(element: Element, tag: str, kind: str, default: np.ndarray | None = None) -> np.ndarray:
+def _direction(element: XmlElement, tag: str, kind: str, default: np.ndarray | None = None) -> np.ndarray:
     """An axis, of length one; without one the default, (1, 0, 0) as for joints; universal ones need both."""
     place = element.first(tag)
     if place is element:
@@ -595,7 +595,7 @@ def _direction(element: Element, tag: str, kind: str, default: np.ndarray | None
     return axis / np.linalg.norm(axis)
 
 
-def _closure(loop: Loop) -> Closure | Condition:
+def _closure(loop: LoopConstraint) -> Closure | Condition:
     """The closure between the two frames of a loop."""
     a, b = f"{loop.name}_parent_frame", f"{loop.name}_child_frame"
     if loop.kind == "universal":
@@ -617,7 +617,7 @@ def _closure(loop: Loop) -> Closure | Condition:
 # -- from parsed objects to liebody's ---------------------------------------------------------------------
 
 
-def _joint(joint: Any, element: Element) -> Joint:
+def _joint(joint: Any, element: XmlElement) -> Joint:
     if joint.type not in KINDS:
         element.fail(
             f"joint {quoted(joint.name)} has the unknown type {quoted(joint.type)}",
@@ -645,7 +645,7 @@ def _joint(joint: Any, element: Element) -> Joint:
     return Joint(joint.name, _group(joint, element.first("axis")), mimic=mimic, **bounds)
 
 
-def _group(joint: Any, element: Element) -> MotionSubgroup:
+def _group(joint: Any, element: XmlElement) -> MotionSubgroup:
     if joint.type == "fixed":
         return Fixed()
     if joint.type == "floating":
@@ -659,7 +659,7 @@ def _group(joint: Any, element: Element) -> MotionSubgroup:
     return kinds[joint.type](joint.axis)
 
 
-def _at_least_zero(element: Element, attribute: str, value: float) -> float:
+def _at_least_zero(element: XmlElement, attribute: str, value: float) -> float:
     if value < 0:
         element.fail(f"{attribute}={value:g} of <{element.tag}> is negative", "give zero or more")
     return value
@@ -692,7 +692,7 @@ def _rotation(R: np.ndarray, tolerance: float) -> np.ndarray:
     return np.where(np.count_nonzero(R, axis=1, keepdims=True) == 1, np.sign(R), R)
 
 
-def _shapes(document: Element, robot: Any, path: Path | None, unused: Counter[str]) -> list[Shape]:
+def _shapes(document: XmlElement, robot: Any, path: Path | None, unused: Counter[str]) -> list[Shape]:
     colors = {material.name: material.color for material in robot.materials if material.color is not None}
     shapes = []
     for link, element in zip(robot.links, document.all("link"), strict=True):
@@ -733,7 +733,7 @@ def _shapes(document: Element, robot: Any, path: Path | None, unused: Counter[st
 # -- meshes -----------------------------------------------------------------------------------------------
 
 
-def _mesh(element: Element, filename: str, description: Path | None, unused: Counter[str]) -> Path | None:
+def _mesh(element: XmlElement, filename: str, description: Path | None, unused: Counter[str]) -> Path | None:
     """Where a mesh lies, None where it is not found; a path that leaves the package folder is an error.
 
     The package folder of "package://name/..." is the nearest folder of that name around the description, or
@@ -783,7 +783,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _refuse_mesh(element: Element, filename: str) -> NoReturn:
+def _refuse_mesh(element: XmlElement, filename: str) -> NoReturn:
     element.fail(
         f"the mesh path {quoted(filename)} leaves the package folder",
         "keep meshes inside the package, and write package://name/meshes/file.stl",

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..bodies import SpatialInertia, Tree, TreeBuilder
 from ..groups import Free, Spherical
+from ..scalar import Array
 from .model import model
-
-Array = Any
 
 
 @model

@@ -15,12 +15,12 @@ import numpy as np
 from ..bodies import Tree
 from ..codegen import Function, Guard, Kernel, Program, traced
 from ..errors import ModelError
+from ..scalar import Array
 from .identity import quaternions
 
 if TYPE_CHECKING:
     from .robot import Robot
 
-Array = Any
 CONFIGURATIONS = ("q", "q0", "q1")
 ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and their shapes
     **dict.fromkeys(CONFIGURATIONS, ("nq",)),

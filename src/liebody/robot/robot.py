@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 
 from .. import dynamics
-from ..bodies import Tree
+from ..bodies.tree import OfTree, Tree
 from ..codegen import Kernel
 from ..errors import ModelError, ShapeError, counted
-from ..groups import Product
 from ..io.c_export import write_c
+from ..scalar import Array
 from .algorithm import CONFIGURATIONS, kernels_of, shape
 from .identity import fingerprint, library_digest
 from .table import Algorithms
 
-Array = Any
 GRAVITY = dynamics.FREE_FALL
 
 
-class Robot(Algorithms):
+class Robot(Algorithms, OfTree):
     """A tree of bodies with its equations of motion as calls on NumPy arrays.
 
     tree     the mechanism
@@ -59,21 +58,6 @@ class Robot(Algorithms):
     def name(self) -> str:
         """The name in the description."""
         return self.tree.name
-
-    @property
-    def nq(self) -> int:
-        """Number of coordinates."""
-        return self.tree.nq
-
-    @property
-    def nv(self) -> int:
-        """Degrees of freedom."""
-        return self.tree.nv
-
-    @property
-    def group(self) -> Product:
-        """The configuration group: the product of the joints' groups."""
-        return self.tree.group
 
     def __repr__(self) -> str:
         bodies = counted(len(self.tree.bodies), "body", "bodies")

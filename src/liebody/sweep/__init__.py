@@ -26,7 +26,7 @@ from ..run import version
 from ..systems import HybridSystem
 from . import identity as identities
 from . import workers as crews
-from .runs import Function, Simulation
+from .runs import Simulation, UserFunction
 from .space import Sample, Space, sample
 from .store import Failure, Outcome, Store, definition, open_store
 
@@ -100,12 +100,12 @@ def sweep(
     wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(outputs, ())
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 0):
         raise SweepError(f"workers is {workers!r}, expected a number of processes, or 0 for this one")
-    task: Function | Simulation
+    task: UserFunction | Simulation
     if isinstance(run, (HybridSystem, Robot, Mechanism)):
         # workers of a cluster have a thread each; those of this machine share its processors
         task = Simulation(run, space.coordinates, wanted, options, None if client is None else 1)
     elif callable(run):
-        task = Function(run, wanted, coords, options)
+        task = UserFunction(run, wanted, coords, options)
     else:
         raise SweepError(f"run is {run!r}, expected a function, a HybridSystem, a Robot or a Mechanism")
     parts = identities.parts(run, {**options, "coords": coords}) if identity is None else {"run": identity}

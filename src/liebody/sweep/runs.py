@@ -19,7 +19,7 @@ RESERVED = ("status",)
 Outputs = Mapping[str, Sequence[str]] | None
 
 
-class Function:
+class UserFunction:
     """A function (parameters, **options) -> {name: array (n, ...)} of the user."""
 
     def __init__(self, run: Callable[..., Any], outputs: Outputs, coords: Any, options: Any) -> None:

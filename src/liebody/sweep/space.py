@@ -12,7 +12,6 @@ import numpy as np
 
 from ..errors import ShapeError, SweepError, require
 
-Array = Any
 MOST_IN_A_CHUNK = 512
 FEWEST_CHUNKS = 16
 

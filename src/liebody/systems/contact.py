@@ -11,10 +11,8 @@ from ..bodies import Frame, Tree
 from ..codegen import trace
 from ..errors import ModelError
 from ..groups import Planar
-from ..scalar import maximum, sqrt, where
+from ..scalar import Array, maximum, sqrt, where
 from .robot import Element, State
-
-Array = Any
 
 
 class Contact(Element):

@@ -33,10 +33,9 @@ from ..dynamics import joint_group, mechanical_connection
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
 from ..linear import back_substitute, cross, factor
-from ..scalar import arctan2, sqrt
+from ..scalar import Array, arctan2, sqrt
 from .robot import Element, State, up
 
-Array = Any
 PHASES = ("always", "stance", "flight")
 AXIS = (0.0, -1.0, 0.0)  # turns from down to forward, -z to x
 

@@ -45,7 +45,7 @@ class LostEvents(UserWarning):
     """Members had more events than were to be kept; the later ones are counted only."""
 
 
-class Layout:
+class FlatLayout:
     """Names for the parts of a flat array, given by their default values: an entry or an array each."""
 
     def __init__(self, kind: str, defaults: Mapping[str, Any]) -> None:
@@ -94,7 +94,7 @@ class Layout:
 class Given:
     """What a simulation is given for its parameters: constants, and samples {name: (times, values)}."""
 
-    def __init__(self, constant: dict[str, Any], sampled: dict[str, Any], layout: Layout) -> None:
+    def __init__(self, constant: dict[str, Any], sampled: dict[str, Any], layout: FlatLayout) -> None:
         for name, pair in sampled.items():
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ConfigurationError(f"sampled {name} is {pair!r}, expected a pair (times, values)")
@@ -133,7 +133,7 @@ class Given:
         return Samples(np.ascontiguousarray(table), first, interval, hold == "linear")
 
 
-def _batches(layout: Layout, given: Mapping[str, Any], own: int = 0) -> list[tuple[int, ...]]:
+def _batches(layout: FlatLayout, given: Mapping[str, Any], own: int = 0) -> list[tuple[int, ...]]:
     """The leading axes of what is given; `own` of the last ones are not the ensemble's."""
     found = []
     for name, value in given.items():
@@ -201,12 +201,12 @@ class HybridSystem:
     ) -> None:
         self.group, self.name = group, name
         self.nq, self.nv = group.nq, group.dim
-        self.memory = Layout("memory", {**(memory or {}), **(flows or {})})
+        self.memory = FlatLayout("memory", {**(memory or {}), **(flows or {})})
         both = [name for name in flows or {} if name in (memory or {})]
         if both:
             raise ModelError(f"{both[0]!r} is the name of memory and of a flow; give each its own")
-        self._still, self._flowing = Layout("memory", memory or {}), Layout("flow", flows or {})
-        self.parameters = Layout("parameter", parameters or {})
+        self._still, self._flowing = FlatLayout("memory", memory or {}), FlatLayout("flow", flows or {})
+        self.parameters = FlatLayout("parameter", parameters or {})
         self.vector_field, self.update, self.step, self.stop = vector_field, update, step, stop
         self.powers, self.outputs, self.guards = powers, outputs, guards
         self.rates, self.start = rates, start
@@ -595,7 +595,7 @@ class HybridStates:
 
 
 @dataclass(frozen=True)
-class HybridRun:
+class HybridRun(HybridStates):
     """What a simulation of a hybrid system returns; `...` are the axes of the ensemble.
 
     t           times of the samples, (rows,)                                                            [s]
@@ -611,12 +611,6 @@ class HybridRun:
     ends        (...): why a member ended before t_end; "" if it did not
     """
 
-    t: Array
-    q: Array
-    v: Array
-    memory: dict[str, Array]
-    work: dict[str, Array]
-    outputs: dict[str, Array]
     final: HybridStates
     parameters: dict[str, Array]
     events: Any

@@ -25,10 +25,9 @@ import numpy as np
 
 from ..codegen import Function, Kernel, jvp, trace
 from ..errors import ModelError
-from ..scalar import absolute, where
+from ..scalar import Array, absolute, where
 from .hybrid import EventLog, HybridRun, HybridSystem
 
-Array = Any
 OF_MEMORY, OF_STATE = "variation_of_memory", "variation"
 
 

@@ -15,10 +15,10 @@ import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
 from ...errors import GraphError
+from ..build import runtime
 from ..graph import CONDITIONS, Expr, Function
 
 PIECE = 1500  # operations in one C function
@@ -140,7 +140,7 @@ C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
 
 
 @dataclass
-class Body:
+class Code:
     """The straight-line code of a function, cut in pieces."""
 
     pieces: list[list[str]] = field(default_factory=list)
@@ -154,7 +154,7 @@ def straight_line(
     inputs: Mapping[Expr, str],
     outputs: Mapping[Expr, Sequence[str]],
     piece: int = PIECE,
-) -> Body:
+) -> Code:
     """Print every node of `function` once.
 
     inputs   how each input symbol is written
@@ -186,7 +186,7 @@ def straight_line(
     away = _skippable(nodes, users, outputs, home, partner) if dialect.if_any else {}
     late = {node for groups in away.values() for _, group in groups for node in group}
 
-    body = Body()
+    body = Code()
     place: dict[Expr, int] = {}  # of values that cross pieces, in w
     free: list[int] = []
     ending: dict[int, list[int]] = {}
@@ -386,23 +386,34 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
     math.h uses gets an underscore at its end.
     """
     name, arguments, results = c99_names(function, name)
-    names = [*arguments, *results]
     symbols, targets, fixed = _bindings(function, arguments, results, literal)
     body = straight_line(function, C99, symbols, targets, piece)
     takes = [f"const double *{key}" for key in arguments] + [f"double *{key}" for key in results]
-    head = f"void {name}({', '.join(takes) or 'void'})"
-    if len(body.pieces) == 1:
-        lines = [*fixed, *body.pieces[0]]
-        return c_function(head, [*_unused(names, lines), *lines])
+    return "\n".join(_in_pieces(("", "static "), name, takes, body, fixed, "double *w"))
+
+
+def _in_pieces(
+    scopes: tuple[str, str], name: str, takes: Sequence[str], body: Code, fixed: Sequence[str], work: str
+) -> list[str]:
+    """The function `name` in C, behind the functions of its pieces if there are several.
+
+    scopes  of a function that is in one piece or calls pieces, and of a piece
+    takes   declarations of arguments and results
+    fixed   statements before the body
+    work    declaration of the work array as an argument
+    """
+    names, pieces = [x.split()[-1].lstrip("*") for x in takes], body.pieces
+    head = f"{scopes[0]}void {name}({', '.join(takes) or 'void'})"
+    if len(pieces) == 1:
+        lines = [*fixed, *pieces[0]]
+        return [c_function(head, [*_unused(names, lines), *lines])]
+    taken = ", ".join([*takes, work])
     text = [
-        c_function(
-            f"static void {name}_{k}({', '.join([*takes, 'double *w'])})",
-            [*_unused([*names, "w"], lines), *lines],
-        )
-        for k, lines in enumerate(body.pieces)
+        c_function(f"{scopes[1]}void {name}_{k}({taken})", [*_unused([*names, "w"], lines), *lines])
+        for k, lines in enumerate(pieces)
     ]
-    calls = [f"{name}_{k}({', '.join([*names, 'w'])});" for k in range(len(body.pieces))]
-    return "\n".join([*text, c_function(head, [f"double w[{max(body.places, 1)}];", *fixed, *calls])])
+    calls = [f"{name}_{k}({', '.join([*names, 'w'])});" for k in range(len(pieces))]
+    return [*text, c_function(head, [f"{work.split()[0]} w[{max(body.places, 1)}];", *fixed, *calls])]
 
 
 def c99_names(
@@ -479,24 +490,9 @@ class Guard:
     tolerance: float = 1e-6
 
 
-def runtime(name: str) -> str:
-    """A text of the folder runtime/."""
-    return (resources.files("liebody.codegen") / "runtime" / name).read_text(encoding="utf-8")
-
-
 def prelude(lanes: int, single: bool = False) -> str:
     """The text before any code over T: number type, lanes, elementary functions."""
-    return "\n".join(
-        [
-            f"#define LANES {lanes}",
-            f"#define SINGLE {int(single)}",
-            f"typedef {'float' if single else 'double'} real;",
-            f"#define whole {'int32_t' if single else 'int64_t'}",
-            f"#define LOWER_LANES {', '.join(map(str, range(lanes // 2)))}",
-            f"#define UPPER_LANES {', '.join(map(str, range(lanes // 2, lanes)))}",
-            runtime("lanes.h"),
-        ]
-    )
+    return f"#define LANES {lanes}\n#define SINGLE {int(single)}\n{runtime('lanes.h')}"
 
 
 def over_lanes(
@@ -505,10 +501,10 @@ def over_lanes(
     dialect: Dialect | None = None,
     constants: Container[int] = (),
     attribute: str = "__attribute__((noinline)) ",
-) -> tuple[list[str], str]:
-    """C functions over T which compute `function`, and the head of the last one, which calls the others.
+) -> list[str]:
+    """C functions over T, of which the last computes `function` and calls the others.
 
-    That one is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output; inputs whose
+    It is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output; inputs whose
     numbers are in `constants` are `const real *`, the same in all lanes.
     """
     dialect = dialect or lanes_dialect(False)
@@ -521,23 +517,11 @@ def over_lanes(
     ]
     symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant, entries)
     body = straight_line(function, dialect, symbols, targets)
-    names = [*arguments, *results]
     kinds = [f"const {real if k in constants else T}" for k in range(len(arguments))] + [T] * len(results)
-    takes = ", ".join(f"{kind} *restrict {key}" for kind, key in zip(kinds, names, strict=True))
-    if len(body.pieces) == 1:
-        head = f"static {attribute}void {name}({takes})"
-        lines = [*fixed, *body.pieces[0]]
-        return [c_function(head, [*_unused(names, lines), *lines])], head
-    text = [
-        c_function(
-            f"static {attribute}void {name}_{k}({takes}, {T} *restrict w)",
-            [*_unused([*names, "w"], lines), *lines],
-        )
-        for k, lines in enumerate(body.pieces)
-    ]
-    calls = [f"{name}_{k}({', '.join(names)}, w);" for k in range(len(body.pieces))]
-    head = f"static void {name}({takes})"
-    return [*text, c_function(head, [f"{T} w[{body.places}];", *fixed, *calls])], head
+    takes = [f"{kind} *restrict {key}" for kind, key in zip(kinds, [*arguments, *results], strict=True)]
+    scope = f"static {attribute}"
+    scopes = ("static " if len(body.pieces) > 1 else scope), scope
+    return _in_pieces(scopes, name, takes, body, fixed, f"{T} *restrict w")
 
 
 def batch_units(
@@ -580,11 +564,6 @@ def batch_units(
 class Plan:
     """Where the batch loop keeps inputs and results, and the loop itself."""
 
-    HEAD = (
-        "long run(long n, const real *const *in, const long *in_stride, "
-        "real *const *out, const long *out_stride, int kept)"
-    )
-
     def __init__(self, function: Function, lanes: int, dialect: Dialect) -> None:
         self.lanes, self.dialect = lanes, dialect
         self.inputs = {key: array.size for key, array in function.inputs.items()}
@@ -605,10 +584,11 @@ class Plan:
             }
             self.results = 1
 
-    def loop(self, body: Body, guard: Guard) -> str:
-        return (self._loop_of_one if self.lanes == 1 else self._loop_of_lanes)(body, guard)
+    def loop(self, body: Code, guard: Guard) -> str:
+        rows = (self._row if self.lanes == 1 else self._block)(body, guard)
+        return "\n".join([rows, runtime("batch.h")])
 
-    def _calls(self, body: Body) -> list[str]:
+    def _calls(self, body: Code) -> list[str]:
         passed = [f"x{k}" for k in range(len(self.inputs))] + [f"y{k}" for k in range(self.results)] + ["w"]
         return [f"piece{k}({', '.join(passed)});" for k in range(len(body.pieces))]
 
@@ -625,75 +605,71 @@ class Plan:
             lines.append(f"bad += where(MASK({excess} < {tolerance}), splat(0), splat(1));")
         return ["T bad = splat(0);", *lines] if lines else []
 
-    def _loop_of_one(self, body: Body, guard: Guard) -> str:
+    def _row(self, body: Code, guard: Guard) -> str:
         """Results go straight into the rows."""
         checks = self._checks(guard)
-        lines = [f"{_storage(body)}T w[{max(body.places, 1)}];", "(void)w;", "for (long i = 0; i < n; i++) {"]
-        lines += [f"    const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
-        lines += [f"    real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
-        lines += [f"    {line}" for line in (*checks, *(["if (bad != 0) return i + 1;"] if checks else []))]
+        lines = [f"{_storage(body)}T w[{max(body.places, 1)}];", "(void)w;"]
+        lines += [f"const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
+        lines += [f"real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
+        lines += [*checks, *(["if (bad != 0) return 1;"] if checks else [])]
         constants = {
             f"y{k}[{i}]" for k, y in enumerate(self.outputs) for i, x in enumerate(y) if type(x) is not Expr
         }
         once = [line for line in self.fixed if line.split(" = ")[0] in constants]
         always = [line for line in self.fixed if line not in once]
-        lines += ["    if (!kept) {", *(f"        {line}" for line in once), "    }"]
-        lines += [f"    {line}" for line in [*always, *self._calls(body)]]
-        return c_function(self.HEAD, [*lines, "}", "return 0;"])
+        lines += ["if (!kept) {", *(f"    {line}" for line in once), "}"]
+        head = (
+            "INLINE int one_row(long i, const real *const *in, const long *in_stride, real *const *out, "
+            "const long *out_stride, int kept)"
+        )
+        return c_function(head, [*lines, *always, *self._calls(body), "return 0;"])
 
-    def _loop_of_lanes(self, body: Body, guard: Guard) -> str:
+    def _block(self, body: Code, guard: Guard) -> str:
         """Results go to y0, each distinct one once, and from there into the rows, by transposed blocks."""
         members = [f"T x{k}[{max(size, 1)}];" for k, size in enumerate(self.inputs.values())]
         members += [f"T y0[{max(len(self.place), 1)}], w[{max(body.places, 1)}];"]
         members += [f"real spare{k}[LANES * {max(len(e), 1)}];" for k, e in enumerate(self.outputs)]
+        workspace = ["typedef struct {", *(f"    {m}" for m in members), "} Workspace;"]
+        workspace.append(f"enum {{ SMALL = sizeof(Workspace) <= {STACK} }};")
         tables, stores = self._stores()
         nodes = sum(type(x) is Expr for x in self.place)
         numbers = [literal(float(x), self.dialect.suffix) for x in self.place if type(x) is not Expr]
         tables.append(constant_table("real", "constants", numbers))
-        lines = [
-            "Workspace here[SMALL], *s = SMALL ? here : aligned_alloc(sizeof(T), sizeof(Workspace));",
-            "long bad_row = 0;",
-            "if (!s) return -1;",
-            "T *y0 = s->y0, *w = s->w;",
-            "(void)y0, (void)w;",
-            *(f"T *x{k} = s->x{k};" for k in range(len(self.inputs))),
-            f"for (int j = 0; j < {len(numbers)}; j++) y0[{nodes} + j] = splat(constants[j]);",
-            "for (long i = 0; i < n; i += LANES) {",
-            "    long rows = n - i < LANES ? n - i : LANES;",
-            "    int same = kept && rows == LANES;",
-            "    (void)same;",
+        begin = [f"for (int j = 0; j < {len(numbers)}; j++) s->y0[{nodes} + j] = splat(constants[j]);"]
+        inputs = [f"T *x{k} = s->x{k};" for k in range(len(self.inputs))]
+        take = [
+            f"load(x{k}, {size}, in[{k}] + i * in_stride[{k}], in_stride[{k}], rows);"
+            for k, size in enumerate(self.inputs.values())
+            if size
         ]
-        for k, size in enumerate(self.inputs.values()):
-            if size:
-                lines.append(f"    load(x{k}, {size}, in[{k}] + i * in_stride[{k}], in_stride[{k}], rows);")
         checks = self._checks(guard)
-        lines += [f"    {line}" for line in checks]
-        if checks:
-            lines += ["    if (any(MASK(bad != 0))) {", "        bad_row = i + 1;", "        break;", "    }"]
+        take += [*checks, "return any(MASK(bad != 0));" if checks else "return 0;"]
         copies = [
             f"y0[{i}] = {self.symbols[x]};"
             for x, i in self.place.items()
             if type(x) is Expr and x.op == "input"
         ]
-        lines += [f"    {line}" for line in (*copies, *self._calls(body))]
+        give = ["const T *y0 = s->y0;", "(void)y0, (void)same;"]
         for k, entries in enumerate(self.outputs):
-            width = len(entries)
-            if not width:
-                continue
-            lines += [
-                f"    real *row{k} = rows == LANES ? out[{k}] + i * out_stride[{k}] : s->spare{k};",
-                f"    long step{k} = rows == LANES ? out_stride[{k}] : {width};",
-                *(f"    {line}" for line in stores[k]),
-                "    if (rows < LANES)",
-                "        for (long l = 0; l < rows; l++)",
-                f"            memcpy(out[{k}] + (i + l) * out_stride[{k}], row{k} + l * {width}, "
-                f"{width} * sizeof(real));",
-            ]
-        workspace = ["typedef struct {", *(f"    {m}" for m in members), "} Workspace;"]
-        workspace.append(f"enum {{ SMALL = sizeof(Workspace) <= {STACK} }};")
-        ending = ["}", "if (!SMALL) free(s);", "return bad_row;"]
-        loop = c_function(self.HEAD, [*lines, *ending])
-        return "\n".join([transposes(self.lanes), LOAD, write_text(self.lanes), *workspace, *tables, loop])
+            if width := len(entries):
+                give += [
+                    f"real *out{k} = out[{k}] + i * out_stride[{k}];",
+                    f"real *row{k} = rows == LANES ? out{k} : s->spare{k};",
+                    f"const long step{k} = rows == LANES ? out_stride[{k}] : {width};",
+                    *stores[k],
+                    f"if (rows < LANES) copy_rows(out{k}, out_stride[{k}], row{k}, {width}, rows);",
+                ]
+        block = "INLINE {} {}(Workspace *s, long i, long rows, {})".format
+        functions = [
+            c_function("INLINE void begin(Workspace *s)", begin),
+            c_function(block("int", "take", "const real *const *in, const long *in_stride"), inputs + take),
+            c_function(
+                "INLINE void compute(Workspace *s)",
+                [*inputs, "T *y0 = s->y0, *w = s->w;", "(void)y0, (void)w;", *copies, *self._calls(body)],
+            ),
+            c_function(block("void", "give", "real *const *out, const long *out_stride, int same"), give),
+        ]
+        return "\n".join([runtime("rows.h"), *workspace, *tables, *functions])
 
     def _stores(self) -> tuple[list[str], list[list[str]]]:
         """Tables of what goes where, and for each output the statements that store it."""
@@ -735,7 +711,7 @@ class Plan:
         return tables, statements
 
 
-def _storage(body: Body) -> str:
+def _storage(body: Code) -> str:
     """Where the work array of one state is kept: on the stack, or once for each thread."""
     return "static __thread " if 8 * body.places > STACK else ""
 
@@ -747,109 +723,3 @@ def _entry(x: Any) -> Any:
 
 def constant_table(kind: str, name: str, values: Iterable[str]) -> str:
     return f"static const {kind} {name}[] = {{{', '.join(values) or '0'}}};"
-
-
-LOAD = """
-/* Rows first .. first + rows - 1 of a row-major array, as vectors: x[j] holds entry j of LANES rows. */
-INLINE void load(T *x, int width, const real *first, long stride, long rows) {
-    const real *row[LANES];
-    UNROLL for (int l = 0; l < LANES; l++) row[l] = first + (l < rows ? l : rows - 1) * stride;
-    if (width < LANES) {
-        for (int j = 0; j < width; j++)
-            for (int l = 0; l < LANES; l++) x[j][l] = row[l][j];
-        return;
-    }
-    UNROLL for (int j = 0; j + LANES <= width; j += LANES) load_block(x + j, row, j);
-    if (width % LANES) load_block(x + width - LANES, row, width - LANES);
-}
-"""
-ROWS_OF_ONE = """
-INLINE void load(T *x, int width, const real *first, long stride, long rows) {
-    (void)stride, (void)rows;
-    memcpy(x, first, width * sizeof(real));
-}
-INLINE void save(const T *x, int width, real *first, long stride, long rows) {
-    (void)stride, (void)rows;
-    memcpy(first, x, width * sizeof(real));
-}
-"""
-
-
-def save_text(lanes: int) -> str:
-    """C text of `save`, the inverse of `load`."""
-    values = ", ".join(f"x[j + {i}]" for i in range(lanes))
-    return f"""
-/* The inverse of load. */
-INLINE void save(const T *x, int width, real *first, long stride, long rows) {{
-    if (width < LANES || rows < LANES) {{
-        for (int j = 0; j < width; j++)
-            for (int l = 0; l < rows; l++) first[l * stride + j] = x[j][l];
-        return;
-    }}
-    int j = 0;
-    for (; j + LANES <= width; j += LANES) store(first + j, stride, {values});
-    if (j < width) {{
-        j = width - LANES;
-        store(first + j, stride, {values});
-    }}
-}}
-"""
-
-
-def write_text(lanes: int) -> str:
-    """C text of the functions that store results from y, where entry j of a row is y[from[j]]."""
-    values = ", ".join(f"AT(f[{i}])" for i in range(lanes))
-    return f"""
-#define AT(offset) (*(const T *)((const char *)y + (offset)))
-INLINE void store_same(real *first, long step, const real *values) {{
-    for (int l = 0; l < LANES; l++) memcpy(first + l * step, values, sizeof(T));
-}}
-/* Blocks of LANES entries, in order: at[b] is i for a block from entry i on that comes from y, and ~i < 0 for
-   one of constants, which are there already if `same`. */
-INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed, const int *at,
-                  int blocks, int same) {{
-    for (int b = 0; b < blocks; b++) {{
-        int i = at[b];
-        const long *f = from + i;
-        if (i >= 0) store(row + i, step, {values});
-        else if (!same) store_same(row + ~i, step, fixed + ~i);
-    }}
-}}
-INLINE void write_short(real *row, long step, const T *y, const long *from, int width) {{
-    for (int j = 0; j < width; j++)
-        for (int l = 0; l < LANES; l++) row[l * step + j] = AT(from[j])[l];
-}}
-"""
-
-
-def transposes(lanes: int) -> str:
-    """C text of `load_block` and `store`: LANES x LANES blocks, transposed in registers."""
-    steps, now = [], [f"a{i}" for i in range(lanes)]
-    distance, generation = 1, 0
-    while distance < lanes:
-        generation += 1
-        new = list(now)
-        for i in range(lanes):
-            if i & distance:
-                continue
-            low, high = now[i], now[i + distance]
-            first = [j if not j & distance else lanes + (j ^ distance) for j in range(lanes)]
-            second = [(j | distance) if not j & distance else lanes + j for j in range(lanes)]
-            for target, order in ((i, first), (i + distance, second)):
-                new[target] = f"b{generation}_{target}"
-                steps.append(f"T {new[target]} = SHUFFLE({low}, {high}, {', '.join(map(str, order))});")
-        now, distance = new, 2 * distance
-    takes = ", ".join(f"T a{i}" for i in range(lanes))
-    return "\n".join(
-        [
-            "INLINE void load_block(T *x, const real *const *row, int j) {",
-            *(f"    T a{i}; memcpy(&a{i}, row[{i}] + j, sizeof(T));" for i in range(lanes)),
-            *(f"    {step}" for step in steps),
-            *(f"    x[{i}] = {now[i]};" for i in range(lanes)),
-            "}",
-            f"INLINE void store(real *first, long step, {takes}) {{",
-            *(f"    {step}" for step in steps),
-            *(f"    memcpy(first + {i} * step, &{now[i]}, sizeof(T));" for i in range(lanes)),
-            "}",
-        ]
-    )

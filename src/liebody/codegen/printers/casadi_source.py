@@ -8,33 +8,22 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError, require
-from ..graph import Expr, Function
+from ..graph import OPERATIONS, Expr, Function
+from . import on
 from .c import identifier
 
-RULES: dict[str, Callable[..., Any]] = {
-    # on the module `casadi` and the operands
-    "add": lambda casadi, a, b: a + b,
-    "sub": lambda casadi, a, b: a - b,
-    "mul": lambda casadi, a, b: a * b,
-    "div": lambda casadi, a, b: a / b,
-    "neg": lambda casadi, a: -a,
-    "sin": lambda casadi, a: casadi.sin(a),
-    "cos": lambda casadi, a: casadi.cos(a),
-    "tan": lambda casadi, a: casadi.tan(a),
-    "sqrt": lambda casadi, a: casadi.sqrt(a),
-    "exp": lambda casadi, a: casadi.exp(a),
-    "log": lambda casadi, a: casadi.log(a),
-    "absolute": lambda casadi, a: casadi.fabs(a),
-    "arctan2": lambda casadi, a, b: casadi.atan2(a, b),
-    "minimum": lambda casadi, a, b: casadi.fmin(a, b),
-    "maximum": lambda casadi, a, b: casadi.fmax(a, b),
-    "lt": lambda casadi, a, b: a < b,
-    "le": lambda casadi, a, b: a <= b,
-    "eq": lambda casadi, a, b: a == b,
-    "and": lambda casadi, a, b: casadi.logic_and(a, b),
-    "or": lambda casadi, a, b: casadi.logic_or(a, b),
-    "not": lambda casadi, a: casadi.logic_not(a),
-    "where": lambda casadi, condition, a, b: casadi.if_else(condition, a, b),
+RULES: dict[str, str | Callable[..., Any]] = {
+    # Python's operators, and names of functions of the module `casadi`
+    **{op: OPERATIONS[op] for op in ("add", "sub", "mul", "div", "neg", "lt", "le", "eq")},
+    **{name: name for name in ("sin", "cos", "tan", "sqrt", "exp", "log")},
+    "absolute": "fabs",
+    "arctan2": "atan2",
+    "minimum": "fmin",
+    "maximum": "fmax",
+    "and": "logic_and",
+    "or": "logic_or",
+    "not": "logic_not",
+    "where": "if_else",
 }
 
 
@@ -65,9 +54,10 @@ def to_casadi(function: Function, sx: bool = True) -> Any:
     def value(x: Any) -> Any:
         return values[x] if type(x) is Expr else kind(x)
 
+    rules = on(casadi, RULES)
     for node in function.nodes:
         if node.op != "input":
-            values[node] = RULES[node.op](casadi, *map(value, node.args))
+            values[node] = rules[node.op](*map(value, node.args))
 
     results: list[Any] = []
     for key, y in function.outputs.items():

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..build import runtime
 from ..graph import Function, live, trace
 from ..program import Program
-from .c import c_function, literal, runtime
+from .c import c_function, literal
 from .march import Guards, Marching, opening, settings, watching
 from .program import callable_over_lanes
 
@@ -34,7 +35,7 @@ class Method(NamedTuple):
     error_order: int = 1
 
 
-class Parts(NamedTuple):
+class FlowFunctions(NamedTuple):
     """The functions of a flow, traced."""
 
     field: Function | Program
@@ -57,7 +58,7 @@ class Watching(NamedTuple):
     careful: Sequence[Function | Program | None] = ()
 
 
-class HybridParts(NamedTuple):
+class HybridFunctions(NamedTuple):
     """The functions of a system with events, traced; as in `HybridFlow`."""
 
     field: Function
@@ -70,7 +71,7 @@ class HybridParts(NamedTuple):
 
 
 def explicit_source(
-    parts: Parts,
+    parts: FlowFunctions,
     methods: Method | Sequence[Method],
     lanes: int,
     rigid: int = 0,
@@ -97,9 +98,6 @@ def explicit_source(
     if guards and marching:
         text += callable_over_lanes(guards.function, "guards")
         marching = watching(marching, guards)
-    if not parts.settle and not watched:
-        lines = ["(void)t, (void)u;", "memcpy(z, y, POINT * sizeof *z);"]
-        text.append(c_function("INLINE void settle(const T *t, const T *y, const T *u, T *z)", lines))
     alone = isinstance(methods, Method)
     for k, method in enumerate([methods] if isinstance(methods, Method) else methods):
         body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", watched, parts.settle is not None)
@@ -111,7 +109,7 @@ def explicit_source(
     return "\n".join(text)
 
 
-def hybrid_source(parts: HybridParts, method: Method, lanes: int) -> str:
+def hybrid_source(parts: HybridFunctions, method: Method, lanes: int) -> str:
     """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`."""
     (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     (g,) = parts.guards.outputs.values()
@@ -172,20 +170,19 @@ def _loop(
     stages, end = len(method.c), [1.0]
     terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in enumerate(method.error or ()) if x]
     entries, own = points + (stages + 2) * algebra, {"STAGES": stages, "ERROR_ORDER": method.error_order}
-    which = [""] if watched is None else ["ordinary_", "careful_"][: 1 + bool(watched.careful)]
-    taken = "\n".join(_stages(method, given, name) for name in which)
-    step = runtime("explicit.h").replace("/* STAGES */", taken)
-    watch = []
+    own |= {"WATCHED": watched is not None, "PROJECTED": projected}
+    which, watch = [""], []
     if watched is not None:
-        own |= {"PROJECTED": projected, "CAREFUL": bool(watched.careful)}
+        own |= {"CAREFUL": bool(watched.careful)}
+        which = ["ordinary_", "careful_"][: 1 + bool(watched.careful)]
         ordinary = [name for name, f in zip(("field", "after"), watched.careful) if f is None]
         watch = [*(f"#define careful_{name} {name}" for name in ordinary), runtime("watch.h")]
-    own |= {"WATCHED": watched is not None}
     return [
         *settings(marching, [*method.c, *end], entries, lanes, None, ALL_NODES=0, **own),
         *watch,
         c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]),
-        step,
+        *(_stages(method, given, name) for name in which),
+        runtime("explicit.h"),
         runtime("march.h"),
     ]
 
@@ -220,7 +217,6 @@ def _stages(method: Method, given: str, which: str) -> str:
             )
     takes = "Watch *watch" if which else "const T *m"
     head = (
-        "/* The velocities k_1 ... k_STAGES of a step from (t, x), and its end. */\n"
         f"static void {which}stages(T t, T h, const T *restrict x, {takes}, const T *u, long apart, "
         "T *restrict k, T *restrict next)"
     )

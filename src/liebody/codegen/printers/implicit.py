@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..build import runtime
 from ..envelope import Envelope
 from ..graph import Function
 from ..passes import rolled
-from .c import c_function, literal, over_lanes, runtime
+from .c import c_function, literal, over_lanes
 from .march import Guards, Marching, Remembers, opening, remembering, settings, watching
 from .program import callable_over_lanes
 
@@ -91,15 +92,13 @@ def implicit_source(
     text.append(f"#define TOLERANCE {literal(float(tolerance))}")
     marching = Marching(controlled=True, dense=True) if control else None
     if guards:
-        text += over_lanes(guards.function, "guards")[0]
+        text += over_lanes(guards.function, "guards")
         marching = watching(marching or Marching(), guards)
     text += [*settings(marching, nodes, 0, lanes, memory, ALL_NODES=1, WATCHED=0), runtime("samples.h")]
-    solved = _phases("phases", "What the phases of a step from (t, y) keep, z.", phases, 0, 0)
+    text += [runtime("newton.h"), _phases("phases", phases, 0, 0)]
     if control:
-        before, comment = finish.inputs["z"].size, "What the error estimate needs besides."
-        solved += "\n" + _phases("estimate", comment, control.phases, len(phases), before)
-    text += [runtime("implicit.h").replace("/* PHASES */", solved), runtime("march.h")]
-    return "\n".join(text)
+        text.append(_phases("estimate", control.phases, len(phases), finish.inputs["z"].size))
+    return "\n".join([*text, runtime("implicit.h"), runtime("march.h")])
 
 
 def _size(phase: PhaseFunctions) -> int:
@@ -108,7 +107,7 @@ def _size(phase: PhaseFunctions) -> int:
     return int(r.size)
 
 
-def _phases(name: str, comment: str, phases: Sequence[PhaseFunctions], number: int, kept: int) -> str:
+def _phases(name: str, phases: Sequence[PhaseFunctions], number: int, kept: int) -> str:
     """The function `name` in C: these phases, counted from `number` on, after which so much has been kept."""
     tables: list[str] = []
     lines = []
@@ -131,7 +130,6 @@ def _phases(name: str, comment: str, phases: Sequence[PhaseFunctions], number: i
         ]
         kept += k.size
     head = (
-        f"/* {comment} */\n"
         f"static void {name}(const T *t, const T *h, const T *y, const T *u, T *x, T *z, T *work, I *pivot, "
         "I *lost, long *count)"
     )

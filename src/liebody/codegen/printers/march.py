@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..build import runtime
 from ..graph import Function
 from ..passes import rolled
-from .c import (
-    LOAD,
-    ROWS_OF_ONE,
-    STACK,
-    constant_table,
-    literal,
-    prelude,
-    runtime,
-    save_text,
-    transposes,
-)
+from .c import STACK, constant_table, literal, prelude
 from .program import callable_over_lanes
 
 
@@ -69,8 +60,7 @@ def watching(marching: Marching, guards: Guards) -> Marching:
 
 def opening(lanes: int) -> list[str]:
     """What stands before all functions."""
-    rows = [ROWS_OF_ONE] if lanes == 1 else [transposes(lanes), LOAD, save_text(lanes)]
-    return [prelude(lanes), *rows, runtime("subnormal.h")]
+    return [prelude(lanes), runtime("rows.h"), runtime("subnormal.h")]
 
 
 def remembering(remembers: Remembers | None) -> list[str]:

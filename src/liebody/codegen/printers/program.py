@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from ..graph import Expr, Function, trace
-from ..program import Part, Pass, Program
+from ..program import Application, Pass, Program
 from ..schedule import Loop, Schedule, Segment, line
 from .c import (
     C99,
-    Body,
+    Code,
     Dialect,
     Guard,
     Plan,
@@ -44,7 +44,7 @@ SMALL = 100  # operations up to which a function may be copied into the loop tha
 def callable_over_lanes(function: Function | Program, name: str) -> list[str]:
     """C functions over T, of which the last computes `function`; see `over_lanes`."""
     if isinstance(function, Function):
-        return over_lanes(function, name)[0]
+        return over_lanes(function, name)
     arguments = [f"x{k}" for k in range(len(function.inputs))]
     results = [f"y{k}" for k in range(len(function.outputs))]
     text = _Text(function, name, arguments, dict(zip(results, _outputs(function), strict=True)))
@@ -67,7 +67,7 @@ def program_unit(program: Program, lanes: int, single: bool = False, guard: Guar
     text = _Text(program, "step", arguments, results, dialect)
     takes = [*(f"const T *restrict {x}" for x in arguments), *(f"T *restrict {y}" for y in results), "T *w"]
     whole = c_function(f"static void piece0({', '.join(takes)})", text.lines)
-    loop = plan.loop(Body([[]], text.size), guard or Guard())
+    loop = plan.loop(Code([[]], text.size), guard or Guard())
     return "\n".join([prelude(lanes, single), *text.functions, whole, loop])
 
 
@@ -114,7 +114,7 @@ class _Text:
                 self._copy("w", schedule.spot[positions], key, np.arange(cells.size))
         for first, values in program.starts:
             self._begin(first + np.arange(len(values)), values)
-        uses: dict[tuple[Any, ...], list[tuple[Part, bool]]] = {}
+        uses: dict[tuple[Any, ...], list[tuple[Application, bool]]] = {}
         for loop in schedule.loops:
             for part in loop.step.parts if loop.alternating else (turns.part for turns in loop.turns):
                 if part.places:
@@ -245,7 +245,7 @@ class _Text:
                 lines += [f"    case {number}: {{", *_indented(body, 2), "    } break;"]
         return [*lines, "    }", "}"]
 
-    def _place(self, part: Part, places: Any) -> list[str]:
+    def _place(self, part: Application, places: Any) -> list[str]:
         """The statements for place i, one of `places`."""
         T, form = self.dialect.value, self._forms[_form(part)]
         given, before, after = [], [], []
@@ -338,7 +338,7 @@ class _Text:
 class _Form:
     """A function as some passes call it, with constants in certain arguments."""
 
-    def __init__(self, name: str, parts: Sequence[Part], rare: Sequence[bool]) -> None:
+    def __init__(self, name: str, parts: Sequence[Application], rare: Sequence[bool]) -> None:
         self.rare = all(rare)  # beside straight lines that do the same
         self.name, self.parts, self.function = name, parts, parts[0].function
         self.free = {}  # of each constant argument: the entries that differ from place to place
@@ -370,10 +370,10 @@ class _Form:
         # `restrict` speaks of one place: what a place leaves to the next one is read after a call
         inline = small and not any(any(part.written) for part in self.parts)
         attribute = "" if (inline and not self.rare) or dialect is C99 else "__attribute__((noinline)) "
-        return over_lanes(function, self.name, dialect, self.free, attribute)[0]
+        return over_lanes(function, self.name, dialect, self.free, attribute)
 
 
-def _form(part: Part) -> tuple[Any, ...]:
+def _form(part: Application) -> tuple[Any, ...]:
     """What parts that call the same C function have in common."""
     return (part.function, *(a.dtype.kind for a in part.arguments))
 

@@ -10,34 +10,28 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError, require
-from ..graph import Expr, Function
+from ..graph import OPERATIONS, Expr, Function
+from . import on
 
 LARGEST_DENOMINATOR = 10_000
 
-RULES: dict[str, Callable[..., Any]] = {
-    # on the module `sympy` and the operands
-    "add": lambda sympy, a, b: a + b,
-    "sub": lambda sympy, a, b: a - b,
-    "mul": lambda sympy, a, b: a * b,
-    "div": lambda sympy, a, b: a / b,
-    "neg": lambda sympy, a: -a,
-    "sin": lambda sympy, a: sympy.sin(a),
-    "cos": lambda sympy, a: sympy.cos(a),
-    "tan": lambda sympy, a: sympy.tan(a),
-    "sqrt": lambda sympy, a: sympy.sqrt(a),
-    "exp": lambda sympy, a: sympy.exp(a),
-    "log": lambda sympy, a: sympy.log(a),
-    "absolute": lambda sympy, a: sympy.Abs(a),
-    "arctan2": lambda sympy, a, b: sympy.atan2(a, b),
-    "minimum": lambda sympy, a, b: sympy.Min(a, b),
-    "maximum": lambda sympy, a, b: sympy.Max(a, b),
-    "lt": lambda sympy, a, b: sympy.Lt(a, b),
-    "le": lambda sympy, a, b: sympy.Le(a, b),
-    "eq": lambda sympy, a, b: sympy.Eq(a, b),
-    "and": lambda sympy, a, b: sympy.And(a, b),
-    "or": lambda sympy, a, b: sympy.Or(a, b),
-    "not": lambda sympy, a: sympy.Not(a),
-    "where": lambda sympy, condition, a, b: sympy.Piecewise((a, condition), (b, True)),
+
+def _selected(condition: Any, a: Any, b: Any) -> Any:
+    import sympy
+
+    return sympy.Piecewise((a, condition), (b, True))
+
+
+RULES: dict[str, str | Callable[..., Any]] = {
+    # Python's operators, and names of functions of the module `sympy`
+    **{op: OPERATIONS[op] for op in ("add", "sub", "mul", "div", "neg")},
+    **{name: name for name in ("sin", "cos", "tan", "sqrt", "exp", "log")},
+    "absolute": "Abs",
+    "arctan2": "atan2",
+    **{name: name.capitalize() for name in ("lt", "le", "eq", "and", "or", "not")},
+    "minimum": "Min",
+    "maximum": "Max",
+    "where": _selected,
 }
 
 
@@ -72,9 +66,10 @@ def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> di
     def value(x: Any) -> Any:
         return values[x] if type(x) is Expr else _number(sympy, x)
 
+    rules = on(sympy, RULES)
     for node in function.nodes:
         if node.op != "input":
-            values[node] = RULES[node.op](sympy, *map(value, node.args))
+            values[node] = rules[node.op](*map(value, node.args))
     return {key: _array(sympy, [value(x) for x in y.flat], y.shape) for key, y in function.outputs.items()}
 
 

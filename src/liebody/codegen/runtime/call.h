@@ -1,9 +1,13 @@
-/* The call from Python with one state: `call(args...)` or `call(args..., out=array)`. Where all arrays are
-   float64 of the right shape, C-contiguous and aligned (or a float or np.float64 where that shape is ()),
-   it goes straight to `run`; every other call goes to `self`, a Python callable. Python's and NumPy's
-   headers are not needed: the structures below are part of their stable layout (checked by
-   liebody.codegen.entry before use), and the functions come as pointers through `setup`. */
-typedef struct { intptr_t count; void *type; } object;
+/* The call from Python with one state: `call(args...)` or `call(args..., out=array)`. Where all
+   arrays are float64 of the right shape, C-contiguous and aligned (or a float or np.float64 where
+   that shape is ()), it goes straight to `run`; every other call goes to `self`, a Python callable.
+   Python's and NumPy's headers are not needed: the structures below are part of their stable layout
+   (checked by liebody.codegen.entry before use), and the functions come as pointers through
+   `setup`. */
+typedef struct {
+    intptr_t count;
+    void *type;
+} object;
 typedef struct {
     object head;
     char *data;
@@ -17,8 +21,8 @@ enum { CONTIGUOUS = 0x1, ALIGNED = 0x100, WRITEABLE = 0x400, DOUBLE = 12 };
 static struct {
     void *array_type, *float_type, *scalar_type, *float64, *out;
     intptr_t first_item; /* of a tuple, in words from its beginning */
-    array *(*new_array)(void *type, int nd, intptr_t *shape, int number, intptr_t *strides, void *data,
-                        int size, int flags, void *of);
+    array *(*new_array)(void *type, int nd, intptr_t *shape, int number, intptr_t *strides,
+                        void *data, int size, int flags, void *of);
     void *(*as_scalar)(void *of_no_dimensions);
     void *(*vectorcall)(void *callable, void *const *args, size_t count, void *names);
     void *(*new_tuple)(intptr_t size);
@@ -62,7 +66,8 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
     }
     if (given) {
         array *a = args[INPUTS];
-        if (!fits(a, output_dimensions[0], output_shape[0], CONTIGUOUS | ALIGNED | WRITEABLE)) goto general;
+        if (!fits(a, output_dimensions[0], output_shape[0], CONTIGUOUS | ALIGNED | WRITEABLE))
+            goto general;
         out[0] = (real *)a->data;
         for (int k = 0; k < INPUTS; k++)
             if (out[0] < in[k] + input_size[k] && in[k] < out[0] + output_size[0]) goto general;
@@ -71,8 +76,8 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
         return a;
     }
     for (int k = 0; k < OUTPUTS; k++) {
-        array *a =
-            python.new_array(python.array_type, output_dimensions[k], output_shape[k], DOUBLE, 0, 0, 0, 0, 0);
+        array *a = python.new_array(python.array_type, output_dimensions[k], output_shape[k],
+                                    DOUBLE, 0, 0, 0, 0, 0);
         if (!a) {
             while (k--) python.drop(made[k]);
             return 0;

@@ -1,16 +1,17 @@
 /* A step of an explicit Lie-group method (march.h). psi and k lie in the algebra:
-       field(t, x, u, f)      left-trivialised velocity f at a point x; with memory, field(t, x, m, u, f)
+       field(t, x, u, f)      left-trivialised velocity f at a point x; with memory m behind x
        advance(x, psi, z)     z = x exp(psi), normalised
        pull(psi, f, k)        k = dexp^-1_(-psi) f, for Runge-Kutta-Munthe-Kaas methods
-   These and `error`, the estimated error in units of the step, come before this text, with the dimensions
-   MEMORY, MOVING, POINT (of m, x and both), ALGEBRA, STAGES and RIGID, how many of the first entries of the
-   algebra have size 1 in the error control: the others are as large as the last coordinates of y. The
-   function `stages`, which holds the method's coefficients, is printed in the place marked STAGES; where
-   constraints are WATCHED there are two, `ordinary_stages` and `careful_stages` (watch.h). Without that,
-   settle(t, y, u, z) is what becomes of the end of a step that is kept. */
+       settle(t, y, u, z)     what becomes of the end of a step that is kept, where PROJECTED
+       error(k, i)            the estimated error in units of the step
+       stages(t, h, x, m, u, apart, k, next)    velocities k of the stages, and the end of a step
+   come before this text, with the dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA,
+   STAGES and RIGID, how many of the first entries of the algebra have size 1 in the error control:
+   the others are as large as the last coordinates of y. Where constraints are WATCHED (watch.h)
+   there are `ordinary_stages` and `careful_stages`, and there is no `settle`. */
 
 typedef struct {
-    long apart;            /* numbers between the efforts of one node and the next; 0 if all are the same */
+    long apart;            /* numbers between the efforts of nodes; 0 if all are the same */
     T k[STAGES * ALGEBRA]; /* velocities of the stages */
 #if WATCHED
     Watch watch;
@@ -25,9 +26,15 @@ static int open_work(Work *w, const Samples *e, long *count) {
 #endif
     return 1;
 }
-static void close_work(Work *w) { (void)w; }
-
-/* STAGES */
+/* Returns what the loops return. */
+static long close_work(Work *w) {
+#if WATCHED
+    return w->watch.unable;
+#else
+    (void)w;
+    return 0;
+#endif
+}
 
 #if WATCHED
 /* The stages of a step, in some lanes taken carefully. */
@@ -59,8 +66,8 @@ static void step(const T *t, const T *h, const T *y, const T *u, Work *w, T *nex
 }
 
 #if !LOOKS
-INLINE void complete(const T *t, const T *h, const T *end, const T *y, const T *u, const T *u_end, Work *w,
-                     T *next, T *z) {
+INLINE void complete(const T *t, const T *h, const T *end, const T *y, const T *u, const T *u_end,
+                     Work *w, T *next, T *z) {
 #if WATCHED
     settle_watched(end, next, u_end, &w->watch, z);
     if (!again(&w->watch, y)) return;
@@ -68,7 +75,12 @@ INLINE void complete(const T *t, const T *h, const T *end, const T *y, const T *
     settle_watched(end, next, u_end, &w->watch, z);
 #else
     (void)t, (void)h, (void)y, (void)u, (void)w;
+#if PROJECTED
     settle(end, next, u_end, z);
+#else
+    (void)end, (void)u_end;
+    memcpy(z, next, POINT * sizeof *z);
+#endif
 #endif
 }
 #endif

@@ -1,5 +1,5 @@
 /* Arithmetic over T: one number (LANES 1), or a vector of LANES numbers, one state in each lane.
-   Before this text: `real` is double or float, `whole` the integer of its size, LANES a power of two. */
+   Before this text: LANES, a power of two, and SINGLE, whether numbers are floats. */
 /* Instructions are ordered for parallelism before registers are given out. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(LONG_CODE)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
@@ -13,12 +13,28 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
+#if SINGLE
+typedef float real;
+typedef int32_t whole;
+#else
+typedef double real;
+typedef int64_t whole;
+#endif
+
 #if LANES == 1
 typedef real T;
 typedef whole I;
 INLINE T splat(real x) { return x; }
-INLINE I bits(T x) { I i; memcpy(&i, &x, sizeof i); return i; }
-INLINE T number(I i) { T x; memcpy(&x, &i, sizeof x); return x; }
+INLINE I bits(T x) {
+    I i;
+    memcpy(&i, &x, sizeof i);
+    return i;
+}
+INLINE T number(I i) {
+    T x;
+    memcpy(&x, &i, sizeof x);
+    return x;
+}
 INLINE int any(I mask) { return mask != 0; }
 #define MASK(condition) (-(I)(condition))
 #define EACH_LANE(y, f, ...) ((y) = f(__VA_ARGS__))
@@ -30,7 +46,26 @@ INLINE T splat(real x) { return x - (T){0}; }
 INLINE I bits(T x) { return (I)x; }
 INLINE T number(I i) { return (T)i; }
 #define MASK(condition) (condition)
-#define EACH_LANE(y, f, ...) for (int lane = 0; lane < LANES; lane++) (y)[lane] = f(__VA_ARGS__)
+#define UP_TO_1(f) f(0)
+#define UP_TO_2(f) f(0), f(1)
+#define UP_TO_4(f) UP_TO_2(f), f(2), f(3)
+#define UP_TO_8(f) UP_TO_4(f), f(4), f(5), f(6), f(7)
+#define UP_TO_16(f) UP_TO_8(f), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
+#if LANES == 2
+#define EACH UP_TO_2
+#define HALF UP_TO_1
+#elif LANES == 4
+#define EACH UP_TO_4
+#define HALF UP_TO_2
+#elif LANES == 8
+#define EACH UP_TO_8
+#define HALF UP_TO_4
+#else
+#define EACH UP_TO_16
+#define HALF UP_TO_8
+#endif
+#define EACH_LANE(y, f, ...) \
+    for (int lane = 0; lane < LANES; lane++) (y)[lane] = f(__VA_ARGS__)
 #define LANE(x) ((x)[lane])
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
@@ -72,11 +107,22 @@ INLINE T unless_finite(const T *x, long n, T bad) {
     return (bad + b1) + (b2 + b3);
 }
 
-#define PER_LANE(name, f) INLINE T name(T a) { T y = a; EACH_LANE(y, f, LANE(a)); return y; }
+#define PER_LANE(name, f) \
+    INLINE T name(T a) { \
+        T y = a; \
+        EACH_LANE(y, f, LANE(a)); \
+        return y; \
+    }
 #if SINGLE
-PER_LANE(square_root, sqrtf) PER_LANE(tangent, tanf) PER_LANE(exponential, expf) PER_LANE(logarithm, logf)
+PER_LANE(square_root, sqrtf)
+PER_LANE(tangent, tanf)
+PER_LANE(exponential, expf)
+PER_LANE(logarithm, logf)
 #else
-PER_LANE(square_root, sqrt) PER_LANE(tangent, tan) PER_LANE(exponential, exp) PER_LANE(logarithm, log)
+PER_LANE(square_root, sqrt)
+PER_LANE(tangent, tan)
+PER_LANE(exponential, exp)
+PER_LANE(logarithm, log)
 #endif
 
 #if SINGLE
@@ -97,22 +143,29 @@ PER_LANE(square_root, sqrt) PER_LANE(tangent, tan) PER_LANE(exponential, exp) PE
 #define QUARTER_PI 0x1.921fb54442d18p-1
 #define REST_OF_IT 0x1.1a62633145c07p-55
 #define ARCTANGENT(w, w2) \
-    ((-0x1.5555555555518p-2 + w2 * (-0x1.249249216fa0fp-3 + w2 * (-0x1.745cf54d06e4ep-4 + \
-      w2 * (-0x1.10f366af3b0aep-4 + w2 * (-0x1.a3a7788720007p-5 + w2 * -0x1.c1fb06ac5cb3dp-6))))) + \
-     w * (0x1.99999999914cap-3 + w2 * (0x1.c71c709678fadp-4 + w2 * (0x1.3b114532755fcp-4 + \
-      w2 * (0x1.dfed0b4846bbfp-5 + w2 * (0x1.571dffbe3ec2cp-5 + w2 * 0x1.4c2903df95208p-7))))))
+    ((-0x1.5555555555518p-2 + \
+      w2 * (-0x1.249249216fa0fp-3 + \
+            w2 * (-0x1.745cf54d06e4ep-4 + \
+                  w2 * (-0x1.10f366af3b0aep-4 + \
+                        w2 * (-0x1.a3a7788720007p-5 + w2 * -0x1.c1fb06ac5cb3dp-6))))) + \
+     w * (0x1.99999999914cap-3 + \
+          w2 * (0x1.c71c709678fadp-4 + \
+                w2 * (0x1.3b114532755fcp-4 + \
+                      w2 * (0x1.dfed0b4846bbfp-5 + \
+                            w2 * (0x1.571dffbe3ec2cp-5 + w2 * 0x1.4c2903df95208p-7))))))
 #endif
 
-static __attribute__((noinline, cold)) void angles_one_by_one(const T *y, const T *x, const I *which,
-                                                              T *angle) {
+static __attribute__((noinline, cold)) void angles_one_by_one(const T *y, const T *x,
+                                                              const I *which, T *angle) {
     for (int lane = 0; lane < LANES; lane++)
         if (LANE(*which)) LANE(*angle) = (real)atan2((double)LANE(*y), (double)LANE(*x));
 }
 
-/* The angle of the point (x, y) from the x axis, in [-pi, pi], to 0.9 ulp: k pi/4 +- arctan(z) with z = m/n
-   or (m - n)/(m + n), |z| <= 1/2, where 0 <= m <= n are |x| and |y|. The quotient has an upper half, of so
-   few digits that its products are exact, and the rest; ARCTANGENT is the minimax polynomial P of arctan(z)
-   = z + z^3 P(z^2). Zeros for both, NaN, and what is very large or small are left to the library of C. */
+/* The angle of the point (x, y) from the x axis, in [-pi, pi], to 0.9 ulp: k pi/4 +- arctan(z) with
+   z = m/n or (m - n)/(m + n), |z| <= 1/2, where 0 <= m <= n are |x| and |y|. The quotient has an
+   upper half, of so few digits that its products are exact, and the rest; ARCTANGENT is the minimax
+   polynomial P of arctan(z) = z + z^3 P(z^2). Zeros for both, NaN, and what is very large or small
+   are left to the library of C. */
 INLINE T angle_of(T y, T x) {
     T ax = absolute(x), ay = absolute(y);
     I steep = MASK(ay > ax), behind = MASK(bits(x) < 0), sign = bits(splat((real)-0.0));
@@ -123,11 +176,13 @@ INLINE T angle_of(T y, T x) {
     T turns = number(bits(splat(1)) & wide);
     turns = where(steep, 2 - turns, turns);
     turns = where(behind, 4 - turns, turns);
-    T inverse = 1 / q, high = number(bits(p * inverse) & UPPER_HALF), front = number(bits(q) & UPPER_HALF);
+    T inverse = 1 / q, high = number(bits(p * inverse) & UPPER_HALF),
+      front = number(bits(q) & UPPER_HALF);
     T low = ((p - high * front) - high * ((q - front) + (more - (q - n)))) * inverse;
     I flip = (steep ^ behind) & sign;
     high = number(bits(high) ^ flip), low = number(bits(low) ^ flip);
-    T z = high + low, w = z * z, w2 = w * w, whole_turns = turns * QUARTER_PI, sum = whole_turns + high;
+    T z = high + low, w = z * z, w2 = w * w, whole_turns = turns * QUARTER_PI,
+      sum = whole_turns + high;
     T rest = low + (z * (w * (ARCTANGENT(w, w2))) + turns * REST_OF_IT);
     T angle = sum + (((whole_turns - sum) + high) + rest);
     angle = number(bits(angle) ^ (bits(y) & sign));
@@ -139,18 +194,17 @@ INLINE T angle_of(T y, T x) {
     return angle;
 }
 
-static const uint64_t two_over_pi[] = { /* the bits of 2/pi behind a word of zeros */
-    0,
-    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
-    0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
-    0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
-    0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
-    0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
-};
+/* The bits of 2/pi behind a word of zeros. */
+static const uint64_t two_over_pi[] = {
+    0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
+    0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
+    0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b,
+    0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+    0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
 
-/* x > 0 mod pi/2, after Payne and Hanek (1983): x = m 2^e; of the product m (2/pi) only the 192 bits from
-   weight 2^(1-e) on matter, the others are multiples of 4. Two of them count quarter turns, 190 are the
-   fraction. */
+/* x > 0 mod pi/2, after Payne and Hanek (1983): x = m 2^e; of the product m (2/pi) only the 192
+   bits from weight 2^(1-e) on matter, the others are multiples of 4. Two of them count quarter
+   turns, 190 are the fraction. */
 static __attribute__((noinline, cold)) void reduce_large(double x, double *high, double *low,
                                                          int64_t *quadrant) {
     uint64_t word, window[3], p[3];
@@ -186,7 +240,8 @@ static __attribute__((noinline, cold)) void reduce_large(double x, double *high,
     if (negative) *high = -*high, *low = -*low;
 }
 
-/* Lanes of a = |x| beyond LARGE: what is left of them after `quadrant` quarter turns, in two parts. */
+/* Lanes of a = |x| beyond LARGE: what is left of them after `quadrant` quarter turns, in two
+   parts. */
 #define LARGE 8e5
 #define REDUCE_LARGE(a, r, e, quadrant) \
     for (int lane = 0; lane < LANES; lane++) { \
@@ -201,7 +256,8 @@ static __attribute__((noinline, cold)) void reduce_large(double x, double *high,
 #if SINGLE
 /* 0 <= a <= LARGE as k pi/2 + r with |r| <= pi/4, in double precision. */
 #define REDUCE(a, D, H, J, r, k) \
-    D r##_whole = CONVERT(a, D), r##_turns = (r##_whole * 6.36619772367581382433e-01 + 0x1.8p52) - 0x1.8p52; \
+    D r##_whole = CONVERT(a, D), \
+      r##_turns = (r##_whole * 6.36619772367581382433e-01 + 0x1.8p52) - 0x1.8p52; \
     D r##_rest = r##_whole - r##_turns * 1.57079632673412561417e+00; \
     r##_rest -= r##_turns * 6.07710050650619224932e-11; \
     H r = CONVERT(r##_rest, H); \
@@ -219,7 +275,9 @@ INLINE void quarter_turns(T a, T *r, I *quadrant) { /* half the lanes at a time 
     typedef whole J __attribute__((vector_size(LANES / 2 * sizeof(real))));
     typedef double D __attribute__((vector_size(LANES / 2 * sizeof(double))));
 #ifdef RESIZING_SHUFFLE
-    H low = SHUFFLE(a, a, LOWER_LANES), high = SHUFFLE(a, a, UPPER_LANES);
+#define LOWER(i) i
+#define UPPER(i) LANES / 2 + i
+    H low = SHUFFLE(a, a, HALF(LOWER)), high = SHUFFLE(a, a, HALF(UPPER));
 #else
     H low, high;
     memcpy(&low, &a, sizeof low);
@@ -228,8 +286,8 @@ INLINE void quarter_turns(T a, T *r, I *quadrant) { /* half the lanes at a time 
     REDUCE(low, D, H, J, r0, k0);
     REDUCE(high, D, H, J, r1, k1);
 #ifdef RESIZING_SHUFFLE
-    *r = SHUFFLE(r0, r1, LOWER_LANES, UPPER_LANES);
-    *quadrant = SHUFFLE(k0, k1, LOWER_LANES, UPPER_LANES);
+    *r = SHUFFLE(r0, r1, EACH(LOWER));
+    *quadrant = SHUFFLE(k0, k1, EACH(LOWER));
 #else
     memcpy(r, &r0, sizeof r0);
     memcpy((char *)r + sizeof r0, &r1, sizeof r1);
@@ -239,8 +297,8 @@ INLINE void quarter_turns(T a, T *r, I *quadrant) { /* half the lanes at a time 
 }
 #endif
 
-/* sin x and cos x to 1.3 ulp: the minimax polynomials of Cephes (Moshier, 1989) for sin r and cos r,
-   swapped and signed by k mod 4, where |x| = k pi/2 + r. */
+/* sin x and cos x to 1.3 ulp: the minimax polynomials of Cephes (Moshier, 1989) for sin r and cos
+   r, swapped and signed by k mod 4, where |x| = k pi/2 + r. */
 INLINE void sine_and_cosine(T x, T *s, T *c) {
     T a = absolute(x), r, e;
     I quadrant;
@@ -248,17 +306,19 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
     if (__builtin_expect(any(MASK(a > (real)LARGE)), 0)) REDUCE_LARGE(a, r, e, quadrant)
     T z = r * r;
     T sine = r + r * z * (-1.6666654611e-1f + z * (8.3321608736e-3f + z * -1.9515295891e-4f));
-    T cosine = 1.0f - (0.5f * z - z * z * (4.166664568298827e-2f +
-                                           z * (-1.388731625493765e-3f + z * 2.443315711809948e-5f)));
+    T cosine = 1.0f - (0.5f * z - z * z *
+                                      (4.166664568298827e-2f +
+                                       z * (-1.388731625493765e-3f + z * 2.443315711809948e-5f)));
     I swap = -(quadrant & 1);
-    *s = number(bits(where(swap, cosine, sine)) ^ (quadrant & 2) << 30 ^ (bits(x) & bits(splat(-0.0f))));
+    *s = number(bits(where(swap, cosine, sine)) ^ (quadrant & 2) << 30 ^
+                (bits(x) & bits(splat(-0.0f))));
     *c = number(bits(where(swap, sine, cosine)) ^ ((quadrant + 1) & 2) << 30);
 }
 #else
-/* sin x and cos x to 1 ulp, from |x| = k pi/2 + r + e with |r| <= pi/4: pi/2 in two parts of 33 bits, whose
-   products with k are exact for |k| < 2^20, and a rest; then the minimax polynomials of fdlibm (Sun
-   Microsystems, 1993) for sin(r + e) and cos(r + e), swapped and signed by k mod 4. Larger arguments are
-   reduced one by one. */
+/* sin x and cos x to 1 ulp, from |x| = k pi/2 + r + e with |r| <= pi/4: pi/2 in two parts of 33
+   bits, whose products with k are exact for |k| < 2^20, and a rest; then the minimax polynomials of
+   fdlibm (Sun Microsystems, 1993) for sin(r + e) and cos(r + e), swapped and signed by k mod 4.
+   Larger arguments are reduced one by one. */
 INLINE void sine_and_cosine(T x, T *s, T *c) {
     const T shift = splat(0x1.8p52);
     T a = absolute(x), shifted = a * 6.36619772367581382433e-01 + shift, k = shifted - shift;
@@ -277,7 +337,8 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
     T sine = r - ((z * (0.5 * e - zr * ps) - e) - zr * -1.66666666666666324348e-01);
     T cosine = one + (((1.0 - one) - half) + (z * (z * pc) - r * e));
     I swap = -(quadrant & 1);
-    *s = number(bits(where(swap, cosine, sine)) ^ (quadrant & 2) << 62 ^ (bits(x) & bits(splat(-0.0))));
+    *s = number(bits(where(swap, cosine, sine)) ^ (quadrant & 2) << 62 ^
+                (bits(x) & bits(splat(-0.0))));
     *c = number(bits(where(swap, sine, cosine)) ^ ((quadrant + 1) & 2) << 62);
 }
 #endif

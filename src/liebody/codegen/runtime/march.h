@@ -1,31 +1,35 @@
-/* One loop through time for every method, in two forms: `fixed_steps`, whose lanes go together, and `march`,
-   in which every lane has a member of the ensemble, a time and a step of its own.
+/* One loop through time for every method, in two forms: `fixed_steps`, whose lanes go together, and
+   `march`, in which every lane has a member of the ensemble, a time and a step of its own.
 
    Before this text stand samples.h and a step (explicit.h or implicit.h):
-       Work                             what a step needs and leaves behind; open_work, close_work
-       step(t, h, y, u, w, next, lost)  from y at t to next at t + h; u are the efforts at its nodes
-       complete(t, h, end, y, u, v, w, next, z)   the state z at the end of a step that is kept, where the
-                                        efforts are v; what it has come to is `next`
-   and the dimensions POINT (of a state), EFFORTS and NODES (of u). ALL_NODES: all rows of u are read, also
-   where efforts are the same at all of them; IDLE_STEP is the h of lanes without a member. Switches:
-       WATCHED     steps are watched for dependent constraints (watch.h); the loops return 1, with nothing
-                   of what they did to be used, where a step has to be taken carefully and cannot be
-       REMEMBERS   y holds what the method remembers of its last step, of length made: fit(y, made, h, z),
-                   and, where efforts jump, JUMPS: restart(y, made, t, h, u, z)
+       Work                                       what a step needs and leaves behind
+       open_work, close_work                      close_work returns 1 as WATCHED says, or 0
+       step(t, h, y, u, w, next, lost)            from y at t to next at t + h; efforts u
+       complete(t, h, end, y, u, v, w, next, z)   the state z at the end of a step that is kept;
+                                                  there efforts are v, and it has come to `next`
+   and the dimensions POINT (of a state), EFFORTS and NODES (of u). ALL_NODES: all rows of u are
+   read, also where efforts are the same at all of them; IDLE_STEP is the h of lanes without a
+   member. Switches:
+       WATCHED     steps are watched for dependent constraints (watch.h); the loops return 1, with
+                   nothing of what they did to be used, where a step has to be taken carefully and
+                   cannot be
+       REMEMBERS   y holds what the method remembers of its last step, of length made:
+                   fit(y, made, h, z), and, where efforts jump, JUMPS: restart(y, made, t, h, u, z)
    and of `march` alone (MARCH):
        CONTROLLED  steps are as long as an estimate of their error allows:
                    defect(t, h, y, u, next, w, rtol, atol, lost), its mean square, accepted up to 1
-       DENSE       records are states within steps, within(s, t, h, y, u, next, w, z) at t + s h, and steps
-                   end at the end of the run; otherwise at each record
-       GUARDS      how many guards there are: guards(t, y, u, g). An event is a change of the sign of one in
-                   its `direction`: upwards (1), downwards (-1), or both (0); a `terminal` one ends the run
-       LOOKS       the system chooses its steps and updates its state after each of them. A state is memory m
-                   and a point x, of lengths MEMORY and MOVING, and only x moves in a step:
-                       look(t, x, m, u, g, h, s)            guards, the step to take, whether to stop: s > 0
-                       after(t, x, m, u, e, G, z, g, h, s)  the guards G at the end of a step, and the state z
-                                                            after it, where e_i is +1 or -1 if guard i has
-                                                            changed its sign; g, h, s as `look` finds them
-                   Without LOOKS MEMORY is 0 */
+       DENSE       records are states within steps, within(s, t, h, y, u, next, w, z) at t + s h,
+                   and steps end at the end of the run; otherwise at each record
+       GUARDS      how many guards there are: guards(t, y, u, g). An event is a change of the sign
+                   of one in its `direction`: upwards (1), downwards (-1), or both (0); a `terminal`
+                   one ends the run
+       LOOKS       the system chooses its steps and updates its state after each of them. A state is
+                   memory m and a point x, of lengths MEMORY and MOVING, and only x moves in a step:
+                       look(t, x, m, u, g, h, s)    guards, the step to take, whether to stop: s > 0
+                       after(t, x, m, u, e, G, z, g, h, s)
+                   the guards G at the end of a step, and the state z after it, where e_i is +1 or
+                   -1 if guard i has changed its sign; g, h, s as `look` finds them. Without LOOKS
+                   MEMORY is 0 */
 
 #define NODES_OF(e) (ALL_NODES || (e)->linear ? NODES : 1)
 
@@ -51,20 +55,21 @@ INLINE void keep(const Record *r, const T *now, long i, long count, long row) {
 
 #endif
 
-
-/* Efforts of members i .. i + members - 1 at the nodes of a step from t; more lanes are like the last. */
+/* Efforts of members i .. i + members - 1 at the nodes of a step from t; more lanes are like the
+   last. */
 INLINE void sample_nodes(const Samples *e, double t, double h, long i, long members, T *u) {
     const long piece = piece_at(e, t);
     for (int k = 0; k < NODES_OF(e); k++)
         for (int j = 0; j < EFFORTS; j++)
             for (int lane = 0; lane < LANES; lane++)
-                LANE(u[k * EFFORTS + j]) =
-                    (real)effort(e, piece, t + nodes[k] * h, i + (lane < members ? lane : members - 1), j);
+                LANE(u[k * EFFORTS + j]) = (real)effort(
+                    e, piece, t + nodes[k] * h, i + (lane < members ? lane : members - 1), j);
 }
 
-/* Steps of length h for members 0 .. n - 1, whose states y (n, POINT) go in and come out; every `every`-th
-   state is kept, from row `first` on. Steps with samples in them are taken in parts, which end there. A
-   member whose step cannot be taken is NaN from there on. Returns 0; -1 without memory; 1 as WATCHED says. */
+/* Steps of length h for members 0 .. n - 1, whose states y (n, POINT) go in and come out; every
+   `every`-th state is kept, from row `first` on. Steps with samples in them are taken in parts,
+   which end there. A member whose step cannot be taken is NaN from there on. Returns 0; -1 without
+   memory; 1 as WATCHED says. */
 long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long steps, long every,
                  const Record *r, long first, long *count) {
     LOCAL Work work;
@@ -141,12 +146,7 @@ long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long 
 #endif
     }
     restore(mode);
-    close_work(&work);
-#if WATCHED
-    return work.watch.unable;
-#else
-    return 0;
-#endif
+    return close_work(&work);
 }
 #else
 
@@ -161,24 +161,26 @@ typedef struct { /* a member's log, which grows */
 } Log;
 
 typedef struct {
-    long n, rows, until;     /* members; rows of the record, of which those before `until` are to be known */
+    long n, rows, until;     /* members; rows of the record; those before `until` are to be known */
     const double *times;     /* (rows): of the record; the last step ends at the last of them */
     double *y;               /* (n, POINT) */
     Clock *clock;            /* (n) */
     double *record;          /* (n, rows, POINT) */
-    double *ends;            /* (n, 2): time and reason, where a member ended before the end of the run */
+    double *ends;            /* (n, 2): time and reason, where a member ended before that */
     long *counts;            /* (n, 4): events, those not located, steps, rejected ones */
     double *last;            /* (n, GUARDS): time of the last event of each guard */
     double *nearest;         /* (n, NEAREST) of watch.h */
     Log *logs;               /* (n): of each event its time, +-(1 + guard), the state after it */
     long *queue;             /* the next member to take, shared by threads */
     double rtol, atol;       /* of the error control */
-    double tolerance, least; /* to which the time of an event is located (negative: events are taken at the
-                                ends of steps); sooner than this after the last one of its guard it is not */
+    double tolerance, least; /* to which the time of an event is located (negative: events are taken
+                                at the ends of steps), but no sooner than this after the last one of
+                                its guard */
     long limit, most;        /* most steps between two records; most events that a log keeps */
 } March;
 
-typedef struct { /* a lane's member, the piece of samples it is in, the bracket of an event it looks for */
+/* A lane's member, the piece of samples it is in, the bracket of an event it looks for. */
+typedef struct {
     long member, row, piece;
     double before, low, high, glow[GUARDS + 1], ghigh[GUARDS + 1];
     int side, tries;
@@ -227,11 +229,11 @@ static int changed(int j, double a, double b) {
     return (a > 0) != (b > 0) && b == b && direction[j] * (b > 0 ? 1 : -1) >= 0;
 }
 
-/* A step of `length` from time t leads from guards `before` to g, past an event (`crossed`) or, while one is
-   looked for, not. Returns the length to try next; 0 if the step is accepted, because it ends where the event
-   is, or at most `least` after the last one. */
-static double locate(Lane *l, const March *m, double t, double length, const double *before, const double *g,
-                     int crossed, int looking) {
+/* A step of `length` from time t leads from guards `before` to g, past an event (`crossed`) or,
+   while one is looked for, not. Returns the length to try next; 0 if the step is accepted, because
+   it ends where the event is, or at most `least` after the last one. */
+static double locate(Lane *l, const March *m, double t, double length, const double *before,
+                     const double *g, int crossed, int looking) {
     const double *last = m->last + l->member * GUARDS, tolerance = m->tolerance * fmax(1, fabs(t));
     double root = INFINITY;
     if (crossed) {
@@ -258,7 +260,8 @@ static double locate(Lane *l, const March *m, double t, double length, const dou
     for (int j = 0; j < GUARDS; j++) {
         const double a = l->glow[j], b = l->ghigh[j];
         if (!changed(j, a, b)) continue;
-        const double x = l->low + (l->high - l->low) * (a / (a - b)), until = last[j] + m->least - t;
+        const double x = l->low + (l->high - l->low) * (a / (a - b)),
+                     until = last[j] + m->least - t;
         root = fmin(root, fmax(x, fmin(until, l->high))); /* no sooner than it may be located */
     }
     if (++l->tries > 40 || !(root < INFINITY)) root = 0.5 * (l->low + l->high);
@@ -268,7 +271,8 @@ static double locate(Lane *l, const March *m, double t, double length, const dou
 #endif
 
 #if CONTROLLED
-/* The step after one of `length` with this defect, by proportional-integral control (Gustafsson 1991). */
+/* The step after one of `length` with this defect, by proportional-integral control (Gustafsson
+   1991). */
 static double next_step(double length, double defect, double *before) {
     const double order = ERROR_ORDER;
     const double factor = 0.9 * pow(fmax(defect, 1e-10), -0.7 / order) * pow(*before, 0.4 / order);
@@ -281,8 +285,8 @@ static double shorter_step(double length, double defect) {
 }
 #endif
 
-/* The members go on until the rows before m->until of the record are known, or until they end. What a member
-   does depends on nobody else. Returns 0; -1 without memory; 1 as WATCHED says. */
+/* The members go on until the rows before m->until of the record are known, or until they end. What
+   a member does depends on nobody else. Returns 0; -1 without memory; 1 as WATCHED says. */
 long march(const March *m, const Samples *e) {
     LOCAL Work work;
     long unused[2];
@@ -290,8 +294,9 @@ long march(const March *m, const Samples *e) {
     const uint64_t mode = flush_subnormals();
     const T zero = splat(0), one = splat(1), idle = splat(IDLE_STEP);
     const I none = bits(zero);
-    /* until: time of the next record; limit: no step goes further; ahead: the step that is wanted */
-    T t = zero, h = idle, until = zero, limit = zero, ahead[1] = {one}, made = one, stop[1] = {zero};
+    /* until: time of the next record; limit: no step goes further; ahead: the wanted step */
+    T t = zero, h = idle, until = zero, limit = zero, ahead[1] = {one}, made = one,
+      stop[1] = {zero};
     LOCAL T states[2][POINT], next[POINT], fitted[POINT], inside[POINT];
     LOCAL T u[NODES * EFFORTS + 1], u_end[EFFORTS + 1];
     T *now = states[0], *then = states[1], *there = e->linear ? u_end : u;
@@ -318,7 +323,8 @@ long march(const March *m, const Samples *e) {
                     if (i >= m->n) break;
                     const Clock *c = m->clock + i;
                     if (m->ends[2 * i + 1] != RAN || c->row >= m->until) continue;
-                    l->member = i, l->row = c->row, l->before = c->before, l->piece = piece_at(e, c->t);
+                    l->member = i, l->row = c->row, l->before = c->before,
+                    l->piece = piece_at(e, c->t);
                     LANE(t) = c->t, LANE(ahead[0]) = c->step, LANE(made) = c->made;
                     LANE(until) = m->times[DENSE ? m->rows - 1 : c->row];
                     LANE(limit) = part_end(e, c->t, LANE(until));
@@ -390,7 +396,8 @@ long march(const March *m, const Samples *e) {
 #endif
 
 #if GUARDS
-        for (int j = 0; j < GUARDS; j++) { /* is this the end of the step, or is an event before it? */
+        /* Is this the end of the step, or is an event before it? */
+        for (int j = 0; j < GUARDS; j++) {
             const I up = MASK(found[j] > 0);
             I here = (up ^ MASK(before[j] > 0)) & MASK(found[j] == found[j]);
             if (direction[j]) here &= direction[j] > 0 ? up : ~up;
@@ -402,14 +409,15 @@ long march(const March *m, const Samples *e) {
                 if (!LANE(accepted) || !(LANE(crossed) | LANE(looking))) continue;
                 double a[GUARDS], b[GUARDS];
                 for (int j = 0; j < GUARDS; j++) a[j] = LANE(before[j]), b[j] = LANE(found[j]);
-                const double length =
-                    locate(of + lane, m, LANE(t), LANE(h), a, b, LANE(crossed) != 0, LANE(looking) != 0);
+                const double length = locate(of + lane, m, LANE(t), LANE(h), a, b,
+                                             LANE(crossed) != 0, LANE(looking) != 0);
                 LANE(looking) = length > 0 ? -1 : 0;
                 if (length > 0) LANE(h) = length, LANE(accepted) = 0;
             }
 #endif
 #if LOOKS
-        if (any(crossed & accepted)) after(&end, next, now, there, change, found, then, g, ahead, stop);
+        if (any(crossed & accepted))
+            after(&end, next, now, there, change, found, then, g, ahead, stop);
 #endif
 
         const I finite = accepted & MASK(unless_finite(then, POINT, zero) == 0);
@@ -474,7 +482,8 @@ long march(const March *m, const Samples *e) {
                 if (LANE(sampled)) counts[2] += LANE(taken), LANE(taken) = 0;
             }
 #if DENSE
-        for (int waiting = any(finite); waiting;) { /* rows within the steps, of each lane the next one */
+        /* Rows within the steps, of each lane the next one. */
+        for (int waiting = any(finite); waiting;) {
             T part = splat(2);
             int at[LANES];
             waiting = 0;
@@ -494,12 +503,15 @@ long march(const March *m, const Samples *e) {
         }
 #endif
         const int some = DENSE || any(sampled | over);
-        for (int lane = 0; some && lane < LANES; lane++) { /* members that end, or are where they should be */
+        /* Members that end, or are where they should be. */
+        for (int lane = 0; some && lane < LANES; lane++) {
             Lane *l = of + lane;
             const long i = l->member;
             if (!LANE(active) || !(LANE(over) || l->row >= m->until)) continue;
             if (LANE(over)) {
-                double reason = LANE(stop[0]) > 0 ? STOPPED : LANE(ahead[0]) > 0 ? TOO_MANY : NO_STEP;
+                double reason = LANE(stop[0]) > 0    ? STOPPED
+                                : LANE(ahead[0]) > 0 ? TOO_MANY
+                                                     : NO_STEP;
                 if (!LANE(finite)) reason = LANE(lost) ? (double)LANE(lost) : TOLERANCE_EXCEEDED;
                 if (!LANE(finite) && LANE(accepted)) reason = NOT_FINITE;
                 m->ends[2 * i] = LANE(t), m->ends[2 * i + 1] = reason;
@@ -527,11 +539,6 @@ long march(const March *m, const Samples *e) {
         h = where(going, where(MASK(ahead[0] * 1.0000001 >= left), left, half), h);
     }
     restore(mode);
-    close_work(&work);
-#if WATCHED
-    return work.watch.unable;
-#else
-    return 0;
-#endif
+    return close_work(&work);
 }
 #endif

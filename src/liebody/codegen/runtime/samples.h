@@ -1,20 +1,23 @@
-/* What goes into the steps of an ensemble. Before this text: EFFORTS, the dimension of u, which are efforts
-   or parameters. They are given as samples (codegen/samples.py). Between two samples they are smooth; at a
-   sample they jump, or their slope does. No step goes across a sample, so that methods keep their order. */
+/* What goes into the steps of an ensemble. Before this text: EFFORTS, the dimension of u, which are
+   efforts or parameters. They are given as samples (codegen/samples.py). Between two samples they
+   are smooth; at a sample they jump, or their slope does. No step goes across a sample, so that
+   methods keep their order. */
 
 typedef struct {
-    const double *table;    /* u: samples rows of EFFORTS, per member or shared */
-    long member_stride;     /* numbers between members' tables; 0 when shared */
+    const double *table; /* u: samples rows of EFFORTS, per member or shared */
+    long member_stride;  /* numbers between members' tables; 0 when shared */
     long samples;
     double first, interval; /* time of the first sample, time between samples */
     int linear;             /* between samples: 0 hold the last one, 1 interpolate */
 } Samples;
 
 /* Times that are closer to t than this are the same, but for round-off. */
-static inline double together(const Samples *e, double t) { return 1e-9 * e->interval + 1e-15 * fabs(t); }
+static inline double together(const Samples *e, double t) {
+    return 1e-9 * e->interval + 1e-15 * fabs(t);
+}
 
-/* The piece that a step from t lies in, the number of the sample it begins with; before interpolated ones
-   it is -1. */
+/* The piece that a step from t lies in, the number of the sample it begins with; before
+   interpolated ones it is -1. */
 static inline long piece_at(const Samples *e, double t) {
     if (e->samples < 2) return 0;
     double k = floor((t + together(e, t) - e->first) / e->interval);

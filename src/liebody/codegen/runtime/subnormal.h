@@ -1,5 +1,5 @@
-/* While steps are taken, numbers below the smallest normal one (2.2e-308) are zero: arithmetic with them
-   takes many times as long, and what dies out along a chain of bodies passes through them.
+/* While steps are taken, numbers below the smallest normal one (2.2e-308) are zero: arithmetic with
+   them takes many times as long, and what dies out along a chain of bodies passes through them.
    `flush_subnormals` returns what `restore` takes. */
 #if defined(__SSE2__)
 static unsigned flush_subnormals(void) {

@@ -1,26 +1,26 @@
-/* Steps of systems whose constraints can come to depend on each other (codegen/watch.py). Before this text
-   there is
+/* Steps of systems whose constraints can come to depend on each other (codegen/watch.py). Before
+   this text there is
        after(t, y, u, z, worst)   which puts y on the constraints, where PROJECTED, or else
        field(t, y, u, f, worst)
-   where `worst` is one over the smallest pivot of the constraints at y, relative to their size. Close to a
-   position where they depend on each other the pivot goes with the square of the distance, and accelerations
-   off the constraints have little to do with those on them. Steps next to such a place are taken carefully,
-   with all stages put on the constraints, by
+   where `worst` is one over the smallest pivot of the constraints at y, relative to their size.
+   Close to a position where they depend on each other the pivot goes with the square of the
+   distance, and accelerations off the constraints have little to do with those on them. Steps next
+   to such a place are taken carefully, with all stages put on the constraints, by
        careful_field(t, y, u, f)      careful_after(t, y, u, z, worst)
    Without these (CAREFUL is 0) loops end with the first such step. */
 
 #define FAR 1e3      /* from which `worst` on a step may be next to such a place */
-#define APPROACH 0.5 /* of a step, so much of the way is left where the next one is taken carefully */
+#define APPROACH 0.5 /* of a step: the way left where the next one is taken carefully */
 #define DROP 4.0     /* of the pivot in a step, which is then taken again */
 
 typedef struct {
-    T start, before, end; /* `worst` where the step begins, where the last one began, and where it ends */
+    T start, before, end; /* `worst` where the step begins, the last one began, and it ends */
     I careful;            /* lanes whose step is taken carefully */
     T most;               /* the largest `worst` of the step */
     T ever;               /* and of all steps that were taken */
     T length;             /* of the last step, 0 if there was none */
-    int unable;           /* whether a step was to be taken carefully without the functions for that */
-    T state[POINT];       /* where a careful step had `most` */
+    int unable;     /* whether a step was to be taken carefully without the functions for that */
+    T state[POINT]; /* where a careful step had `most` */
 } Watch;
 
 enum {
@@ -56,7 +56,8 @@ INLINE void begin_step(Watch *w, const T *y, T h) {
     if (any(w->careful)) memcpy(w->state, y, sizeof w->state);
 }
 
-/* Whether the step has come closer than it seemed, so that it is taken again. NaN is as close as can be. */
+/* Whether the step has come closer than it seemed, so that it is taken again. NaN is as close as
+   can be. */
 INLINE int again(Watch *w, const T *y) {
     const I near = differ(w->end, w->start, splat(DROP)) | MASK(w->end != w->end);
     const I new = near & ~w->careful & MASK(w->start == w->start);
@@ -120,8 +121,10 @@ INLINE void settle_watched(const T *t, const T *y, const T *u, Watch *w, T *z) {
 #endif
 }
 
-/* The lanes `taken` have taken a step from t of length h: remember where their members were closest. */
-INLINE void remember(Watch *w, I taken, const T *t, const T *h, const long *member, double *nearest) {
+/* The lanes `taken` have taken a step from t of length h: remember where their members were
+   closest. */
+INLINE void remember(Watch *w, I taken, const T *t, const T *h, const long *member,
+                     double *nearest) {
     const I known = MASK(w->start > 0); /* not before the first step: it may be small everywhere */
     w->most = where(MASK(w->end > w->most), w->end, w->most);
     w->length = where(taken, *h, w->length);

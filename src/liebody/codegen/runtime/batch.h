@@ -1,0 +1,37 @@
+/* The batch loop. Rows of inputs and of results are `in_stride` and `out_stride` numbers apart; 0
+   for one row that all share. Returns 0, or 1 + the number of the first row (or of its block) that
+   breaks the guard; -1 without memory. `kept`: constants among the results are there already, from
+   the last call.
+
+   Before this text, with LANES 1, there is
+       one_row(i, in, in_stride, out, out_stride, kept)   whether row i breaks the guard
+   and otherwise, of the `rows` from i on, LANES at most, by a Workspace *s of vectors which is on
+   the stack if it is SMALL,
+       begin(s)                                  constants
+       take(s, i, rows, in, in_stride)           inputs come in; whether one breaks the guard
+       compute(s)
+       give(s, i, rows, out, out_stride, same)   results go out, without constants if `same` */
+long run(long n, const real *const *in, const long *in_stride, real *const *out,
+         const long *out_stride, int kept) {
+#if LANES == 1
+    for (long i = 0; i < n; i++)
+        if (one_row(i, in, in_stride, out, out_stride, kept)) return i + 1;
+    return 0;
+#else
+    Workspace here[SMALL], *s = SMALL ? here : aligned_alloc(sizeof(T), sizeof(Workspace));
+    long bad_row = 0;
+    if (!s) return -1;
+    begin(s);
+    for (long i = 0; i < n; i += LANES) {
+        const long rows = n - i < LANES ? n - i : LANES;
+        if (take(s, i, rows, in, in_stride)) {
+            bad_row = i + 1;
+            break;
+        }
+        compute(s);
+        give(s, i, rows, out, out_stride, kept && rows == LANES);
+    }
+    if (!SMALL) free(s);
+    return bad_row;
+#endif
+}

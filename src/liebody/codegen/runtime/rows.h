@@ -1,0 +1,128 @@
+/* Rows of row-major arrays, one for each lane, come into vectors and go out of them: x[j] holds
+   entry j of LANES rows. */
+
+#if LANES == 1
+INLINE void load(T *x, int width, const real *first, long stride, long rows) {
+    (void)stride, (void)rows;
+    memcpy(x, first, width * sizeof(real));
+}
+
+INLINE void save(const T *x, int width, real *first, long stride, long rows) {
+    (void)stride, (void)rows;
+    memcpy(first, x, width * sizeof(real));
+}
+#else
+/* Vectors a0, a1, ... become the columns of the matrix whose rows they are. For d = 1, 2, 4, ...
+   those at the distance d exchange the off-diagonal parts of blocks of size d. */
+#define UPPER_ROW(d, j) ((j) & (d) ? LANES + ((j) ^ (d)) : (j))
+#define LOWER_ROW(d, j) ((j) & (d) ? LANES + (j) : (j) | (d))
+#define UPPER_ROW_1(j) UPPER_ROW(1, j)
+#define LOWER_ROW_1(j) LOWER_ROW(1, j)
+#define UPPER_ROW_2(j) UPPER_ROW(2, j)
+#define LOWER_ROW_2(j) LOWER_ROW(2, j)
+#define UPPER_ROW_4(j) UPPER_ROW(4, j)
+#define LOWER_ROW_4(j) LOWER_ROW(4, j)
+#define UPPER_ROW_8(j) UPPER_ROW(8, j)
+#define LOWER_ROW_8(j) LOWER_ROW(8, j)
+#define SWAP(d, i, j) \
+    upper = SHUFFLE(a##i, a##j, EACH(UPPER_ROW_##d)), \
+    a##j = SHUFFLE(a##i, a##j, EACH(LOWER_ROW_##d)), a##i = upper
+#if LANES == 2
+#define TRANSPOSE SWAP(1, 0, 1)
+#elif LANES == 4
+#define TRANSPOSE SWAP(1, 0, 1), SWAP(1, 2, 3), SWAP(2, 0, 2), SWAP(2, 1, 3)
+#elif LANES == 8
+#define TRANSPOSE \
+    SWAP(1, 0, 1), SWAP(1, 2, 3), SWAP(1, 4, 5), SWAP(1, 6, 7), SWAP(2, 0, 2), SWAP(2, 1, 3), \
+        SWAP(2, 4, 6), SWAP(2, 5, 7), SWAP(4, 0, 4), SWAP(4, 1, 5), SWAP(4, 2, 6), SWAP(4, 3, 7)
+#else
+#define TRANSPOSE \
+    SWAP(1, 0, 1), SWAP(1, 2, 3), SWAP(1, 4, 5), SWAP(1, 6, 7), SWAP(1, 8, 9), SWAP(1, 10, 11), \
+        SWAP(1, 12, 13), SWAP(1, 14, 15), SWAP(2, 0, 2), SWAP(2, 1, 3), SWAP(2, 4, 6), \
+        SWAP(2, 5, 7), SWAP(2, 8, 10), SWAP(2, 9, 11), SWAP(2, 12, 14), SWAP(2, 13, 15), \
+        SWAP(4, 0, 4), SWAP(4, 1, 5), SWAP(4, 2, 6), SWAP(4, 3, 7), SWAP(4, 8, 12), \
+        SWAP(4, 9, 13), SWAP(4, 10, 14), SWAP(4, 11, 15), SWAP(8, 0, 8), SWAP(8, 1, 9), \
+        SWAP(8, 2, 10), SWAP(8, 3, 11), SWAP(8, 4, 12), SWAP(8, 5, 13), SWAP(8, 6, 14), \
+        SWAP(8, 7, 15)
+#endif
+
+/* Blocks of LANES x LANES entries, transposed in registers. */
+#define VECTOR(i) a##i
+#define PARAMETER(i) T a##i
+INLINE void load_block(T *x, const real *const *row, int j) {
+#define READ(i) memcpy(&a##i, row[i] + j, sizeof(T))
+#define PUT(i) x[i] = a##i
+    T EACH(VECTOR), upper;
+    EACH(READ);
+    TRANSPOSE;
+    EACH(PUT);
+}
+
+INLINE void store(real *first, long step, EACH(PARAMETER)) {
+#define WRITE(i) memcpy(first + i * step, &a##i, sizeof(T))
+    T upper;
+    TRANSPOSE;
+    EACH(WRITE);
+}
+
+/* Rows first .. first + rows - 1 of an array. */
+INLINE void load(T *x, int width, const real *first, long stride, long rows) {
+    const real *row[LANES];
+    UNROLL for (int l = 0; l < LANES; l++)
+        row[l] = first + (l < rows ? l : rows - 1) * stride;
+    if (width < LANES) {
+        for (int j = 0; j < width; j++)
+            for (int l = 0; l < LANES; l++) x[j][l] = row[l][j];
+        return;
+    }
+    UNROLL for (int j = 0; j + LANES <= width; j += LANES)
+        load_block(x + j, row, j);
+    if (width % LANES) load_block(x + width - LANES, row, width - LANES);
+}
+
+/* The inverse of load. */
+INLINE void save(const T *x, int width, real *first, long stride, long rows) {
+#define ENTRY(i) x[j + i]
+    if (width < LANES || rows < LANES) {
+        for (int j = 0; j < width; j++)
+            for (int l = 0; l < rows; l++) first[l * stride + j] = x[j][l];
+        return;
+    }
+    int j = 0;
+    for (; j + LANES <= width; j += LANES) store(first + j, stride, EACH(ENTRY));
+    if (j < width) {
+        j = width - LANES;
+        store(first + j, stride, EACH(ENTRY));
+    }
+}
+
+/* Results, of which entry j of a row is the vector at the distance from[j] in bytes from y. */
+#define AT(offset) (*(const T *)((const char *)y + (offset)))
+
+INLINE void store_same(real *first, long step, const real *values) {
+    for (int l = 0; l < LANES; l++) memcpy(first + l * step, values, sizeof(T));
+}
+
+/* Blocks of LANES entries, in order: at[b] is i for a block from entry i on that comes from y, and
+   ~i < 0 for one of constants, which are there already if `same`. */
+INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed,
+                  const int *at, int blocks, int same) {
+#define OF_Y(i) AT(f[i])
+    for (int b = 0; b < blocks; b++) {
+        int i = at[b];
+        const long *f = from + i;
+        if (i >= 0) store(row + i, step, EACH(OF_Y));
+        else if (!same) store_same(row + ~i, step, fixed + ~i);
+    }
+}
+
+/* The first of LANES rows without gaps go where they belong. */
+INLINE void copy_rows(real *first, long step, const real *row, long width, long rows) {
+    for (long l = 0; l < rows; l++) memcpy(first + l * step, row + l * width, width * sizeof(real));
+}
+
+INLINE void write_short(real *row, long step, const T *y, const long *from, int width) {
+    for (int j = 0; j < width; j++)
+        for (int l = 0; l < LANES; l++) row[l * step + j] = AT(from[j])[l];
+}
+#endif
