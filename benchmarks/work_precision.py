@@ -28,8 +28,9 @@ from matplotlib.figure import Figure
 import liebody as lb
 from liebody.errors import IntegrationError
 from liebody.integrators import is_mechanical
-from liebody.studies import mueller_terze, mueller_terze_runs
-from liebody.studies import multibody_benchmarks as field
+from liebody_studies.mueller_terze import runs as mueller_terze_runs
+from liebody_studies.mueller_terze.golden import CHECK
+from liebody_studies.multibody_benchmarks import models as field
 
 sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe
@@ -65,7 +66,7 @@ def example(case: mueller_terze_runs.Example) -> Benchmark:
     schemes = {s.name.replace(" 0.9", ""): s for s in mueller_terze_runs.BASIC}
 
     def run(method: str, h: float) -> tuple[float, float]:
-        scheme, t_end = schemes[method], mueller_terze.CHECK
+        scheme, t_end = schemes[method], CHECK
         motion, seconds = place.timed(scheme, h, t_end, round(t_end / h))
         if round(motion.t[-1], 9) != t_end:
             return np.nan, np.nan

@@ -27,7 +27,7 @@ from liebody.errors import (
 )
 from liebody.groups import SE3, SO3, Free, Helical, Prismatic, Revolute, Spherical
 from liebody.io import UnusedElements, load_urdf
-from liebody.studies import reproduce
+from liebody_studies import reproduce
 
 INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
 A = f'<link name="a">{INERTIAL}</link>'

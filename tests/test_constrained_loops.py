@@ -26,7 +26,7 @@ from liebody.groups import (
 )
 from liebody.integrators import mechanical_method
 from liebody.simulate import SingularPosition
-from liebody.studies.multibody_benchmarks import bricard
+from liebody_studies.multibody_benchmarks.models import bricard
 
 HINGE = Revolute([0, 1, 0])
 GUESS, RATES = np.array([-1.0, 0.5, -2.0]), np.array([3.0, 0, 0])

@@ -1,9 +1,14 @@
-"""The floors: modules import downwards only; floors 0 to 4 import NumPy and the standard library only."""
+"""The floors: modules import downwards only; floors 0 to 4 import NumPy and the standard library only.
+
+Beside the library stands liebody_studies, which imports what is public in liebody; liebody never imports it.
+"""
 
 from __future__ import annotations
 
 import ast
 import graphlib
+import importlib
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +18,7 @@ import pytest
 import liebody
 
 PACKAGE = Path(liebody.__file__).parent
+STUDIES = PACKAGE.parent / "liebody_studies"
 
 # From the ground up. Units of one line do not import each other; a floor of several lines is stacked within.
 FLOORS: dict[int, list[set[str]]] = {
@@ -28,7 +34,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"loading", "simulate"},
         {"sweep", "equations"},
     ],
-    6: [{"plot", "viewer", "studies"}, {"cli"}, {"__init__", "__main__"}],
+    6: [{"plot", "viewer"}, {"cli"}, {"__init__", "__main__"}],
 }
 LEVEL = {
     unit: (floor, line)
@@ -82,6 +88,8 @@ def within(unit: str, other: str) -> str | None:
 
 def from_outside(unit: str, package: str) -> str | None:
     """Why `unit` may not import this package, None if it may."""
+    if package == STUDIES.name:
+        return "imports the studies, which stand beside the library and use it"
     if (
         LEVEL[unit][0] not in FREE_OF_THIRD_PARTIES
         or package == "numpy"
@@ -120,12 +128,12 @@ def imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[i
     yield from walk(tree, False)
 
 
-def modules() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+def modules(package: Path = PACKAGE) -> list[Path]:
+    return sorted(package.rglob("*.py"))
 
 
-def name_of(path: Path) -> tuple[str, bool]:
-    parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
+def name_of(path: Path, package: Path = PACKAGE) -> tuple[str, bool]:
+    parts = list(path.relative_to(package).with_suffix("").parts)
     is_package = parts[-1] == "__init__"
     return ".".join(parts[:-1] or parts if is_package else parts), is_package
 
@@ -193,6 +201,7 @@ def test_the_checker_accepts_what_the_floors_allow(module, source):
         ("simulate", "def f():\n    from .plot import figure", "above"),
         ("robot", "def f():\n    from .cli import main", "above"),
         ("gadgets", "import numpy", "on no floor"),
+        ("cli", "def f():\n    import liebody_studies", "imports the studies"),
     ],
 )
 def test_the_checker_refuses_what_the_floors_forbid(module, source, complaint):
@@ -252,19 +261,25 @@ def graph_of(sources: dict[str, tuple[str, bool]]) -> dict[str, set[str]]:
     return found
 
 
-SOURCES = {name: (path.read_text(), is_package) for path in modules() for name, is_package in [name_of(path)]}
+def sources(package: Path) -> dict[str, tuple[str, bool]]:
+    return {
+        name: (path.read_text(), is_package)
+        for path in modules(package)
+        for name, is_package in [name_of(path, package)]
+    }
 
 
-def test_no_modules_import_each_other_in_a_circle():
+@pytest.mark.parametrize("package", [PACKAGE, STUDIES], ids=lambda package: package.name)
+def test_no_modules_import_each_other_in_a_circle(package):
     """Imports inside functions count: they hide a circle, and do not open it."""
-    graphlib.TopologicalSorter(graph_of(SOURCES)).prepare()
+    graphlib.TopologicalSorter(graph_of(sources(package))).prepare()
 
 
-def test_nobody_imports_a_private_name_of_another_module():
+@pytest.mark.parametrize("package", [PACKAGE, STUDIES], ids=lambda package: package.name)
+def test_nobody_imports_a_private_name_of_another_module(package):
     private = [
         f"{module}: {name} of {origin}"
-        for module, (source, is_package) in SOURCES.items()
-        if not module.startswith("studies.")
+        for module, (source, is_package) in sources(package).items()
         for origin, name in taken(module, source, is_package)
         if name.startswith("_") and not name.startswith("__")
     ]
@@ -298,10 +313,63 @@ def shared_names(sources: dict[str, str]) -> dict[str, list[str]]:
 
 def test_no_two_public_classes_share_a_name():
     sources = {name_of(path)[0]: path.read_text() for path in modules()}
-    ours = {module: source for module, source in sources.items() if not module.startswith("studies")}
-    assert shared_names(ours) == {}
+    assert shared_names(sources) == {}
 
 
 def test_classes_of_one_name_are_seen():
     twice = {"a": "class Motion: ...\nclass _Row: ...", "b": "class Motion(tuple): ...\nclass _Row: ..."}
     assert shared_names(twice) == {"Motion": ["a", "b"]}
+
+
+# -- the studies --------------------------------------------------------------------------------------------
+
+# Modules whose public names `liebody` itself does not repeat, or shadows by a function of their name.
+BESIDE = {"equations", "errors", "io", "linear", "scalar"}
+
+
+def not_public(source: str) -> list[str]:
+    """What of liebody is imported, also in functions, that is not public."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.startswith("liebody.")]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            package, _, module = (node.module or "").partition(".")
+            if package == "liebody":
+                names = [alias.name for alias in node.names if not is_public(module, alias.name)]
+                found += [f"{node.module}.{name}" for name in names]
+    return found
+
+
+def is_public(module: str, name: str) -> bool:
+    """Whether a module of liebody shows this name; the module "" is liebody."""
+    if module == "":
+        return name in {*liebody.__all__, *BESIDE}
+    listed = module in liebody.__all__ and inspect.ismodule(getattr(liebody, module))
+    if module not in BESIDE and not listed:
+        return False
+    origin = importlib.import_module(f"liebody.{module}")
+    return name in getattr(origin, "__all__", [x for x in vars(origin) if not x.startswith("_")])
+
+
+def test_the_studies_use_what_is_public():
+    assert {path.name: not_public(path.read_text()) for path in modules(STUDIES)} == {
+        path.name: [] for path in modules(STUDIES)
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "private"),
+    [
+        ("import liebody as lb\nfrom liebody import Robot, dynamics, scalar, simulate", []),
+        ("from liebody.equations import equations\nfrom liebody.linear import skew", []),
+        ("from liebody import robot", ["liebody.robot"]),
+        ("import liebody.robot", ["liebody.robot"]),
+        ("def f():\n    from liebody.robot import Robot", ["liebody.robot.Robot"]),
+        ("from liebody.dynamics.coriolis import FORMS", ["liebody.dynamics.coriolis.FORMS"]),
+        ("from liebody.groups import base", ["liebody.groups.base"]),
+        ("from liebody.linear import _triangle", ["liebody.linear._triangle"]),
+    ],
+)
+def test_what_is_public_is_what_liebody_and_its_packages_list(source, private):
+    assert not_public(source) == private

@@ -85,9 +85,9 @@ def problem_of(command: str) -> str | None:
 
 
 def _problem_of_ours(words: list[str]) -> str | None:
-    if words[0] not in main.commands:
+    command = main.get_command(click.Context(main), words[0])
+    if command is None:
         return f"no command liebody {words[0]}"
-    command = main.commands[words[0]]
     try:
         command.make_context(words[0], words[1:])
     except click.UsageError as error:
@@ -148,8 +148,9 @@ def test_files_that_do_not_exist_are_seen(path):
 
 
 def test_examples_of_the_help_can_be_given():
-    for name, command in main.commands.items():
-        examples = re.findall(r"^ +(liebody .*)$", command.help, re.MULTILINE)
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        examples = re.findall(r"^ +(liebody .*)$", main.get_command(context, name).help, re.MULTILINE)
         assert examples, f"the help of {name} shows no example"
         assert {example: problem_of(example) for example in examples if problem_of(example)} == {}
 

@@ -14,7 +14,7 @@ from liebody.constrained_run import ConstrainedRun
 from liebody.errors import IntegrationError
 from liebody.groups import Revolute
 from liebody.simulate import SingularPosition
-from liebody.studies.multibody_benchmarks import four_bars, four_bars_reference
+from liebody_studies.multibody_benchmarks.models import four_bars, four_bars_reference
 
 
 @pytest.fixture(scope="module")

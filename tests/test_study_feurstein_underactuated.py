@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from liebody.errors import IntegrationError
-from liebody.studies import feurstein_hopping_underactuated as gaits
+from liebody_studies.feurstein_hopping import apexes
+from liebody_studies.feurstein_hopping import underactuated as gaits
 
 
 @pytest.fixture(scope="module")
 def two():
-    return gaits.settled(2)
+    return gaits.known(2)
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +22,17 @@ def gain(two):
 
 def test_states_at_apexes_are_reduced_and_expanded():
     x = np.array([0.23, 0.6, -0.1, 0.3, -0.4, 1.1, 0.6, -0.9])
-    q, v = gaits.expand(2, x)
-    np.testing.assert_allclose(gaits.reduce(2, q, v), x, atol=1e-14)
-    np.testing.assert_allclose(gaits.centre(2, q, v)[1][1], 0, atol=1e-14)
+    q, v = apexes.expand(gaits.robot(2), x)
+    np.testing.assert_allclose(apexes.reduce(gaits.robot(2), q, v), x, atol=1e-14)
+    np.testing.assert_allclose(apexes.centre(gaits.robot(2), q, v)[1][1], 0, atol=1e-14)
 
 
 def test_it_is_a_gait_and_unstable_with_one_posture(two):
-    image, period, stride = gaits.hop(2, two.x[None], {k: [v] for k, v in two.parameters.items()})
-    np.testing.assert_allclose(image[0], two.x, atol=1e-7)
-    assert stride[0] / period[0] == pytest.approx(two.speed) and two.speed == pytest.approx(0.632, abs=2e-3)
+    hops = gaits.hop(2, two.x[None], {k: [v] for k, v in two.parameters.items()})
+    np.testing.assert_allclose(hops.x[0], two.x, atol=1e-7)
+    assert hops.stride[0] / hops.period[0] == pytest.approx(two.speed) and two.speed == pytest.approx(
+        0.632, abs=2e-3
+    )
     assert two.radius == pytest.approx(3.03, abs=0.02) and abs(two.multipliers[0].imag) < 1e-9
     assert abs(two.multipliers[1]) < 0.9
 
@@ -70,8 +73,8 @@ def test_the_sample_holds_gaits():
     found = gaits.search(2, 64, 4)
     assert len(found) >= 1 and all(g.radius > 1.5 and g.residual < 1e-7 for g in found)
     x, parameters = gaits.starts(2, 16)
-    q, _ = gaits.expand(2, x)
-    length, _ = gaits.leg(2, q)
+    q, _ = apexes.expand(gaits.robot(2), x)
+    length, _ = apexes.leg(gaits.robot(2), q)
     assert np.all(x[:, 0] > length) and np.all(parameters["K_r"] >= gaits.BOX["K_r"][0])
     again, _ = gaits.starts(2, 16)
     np.testing.assert_array_equal(x, again)
@@ -97,7 +100,7 @@ def test_derivatives_carried_along_agree(two):
 
 @pytest.mark.slow
 def test_the_leg_with_three_joints_and_the_calmest_gaits():
-    three = gaits.settled(3)
+    three = gaits.known(3)
     assert three.radius_with(gaits.apex_gain(three)) < 0.75 and three.speed == pytest.approx(0.65, abs=0.02)
-    assert gaits.calmest(2).radius == pytest.approx(2.6, abs=0.05)
-    assert gaits.calmest(3).radius == pytest.approx(1.98, abs=0.05)
+    assert gaits.known(2, "calmest").radius == pytest.approx(2.6, abs=0.05)
+    assert gaits.known(3, "calmest").radius == pytest.approx(1.98, abs=0.05)

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from html.parser import HTMLParser
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sympy
 from click.testing import CliRunner
 
+import liebody_studies
 from liebody.cli import main
+from liebody.dynamics import RigidBody
 from liebody.errors import LiebodyError
-from liebody.studies import STUDIES, from_2012, reproduce
-from liebody.studies.formulas import Typesetter
-from liebody.studies.report import Report, number
+from liebody.groups import SE3, SO3
+from liebody_studies import STUDIES, reproduce
+from liebody_studies.command import reproduce as reproduce_command
+from liebody_studies.formulas import Typesetter
+from liebody_studies.from_2012 import checks, groups, motions
+from liebody_studies.from_2012 import page as from_2012
+from liebody_studies.report import Part, Report, Verdict, number
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +83,10 @@ def test_the_page_needs_nothing_else(report):
     assert html.count("<figure>") == 3 and len(html) < 1_000_000
 
 
-@pytest.mark.parametrize("row", from_2012.ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", groups.ROWS, ids=lambda row: row.name)
 def test_rows_of_table_1(row):
     """The matrices shown are those of the group: hat gives the bracket ad, and coad_p v = -ad_v^T p."""
-    ours = from_2012.table_row(row)
+    ours = groups.table_row(row)
     ad, coad, hat = ours["ad"], ours["coad"], ours["hat"]
     n = ad.rows
     v = [sympy.Symbol(c, real=True) for c in "uvwpqr"]
@@ -95,45 +104,57 @@ def test_rows_of_table_1(row):
 
 def test_misprints_of_table_1_are_those_that_are_listed():
     differ = {}
-    for row in from_2012.ROWS:
-        ours = from_2012.table_row(row)
+    for row in groups.ROWS:
+        ours = groups.table_row(row)
         for key in ("hat", "ad", "coad"):
             text = getattr(row, key)
-            if text is not None and from_2012._printed(text) != ours[key]:
+            if text is not None and groups.printed(text) != ours[key]:
                 differ.setdefault(row.name.strip("$"), []).append(key)
     hats = (r"\mathbb{R}^3", r"\mathbb{R}", "H(h)", "SO(2)")
     assert differ == {"SO(3)": ["coad"]} | {name: ["hat"] for name in hats}
-    assert from_2012._printed(from_2012.ROWS[4].coad) == -from_2012.table_row(from_2012.ROWS[4])["coad"]
+    assert groups.printed(groups.ROWS[4].coad) == -groups.table_row(groups.ROWS[4])["coad"]
 
 
 def test_errata_are_all_there_and_repaired():
-    errata = from_2012.errata()
+    errata = checks.errata()
     assert [e.number for e in errata] == [f"0-{k}" for k in range(1, 23)]
     for e in errata:
-        assert e.fixed_error < 1e-12, e.number
-        assert e.remark if e.printed_error is None else e.printed_error > 0.01, e.number
+        assert e.after < 1e-12, e.number
+        assert e.remark if e.before is None else e.before > 0.01, e.number
 
 
 def test_the_derivation_holds():
-    assert {claim: error for _, claim, error, limit in from_2012.derivation_checks() if error > limit} == {}
+    assert {c.printed: c.off for c in checks.derivation_checks() if not c.confirmed} == {}
     for seed in range(3):
-        assert max(from_2012.lagrange_check(np.random.default_rng(seed))) < 1e-9
+        assert max(checks.lagrange_check(np.random.default_rng(seed))) < 1e-9
 
 
-@pytest.mark.parametrize(("name", "group"), from_2012.theorem_groups(), ids=lambda x: str(x))
+@pytest.mark.parametrize(("name", "group"), groups.theorem_groups(), ids=lambda x: str(x))
 def test_the_theorem_holds(name, group):
     for seed in range(3):
-        size, *errors = from_2012.theorem_errors(group, seed)
+        size, *errors = groups.theorem_errors(group, seed)
         assert max(errors) < 1e-11
         bracket = any(np.any(group.ad(e)) for e in np.eye(group.dim))
         assert (size > 1e-3) == bracket
 
 
+def test_duindam_and_stramigioli_2008_is_wrong():
+    rng = np.random.default_rng(14)
+    M, v = groups.random_matrix(rng, 3), rng.standard_normal(3)
+    C = checks.duindam_stramigioli_2008(SO3, M, v)
+    assert np.allclose(C, -RigidBody(SO3, M).coriolis(v), atol=1e-12)  # the wrong sign
+    M, v = groups.random_matrix(rng, 6), rng.standard_normal(6)
+    C = checks.duindam_stramigioli_2008(SE3, M, v)
+    assert np.allclose(C, -SE3.ad(M @ v).T, atol=1e-12)  # (F-36)
+    right = RigidBody(SE3, M).coriolis(v)
+    assert abs(v @ C @ v) > 0.01 * np.abs(C).max() and abs(v @ right @ v) < 1e-12 * np.abs(right).max()
+
+
 def test_the_counter_example_makes_energy():
-    _, energy, momentum = from_2012.counter_example_motion()
+    _, energy, momentum = motions.counter_example_motion()
     assert np.ptp(energy["right"]) < 1e-6 < 0.1 < np.ptp(energy["wrong"])
     assert momentum["right"].max() < 1e-6 < 0.1 < momentum["wrong"].max()
-    wrong, right = from_2012.counter_example_symbols()
+    wrong, right = motions.counter_example_symbols()
     assert (wrong + right).applyfunc(sympy.expand).is_zero_matrix and not right.is_zero_matrix
 
 
@@ -146,14 +167,34 @@ def test_reproduce_writes_the_page(tmp_path, monkeypatch):
     path = reproduce("from-2012", tmp_path / "new" / "folder")
     assert path == tmp_path / "new" / "folder" / "from-2012.html"
     assert path.read_text() == small.html
-    result = CliRunner().invoke(main, ["reproduce", "from-2012", "--out", str(tmp_path)])
+    result = CliRunner().invoke(reproduce_command, ["from-2012", "--out", str(tmp_path)])
     assert result.exit_code == 0 and result.stdout == f"wrote {tmp_path / 'from-2012.html'}\n"
+
+
+def test_the_command_is_an_entry_point():
+    """`liebody reproduce` comes with the package, not with the library."""
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    (command,) = (EntryPoint(k, v, "") for k, v in project["entry-points"]["liebody.commands"].items())
+    assert command.name == "reproduce" and command.load() is reproduce_command
+    assert {
+        path.name for path in Path(liebody_studies.__file__).parent.iterdir() if (path / "page.py").exists()
+    } == set(STUDIES.values())
+
+
+def test_commands_of_other_packages_are_found(monkeypatch):
+    found = EntryPoints([EntryPoint("reproduce", "liebody_studies.command:reproduce", "liebody.commands")])
+    monkeypatch.setattr("liebody.cli.entry_points", found.select)
+    listed = CliRunner().invoke(main, ["--help"]).output
+    assert "Recompute a paper" in listed and "Joints, masses" in listed
+    assert CliRunner().invoke(main, ["reproduce", "--help"]).exit_code == 0
+    monkeypatch.setattr("liebody.cli.entry_points", EntryPoints().select)
+    assert CliRunner().invoke(main, ["reproduce", "--help"]).exit_code == 2
 
 
 def test_unknown_studies_are_refused(tmp_path):
     with pytest.raises(LiebodyError, match="rnea-notes"):
         reproduce("newton-1687", tmp_path)
-    result = CliRunner().invoke(main, ["reproduce", "newton-1687"])
+    result = CliRunner().invoke(reproduce_command, ["newton-1687"])
     assert result.exit_code == 2 and all(name in result.output for name in STUDIES)
 
 
@@ -174,14 +215,14 @@ def test_a_report_shows_what_went_in():
         r.section(name)
     r.text("Let $x_1 < 2$ and `a < b`.", "Second.")
     r.formula(r"\dot x = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}^\top x", "(1)")
-    verdict = r.verdict("claim <1>", "misprint", np.bool_(True))
+    verdict = Verdict("claim <1>", "misprint", bool(np.bool_(True)))
     r.table([["a\nb", 0.5, 12, None, True, verdict]], ["text", "$x$", "n", "none", "flag", ""], "Caption")
     figure, axis = pyplot.subplots()
     axis.plot([1, 2])
     r.figure(figure, "A figure")
     assert not pyplot.fignum_exists(figure.number)
     r.code("if a < b:\n    pass")
-    r.claims(verdict, r.verdict("not so", "holds", False))
+    r.claims(verdict, Verdict("not so", "holds", False))
     html = r.html
     parse(html)
     for part in (
@@ -195,12 +236,39 @@ def test_a_report_shows_what_went_in():
     assert r.confirmed is False and html == r.html
 
 
+def test_a_template_is_filled():
+    table = "| x | |\n|---|---|\n| {{rows}} |\n| four | [holds: good] |\n: So {{a[x]:.2f}}."
+    part = Part("### {{a[name]}}\n\n" + table,
+                {"a": {"name": "Sums", "x": 0.125}, "rows": [["2 + 2", 4]], "good": True})  # fmt: skip
+    r = Report("A", "B")
+    r.part(Part("{{inner}}\n\n- [misprint: bad] It says\n  5.\n- [holds: good] It is {{n}}.",
+                {"inner": part, "bad": False, "good": True, "n": 4}))  # fmt: skip
+    html = r.html
+    parse(html)
+    for text in ("<h3>Sums</h3>", "<td>2 + 2</td>", "<caption>So 0.12.</caption>", "It says 5.", "It is 4."):
+        assert text in html, text
+    assert [(v.claim, v.confirmed) for v in r.verdicts] == [
+        ("four", True),
+        ("It says 5.", False),
+        ("It is 4.", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [("It is {{n}}.", "names 'n'"), ("- [holds: n] four", "names 'n'"), ("- [x] four", "has no verdict")],
+)
+def test_templates_refuse_names_without_values(template, message):
+    with pytest.raises(ValueError, match=message):
+        Report("A", "B").part(Part(template, {}))
+
+
 def test_reports_refuse_what_does_not_fit():
     r = Report("A", "B")
     with pytest.raises(ValueError, match="under 2 headings"):
         r.table([["one"]], ["a", "b"])
     with pytest.raises(ValueError, match="expected one of holds"):
-        r.verdict("claim", "maybe", True)
+        Verdict("claim", "maybe", True)
     with pytest.raises(ValueError, match=r"\\nonsense"):
         r.formula(r"\nonsense{x}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 
 import numpy as np
@@ -11,14 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 import liebody as lb
-from liebody.cli import main
 from liebody.groups import SE3, SO3
-from liebody.studies import mueller_terze as study
-from liebody.studies import mueller_terze_errata as errata
-from liebody.studies import mueller_terze_runs as runs
-from liebody.studies import reproduce
-from liebody.studies.mueller_terze import GOLDEN, peak
-from liebody.studies.mueller_terze_runs import (
+from liebody_studies import reproduce as write
+from liebody_studies.command import reproduce
+from liebody_studies.mueller_terze import errata, figures, golden, integrators, runs, stabilized
+from liebody_studies.mueller_terze import page as study
+from liebody_studies.mueller_terze.golden import GOLDEN
+from liebody_studies.mueller_terze.runs import (
     BASIC,
     EXAMPLES,
     FLOATING,
@@ -29,10 +28,11 @@ from liebody.studies.mueller_terze_runs import (
     RK4,
     THREE_BAR,
     Setup,
+    peak,
     setup,
     top_motion,
 )
-from liebody.studies.report import Report
+from liebody_studies.report import Part, Report
 
 SCHEMES = {s.name: s for s in (*BASIC, *FURTHER, *runs.REST)}
 
@@ -46,11 +46,11 @@ def long_runs():
 
 
 def test_every_golden_number_is_met(long_runs):
-    rows = study.golden_rows(long_runs)
+    rows = golden.golden_rows(long_runs)
     assert len(rows) == sum(5 + 4 * sum(g is not None for g in x.violation) - 2 for x in GOLDEN.values())
-    assert [row for row in rows if not study.near(*row[4:2:-1], row[5])] == []
-    for (example, group), golden in GOLDEN.items():
-        for (joint, _), expected in zip(example.joints, golden.violation, strict=True):
+    assert [row for row in rows if not golden.near(*row[4:2:-1], row[5])] == []
+    for (example, group), known in GOLDEN.items():
+        for (joint, _), expected in zip(example.joints, known.violation, strict=True):
             if expected is None:
                 assert group == "SE3" and joint != "j2"
                 assert peak(long_runs[example, group].violation(joint)) < 1e-11
@@ -58,7 +58,7 @@ def test_every_golden_number_is_met(long_runs):
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=repr)
 def test_errors_against_references_are_golden_and_of_order_four(example):
-    steps, attitudes, places = study.CONVERGENCE[example]
+    steps, attitudes, places = golden.CONVERGENCE[example]
     for group, place in zip(GROUPS, places, strict=True):
         found = [
             runs.errors(setup(example, group).run(dt=h, t_end=0.5, every=round(0.5 / h)), example)
@@ -91,16 +91,19 @@ def test_printed_equations_of_motion_are_those_of_the_library(seed):
 
 
 def test_every_erratum_is_there_and_shows(long_runs):
-    rows = study.erratum_rows(long_runs)
-    assert [number for number, *_ in rows] == [f"1-{k}" for k in range(1, 13)]
-    assert [row for row in rows if not row[-1]] == []
-    assert all(says in ("holds", "misprint", "imprecise", "wrong") for *_, says, _ in rows)
+    found = errata.slips(long_runs)
+    assert [k for k in range(1, 13) if not found[f"e{k}"]] == []
+    page = Part.of(study.__package__, "page", {}).text
+    says = re.findall(
+        r"^\| 1‑(\d+) .*\[(holds|misprint|imprecise|wrong): e\[e(\d+)\]\] \|$", page, flags=re.M
+    )
+    assert [(int(number), int(name)) for number, _, name in says] == [(k, k) for k in range(1, 13)]
 
 
 def test_the_literal_constraint_is_unstable_whatever_the_step():
     """delta'' = [w]^2 delta grows by resonance: a property of the equation, not of the method."""
     rates = [
-        study.growth_rate(m.t, m.pivot)
+        errata.growth_rate(m.t, m.pivot)
         for m in (top_motion(3.0, h, constraint="(39) literally") for h in (1e-3, 5e-4))
     ]
     assert rates == pytest.approx([18, 18], rel=0.15)
@@ -192,38 +195,41 @@ def test_gauss_methods_keep_the_energy_of_the_top_on_SE3_alone():
 
 
 def test_performance_measures_orders_and_times():
-    found = study.performance(FLOATING, "SO3xR3", SCHEMES["rkmk3"], steps=(2e-3, 1e-3, 5e-4))
+    found = integrators.performance(FLOATING, "SO3xR3", SCHEMES["rkmk3"], steps=(2e-3, 1e-3, 5e-4))
     assert found.order == pytest.approx(3, abs=0.1) and np.isnan(found.ground) and found.between < 1e-7
     assert np.all(found.work[:, 1] > 0) and found.attitude == found.work[1, 2]
     _, seconds, error, _ = found.work.T
-    assert study.time_to(found, error[1]) == pytest.approx(seconds[1])
-    assert study.time_to(found, 2 * error[0]) == seconds[0] and np.isnan(study.time_to(found, 1e-15))
+    assert integrators.time_to(found, error[1]) == pytest.approx(seconds[1])
+    assert integrators.time_to(found, 2 * error[0]) == seconds[0] and np.isnan(
+        integrators.time_to(found, 1e-15)
+    )
 
 
 def test_a_run_that_is_lost_is_shown_until_then():
     run = setup(HEAVY, "SO3xR3").run(SCHEMES["rkmk1"], 4e-3, 1.0)
     assert 10 < len(run.t) < 251 and np.isfinite(run.q).all() and np.isfinite(peak(run.worst))
-    found = study.performance(HEAVY, "SO3xR3", SCHEMES["rkmk1"], steps=(4e-3, 1e-3))
+    found = integrators.performance(HEAVY, "SO3xR3", SCHEMES["rkmk1"], steps=(4e-3, 1e-3))
     assert np.isnan(found.work[0, 2:]).all() and np.isfinite(found.work[1]).all()
 
 
 def test_every_family_is_run_on_every_example():
     for example in EXAMPLES:
-        assert {s.family for s in runs.schemes(example)} == set(runs.FAMILIES) == set(study.KEEPS)
+        assert {s.family for s in runs.schemes(example)} == set(runs.FAMILIES)
         orders = [s.order for s in runs.schemes(example) if s.family == runs.RKMK]
         assert set(orders) == set(range(1, 9))
-        assert {s.family for s in runs.stabilized_schemes(example, full=True)} == {
-            f for f, cells in study.KEEPS.items() if cells == "all"
-        }
+        taking = {s.family for s in runs.stabilized_schemes(example, full=True)}
+        assert taking == {runs.RKMK, runs.FREE, runs.GROSSMAN, runs.GAUSS}
+    page = Part.of(study.__package__, "page", {}).text
+    assert all(f"| {family} | yes" in page for family in runs.FAMILIES)
     assert set(runs.schemes(PENDULUM, full=True)) == set(SCHEMES.values()) > set(runs.schemes(HEAVY))
-    assert set(study.SHOWN) <= {s.name for s in runs.schemes(HEAVY)}
-    jobs = {(place.example, place.groups, s.family, s.stabilization) for place, s in study._jobs(False)}
+    assert set(integrators.SHOWN) <= {s.name for s in runs.schemes(HEAVY)}
+    jobs = {(place.example, place.groups, s.family, s.stabilization) for place, s in study.jobs(False)}
     for example in EXAMPLES:
         for group in GROUPS:
             found = {(f, by) for e, g, f, by in jobs if e is example and g == (group,) * example.bodies}
             assert found >= {(f, "none") for f in runs.FAMILIES}
             assert found >= {
-                (f, by) for f in (runs.RKMK, runs.FREE, runs.GROSSMAN) for by in study.STABILIZERS
+                (f, by) for f in (runs.RKMK, runs.FREE, runs.GROSSMAN) for by in stabilized.STABILIZERS
             }
 
 
@@ -253,12 +259,12 @@ def test_a_projected_collocation_method_ends_on_the_constraints():
 def test_stabilisation_moves_the_attitude_on_the_product_alone():
     """Positions that drift become moments; on SE(3) the joint is exact, and there is nothing to correct."""
     for group, same in (("SE3", True), ("SO3xR3", False)):
-        plain = study._stabilized(HEAVY, group, RK4)
-        for by in study.STABILIZERS:
-            x = study._stabilized(HEAVY, group, RK4.stabilized(by))
+        plain = stabilized.stabilized(HEAVY, group, RK4)
+        for by in stabilized.STABILIZERS:
+            x = stabilized.stabilized(HEAVY, group, RK4.stabilized(by))
             assert not x.lost and (abs(x.attitude / plain.attitude - 1) < 1e-4) == same
             assert max(x.joints.values()) < (1e-14 if same or by == "projection" else 1e-5)
-    assert study._stabilized(HEAVY, "SO3xR3", SCHEMES["rkmk1"]).lost  # more energy than there was
+    assert stabilized.stabilized(HEAVY, "SO3xR3", SCHEMES["rkmk1"]).lost  # more energy than there was
 
 
 # -- the page -----------------------------------------------------------------------------------------------
@@ -277,14 +283,14 @@ def page():
         captions.append(text)
 
     fresh = cache(Setup)  # libraries of few methods are none for other tests
+    numbers = defaultdict(lambda: 1.0)  # of claims that need all integrators
     with pytest.MonkeyPatch.context() as patch:
-        for module in (study, runs, errata):
-            patch.setattr(module, "setup", fresh)
-        for module in (study, runs):
-            patch.setattr(module, "schemes", some)
-            patch.setattr(module, "stabilized_schemes", some)
-        patch.setattr(study, "_integrator_claims", lambda report, found: None)
-        patch.setattr(study, "FINDERS", ())
+        for module in (study, runs, errata, golden, integrators, stabilized):
+            for name, new in (("setup", fresh), ("schemes", some), ("stabilized_schemes", some)):
+                if hasattr(module, name):
+                    patch.setattr(module, name, new)
+        patch.setattr(integrators, "what_holds", lambda found: numbers)
+        patch.setattr(integrators, "accuracy_by_group", lambda found: numbers | {"rows": []})
         patch.setattr(Report, "figure", caption)
         report = study.study()
     return report, captions
@@ -304,18 +310,18 @@ def test_the_page_holds_everything(page):
 
 def test_pictures_show_what_they_compare(long_runs):
     pair = [long_runs[PENDULUM, g] for g in GROUPS]
-    figure = study._violation_figure(pair, "j1")
+    figure = figures.violation_figure(pair, "j1")
     left, right = (axis.lines[0].get_ydata() for axis in figure.axes)
     assert left.max() < 1e-11 < 1e-7 < right.max() == pytest.approx(peak(pair[1].violation("j1")))
-    figure = study._energy_figure(pair)
+    figure = figures.energy_figure(pair)
     scale = float(re.search(r"10\^\{(-\d+)\}", figure.axes[0].get_ylabel())[1])
     assert figure.axes[0].lines[0].get_ydata()[-1] * 10**scale == pytest.approx(pair[0].drift[-1])
 
 
 def test_the_command_writes_it(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "study", lambda: Report("Small", "Nobody (1900)"))
-    assert reproduce("mueller-terze-2013", tmp_path).name == "mueller-terze-2013.html"
-    result = CliRunner().invoke(main, ["reproduce", "mueller-terze-2013", "--out", str(tmp_path)])
+    assert write("mueller-terze-2013", tmp_path).name == "mueller-terze-2013.html"
+    result = CliRunner().invoke(reproduce, ["mueller-terze-2013", "--out", str(tmp_path)])
     assert result.exit_code == 0 and "mueller-terze-2013.html" in result.stdout
 
 

@@ -7,9 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 import liebody as lb
-from liebody.cli import main
 from liebody.constrained import ClosedTree, System
-from liebody.studies import multibody_benchmarks as mb
+from liebody_studies.command import reproduce
+from liebody_studies.multibody_benchmarks import models as mb
+from liebody_studies.multibody_benchmarks import page
+from liebody_studies.report import Part, Report
 
 
 def last(model, t_end, dt, method="rkmk4"):
@@ -88,18 +90,23 @@ def test_results_compare_with_references():
     model = mb.heavy_top("SE3")
     times = np.linspace(0, 0.1, 3)
     reference = mb.heavy_top_reference(times)
-    result = mb.simulated(model, times, reference, "rkmk4", 1e-3)
+    result = page.simulated(model, times, reference, "rkmk4", 1e-3)
     assert 1e-7 < result.error < 1e-2 and result.violation < 1e-14
-    off = mb.simulated(model, times, reference + [0, 1.0, 0], "rkmk4", 1e-3)
+    off = page.simulated(model, times, reference + [0, 1.0, 0], "rkmk4", 1e-3)
     assert off.error == pytest.approx(1.0, abs=1e-2)
-    rungs = mb.ladder(model, times, "rkmk4", (2e-3, 1e-3, 5e-4))
+    rungs = page.ladder(model, times, "rkmk4", (2e-3, 1e-3, 5e-4))
     assert rungs[0].error > 10 * rungs[1].error > 0 == rungs[2].error
 
 
 def test_reproduce_writes_the_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(mb, "STUDIES", (mb.study_heavy_top,))
-    result = CliRunner().invoke(main, ["reproduce", "multibody-benchmarks", "--out", str(tmp_path)])
+    """The whole page takes half a minute: its first section."""
+    text = Part.of(page.__package__, "page", {}).text
+    section = text[text.index("## Heavy top") : text.index("## Spatial")]
+    report = Report("Benchmarks", "Heavy top")
+    report.part(Part(section, {"top": page.heavy_top(), "caption": page.CAPTION}))
+    monkeypatch.setattr(page, "study", lambda: report)
+    result = CliRunner().invoke(reproduce, ["multibody-benchmarks", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    page = (tmp_path / "multibody-benchmarks.html").read_text()
-    assert "Heavy top" in page and "<svg" in page and "http" not in page.split("</style>")[1].split("<svg")[0]
-    assert "NOT borne out" not in page
+    html = (tmp_path / "multibody-benchmarks.html").read_text()
+    assert "Heavy top" in html and "<svg" in html and "http" not in html.split("</style>")[1].split("<svg")[0]
+    assert "NOT borne out" not in html and report.confirmed and len(report.verdicts) == 2

@@ -10,11 +10,16 @@ import pytest
 import sympy as sp
 from click.testing import CliRunner
 
+from liebody import TreeBuilder
 from liebody import dynamics as dyn
-from liebody.cli import main
-from liebody.studies import ploen
-from liebody.studies.ploen import FORMS, SKEW, Chain, Mechanism, apart, checks, corrections
-from liebody.studies.report import APART, EXACT, Correction
+from liebody.groups import Free
+from liebody_studies.command import reproduce
+from liebody_studies.compare import apart, random_inertia
+from liebody_studies.ploen import algorithms, symbols
+from liebody_studies.ploen import page as ploen
+from liebody_studies.ploen.algorithms import FORMS, SKEW, Chain, Mechanism
+from liebody_studies.ploen.checks import checks, corrections
+from liebody_studies.report import APART, EXACT, Check, Correction
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +29,7 @@ def report():
 
 @pytest.fixture(scope="module")
 def arm():
-    return ploen.planar_arm()
+    return symbols.planar_arm()
 
 
 # -- equations and corrections ------------------------------------------------------------------------------
@@ -41,7 +46,7 @@ def test_no_equation_is_left_out():
     """(1) is (23), and (10), (11), (13), (14) are parts of (9), (8) and of the recursion."""
     covered = set()
     for c in checks():
-        for part in c.number.replace("Prop. ", "P").replace("§ ", "§").split(", "):
+        for part in c.label.replace("Prop. ", "P").replace("§ ", "§").split(", "):
             first, _, last = part.partition("–")
             covered |= set(range(int(first), int(last or first) + 1)) if first.isdigit() else {part}
     assert covered >= {*range(2, 39), "P1", "P2"}
@@ -55,19 +60,19 @@ def test_every_correction_is_right_and_every_slip_is_one(seed):
 
 
 def test_a_check_that_fails_is_seen():
-    assert not ploen.Check("1", "x", "y", 1e-3).confirmed
-    assert not ploen.Check("1", "x", "y", 1e-3, "misprint", differs=True).confirmed
+    assert not Check("1", "x", "y", 1e-3).confirmed
+    assert not Check("1", "x", "y", 1e-3, "misprint", differs=True).confirmed
     assert not Correction("1", "", "", before=1e-15, after=0).confirmed
     assert not Correction("1", "", "", before=1.0, after=1e-3).confirmed
 
 
 def test_the_recursion_as_printed_is_inverse_dynamics_on_trees_with_any_joints():
     rng = np.random.default_rng(0)
-    for kinds in (list(ploen.JOINTS), ["free", "revolute", "spherical", "helical"]):
-        tree = ploen.random_tree(rng, kinds)
+    for kinds in (list(algorithms.JOINTS), ["free", "revolute", "spherical", "helical"]):
+        tree = algorithms.random_tree(rng, kinds)
         q, v, a = tree.group.random(rng), rng.normal(size=tree.nv), rng.normal(size=tree.nv)
-        fall = np.concatenate([np.zeros(3), -ploen.FREE_FALL])
-        tau = ploen.recursion(tree, q, v, a, np.zeros(6), fall).tau
+        fall = np.concatenate([np.zeros(3), -algorithms.FREE_FALL])
+        tau = algorithms.recursion(tree, q, v, a, np.zeros(6), fall).tau
         assert apart(tau, dyn.inverse_dynamics(tree, q, v, a)) < EXACT
 
 
@@ -75,7 +80,7 @@ def test_a_moving_base_is_a_first_joint_that_moves_so():
     """V_0 and dV_0/dt against the same chain on a free joint, whose motion is given."""
     rng = np.random.default_rng(2)
     chain = Chain.random(rng)
-    builder = ploen.TreeBuilder().add("base", ploen.Free(), ploen.random_inertia(rng))
+    builder = TreeBuilder().add("base", Free(), random_inertia(rng))
     parent = "base"
     for body in chain.tree.bodies:
         builder.add(body.name, body.joint, body.inertia, parent, body.placement)
@@ -90,7 +95,7 @@ def test_a_moving_base_is_a_first_joint_that_moves_so():
         np.concatenate([A_0, a]),
         gravity=(0, 0, 0),
     )
-    assert apart(ploen.recursion(chain.tree, q, v, a, V_0, A_0).tau, tau[6:]) < EXACT
+    assert apart(algorithms.recursion(chain.tree, q, v, a, V_0, A_0).tau, tau[6:]) < EXACT
 
 
 def test_other_frames_leave_the_mechanism_what_it_is():
@@ -111,7 +116,7 @@ def test_other_frames_leave_the_mechanism_what_it_is():
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_propositions_on_mechanisms(seed):
-    for x in ploen.mechanisms(seed):
+    for x in algorithms.mechanisms(seed):
         for form, c in ploen.form_checks(x).items():
             assert c.product < EXACT and (c.identity is None or c.identity < EXACT), (x.name, form)
             assert (c.skewness < EXACT) == (form in SKEW), (x.name, form)
@@ -131,24 +136,24 @@ def test_koszuls_formula_is_christoffels_where_joints_commute():
             for k in range(3)
         ]
     )
-    np.testing.assert_allclose(ploen.christoffel_matrix(tree, q, v), C, atol=1e-8)
+    np.testing.assert_allclose(algorithms.christoffel_matrix(tree, q, v), C, atol=1e-8)
 
 
 def test_lagranges_equations_see_a_wrong_force():
     """What (23) is compared with is not made of what it tests."""
     chain = Chain.random(np.random.default_rng(6))
     tree, q, v = chain.tree, np.linspace(-1, 1, 6), np.ones(6)
-    right = ploen.lagrange(tree, q, v, v)
+    right = algorithms.lagrange(tree, q, v, v)
     assert apart(dyn.inverse_dynamics(tree, q, v, v), sum(right)) < EXACT
-    inertias = (*chain.inertias[:5], ploen.random_inertia(np.random.default_rng(1)))
+    inertias = (*chain.inertias[:5], random_inertia(np.random.default_rng(1)))
     heavier = Chain(chain.screws, chain.homes, inertias)
     assert apart(dyn.inverse_dynamics(heavier.tree, q, v, v), sum(right)) > APART
 
 
 def test_proposition_1_in_symbols():
-    steps = ploen.proposition_1()
+    steps = symbols.proposition_1()
     assert set(steps) == {"31", "32", "33", "34", "skew"}
-    assert ploen.vanishes(*steps.values())
+    assert symbols.vanishes(*steps.values())
 
 
 def test_proposition_2_in_symbols(arm):
@@ -157,19 +162,19 @@ def test_proposition_2_in_symbols(arm):
     expected = l1 * m2 * r2 * sp.sin(arm.q[1]) * sp.Matrix([[0, 2 * a + b], [-2 * a - b, 0]])
     for form in FORMS:
         rest = arm.rest(form)
-        assert ploen.vanishes(rest + rest.T) == (form in SKEW)
-        assert ploen.vanishes(rest - expected) == (form in SKEW)
-        assert ploen.vanishes(arm.C(form) - arm.equations.coriolis(form))
+        assert symbols.vanishes(rest + rest.T) == (form in SKEW)
+        assert symbols.vanishes(rest - expected) == (form in SKEW)
+        assert symbols.vanishes(arm.C(form) - arm.equations.coriolis(form))
     assert not arm.M.atoms(sp.Float)
 
 
 def test_three_axes_tell_the_skew_forms_apart():
-    eq, C, factor = ploen.three_axes()
+    eq, C, factor = symbols.three_axes()
     a, b, c = eq.v
     turning = factor * sp.Matrix([[0, -c, b], [c, 0, -a], [-b, a, 0]])
-    assert ploen.vanishes(C["ploen"] - C["christoffel"] + turning)
-    assert ploen.vanishes(C["coadjoint"] - C["christoffel"] - turning)
-    assert not ploen.vanishes(turning)
+    assert symbols.vanishes(C["ploen"] - C["christoffel"] + turning)
+    assert symbols.vanishes(C["coadjoint"] - C["christoffel"] - turning)
+    assert not symbols.vanishes(turning)
 
 
 def test_only_skew_forms_keep_the_energy_of_s():
@@ -201,18 +206,18 @@ def test_the_report_bears_itself_out(report):
 
 def test_a_broken_form_would_show(monkeypatch):
     """With a Proposition 1 that is off by a thousandth the page does not stay green."""
-    true = ploen.body_matrix
+    true = algorithms.body_matrix
     monkeypatch.setattr(
-        ploen, "body_matrix", lambda form, I, V: true(form, I, V) * (1.001 if form == "ploen" else 1)
+        algorithms, "body_matrix", lambda form, I, V: true(form, I, V) * (1.001 if form == "ploen" else 1)
     )
     failed = {c.number for c in checks() if not c.confirmed}
     assert {"34", "35", "37"} <= failed
-    x = ploen.mechanisms()[0]
+    x = algorithms.mechanisms()[0]
     assert ploen.form_checks(Mechanism(*x))["ploen"].identity > 1e-4
 
 
 def test_the_command_writes_the_page(report, tmp_path, monkeypatch):
     monkeypatch.setattr(ploen, "study", lambda: report)
-    result = CliRunner().invoke(main, ["reproduce", "ploen", "--out", str(tmp_path)])
+    result = CliRunner().invoke(reproduce, ["ploen", "--out", str(tmp_path)])
     assert result.exit_code == 0
     assert (tmp_path / "ploen.html").read_text().startswith("<!DOCTYPE html>")

@@ -19,10 +19,10 @@ from .equations import equations
 from .errors import LiebodyError
 from .integrators import solve_ivp
 from .loading import load
-from .rigid_body_equations import rigid_body_equations
+from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
 from .robot import Robot
 from .run import Run
-from .simulate import simulate
+from .simulate import SingularPosition, simulate
 from .sweep import Sample, sample, sweep
 from .systems import HybridSystem
 
@@ -36,12 +36,14 @@ __all__ = [
     "Robot",
     "Run",
     "Sample",
+    "SingularPosition",
     "SpatialInertia",
     "System",
     "SystemBuilder",
     "Tree",
     "TreeBuilder",
     "bodies",
+    "boltzmann_hamel_equations",
     "codegen",
     "constrained",
     "dynamics",

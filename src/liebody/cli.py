@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,6 @@ from .loading import load
 from .robot import Robot, kernels_of
 from .scalar import Array
 from .simulate import simulate
-from .studies import STUDIES
-from .studies import reproduce as reproduce_
 
 DEFAULT_STEP = 1e-3
 ROUNDED = 1e-3  # a quaternion typed with a few decimals is this near to unit
@@ -46,7 +45,17 @@ class Refused(click.ClickException):
 
 
 class Commands(click.Group):
-    """Commands whose user errors and warnings are messages, not tracebacks."""
+    """Commands whose user errors and warnings are messages, not tracebacks.
+
+    Packages beside this one add commands as entry points of the group `liebody.commands`.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *entry_points(group="liebody.commands").names})
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        own = super().get_command(ctx, name)
+        return own or next((e.load() for e in entry_points(group="liebody.commands", name=name)), None)
 
     def invoke(self, ctx: click.Context) -> Any:
         with warnings.catch_warnings():
@@ -351,26 +360,6 @@ def equations_(
     found = equations(source, form, not no_simplify, symbols=symbols, floating=floating)
     names = [name.strip() for name in (parts or "").split(",") if name.strip()]
     click.echo(getattr(found, language or "text")(*names), nl=False)
-
-
-@main.command()
-@_examples("""
-liebody reproduce from-2012
-liebody reproduce from-2012 --out studies/
-""")
-@click.argument("name", type=click.Choice(sorted(STUDIES)))
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=".",
-    help="Folder for the report; made if it is not there.  [default: here]",
-)  # fmt: skip
-@click.option("--full", is_flag=True, help="Also what takes minutes more, of studies that have such a part.")
-def reproduce(name: str, out: Path, full: bool) -> None:
-    """Recompute a paper and write a report.
-
-    One HTML file with the paper's tables, formulas and claims beside the numbers of this library, and what of
-    it is a misprint. Needs SymPy and more, and says what.
-    """
-    click.echo(f"wrote {reproduce_(name, out, full)}")
 
 
 def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Array:

@@ -468,25 +468,6 @@ def roll_pitch_yaw_transformation(x: Array) -> Array:
     return np.block([[T, zero], [zero, R.T]])
 
 
-def duindam_stramigioli_2008(group: LieGroup, inertia: Array, v: Array) -> Array:
-    """WRONG on purpose: the Coriolis matrix of Duindam and Stramigioli (2008), eq. (26), as From quotes it.
-
-    Eq. (33) at phi = 0 sums over the wrong index of the curl,
-
-        C_ij = sum over k of (dS_ji/dphi_k - dS_jk/dphi_i) (M v)_k = -(ad_(M v)^T)_ij,
-
-    and so treats a momentum as a velocity. On SO(3) its sign is wrong, on SE(3) it makes energy. Kept as a
-    counter-example; `RigidBody.coriolis` is right.
-    """
-    dS = _jacobian_at_zero(exponential_transformation(group, terms=2), group.dim)
-    p = np.asarray(inertia) @ np.asarray(v)
-    return np.einsum("jik,k->ij", dS, p) - np.einsum("jki,k->ij", dS, p)
-
-
-def _jacobian_at_zero(S: Transformation, n: int) -> np.ndarray:
-    return np.asarray(jacobian(trace(S, {"x": (n,)}, name="S"), "x")(np.zeros(n)))
-
-
 # -- fluid --------------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from ..robot import Robot
 if TYPE_CHECKING:
     from .closed_forms import Equations
 
-__all__ = ["equations"]
+__all__ = ["equations", "shortest"]
 
 
 def equations(
@@ -60,3 +60,21 @@ def equations(
     from .closed_forms import make
 
     return make(robot, form, simplify, symbols, gravity, (q, v, a), floating)
+
+
+def shortest(expression: Any) -> Any:
+    """A SymPy expression in sines and cosines in its shortest form; 0 exactly where it vanishes identically.
+
+    expression  an expression, or a matrix of them, of which every entry is shortened
+
+    Raises MissingPackage without SymPy, ModelError for what is too large.
+    """
+    require("closed forms", "sympy")
+    import sympy
+
+    from .polynomials import Ring
+
+    if isinstance(expression, sympy.MatrixBase):
+        return expression.applyfunc(shortest)
+    ring = Ring()
+    return ring.expression(ring.from_sympy(sympy.expand_trig(sympy.sympify(expression))))
