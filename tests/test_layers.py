@@ -298,6 +298,29 @@ def test_circles_are_found_wherever_the_imports_stand():
     graphlib.TopologicalSorter(graph_of(circle)).prepare()
 
 
+# -- words ---------------------------------------------------------------------------------------------------
+
+
+def shared_names(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Public classes at the top of several modules."""
+    found: dict[str, list[str]] = {}
+    for module, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module)
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def test_no_two_public_classes_share_a_name():
+    sources = {name_of(path)[0]: path.read_text() for path in modules()}
+    assert shared_names(sources) == {}
+
+
+def test_classes_of_one_name_are_seen():
+    twice = {"a": "class Motion: ...\nclass _Row: ...", "b": "class Motion(tuple): ...\nclass _Row: ..."}
+    assert shared_names(twice) == {"Motion": ["a", "b"]}
+
+
 # -- the studies --------------------------------------------------------------------------------------------
 
 # Modules whose public names `liebody` itself does not repeat, or shadows by a function of their name.
@@ -350,26 +373,3 @@ def test_the_studies_use_what_is_public():
 )
 def test_what_is_public_is_what_liebody_and_its_packages_list(source, private):
     assert not_public(source) == private
-
-
-# -- words ---------------------------------------------------------------------------------------------------
-
-
-def shared_names(sources: dict[str, str]) -> dict[str, list[str]]:
-    """Public classes at the top of several modules."""
-    found: dict[str, list[str]] = {}
-    for module, source in sources.items():
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(module)
-    return {name: places for name, places in found.items() if len(places) > 1}
-
-
-def test_no_two_public_classes_share_a_name():
-    sources = {name_of(path)[0]: path.read_text() for path in modules()}
-    assert shared_names(sources) == {}
-
-
-def test_classes_of_one_name_are_seen():
-    twice = {"a": "class Motion: ...\nclass _Row: ...", "b": "class Motion(tuple): ...\nclass _Row: ..."}
-    assert shared_names(twice) == {"Motion": ["a", "b"]}
