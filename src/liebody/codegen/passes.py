@@ -16,7 +16,7 @@ from .program import Call, Program
 
 LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
 REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
-FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation or a store is 1
+FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation is 1
 PHASES = 4  # levels of kinds that wait for each other, per kind, up to which each is a pass
 FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "log", "arctan2"})
 STRUCTURAL = {0.0: "0", 1.0: "1", -1.0: "-"}  # numbers that make terms vanish
@@ -81,8 +81,7 @@ class StepPlan:
         between = self._live(ends)
         self._places = self._with_expressions(between, ends)
         self.kinds = Counter(place.kind for place in self._places)
-        stores = sum(y.size for y in function.outputs.values())
-        self.work = stores + sum(n * kind.work for kind, n in self.kinds.items())
+        self.work = sum(n * kind.work for kind, n in self.kinds.items())
 
     def repeats(self, times: int) -> bool:
         """Whether there are so many places of a kind, in the mean."""

@@ -56,7 +56,7 @@ def traced(
 ) -> Function | Program:
     """As `trace`; where steps repeat and the work is large, a `Program` with loops over them.
 
-    least  work (operations and stores) from which on it is large; `LONG` if None
+    least  work (in operations) from which on it is large; `LONG` if None
     loops  whether steps become loops, where the caller has a measure of its own
     """
     if loops is False:

@@ -31,7 +31,7 @@ Array = Any
 Part = Callable[[], Function | Program]
 Feedback = Callable[[Any, Array, Array], Array]
 Functions = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
-LONG_POINT = 1000  # operations and stores from which on y exp(psi) of a long tree is a loop
+LONG_POINT = 500  # operations from which on y exp(psi) of a long tree is a loop
 
 
 class Parts(NamedTuple):
