@@ -184,7 +184,7 @@ def test_a_step_that_returns_a_condition_is_refused():
         return x < 1
 
     with pytest.raises(GraphError, match="compared returns a condition"):
-        traced(lambda x: where(compared(x), 1.0, 2.0), {"x": ()})
+        traced(lambda x: where(compared(x), 1.0, 2.0), {"x": ()}, loops=True)
 
 
 def test_conditions_between_steps_belong_to_what_takes_them(always):
@@ -206,7 +206,7 @@ def test_results_of_steps_cannot_be_written():
         return y
 
     with pytest.raises(ValueError, match="read-only"):
-        traced(f, {"x": 2})
+        traced(f, {"x": 2}, loops=True)
 
 
 # -- algorithms on trees -------------------------------------------------------------------------------------

@@ -44,6 +44,11 @@ def length(function: Function | Program) -> int:
     return sum(sum(form.operations.values()) for form in forms)
 
 
+def work_of(function: Function) -> int:
+    """Its operations, some of which count more than others."""
+    return sum(n * (FUNCTION if op in FUNCTIONS else 1) for op, n in function.operations.items())
+
+
 class Kind:
     """Calls that are one function of numbers c and nodes x.
 
@@ -53,7 +58,7 @@ class Kind:
 
     def __init__(self, function: Function, slots: list[int]) -> None:
         self.function, self.slots = function, slots
-        self.work = sum(n * (FUNCTION if op in FUNCTIONS else 1) for op, n in function.operations.items())
+        self.work = work_of(function)
 
 
 @dataclass(eq=False)

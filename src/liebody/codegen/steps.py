@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, TypeVar
@@ -30,9 +31,10 @@ from ..errors import GraphError
 from ..scalar import Array
 from . import passes
 from .graph import CONDITIONS, Expr, Function, Graph, run_on_symbols, trace, undisturbed
-from .passes import STRUCTURAL, Kind, Place, StepPlan, objects
+from .passes import STRUCTURAL, Kind, Place, StepPlan, objects, work_of
 from .program import Program
 
+LONGEST = 20_000  # nodes of a straight line that are worth a try, before steps are looked at
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
@@ -61,12 +63,48 @@ def traced(
     """
     if loops is False:
         return trace(function, shapes, name)
+    least = passes.LONG if least is None else least
+    straight = None if loops else _straight(function, shapes, name)
+    if straight is not None and work_of(straight) <= least:
+        return straight
     with undisturbed():
         steps = StepGraph()
         plan = StepPlan(run_on_symbols(steps, function, shapes, name), steps, steps.calls)
-        if loops or (plan.repeats(passes.REPEATED) and plan.work > (passes.LONG if least is None else least)):
+        if loops or (plan.repeats(passes.REPEATED) and plan.work > least):
             return plan.program()
-    return trace(function, shapes, name)
+    return straight or trace(function, shapes, name)
+
+
+class _TooLong(Exception):
+    """A straight line has more than `LONGEST` nodes."""
+
+
+class _Bounded(Graph):
+    """The graph of a straight line that is given up where it gets long."""
+
+    __slots__ = ("room",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room: float = LONGEST
+
+    def new(self, op: str, args: tuple[Any, ...]) -> Expr:
+        if self.size >= self.room:
+            raise _TooLong
+        return super().new(op, args)
+
+
+def _straight(
+    function: Callable[..., Any], shapes: Mapping[str, int | Sequence[int]], name: str | None
+) -> Function | None:
+    """The straight line, or None where it is long."""
+    graph = _Bounded()
+    try:
+        found = run_on_symbols(graph, function, shapes, name)
+    except _TooLong:
+        return None
+    graph.room = math.inf
+    return found
 
 
 # -- kinds of steps -----------------------------------------------------------------------------------------
