@@ -11,7 +11,16 @@ from ..codegen import step
 from ..linear import cross
 from ..scalar import Array
 from .inverse import FREE_FALL
-from .spatial import REST, Pair, Transformation, next_pose, next_twist, transformations, twists_of
+from .spatial import (
+    REST,
+    Pair,
+    Transformation,
+    next_pose,
+    next_twist,
+    transformation,
+    transformations,
+    twists_of,
+)
 
 
 def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
@@ -20,11 +29,11 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)
     """
-    T, twists, total = transformations(tree, q), [(REST, REST)], 0
+    twists, total = [(REST, REST)], 0
     for body in tree.bodies:
-        i = body.index
+        T, moments = transformation(body, q), tree.base_moments[body.index]
         twist, total = _kinetic_energy(
-            T[i], body.twist, tree.base_moments[i], body.armature, v[body.dofs], twists[body.parent], total
+            T, body.twist, moments, body.armature, v[body.dofs], twists[body.parent], total
         )
         twists.append(twist)
     return total
@@ -105,12 +114,11 @@ def _momentum_by(R: Array, m: Any, h: Array, S: Array) -> Array:
 
 def _first_moment(tree: Tree, q: Array) -> Array:
     """The sum of m c over all bodies, in the world, (3,)."""
-    T = transformations(tree, q)
     m = [0, *(b.inertia.mass for b in tree.bodies)]
     h = [REST, *(b.inertia.moments.h for b in tree.bodies)]
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
-        h[p] = _moment_out(T[i], m[i], h[i], h[p])
+        h[p] = _moment_out(transformation(body, q), m[i], h[i], h[p])
         m[p] = m[p] + m[i]
     return h[0]
 

@@ -12,7 +12,7 @@ from ..linear import back_substitute, cross, factor, is_numeric, skew, solve, sy
 from ..scalar import Array
 from .inverse import FREE_FALL, bias_forces
 from .mass import mass_matrix
-from .spatial import REST, Pair, Transformation, transformations
+from .spatial import REST, Pair, Transformation, transformation
 
 
 def forward_dynamics(
@@ -56,12 +56,13 @@ def articulated_body(
     Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]] by their 3 x 3 blocks. As in
     `inverse_dynamics` the linear acceleration is that of a point, so linear velocities never enter.
     """
-    T = transformations(tree, q)
+    T: list[Any] = [None]
     w: list[Any] = [REST]  # index 0: the world
     c: list[Any] = [None]
     bodies: list[Any] = [None]  # of each one: its inertia and the wrench that its velocity takes
     for body in tree.bodies:  # outward: velocities, and the forces and accelerations that they alone cause
         i, moments = body.index, body.inertia.moments
+        T.append(transformation(body, q))
         applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
         turning, bias, wrench = _velocity_terms(
             T[i], body.twist, moments, v[body.dofs], w[body.parent], applied
@@ -134,7 +135,8 @@ def _inward(
     ca, cl = c
     moment = n + Ia[:3, :3] @ ca + Ia[:3, 3:] @ cl + U[:3] @ drive
     force = f + Ia[3:, :3] @ ca + Ia[3:, 3:] @ cl + U[3:] @ drive
-    handed = *T.inertia_out(Ia[:3, :3], Ia[:3, 3:], Ia[3:, 3:]), *T.wrench_out(moment, force)
+    wrench = T.wrench_out(moment, force)
+    handed = *T.inertia_out(Ia[:3, :3], Ia[:3, 3:], Ia[3:, 3:]), *wrench
     return (gain, drive), Articulated(*(x + y for x, y in zip(parent, handed, strict=True)))
 
 

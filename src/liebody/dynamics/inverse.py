@@ -10,7 +10,7 @@ from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
 from ..scalar import Array
-from .spatial import REST, Pair, Transformation, added_wrench, transformations
+from .spatial import REST, Pair, Transformation, added_wrench, transformation
 
 FREE_FALL = (0.0, 0.0, -9.81)
 
@@ -48,12 +48,13 @@ def inverse_dynamics(
     wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
     same efforts.
     """
-    T = transformations(tree, q)
+    T: list[Any] = [None]
     rates: list[Any] = [_rates_of_world(gravity)]  # index 0: the world
     F: list[Any] = [None]
 
     for body in tree.bodies:  # outward: parents come before children
         i = body.index
+        T.append(transformation(body, q))
         applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
         moving, wrench = _outward(
             T[i], body.twist, tree.base_moments[i], v[body.dofs], a[body.dofs], rates[body.parent], applied
@@ -111,7 +112,8 @@ def _outward(
     alpha = T.into(parent.alpha) + A[:3] + cross(w, V[:3])
     acc = T.into(parent.acc + parent.U @ T.p) + A[3:] + cross(carried + w, V[3:])
     U = _rate_of_turning(w, alpha)
-    n, f = vector_of_skew_part(U @ Sigma) + cross(h, acc), m * acc + U @ h
+    f = m * acc + U @ h
+    n = vector_of_skew_part(U @ Sigma) + cross(h, acc)
     return Rates(w, alpha, acc, U), (n - applied[:3], f - applied[3:])
 
 
