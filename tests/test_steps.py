@@ -1,6 +1,9 @@
 """Steps: algorithms as loops, against straight-line code and against the algorithms on floats."""
 
 import inspect
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -176,6 +179,32 @@ def test_steps_whose_kinds_wait_for_each_other_take_turns():
 def test_a_step_on_numbers_and_in_a_trace_is_the_function():
     assert turned(2.0, 3.0, 1.0) == (7.0, 1.0)
     assert trace(lambda x: turned(x, 3.0, 1.0), {"x": ()}).operations == {"mul": 1, "add": 2}
+
+
+def test_a_straight_line_that_is_given_up_leaves_memory_in_order():
+    """At whatever length: NumPy's product of object arrays frees a number twice where an operator raises."""
+    script = """
+import gc
+import numpy as np
+from liebody.codegen import passes, step, steps, traced
+
+@step
+def turned(R, x):
+    return R @ x
+
+def f(R, x):
+    R = R.reshape(3, 3)
+    for _ in range(20):
+        x = turned(R, x)
+    return x
+
+passes.LONG = 100
+gc.set_threshold(5, 1, 1)
+for steps.LONGEST in range(12, 112):
+    traced(f, {"R": 9, "x": 3})
+"""
+    environment = os.environ | {"PYTHONMALLOC": "debug"}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)
 
 
 def test_a_step_that_returns_a_condition_is_refused():

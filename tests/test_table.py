@@ -7,6 +7,7 @@ import inspect
 import pickle
 import re
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from liebody.bodies import Frame
 from liebody.codegen import build
 from liebody.errors import ModelError
 from liebody.robot import Algorithm, kernels_of
-from liebody.robot.reference import PAGE, STUB, page, stub
+from liebody.robot.reference import STUB, page, stub
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
+PAGE = Path(__file__).parents[1] / "docs" / "algorithms.md"
 ALGORITHMS = {algorithm.name: algorithm for algorithm, _ in kernels_of(lb.Robot).values()}
 
 

@@ -93,6 +93,10 @@ class Graph:
         self.size += 1
         return node
 
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """What a step of an algorithm returns for arguments of this graph (see `liebody.codegen.steps`)."""
+        return function(*arguments)
+
     def symbols(self, name: str, shape: int | Sequence[int] = ()) -> Any:
         """An object array of `shape` of new input symbols (a single `Expr` where the shape is ())."""
         array = np.empty(shape, dtype=object)

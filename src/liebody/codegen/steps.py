@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, TypeVar
@@ -80,31 +79,27 @@ class _TooLong(Exception):
 
 
 class _Bounded(Graph):
-    """The graph of a straight line that is given up where it gets long."""
+    """The graph of a straight line that is given up at the step where it has become long.
 
-    __slots__ = ("room",)
+    Not at any node: NumPy's product of object arrays releases a number twice where an operator raises.
+    """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.room: float = LONGEST
+    __slots__ = ()
 
-    def new(self, op: str, args: tuple[Any, ...]) -> Expr:
-        if self.size >= self.room:
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        if self.size > LONGEST:
             raise _TooLong
-        return super().new(op, args)
+        return function(*arguments)
 
 
 def _straight(
     function: Callable[..., Any], shapes: Mapping[str, int | Sequence[int]], name: str | None
 ) -> Function | None:
     """The straight line, or None where it is long."""
-    graph = _Bounded()
     try:
-        found = run_on_symbols(graph, function, shapes, name)
+        return run_on_symbols(_Bounded(), function, shapes, name)
     except _TooLong:
         return None
-    graph.room = math.inf
-    return found
 
 
 # -- kinds of steps -----------------------------------------------------------------------------------------
@@ -293,15 +288,15 @@ def _filled(tokens: tuple[Any, ...], c: Array, x: Array) -> Array:
     return (objects(entries) if symbolic else np.array(entries, float)).reshape(tokens[0])
 
 
-def _graph_of(value: Any) -> StepGraph | None:
-    """The graph in which steps are kept apart that a value belongs to, if any."""
+def _graph_of(value: Any) -> Graph | None:
+    """The graph that a value belongs to, if any."""
     if type(value) is Expr:
-        return value.graph if isinstance(value.graph, StepGraph) else None
+        return value.graph
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             for x in value.flat:
                 if type(x) is Expr:
-                    return x.graph if isinstance(x.graph, StepGraph) else None
+                    return x.graph
     elif isinstance(value, (tuple, list)):
         for x in value:
             found = _graph_of(x)
