@@ -50,7 +50,7 @@ def callable_over_lanes(function: Function | Program, name: str) -> list[str]:
     text = _Text(function, name, arguments, dict(zip(results, _outputs(function), strict=True)))
     takes = [f"const T *restrict {key}" for key in arguments] + [f"T *restrict {key}" for key in results]
     # each thread keeps its cells, which may be too many for its stack
-    memory = [f"static __thread T cells[{max(text.size, 1)}];", "T *const w = cells;"]
+    memory = [f"static __thread T cells[{max(text.size, 1)}];", "T *w = cells;", "ASK_ONCE(w);"]
     head = f"static __attribute__((noinline)) void {name}({', '.join(takes)})"
     return [*text.functions, c_function(head, [*memory, *text.lines])]
 

@@ -12,6 +12,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
+/* A pointer to memory of the thread stays in a register: asking where it is takes a call. */
+#define ASK_ONCE(pointer) __asm__("" : "+r"(pointer))
 
 #if SINGLE
 typedef float real;
