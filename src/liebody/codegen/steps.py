@@ -66,12 +66,25 @@ def traced(
     straight = None if loops else _straight(function, shapes, name)
     if straight is not None and work_of(straight) <= least:
         return straight
-    with undisturbed():
-        steps = StepGraph()
-        plan = StepPlan(run_on_symbols(steps, function, shapes, name), steps, steps.calls)
-        if loops or (plan.repeats(passes.REPEATED) and plan.work > least):
-            return plan.program()
-    return straight or trace(function, shapes, name)
+    program = _looped(function, shapes, name, least, bool(loops))
+    return program or straight or trace(function, shapes, name)
+
+
+@undisturbed()
+def _looped(
+    function: Callable[..., Any],
+    shapes: Mapping[str, int | Sequence[int]],
+    name: str | None,
+    least: int,
+    always: bool,
+) -> Program | None:
+    """The program with loops over steps, where these repeat and the work is large, or always."""
+    graph = StepGraph()
+    plan = StepPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls)
+    large = always or (plan.work > least and plan.repeats(passes.REPEATED))
+    program = plan.program() if large else None
+    graph.clear()
+    return program
 
 
 class _TooLong(Exception):
@@ -96,9 +109,11 @@ def _straight(
     function: Callable[..., Any], shapes: Mapping[str, int | Sequence[int]], name: str | None
 ) -> Function | None:
     """The straight line, or None where it is long."""
+    graph = _Bounded()
     try:
-        return run_on_symbols(_Bounded(), function, shapes, name)
+        return run_on_symbols(graph, function, shapes, name)
     except _TooLong:
+        graph.tables.clear()
         return None
 
 
@@ -154,6 +169,12 @@ class StepGraph(Graph):
                 array.flags.writeable = False
                 self._forms[id(array)] = array, None
         return _put_together(kind.structure, iter(made))
+
+    def clear(self) -> None:
+        """Forget all nodes, so that they go with their last user, without a search for garbage."""
+        self.tables.clear()
+        for table in (self.calls, self.kinds, self._results, self._numeric, self._forms):
+            table.clear()
 
     def _form(self, array: Array) -> _Form:
         known, form = self._forms.get(id(array), (None, None))
