@@ -23,6 +23,7 @@ from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equation
 from .robot import Robot
 from .run import Run
 from .simulate import SingularPosition, simulate
+from .stepper import stepper
 from .sweep import Sample, sample, sweep
 from .systems import HybridSystem
 
@@ -56,6 +57,7 @@ __all__ = [
     "sample",
     "simulate",
     "solve_ivp",
+    "stepper",
     "sweep",
     "systems",
 ]

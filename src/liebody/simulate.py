@@ -156,16 +156,16 @@ def simulate(
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
-    chosen = _method(method)
+    chosen = method_of(method)
     t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
     forces = tuple(forces)
-    made = _mechanism(mechanism, forces, damping)
+    made = mechanism_of(mechanism, forces, damping)
     if isinstance(chosen, MechanicalMethod):
-        _fits(chosen, t_end, h, stabilization)
+        check_fit(chosen, t_end, h, stabilization)
         stabilized = None
     else:
         stabilized = made.stabilization(stabilization, h)
-    q, v, batch = _states(made, q0, v0)
+    q, v, batch = states_of(made, q0, v0)
     if h is None and isinstance(chosen, Method) and not chosen.error_weights:
         raise IntegrationError(
             f"{chosen.name} has no embedded method, so its error cannot be controlled: give dt, or take "
@@ -182,12 +182,12 @@ def simulate(
             warnings.warn(f"{why}; so it is called at every stage, slower", CalledEfforts, stacklevel=3)
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
-    flow = _flow(made, chosen, stabilized, u.traced)
+    flow = flow_of(made, chosen, stabilized, u.traced)
     y = np.concatenate([q, v], axis=1)
     if isinstance(flow, MechanicalFlow):
         y = flow.start(q, v, 0.0, h or clock.first, None if callable(tau) else u.samples.at(0.0))
     if events:
-        flow = flow.watching(_guards(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
+        flow = flow.watching(guards_of(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
     start = time.perf_counter()
     with _Progress(progress, t_end) as bar:
         members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
@@ -240,7 +240,7 @@ def simulate(
     return run
 
 
-def _method(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod:
+def method_of(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod:
     """The explicit method, or the one for mechanical systems, of this name."""
     if isinstance(given, MechanicalMethod) or (isinstance(given, str) and is_mechanical(given)):
         return _mechanical_method(given)
@@ -250,7 +250,7 @@ def _method(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod
 _mechanical_method = functools.cache(mechanical_method)  # one object for each name, by which flows are kept
 
 
-def _fits(method: MechanicalMethod, t_end: float, h: float | None, stabilization: Any) -> None:
+def check_fit(method: MechanicalMethod, t_end: float, h: float | None, stabilization: Any) -> None:
     """Raise IntegrationError for what methods for mechanical systems cannot do."""
     if h is None and not method.estimates_errors:
         raise IntegrationError(
@@ -287,7 +287,7 @@ class _OfRobot(OpenTree):
         return energy + self.kernel("stored")(q) if any(f.stores for f in self.forces) else energy
 
 
-def _mechanism(given: Robot | Mechanism, forces: tuple[Force, ...], damping: bool) -> Mechanism:
+def mechanism_of(given: Robot | Mechanism, forces: tuple[Force, ...], damping: bool) -> Mechanism:
     """The mechanism with forces; made once for the same ones."""
     if isinstance(given, Mechanism):
         return given.with_forces(*forces)
@@ -299,7 +299,7 @@ def _mechanism(given: Robot | Mechanism, forces: tuple[Force, ...], damping: boo
     return given.flows[key].with_forces(*forces)
 
 
-def _flow(
+def flow_of(
     mechanism: Mechanism, method: Method | MechanicalMethod, stabilized: Any, feedback: Function | None
 ) -> Any:
     """The compiled loop of this method; kept with the mechanism unless it holds a user's efforts."""
@@ -420,7 +420,7 @@ def _march(
     return np.where(ended, members.clock["row"] + 1, 0)
 
 
-def _guards(
+def guards_of(
     mechanism: Mechanism, events: Mapping[str, Callable[..., Any]], point: int, efforts: int
 ) -> Guards:
     """The events' functions, traced together."""
@@ -498,7 +498,7 @@ class _Efforts:
             return
         first, interval = 0.0, 1.0
         if isinstance(tau, tuple) and len(tau) == 2:
-            times, values = _numbers("times of tau", tau[0]), _numbers("tau", tau[1])
+            times, values = numbers("times of tau", tau[0]), numbers("tau", tau[1])
             if times.ndim != 1 or len(times) < 2 or values.ndim < 2 or values.shape[-2:] != (len(times), nu):
                 raise ShapeError(
                     f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) "
@@ -506,7 +506,7 @@ class _Efforts:
                 )
             table, (first, interval) = values, equidistant("tau", times)
         else:
-            table = _numbers("tau", tau)
+            table = numbers("tau", tau)
             if table.ndim < 1 or table.shape[-1] != nu:
                 raise ShapeError(f"tau has shape {table.shape}, expected ({nu},) or (..., {nu})")
             table = table[..., None, :]
@@ -651,15 +651,15 @@ def _has_own_normal_form(group: LieGroup) -> bool:
 _doors: WeakKeyDictionary[Mechanism, _Door] = WeakKeyDictionary()
 
 
-def _states(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
+def states_of(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
     """Initial states as (n, nq) and (n, nv), and the ensemble's shape."""
     if mechanism not in _doors:
         _doors[mechanism] = _Door(mechanism.group)
     door = _doors[mechanism]
     if q0 is None and door.start is None:
         door.start = mechanism.start()
-    q = door.start if q0 is None else _numbers("q0", q0)
-    v = np.zeros(mechanism.nv) if v0 is None else _numbers("v0", v0)
+    q = door.start if q0 is None else numbers("q0", q0)
+    v = np.zeros(mechanism.nv) if v0 is None else numbers("v0", v0)
     for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
             raise ShapeError(
@@ -690,7 +690,7 @@ def _states(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array, t
     return q, v, batch
 
 
-def _numbers(name: str, given: Any) -> Array:
+def numbers(name: str, given: Any) -> Array:
     try:
         array = np.asarray(given, float)
     except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .graph import Function
-from .loop import CompiledLoop, OneOf, Unable
+from .loop import CompiledLoop, Course, OneOf, Unable
 from .march import Ensemble, Settings, Steps
 from .printers.explicit import FlowFunctions, Method, Path, Watching, explicit_source
 from .printers.march import Guards, Marching
@@ -142,6 +142,10 @@ class Flow(Steps):
         except Unable:
             self._become_able(given)
             self._fixed.steps(*arguments, threads)
+
+    def course(self, y: Any, u: Samples, h: float, *kept: Any) -> Course | None:
+        """The call that `steps` makes (`CompiledLoop.course`), to be made again; None without a compiler."""
+        return self._fixed.course(y, u, h, *kept) if self._fixed.compiler else None
 
     def _copies(self, *arrays: Any) -> list[tuple[Any, Any]]:
         """These arrays with copies of them, where a call may have to be made again."""

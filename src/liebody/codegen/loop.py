@@ -26,6 +26,12 @@ class _Record(ctypes.Structure):
     _fields_ = build.fields("void_p values, long rows, void_p failed losses nearest")
 
 
+class _Course(ctypes.Structure):
+    _fields_ = build.fields(
+        "long n, void_p y efforts, double t h, long steps every, void_p record, long row, void_p count"
+    )
+
+
 class _March(ctypes.Structure):
     _fields_ = build.fields(
         "long n rows until, void_p times y clock record ends counts last nearest logs queue, "
@@ -35,6 +41,31 @@ class _March(ctypes.Structure):
 
 class Unable(Exception):
     """A step has to be taken carefully, and the library has no functions for that."""
+
+
+class Course:
+    """A call of `fixed_steps` of runtime/march.h for a share of the members, which may be made again."""
+
+    def __init__(self, function: Any, y: Any, efforts: Any, h: float, kept: Sequence[Any]) -> None:
+        record = kept[0]
+        self.counts = (ctypes.c_long * 2)()
+        rest = [x.ctypes.data for x in kept[1:]]
+        self._kept = _Record(record.ctypes.data, record.shape[1], *rest)
+        address, self._alive = ctypes.addressof, (y, efforts, kept)
+        self._in_c = _Course(
+            len(y), y.ctypes.data, address(efforts), 0, h, 1, 1, address(self._kept), 0, address(self.counts)
+        )
+        self._function, self._pointer, self._set = function, ctypes.byref(self._in_c), (1, 1, 0)
+
+    def __call__(self, t: float, steps: int, every: int, row: int) -> None:
+        """`steps` steps from t; every `every`-th state is kept, from this row of the record on."""
+        c = self._in_c
+        c.t = t
+        if (steps, every, row) != self._set:  # each field takes a while
+            self._set = c.steps, c.every, c.row = steps, every, row
+        code = self._function(self._pointer)
+        if code:
+            _succeeded(code)
 
 
 class CompiledLoop:
@@ -81,13 +112,12 @@ class CompiledLoop:
 
     def _prepare(self, library: Any) -> Any:
         """The library with the types of its functions."""
-        p, n, d = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
+        p, n = ctypes.c_void_p, ctypes.c_long
         if self.kind == "march":
             library.march.restype, library.march.argtypes = n, [p, p]
             library.drain.restype, library.drain.argtypes = None, [n, p, p]
         elif self.kind == "steps":
-            library.fixed_steps.restype = n
-            library.fixed_steps.argtypes = [n, p, p, d, d, n, n, p, n, p]
+            library.fixed_steps.restype, library.fixed_steps.argtypes = n, [p]
         return library
 
     def _kept(self, lanes: int) -> Any:
@@ -104,6 +134,13 @@ class CompiledLoop:
         lanes = 1 if members < FEW_MEMBERS else build.lanes(self.compiler)
         return self._kept(lanes), lanes
 
+    def course(
+        self, y: Any, u: Samples, h: float, record: Any, failed: Any, losses: Any, nearest: Nearest
+    ) -> Course:
+        """Steps of these arrays, which stay where they are, to be taken as often as wanted."""
+        library, _ = self._for(len(y))
+        return Course(library.fixed_steps, y, u.in_c(), h, (record, failed, losses, nearest.rows))
+
     def steps(
         self, y: Any, u: Samples, t: float, h: float, steps: int, every: int, record: Any, row: int,
         failed: Any, losses: Any, nearest: Nearest, threads: int,
@@ -111,34 +148,18 @@ class CompiledLoop:
         """`fixed_steps` of runtime/march.h; iterations and Jacobians, of a vector of members each."""
         n = len(y)
         library, lanes = self._for(n)
-        counts = []
-
-        def share(start: int, stop: int) -> None:
-            count = (ctypes.c_long * 2)()
-            counts.append(count)
-            kept = _Record(
-                record[start:].ctypes.data,
-                record.shape[1],
-                failed[start:].ctypes.data,
-                losses[start:].ctypes.data,
-                nearest.rows[start:].ctypes.data,
-            )
-            _succeeded(
-                library.fixed_steps(
-                    stop - start, y[start:].ctypes.data, ctypes.byref(u.in_c(start)), t, h, steps, every,
-                    ctypes.byref(kept), row, count,
-                )
-            )  # fmt: skip
-
         size = -(-n // max(threads, 1))
         size += -size % lanes
-        shares = [(start, min(start + size, n)) for start in range(0, n, size)]
+        shares = []
+        for start in range(0, n, size):
+            own = [x[start : start + size] for x in (y, record, failed, losses, nearest.rows)]
+            shares.append(Course(library.fixed_steps, own[0], u.in_c(start), h, own[1:]))
         if len(shares) < 2:
-            share(0, n)
+            shares[0](t, steps, every, row)
         else:
             with ThreadPoolExecutor(max_workers=threads) as pool:
-                list(pool.map(lambda part: share(*part), shares))
-        return sum(c[0] for c in counts), sum(c[1] for c in counts)
+                list(pool.map(lambda share: share(t, steps, every, row), shares))
+        return sum(s.counts[0] for s in shares), sum(s.counts[1] for s in shares)
 
     def march(self, m: Ensemble, u: Samples, until: int, settings: Settings, threads: int) -> None:
         """`march` of runtime/march.h."""

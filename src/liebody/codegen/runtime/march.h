@@ -44,6 +44,17 @@ typedef struct {    /* the rows of a run that are kept */
     double *nearest; /* (n, NEAREST) of watch.h */
 } Record;
 
+typedef struct { /* what `fixed_steps` is to do */
+    long n;      /* members */
+    double *y;   /* (n, POINT): their states, which come in and go out */
+    const Samples *efforts;
+    double t, h;       /* time at the start; length of a step */
+    long steps, every; /* how many; every `every`-th state is kept, */
+    const Record *record;
+    long row;    /* from this row on */
+    long *count; /* (2): iterations and Jacobians of implicit methods */
+} Course;
+
 /* Row `row` for members i .. i + count - 1. */
 INLINE void keep(const Record *r, const T *now, long i, long count, long row) {
     save(now, POINT, r->values + (i * r->rows + row) * POINT, r->rows * POINT, count);
@@ -66,14 +77,17 @@ INLINE void sample_nodes(const Samples *e, double t, double h, long i, long memb
                     e, piece, t + nodes[k] * h, i + (lane < members ? lane : members - 1), j);
 }
 
-/* Steps of length h for members 0 .. n - 1, whose states y (n, POINT) go in and come out; every
-   `every`-th state is kept, from row `first` on. Steps with samples in them are taken in parts,
-   which end there. A member whose step cannot be taken is NaN from there on. Returns 0; -1 without
-   memory; 1 as WATCHED says. */
-long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long steps, long every,
-                 const Record *r, long first, long *count) {
+/* Steps of one length. Those with samples in them are taken in parts, which end there. A member
+   whose step cannot be taken is NaN from there on. Returns 0; -1 without memory; 1 as WATCHED
+   says. */
+long fixed_steps(const Course *c) {
+    const long n = c->n, steps = c->steps, every = c->every;
+    const double t0 = c->t, h = c->h;
+    const Samples *e = c->efforts;
+    const Record *r = c->record;
+    double *y = c->y;
     LOCAL Work work;
-    if (!open_work(&work, e, count)) return -1;
+    if (!open_work(&work, e, c->count)) return -1;
     const uint64_t mode = flush_subnormals();
     for (long i = 0; i < n; i += LANES) {
         const long members = n - i < LANES ? n - i : LANES;
@@ -88,7 +102,7 @@ long fixed_steps(long n, double *y, const Samples *e, double t0, double h, long 
             watch_member(&work.watch, lane, r->nearest + member[lane] * NEAREST);
         }
 #endif
-        for (long s = 0, row = first; s < steps; s++) {
+        for (long s = 0, row = c->row; s < steps; s++) {
             const double begin = t0 + (double)s * h, end = t0 + (double)(s + 1) * h;
             double from = begin, stop, made = h;
             do {

@@ -1,0 +1,63 @@
+"""A step from Python beside a step inside the compiled loop: one UR5, and ensembles.
+
+    python benchmarks/stepper.py [rounds]
+
+RKMK4, 1 ms, no efforts. Processor time, both in alternation; medians over the rounds, and medians of their
+ratios.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import liebody as lb
+
+sys.path.insert(0, str(Path(__file__).parent))
+from machine import describe
+from robots import path
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def compare(robot: lb.Robot, members: int, steps: int, rounds: int) -> None:
+    batch = (members,) if members > 1 else ()
+    sim = lb.stepper(robot, dt=1e-3, members=batch)
+    q, u = robot.random(np.random.default_rng(0), batch), np.zeros((*batch, robot.nv))
+
+    def stepped() -> None:
+        state = sim.start(q)
+        for _ in range(steps):
+            state = sim.step(state, u)
+
+    def simulated() -> None:
+        end = steps * 1e-3
+        lb.simulate(robot, q, t_end=end, dt=1e-3, tau=u, record_every=end)
+
+    stepped(), simulated()
+    times = [(seconds(stepped), seconds(simulated)) for _ in range(rounds)]
+    ours, loop = (1e6 * statistics.median(x) / steps / members for x in zip(*times, strict=True))
+    ratio = statistics.median(a / b for a, b in times)
+    print(f"{members:8d} {ours:18.3f} {loop:18.3f} {ratio:8.2f}")
+
+
+def main(rounds: int = 7) -> None:
+    print(describe("numpy"))
+    robot = lb.load(path("ur5")[0])
+    print("\n members  stepper, us/step     loop, us/step    ratio   (per member)")
+    for members, steps in ((1, 20_000), (8, 5000), (64, 1000), (256, 500)):
+        compare(robot, members, steps, rounds)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,235 @@
+"""One step of a simulation at a time, for loops of one's own: controllers, games, learning, hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .codegen import Samples
+from .codegen.loop import Unable
+from .codegen.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
+from .codegen.watch import Nearest
+from .dynamics import Force, Mechanism
+from .errors import SECONDS, IntegrationError, ShapeError, positive
+from .integrators import MechanicalFlow, MechanicalMethod, Method
+from .robot import Robot
+from .scalar import Array
+from .simulate import MOST_EVENTS, check_fit, flow_of, guards_of, mechanism_of, method_of, states_of
+from .systems import EventLog
+
+
+class State:
+    """A state of a mechanism, or of an ensemble, between two steps of a `Stepper`. It does not change.
+
+    t       time                                                                                         [s]
+    q, v    configurations (..., nq) and velocities (..., nv)
+    ended   which members a terminal event has ended, (...); they stay as they are
+    events  those of the last step: an `EventLog`, of an ensemble a list of them; None if none are looked for
+    """
+
+    __slots__ = ("_before", "_last", "_number", "_stepper", "ended", "events", "y")
+
+    def __init__(self, stepper: Stepper, number: int, y: Array, ended: Array, before: Array = None) -> None:
+        self._stepper, self._number, self.y, self.ended = stepper, number, y, ended
+        self._before = before  # efforts of the last step, where a method remembers what they have done
+        self.events: Any = None
+        self._last: Array = None  # times of the last events
+
+    @property
+    def t(self) -> float:
+        return self._number * self._stepper.dt
+
+    @property
+    def q(self) -> Array:
+        return self.y[..., : self._stepper.nq]
+
+    @property
+    def v(self) -> Array:
+        nq = self._stepper.nq
+        return self.y[..., nq : nq + self._stepper.nv]
+
+    def __repr__(self) -> str:
+        return f"State(t={self.t:.9g}, q={self.q!r}, v={self.v!r})"
+
+
+class Stepper:
+    """Steps of one length for a mechanism, compiled; made by `stepper`, whose docstring says more."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        flow: Any,
+        dt: float,
+        batch: tuple[int, ...],
+        events: tuple[str, ...] = (),
+        threads: int = 1,
+    ) -> None:
+        self.mechanism, self.dt, self.batch, self.threads = mechanism, dt, batch, threads
+        self.nq, self.nv, self.nu = mechanism.nq, mechanism.nv, mechanism.nu
+        self._flow, self._events, self._implicit = flow, events, isinstance(flow, MechanicalFlow)
+        n = int(np.prod(batch))
+        point = flow.point if self._implicit else self.nq + self.nv
+        self._y, self._table = np.zeros((n, point)), np.zeros((n, 1, self.nu))
+        self._kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
+        self._state, self._u = self._y.reshape(*batch, point), self._table.reshape(*batch, self.nu)
+        self._all_on = np.zeros(batch, bool)
+        self._all_on.flags.writeable = False
+        self._course = None
+        if threads == 1 and not events:
+            self._course = flow.course(self._y, Samples(self._table), dt, *self._kept)
+
+    def start(self, q0: Array = None, v0: Array = None) -> State:
+        """The state at t = 0; states of all members, or one for all. Default as of `simulate`."""
+        y = self._points(q0, v0, self.batch).copy()
+        state = State(self, 0, y, self._all_on, 0 * self._table if self._implicit else None)
+        if self._events:
+            state._last = np.full((len(self._y), len(self._events)), -np.inf)
+        return state
+
+    def reset(self, state: State, members: Array, q0: Array = None, v0: Array = None) -> State:
+        """The same state, but for members (a mask or indices of the ensemble) that begin anew at q0, v0."""
+        new = State(self, state._number, state.y.copy(), state.ended.copy())
+        new.y[members] = self._points(q0, v0, new.y[members].shape[:-1])
+        new.ended[members] = False
+        new.events = state.events
+        if state._last is not None:
+            new._last = state._last.copy()
+            new._last.reshape(*self.batch, -1)[members] = -np.inf
+        if state._before is not None:
+            new._before = state._before.copy()
+            new._before.reshape(self._u.shape)[members] = 0
+        return new
+
+    def step(self, state: State, u: Array = None, steps: int = 1) -> State:
+        """The state after a step, or several, with efforts u (nu,) or (..., nu) held constant; None: zero.
+
+        A member of an ensemble whose step cannot be taken is NaN from there on.
+
+        Raises IntegrationError where a single mechanism's step cannot be taken, ShapeError for u.
+        """
+        self._state[...] = state.y
+        if u is None:
+            self._table.fill(0)
+        else:
+            try:
+                self._u[...] = u
+            except (ValueError, TypeError):
+                raise ShapeError(
+                    f"u has shape {np.shape(u)}, expected numbers ({self.nu},) or {self._u.shape}"
+                ) from None
+        number = state._number + steps
+        if self._events:
+            return self._march(state, number)
+        t = state._number * self.dt
+        if self._course is None or self._implicit:
+            self._take(state, t, steps)
+        else:
+            try:
+                self._course(t, steps, steps, 0)
+            except Unable:
+                self._state[...] = state.y
+                self._take(state, t, steps)
+        if not self.batch and self._kept[1][0]:
+            self._raise(state, t)
+        before = self._table.copy() if self._implicit else None
+        return State(self, number, self._state.copy(), state.ended, before)
+
+    def _points(self, q0: Array, v0: Array, batch: tuple[int, ...]) -> Array:
+        q, v, given = states_of(self.mechanism, q0, v0)
+        y = self._flow.start(q, v, 0.0, self.dt, None) if self._implicit else np.concatenate([q, v], axis=1)
+        try:
+            return np.broadcast_to(y.reshape(*given, y.shape[-1]), (*batch, y.shape[-1]))
+        except ValueError:
+            raise ShapeError(
+                f"q0 and v0 have the leading axes {given}, those of the members to start are {batch}"
+            ) from None
+
+    def _samples(self, state: State, t: float) -> Samples:
+        """The efforts from t on; with those before, where a method remembers what they have done."""
+        if state._before is None or (state._before == self._table).all():
+            return Samples(self._table)
+        return Samples(np.concatenate([state._before, self._table], axis=1), t - self.dt, self.dt)
+
+    def _take(self, state: State, t: float, steps: int) -> None:
+        record, failed, losses, nearest = self._kept
+        options: Any = {"losses": losses} if self._implicit else {"nearest": nearest}
+        u = self._samples(state, t)
+        self._flow.steps(self._y, u, t, self.dt, steps, steps, record, 0, failed, self.threads, **options)
+
+    def _march(self, state: State, number: int) -> State:
+        """Steps that end at events, too."""
+        start, end = state._number * self.dt, number * self.dt
+        m = Ensemble(self._y, [start, end], self.dt, len(self._events))
+        m.last[:] = state._last
+        m.ends[state.ended.ravel()] = start, STOPPED
+        settings = Settings(controlled=False, most=MOST_EVENTS)
+        self._flow.march(m, self._samples(state, start), 2, settings, self.threads)
+        reasons = m.ends[:, 1]
+        lost = (reasons != RAN) & (reasons != STOPPED)
+        if lost.any() and not self.batch:
+            self._kept[2][:] = m.ends
+            self._raise(state, start)
+        m.y[lost] = np.nan
+        nq, nv = self.nq, self.nv
+        logs = EventLog.of_members(m, self._events, lambda _, y: (y[:, :nq], y[:, nq : nq + nv], {}))
+        before = self._table.copy() if self._implicit else None
+        ended = (reasons == STOPPED).reshape(self.batch)
+        new = State(self, number, m.y.reshape(self._state.shape), ended, before)
+        new.events, new._last = logs if self.batch else logs[0], m.last
+        return new
+
+    def _raise(self, state: State, t: float) -> None:
+        _, failed, losses, _ = self._kept
+        failed[:] = 0
+        reason = int(losses[0, 1]) or NOT_FINITE
+        why = self.mechanism.diagnosis(state.q, state.v, self.dt, t)
+        raise IntegrationError(
+            f"the step at t = {t:.9g} s cannot be taken: {REASONS[reason]}; "
+            f"{why or 'take a shorter step, and look for forces that pump energy in'}"
+        )
+
+
+def stepper(
+    mechanism: Robot | Mechanism,
+    *,
+    dt: float,
+    method: str | Method | MechanicalMethod = "rkmk4",
+    members: int | tuple[int, ...] = (),
+    forces: Iterable[Force] = (),
+    damping: bool = True,
+    stabilization: Any = None,
+    events: Mapping[str, Callable[..., Any]] | None = None,
+    threads: int = 1,
+) -> Stepper:
+    """What takes a simulation one step at a time, with efforts of your own in between.
+
+        sim = lb.stepper(robot, dt=1e-3)
+        state = sim.start(q0)
+        for _ in range(1000):
+            state = sim.step(state, u=robot.gravity(state.q) - 20 * state.v)
+
+    dt       length of a step                                                                            [s]
+    members  number of members of an ensemble, or its shape; they are lanes of vectors
+    others   as of `simulate`, whose steps these are: the states agree to the last bit with those of a run
+             whose efforts are samples that are held. Events end a step early, and it goes on from there;
+             those that are `terminal` end a member, until it is `reset`
+
+    Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
+    """
+    h, chosen = positive("dt", dt, SECONDS), method_of(method)
+    made = mechanism_of(mechanism, tuple(forces), damping)
+    stabilized = None
+    if isinstance(chosen, MechanicalMethod):
+        check_fit(chosen, h, h, stabilization)
+    else:
+        stabilized = made.stabilization(stabilization, h)
+    flow = flow_of(made, chosen, stabilized, None)
+    batch = (members,) if isinstance(members, int) else tuple(members)
+    if any(not isinstance(n, int) or n < 1 for n in batch):
+        raise ShapeError(f"members is {members!r}, expected a positive number or a tuple of such")
+    if events:
+        point = flow.point if isinstance(flow, MechanicalFlow) else made.nq + made.nv
+        flow = flow.watching(guards_of(made, events, point, made.nu))
+    return Stepper(made, flow, h, batch, tuple(events or ()), threads)
