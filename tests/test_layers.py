@@ -32,6 +32,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"robot", "run"},
         {"models", "constrained_run"},
         {"loading", "simulate"},
+        {"stepper"},
         {"sweep", "equations"},
     ],
     6: [{"plot", "viewer"}, {"cli"}, {"__init__", "__main__"}],

@@ -20,7 +20,7 @@ from .simulate import MOST_EVENTS, check_fit, flow_of, guards_of, mechanism_of, 
 from .systems import EventLog
 
 
-class State:
+class StepperState:
     """A state of a mechanism, or of an ensemble, between two steps of a `Stepper`. It does not change.
 
     t       time                                                                                         [s]
@@ -51,7 +51,7 @@ class State:
         return self.y[..., nq : nq + self._stepper.nv]
 
     def __repr__(self) -> str:
-        return f"State(t={self.t:.9g}, q={self.q!r}, v={self.v!r})"
+        return f"StepperState(t={self.t:.9g}, q={self.q!r}, v={self.v!r})"
 
 
 class Stepper:
@@ -80,17 +80,17 @@ class Stepper:
         if threads == 1 and not events:
             self._course = flow.course(self._y, Samples(self._table), dt, *self._kept)
 
-    def start(self, q0: Array = None, v0: Array = None) -> State:
+    def start(self, q0: Array = None, v0: Array = None) -> StepperState:
         """The state at t = 0; states of all members, or one for all. Default as of `simulate`."""
         y = self._points(q0, v0, self.batch).copy()
-        state = State(self, 0, y, self._all_on, 0 * self._table if self._implicit else None)
+        state = StepperState(self, 0, y, self._all_on, 0 * self._table if self._implicit else None)
         if self._events:
             state._last = np.full((len(self._y), len(self._events)), -np.inf)
         return state
 
-    def reset(self, state: State, members: Array, q0: Array = None, v0: Array = None) -> State:
+    def reset(self, state: StepperState, members: Array, q0: Array = None, v0: Array = None) -> StepperState:
         """The same state, but for members (a mask or indices of the ensemble) that begin anew at q0, v0."""
-        new = State(self, state._number, state.y.copy(), state.ended.copy())
+        new = StepperState(self, state._number, state.y.copy(), state.ended.copy())
         new.y[members] = self._points(q0, v0, new.y[members].shape[:-1])
         new.ended[members] = False
         new.events = state.events
@@ -102,7 +102,7 @@ class Stepper:
             new._before.reshape(self._u.shape)[members] = 0
         return new
 
-    def step(self, state: State, u: Array = None, steps: int = 1) -> State:
+    def step(self, state: StepperState, u: Array = None, steps: int = 1) -> StepperState:
         """The state after a step, or several, with efforts u (nu,) or (..., nu) held constant; None: zero.
 
         A member of an ensemble whose step cannot be taken is NaN from there on.
@@ -134,7 +134,7 @@ class Stepper:
         if not self.batch and self._kept[1][0]:
             self._raise(state, t)
         before = self._table.copy() if self._implicit else None
-        return State(self, number, self._state.copy(), state.ended, before)
+        return StepperState(self, number, self._state.copy(), state.ended, before)
 
     def _points(self, q0: Array, v0: Array, batch: tuple[int, ...]) -> Array:
         q, v, given = states_of(self.mechanism, q0, v0)
@@ -146,19 +146,19 @@ class Stepper:
                 f"q0 and v0 have the leading axes {given}, those of the members to start are {batch}"
             ) from None
 
-    def _samples(self, state: State, t: float) -> Samples:
+    def _samples(self, state: StepperState, t: float) -> Samples:
         """The efforts from t on; with those before, where a method remembers what they have done."""
         if state._before is None or (state._before == self._table).all():
             return Samples(self._table)
         return Samples(np.concatenate([state._before, self._table], axis=1), t - self.dt, self.dt)
 
-    def _take(self, state: State, t: float, steps: int) -> None:
+    def _take(self, state: StepperState, t: float, steps: int) -> None:
         record, failed, losses, nearest = self._kept
         options: Any = {"losses": losses} if self._implicit else {"nearest": nearest}
         u = self._samples(state, t)
         self._flow.steps(self._y, u, t, self.dt, steps, steps, record, 0, failed, self.threads, **options)
 
-    def _march(self, state: State, number: int) -> State:
+    def _march(self, state: StepperState, number: int) -> StepperState:
         """Steps that end at events, too."""
         start, end = state._number * self.dt, number * self.dt
         m = Ensemble(self._y, [start, end], self.dt, len(self._events))
@@ -176,11 +176,11 @@ class Stepper:
         logs = EventLog.of_members(m, self._events, lambda _, y: (y[:, :nq], y[:, nq : nq + nv], {}))
         before = self._table.copy() if self._implicit else None
         ended = (reasons == STOPPED).reshape(self.batch)
-        new = State(self, number, m.y.reshape(self._state.shape), ended, before)
+        new = StepperState(self, number, m.y.reshape(self._state.shape), ended, before)
         new.events, new._last = logs if self.batch else logs[0], m.last
         return new
 
-    def _raise(self, state: State, t: float) -> None:
+    def _raise(self, state: StepperState, t: float) -> None:
         _, failed, losses, _ = self._kept
         failed[:] = 0
         reason = int(losses[0, 1]) or NOT_FINITE
