@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,10 @@ import numpy as np
 from .build import fields
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
-NEW_ARRAY, AS_SCALAR = (
-    93,
-    76,
-)  # PyArray_New and PyArray_Return in NumPy's table of C functions, fixed since NumPy 1.0
-OUT = sys.intern("out")  # the one keyword that the entry knows, compared by identity
+# PyArray_New, PyArray_FromAny, PyArray_Return in NumPy's table of C functions, fixed since NumPy 1.0
+NEW_ARRAY, AS_ARRAY, AS_SCALAR = 93, 69, 76
+OUT, THREADS = sys.intern("out"), sys.intern("threads")  # keywords of the entry, compared by identity
+ONE = 1  # of which CPython has one object
 
 
 class _Array(ctypes.Structure):
@@ -83,6 +82,13 @@ def builtin(library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: s
     return make(ctypes.addressof(definition), general, None)
 
 
+def use_loops(library: ctypes.CDLL, loops: Mapping[str, ctypes.CDLL]) -> None:
+    """Let the entry of a generated library use the loops over one lane and over many that are loaded."""
+    addresses = (_address(loops[kind].run) if kind in loops else None for kind in ("one", "many"))
+    library.use_loops.argtypes = [ctypes.c_void_p] * 2
+    library.use_loops(*addresses)
+
+
 def _address(function: Any) -> int | None:
     return ctypes.cast(function, ctypes.c_void_p).value
 
@@ -91,21 +97,21 @@ def _address(function: Any) -> int | None:
 def _table() -> Any:
     """What generated code needs of Python and NumPy: the structure `python` of runtime/call.h."""
     api, numpy_functions = ctypes.pythonapi, _numpy_functions()
-    return (ctypes.c_void_p * 13)(
-        id(np.ndarray),
-        id(float),
-        id(np.float64),
-        id(np.dtype(float)),
-        id(OUT),
+    known = (np.ndarray, float, np.float64, list, tuple, np.dtype(float), OUT, THREADS, ONE)
+    table = (
+        *map(id, known),
         tuple.__basicsize__ // ctypes.sizeof(ctypes.c_void_p),
-        numpy_functions[NEW_ARRAY],
-        numpy_functions[AS_SCALAR],
+        *(numpy_functions[k] for k in (NEW_ARRAY, AS_ARRAY, AS_SCALAR)),
         _address(api.PyObject_Vectorcall),
         _address(api.PyTuple_New),
         _address(api.PyTuple_SetItem),
         _address(api.Py_IncRef),
         _address(api.Py_DecRef),
+        _address(api.PyErr_Clear),
+        _address(api.PyEval_SaveThread),
+        _address(api.PyEval_RestoreThread),
     )
+    return (ctypes.c_void_p * len(table))(*table)
 
 
 @functools.cache  # built-in functions refer to their definition for as long as they live

@@ -57,7 +57,7 @@ class Kernel:
               with it, a kernel of an earlier process is found without tracing
     doc       what `help` shows of the kernel
 
-    `k.call` is the entry with the least latency for one state (about 0.1 us above the computation itself).
+    `k.call` is the entry with the least latency (about 0.1 us above the computation itself).
     `k.source` is C99 text, `k.operations` counts operations. Kernels follow IEEE 754 on NaN and infinity.
 
     Raises ShapeError, ConfigurationError (guard), CompilerError (refused source; without any compiler the
@@ -78,6 +78,7 @@ class Kernel:
         self._single = self.dtype == np.dtype(np.float32)
         self._given, self._guard, self._recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
         self._lock = threading.RLock()
+        self._loops: dict[str, ctypes.CDLL] = {}  # over one lane and over many, as they are loaded
         self._known = self._remembered()
         if self._known:
             self.name: str = self._known["name"]
@@ -155,7 +156,7 @@ class Kernel:
                 else (printer.SMALL_PIECE, build.LONG_FLAGS)
             )
             sources = printer.batch_units(f, lanes, self._single, self._guard, units, piece)
-        if lanes == 1 and not self._single:
+        if not self._single:
             sources[-1] += "\n" + _call_text(f)
         path = build.library(sources, self._compiler, flags)
         if self._recipe:
@@ -170,14 +171,22 @@ class Kernel:
     @cached_property
     def _one(self) -> ctypes.CDLL:
         with self._lock:
-            return self._library("one", 1)
+            return self._shared("one", 1)
 
     @cached_property
     def _many(self) -> tuple[ctypes.CDLL, int]:
         assert self._compiler is not None
         with self._lock:
             lanes = build.lanes(self._compiler, self._single)
-            return self._library("many", lanes), lanes
+            return self._shared("many", lanes), lanes
+
+    def _shared(self, kind: str, lanes: int) -> ctypes.CDLL:
+        """The library of this kind, whose loop the entry of the other one may use, too."""
+        self._loops[kind] = self._library(kind, lanes)
+        if not self._single:
+            for library in self._loops.values():
+                entry.use_loops(library, self._loops)
+        return self._loops[kind]
 
     @cached_property
     def _numpy(self) -> Callable[..., Any]:
@@ -191,20 +200,26 @@ class Kernel:
         return self.entry(self.general)
 
     def entry(self, general: Callable[..., Any]) -> Callable[..., Any]:
-        """A built-in function for single states, which leaves what it cannot take to `general`."""
+        """A built-in function for states and batches, which leaves what it cannot take to `general`."""
         if self._compiler is None or self._single or not entry.available():
             return general
-        return entry.builtin(self._one, general, self.name, self.__doc__ or "")
+        library = next(iter(self._loops.values()), None) or self._one
+        return entry.builtin(library, general, self.name, self.__doc__ or "")
 
     # -- calls --------------------------------------------------------------------------------------------
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
-        if threads == 1 and ("call" in self.__dict__ or self.is_single(arrays)):
+        if threads == 1 and (self.has_loop or self._is_single(arrays)):
             return self.call(*arrays) if out is None else self.call(*arrays, out=out)
         return self.general(*arrays, out=out, threads=threads)
 
-    def is_single(self, arrays: Sequence[Any]) -> bool:
-        """Whether these are arrays of one state, or floats; a batch does not compile the entry for them."""
+    @property
+    def has_loop(self) -> bool:
+        """Whether one of the loops is loaded, so that the entry is there without compiling."""
+        return bool(self._loops)
+
+    def _is_single(self, arrays: Sequence[Any]) -> bool:
+        """Whether these are arrays of one state, or floats; a batch does not compile the loop for them."""
         shapes = self.inputs.values()
         return all(
             x.ndim == len(s) and x.dtype != object
@@ -459,8 +474,9 @@ def _call_text(function: Function | Program) -> str:
 
     inputs = [array.shape for array in function.inputs.values()]
     outputs = [array.shape for array in function.outputs.values()]
+    rank = max([1, *map(len, outputs)])
     lines = [
-        f"enum {{ INPUTS = {len(inputs)}, OUTPUTS = {len(outputs)} }};",
+        f"enum {{ INPUTS = {len(inputs)}, OUTPUTS = {len(outputs)}, OUTPUT_RANK = {rank}, FEW = {FEW} }};",
         *table("input", inputs),
         *table("output", outputs),
     ]

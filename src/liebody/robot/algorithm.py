@@ -134,11 +134,10 @@ class Algorithm:
             arrays += tuple(x for x in optional if x is not None)
         options = tuple(map(_hashable, options))
         kernel = self.kernel(robot, given, options)
-        if self.name not in vars(robot) and not given and self._is_direct(robot, options):
-            if kernel.is_single(arrays):
-                # from now on the library's own entry replaces the method, and calls it where it cannot
-                vars(robot)[self.name] = kernel.entry(self.__get__(robot))
         result = kernel(*arrays, out=out, threads=threads)
+        if kernel.has_loop and self.name not in vars(robot) and not given and self._is_direct(robot, options):
+            # from now on the library's own entry replaces the method, and calls it where it cannot
+            vars(robot)[self.name] = kernel.entry(self.__get__(robot))
         return self.tuple_of(*result) if self.tuple_of else result
 
     def _is_direct(self, robot: Robot, options: tuple[Any, ...]) -> bool:

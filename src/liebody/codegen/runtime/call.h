@@ -1,6 +1,7 @@
-/* The call from Python with one state: `call(args...)` or `call(args..., out=array)`. Where all
-   arrays are float64 of the right shape, C-contiguous and aligned (or a float or np.float64 where
-   that shape is ()), it goes straight to `run`; every other call goes to `self`, a Python callable.
+/* The call from Python: `call(args...)`, with `out=array` and `threads=1` or without. Where all
+   arrays are float64, of the right shape or batches of one shape of such, C-contiguous and aligned
+   (a float or np.float64 where the shape is (), lists and tuples of numbers where they make such an
+   array), it goes straight to the loops; every other call goes to `self`, a Python callable.
    Python's and NumPy's headers are not needed: the structures below are part of their stable layout
    (checked by liebody.codegen.entry before use), and the functions come as pointers through
    `setup`. */
@@ -16,81 +17,157 @@ typedef struct {
     void *base, *description;
     int flags;
 } array;
-enum { CONTIGUOUS = 0x1, ALIGNED = 0x100, WRITEABLE = 0x400, DOUBLE = 12 };
+enum { CONTIGUOUS = 0x1, ALIGNED = 0x100, WRITEABLE = 0x400, DOUBLE = 12, MOST_AXES = 16 };
 
 static struct {
-    void *array_type, *float_type, *scalar_type, *float64, *out;
-    intptr_t first_item; /* of a tuple, in words from its beginning */
+    void *array_type, *float_type, *scalar_type, *list_type, *tuple_type, *float64;
+    void *out, *threads, *one; /* keywords; the number 1 */
+    intptr_t first_item;       /* of a tuple, in words from its beginning */
     array *(*new_array)(void *type, int nd, intptr_t *shape, int number, intptr_t *strides,
                         void *data, int size, int flags, void *of);
+    array *(*as_array)(void *of, void *type, int least_nd, int most_nd, int flags, void *context);
     void *(*as_scalar)(void *of_no_dimensions);
     void *(*vectorcall)(void *callable, void *const *args, size_t count, void *names);
     void *(*new_tuple)(intptr_t size);
     int (*set_item)(void *tuple, intptr_t index, void *item);
     void (*keep)(void *item);
     void (*drop)(void *item);
+    void (*forget_error)(void);
+    void *(*unlock)(void);      /* lets other threads of Python run ... */
+    void (*lock)(void *thread); /* ... until here */
 } python;
+
+typedef long Run(long, const real *const *, const long *, real *const *, const long *, int);
+static Run *single_run,
+    *lanes_run; /* the loops over one lane and over many, where they are there */
 
 void setup(void *const *table) { memcpy(&python, table, sizeof python); }
 
-INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags) {
-    if (a->head.type != python.array_type || a->description != python.float64 ||
-        a->dimensions != dimensions || (a->flags & flags) != flags)
+void use_loops(Run *over_one, Run *over_lanes) { single_run = over_one, lanes_run = over_lanes; }
+
+typedef struct { /* leading axes of a batch */
+    int axes;    /* -1: not known yet */
+    intptr_t shape[MOST_AXES];
+} Lead;
+
+/* Whether an array has this shape, or is a batch of such with the leading axes of the others; then
+   `stride` becomes the distance of its rows, 0 for one row. */
+INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags, Lead *lead,
+                long size, long *stride) {
+    const int axes = a->dimensions - dimensions;
+    if (a->head.type != python.array_type || a->description != python.float64 || axes < 0 ||
+        axes > MOST_AXES || (a->flags & flags) != flags)
         return 0;
     for (int i = 0; i < dimensions; i++)
-        if (a->shape[i] != shape[i]) return 0;
+        if (a->shape[axes + i] != shape[i]) return 0;
+    *stride = axes ? size : 0;
+    if (!axes) return 1;
+    if (lead->axes < 0) {
+        lead->axes = axes;
+        for (int i = 0; i < axes; i++) lead->shape[i] = a->shape[i];
+        return 1;
+    }
+    if (lead->axes != axes) return 0;
+    for (int i = 0; i < axes; i++)
+        if (lead->shape[i] != a->shape[i]) return 0;
     return 1;
 }
 
-static const long no_strides[INPUTS + OUTPUTS];
+/* The loop for so many rows, if it is there. */
+INLINE Run *loop_for(long rows) {
+    return rows == 1 || (!lanes_run && rows < FEW) ? single_run : lanes_run;
+}
 
 void *call(void *self, void *const *args, intptr_t count, void *const *names) {
     const real *in[INPUTS + 1];
     real *out[OUTPUTS];
+    long in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
     void *made[OUTPUTS];
-    int given = 0;
+    array *read[INPUTS + 1], *given = 0; /* arrays of lists; `out` */
+    int lists = 0;
+    Lead lead = {-1, {0}};
     if (count != INPUTS) goto general;
     if (names) { /* a tuple, whose length is its third word */
-        given = OUTPUTS == 1 && (intptr_t)names[2] == 1 && names[python.first_item] == python.out;
-        if (!given) goto general;
+        for (intptr_t k = 0; k < (intptr_t)names[2]; k++) {
+            void *name = names[python.first_item + k], *value = args[INPUTS + k];
+            if (name == python.out && OUTPUTS == 1) given = value;
+            else if (name != python.threads || value != python.one) goto general;
+        }
     }
     for (int k = 0; k < INPUTS; k++) {
-        const array *a = args[k];
-        if (!input_dimensions[k] &&
-            (a->head.type == python.float_type || a->head.type == python.scalar_type)) {
+        array *a = args[k];
+        void *type = a->head.type;
+        if (!input_dimensions[k] && (type == python.float_type || type == python.scalar_type)) {
             in[k] = (const real *)&a->data; /* where both have their value */
+            in_stride[k] = 0;
             continue;
         }
-        if (!fits(a, input_dimensions[k], input_shape[k], CONTIGUOUS | ALIGNED)) goto general;
+        if (type == python.list_type || type == python.tuple_type) {
+            python.keep(python.float64); /* the next line takes one */
+            a = python.as_array(a, python.float64, 0, 0, CONTIGUOUS | ALIGNED, 0);
+            if (!a) {
+                python.forget_error();
+                goto general;
+            }
+            read[lists++] = a;
+        }
+        if (!fits(a, input_dimensions[k], input_shape[k], CONTIGUOUS | ALIGNED, &lead,
+                  input_size[k], &in_stride[k]))
+            goto general;
         in[k] = (const real *)a->data;
     }
-    if (given) {
-        array *a = args[INPUTS];
-        if (!fits(a, output_dimensions[0], output_shape[0], CONTIGUOUS | ALIGNED | WRITEABLE))
-            goto general;
-        out[0] = (real *)a->data;
-        for (int k = 0; k < INPUTS; k++)
-            if (out[0] < in[k] + input_size[k] && in[k] < out[0] + output_size[0]) goto general;
-        if (run(1, in, no_strides, out, no_strides, 0)) goto general;
-        python.keep(a);
-        return a;
-    }
+    if (lead.axes < 0) lead.axes = 0;
+    for (int i = 0; i < lead.axes; i++) rows *= lead.shape[i];
+    Run *loop = loop_for(rows);
+    if (!loop || !rows) goto general;
     for (int k = 0; k < OUTPUTS; k++) {
-        array *a = python.new_array(python.array_type, output_dimensions[k], output_shape[k],
-                                    DOUBLE, 0, 0, 0, 0, 0);
-        if (!a) {
-            while (k--) python.drop(made[k]);
-            return 0;
+        const int dimensions = lead.axes + output_dimensions[k];
+        intptr_t shape[MOST_AXES + OUTPUT_RANK];
+        array *a = given;
+        for (int i = 0; i < lead.axes; i++) shape[i] = lead.shape[i];
+        for (int i = 0; i < output_dimensions[k]; i++) shape[lead.axes + i] = output_shape[k][i];
+        out_stride[k] = output_size[k];
+        if (given) {
+            long stride;
+            Lead none = {0, {0}};
+            if (!fits(a, dimensions, shape, CONTIGUOUS | ALIGNED | WRITEABLE, &none, 0, &stride))
+                goto general;
+            for (int j = 0; j < INPUTS; j++) {
+                const long in_rows = in_stride[j] ? rows : 1;
+                if ((real *)a->data < in[j] + in_rows * input_size[j] &&
+                    in[j] < (real *)a->data + rows * output_size[k])
+                    goto general;
+            }
+        } else {
+            a = python.new_array(python.array_type, dimensions, shape, DOUBLE, 0, 0, 0, 0, 0);
+            if (!a) {
+                while (k--) python.drop(made[k]);
+                while (lists--) python.drop(read[lists]);
+                return 0;
+            }
         }
         made[k] = a;
         out[k] = (real *)a->data;
     }
-    if (run(1, in, no_strides, out, no_strides, 0)) {
-        for (int k = 0; k < OUTPUTS; k++) python.drop(made[k]);
+    long wrong;
+    if (rows == 1) wrong = loop(1, in, in_stride, out, out_stride, 0);
+    else {
+        void *thread = python.unlock();
+        wrong = loop(rows, in, in_stride, out, out_stride, 0);
+        python.lock(thread);
+    }
+    if (wrong) {
+        if (!given)
+            for (int k = 0; k < OUTPUTS; k++) python.drop(made[k]);
         goto general;
     }
+    while (lists--) python.drop(read[lists]);
+    if (given) {
+        python.keep(given);
+        return given;
+    }
     for (int k = 0; k < OUTPUTS; k++)
-        if (!output_dimensions[k]) made[k] = python.as_scalar(made[k]);
+        if (!lead.axes && !output_dimensions[k]) made[k] = python.as_scalar(made[k]);
     if (OUTPUTS == 1) return made[0];
     void *tuple = python.new_tuple(OUTPUTS);
     for (int k = 0; k < OUTPUTS; k++) {
@@ -99,5 +176,6 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
     }
     return tuple;
 general:
+    while (lists--) python.drop(read[lists]);
     return python.vectorcall(self, args, (size_t)count, names);
 }
