@@ -416,13 +416,19 @@ def test_the_entry_leaves_no_memory_behind():
     bad, out = np.full(6, np.nan), np.zeros(4)
     batch = oriented(3)
 
+    f.call(*oriented(100))  # both loops are there
+    lists, many, results = (q.tolist(), m.tolist()), oriented(100), np.zeros((100, 4))
+
     def everything(n):
         for _ in range(n):
             f.call(q, m)
             f.call(q, m, out=out)
+            f.call(*lists)
+            f.call(*batch, threads=1)
             several.call(*x)
         for _ in range(n // 100):
-            f.call(*batch)
+            f.call(*many)
+            f.call(*many, out=results)
             for arrays in ((bad, m), (q, m, m), (q[:3], m)):
                 with pytest.raises(ValueError):
                     f.call(*arrays)
@@ -443,6 +449,44 @@ def test_the_entry_leaves_no_memory_behind():
     assert [sys.getrefcount(a) for a in (q, m, out, *x, f.call, f)] == counts
     # a leak shows in every round, with 8 bytes for each of 250 batches at the least; others' memory does not
     assert min(growths) < 2_000
+
+
+@needs_compiler
+@pytest.mark.parametrize("first", ["a state", "a small batch", "a large batch"])
+def test_the_entry_takes_states_batches_and_lists(first):
+    """Whichever loop was compiled first, all that the entry can take is what the portable way gives."""
+    f, q, m = Kernel(ORIENTED), *oriented(130)
+    f(*{"a state": (q[0], m[0]), "a small batch": (q[:3], m[:3]), "a large batch": (q, m)}[first])
+    given = [
+        (q[0], m[0]), (q[0].tolist(), m[0]), (q[0], tuple(m[0])), (q[:5], m[:5]), (q, m), (q[:7], m[0]),
+        (q[0], m[:9]), (q[:120].reshape(2, 3, 20, -1), m[:120].reshape(2, 3, 20, 2, 2)), (q[:1], m[:1]),
+        (q[:4].tolist(), m[:4]), (q[::2], m[::2]), (q[:6, ::-1], m[:6]), (q[:0], m[:0]),
+        (q[:1], m[:5]), (np.float32(q[:3]), m[:3]), (np.asfortranarray(q), m),
+    ]  # fmt: skip
+    for arrays in given:
+        expected = f.general(*arrays)
+        for _ in range(2):  # a loop that was missing is there the second time
+            found = f.call(*arrays)
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+        out = np.full_like(expected, np.nan)
+        assert f.call(*arrays, out=out, threads=1) is out
+        np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-13)
+    rows = np.zeros((130, max(q.shape[1], 4)))
+    rows[:, : q.shape[1]] = q
+    assert np.array_equal(
+        f.call(q, m, out=rows[:, :4]), f.general(q, m)
+    )  # `out` overlaps nothing but has gaps
+
+
+@needs_compiler
+def test_results_may_overwrite_inputs_of_batches():
+    f = Kernel(trace(lambda x: np.array([x[1], x[0], x[2] * x[0]]), {"x": 3}, "swapped"))
+    for n in (1, 5, 100):
+        x = np.random.default_rng(0).normal(size=(n + 1, 3))
+        expected = f(x[:-1])
+        f.call(x[:-1], out=x[1:])  # shifted by a row
+        np.testing.assert_array_equal(x[1:], expected)
 
 
 @needs_compiler

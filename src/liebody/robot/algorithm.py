@@ -114,12 +114,29 @@ class Algorithm:
 
     @cached_property
     def method(self) -> Any:
-        """The method: a function that takes what its algorithm takes, as any other that Python compiles."""
+        """The method: a function that takes what its algorithm takes, as any other that Python compiles.
+
+        It looks for the entry of these options; what there is none for goes the long way.
+        """
         groups = (self.arrays, self.optional, self.options)
         values = ", ".join(f"({''.join(f'{name}, ' for name in names)})" for names in groups)
-        head = f"def {self.name}({', '.join(['self', *self.parameters])}, *, out=None, threads=1)"
-        scope: dict[str, Any] = {"call": self.call, "__name__": self.owner.__module__}
-        exec(f"{head}: return call(self, {values}, out, threads)", scope)
+        key = ["of", *(f"{name} is not None" for name in self.optional), *self.options]
+        given = [*self.arrays]
+        if self.optional:
+            given.append(f"*[x for x in ({', '.join(self.optional)},) if x is not None]")
+        arrays = ", ".join(given)
+        text = f"""
+def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1):
+    try:
+        entry = self.entries[{", ".join(key)},]
+    except (KeyError, TypeError):
+        return call(self, {values}, out, threads)
+    if out is None and threads == 1:
+        return entry({arrays})
+    return entry({arrays}, out=out, threads=threads)
+"""
+        scope: dict[str, Any] = {"call": self.call, "of": self, "__name__": self.owner.__module__}
+        exec(text, scope)
         method = scope[self.name]
         method.__doc__, method.__qualname__ = self.doc, f"{self.owner.__qualname__}.{self.name}"
         method.__defaults__ = tuple(x.default for x in self.parameters.values() if x.default is not x.empty)
@@ -128,17 +145,24 @@ class Algorithm:
 
     def call(self, robot: Robot, arrays: Any, optional: Any, options: Any, out: Array, threads: int) -> Any:
         """The method on its arrays, on the optional ones or None, and with values of all options."""
-        given: tuple[str, ...] = ()
-        if optional:
-            given = tuple(k for k, x in zip(self.optional, optional, strict=True) if x is not None)
-            arrays += tuple(x for x in optional if x is not None)
+        given = tuple(k for k, x in zip(self.optional, optional, strict=True) if x is not None)
+        arrays += tuple(x for x in optional if x is not None)
+        key = (self, *(x is not None for x in optional), *options)
         options = tuple(map(_hashable, options))
         kernel = self.kernel(robot, given, options)
         result = kernel(*arrays, out=out, threads=threads)
-        if kernel.has_loop and self.name not in vars(robot) and not given and self._is_direct(robot, options):
-            # from now on the library's own entry replaces the method, and calls it where it cannot
-            vars(robot)[self.name] = kernel.entry(self.__get__(robot))
+        if kernel.has_loop and _is_hashable(key):
+            robot.entries[key] = self._packed(kernel.call) if self.tuple_of else kernel.call
+            if not given and self.name not in vars(robot) and self._is_direct(robot, options):
+                # from now on the library's own entry replaces the method, and calls it where it cannot
+                vars(robot)[self.name] = kernel.entry(self.__get__(robot))
         return self.tuple_of(*result) if self.tuple_of else result
+
+    def _packed(self, entry: Callable[..., Any]) -> Callable[..., Any]:
+        """The entry, whose results come as the NamedTuple of the function."""
+        packed = self.tuple_of
+        assert packed is not None
+        return lambda *arrays, **options: packed(*entry(*arrays, **options))
 
     def _is_direct(self, robot: Robot, options: tuple[Any, ...]) -> bool:
         """Whether a kernel with these options alone does what the robot's method does."""
@@ -211,16 +235,23 @@ def _kernels_of(kind: type) -> Kernels:
     return found
 
 
+def _is_hashable(key: Any) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
+
+
 def _hashable(option: Any) -> Any:
     """An option by which kernels can be told apart: matrices as tuples of rows."""
     if isinstance(option, np.ndarray):
         option = option.tolist()
     if isinstance(option, list):
         return tuple(map(_hashable, option))
-    try:
-        hash(option)
-    except TypeError as error:
+    if not _is_hashable(option):
         raise ModelError(
-            f"{option!r} is no option of a kernel ({error}); use a name, a number, a matrix or a function"
-        ) from None
+            f"{option!r} is no option of a kernel (unhashable type); use a name, a number, a matrix or a "
+            "function"
+        )
     return option

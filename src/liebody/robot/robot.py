@@ -47,11 +47,12 @@ class Robot(Algorithms, OfTree):
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         self.tree, self.gravity_vector = tree, gravity
         self.kernels: dict[tuple[Any, ...], Kernel] = {}
+        self.entries: dict[tuple[Any, ...], Any] = {}
         self.flows: dict[tuple[Any, ...], Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The definition without what is compiled, so that robots can be sent to other processes."""
-        state = {**vars(self), "kernels": {}, "flows": {}}
+        state = {**vars(self), "kernels": {}, "entries": {}, "flows": {}}
         return {name: value for name, value in state.items() if name not in kernels_of(type(self))}
 
     @property

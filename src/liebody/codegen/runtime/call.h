@@ -54,10 +54,11 @@ typedef struct { /* leading axes of a batch */
    `stride` becomes the distance of its rows, 0 for one row. */
 INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags, Lead *lead,
                 long size, long *stride) {
-    const int axes = a->dimensions - dimensions;
-    if (a->head.type != python.array_type || a->description != python.float64 || axes < 0 ||
-        axes > MOST_AXES || (a->flags & flags) != flags)
+    if (a->head.type != python.array_type || a->description != python.float64 ||
+        (a->flags & flags) != flags)
         return 0;
+    const int axes = a->dimensions - dimensions;
+    if (axes < 0 || axes > MOST_AXES) return 0;
     for (int i = 0; i < dimensions; i++)
         if (a->shape[axes + i] != shape[i]) return 0;
     *stride = axes ? size : 0;
