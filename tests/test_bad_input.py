@@ -26,7 +26,7 @@ from liebody.errors import (
     ShapeError,
 )
 from liebody.groups import SE3, SO3, Free, Helical, Prismatic, Revolute, Spherical
-from liebody.io import UnusedElements, load_urdf
+from liebody.io import load_urdf
 from liebody_studies import reproduce
 
 INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -111,20 +111,9 @@ XML = {
         robot(A, B, joint(rest=LIMIT + '<parent link="a"/>')),
         ["a second <parent>"],
     ),
-    "a link with two masses": (robot(A, link(MASSLESS + '<mass value="1"/>')), ["line 3", "a second <mass>"]),
-    "inertia without mass": (robot(A, link('<inertia ixx="1" iyy="1" izz="1"/>')), ["line 3", "no <mass>"]),
-    "mass without inertia": (robot(A, link('<mass value="1"/>')), ["line 3", "no <inertia>", "add"]),
     "inertia without ixx": (
         robot(A, link('<mass value="1"/><inertia iyy="1" izz="1"/>')),
         ["line 3", "no attribute 'ixx'"],
-    ),
-    "a visual with two geometries": (
-        robot('<link name="a"><visual><geometry><box size="1 1 1"/></geometry><geometry/></visual></link>'),
-        ["a second <geometry>"],
-    ),
-    "a mesh without file": (
-        robot(A, mesh("x").replace('filename="x"', ""), joint()),
-        ["no attribute 'filename'"],
     ),
     # names
     "two links of a name": (robot(A, A), ["line 3", "a second link", "'a'", "line 2"]),
@@ -153,7 +142,6 @@ XML = {
     "a name that is a shell": (robot('<link name="$(rm -rf /)"/>'), ["is not a name"]),
     "a name without end": (robot(f'<link name="{"a" * 10_000}"/>'), ["is not a name", "1 to 200"]),
     "a joint called badly": (robot(A, B, joint(name="j`k`")), ["line 4", "is not a name"]),
-    "a robot called badly": (robot(A).replace('"r"', '"r%s"'), ["line 1", "is not a name"]),
     # how they hang together
     "two roots": (
         robot(A, B, C, joint()),
@@ -182,6 +170,7 @@ XML = {
         robot(A, B, joint(rest='<axis xyz="0 0 0"/>' + LIMIT)),
         ["'j'", "no direction"],
     ),
+    "an axis without xyz": (robot(A, B, joint(rest="<axis/>" + LIMIT)), ["no attribute 'xyz'", "<axis>"]),
     "an axis of two numbers": (
         robot(A, B, joint(rest='<axis xyz="0 1"/>' + LIMIT)),
         ["has 2 numbers", "expected 3"],
@@ -203,16 +192,19 @@ XML = {
         robot(A, link('<mass value="1e300"/><inertia ixx="1" iyy="1" izz="1"/>')),
         ["line 3", "'1e300'", "beyond 1e+15", "SI units"],
     ),
+    "digits of another script": (
+        robot(A, link('<mass value="\u0661\u0662"/><inertia ixx="1" iyy="1" izz="1"/>')),
+        ["line 3", "not a number", "decimal"],
+    ),
+    "a blank of another script": (
+        robot(A, B, joint(rest='<axis xyz="0\u00a00\u00a01"/>' + LIMIT)),
+        ["not made of numbers"],
+    ),
+    "ten million decimals": (
+        robot(A, link(f'<mass value="1.{"3" * 10**7}"/><inertia ixx="1" iyy="1" izz="1"/>')),
+        ["line 3", "not a number"],
+    ),
     "angles of Python": (robot(A, B, joint(rest='<origin rpy="1_0 0 0"/>' + LIMIT)), ["not made of numbers"]),
-    "limits exchanged": (
-        robot(A, B, joint(rest='<limit lower="1" upper="-1" effort="1" velocity="1"/>')),
-        ["line 4", "'j'", "lower=1 > upper=-1", "exchange"],
-    ),
-    "a limit that is nan": (
-        robot(A, B, joint(rest='<limit lower="nan" upper="1"/>')),
-        ["lower='nan'", "not finite"],
-    ),
-    "a negative effort limit": (robot(A, B, joint(rest='<limit effort="-1"/>')), ["effort=-1", "negative"]),
     "negative damping": (
         robot(A, B, joint(rest='<dynamics damping="-2"/>')),
         ["damping=-2", "negative", "zero or more"],
@@ -236,23 +228,6 @@ XML = {
         ["'j' is 'planar'"],
     ),
     "a mimic without joint": (robot(A, B, joint(rest='<mimic multiplier="2"/>')), ["no attribute 'joint'"]),
-    # meshes
-    "a mesh outside": (
-        robot(A, mesh("../../../../etc/passwd"), joint()),
-        ["line 3", "leaves the package folder"],
-    ),
-    "a mesh outside, with backslashes": (
-        robot(A, mesh("..\\..\\secret.stl"), joint()),
-        ["leaves the package"],
-    ),
-    "a mesh outside, by package": (
-        robot(A, mesh("package://p/../../secret.stl"), joint()),
-        ["leaves the package"],
-    ),
-    "a package that is none": (
-        robot(A, mesh("package://../secret.stl"), joint()),
-        ["leaves the package folder"],
-    ),
 }
 
 
@@ -305,13 +280,15 @@ def test_a_mechanism_that_cannot_be_is_refused_with_the_body_and_a_remedy(name):
 
 def test_deep_and_large_files_are_no_danger(tmp_path, monkeypatch):
     depth = 200_000
-    with pytest.warns(UnusedElements, match=r"x \(1\)"):
-        load_urdf(robot(A, B, joint(), "<x>" * depth + "</x>" * depth))
+    tree = load_urdf(robot(A, B, joint(), "<x>" * depth + "</x>" * depth))
+    assert tree.description.unused == {"x": 1}
     file = tmp_path / "large.urdf"
     file.write_text(robot(A, " " * 1000))
     monkeypatch.setattr("liebody.io.document.LARGEST_FILE", 1000)
     with pytest.raises(DescriptionError, match=r"large.urdf has \d+ bytes, and a description at most 1000"):
         load_urdf(file)
+    with pytest.raises(DescriptionError, match=r"<text> has \d+ bytes, and a description at most 1000"):
+        load_urdf(robot(A, " " * 1000))
 
 
 def test_a_file_is_named_in_its_messages(tmp_path):
@@ -324,14 +301,21 @@ def test_a_file_is_named_in_its_messages(tmp_path):
 def test_a_mesh_path_may_leave_the_folder_of_the_file_but_not_the_package(tmp_path):
     folder = tmp_path / "p" / "urdf"
     folder.mkdir(parents=True)
+    for place in (tmp_path / "x.stl", tmp_path / "p" / "x.stl"):
+        place.write_text("solid")
     file = folder / "r.urdf"
-    file.write_text(robot(A, mesh("../meshes/x.stl"), joint()))
-    load_urdf(file)
-    file.write_text(robot(A, mesh("../../x.stl"), joint()))
-    with pytest.raises(DescriptionError, match="leaves the package folder"):
-        load_urdf(file)
+
+    def found(filename):
+        file.write_text(robot(A, mesh(filename), joint()))
+        description = load_urdf(file).description
+        return description.shapes[0].path, description.unused
+
+    inside = tmp_path / "p" / "x.stl"
+    assert found("../x.stl") == (inside, {})
+    for outside in ("../../x.stl", "..\\..\\x.stl", "package://p/../x.stl", "package://../x.stl"):
+        assert found(outside) == (None, {"mesh outside the package folder": 1})
     (tmp_path / "package.xml").write_text("<package/>")
-    load_urdf(file)
+    assert found("../../x.stl") == (tmp_path / "x.stl", {})
 
 
 INERTIA = SpatialInertia(1, [0, 0, 0], [1, 1, 1])
@@ -348,6 +332,21 @@ PYTHON = {
     "no path": (lambda: load_urdf(3), DescriptionError, ["int", "path"]),
     "a path with a null character": (lambda: load_urdf("a\0b"), DescriptionError, [r"a\x00b"]),
     "a path without end": (lambda: load_urdf("a" * 10_000), DescriptionError, ["cannot be read"]),
+    "an unknown inertia": (
+        lambda: load_urdf(robot(A), inertia="guess"),
+        ModelError,
+        ["'guess'", '"from collision geometry"'],
+    ),
+    "a density of nothing": (
+        lambda: load_urdf(robot(A), inertia="from collision geometry", density=0),
+        ModelError,
+        ["density", "0", "positive"],
+    ),
+    "a surface of nothing": (
+        lambda: SpatialInertia.polyhedron(1, np.zeros((2, 2, 3))),
+        ShapeError,
+        ["(2, 2, 3)", "(n, 3, 3)"],
+    ),
     "an unknown check": (lambda: load_urdf(robot(A), check="maybe"), ModelError, ["'maybe'", '"warn"']),
     # groups
     "an axis without direction": (lambda: Revolute((0, 0, 0)), ModelError, ["axis", "no direction"]),

@@ -50,7 +50,7 @@ def test_what_follows_is_told_with_what_it_follows():
     assert "-1 .. 2" in text
 
 
-SHAPE = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+SHAPE = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
 LINKS = "".join(f'<link name="{name}">{SHAPE}</link>' for name in "abcde")
 
 
@@ -131,7 +131,7 @@ def test_the_reach_of_what_floats_is_measured_from_its_base():
     assert report(tree).reach == pytest.approx(0.7)
 
 
-@pytest.mark.filterwarnings("ignore::liebody.io.UnusedElements")
+@pytest.mark.filterwarnings("ignore::liebody.io.AssumedDynamics")
 def test_a_description_is_told_with_its_lines_its_meshes_and_what_is_unused():
     odd = (
         '<inertial><mass value="0.1"/><inertia ixx="1e-4" iyy="1e-4" izz="3e-4"/></inertial>'
@@ -151,3 +151,4 @@ def test_a_description_is_told_with_its_lines_its_meshes_and_what_is_unused():
     assert "1 meshes not found" in text
     assert "'meshes/none.stl'" in text
     assert "gazebo (1)" in text
+    assert "products of inertia that are not stated are zero (2 times, line 3)" in text

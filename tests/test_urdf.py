@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from liebody import dynamics
-from liebody.bodies import SpatialInertia
+from liebody.bodies import Mimic, SpatialInertia
 from liebody.errors import DescriptionError, ModelError
 from liebody.groups import Fixed, Free, Planar, Prismatic, Revolute
 from liebody.io import DoubtfulInertia, UnusedElements, load_urdf, read_urdf
@@ -193,7 +193,7 @@ def test_mimic_joints_are_no_degrees_of_freedom():
     q = np.array([0.1])
     assert [float(body.joint_coordinates(q)[0]) for body in tree.bodies] == pytest.approx([0.4, -0.05, 0.1])
     with pytest.warns(UnusedElements, match=r"joint/mimic \(2\)"):
-        assert load_urdf(robot(*chain), mimic=False).nv == 3
+        assert load_urdf(robot(*chain), mimic=False, unused=True).nv == 3
 
 
 def test_a_massless_link_is_allowed_where_it_carries_mass():
@@ -217,15 +217,18 @@ def test_text_bytes_and_files_are_read_alike(tmp_path):
 # -- what is not used, and shapes -------------------------------------------------------------------------
 
 
-def test_everything_that_is_not_used_is_named_in_one_warning():
+def test_everything_that_is_not_used_is_named_in_one_warning_where_it_is_asked_for():
     text = robot(
         link("a", rest="<contact/>"),
         link("b", rest="<visual><geometry><blob/></geometry></visual><visual><geometry/></visual>"),
         joint("j", "a", "b", rest='<safety_controller k_velocity="1"/><dynamics damping="1" D="2"/>'),
         "<gazebo/><gazebo reference='a'><joint name='nested'/></gazebo><transmission name='t'/>",
     )
-    with pytest.warns(UnusedElements) as caught:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         load_urdf(text)
+    with pytest.warns(UnusedElements) as caught:
+        load_urdf(text, unused=True)
     assert len(caught) == 1
     message = str(caught[0].message)
     for what in (
@@ -295,7 +298,7 @@ def test_meshes_at_addresses_and_outside_the_package_are_not_opened(tmp_path):
     with pytest.warns(
         UnusedElements, match=r"absolute path outside the package folder \(2\), mesh at an address"
     ):
-        tree = load_urdf(file)
+        tree = load_urdf(file, unused=True)
     assert [shape.path for shape in tree.description.shapes] == [None] * 3
 
 
@@ -367,7 +370,7 @@ REFUSED = {
 DOUBTFUL = {"romeo_small.urdf"}
 
 
-quiet = pytest.mark.filterwarnings("ignore::liebody.io.UnusedElements", "ignore::liebody.io.DoubtfulInertia")
+quiet = pytest.mark.filterwarnings("ignore::liebody.io.AssumedDynamics", "ignore::liebody.io.DoubtfulInertia")
 
 
 def test_the_collection_is_there():
@@ -384,8 +387,8 @@ def test_every_file_of_the_collection_loads_or_is_refused_with_the_reason(file):
                 load_urdf(file)
         else:
             load_urdf(file)
-    doubtful = [warning for warning in caught if warning.category is DoubtfulInertia]
-    assert bool(doubtful) == (file.name in DOUBTFUL)
+    expected = {DoubtfulInertia} if file.name in DOUBTFUL else set()
+    assert {warning.category for warning in caught} == expected
 
 
 @quiet
@@ -436,6 +439,56 @@ def test_the_collection_agrees_with_pinocchio(file, floating):
 
 def _agree(ours, theirs):
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9 * max(np.abs(theirs).max(), 1e-3))
+
+
+@pytest.mark.filterwarnings("ignore")  # numpy's, in yourdfpy
+@pytest.mark.parametrize("file", COLLECTION, ids=lambda file: file.stem)
+def test_the_collection_is_read_as_yourdfpy_reads_it(file):
+    """Another reader of URDF finds the same links, joints, inertias, limits and shapes, number by number."""
+    yourdfpy = pytest.importorskip("yourdfpy", reason="the test extra `yourdfpy` is not installed")
+    if file.name in ("ur3.urdf", "alex_psyonic_hands.urdf"):
+        return  # an empty file, and a mimic of nothing
+    theirs = yourdfpy.URDF.load(str(file), build_scene_graph=False, load_meshes=False).robot
+    ours = read_urdf(file)
+    links = {link.name: link for link in ours.links}
+    assert ours.name == theirs.name and set(links) == {link.name for link in theirs.links}
+    for link in theirs.links:
+        stated, inertia = link.inertial, links[link.name].inertia
+        assert (stated is None) == (inertia is None)
+        if stated is not None:
+            origin = np.eye(4) if stated.origin is None else stated.origin
+            expected = SpatialInertia(stated.mass, np.zeros(3), stated.inertia).shift(origin)
+            assert inertia.mass == stated.mass
+            _agree(inertia.matrix(), expected.matrix())
+        shapes = [shape for shape in ours.shapes if shape.link == link.name]
+        for shape, stated in zip(shapes, [*link.visuals, *link.collisions], strict=True):
+            _agree(shape.placement, np.eye(4) if stated.origin is None else stated.origin)
+            geometry = getattr(stated.geometry, shape.kind)
+            if shape.kind == "mesh":
+                assert shape.filename == geometry.filename
+                size = np.broadcast_to(1.0 if geometry.scale is None else geometry.scale, 3)
+            else:
+                size = np.ravel(
+                    [getattr(geometry, n) for n in ("size", "radius", "length") if hasattr(geometry, n)]
+                )
+            assert shape.size == tuple(size)
+    assert ours.joints == tuple(joint.name for joint in theirs.joints)
+    for joint in theirs.joints:
+        link = links[joint.child]
+        made, limit = link.joint, joint.limit
+        assert (made.name, link.kind, link.parent) == (joint.name, joint.type, joint.parent)
+        _agree(link.placement, np.eye(4) if joint.origin is None else joint.origin)
+        if joint.type in ("revolute", "continuous", "prismatic"):
+            _agree(made.group.axis, joint.axis / np.linalg.norm(joint.axis))
+        if joint.type in ("revolute", "prismatic") and limit is not None:
+            assert (made.lower[0], made.upper[0]) == (limit.lower or 0, limit.upper or 0)
+            assert made.effort_limit[0] == (math.inf if limit.effort is None else limit.effort)
+            assert made.velocity_limit[0] == (math.inf if limit.velocity is None else limit.velocity)
+        if joint.dynamics is not None and joint.type != "fixed":
+            losses = (float(joint.dynamics.damping or 0), float(joint.dynamics.friction or 0))
+            assert (made.damping[0], made.friction[0]) == losses
+        if joint.mimic is not None and joint.type != "fixed":
+            assert made.mimic == Mimic(joint.mimic.joint, joint.mimic.multiplier, joint.mimic.offset)
 
 
 @quiet

@@ -20,7 +20,7 @@ from . import models
 from .equations import equations
 from .errors import LiebodyError
 from .integrators import method_named
-from .io import DoubtfulInertia, UnusedElements, load_urdf
+from .io import AssumedDynamics, DoubtfulInertia, load_urdf
 from .io.report import report
 from .labels import Labels, labels
 from .loading import load
@@ -180,7 +180,7 @@ def info(source: str, floating: bool) -> None:
         tree = load(source, floating=floating).tree
     else:
         warnings.simplefilter("ignore", DoubtfulInertia)  # these are among the findings
-        warnings.simplefilter("ignore", UnusedElements)
+        warnings.simplefilter("ignore", AssumedDynamics)
         tree = load_urdf(source, floating=floating, check="warn")
     click.echo(report(tree))
 

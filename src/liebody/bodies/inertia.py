@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, counted
 from ..linear import is_numeric, skew, symmetric
 from ..scalar import Array
+
+SAME_CORNER = 1e-5
+"""Corners of a surface that are this near, of its extent, are one; files of meshes round to 1e-7."""
 
 
 class Moments(NamedTuple):
@@ -98,6 +101,34 @@ class SpatialInertia:
         """A thin rod along coordinate axis number `axis`, centred at `com`."""
         across = mass * length * length / 12
         return cls(mass, com, np.array([0 if k == axis else across for k in range(3)]))
+
+    @classmethod
+    def polyhedron(cls, density: float, triangles: Array) -> SpatialInertia:
+        """A solid within a closed surface of triangles (n, 3, 3), all turning the same way seen from outside.
+
+        By the divergence theorem a sum over the tetrahedra that the triangles (a, b, c) span with one point,
+        from which they are seen: of volume V = a . (b x c) / 6, negative where seen from behind, with
+        int r dV = V s / 4 and int r r^T dV = V (a a^T + b b^T + c c^T + s s^T) / 20, where s = a + b + c.
+
+        Raises ModelError for a surface that is not closed, or encloses no volume.
+        """
+        triangles = np.asarray(triangles, float)
+        if triangles.ndim != 3 or triangles.shape[1:] != (3, 3) or not len(triangles):
+            raise ShapeError(f"triangles have shape {triangles.shape}, expected (n, 3, 3)")
+        middle = triangles.mean(axis=(0, 1))
+        seen = triangles - middle
+        size = np.abs(seen).max()
+        _check_closed(seen, SAME_CORNER * size)
+        V = np.linalg.det(seen) / 6
+        volume = V.sum()
+        if not abs(volume) > 1e-12 * size**3:
+            raise ModelError(f"a surface of extent {size:g} m encloses no volume; give a solid one")
+        s = seen.sum(axis=1)
+        com = V @ s / (4 * volume)
+        square = np.einsum("n,nki,nkj->ij", V, seen, seen) + np.einsum("n,ni,nj->ij", V, s, s)
+        Sigma = square / (20 * volume) - np.outer(com, com)
+        mass = density * abs(volume)
+        return cls(mass, middle + com, mass * Moments(1, com, Sigma).I)
 
     @classmethod
     def from_matrix(cls, J: Array) -> SpatialInertia:
@@ -204,3 +235,18 @@ class SpatialInertia:
         """Raise ModelError, naming the body, if no rigid body can have this inertia."""
         for finding in self.findings():
             raise ModelError(f"body {name!r}: {finding}")
+
+
+def _check_closed(triangles: Array, tolerance: float) -> None:
+    """Raise ModelError unless every edge of a surface is passed as often one way as the other."""
+    grid = np.round(triangles.reshape(-1, 3) / tolerance).astype(np.int64)
+    corners = np.unique(grid, axis=0, return_inverse=True)[1].reshape(-1, 3)
+    edges = np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]])
+    way = np.sign(edges[:, 1] - edges[:, 0])
+    _, which = np.unique(np.sort(edges, axis=1), axis=0, return_inverse=True)
+    open_edges = int(np.count_nonzero(np.bincount(which.ravel(), weights=way)))
+    if open_edges:
+        raise ModelError(
+            f"the surface is not closed: {counted(open_edges, 'edge')} without a neighbour; give a mesh "
+            "that encloses its volume"
+        )

@@ -385,7 +385,8 @@ class TreeBuilder:
         while pending:
             order.append(pending.pop())
             pending += children[order[-1]][::-1]
-        circle = [name for name in self._bodies if name not in set(order)]
+        reached = set(order)
+        circle = [name for name in self._bodies if name not in reached]
         if circle:
             raise ModelError(
                 f"bodies {', '.join(map(repr, circle))} hang on each other in a circle and not on the "
@@ -400,28 +401,29 @@ class TreeBuilder:
             if joint.name in joints:
                 raise ModelError(f"there are two joints called {joint.name!r}; give each its own name")
             joints[joint.name] = joint
-        leaders = {}
+        leaders: dict[str, Mimic] = {}
         for joint in joints.values():
-            multiplier, offset, passed = 1.0, 0.0, [joint.name]
-            while joint.mimic is not None:
-                offset, multiplier = (
-                    multiplier * joint.mimic.offset + offset,
-                    multiplier * joint.mimic.multiplier,
-                )
+            followers: dict[str, Mimic] = {}
+            while joint.mimic is not None and joint.name not in leaders:
+                if joint.name in followers:
+                    raise ModelError(
+                        f"joints {', '.join(followers)} mimic each other in a circle; one must lead"
+                    )
                 if joint.mimic.joint not in joints:
                     raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}; {_known(joints)}")
+                followers[joint.name] = joint.mimic
                 joint = joints[joint.mimic.joint]
-                if joint.name in passed:
-                    raise ModelError(
-                        f"joints {', '.join(passed)} mimic each other in a circle; one must lead"
-                    )
-                passed.append(joint.name)
-            if len(passed) > 1 and (joint.dim, joint.nq) != (1, 1):
+            if followers and (joint.dim, joint.nq) != (1, 1):
                 raise ModelError(
-                    f"joint {passed[0]!r} mimics {joint.name!r}, which has {joint.dim} degrees of freedom; "
-                    "only a joint of one can be followed"
+                    f"joint {next(iter(followers))!r} mimics {joint.name!r}, which has {joint.dim} degrees "
+                    "of freedom; only a joint of one can be followed"
                 )
-            leaders[passed[0]] = Mimic(joint.name, multiplier, offset)
+            led = leaders.setdefault(joint.name, Mimic(joint.name))
+            for name, mimic in reversed(followers.items()):
+                led = Mimic(
+                    led.joint, mimic.multiplier * led.multiplier, mimic.multiplier * led.offset + mimic.offset
+                )
+                leaders[name] = led
         return leaders
 
 

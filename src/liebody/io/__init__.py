@@ -2,6 +2,7 @@
 
 from .layouts import Layout, mujoco_layout, pinocchio_layout
 from .urdf import (
+    AssumedDynamics,
     DescribedTree,
     Description,
     DoubtfulInertia,
@@ -14,6 +15,7 @@ from .urdf import (
 )
 
 __all__ = [
+    "AssumedDynamics",
     "DescribedTree",
     "Description",
     "DoubtfulInertia",

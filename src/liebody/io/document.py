@@ -7,6 +7,7 @@ from disk or network. Elements keep their line number, for messages that can be 
 
 from __future__ import annotations
 
+import codecs
 import math
 import os
 from collections.abc import Iterator
@@ -22,6 +23,9 @@ LARGEST_FILE = 64 * 2**20
 
 LARGEST_NUMBER = 1e15
 """No length, mass or inertia; beyond it, sums of products lose all others."""
+
+LONGEST_NUMBER = 400
+"""Signs. What a computer prints without an exponent has at most 17 digits after 308 zeros."""
 
 LONGEST_NAME = 200
 NAME_SIGNS = " _-.:/+()[]#@,&="
@@ -70,7 +74,7 @@ class XmlElement:
         if "${" in text or "$(" in text:
             remedy = "this is a xacro file: expand it first, xacro robot.urdf.xacro > robot.urdf"
         try:
-            numbers = [_decimal(word) for word in text.split()]
+            numbers = _decimals(text)
         except ValueError:
             self.fail(f"{what} is not {'made of numbers' if plural else 'a number'}", remedy)
         if len(numbers) not in counts:
@@ -90,10 +94,12 @@ class XmlElement:
         return f"<{self.tag}>" if name is None else f"<{self.tag} name={quoted(name)}>"
 
 
-def _decimal(word: str) -> float:
-    if "_" in word:  # float("1_000") is Python, not a number in a file
-        raise ValueError(word)
-    return float(word)
+def _decimals(text: str) -> list[float]:
+    """The numbers of a text; float() alone takes 1_000, digits of all scripts, and any number of them."""
+    words = text.split()
+    if "_" in text or not text.isascii() or max(map(len, words), default=0) > LONGEST_NUMBER:
+        raise ValueError(text)
+    return [float(word) for word in words]
 
 
 def quoted(text: str, width: int = 60) -> str:
@@ -112,12 +118,14 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
 
     source    path of a file, or the XML text itself (bytes, or a str that begins with "<" after blanks)
     returns   root element; path, None for text
-    raises    DescriptionError: missing file, malformed XML, a document type declaration, a file beyond 64 MiB
+    raises    DescriptionError: missing file, malformed XML, a document type declaration, more than 64 MiB
+
+    Blanks before the XML declaration, an error in XML, are common, and are passed over.
     """
     if isinstance(source, bytes):
-        return _parse(source.lstrip(), "<text>", None), None
+        return _parse(source, "<text>"), None
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
-        return _parse(source.lstrip("\ufeff \t\r\n").encode("utf-8", "replace"), "<text>", "utf-8"), None
+        return _parse(source.encode("utf-8", "replace"), "<text>", "utf-8"), None
     if not isinstance(source, (str, os.PathLike)):
         raise DescriptionError(
             f"A robot description is a path or XML text, not {type(source).__name__} {quoted(repr(source))}. "
@@ -132,12 +140,7 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
             )
         if not path.is_file():
             raise DescriptionError(f"No file {shown} (seen from {Path.cwd()}). Remedy: check the path.")
-        size = path.stat().st_size
-        if size > LARGEST_FILE:
-            raise DescriptionError(
-                f"{shown} has {size} bytes, and a description at most {LARGEST_FILE}. "
-                "Remedy: keep meshes and data in files of their own."
-            )
+        _check_size(shown, path.stat().st_size)
         data = path.read_bytes()
     except DescriptionError:
         raise
@@ -145,16 +148,29 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
         raise DescriptionError(
             f"{shown} cannot be read: {error}. Remedy: check the path and its permissions."
         ) from error
-    return _parse(data, shown, None), path
+    return _parse(data, shown), path
 
 
-def _parse(data: bytes, source: str, encoding: str | None) -> XmlElement:
+def _check_size(source: str, size: int) -> None:
+    if size > LARGEST_FILE:
+        raise DescriptionError(
+            f"{source} has {size} bytes, and a description at most {LARGEST_FILE}. "
+            "Remedy: keep meshes and data in files of their own."
+        )
+
+
+def _parse(data: bytes, source: str, encoding: str | None = None) -> XmlElement:
+    _check_size(source, len(data))
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data, encoding = data.decode("utf-16", "replace").encode(), "utf-8"
+    text = data.removeprefix(codecs.BOM_UTF8).lstrip()
+    passed_over = data.count(b"\n", 0, len(data) - len(text))
     parser = expat.ParserCreate(encoding)
     top = XmlElement("", {}, source, 0)
     opened = [top]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        element = XmlElement(tag, attributes, source, parser.CurrentLineNumber)
+        element = XmlElement(tag, attributes, source, passed_over + parser.CurrentLineNumber)
         opened[-1].children.append(element)
         opened.append(element)
 
@@ -162,7 +178,7 @@ def _parse(data: bytes, source: str, encoding: str | None) -> XmlElement:
         opened.pop()
 
     def doctype(*_: object) -> None:
-        XmlElement("", {}, source, parser.CurrentLineNumber).fail(
+        XmlElement("", {}, source, passed_over + parser.CurrentLineNumber).fail(
             "a document type declaration (<!DOCTYPE ...>): a robot description needs none, and its entities "
             "can be used to read files or to exhaust memory",
             "delete the declaration, and write the values of its entities out",
@@ -172,9 +188,9 @@ def _parse(data: bytes, source: str, encoding: str | None) -> XmlElement:
     parser.EndElementHandler = end
     parser.StartDoctypeDeclHandler = doctype
     try:
-        parser.Parse(data, True)
+        parser.Parse(text, True)
     except expat.ExpatError as error:
-        XmlElement("", {}, source, error.lineno).fail(
+        XmlElement("", {}, source, passed_over + error.lineno).fail(
             f"malformed XML: {expat.ErrorString(error.code)}, column {error.offset + 1}",
             "correct the line; every tag has to be closed, and every attribute to be quoted",
         )

@@ -217,6 +217,7 @@ def _of_the_description(tree: Tree) -> list[str]:
     missing = sorted({s.filename for s in description.shapes if s.filename is not None and s.path is None})
     if missing:
         found.append(f"{len(missing)} meshes not found, only a viewer misses them: {listed(missing)}")
+    found += [f"left open in the file, and dynamics rest on it: {what}" for what in description.assumptions()]
     if description.unused:
         what = ", ".join(f"{path} ({n})" for path, n in sorted(description.unused.items()))
         found.append(f"elements of the file that have no effect: {what}")

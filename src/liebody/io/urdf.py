@@ -1,32 +1,36 @@
 """URDF, the Unified Robot Description Format, read into a tree.
 
 A file passes three stations. `SCHEMA` says which elements and attributes are read and what they must be; a
-file that differs is refused with file, line, element, value and remedy, and what is not read is counted. What
-has passed goes to yourdfpy, which makes objects of it. `read_urdf` checks how they hang together, and
-`load_urdf` builds the tree.
+file that differs is refused with file, line, element, value and remedy, and what is not read is counted.
+`read_urdf` checks how the elements hang together, and `load_urdf` builds the tree.
 
 Format: http://wiki.ros.org/urdf/XML. What is worth knowing:
+
+* What dynamics do not depend on (shapes, materials, limits, the robot's name) refuses no file: it is read
+  where it can be, and counted where not, in `Description.unused`.
+* What they depend on, and a file leaves open, is read as by urdfdom, the parser of ROS, and named in an
+  `AssumedDynamics` warning: of repeated elements the first counts; a link without <mass> has none; without
+  <inertia> it is a point mass. MuJoCo refuses all of these. Where urdfdom goes on with nonsense (a moving
+  joint with an <axis> without xyz, two parents) the file is refused, as by MuJoCo.
 
 * Mimic joints are honoured: they are no degrees of freedom.
 * Bodies are numbered depth-first, children in the order in which the file lists their joints.
 * Angles within 1e-10 of a multiple of pi/2 give exact zeros and ones. 1.5708 is 3.7e-6 away from pi/2, and
   stays.
-* Every element and attribute that is not used is named, in one `UnusedElements` warning.
 * An extension: <constraint> closes loops, as proposed for urdfdom (github.com/ros/urdfdom/pull/264). The tree
   stays as it is; its `closures` are what `constrained.ClosedTree` takes.
 """
 
 from __future__ import annotations
 
-import io
+import math
 import os
 import posixpath
 import sys
 import warnings
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote
@@ -35,9 +39,10 @@ import numpy as np
 
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from ..constrained import Closure, Condition
-from ..errors import ModelError
-from ..groups import SO3, Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
+from ..errors import DescriptionError, ModelError, counted
+from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
 from .document import XmlElement, listed, quoted, read_document
+from .meshes import read_stl
 
 NAME, TEXT, LIMIT = "name", "text", "limit"
 
@@ -46,7 +51,7 @@ class Rule(NamedTuple):
     """What an element may have.
 
     attributes  name -> NAME, TEXT, LIMIT (a number, infinity allowed), or how many finite numbers
-    children    tag -> how often: "1", "?" (at most once) or "*"
+    children    tag -> how often: "1", "*", or at most once: "?", and "!" where dynamics depend on it
     needs       the attributes it must have
     """
 
@@ -57,10 +62,10 @@ class Rule(NamedTuple):
 
 SCHEMA = {
     "robot": Rule(
-        {"name": NAME, "version": TEXT}, {"link": "*", "joint": "*", "material": "*", "constraint": "*"}
+        {"name": TEXT, "version": TEXT}, {"link": "*", "joint": "*", "material": "*", "constraint": "*"}
     ),
-    "link": Rule({"name": NAME}, {"inertial": "?", "visual": "*", "collision": "*"}, ("name",)),
-    "inertial": Rule({}, {"origin": "?", "mass": "1", "inertia": "1"}),
+    "link": Rule({"name": NAME}, {"inertial": "!", "visual": "*", "collision": "*"}, ("name",)),
+    "inertial": Rule({}, {"origin": "!", "mass": "!", "inertia": "!"}),
     "mass": Rule({"value": 1}, needs=("value",)),
     "inertia": Rule(dict.fromkeys("ixx ixy ixz iyy iyz izz".split(), 1), needs=("ixx", "iyy", "izz")),
     "visual": Rule({"name": TEXT}, {"origin": "?", "geometry": "1", "material": "?"}),
@@ -77,11 +82,11 @@ SCHEMA = {
         {"name": NAME, "type": TEXT},
         {
             "parent": "1",
-            "parent_origin": "?",
-            "parent_axis": "?",
+            "parent_origin": "!",
+            "parent_axis": "!",
             "child": "1",
-            "child_origin": "?",
-            "child_axis": "?",
+            "child_origin": "!",
+            "child_axis": "!",
         },
         ("name", "type"),
     ),
@@ -94,11 +99,11 @@ SCHEMA = {
         {
             "parent": "1",
             "child": "1",
-            "origin": "?",
-            "axis": "?",
+            "origin": "!",
+            "axis": "!",
             "limit": "?",
-            "dynamics": "?",
-            "mimic": "?",
+            "dynamics": "!",
+            "mimic": "!",
         },
         ("name", "type"),
     ),
@@ -109,18 +114,30 @@ SCHEMA = {
     "dynamics": Rule({"damping": 1, "friction": 1}),
     "mimic": Rule({"joint": NAME, "multiplier": 1, "offset": 1}, needs=("joint",)),
 }
-"""What is read of a URDF. All else is counted, and named in a warning."""
+"""What is read of a URDF. All else is counted."""
+
+IDLE = ("visual", "collision", "material", "limit")
+IDLE_IN = {"fixed": ("axis", "dynamics", "mimic"), "floating": ("axis",)}
+"""What dynamics do not depend on: elements anywhere, and in joints of a type."""
+
 
 KINDS = ("revolute", "continuous", "prismatic", "planar", "floating", "fixed")
 CONSTRAINTS = ("link", "revolute", "prismatic", "universal", "spherical")
 SHAPES = ("mesh", "box", "cylinder", "sphere")
+FROM_COLLISIONS = "from collision geometry"
+MOMENTS = {(0, 0): "ixx", (0, 1): "ixy", (0, 2): "ixz", (1, 1): "iyy", (1, 2): "iyz", (2, 2): "izz"}
+OUTSIDE = "mesh outside the package folder"
 RIGHT_ANGLE_TOLERANCE = 1e-10
 ROUND_OFF = 1e-14
 """Moments of inertia per mass [m2] below this, a radius of gyration of 0.1 um, are round-off in the file."""
 
 
 class UnusedElements(UserWarning):
-    """A description has elements, attributes or mesh paths that were not used."""
+    """A description has elements, attributes or mesh paths that were not used; given if asked for."""
+
+
+class AssumedDynamics(UserWarning):
+    """A description leaves open what dynamics depend on, and it was read as urdfdom reads it."""
 
 
 class OpenLoops(UserWarning):
@@ -199,9 +216,11 @@ class LoopConstraint:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A URDF as it stands: links depth-first from the root, shapes, loops, and what was not used, counted.
+    """A URDF as it stands: links depth-first from the root, shapes, loops, and what was not taken as stated.
 
-    joints  their names in the order of the file, which is not that of a tree's numbers
+    unused   what has no effect, by kinds, counted
+    joints   their names in the order of the file, which is not that of a tree's numbers
+    assumed  what dynamics depend on and the file leaves open: how it was read, and in which lines it stands
     """
 
     name: str
@@ -211,6 +230,11 @@ class Description:
     unused: Counter[str]
     loops: tuple[LoopConstraint, ...] = ()
     joints: tuple[str, ...] = ()
+    assumed: dict[str, list[int]] = field(default_factory=dict)
+
+    def assumptions(self) -> list[str]:
+        """What was assumed, in words, each kind once."""
+        return [f"{kind} ({counted(len(at), 'time')}, line {at[0]})" for kind, at in self.assumed.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,6 +260,9 @@ def load_urdf(
     merge_fixed: bool = True,
     mimic: bool = True,
     check: bool | str = True,
+    inertia: str | None = None,
+    density: float = 1000.0,
+    unused: bool = False,
 ) -> DescribedTree:
     """The tree of a URDF.
 
@@ -248,17 +275,25 @@ def load_urdf(
     check        True: refuse negative masses, inertias that are not positive definite, and motions without
                  inertia, in the welded bodies, and warn of moments that break the triangle inequality, which
                  no body has but which do no harm; "warn": load, and warn of all of them; False: load
+    inertia      "from collision geometry": links that state no inertia, or zeros, have that of their
+                 collision shapes filled with matter, overlaps counted twice, as MuJoCo's inertiafromgeom;
+                 meshes are STL and enclose a volume. None: they have none
+    density      of that matter [kg/m3]
+    unused       whether to warn (UnusedElements) of everything in the file that has no effect here;
+                 `description.unused` of the tree has it always
 
     Bodies are named after their links, joints after their joints. A floating root link called "world" becomes
     the body "world_link", since the world is body 0.
 
     Raises DescriptionError for files that cannot be read or understood, ModelError for mechanisms that cannot
-    be. Loops (<constraint>) stay open: see `DescribedTree.closures`. Warns (DoubtfulInertia) as stated, and
-    (UnusedElements) once of everything in the file that has no effect here.
+    be, e.g. one that floats already. Loops (<constraint>) stay open: see `DescribedTree.closures`. Warns
+    (DoubtfulInertia) as stated, and once (AssumedDynamics) of what the file leaves open.
     """
     if check not in (True, False, "warn"):
         raise ModelError(f'check is {check!r}, expected True, False or "warn"')
-    description = read_urdf(source, mimic)
+    if inertia not in (None, FROM_COLLISIONS):
+        raise ModelError(f'inertia is {inertia!r}, expected None or "{FROM_COLLISIONS}"')
+    description = read_urdf(source, mimic, None if inertia is None else density)
     names = {link.name: link.name for link in description.links}
     root = description.links[0].name
     if floating and root == WORLD:
@@ -277,13 +312,29 @@ def load_urdf(
         builder.frame(f"{loop.name}_child_frame", names[loop.child], loop.on_child)
     tree = builder.build(check=False)
     welded = tree.merge_fixed()
+    if floating:
+        _check_base(description, welded)
     if check:
         _report(description, welded, check)
-    if description.unused:
+    if description.assumed:
+        what = "; ".join(description.assumptions())
+        _warn(f"{description.source}: dynamics rest on what the file leaves open: {what}", AssumedDynamics)
+    if unused and description.unused:
         what = ", ".join(f"{path} ({n})" for path, n in sorted(description.unused.items()))
         _warn(f"{description.source}: not used: {what}", UnusedElements)
     tree = welded if merge_fixed else tree
     return DescribedTree(tree.name, tree.bodies, tree.frames, description)
+
+
+def _check_base(description: Description, tree: Tree) -> None:
+    """Raise ModelError for a massless base, made to float, on which a body floats by the file's own joint."""
+    base, *others = tree.bodies
+    own = [b.joint.name for b in others if b.parent == base.index and isinstance(b.joint.group, Free)]
+    if own and base.inertia.is_massless:
+        raise ModelError(
+            f"{description.source}: the robot already floats, by its joint {quoted(own[0])}. "
+            "Remedy: load it without floating."
+        )
 
 
 def _report(description: Description, tree: Tree, check: bool | str) -> None:
@@ -301,14 +352,34 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
     ]
     severe += [finding for finding in tree.findings() if finding not in doubtful]
     if severe and check != "warn":
+        remedies = ["correct the inertias in the file"]
+        if fillable := _fillable(description, tree):
+            remedies.append(f'give {fillable} some by inertia="{FROM_COLLISIONS}" and a density')
         raise ModelError(
             "\n  ".join([f"{description.source}: no such mechanism can be:", *severe])
-            + '\nRemedy: correct the inertias in the file, or load it as it is with check="warn"; forward '
-            "dynamics may then have no solution."
+            + f'\nRemedy: {", or ".join(remedies)}, or load it as it is with check="warn"; forward dynamics '
+            "may then have no solution."
         )
     if severe or doubtful:
         text = "\n  ".join([f"{description.source}: no real mechanism is like this:", *severe, *doubtful])
         _warn(text, DoubtfulInertia)
+
+
+def _fillable(description: Description, tree: Tree) -> str:
+    """The links that move, state no inertia, and have shapes to take one from."""
+    welded_to = {frame.name: frame.body for frame in tree.frames.values()}
+    solid = {shape.link for shape in description.shapes if shape.role == "collision"}
+    return listed(
+        [
+            link.name
+            for link in description.links
+            if link.name in solid and not _states_inertia(link.inertia) and welded_to.get(link.name, 1)
+        ]
+    )
+
+
+def _states_inertia(inertia: SpatialInertia | None) -> bool:
+    return inertia is not None and not inertia.is_massless
 
 
 def _warn(text: str, category: type[Warning]) -> None:
@@ -330,158 +401,224 @@ def _new_name(name: str, taken: Any) -> str:
     return name
 
 
-def read_urdf(source: str | bytes | os.PathLike[str], mimic: bool = True) -> Description:
+def read_urdf(
+    source: str | bytes | os.PathLike[str], mimic: bool = True, density: float | None = None
+) -> Description:
     """The links, joints and shapes of a URDF, checked.
 
     source   path of the file, or the XML text itself
     mimic    whether <mimic> is read
-    raises   DescriptionError: missing file, malformed or unsafe XML, missing or repeated elements, numbers
-             that are none, unknown joint types, unknown or repeated names, cycles, no root or several, joints
-             without a direction, mimic joints that follow nothing, mesh paths that leave the package folder
+    density  of the collision shapes of links that state no inertia [kg/m3]; None: they have none
+    raises   DescriptionError: missing file, malformed or unsafe XML, missing elements, numbers that are none,
+             unknown joint types, unknown or repeated names, cycles, no root or several, joints without a
+             direction, mimic joints that follow nothing; with a density, shapes that enclose no volume
     """
+    if density is not None and not 0 < density < math.inf:
+        raise ModelError(f"density is {density!r}, expected a positive number of kg/m3")
     document, path = read_document(source)
     if document.tag != "robot":
         document.fail(f"the root element is <{document.tag}>, and that of a URDF <robot>", "pass a URDF file")
-    unused: Counter[str] = Counter()
-    robot = _parse(_admitted(document, unused))
-    if not robot.links:
+    notes = Notes()
+    robot = _admit(document, notes)
+    links, joints = _by_name(robot, "link"), _by_name(robot, "joint")
+    if not links:
         document.fail(
             "a robot without any <link>",
             "add at least one; a xacro file has to be expanded first, xacro robot.urdf.xacro > robot.urdf",
         )
-    elements = _by_name(document, "link")
-    order, joints = _depth_first(document, robot, elements)
-    places = _by_name(document, "joint")
-    by_name = {joint.name: joint for joint in robot.joints}
-    for joint in robot.joints:
-        if joint.mimic is not None and (joint.type == "fixed" or not mimic):
-            joint.mimic = None
-            unused["joint/mimic" + (" of a fixed joint" if mimic else "")] += 1
-    for joint in robot.joints:
-        _check_mimic(joint, by_name, places[joint.name])
-    parsed = {link.name: link for link in robot.links}
-    links = []
+    order, above = _depth_first(links, joints)
+    leaders = _leaders(joints, mimic, notes)
+    inertias = {name: _inertia(links[name], notes) for name in order}
+    if density is not None:
+        inertias |= {
+            name: _filled(links[name], path, density)
+            for name, inertia in inertias.items()
+            if not _states_inertia(inertia)
+        }
+    made = []
     for name in order:
-        inertia, line = _inertia(parsed[name].inertial), elements[name].line
-        if name in joints:
-            joint = joints[name]
-            made = _joint(joint, places[joint.name])
-            links.append(Link(name, inertia, line, joint.parent, made, joint.type, _pose(joint.origin)))
-        else:
-            links.append(Link(name, inertia, line))
+        stated = Link(name, inertias[name], links[name].element.line)
+        if name in above:
+            joint = above[name]
+            stated = replace(
+                stated,
+                parent=joint.link("parent"),
+                joint=_joint(joint, leaders.get(joint.values["name"]), notes),
+                kind=joint.values["type"],
+                placement=joint.pose("origin"),
+            )
+        made.append(stated)
     return Description(
-        name=robot.name,
+        name=_robot_name(document, notes),
         source=document.source,
-        links=tuple(links),
-        shapes=tuple(_shapes(document, robot, path, unused)),
-        unused=unused,
-        loops=tuple(_loops(document, elements)),
-        joints=tuple(joint.name for joint in robot.joints),
+        links=tuple(made),
+        shapes=tuple(_shapes(robot, path, notes)),
+        unused=notes.unused,
+        loops=tuple(_loops(robot, links)),
+        joints=tuple(joints),
+        assumed=notes.assumed,
     )
 
 
-# -- the schema, and the parser behind it -----------------------------------------------------------------
+def _robot_name(document: XmlElement, notes: Notes) -> str:
+    if "name" in document.attributes:
+        try:
+            return document.name("name")
+        except DescriptionError:
+            notes.unused["@name that is not a name"] += 1
+    return "robot"
 
 
-def _admitted(root: XmlElement, unused: Counter[str]) -> bytes:
-    """The XML of what the schema knows, checked against it; the rest is counted."""
+# -- the schema -------------------------------------------------------------------------------------------
 
-    def admit(element: XmlElement, path: str) -> ElementTree.Element:
-        rule = SCHEMA[element.tag]
-        for name in rule.needs:
-            if name not in element.attributes:
-                element.fail(f"no attribute '{name}' in {element}", f'add {name}="..."')
-        copy = ElementTree.Element(element.tag)
-        for name, text in element.attributes.items():
-            kind = rule.attributes.get(name)
-            if kind is None:
-                if not name.startswith("xmlns"):
-                    unused[f"{path}@{name}"] += 1
-                continue
-            if kind == NAME:
-                element.name(name)
-            elif kind == LIMIT:
-                element.numbers(name, (1,), infinite=True)
-            elif kind != TEXT:
-                element.numbers(name, kind if isinstance(kind, tuple) else (int(kind),))
-            copy.set(name, text)
-        for child in element.children:
-            if child.tag not in rule.children:
-                unused[path + child.tag] += 1
-            elif child.tag in ("visual", "collision") and not _has_shape(child):
-                unused[f"{path}{child.tag} without a known geometry"] += 1
+
+@dataclass(eq=False)
+class Notes:
+    """What of a file is not taken as it stands: see `Description`."""
+
+    unused: Counter[str] = field(default_factory=Counter)
+    assumed: dict[str, list[int]] = field(default_factory=dict)
+
+    def assume(self, kind: str, element: XmlElement) -> None:
+        self.assumed.setdefault(kind, []).append(element.line)
+
+
+@dataclass(eq=False)
+class Item:
+    """An element as the schema admits it: attributes as numbers and text, children by tag."""
+
+    element: XmlElement
+    values: dict[str, Any]
+    children: dict[str, list[Item]]
+
+    def first(self, tag: str) -> Item | None:
+        """The child of that tag that counts."""
+        return next(iter(self.children[tag]), None)
+
+    def link(self, side: str) -> str:
+        """The link at "parent" or "child"."""
+        return str(self.children[side][0].values["link"])
+
+    def pose(self, tag: str) -> np.ndarray:
+        """The pose (4, 4) of a child with xyz and rpy, R = Rz(yaw) Ry(pitch) Rx(roll)."""
+        place = self.first(tag)
+        values = {} if place is None else place.values
+        rpy = values.get("rpy", np.zeros(3))
+        (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
+        R = [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+        return _pose(np.array(R), values.get("xyz", np.zeros(3)))
+
+
+def _admit(element: XmlElement, notes: Notes, path: str = "") -> Item:
+    """The element as its rule reads it; `path` are the tags above it, for what is counted."""
+    rule = SCHEMA[element.tag]
+    for name in rule.needs:
+        if name not in element.attributes:
+            element.fail(f"no attribute '{name}' in {element}", f'add {name}="..."')
+    values = {}
+    for name in element.attributes:
+        kind = rule.attributes.get(name)
+        if kind is not None:
+            values[name] = _value(element, name, kind)
+        elif not name.startswith("xmlns"):
+            notes.unused[f"{path}@{name}"] += 1
+    children: dict[str, list[Item]] = {tag: [] for tag in rule.children}
+    for child in element.children:
+        often, where = rule.children.get(child.tag), path + child.tag
+        idle = child.tag in IDLE or child.tag in IDLE_IN.get(element.attributes.get("type", ""), ())
+        if often is None:
+            notes.unused[where] += 1
+        elif child.tag in ("visual", "collision") and not _has_shape(child):
+            notes.unused[f"{where} without a known geometry"] += 1
+        elif often in "?!" and children[child.tag]:
+            if idle or often == "?":
+                notes.unused[f"{where} beside another"] += 1
             else:
-                copy.append(admit(child, f"{path}{child.tag}/"))
-        for tag, often in rule.children.items():
-            found = list(element.all(tag))
-            if often == "1" and not found:
-                element.fail(f"no <{tag}> in {element}", f"add <{tag} .../>")
-            if often != "*" and len(found) > 1:
-                found[1].fail(f"a second <{tag}> in {element}", "keep one of them")
-        return copy
+                notes.assume(f"of several <{child.tag}> in a <{element.tag}> the first counts", child)
+        else:
+            try:
+                children[child.tag].append(_admit(child, notes, f"{where}/"))
+            except DescriptionError:
+                if not idle:
+                    raise
+                notes.unused[f"{where} that cannot be read"] += 1
+    for tag, often in rule.children.items():
+        found = list(element.all(tag))
+        if often == "1" and not found:
+            element.fail(f"no <{tag}> in {element}", f"add <{tag} .../>")
+        if often == "1" and len(found) > 1:
+            found[1].fail(f"a second <{tag}> in {element}", "keep one of them")
+    return Item(element, values, children)
 
-    admitted = admit(root, "")
-    if "name" not in admitted.attrib:
-        admitted.set("name", "robot")
-    return ElementTree.tostring(admitted)
+
+def _value(element: XmlElement, name: str, kind: str | int | tuple[int, ...]) -> Any:
+    """An attribute as text, a number, or an array of several."""
+    if kind == NAME:
+        return element.name(name)
+    if kind == TEXT:
+        return element.attributes[name]
+    if kind == LIMIT:
+        return element.numbers(name, (1,), infinite=True)[0]
+    numbers = element.numbers(name, kind if isinstance(kind, tuple) else (int(kind),))
+    return numbers[0] if kind == 1 else np.array(numbers)
 
 
 def _has_shape(element: XmlElement) -> bool:
     return any(shape.tag in SHAPES for geometry in element.all("geometry") for shape in geometry.children)
 
 
-def _parse(data: bytes) -> Any:
-    """The yourdfpy.Robot of a URDF; meshes and scenes are left alone."""
-    import yourdfpy  # imported here: it takes a second, and only who reads a URDF needs it
-
-    return yourdfpy.URDF.load(io.BytesIO(data), build_scene_graph=False, load_meshes=False).robot
-
-
-def _by_name(document: XmlElement, tag: str) -> dict[str, XmlElement]:
-    found: dict[str, XmlElement] = {}
-    for element in document.all(tag):
-        name = element.attributes["name"]
+def _by_name(document: Item, tag: str) -> dict[str, Item]:
+    found: dict[str, Item] = {}
+    for item in document.children[tag]:
+        name = item.values["name"]
         if name in found:
-            element.fail(
-                f"a second {tag} called {quoted(name)}, the first stands in line {found[name].line}",
+            item.element.fail(
+                f"a second {tag} called {quoted(name)}, the first stands in line {found[name].element.line}",
                 f"give every {tag} its own name",
             )
-        found[name] = element
+        found[name] = item
     return found
+
+
+def _check_ends(item: Item, links: dict[str, Item]) -> None:
+    """Whether a joint or constraint joins two links of the file."""
+    what = f"{item.element.tag} {quoted(item.values['name'])}"
+    for side in ("parent", "child"):
+        if item.link(side) not in links:
+            item.element.first(side).fail(
+                f"the {side} of {what} is {quoted(item.link(side))}, and there is no such link",
+                'correct the name, or add <link name="..."/>',
+            )
+    if item.link("parent") == item.link("child"):
+        item.element.fail(f"{what} joins link {quoted(item.link('child'))} to itself", "name two links")
 
 
 # -- how links and joints hang together -------------------------------------------------------------------
 
 
-def _depth_first(
-    document: XmlElement, robot: Any, links: dict[str, XmlElement]
-) -> tuple[list[str], dict[str, Any]]:
+def _depth_first(links: dict[str, Item], joints: dict[str, Item]) -> tuple[list[str], dict[str, Item]]:
     """The names of the links, parents before children, and the joint of each link that has one."""
-    joints: dict[str, Any] = {}
+    above: dict[str, Item] = {}
     children: dict[str, list[str]] = {name: [] for name in links}
-    for joint, element in zip(robot.joints, document.all("joint"), strict=True):
-        for tag, link in (("parent", joint.parent), ("child", joint.child)):
-            if link not in links:
-                element.first(tag).fail(
-                    f"the {tag} of joint {quoted(joint.name)} is {quoted(link)}, and there is no such link",
-                    'correct the name, or add <link name="..."/>',
-                )
-        if joint.parent == joint.child:
-            element.fail(
-                f"joint {quoted(joint.name)} joins link {quoted(joint.child)} to itself", "name two links"
-            )
-        if joint.child in joints:
-            element.fail(
-                f"link {quoted(joint.child)} is the child of two joints, {quoted(joints[joint.child].name)} "
-                f"and {quoted(joint.name)}",
+    for name, joint in joints.items():
+        _check_ends(joint, links)
+        child = joint.link("child")
+        if child in above:
+            joint.element.fail(
+                f"link {quoted(child)} is the child of two joints, {quoted(above[child].values['name'])} "
+                f"and {quoted(name)}",
                 "keep one of them; a loop is closed by a <constraint>, since joints form a tree",
             )
-        joints[joint.child] = joint
-        children[joint.parent].append(joint.child)
+        above[child] = joint
+        children[joint.link("parent")].append(child)
 
-    roots = [name for name in links if name not in joints]
+    roots = [name for name in links if name not in above]
     if len(roots) > 1:
-        links[roots[1]].fail(
+        links[roots[1]].element.fail(
             f"{len(roots)} links are the child of no joint: {listed(roots)}",
             "a URDF has one root: join the others to it, by fixed joints if they do not move",
         )
@@ -490,109 +627,113 @@ def _depth_first(
         order.append(pending.pop())
         pending += reversed(children[order[-1]])
     if len(order) < len(links):
-        _fail_on_cycle(document, joints, sorted(set(links) - set(order)))
+        _fail_on_cycle(above, min(set(links) - set(order)))
     if WORLD in order[1:]:
-        links[WORLD].fail(
+        links[WORLD].element.fail(
             f"link {WORLD!r} hangs on another link", "rename it: only the root can be called that"
         )
-    return order, joints
+    return order, above
 
 
-def _fail_on_cycle(document: XmlElement, joints: dict[str, Any], unreached: list[str]) -> NoReturn:
-    path = [unreached[0]]
-    while joints[path[-1]].parent not in path:
-        path.append(joints[path[-1]].parent)
-    cycle = path[path.index(joints[path[-1]].parent) :]
-    names = [joints[link].name for link in cycle]
-    element = next(element for element in document.all("joint") if element.attributes["name"] == names[0])
-    element.fail(f"joints {listed(names)} close a cycle of links: {listed(cycle)}", "delete one of them")
+def _fail_on_cycle(above: dict[str, Item], link: str) -> NoReturn:
+    """Name the cycle that lies above a link which hangs on no root."""
+    path: dict[str, None] = {}
+    while link not in path:
+        path[link] = None
+        link = above[link].link("parent")
+    cycle = list(path)[list(path).index(link) :]
+    names = [above[link].values["name"] for link in cycle]
+    above[cycle[0]].element.fail(
+        f"joints {listed(names)} close a cycle of links: {listed(cycle)}", "delete one of them"
+    )
 
 
-def _check_mimic(joint: Any, joints: dict[str, Any], element: XmlElement) -> None:
-    """Follow what a joint mimics to a joint that moves freely."""
-    passed = [joint.name]
-    place = element.first("mimic")
-    while joint.mimic is not None:
-        leader = joints.get(joint.mimic.joint)
-        if leader is None:
-            place.fail(
-                f"joint {quoted(joint.name)} mimics {quoted(joint.mimic.joint)}, and there is no such joint",
+def _leaders(joints: dict[str, Item], mimic: bool, notes: Notes) -> dict[str, Mimic]:
+    """What each follower follows, by name; each path of followers ends at a joint that moves freely."""
+    leaders: dict[str, Mimic] = {}
+    for name, joint in joints.items():
+        stated = joint.first("mimic")
+        if stated is None:
+            continue
+        if not mimic or joint.values["type"] == "fixed":
+            notes.unused["joint/mimic" + (" of a fixed joint" if mimic else "")] += 1
+            continue
+        leader = stated.values["joint"]
+        if leader not in joints:
+            stated.element.fail(
+                f"joint {quoted(name)} mimics {quoted(leader)}, and there is no such joint",
                 "correct the name, delete <mimic>, or load the file with mimic=False",
             )
-        for end in (joint, leader):
-            if end.type not in ("revolute", "continuous", "prismatic"):
-                place.fail(
-                    f"joint {quoted(joint.name)} mimics {quoted(leader.name)}, and {quoted(end.name)} is "
-                    f"{quoted(end.type)}",
+        for end in (name, leader):
+            kind = joints[end].values["type"]
+            if kind not in ("revolute", "continuous", "prismatic"):
+                stated.element.fail(
+                    f"joint {quoted(name)} mimics {quoted(leader)}, and {quoted(end)} is {quoted(kind)}",
                     "mimic works between joints of one coordinate: revolute, continuous, prismatic",
                 )
-        if leader.name in passed:
-            place.fail(
-                f"joints mimic each other in a circle: {listed([*passed, leader.name])}",
-                "let one of them move freely: delete its <mimic>",
-            )
-        passed.append(leader.name)
-        joint = leader
+        leaders[name] = Mimic(leader, stated.values.get("multiplier", 1.0), stated.values.get("offset", 0.0))
+    settled: set[str] = set()
+    for name in leaders:
+        passed: dict[str, None] = {}
+        while name in leaders and name not in settled:
+            if name in passed:
+                joints[name].element.first("mimic").fail(
+                    f"joints mimic each other in a circle: {listed(list(passed))}",
+                    "let one of them move freely: delete its <mimic>",
+                )
+            passed[name] = None
+            name = leaders[name].joint
+        settled.update(passed)
+    return leaders
 
 
 # -- loops ------------------------------------------------------------------------------------------------
 
 
-def _loops(document: XmlElement, links: dict[str, XmlElement]) -> Iterator[LoopConstraint]:
-    """The <constraint> elements. yourdfpy does not know them: they are read from the checked document."""
-    for element in _by_name(document, "constraint").values():
-        name, kind = element.attributes["name"], element.attributes["type"]
+def _loops(robot: Item, links: dict[str, Item]) -> Iterator[LoopConstraint]:
+    """The <constraint> elements."""
+    for name, item in _by_name(robot, "constraint").items():
+        kind = item.values["type"]
         if kind not in CONSTRAINTS:
-            element.fail(
+            item.element.fail(
                 f"constraint {quoted(name)} has the unknown type {quoted(kind)}",
                 f"use one of {', '.join(CONSTRAINTS)}",
             )
-        parent, child = (element.first(side).attributes["link"] for side in ("parent", "child"))
-        for side, link in (("parent", parent), ("child", child)):
-            if link not in links:
-                element.first(side).fail(
-                    f"the {side} of constraint {quoted(name)} is {quoted(link)}, and there is no such link",
-                    'correct the name, or add <link name="..."/>',
-                )
-        if parent == child:
-            element.fail(f"constraint {quoted(name)} joins link {quoted(parent)} to itself", "name two links")
-        parent_axis = _direction(element, "parent_axis", kind)
-        child_axis = _direction(element, "child_axis", kind, None if kind == "universal" else parent_axis)
+        _check_ends(item, links)
+        parent_axis = _constraint_axis(item, "parent_axis")
+        child_axis = _constraint_axis(item, "child_axis", None if kind == "universal" else parent_axis)
         if kind in ("revolute", "prismatic") and np.abs(child_axis - parent_axis).max() > 1e-9:
-            element.first("child_axis").fail(
+            item.element.first("child_axis").fail(
                 f"the axes of the {kind} constraint {quoted(name)} differ, and its frames would not coincide",
                 "turn the child's frame by <child_origin rpy=...>, and leave <child_axis> out",
             )
-        on_parent, on_child = _origin(element, "parent_origin"), _origin(element, "child_origin")
-        yield LoopConstraint(name, kind, parent, child, on_parent, on_child, parent_axis, child_axis)
-
-
-def _origin(element: XmlElement, tag: str) -> np.ndarray:
-    """The pose (4, 4) of an element with xyz and rpy; the identity without one."""
-    place, T = element.first(tag), np.eye(4)
-    if place is not element:
-        if "xyz" in place.attributes:
-            T[:3, 3] = place.numbers("xyz", (3,))
-        if "rpy" in place.attributes:
-            roll, pitch, yaw = place.numbers("rpy", (3,))
-            x, y, z = np.eye(3)
-            T[:3, :3] = SO3.exp(yaw * z) @ SO3.exp(pitch * y) @ SO3.exp(roll * x)
-    return _pose(T)
-
-
-def _direction(element: XmlElement, tag: str, kind: str, default: np.ndarray | None = None) -> np.ndarray:
-    """An axis, of length one; without one the default, (1, 0, 0) as for joints; universal ones need both."""
-    place = element.first(tag)
-    if place is element:
-        if kind == "universal":
-            element.fail(f"no <{tag}> in {element}", f'add <{tag} xyz="..."/>: a universal joint has two')
-        return np.array([1.0, 0, 0]) if default is None else default
-    axis = np.array(place.numbers("xyz", (3,)))
-    if np.abs(axis).max() < 1e-6:
-        place.fail(
-            f"the {tag} of {element} has no direction: {axis.tolist()}", 'give one, such as xyz="0 0 1"'
+        on_parent, on_child = item.pose("parent_origin"), item.pose("child_origin")
+        yield LoopConstraint(
+            name, kind, item.link("parent"), item.link("child"), on_parent, on_child, parent_axis, child_axis
         )
+
+
+def _constraint_axis(item: Item, tag: str, default: np.ndarray | None = None) -> np.ndarray:
+    """An axis, of length one; without one the default, (1, 0, 0) as for joints; universal ones need both."""
+    place = item.first(tag)
+    if place is None:
+        if item.values["type"] == "universal":
+            item.element.fail(
+                f"no <{tag}> in {item.element}", f'add <{tag} xyz="..."/>: a universal joint has two'
+            )
+        return np.array([1.0, 0, 0]) if default is None else default
+    axis = _direction(place, f"the {tag} of {item.element}")
     return axis / np.linalg.norm(axis)
+
+
+def _direction(axis: Item, what: str) -> np.ndarray:
+    xyz: np.ndarray = axis.values["xyz"]
+    if np.abs(xyz).max() < 1e-6:
+        axis.element.fail(
+            f"{what} has no direction: {xyz.tolist()}",
+            'give one, such as xyz="0 0 1", or make the joint fixed',
+        )
+    return xyz
 
 
 def _closure(loop: LoopConstraint) -> Closure | Condition:
@@ -614,73 +755,106 @@ def _closure(loop: LoopConstraint) -> Closure | Condition:
     return Closure(loop.name, groups[loop.kind], a, b)
 
 
-# -- from parsed objects to liebody's ---------------------------------------------------------------------
+# -- from elements to joints, inertias and shapes ---------------------------------------------------------
 
 
-def _joint(joint: Any, element: XmlElement) -> Joint:
-    if joint.type not in KINDS:
-        element.fail(
-            f"joint {quoted(joint.name)} has the unknown type {quoted(joint.type)}",
-            f"use one of {', '.join(KINDS)}",
+def _joint(item: Item, mimic: Mimic | None, notes: Notes) -> Joint:
+    name, kind = item.values["name"], item.values["type"]
+    if kind not in KINDS:
+        item.element.fail(
+            f"joint {quoted(name)} has the unknown type {quoted(kind)}", f"use one of {', '.join(KINDS)}"
         )
     bounds: dict[str, Any] = {}
-    limit, stated = joint.limit, element.first("limit")
-    if limit is not None and joint.type in ("revolute", "continuous", "prismatic"):
-        for name, value in (("velocity", limit.velocity), ("effort", limit.effort)):
-            if value is not None:
-                bounds[f"{name}_limit"] = _at_least_zero(stated, name, value)
-        if joint.type != "continuous":
-            bounds["lower"], bounds["upper"] = limit.lower or 0.0, limit.upper or 0.0
-            if bounds["lower"] > bounds["upper"]:
-                stated.fail(
-                    f"joint {quoted(joint.name)} has lower={bounds['lower']:g} > upper={bounds['upper']:g}",
-                    "exchange them",
-                )
-    if joint.dynamics is not None and joint.type != "fixed":
-        for name, value in (("damping", joint.dynamics.damping), ("friction", joint.dynamics.friction)):
-            bounds[name] = _at_least_zero(element.first("dynamics"), name, float(value or 0))
-    mimic = None
-    if joint.mimic is not None:
-        mimic = Mimic(joint.mimic.joint, joint.mimic.multiplier, joint.mimic.offset)
-    return Joint(joint.name, _group(joint, element.first("axis")), mimic=mimic, **bounds)
+    limit, dynamics = item.first("limit"), item.first("dynamics")
+    if limit is not None and kind in ("revolute", "continuous", "prismatic"):
+        for bound in ("velocity", "effort"):
+            if limit.values.get(bound, math.inf) >= 0:
+                bounds[f"{bound}_limit"] = limit.values.get(bound, math.inf)
+            else:
+                notes.unused[f"joint/limit@{bound} below zero"] += 1
+        if kind != "continuous":
+            lower, upper = limit.values.get("lower", 0.0), limit.values.get("upper", 0.0)
+            if lower <= upper:
+                bounds |= {"lower": lower, "upper": upper}
+            else:
+                notes.unused["joint/limit with lower above upper"] += 1
+    if dynamics is not None and kind != "fixed":
+        for loss, value in dynamics.values.items():
+            if value < 0:
+                dynamics.element.fail(f"{loss}={value:g} of <dynamics> is negative", "give zero or more")
+            bounds[loss] = value
+    return Joint(name, _group(item), mimic=mimic, **bounds)
 
 
-def _group(joint: Any, element: XmlElement) -> MotionSubgroup:
-    if joint.type == "fixed":
+def _group(joint: Item) -> MotionSubgroup:
+    kind = joint.values["type"]
+    if kind == "fixed":
         return Fixed()
-    if joint.type == "floating":
+    if kind == "floating":
         return Free()
-    if np.abs(joint.axis).max() < 1e-6:
-        element.fail(
-            f"the axis {joint.axis.tolist()} of joint {quoted(joint.name)} has no direction",
-            'give one, such as xyz="0 0 1", or make the joint fixed',
-        )
-    kinds = {"revolute": Revolute, "continuous": Revolute, "prismatic": Prismatic, "planar": Planar}
-    return kinds[joint.type](joint.axis)
+    stated = joint.first("axis")
+    what = f"the axis of joint {quoted(joint.values['name'])}"
+    axis = np.array([1.0, 0, 0]) if stated is None else _direction(stated, what)
+    return {"prismatic": Prismatic, "planar": Planar}.get(kind, Revolute)(axis)
 
 
-def _at_least_zero(element: XmlElement, attribute: str, value: float) -> float:
-    if value < 0:
-        element.fail(f"{attribute}={value:g} of <{element.tag}> is negative", "give zero or more")
-    return value
-
-
-def _inertia(inertial: Any) -> SpatialInertia | None:
+def _inertia(link: Item, notes: Notes) -> SpatialInertia | None:
+    """What the link states; None without <mass>."""
+    inertial = link.first("inertial")
     if inertial is None:
         return None
-    I = np.where(np.abs(inertial.inertia) < ROUND_OFF * abs(inertial.mass), 0.0, inertial.inertia)
-    return SpatialInertia(inertial.mass, np.zeros(3), I).shift(_pose(inertial.origin))
+    mass, inertia = inertial.first("mass"), inertial.first("inertia")
+    if mass is None:
+        notes.assume("an <inertial> without <mass> is none", inertial.element)
+        return None
+    I, m = np.zeros((3, 3)), mass.values["value"]
+    if inertia is None:
+        notes.assume("a <mass> without <inertia> is that of a point", inertial.element)
+    else:
+        for (i, j), moment in MOMENTS.items():
+            I[i, j] = I[j, i] = inertia.values.get(moment, 0.0)
+        if len(inertia.values) < len(MOMENTS):
+            notes.assume("products of inertia that are not stated are zero", inertia.element)
+    I[np.abs(I) < ROUND_OFF * abs(m)] = 0
+    return SpatialInertia(m, np.zeros(3), I).shift(inertial.pose("origin"))
 
 
-def _pose(origin: np.ndarray | None) -> np.ndarray:
+def _filled(link: Item, path: Path | None, density: float) -> SpatialInertia | None:
+    """The inertia of the link's collision shapes, filled; None if there are none. Raises DescriptionError."""
+    solids = []
+    for element in link.element.all("collision"):
+        if not _has_shape(element):
+            element.fail(f"no shape to take an inertia from in {element}", f"use one of {', '.join(SHAPES)}")
+        item = _admit(element, Notes())
+        shape = _shape(item, link, path, Notes())
+        try:
+            solids.append(_solid(shape, density).shift(shape.placement))
+        except ModelError as error:
+            element.fail(f"{element} has no inertia: {error}", "state the inertia of the link")
+    return sum(solids[1:], start=solids[0]) if solids else None
+
+
+def _solid(shape: Shape, density: float) -> SpatialInertia:
+    """The inertia of a shape of this density in its own frame."""
+    size = np.abs(shape.size)
+    if shape.kind == "box":
+        return SpatialInertia.box(density * float(np.prod(size)), size)
+    if shape.kind == "sphere":
+        return SpatialInertia.sphere(density * 4 / 3 * math.pi * size[0] ** 3, size[0])
+    if shape.kind == "cylinder":
+        return SpatialInertia.cylinder(density * math.pi * size[0] ** 2 * size[1], *size)
+    if shape.path is None:
+        raise ModelError(f"the mesh {quoted(str(shape.filename))} was not found in the package folder")
+    return SpatialInertia.polyhedron(density, read_stl(shape.path) * shape.size)
+
+
+def _pose(R: np.ndarray, p: np.ndarray) -> np.ndarray:
     """A pose (4, 4); round-off next to 0 and 1 in its rotation is removed (pi/2 written as 1.57079632679)."""
-    if origin is None:
-        return np.eye(4)
-    R = _rotation(origin[:3, :3], RIGHT_ANGLE_TOLERANCE)
-    if np.abs(R.T @ R - np.eye(3)).max() > ROUND_OFF:  # what was removed belonged to no right angle
-        R = _rotation(origin[:3, :3], ROUND_OFF)
+    cleaned = _rotation(R, RIGHT_ANGLE_TOLERANCE)
+    if np.abs(cleaned.T @ cleaned - np.eye(3)).max() > ROUND_OFF:  # what was removed was no right angle
+        cleaned = _rotation(R, ROUND_OFF)
     T = np.eye(4)
-    T[:3, :3], T[:3, 3] = R, origin[:3, 3]
+    T[:3, :3], T[:3, 3] = cleaned, p
     return T + 0.0
 
 
@@ -692,49 +866,54 @@ def _rotation(R: np.ndarray, tolerance: float) -> np.ndarray:
     return np.where(np.count_nonzero(R, axis=1, keepdims=True) == 1, np.sign(R), R)
 
 
-def _shapes(document: XmlElement, robot: Any, path: Path | None, unused: Counter[str]) -> list[Shape]:
-    colors = {material.name: material.color for material in robot.materials if material.color is not None}
-    shapes = []
-    for link, element in zip(robot.links, document.all("link"), strict=True):
-        for role, parsed in (("visual", link.visuals), ("collision", link.collisions)):
-            elements = filter(_has_shape, element.all(role))
-            for shape, place in zip(parsed, elements, strict=True):
-                kind = next(kind for kind in SHAPES if getattr(shape.geometry, kind) is not None)
-                geometry = getattr(shape.geometry, kind)
-                filename = found = color = None
-                size: Any
-                if kind == "mesh":
-                    filename = geometry.filename
-                    found = _mesh(place.first("geometry").first("mesh"), filename, path, unused)
-                    size = np.broadcast_to(1.0 if geometry.scale is None else geometry.scale, 3)
-                elif kind == "box":
-                    size = geometry.size
-                elif kind == "cylinder":
-                    size = [geometry.radius, geometry.length]
-                else:
-                    size = [geometry.radius]
-                if role == "visual" and shape.material is not None:
-                    color = shape.material.color or colors.get(shape.material.name)
-                shapes.append(
-                    Shape(
-                        link=link.name,
-                        role=role,
-                        kind=kind,
-                        placement=_pose(shape.origin),
-                        size=tuple(float(x) for x in size),
-                        filename=filename,
-                        path=found,
-                        color=None if color is None else tuple(color.rgba.tolist()),
-                    )
-                )
-    return shapes
+def _shapes(robot: Item, path: Path | None, notes: Notes) -> Iterator[Shape]:
+    """Visual and collision shapes, in the order of the file's links."""
+    colors = {material.values.get("name"): _color(material) for material in robot.children["material"]}
+    for link in robot.children["link"]:
+        for item in link.children["visual"] + link.children["collision"]:
+            shape = _shape(item, link, path, notes)
+            material = item.first("material") if shape.role == "visual" else None
+            if material is not None:
+                color = _color(material) or colors.get(material.values.get("name"))
+                shape = replace(shape, color=color)
+            yield shape
+
+
+def _color(material: Item) -> tuple[float, ...] | None:
+    color = material.first("color")
+    return None if color is None else tuple(color.values["rgba"].tolist())
+
+
+def _shape(item: Item, link: Item, path: Path | None, notes: Notes) -> Shape:
+    """The shape of a <visual> or <collision>, without its color."""
+    geometry = item.children["geometry"][0]
+    kind = next(kind for kind in SHAPES if geometry.children[kind])
+    values = geometry.children[kind][0].values
+    filename = found = None
+    if kind == "mesh":
+        filename = values["filename"]
+        found = _mesh(filename, path, notes.unused)
+        size = np.broadcast_to(values.get("scale", 1.0), 3)
+    elif kind == "box":
+        size = values["size"]
+    else:
+        size = np.array([values[name] for name in ("radius", "length") if name in values])
+    return Shape(
+        link=link.values["name"],
+        role=item.element.tag,
+        kind=kind,
+        placement=item.pose("origin"),
+        size=tuple(size.tolist()),
+        filename=filename,
+        path=found,
+    )
 
 
 # -- meshes -----------------------------------------------------------------------------------------------
 
 
-def _mesh(element: XmlElement, filename: str, description: Path | None, unused: Counter[str]) -> Path | None:
-    """Where a mesh lies, None where it is not found; a path that leaves the package folder is an error.
+def _mesh(filename: str, description: Path | None, unused: Counter[str]) -> Path | None:
+    """Where a mesh lies, None where it is not found; paths that leave the package folder are not followed.
 
     The package folder of "package://name/..." is the nearest folder of that name around the description, or
     in one of those; that of other paths the nearest with a package.xml, or else the parent of the
@@ -749,7 +928,8 @@ def _mesh(element: XmlElement, filename: str, description: Path | None, unused: 
         package, _, rest = rest.lstrip("/").partition("/")
         inside = posixpath.normpath(rest or ".")
         if package in ("", ".", "..") or inside.startswith(("..", "/")):
-            _refuse_mesh(element, filename)
+            unused[OUTSIDE] += 1
+            return None
         candidates = [folder / inside for folder in around if folder.name == package]
         candidates += [folder / package / inside for folder in around]
     elif mark and scheme != "file":
@@ -761,13 +941,12 @@ def _mesh(element: XmlElement, filename: str, description: Path | None, unused: 
             unused["mesh at an absolute path outside the package folder"] += 1
             return None
     elif here is None:
-        if posixpath.normpath(text).startswith(".."):
-            _refuse_mesh(element, filename)
         return None
     else:
         candidates = [Path(posixpath.normpath(posixpath.join(here.as_posix(), text)))]
         if not candidates[0].is_relative_to(_package_folder(around)):
-            _refuse_mesh(element, filename)
+            unused[OUTSIDE] += 1
+            return None
     return next((path for path in candidates if _is_file(path)), None)
 
 
@@ -781,10 +960,3 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # a name too long, a null character
         return False
-
-
-def _refuse_mesh(element: XmlElement, filename: str) -> NoReturn:
-    element.fail(
-        f"the mesh path {quoted(filename)} leaves the package folder",
-        "keep meshes inside the package, and write package://name/meshes/file.stl",
-    )
