@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -28,13 +27,10 @@ def beside_pinocchio(name: str) -> tuple[Any, Any, Any, Any]:
     import pinocchio as pin
 
     import liebody as lb
-    from liebody.io import UnusedElements
     from liebody.io.layouts import pinocchio_layout
 
     file, floating = path(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnusedElements)
-        ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default
+    ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default
     root = [pin.JointModelFreeFlyer()] if floating else []
     model = pin.buildModelFromUrdf(str(file), *root)
     return ours, model, model.createData(), pinocchio_layout(ours.tree, model)

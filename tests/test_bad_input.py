@@ -6,6 +6,7 @@ Every error is a ValueError that says where, what, and what to do.
 import re
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -500,28 +501,37 @@ def test_whatever_an_attribute_says_the_answer_is_a_tree_or_an_error_of_ours(tex
 # -- packages that are not installed ------------------------------------------------------------------------
 
 OPTIONAL = {
-    "closed forms": ("sympy", lambda: lb.equations("double_pendulum")),
-    "equations in symbols": ("sympy", lambda: lb.rigid_body_equations(SO3)),
-    "expressions of SymPy": ("sympy", lambda: to_sympy(trace(lambda x: x + 1, {"x": ()}))),
-    "functions of CasADi": ("casadi", lambda: to_casadi(trace(lambda x: x + 1, {"x": ()}))),
-    "samples": ("scipy", lambda: lb.sample({"x": (0, 1)}, 4)),
-    "sweeps": ("zarr", lambda: lb.sweep(print, {"x": [1.0]}, "store.zarr")),
-    "studies": ("cloudpickle", lambda: reproduce("rnea-notes")),
+    "closed forms": ("sympy", "sympy", lambda: lb.equations("double_pendulum")),
+    "equations in symbols": ("sympy", "sympy", lambda: lb.rigid_body_equations(SO3)),
+    "expressions of SymPy": ("sympy", "sympy", lambda: to_sympy(trace(lambda x: x + 1, {"x": ()}))),
+    "functions of CasADi": ("casadi", "casadi", lambda: to_casadi(trace(lambda x: x + 1, {"x": ()}))),
+    "samples": ("scipy", "sweep", lambda: lb.sample({"x": (0, 1)}, 4)),
+    "sweeps": ("zarr", "sweep", lambda: lb.sweep(print, {"x": [1.0]}, "store.zarr")),
+    "studies": ("cloudpickle", "studies", lambda: reproduce("rnea-notes")),
     "to_xarray": (
         "xarray",
+        "sweep",
         lambda: lb.simulate(lb.load("double_pendulum"), t_end=0.1, dt=0.1).to_xarray(),
+    ),
+    "pictures": (
+        "matplotlib",
+        "plot",
+        lambda: lb.simulate(lb.load("double_pendulum"), t_end=0.1, dt=0.1).plot(),
     ),
 }
 
 
 @pytest.mark.parametrize("purpose", OPTIONAL)
 def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(purpose, monkeypatch, tmp_path):
-    package, call = OPTIONAL[purpose]
+    package, extra, call = OPTIONAL[purpose]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingPackage) as error:
         call()
-    assert str(error.value) == f"{package} is not installed; for {purpose}: pip install {package}"
+    remedy = f"pip install {package}, or liebody with its extra {extra!r}"
+    assert str(error.value) == f"{package} is not installed; for {purpose}: {remedy}"
+    extras = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert extra in extras["optional-dependencies"]
     assert isinstance(error.value, LiebodyError) and isinstance(error.value, ImportError)
 
 

@@ -231,6 +231,15 @@ def test_exported_source_passes_its_own_test_with_the_command_that_is_printed(li
     assert test.returncode == 0 and "largest relative difference" in test.stdout
 
 
+@pytest.mark.parametrize("words", [["demo"], ["simulate", "swing.urdf", "--plot", "run.png"]])
+def test_pictures_without_matplotlib_are_refused_before_the_work(words, liebody, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = liebody(*words)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert "for pictures: pip install matplotlib, or liebody with its extra 'plot'" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["swing.urdf"]
+
+
 def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path):
     assert liebody("simulate", "swing.urdf", "--t-end", "0.01").stderr == ""
     (tmp_path / "swing.urdf").write_text(SWING.replace(' ixy="0" ixz="0" iyz="0"', ""))

@@ -159,7 +159,7 @@ def test_the_readme_has_what_is_checked_here():
     text = (ROOT / "README.md").read_text()
     languages = [block.language for block in blocks(text)]
     assert languages.count("python") >= 4 and languages.count("text") >= 4 and languages.count("sh") >= 3
-    assert {"liebody demo", "pytest -n logical", 'pip install ".[test]"', "pip install ."} <= set(
+    assert {"liebody demo", "pytest -n logical", 'pip install ".[test]"', 'pip install ".[plot]"'} <= set(
         commands(text)
     )
 

@@ -21,7 +21,6 @@ from liebody import scalar
 from liebody.bodies import Joint, TreeBuilder
 from liebody.errors import GraphError
 from liebody.groups import SO3, Revolute, Spherical
-from liebody.io import UnusedElements
 from liebody.io.layouts import pinocchio_layout
 from liebody.simulate import CalledEfforts, DivergedMembers
 
@@ -361,9 +360,7 @@ def test_anymal_falls_as_in_scipy_with_pinocchio():
         "cmeel.prefix/share/example-robot-data/robots"
     )
     file = Path(str(robots)) / "anymal_b_simple_description/robots/anymal.urdf"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnusedElements)
-        robot = lb.load(file, floating=True)
+    robot = lb.load(file, floating=True)
     model = pin.buildModelFromUrdf(str(file), pin.JointModelFreeFlyer())
     layout = pinocchio_layout(robot.tree, model)
     data = model.createData()

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import models
 from .equations import equations
-from .errors import LiebodyError
+from .errors import LiebodyError, require
 from .integrators import method_named
 from .io import AssumedDynamics, DoubtfulInertia, load_urdf
 from .io.report import report
@@ -124,6 +124,7 @@ def demo(out: Path) -> None:
     three angles survives. The energy should stay, and the quaternions should stay unit. Then a thousand
     neighbours of it at once, as lanes of one loop.
     """
+    require("pictures", "matplotlib", extra="plot")
     from .plot import plot_motion
 
     out.mkdir(parents=True, exist_ok=True)
@@ -399,8 +400,10 @@ def _rounded_quaternions(robot: Robot, q: Array, coordinates: Labels) -> Array:
 
 def _check_suffixes(picture: Path | None, data: Path | None) -> None:
     """Refuse what could not be written, before the work."""
-    if picture is not None and picture.suffix not in (".png", ".pdf", ".svg"):
-        raise Refused(f"--plot {picture}: pictures end in .png, .pdf or .svg")
+    if picture is not None:
+        require("pictures", "matplotlib", extra="plot")
+        if picture.suffix not in (".png", ".pdf", ".svg"):
+            raise Refused(f"--plot {picture}: pictures end in .png, .pdf or .svg")
     if data is not None and data.suffix != ".nc":
         raise Refused(f"--save {data}: runs are saved as netCDF, which ends in .nc")
     for path in (picture, data):

@@ -56,13 +56,17 @@ class MissingPackage(LiebodyError, ImportError):
     """A package that is needed for this alone, and not installed."""
 
 
-def require(purpose: str, *packages: str) -> None:
-    """Raise MissingPackage, which says what to install, where packages for a purpose are not there."""
+def require(purpose: str, *packages: str, extra: str = "") -> None:
+    """Raise MissingPackage, which says what to install, where packages for a purpose are not there.
+
+    extra  the extra of this package that brings them
+    """
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise MissingPackage(
             f"{', '.join(missing)} {verb} not installed; for {purpose}: pip install {' '.join(missing)}"
+            + (f", or liebody with its extra {extra!r}" if extra else "")
         )
 
 

@@ -251,7 +251,7 @@ def boltzmann_hamel_equations(
 
 
 def _sympy() -> Any:
-    require("equations in symbols", "sympy")
+    require("equations in symbols", "sympy", extra="sympy")
     import sympy
 
     return sympy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import secrets
@@ -218,13 +217,14 @@ class Run:
 
         Needs no display. Options are those of `liebody.plot.plot_run`.
         """
+        require("pictures", "matplotlib", extra="plot")
         from .plot import plot_run
 
         return plot_run(self, path, **options)
 
     def to_xarray(self) -> xarray.Dataset:
         """The same as an xarray Dataset, with named dimensions and units."""
-        require("to_xarray", "xarray")
+        require("to_xarray", "xarray", extra="sweep")
         import xarray
 
         variables = self._variables()
@@ -459,7 +459,9 @@ def _plain(value: Any) -> Any:
 
 
 def version() -> str:
+    from importlib import metadata  # takes a fifth of the time that importing this package takes
+
     try:
-        return importlib.metadata.version("liebody")
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version("liebody")
+    except metadata.PackageNotFoundError:
         return "(not installed)"

@@ -22,7 +22,7 @@ STUDIES = {
     "ploen": "ploen",
     "rnea-notes": "rnea_notes",
 }
-NEEDED = ("sympy", "scipy", "xarray", "zarr", "cloudpickle")
+NEEDED = ("sympy", "scipy", "xarray", "zarr", "cloudpickle", "matplotlib")
 
 
 def reproduce(name: str, out: str | Path = ".", full: bool = False) -> Path:
@@ -34,7 +34,7 @@ def reproduce(name: str, out: str | Path = ".", full: bool = False) -> Path:
     """
     if name not in STUDIES:
         raise LiebodyError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
-    require("studies", *NEEDED)
+    require("studies", *NEEDED, extra="studies")
     study = importlib.import_module(f"{__name__}.{STUDIES[name]}.page").study
     report = study(full=True) if full and "full" in inspect.signature(study).parameters else study()
     path: Path = report.save(Path(out) / f"{name}.html")

@@ -22,8 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,12 +223,8 @@ def library(units: Sequence[str], compiler: Compiler, flags: Sequence[str] = FLA
             _run([*compiler.command, *flags, "-shared", "-o", str(built), str(folder / "unit0.c"), "-lm"])
         else:
             names = [str(folder / f"unit{k}") for k in range(len(units))]
-            with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-                list(
-                    pool.map(
-                        lambda x: _run([*compiler.command, *flags, "-c", "-o", f"{x}.o", f"{x}.c"]), names
-                    )
-                )
+            command = [*compiler.command, *flags, "-c", "-o"]
+            in_threads(lambda x: _run([*command, f"{x}.o", f"{x}.c"]), names, os.cpu_count() or 1)
             _run([*compiler.command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
         built.chmod(0o700)
         store(key, ".sum", _sum(built))
@@ -237,6 +232,14 @@ def library(units: Sequence[str], compiler: Compiler, flags: Sequence[str] = FLA
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return target
+
+
+def in_threads(function: Callable[[Any], Any], items: Iterable[Any], threads: int) -> list[Any]:
+    """What the function returns of each item, from so many threads."""
+    from concurrent.futures import ThreadPoolExecutor  # loads `logging`, and most processes need no thread
+
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        return list(pool.map(function, items))
 
 
 def _sum(path: Path) -> bytes:

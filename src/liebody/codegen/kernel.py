@@ -10,7 +10,6 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -362,10 +361,8 @@ class Kernel:
         if step >= count:
             bad = share(0, count)
         else:
-            with ThreadPoolExecutor(max_workers=threads) as pool:
-                bad = max(
-                    pool.map(lambda first: share(first, min(first + step, count)), range(0, count, step))
-                )
+            starts = range(0, count, step)
+            bad = max(build.in_threads(lambda first: share(first, min(first + step, count)), starts, threads))
         if bad < 0:
             raise MemoryError(f"{self.name}: no memory for intermediate results")
         for tolerance in (1.0, 0.5) if bad else ():  # sums round in another order here

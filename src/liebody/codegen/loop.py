@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -157,8 +156,7 @@ class CompiledLoop:
         if len(shares) < 2:
             shares[0](t, steps, every, row)
         else:
-            with ThreadPoolExecutor(max_workers=threads) as pool:
-                list(pool.map(lambda share: share(t, steps, every, row), shares))
+            build.in_threads(lambda share: share(t, steps, every, row), shares, threads)
         return sum(s.counts[0] for s in shares), sum(s.counts[1] for s in shares)
 
     def march(self, m: Ensemble, u: Samples, until: int, settings: Settings, threads: int) -> None:
@@ -181,8 +179,7 @@ class CompiledLoop:
             if threads == 1:
                 go(0)
             else:
-                with ThreadPoolExecutor(max_workers=threads) as pool:
-                    list(pool.map(go, range(threads)))
+                build.in_threads(go, range(threads), threads)
         finally:
             entries = np.empty((logs["kept"].sum(), 2 + m.y.shape[1]))
             library.drain(n, logs.ctypes.data, entries.ctypes.data)

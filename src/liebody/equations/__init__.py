@@ -56,7 +56,7 @@ def equations(
     Raises ModelError for an unknown form, for symbols of one name, and when an entry is too large to be
     simplified; MissingPackage without SymPy.
     """
-    require("closed forms", "sympy")
+    require("closed forms", "sympy", extra="sympy")
     from .closed_forms import make
 
     return make(robot, form, simplify, symbols, gravity, (q, v, a), floating)
@@ -69,7 +69,7 @@ def shortest(expression: Any) -> Any:
 
     Raises MissingPackage without SymPy, ModelError for what is too large.
     """
-    require("closed forms", "sympy")
+    require("closed forms", "sympy", extra="sympy")
     import sympy
 
     from .polynomials import Ring

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -44,6 +43,8 @@ def fingerprint(tree: Tree) -> str | None:
 @functools.cache
 def library_digest() -> str:
     """A digest of the source of this library: kernels of another version are not taken for this one's."""
+    from importlib import resources  # needed only here, and slow to import
+
     root = resources.files("liebody")
     texts = []
     pending = [root]

@@ -95,7 +95,7 @@ def sweep(
     Errors: SweepError for a store of another sweep, and where no chunk succeeds; ShapeError for axes that
     cannot be.
     """
-    require("sweeps", "xarray", "zarr", "cloudpickle")
+    require("sweeps", "xarray", "zarr", "cloudpickle", extra="sweep")
     space = Space(axes, chunk)
     wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(outputs, ())
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 0):

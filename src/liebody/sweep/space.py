@@ -55,7 +55,7 @@ def sample(bounds: Mapping[str, Any], n: int, method: str = "sobol", seed: int =
     Owen, "Scrambling Sobol' and Niederreiter-Xing points", J. Complexity 14 (1998); McKay, Beckman and
     Conover, "A comparison of three methods ...", Technometrics 21 (1979); both as in scipy.stats.qmc.
     """
-    require("samples", "scipy")
+    require("samples", "scipy", extra="sweep")
     from scipy.stats import qmc
 
     limits = {name: np.asarray(value, float) for name, value in bounds.items()}

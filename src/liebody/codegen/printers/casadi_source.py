@@ -39,7 +39,7 @@ def to_casadi(function: Function, sx: bool = True) -> Any:
     Raises ShapeError for arrays of three and more axes, which CasADi does not have (reshape them to a matrix
     in the traced function); MissingPackage without CasADi.
     """
-    require("functions of CasADi", "casadi")
+    require("functions of CasADi", "casadi", extra="casadi")
     import casadi
 
     kind: Any = casadi.SX if sx else casadi.MX

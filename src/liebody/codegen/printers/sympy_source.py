@@ -47,7 +47,7 @@ def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> di
 
     Raises ShapeError where `symbols` do not fit, MissingPackage without SymPy.
     """
-    require("expressions of SymPy", "sympy")
+    require("expressions of SymPy", "sympy", extra="sympy")
     import sympy
 
     given = dict(symbols or {})

@@ -1,0 +1,93 @@
+"""What arrives with `pip install .`, and how soon it is of use: packages, megabytes, seconds, and the goals.
+
+    python benchmarks/install.py
+
+Builds the wheel of this repository, makes a fresh virtual environment in a temporary folder, installs the
+wheel there without extras, and works with it: import, and a URDF to its first inverse dynamics, with an empty
+cache of kernels. Downloads count. Importing is measured in processor time, to which other work on the machine
+adds little; all times are the least of several fresh processes. Ends with status 1 where a goal is missed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROCESSES = 7
+MOST_PACKAGES, MOST_MEGABYTES, LONGEST_IMPORT, LONGEST_START = 12, 200, 0.2, 20.0
+
+IMPORT = "import time; t = time.process_time(); import liebody; print(time.process_time() - t)"
+FIRST_DYNAMICS = """
+import liebody as lb
+body = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
+robot = lb.load(f'''<robot name="arm"><link name="base"/><link name="upper">{body}</link>
+<link name="lower">{body}</link>
+<joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/></joint>
+<joint name="elbow" type="continuous"><parent link="upper"/><child link="lower"/></joint></robot>''')
+print(robot.inverse_dynamics([0.1, 0.2], [0.3, 0.4], [0.5, 0.6]))
+"""
+
+
+def megabytes(folder: Path) -> float:
+    """What the files of a folder take, in 10^6 bytes."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+def packages(folder: Path) -> set[str]:
+    return {path.name.partition("-")[0] for path in folder.glob("*.dist-info")}
+
+
+def seconds(python: Path, code: str, folder: str) -> float:
+    """Wall time of a fresh process with an empty cache."""
+    environment = {**os.environ, "LIEBODY_CACHE": tempfile.mkdtemp(dir=folder)}
+    start = time.perf_counter()
+    subprocess.run([python, "-c", code], env=environment, cwd=folder, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+def row(what: str, value: float, form: str, most: float | None = None) -> bool:
+    """Print a number beside its goal; whether it is met."""
+    met = most is None or value <= most
+    goal = "" if most is None else f"at most {most:g}" + ("" if met else ", MISSED")
+    print(f"{what:52s} {value:10{form}}   {goal}".rstrip())
+    return met
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(Path(folder) / "fresh", with_pip=True)
+        python = Path(folder) / "fresh" / "bin" / "python"
+        (library,) = (Path(folder) / "fresh" / "lib").glob("python*/site-packages")
+        before, empty = packages(library), megabytes(library)
+        pip = [python, "-m", "pip", "-q"]
+        subprocess.run([*pip, "wheel", "--no-deps", "-w", folder, str(ROOT)], check=True)
+        start = time.perf_counter()
+        subprocess.run([*pip, "install", *Path(folder).glob("liebody-*.whl")], check=True)
+        installing = time.perf_counter() - start
+        arrived = packages(library) - before
+        size = megabytes(library) - empty
+        command = [python, "-c", IMPORT]
+        imports = [
+            float(subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout)
+            for _ in range(PROCESSES)
+        ]
+        first = min(seconds(python, FIRST_DYNAMICS, folder) for _ in range(3))
+    print(f"Python {sys.version.split()[0]}: {', '.join(sorted(arrived))}\n")
+    met = [
+        row("packages, liebody among them", len(arrived), "d", MOST_PACKAGES),
+        row("size, with bytecode [MB]", size, ".1f", MOST_MEGABYTES),
+        row("import liebody, NumPy with it [s of processor]", min(imports), ".3f", LONGEST_IMPORT),
+        row("from the wheel to the first inverse dynamics [s]", installing + first, ".1f", LONGEST_START),
+    ]
+    row("  of it: a process that imports, compiles, computes", first, ".2f")
+    sys.exit(not all(met))
+
+
+if __name__ == "__main__":
+    main()
