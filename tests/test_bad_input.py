@@ -3,10 +3,12 @@
 Every error is a ValueError that says where, what, and what to do.
 """
 
+import copy
 import re
 import sys
 import time
 import tomllib
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
@@ -343,6 +345,11 @@ PYTHON = {
         ModelError,
         ["density", "0", "positive"],
     ),
+    "a density of words": (
+        lambda: load_urdf(robot(A), inertia="from collision geometry", density="steel"),
+        ModelError,
+        ["density", "'steel'", "positive"],
+    ),
     "a surface of nothing": (
         lambda: SpatialInertia.polyhedron(1, np.zeros((2, 2, 3))),
         ShapeError,
@@ -496,6 +503,33 @@ def test_whatever_an_attribute_says_the_answer_is_a_tree_or_an_error_of_ours(tex
             assert "Remedy: " in str(error)
         else:
             assert tree.nv >= 1
+
+
+CHANGES = {
+    "left out": lambda parent, k: parent.remove(parent[k]),
+    "repeated": lambda parent, k: parent.insert(k, copy.deepcopy(parent[k])),
+    "without attributes": lambda parent, k: parent[k].attrib.clear(),
+    "without children": lambda parent, k: parent[k].clear(),
+    "in itself": lambda parent, k: parent[k].append(copy.deepcopy(parent[k])),
+    "under another name": lambda parent, k: setattr(parent[k], "tag", "x"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::liebody.io.DoubtfulInertia", "ignore::liebody.io.AssumedDynamics")
+@pytest.mark.parametrize("inertia", [None, "from collision geometry"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_happens_to_an_element_the_answer_is_a_tree_or_an_error_of_ours(change, inertia):
+    count, read = len(list(ElementTree.fromstring(COMPLETE).iter())) - 1, 0
+    for chosen in range(count):
+        root = ElementTree.fromstring(COMPLETE)
+        CHANGES[change](*[(parent, k) for parent in root.iter() for k in range(len(parent))][chosen])
+        try:
+            tree = load_urdf(ElementTree.tostring(root), inertia=inertia)
+        except LiebodyError as error:
+            assert "Remedy: " in str(error)
+        else:
+            read += tree.nv >= 1
+    assert count == 40 and read > 4
 
 
 # -- packages that are not installed ------------------------------------------------------------------------

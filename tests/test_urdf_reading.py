@@ -370,11 +370,24 @@ def test_motions_without_inertia_are_refused_with_the_links_and_the_option_that_
     text = hinged(collision(f"<box {SIZES['box']}/>"))
     with pytest.raises(ModelError) as error:
         load_urdf(text)
-    words = ["'b' moves by joint 'j'", "give 'b' some by inertia=\"from collision geometry\" and a density"]
+    words = [
+        "'b' moves by joint 'j'",
+        "links that state no inertia: 'b' (line 3)",
+        'take those of links without from their shapes, inertia="from collision geometry"',
+    ]
     assert all(word in str(error.value) for word in words), str(error.value)
     with pytest.raises(ModelError) as error:
         load_urdf(hinged(""))  # there are no shapes, so the option is not named
     assert "geometry" not in str(error.value) and 'check="warn"' in str(error.value)
+
+
+def test_an_inertia_of_no_body_is_refused_with_the_link_that_states_it_and_not_its_carrier_alone():
+    bad = INERTIAL.replace('ixx="1"', 'ixx="-9"')
+    weld = '<joint name="weld" type="fixed"><parent link="b"/><child link="c"/></joint>'
+    with pytest.raises(ModelError) as error:
+        load_urdf(hinged(rest=f'<link name="c">{bad}</link>{weld}'))
+    words = ["body 'b': rotational", "links that state the inertia of no body: 'c' (line 5)", 'check="warn"']
+    assert all(word in str(error.value) for word in words), str(error.value)
 
 
 def cube():

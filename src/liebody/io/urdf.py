@@ -31,6 +31,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote
@@ -352,9 +353,11 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
     ]
     severe += [finding for finding in tree.findings() if finding not in doubtful]
     if severe and check != "warn":
+        severe += _causes(description, tree)
         remedies = ["correct the inertias in the file"]
-        if fillable := _fillable(description, tree):
-            remedies.append(f'give {fillable} some by inertia="{FROM_COLLISIONS}" and a density')
+        solid = {shape.link for shape in description.shapes if shape.role == "collision"}
+        if any(link.name in solid for link in _without_inertia(description, tree)):
+            remedies.append(f'take those of links without from their shapes, inertia="{FROM_COLLISIONS}"')
         raise ModelError(
             "\n  ".join([f"{description.source}: no such mechanism can be:", *severe])
             + f'\nRemedy: {", or ".join(remedies)}, or load it as it is with check="warn"; forward dynamics '
@@ -365,17 +368,20 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
         _warn(text, DoubtfulInertia)
 
 
-def _fillable(description: Description, tree: Tree) -> str:
-    """The links that move, state no inertia, and have shapes to take one from."""
-    welded_to = {frame.name: frame.body for frame in tree.frames.values()}
-    solid = {shape.link for shape in description.shapes if shape.role == "collision"}
-    return listed(
-        [
-            link.name
-            for link in description.links
-            if link.name in solid and not _states_inertia(link.inertia) and welded_to.get(link.name, 1)
-        ]
-    )
+def _causes(description: Description, tree: Tree) -> Iterator[str]:
+    """The links of the file that findings about welded bodies come from."""
+    none = _without_inertia(description, tree)
+    odd = [link for link in description.links if link.inertia is not None and not link.inertia.is_physical]
+    for what, links in (("no inertia", none), ("the inertia of no body", odd)):
+        if links:
+            yield f"links that state {what}: " + ", ".join(f"{x.name!r} (line {x.line})" for x in links)
+
+
+def _without_inertia(description: Description, tree: Tree) -> list[Link]:
+    """The links that move and state no inertia."""
+    carriers = {frame.name: frame.body for frame in tree.frames.values()}
+    links = description.links
+    return [link for link in links if not _states_inertia(link.inertia) and carriers.get(link.name, 1)]
 
 
 def _states_inertia(inertia: SpatialInertia | None) -> bool:
@@ -413,7 +419,7 @@ def read_urdf(
              unknown joint types, unknown or repeated names, cycles, no root or several, joints without a
              direction, mimic joints that follow nothing; with a density, shapes that enclose no volume
     """
-    if density is not None and not 0 < density < math.inf:
+    if density is not None and not (isinstance(density, Real) and 0 < density < math.inf):
         raise ModelError(f"density is {density!r}, expected a positive number of kg/m3")
     document, path = read_document(source)
     if document.tag != "robot":
