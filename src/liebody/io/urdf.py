@@ -127,6 +127,7 @@ CONSTRAINTS = ("link", "revolute", "prismatic", "universal", "spherical")
 SHAPES = ("mesh", "box", "cylinder", "sphere")
 FROM_COLLISIONS = "from collision geometry"
 MOMENTS = {(0, 0): "ixx", (0, 1): "ixy", (0, 2): "ixz", (1, 1): "iyy", (1, 2): "iyz", (2, 2): "izz"}
+LISTED = 6
 OUTSIDE = "mesh outside the package folder"
 RIGHT_ANGLE_TOLERANCE = 1e-10
 ROUND_OFF = 1e-14
@@ -353,10 +354,13 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
     ]
     severe += [finding for finding in tree.findings() if finding not in doubtful]
     if severe and check != "warn":
-        severe += _causes(description, tree)
+        empty, odd = _faulty(description, tree)
+        for what, links in (("no inertia", empty), ("the inertia of no body", odd)):
+            if links:
+                severe.append(f"links that state {what}: {_placed(links)}")
         remedies = ["correct the inertias in the file"]
         solid = {shape.link for shape in description.shapes if shape.role == "collision"}
-        if any(link.name in solid for link in _without_inertia(description, tree)):
+        if any(link.name in solid for link in empty):
             remedies.append(f'take those of links without from their shapes, inertia="{FROM_COLLISIONS}"')
         raise ModelError(
             "\n  ".join([f"{description.source}: no such mechanism can be:", *severe])
@@ -368,20 +372,22 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
         _warn(text, DoubtfulInertia)
 
 
-def _causes(description: Description, tree: Tree) -> Iterator[str]:
-    """The links of the file that findings about welded bodies come from."""
-    none = _without_inertia(description, tree)
-    odd = [link for link in description.links if link.inertia is not None and not link.inertia.is_physical]
-    for what, links in (("no inertia", none), ("the inertia of no body", odd)):
-        if links:
-            yield f"links that state {what}: " + ", ".join(f"{x.name!r} (line {x.line})" for x in links)
+def _faulty(description: Description, tree: Tree) -> tuple[list[Link], list[Link]]:
+    """The links behind massless bodies, which state no inertia, and those behind unphysical ones."""
+    carriers = {body.name: body for body in tree.bodies}
+    carriers |= {frame.name: tree.bodies[frame.body - 1] for frame in tree.frames.values() if frame.body}
+    moving = [(link, carriers[link.name].inertia) for link in description.links if link.name in carriers]
+    empty = [link for link, whole in moving if whole.is_massless]
+    odd = [
+        link for link, whole in moving if link.inertia and not (link.inertia.is_physical or whole.is_physical)
+    ]
+    return empty, odd
 
 
-def _without_inertia(description: Description, tree: Tree) -> list[Link]:
-    """The links that move and state no inertia."""
-    carriers = {frame.name: frame.body for frame in tree.frames.values()}
-    links = description.links
-    return [link for link in links if not _states_inertia(link.inertia) and carriers.get(link.name, 1)]
+def _placed(links: list[Link]) -> str:
+    """Links with their lines, the first few of them."""
+    shown = ", ".join(f"{link.name!r} (line {link.line})" for link in links[:LISTED])
+    return shown if len(links) <= LISTED else f"{shown} and {len(links) - LISTED} more"
 
 
 def _states_inertia(inertia: SpatialInertia | None) -> bool:
