@@ -24,7 +24,8 @@ def load(
     options   of `liebody.io.load_urdf`, e.g. merge_fixed=False
 
     Raises DescriptionError for a file that is missing or cannot be read, ModelError for a mechanism that
-    cannot be. Warns (OpenLoops) of loops in the file, which a Robot leaves open (docs/constrained.md).
+    cannot be. Warns (OpenLoops) of loops in the file, which a Robot leaves open (docs/constrained.md), and as
+    `load_urdf` does of what the file leaves open (docs/reading.md).
     """
     if isinstance(source, str) and source in models.__all__:
         if floating or options:
