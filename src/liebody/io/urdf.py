@@ -21,8 +21,6 @@ from __future__ import annotations
 import io
 import os
 import posixpath
-import sys
-import warnings
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator
@@ -37,7 +35,7 @@ from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from ..constrained import Closure, Condition
 from ..errors import ModelError
 from ..groups import SO3, Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
-from .document import XmlElement, listed, quoted, read_document
+from .document import XmlElement, listed, quoted, read_document, warn
 
 NAME, TEXT, LIMIT = "name", "text", "limit"
 
@@ -137,9 +135,10 @@ class Shape:
 
     link       the link: a body or a frame of the tree
     role       "visual" or "collision"
-    kind       "mesh", "box", "cylinder" or "sphere"
+    kind       "mesh", "box", "cylinder" or "sphere"; of an MJCF also "capsule", "ellipsoid" or "plane"
     placement  pose of the shape in the link, (4, 4)
-    size       box: three edges; cylinder: radius, and length along z; sphere: radius [m]; mesh: three scales
+    size       box: three edges; cylinder: radius, and length along z (of a capsule without its ends); sphere:
+               radius; ellipsoid: three radii; plane: half its edges, zero: no end [m]; mesh: three scales
     filename   of a mesh, as the file states it
     path       of a mesh, where it was found inside the package folder; None otherwise
     color      red, green, blue, alpha in 0..1; None if not stated
@@ -202,6 +201,8 @@ class Description:
     """A URDF as it stands: links depth-first from the root, shapes, loops, and what was not used, counted.
 
     joints  their names in the order of the file, which is not that of a tree's numbers
+
+    That of an MJCF has neither links nor loops.
     """
 
     name: str
@@ -281,7 +282,7 @@ def load_urdf(
         _report(description, welded, check)
     if description.unused:
         what = ", ".join(f"{path} ({n})" for path, n in sorted(description.unused.items()))
-        _warn(f"{description.source}: not used: {what}", UnusedElements)
+        warn(f"{description.source}: not used: {what}", UnusedElements)
     tree = welded if merge_fixed else tree
     return DescribedTree(tree.name, tree.bodies, tree.frames, description)
 
@@ -308,15 +309,7 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
         )
     if severe or doubtful:
         text = "\n  ".join([f"{description.source}: no real mechanism is like this:", *severe, *doubtful])
-        _warn(text, DoubtfulInertia)
-
-
-def _warn(text: str, category: type[Warning]) -> None:
-    """Warn at the line outside of this library that asked for the file."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("liebody."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, category, stacklevel=level)
+        warn(text, DoubtfulInertia)
 
 
 def _is_definite(inertia: SpatialInertia) -> bool:
