@@ -39,6 +39,7 @@ REMEDIES = {
     "mjMINVAL": "give the body that it names mass and inertia, or a geom that has some",
     "opening file": "place the file where the description expects it (<compiler meshdir=...>)",
     "unrecognized": "delete what it names, or correct its name; an <include>d file alone is no model",
+    "decoder": "give the file a name that ends in .xml",
     "not found": "define what it names; a file that is made to be included in others is no model of its own",
 }
 REFERENCE = (
@@ -170,49 +171,51 @@ def load_mjcf(
         raise ModelError(
             "an MJCF says itself which bodies move freely; leave floating out, and give a body a <freejoint/>"
         )
-    model, shown, path, said = _compiled(source)
-    return _Reader(model, shown, path, said).tree(merge_fixed, mimic, check)
-
-
-def _compiled(source: Any) -> tuple[Any, str, Path | None, list[str]]:
-    """The `mujoco.MjModel`, how messages call the file, its path, and what MuJoCo warned of."""
-    document, path = read_document(source)
-    if document.tag != "mujoco":
-        document.fail(
-            f"the root element is <{document.tag}>, and that of an MJCF <mujoco>", "pass an MJCF file"
-        )
-    require("reading MJCF", "mujoco")
-    import mujoco
-
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            if path is None:
-                text = source.decode() if isinstance(source, bytes) else str(source)
-                spec = mujoco.MjSpec.from_string(text.lstrip("\ufeff \t\r\n"))
-            else:
-                spec = mujoco.MjSpec.from_file(str(path))
-            model = spec.compile()
-        except (ValueError, UnicodeDecodeError) as error:
-            what = "; ".join(ascii(line)[1:-1] for line in str(error).splitlines() if line)
-            remedy = next((text for words, text in REMEDIES.items() if words in what), REFERENCE)
-            raise DescriptionError(
-                f"{document.source}: MuJoCo refuses it: {what}. Remedy: {remedy}."
-            ) from error
-    return model, document.source, path, [str(warning.message) for warning in said]
+    return _Reader(source).tree(merge_fixed, mimic, check)
 
 
 class _Reader:
-    """A compiled model on its way to a tree."""
+    """An MJCF on its way to a tree.
 
-    def __init__(self, model: Any, source: str, path: Path | None, said: list[str]) -> None:
-        self.model, self.source, self.path, self.said = model, source, path, said
-        self.unused: Counter[str] = Counter()
+    model    what MuJoCo compiled
+    source   how messages call the file
+    path     its path; None for text
+    said     what MuJoCo warned of
+    meshdir  where meshes lie, beside the file
+    unused   counts what has no effect
+    """
+
+    def __init__(self, source: Any) -> None:
+        document, self.path = read_document(source)
+        if document.tag != "mujoco":
+            document.fail(
+                f"the root element is <{document.tag}>, and that of an MJCF <mujoco>", "pass an MJCF file"
+            )
+        require("reading MJCF", "mujoco")
+        import mujoco
+
+        self.source, self.unused = document.source, Counter[str]()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                if self.path is None:
+                    text = source.decode() if isinstance(source, bytes) else str(source)
+                    spec = mujoco.MjSpec.from_string(text.lstrip("\ufeff \t\r\n"))
+                else:
+                    spec = mujoco.MjSpec.from_file(str(self.path))
+                model = spec.compile()
+            except (ValueError, UnicodeDecodeError) as error:
+                what = "; ".join(ascii(line)[1:-1] for line in str(error).splitlines() if line)
+                remedy = next((text for words, text in REMEDIES.items() if words in what), REFERENCE)
+                raise DescriptionError(
+                    f"{self.source}: MuJoCo refuses it: {what}. Remedy: {remedy}."
+                ) from error
+        self.model, self.meshdir = model, spec.meshdir
+        self.said = [str(warning.message) for warning in said]
         self.bodies = [WORLD, *(self.name("body", i) for i in range(1, model.nbody))]
         self.joints = [self.name("joint", i) for i in range(model.njnt)]
-        taken = set(self.bodies)
-        self.sites = [_new_name(self.name("site", i), taken, "_site") for i in range(model.nsite)]
-        self.taken = taken
+        self.taken = set(self.bodies)
+        self.sites = [_new_name(self.name("site", i), self.taken, "_site") for i in range(model.nsite)]
 
     def name(self, kind: str, number: int) -> str:
         """The name of one of the model's elements; by its number where it has none."""
@@ -456,8 +459,9 @@ class _Reader:
         if start < 0:
             return self.name("mesh", mesh), None
         filename = self.model.paths[start:].split(b"\0", 1)[0].decode(errors="replace")
-        found = (self.path.parent if self.path else Path()) / filename
-        return filename, found if found.is_file() else None
+        here = self.path.parent if self.path else Path()
+        candidates = (here / filename, here / self.meshdir / filename)  # MuJoCo 4 joins them itself
+        return filename, next((path for path in candidates if path.is_file()), None)
 
     def _count_unused(self) -> None:
         model = self.model
