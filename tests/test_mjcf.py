@@ -227,6 +227,29 @@ def test_a_weld_is_closed_where_mujoco_has_no_violation():
     assert np.abs(closed.violation(q)["glue"]).max() < 1e-14
 
 
+def test_a_four_bar_moves_with_its_loop_closed():
+    """A parallelogram: by its energy, (d phi/dt)^2 = 2 (E - V) / I of one angle, whatever the closure."""
+    bar = '<joint name="{}" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 {}" size="0.02" contype="0" '
+    bar += 'conaffinity="0"/>'
+    text = f"""<mujoco><worldbody>
+      <body name="crank">{bar.format("a", "0 0 0.5")}<body name="coupler" pos="0 0 0.5">
+        {bar.format("b", "1 0 0")}</body></body>
+      <body name="rocker" pos="1 0 0">{bar.format("c", "0 0 0.5")}</body></worldbody>
+      <equality><connect body1="coupler" body2="rocker" anchor="1 0 0"/></equality></mujoco>"""
+    tree = load_mjcf(text)
+    closed = ClosedTree(tree, tree.closures, tree.gravity)
+    run = lb.simulate(closed, [0.1, -0.1, 0.1], t_end=0.6, dt=1e-3)  # singular at 0.75 s
+    phi = run.q[:, 0]
+    np.testing.assert_allclose(run.q, np.outer(phi, [1, -1, 1]), atol=1e-9)
+    inertias = [body.inertia for body in tree.bodies]
+    about = [inertias[i].moments.I[1, 1] for i in (0, 2)]
+    I = sum(about) + inertias[1].mass * 0.5**2
+    weight = 9.81 * (2 * inertias[0].mass * 0.25 + inertias[1].mass * 0.5)
+    energy = 0.5 * I * run.v[:, 0] ** 2 + weight * np.cos(phi)
+    np.testing.assert_allclose(energy, weight * np.cos(0.1), rtol=1e-9)
+    assert phi[-1] > 0.5
+
+
 def test_a_robot_with_loops_is_open_and_says_so():
     with pytest.warns(OpenLoops, match="'pin', 'hang', 'glue'"), pytest.warns(UnusedElements):
         lb.load(FILES["loops"])

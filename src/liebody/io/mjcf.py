@@ -204,7 +204,7 @@ class _Reader:
                 else:
                     spec = mujoco.MjSpec.from_file(str(self.path))
                 model = spec.compile()
-            except (ValueError, UnicodeDecodeError) as error:
+            except (ValueError, mujoco.FatalError) as error:
                 what = "; ".join(ascii(line)[1:-1] for line in str(error).splitlines() if line)
                 remedy = next((text for words, text in REMEDIES.items() if words in what), REFERENCE)
                 raise DescriptionError(
