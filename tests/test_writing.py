@@ -185,7 +185,8 @@ def test_loops_are_closed_alike_again(form):
 
 def test_a_loop_of_a_urdf_is_written_as_it_was_read():
     text = """<robot name="r"><link name="base"/>
-      <link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>
+      <link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0"
+      ixz="0" iyz="0"/></inertial></link>
       <joint name="j" type="continuous"><parent link="base"/><child link="a"/><axis xyz="0 0 1"/></joint>
       <constraint name="rail" type="prismatic"><parent link="base"/><child link="a"/>
       <parent_origin xyz="1 2 0"/><parent_axis xyz="0 3 4"/><child_origin xyz="1 0 0" rpy="0 0 1"/>
@@ -270,7 +271,8 @@ def test_symbols_and_conditions_are_refused():
     trace(written, {"m": 1})
     tree = load_urdf(
         """<robot name="r"><link name="base"/>
-      <link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>
+      <link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0"
+      ixz="0" iyz="0"/></inertial></link>
       <joint name="j" type="continuous"><parent link="base"/><child link="a"/></joint>
       <constraint name="u" type="universal"><parent link="base"/><child link="a"/>
       <parent_axis xyz="1 0 0"/><child_axis xyz="0 1 0"/></constraint></robot>"""

@@ -148,6 +148,7 @@ def load_mjcf(
     merge_fixed: bool = True,
     mimic: bool = True,
     check: bool | str = True,
+    unused: bool = True,
 ) -> MjcfTree:
     """The tree of an MJCF.
 
@@ -157,6 +158,8 @@ def load_mjcf(
     mimic        bind joints that follow others by a linear equality; otherwise they move freely
     check        True: refuse inertias no body can have and motions without inertia; "warn": warn of them;
                  False: load
+    unused       whether to warn of everything in the file that has no effect here;
+                 `tree.description.unused` counts it in any case
 
     Bodies, joints and sites (the frames) have MuJoCo's names; those without one are called "body number 3"
     and so on. A site that is called like a body is called NAME_site.
@@ -171,7 +174,7 @@ def load_mjcf(
         raise ModelError(
             "an MJCF says itself which bodies move freely; leave floating out, and give a body a <freejoint/>"
         )
-    return _Reader(source).tree(merge_fixed, mimic, check)
+    return _Reader(source).tree(merge_fixed, mimic, check, unused)
 
 
 class _Reader:
@@ -227,7 +230,7 @@ class _Reader:
             )
         return name or f"{kind} number {number}"
 
-    def tree(self, merge_fixed: bool, mimic: bool, check: bool | str) -> MjcfTree:
+    def tree(self, merge_fixed: bool, mimic: bool, check: bool | str, unused: bool) -> MjcfTree:
         model = self.model
         followers = self._followers(mimic)
         actuators = tuple(self._actuators())
@@ -254,7 +257,7 @@ class _Reader:
         keys = {self.name("key", i): configuration(model.key_qpos[i]) for i in range(model.nkey)}
         shapes = tuple(self._shapes())
         self._count_unused()
-        if self.unused or self.said:
+        if unused and (self.unused or self.said):
             what = [f"{element} ({n})" for element, n in sorted(self.unused.items())]
             text = f"not used: {', '.join(what)}" if what else ""
             warn(f"{self.source}: {'; '.join(filter(None, [text, *self.said]))}", UnusedElements)
