@@ -285,20 +285,21 @@ class _Reader:
         )
         placement = _pose(model.body_pos[i], model.body_quat[i])
         numbers = range(model.body_jntadr[i], model.body_jntadr[i] + model.body_jntnum[i])
-        joints = [self._joint(j, followers.get(self.joints[j])) for j in numbers]
-        if not joints:
+        if not numbers:
             fixed = self.bodies[i] if self.bodies[i] not in self.joints else f"{self.bodies[i]} is fixed"
-            joints = [Joint(fixed, Fixed())]
-        for j, joint in zip(numbers, joints, strict=False):
+            builder.add(self.bodies[i], Joint(fixed, Fixed()), inertia, parent, placement)
+        for j in numbers:
+            joint = self._joint(j, followers.get(self.joints[j]))
             if isinstance(joint.group, Free):
                 placement = np.eye(4)  # MuJoCo's q of a free joint is the pose in the world
-            elif (start := model.qpos0[model.jnt_qposadr[j]]) and joint.dim == 1:
-                placement = placement @ joint.pose(np.array([-start]))
-        for joint in joints[:-1]:
+            elif joint.dim == 1:  # it is drawn at its ref
+                placement = placement @ joint.pose(-model.qpos0[[model.jnt_qposadr[j]]])
+            if j == numbers[-1]:
+                builder.add(self.bodies[i], joint, inertia, parent, placement)
+                break
             name = _new_name(f"{self.bodies[i]} on {joint.name}", self.taken)
             builder.add(name, joint, None, parent, placement)
             parent, placement = name, np.eye(4)
-        builder.add(self.bodies[i], joints[-1], inertia, parent, placement)
 
     def _joint(self, j: int, mimic: Mimic | None) -> Joint:
         model, kind = self.model, int(self.model.jnt_type[j])

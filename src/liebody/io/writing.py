@@ -67,9 +67,9 @@ def urdf_of(tree: Tree) -> str:
 def mjcf_of(tree: Tree, gravity: Array) -> str:
     """The MJCF of a tree under gravity (3,): its frames as sites, of an `MjcfTree` also its actuators.
 
-    A body without mass and with one child is written as a further joint of that child. Followers are
-    equalities of joints, closures connect or weld sites; MuJoCo itself keeps both softly. Velocity limits
-    have no place.
+    A body without mass and with one child is written as a further joint of that child, and read again with
+    another frame. Followers are equalities of joints, closures connect or weld sites; MuJoCo itself keeps
+    both softly. Velocity limits have no place.
 
     Raises ModelError for what an MJCF cannot say: planar, helical and Schoenflies joints, free joints that do
     not hang on the world's origin or have an armature, other bodies that move without mass or moments of
