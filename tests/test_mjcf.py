@@ -272,6 +272,18 @@ def test_actuators_are_mujocos():
         tree.actuation(q, v, u[:2])
 
 
+@since_4
+def test_an_actuator_has_its_own_gear_and_range_behind_one_of_several_controls():
+    text = """<mujoco><worldbody><body><joint name="b" type="ball"/><geom size=".1"/><body pos="1 0 0">
+      <joint name="j"/><geom size=".1"/></body></body></worldbody><actuator><orientation joint="b" kp="3"/>
+      <motor name="m" joint="j" ctrlrange="-3 3" forcerange="-2 2" gear="7" armature="0.5"/></actuator>
+      </mujoco>"""
+    tree = quietly(text)
+    (motor,) = tree.actuators
+    assert (motor.gears, motor.control_range, motor.force_range) == ({"j": 7}, (-3, 3), (-2, 2))
+    assert tree.joint("j").armature == 0.5 * 7**2
+
+
 def test_the_effort_of_an_actuator_on_a_follower_acts_on_its_leader():
     tree, free = quietly(FILES["arm"]), quietly(FILES["arm"], mimic=False)
     q, v, u = np.full(tree.nq, 0.1), np.full(tree.nv, 0.2), np.ones(5)

@@ -340,7 +340,7 @@ class _Reader:
         if hasattr(model, "actuator_armature"):
             for i in range(len(model.actuator_trntype)):
                 if model.actuator_trntype[i] in (0, 1) and model.actuator_trnid[i, 0] == j:
-                    yield i, float(model.actuator_gear[i, 0])
+                    yield i, self._gear(i)
 
     # -- equalities -----------------------------------------------------------------------------------------
 
@@ -373,9 +373,11 @@ class _Reader:
     def _fixed_tendon(self, tendon: int) -> dict[int, float]:
         """{joint: coefficient}; empty for a spatial tendon."""
         model, joint = self.model, 1  # mjWRAP_JOINT
-        wraps = range(model.tendon_adr[tendon], model.tendon_adr[tendon] + model.tendon_num[tendon])
-        fixed = [w for w in wraps if model.wrap_type[w] == joint]
-        return {int(model.wrap_objid[w]): float(model.wrap_prm[w]) for w in fixed}
+        found: defaultdict[int, float] = defaultdict(float)
+        for w in range(model.tendon_adr[tendon], model.tendon_adr[tendon] + model.tendon_num[tendon]):
+            if model.wrap_type[w] == joint:
+                found[int(model.wrap_objid[w])] += float(model.wrap_prm[w])
+        return found
 
     def _loops(self, builder: TreeBuilder) -> Iterator[Closure]:
         """The connect and weld equalities, between sites, or between frames made for them."""
@@ -410,12 +412,13 @@ class _Reader:
                 self.unused["actuator of another kind than motor, position, velocity"] += 1
                 continue
             bias = model.actuator_biasprm[i, :3] * bool(model.actuator_biastype[i])
+            control = _first(model, "ctrl", i)
             yield Actuator(
                 self.name("actuator", i),
                 gears,
                 float(model.actuator_gainprm[i, 0]),
                 tuple(map(float, bias)),  # type: ignore[arg-type]
-                _range(model.actuator_ctrllimited[i], model.actuator_ctrlrange[i]),
+                _range(model.actuator_ctrllimited[control], model.actuator_ctrlrange[control]),
                 _range(model.actuator_forcelimited[i], model.actuator_forcerange[i]),
             )
 
@@ -425,7 +428,10 @@ class _Reader:
         terms = {end: 1.0} if kind in (0, 1) else self._fixed_tendon(end) if kind == 3 else {}  # mjtTrn
         if any(model.jnt_type[j] not in (SLIDE, HINGE) for j in terms):
             return {}
-        return {self.joints[j]: c * float(model.actuator_gear[i, 0]) for j, c in terms.items()}
+        return {self.joints[j]: c * self._gear(i) for j, c in terms.items()}
+
+    def _gear(self, i: int) -> float:
+        return float(self.model.actuator_gear[_first(self.model, "out", i), 0])
 
     def _shapes(self) -> Iterator[Shape]:
         model = self.model
@@ -507,6 +513,12 @@ def _new_name(name: str, taken: set[str], suffix: str = "_") -> str:
         name += suffix
     taken.add(name)
     return name
+
+
+def _first(model: Any, what: str, i: int) -> int:
+    """Where the controls ("ctrl") or outputs ("out") of actuator i begin; before MuJoCo 4 each has one."""
+    places = getattr(model, f"actuator_{what}adr", None)
+    return i if places is None else int(places[i])
 
 
 def _model_name(model: Any, path: Path | None) -> str:
