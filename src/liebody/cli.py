@@ -20,7 +20,7 @@ from . import models
 from .equations import equations
 from .errors import LiebodyError, require
 from .integrators import method_named
-from .io import AssumedDynamics, DoubtfulInertia, load_urdf
+from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
 from .labels import Labels, labels
 from .loading import load
@@ -95,8 +95,8 @@ FLOATING = click.option(
 def main() -> None:
     """Equations of motion of robots: explicit, free of singularities, compiled.
 
-    FILE|MODEL in a command is a URDF file or the name of a bundled model. The first use of a robot compiles
-    its equations with the machine's C compiler; later ones find them in the cache (its folder:
+    FILE|MODEL in a command is a URDF or MJCF file or the name of a bundled model. The first use of a robot
+    compiles its equations with the machine's C compiler; later ones find them in the cache (its folder:
     $LIEBODY_CACHE, or your user cache).
 
     \b
@@ -181,8 +181,9 @@ def info(source: str, floating: bool) -> None:
         tree = load(source, floating=floating).tree
     else:
         warnings.simplefilter("ignore", DoubtfulInertia)  # these are among the findings
-        warnings.simplefilter("ignore", AssumedDynamics)
-        tree = load_urdf(source, floating=floating, check="warn")
+        for category in (AssumedDynamics, UnusedElements):
+            warnings.simplefilter("ignore", category)
+        tree = load_description(source, floating=floating, check="warn")
     click.echo(report(tree))
 
 

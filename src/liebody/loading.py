@@ -9,7 +9,7 @@ from typing import Any
 from . import models
 from .bodies import Tree
 from .errors import ModelError
-from .io import OpenLoops, load_urdf
+from .io import OpenLoops, load_description
 from .robot import GRAVITY, Robot
 from .scalar import Array
 
@@ -17,11 +17,11 @@ from .scalar import Array
 def load(
     source: str | Path | Tree, floating: bool = False, gravity: Array | None = None, **options: Any
 ) -> Robot:
-    """A robot from a URDF file (or its text), the name of a bundled model, or a `Tree`.
+    """A robot from a URDF or MJCF file (or its text), the name of a bundled model, or a `Tree`.
 
     floating  whether the root moves freely, with a joint of group SE(3) to the world
-    gravity   acceleration of free fall, (3,); None: the bundled model's own, (0, 0, -9.81) for others [m/s2]
-    options   of `liebody.io.load_urdf`, e.g. merge_fixed=False
+    gravity   acceleration of free fall, (3,); None: the model's own, (0, 0, -9.81) where it has none   [m/s2]
+    options   of `liebody.io.load_urdf` or `load_mjcf`, e.g. merge_fixed=False
 
     Raises DescriptionError for a file that is missing or cannot be read, ModelError for a mechanism that
     cannot be. Warns (OpenLoops) of loops in the file, which a Robot leaves open (docs/constrained.md), and as
@@ -34,13 +34,13 @@ def load(
             )
         robot = getattr(models, source)()
         return robot if gravity is None else Robot(robot.tree, gravity)
-    tree = source if isinstance(source, Tree) else load_urdf(source, floating=floating, **options)
+    tree = source if isinstance(source, Tree) else load_description(source, floating=floating, **options)
     loops = [closure.name for closure in getattr(tree, "closures", ())]
     if loops and not isinstance(source, Tree):
         warnings.warn(
             f"a Robot is open where {', '.join(map(repr, loops))} close loops: simulate "
-            "constrained.ClosedTree(tree, tree.closures) with tree = io.load_urdf(file)",
+            "constrained.ClosedTree(robot.tree, robot.tree.closures)",
             OpenLoops,
             stacklevel=2,
         )
-    return Robot(tree, GRAVITY if gravity is None else gravity)
+    return Robot(tree, getattr(tree, "gravity", GRAVITY) if gravity is None else gravity)

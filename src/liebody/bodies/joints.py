@@ -10,6 +10,9 @@ from ..errors import ModelError
 from ..groups import MotionSubgroup
 from ..scalar import Array
 
+LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
+NOT_NEGATIVE = ("damping", "friction", "armature", "stiffness")
+
 
 @dataclass(frozen=True)
 class Mimic:
@@ -32,9 +35,12 @@ class Joint:
     damping         effort opposing motion, per velocity; acts where an algorithm is asked for it
     friction        dry friction; acts where `dynamics.JointFriction` is among the forces
     armature        inertia of a rotor behind a gear, added to the diagonal of M   [kg m2, kg]
+    stiffness       of a spring; acts where `dynamics.JointSpring` is among the forces   [N m/rad, N/m]
+    rest            where that spring is relaxed                                   [rad, m]
     mimic           the joint this one follows; it then has no coordinate of its own
 
-    Limits, losses and armature are one number, or one per degree of freedom; they are stored as (dim,).
+    Limits, losses, springs and armature are one number, or one per degree of freedom; they are stored as
+    (dim,).
     """
 
     name: str
@@ -46,6 +52,8 @@ class Joint:
     damping: Array = 0.0
     friction: Array = 0.0
     armature: Array = 0.0
+    stiffness: Array = 0.0
+    rest: Array = 0.0
     mimic: Mimic | None = None
 
     def __post_init__(self) -> None:
@@ -60,7 +68,7 @@ class Joint:
                 f"freedom can, and {self.group!r} has {self.group.dim}; drop the mimic or change the "
                 "joint"
             )
-        for field in ("lower", "upper", "velocity_limit", "effort_limit", "damping", "friction", "armature"):
+        for field in (*LIMITS, *NOT_NEGATIVE, "rest"):
             values = np.asarray(getattr(self, field))
             if values.shape not in ((), (self.dim,)):
                 raise ModelError(
@@ -68,7 +76,7 @@ class Joint:
                     f"({self.dim},)"
                 )
             object.__setattr__(self, field, np.broadcast_to(values, (self.dim,)))
-        for field in ("damping", "friction", "armature"):
+        for field in NOT_NEGATIVE:
             values = getattr(self, field)
             if values.dtype != object and not np.all(values >= 0):
                 raise ModelError(f"joint {self.name!r}: {field} is {values.tolist()}; give zero or more")

@@ -214,19 +214,22 @@ class JointFriction(_ByJoint):
 class JointSpring(_ByJoint):
     """A spring tau = -k (x - rest) of hinges and slides; an angle counts the short way round from rest.
 
-    stiffness  k: a number for all, or {name of a joint: number}                             [N m/rad, N/m]
+    stiffness  k: a number for all, or {name of a joint: number}; None: each joint's own `stiffness` and
+               `rest`, which an MJCF gives                                                   [N m/rad, N/m]
     rest       where it is relaxed, likewise                                                       [rad, m]
     """
 
-    stiffness: float | Mapping[str, float]
+    stiffness: float | Mapping[str, float] | None = None
     rest: float | Mapping[str, float] = 0.0
     name = "spring"
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
         if not isinstance(joint.group, (Revolute, Prismatic)):
             return None
-        acting = _acting(_of(self.stiffness, joint))
-        return acting and (*acting, _of(self.rest, joint), float(isinstance(joint.group, Revolute)))
+        own = self.stiffness is None
+        acting = _acting(joint.stiffness if own else _of(self.stiffness, joint))
+        rest = joint.rest if own else _of(self.rest, joint)
+        return acting and (*acting, rest, float(isinstance(joint.group, Revolute)))
 
     def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
         return -numbers[0] * _stretch(x, *numbers[1:])

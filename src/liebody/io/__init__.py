@@ -1,6 +1,11 @@
 """Robot descriptions in, and coordinates to and from other libraries."""
 
+import os
+from typing import Any
+
+from .document import read_document
 from .layouts import Layout, mujoco_layout, pinocchio_layout
+from .mjcf import Actuator, MjcfTree, load_mjcf
 from .urdf import (
     AssumedDynamics,
     DescribedTree,
@@ -15,17 +20,27 @@ from .urdf import (
 )
 
 __all__ = [
+    "Actuator",
     "AssumedDynamics",
     "DescribedTree",
     "Description",
     "DoubtfulInertia",
     "Layout",
     "LoopConstraint",
+    "MjcfTree",
     "OpenLoops",
     "Shape",
     "UnusedElements",
+    "load_description",
+    "load_mjcf",
     "load_urdf",
     "mujoco_layout",
     "pinocchio_layout",
     "read_urdf",
 ]
+
+
+def load_description(source: str | bytes | os.PathLike[str], **options: Any) -> DescribedTree:
+    """The tree of a URDF (`load_urdf`) or of an MJCF (`load_mjcf`), told apart by the root element."""
+    read = load_mjcf if read_document(source)[0].tag == "mujoco" else load_urdf
+    return read(source, **options)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import codecs
 import math
 import os
+import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +59,7 @@ class XmlElement:
         breaks, braces and the like have no place in them, and are refused before they reach a log or a shell.
         """
         name = self.attributes[attribute]
-        if not 0 < len(name.strip()) <= LONGEST_NAME or not all(c.isalnum() or c in NAME_SIGNS for c in name):
+        if not is_name(name):
             self.fail(
                 f"{attribute}={quoted(name)} of <{self.tag}> is not a name",
                 f"use 1 to {LONGEST_NAME} letters, digits, blanks and the signs {NAME_SIGNS.strip()}",
@@ -102,6 +104,12 @@ def _decimals(text: str) -> list[float]:
     return [float(word) for word in words]
 
 
+def is_name(text: str) -> bool:
+    """Whether a text may be a name."""
+    known = all(sign.isalnum() or sign in NAME_SIGNS for sign in text)
+    return 0 < len(text.strip()) <= LONGEST_NAME and known
+
+
 def quoted(text: str, width: int = 60) -> str:
     """The text in quotes, escaped, and cut to a width: hostile text stays one harmless line of a message."""
     return ascii(text if len(text) <= width else text[: width - 3] + "...")
@@ -111,6 +119,14 @@ def listed(names: list[str], most: int = 6) -> str:
     """Names in quotes, the first few of them."""
     shown = ", ".join(quoted(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this library that asked for the file."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("liebody."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, Path | None]:

@@ -165,11 +165,16 @@ def _doubtful_joints(tree: Tree) -> list[str]:
     without_speed = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.velocity_limit == 0)]
     without_effort = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.effort_limit == 0)]
     rubbing = [b.joint.name for b in tree.bodies if np.any(b.joint.friction)]
+    sprung = [b.joint.name for b in tree.bodies if np.any(b.joint.stiffness)]
     found = []
     if rubbing:
         found.append(
             f"dry friction does not act by itself: {listed(rubbing)}; if it matters, simulate with "
             "forces=[JointFriction()]"
+        )
+    if sprung:
+        found.append(
+            f"springs do not act by themselves: {listed(sprung)}; simulate with forces=[JointSpring()]"
         )
     if not tree.nv:
         found.append("nothing moves; if it is to fly, drive or walk, load it with a floating base")

@@ -26,8 +26,6 @@ from __future__ import annotations
 import math
 import os
 import posixpath
-import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -42,7 +40,7 @@ from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from ..constrained import Closure, Condition
 from ..errors import DescriptionError, ModelError, counted
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
-from .document import XmlElement, listed, quoted, read_document
+from .document import XmlElement, listed, quoted, read_document, warn
 from .meshes import read_stl
 
 NAME, TEXT, LIMIT = "name", "text", "limit"
@@ -156,9 +154,10 @@ class Shape:
 
     link       the link: a body or a frame of the tree
     role       "visual" or "collision"
-    kind       "mesh", "box", "cylinder" or "sphere"
+    kind       "mesh", "box", "cylinder" or "sphere"; of an MJCF also "capsule", "ellipsoid" or "plane"
     placement  pose of the shape in the link, (4, 4)
-    size       box: three edges; cylinder: radius, and length along z; sphere: radius [m]; mesh: three scales
+    size       box: three edges; cylinder: radius, and length along z (of a capsule without its ends); sphere:
+               radius; ellipsoid: three radii; plane: half its edges, zero: no end [m]; mesh: three scales
     filename   of a mesh, as the file states it
     path       of a mesh, where it was found inside the package folder; None otherwise
     color      red, green, blue, alpha in 0..1; None if not stated
@@ -223,6 +222,8 @@ class Description:
     unused   what has no effect, by kinds, counted
     joints   their names in the order of the file, which is not that of a tree's numbers
     assumed  what dynamics depend on and the file leaves open: how it was read, and in which lines it stands
+
+    That of an MJCF has neither links nor loops.
     """
 
     name: str
@@ -320,10 +321,10 @@ def load_urdf(
         _report(description, welded, check)
     if description.assumed:
         what = "; ".join(description.assumptions())
-        _warn(f"{description.source}: dynamics rest on what the file leaves open: {what}", AssumedDynamics)
+        warn(f"{description.source}: dynamics rest on what the file leaves open: {what}", AssumedDynamics)
     if unused and description.unused:
         what = ", ".join(f"{path} ({n})" for path, n in sorted(description.unused.items()))
-        _warn(f"{description.source}: not used: {what}", UnusedElements)
+        warn(f"{description.source}: not used: {what}", UnusedElements)
     tree = welded if merge_fixed else tree
     return DescribedTree(tree.name, tree.bodies, tree.frames, description)
 
@@ -369,7 +370,7 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
         )
     if severe or doubtful:
         text = "\n  ".join([f"{description.source}: no real mechanism is like this:", *severe, *doubtful])
-        _warn(text, DoubtfulInertia)
+        warn(text, DoubtfulInertia)
 
 
 def _faulty(description: Description, tree: Tree) -> tuple[list[Link], list[Link]]:
@@ -392,14 +393,6 @@ def _placed(links: list[Link]) -> str:
 
 def _states_inertia(inertia: SpatialInertia | None) -> bool:
     return inertia is not None and not inertia.is_massless
-
-
-def _warn(text: str, category: type[Warning]) -> None:
-    """Warn at the line outside of this library that asked for the file."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("liebody."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, category, stacklevel=level)
 
 
 def _is_definite(inertia: SpatialInertia) -> bool:

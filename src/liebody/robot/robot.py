@@ -13,6 +13,7 @@ from ..bodies.tree import OfTree, Tree
 from ..codegen import Kernel
 from ..errors import ModelError, ShapeError, counted
 from ..io.c_export import write_c
+from ..io.writing import mjcf_of, urdf_of
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, kernels_of, shape
 from .identity import fingerprint, library_digest
@@ -183,6 +184,23 @@ class Robot(Algorithms, OfTree):
         kernels = {name: self.kernel(name) for name in functions}
         return write_c(Path(folder), self.name, kernels, self._sample)
 
+    def to_urdf(self, file: str | Path | None = None) -> str:
+        """The robot as a URDF, which is also written to a file if one is given.
+
+        Frames are links on fixed joints, axes beside a body's origin have links of their own. Gravity and
+        shapes are not in it. Read again, by `lb.load(text)`, its dynamics are the same to round-off. Raises
+        ModelError for what a URDF cannot say: ball and helical joints, armature, springs, symbols.
+        """
+        return _written(urdf_of(self.tree), file)
+
+    def to_mjcf(self, file: str | Path | None = None) -> str:
+        """The robot as an MJCF, as `to_urdf`; with gravity, and with the actuators of one that was read.
+
+        Raises ModelError for planar and helical joints, for free joints that do not hang on the world's
+        origin, for bodies that move without mass and carry several others, for symbols.
+        """
+        return _written(mjcf_of(self.tree, self.gravity_vector), file)
+
     def _sample(self, argument: str, rng: np.random.Generator) -> Array:
         """A random value of an argument of kernels."""
         if argument in CONFIGURATIONS:
@@ -196,6 +214,12 @@ class Robot(Algorithms, OfTree):
             return None
         gravity = self.gravity_vector.tobytes().hex()
         return "|".join([identity, gravity, name, repr(sorted(options.items())), library_digest()])
+
+
+def _written(text: str, file: str | Path | None) -> str:
+    if file is not None:
+        Path(file).write_text(text, encoding="utf-8")
+    return text
 
 
 def _says_all(option: Any) -> bool:

@@ -1,0 +1,544 @@
+"""MJCF, MuJoCo's models, read into a tree by MuJoCo itself.
+
+`MjSpec` parses the file with its includes and defaults and compiles it. The tree is made of the compiled
+model: names and numbers are MuJoCo's own, also the inertias that follow from geoms. docs/descriptions.md has
+a table of what is read and what is not. What is worth knowing:
+
+* q is MuJoCo's qpos, joint by joint: hinges and slides count from their `ref`, a free joint holds the pose in
+  the world. `mujoco_layout(tree, model)` converts; velocities of free joints differ.
+* Of several joints of a body all but the last move bodies without mass, called "BODY on JOINT".
+* A linear `equality` between two hinges or slides, of joints or of fixed tendons, binds a follower, as
+  <mimic> does in a URDF. `connect` and `weld` are the tree's `closures`.
+* MuJoCo's constraints are soft. Here followers and closures are exact, and limits are numbers.
+* Everything that is not used is named, in one `UnusedElements` warning.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..bodies import WORLD, Joint, Mimic, SpatialInertia, TreeBuilder
+from ..constrained import Closure
+from ..dynamics import FREE_FALL
+from ..errors import DescriptionError, ModelError, ShapeError, require
+from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
+from ..scalar import Array, maximum, minimum
+from .document import is_name, quoted, read_document, warn
+from .layouts import mujoco_layout
+from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements
+
+REMEDIES = {
+    "mjMINVAL": "give the body that it names mass and inertia, or a geom that has some",
+    "opening file": "place the file where the description expects it (<compiler meshdir=...>)",
+    "unrecognized": "delete what it names, or correct its name; an <include>d file alone is no model",
+    "decoder": "give the file a name that ends in .xml",
+    "not found": "define what it names; a file that is made to be included in others is no model of its own",
+}
+REFERENCE = (
+    "correct what it names; https://mujoco.readthedocs.io/en/stable/XMLreference.html has all elements"
+)
+
+FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
+CONNECT, WELD, OF_JOINTS, OF_TENDONS = range(4)  # mjtEq
+EQUALITIES = ("connect", "weld", "joint", "tendon")
+GEOMS = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf")  # mjtGeom
+SIZES = {"plane": 2, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 3}
+COLLISION_GROUP = 3
+"""From this geom group on MuJoCo's viewers hide shapes: by custom they are for collisions."""
+
+COUNTS = {
+    "ncam": "camera",
+    "nlight": "light",
+    "nsensor": "sensor",
+    "nskin": "skin",
+    "nflex": "flex",
+    "npair": "contact/pair",
+    "nexclude": "contact/exclude",
+    "nmocap": "body@mocap",
+    "ngravcomp": "body@gravcomp",
+    "nplugin": "plugin",
+}
+"""What a compiled model counts, and nothing here uses."""
+
+
+@dataclass(frozen=True, eq=False)
+class Actuator:
+    """A motor, a position or velocity servo, or another affine actuator of hinges and slides.
+
+        f = gain u + bias[0] + bias[1] l + bias[2] dl/dt,    l = sum of gear x,    tau = gear f
+
+    gears          {joint: gear}: one joint, or those of a fixed tendon; x are their coordinates
+    control_range  the least and the largest u that count; infinite if not limited
+    force_range    those of f                                                                        [N m, N]
+    """
+
+    name: str
+    gears: Mapping[str, float]
+    gain: float
+    bias: tuple[float, float, float]
+    control_range: tuple[float, float]
+    force_range: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class MjcfTree(DescribedTree):
+    """The tree of an MJCF.
+
+    gravity         acceleration of free fall that it states, (3,)                                     [m/s2]
+    loops           what closes its loops: `ClosedTree(tree, tree.closures, tree.gravity)`
+    reference       the configuration in which it is drawn, (nq,)
+    configurations  its keyframes, {name: q (nq,)}
+    actuators       those that drive hinges and slides
+    """
+
+    gravity: np.ndarray = field(default_factory=lambda: np.array(FREE_FALL))
+    loops: tuple[Closure, ...] = ()
+    reference: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    configurations: Mapping[str, np.ndarray] = field(default_factory=dict)
+    actuators: tuple[Actuator, ...] = ()
+
+    @property
+    def closures(self) -> tuple[Closure, ...]:
+        """What closes the loops of the description."""
+        return self.loops
+
+    def actuation(self, q: Array, v: Array, u: Array) -> Array:
+        """Efforts tau (nv,) of the actuators at controls u, one for each, in their order        [N m, N]
+
+        Of NumPy operators: lb.simulate(..., tau=lambda t, q, v: tree.actuation(q, v, u)) is compiled.
+        """
+        if np.shape(u) != (len(self.actuators),):
+            raise ShapeError(
+                f"u has shape {np.shape(u)}, and {self.name} has {len(self.actuators)} actuators: "
+                f"{', '.join(a.name for a in self.actuators) or 'none'}; give a control for each"
+            )
+        bodies = {body.joint.name: body for body in self.bodies}
+        tau: list[Any] = [0.0] * self.nv
+        for actuator, control in zip(self.actuators, u):
+            geared = [(bodies[joint], gear) for joint, gear in actuator.gears.items()]
+            l = sum(gear * body.joint_coordinates(q)[0] for body, gear in geared)
+            rate = sum(gear * body.joint_rates(v)[0] for body, gear in geared)
+            force = actuator.gain * _within(control, actuator.control_range)
+            force = force + actuator.bias[0] + actuator.bias[1] * l + actuator.bias[2] * rate
+            force = _within(force, actuator.force_range)
+            for body, gear in geared:
+                i = body.dofs.start
+                tau[i] = tau[i] + gear * body.ratio * force
+        return np.array(tau)
+
+
+def _within(x: Any, limits: tuple[float, float]) -> Any:
+    least, largest = limits
+    x = maximum(x, least) if least > -np.inf else x
+    return minimum(x, largest) if largest < np.inf else x
+
+
+def load_mjcf(
+    source: str | bytes | os.PathLike[str],
+    *,
+    floating: bool = False,
+    merge_fixed: bool = True,
+    mimic: bool = True,
+    check: bool | str = True,
+    unused: bool = True,
+) -> MjcfTree:
+    """The tree of an MJCF.
+
+    source       path of the file, or the XML text itself
+    floating     must be False: which bodies move freely is said by the file, <freejoint/>
+    merge_fixed  weld bodies without joints to their parents, where they leave a frame of their name
+    mimic        bind joints that follow others by a linear equality; otherwise they move freely
+    check        True: refuse inertias no body can have and motions without inertia; "warn": warn of them;
+                 False: load
+    unused       whether to warn of everything in the file that has no effect here;
+                 `tree.description.unused` counts it in any case
+
+    Bodies, joints and sites (the frames) have MuJoCo's names; those without one are called "body number 3"
+    and so on. A site that is called like a body is called NAME_site.
+
+    Raises MissingPackage without MuJoCo (pip install mujoco), DescriptionError for what MuJoCo refuses and
+    for names that are none, ModelError for mechanisms that cannot be. Warns (DoubtfulInertia) as stated, and
+    (UnusedElements) once of everything in the file that has no effect here.
+    """
+    if check not in (True, False, "warn"):
+        raise ModelError(f'check is {check!r}, expected True, False or "warn"')
+    if floating:
+        raise ModelError(
+            "an MJCF says itself which bodies move freely; leave floating out, and give a body a <freejoint/>"
+        )
+    return _Reader(source).tree(merge_fixed, mimic, check, unused)
+
+
+class _Reader:
+    """An MJCF on its way to a tree.
+
+    model    what MuJoCo compiled
+    source   how messages call the file
+    path     its path; None for text
+    said     what MuJoCo warned of
+    meshdir  where meshes lie, beside the file
+    unused   counts what has no effect
+    """
+
+    def __init__(self, source: Any) -> None:
+        document, self.path = read_document(source)
+        if document.tag != "mujoco":
+            document.fail(
+                f"the root element is <{document.tag}>, and that of an MJCF <mujoco>", "pass an MJCF file"
+            )
+        require("reading MJCF", "mujoco")
+        import mujoco
+
+        self.source, self.unused = document.source, Counter[str]()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                if self.path is None:
+                    text = source.decode() if isinstance(source, bytes) else str(source)
+                    spec = mujoco.MjSpec.from_string(text.lstrip("\ufeff \t\r\n"))
+                else:
+                    spec = mujoco.MjSpec.from_file(str(self.path))
+                model = spec.compile()
+            except (ValueError, mujoco.FatalError) as error:
+                what = "; ".join(ascii(line)[1:-1] for line in str(error).splitlines() if line)
+                remedy = next((text for words, text in REMEDIES.items() if words in what), REFERENCE)
+                raise DescriptionError(
+                    f"{self.source}: MuJoCo refuses it: {what}. Remedy: {remedy}."
+                ) from error
+        self.model, self.meshdir = model, spec.meshdir
+        self.said = [str(warning.message) for warning in said]
+        self.bodies = [WORLD, *(self.name("body", i) for i in range(1, model.nbody))]
+        self.joints = [self.name("joint", i) for i in range(model.njnt)]
+        self.taken = set(self.bodies)
+        self.sites = [_new_name(self.name("site", i), self.taken, "_site") for i in range(model.nsite)]
+
+    def name(self, kind: str, number: int) -> str:
+        """The name of one of the model's elements; by its number where it has none."""
+        name = getattr(self.model, kind)(number).name
+        if name and not is_name(name):
+            raise DescriptionError(
+                f"{self.source}: the {kind} {quoted(name)} has no proper name. Remedy: use letters, digits, "
+                "blanks and common signs."
+            )
+        return name or f"{kind} number {number}"
+
+    def tree(self, merge_fixed: bool, mimic: bool, check: bool | str, unused: bool) -> MjcfTree:
+        model = self.model
+        followers = self._followers(mimic)
+        actuators = tuple(self._actuators())
+        builder = TreeBuilder(_model_name(model, self.path))
+        for i in range(1, model.nbody):
+            self._add_body(builder, i, followers)
+        for i, name in enumerate(self.sites):
+            place = _pose(model.site_pos[i], model.site_quat[i])
+            builder.frame(name, self.bodies[model.site_bodyid[i]], place)
+        loops = tuple(self._loops(builder))
+        tree = builder.build(check=False)
+        welded = tree.merge_fixed()
+        if check and (findings := welded.findings()):
+            text = "\n  ".join([f"{self.source}: no such mechanism can be:", *findings])
+            if check != "warn":
+                raise ModelError(f'{text}\nRemedy: correct the file, or load it as it is with check="warn".')
+            warn(text, DoubtfulInertia)
+        tree = welded if merge_fixed else tree
+        layout = mujoco_layout(tree, model) if tree.nq else None
+
+        def configuration(qpos: Array) -> np.ndarray:
+            return np.asarray(tree.group.normalize(layout.from_q(qpos))) if layout else np.zeros(0)
+
+        keys = {self.name("key", i): configuration(model.key_qpos[i]) for i in range(model.nkey)}
+        shapes = tuple(self._shapes())
+        self._count_unused()
+        if unused and (self.unused or self.said):
+            what = [f"{element} ({n})" for element, n in sorted(self.unused.items())]
+            text = f"not used: {', '.join(what)}" if what else ""
+            warn(f"{self.source}: {'; '.join(filter(None, [text, *self.said]))}", UnusedElements)
+        order = tuple(name for name in self.joints if name not in followers)
+        return MjcfTree(
+            tree.name,
+            tree.bodies,
+            tree.frames,
+            Description(tree.name, self.source, (), shapes, self.unused, joints=order),
+            _gravity(model),
+            loops,
+            configuration(model.qpos0),
+            keys,
+            actuators,
+        )
+
+    # -- bodies and joints ----------------------------------------------------------------------------------
+
+    def _add_body(self, builder: TreeBuilder, i: int, followers: Mapping[str, Mimic]) -> None:
+        """Body number i: the last of a chain of bodies, one for each of its joints."""
+        model, parent = self.model, self.bodies[self.model.body_parentid[i]]
+        R = SO3.element(model.body_iquat[i])
+        inertia = SpatialInertia(
+            float(model.body_mass[i]), model.body_ipos[i].copy(), R @ np.diag(model.body_inertia[i]) @ R.T
+        )
+        placement = _pose(model.body_pos[i], model.body_quat[i])
+        numbers = range(model.body_jntadr[i], model.body_jntadr[i] + model.body_jntnum[i])
+        if not numbers:
+            fixed = self.bodies[i] if self.bodies[i] not in self.joints else f"{self.bodies[i]} is fixed"
+            builder.add(self.bodies[i], Joint(fixed, Fixed()), inertia, parent, placement)
+        for j in numbers:
+            joint = self._joint(j, followers.get(self.joints[j]))
+            if isinstance(joint.group, Free):
+                placement = np.eye(4)  # MuJoCo's q of a free joint is the pose in the world
+            elif joint.dim == 1:  # it is drawn at its ref
+                placement = placement @ joint.pose(-model.qpos0[[model.jnt_qposadr[j]]])
+            if j == numbers[-1]:
+                builder.add(self.bodies[i], joint, inertia, parent, placement)
+                break
+            name = _new_name(f"{self.bodies[i]} on {joint.name}", self.taken)
+            builder.add(name, joint, None, parent, placement)
+            parent, placement = name, np.eye(4)
+
+    def _joint(self, j: int, mimic: Mimic | None) -> Joint:
+        model, kind = self.model, int(self.model.jnt_type[j])
+        axis, point = model.jnt_axis[j], model.jnt_pos[j]
+        group: MotionSubgroup = (
+            Free() if kind == FREE
+            else Spherical(point) if kind == BALL
+            else Prismatic(axis) if kind == SLIDE
+            else Revolute(axis, point)
+        )  # fmt: skip
+        dofs = slice(model.jnt_dofadr[j], model.jnt_dofadr[j] + group.dim)
+        numbers: dict[str, Any] = {
+            "damping": model.dof_damping[dofs].copy(),
+            "friction": model.dof_frictionloss[dofs].copy(),
+            "armature": model.dof_armature[dofs].copy(),
+        }
+        if kind in (SLIDE, HINGE):
+            numbers["stiffness"] = float(model.jnt_stiffness[j])
+            numbers["rest"] = float(model.qpos_spring[model.jnt_qposadr[j]])
+            if model.jnt_limited[j]:
+                numbers["lower"], numbers["upper"] = map(float, model.jnt_range[j])
+            if model.jnt_actfrclimited[j]:
+                numbers["effort_limit"] = float(np.abs(model.jnt_actfrcrange[j]).max())
+            for i, gear in self._rotors(j):
+                numbers["armature"] += gear**2 * model.actuator_armature[i]
+                numbers["damping"] += gear**2 * model.actuator_damping[i]
+        else:
+            self.unused["limit of a ball"] += bool(model.jnt_limited[j])
+            self.unused["spring of a ball or free joint"] += bool(model.jnt_stiffness[j])
+            if kind == FREE and np.any(numbers["armature"]):
+                self.unused["armature of a free joint"] += 1
+                numbers["armature"] = 0.0
+        return Joint(self.joints[j], group, mimic=mimic, **numbers)
+
+    def _rotors(self, j: int) -> Iterator[tuple[int, float]]:
+        """The actuators on joint number j whose rotors are part of it, and their gears (MuJoCo 4)."""
+        model = self.model
+        if hasattr(model, "actuator_armature"):
+            for i in range(len(model.actuator_trntype)):
+                if model.actuator_trntype[i] in (0, 1) and model.actuator_trnid[i, 0] == j:
+                    yield i, self._gear(i)
+
+    # -- equalities -----------------------------------------------------------------------------------------
+
+    def _followers(self, mimic: bool) -> dict[str, Mimic]:
+        """{joint: whom it follows}, of the linear equalities between two hinges or slides."""
+        found: dict[str, Mimic] = {}
+        for i, kind in enumerate(self.model.eq_type):
+            if kind in (OF_JOINTS, OF_TENDONS):
+                relation = self._relation(i) if self.model.eq_active0[i] and mimic else None
+                if relation is None or not _follow(found, *relation):
+                    self.unused[f"equality/{EQUALITIES[kind]}"] += 1
+        return found
+
+    def _relation(self, i: int) -> tuple[dict[str, float], float] | None:
+        """(coefficients, constant) of an equality, sum of c x = constant; None if it is not linear."""
+        model, (a0, a1, *others) = self.model, self.model.eq_data[i, :5]
+        if any(others):
+            return None
+        coefficients: defaultdict[int, float] = defaultdict(float)
+        for element, factor in ((model.eq_obj1id[i], 1.0), (model.eq_obj2id[i], -float(a1))):
+            terms = {element: 1.0} if model.eq_type[i] == OF_JOINTS else self._fixed_tendon(element)
+            if element >= 0 and not terms:
+                return None
+            for joint, c in terms.items() if element >= 0 else ():
+                coefficients[joint] += factor * c
+        start = {j: float(model.qpos0[model.jnt_qposadr[j]]) for j in coefficients}
+        constant = float(a0) + sum(c * start[j] for j, c in coefficients.items())
+        return {self.joints[j]: c for j, c in coefficients.items() if c}, constant
+
+    def _fixed_tendon(self, tendon: int) -> dict[int, float]:
+        """{joint: coefficient}; empty for a spatial tendon."""
+        model, joint = self.model, 1  # mjWRAP_JOINT
+        found: defaultdict[int, float] = defaultdict(float)
+        for w in range(model.tendon_adr[tendon], model.tendon_adr[tendon] + model.tendon_num[tendon]):
+            if model.wrap_type[w] == joint:
+                found[int(model.wrap_objid[w])] += float(model.wrap_prm[w])
+        return found
+
+    def _loops(self, builder: TreeBuilder) -> Iterator[Closure]:
+        """The connect and weld equalities, between sites, or between frames made for them."""
+        model = self.model
+        for i, kind in enumerate(model.eq_type):
+            if kind in (OF_JOINTS, OF_TENDONS):
+                continue
+            if kind not in (CONNECT, WELD) or not model.eq_active0[i]:
+                kinds = dict(enumerate(EQUALITIES))
+                self.unused[f"equality/{kinds.get(int(kind), 'of another kind')}"] += 1
+                continue
+            name, ends = self.name("equality", i), (int(model.eq_obj1id[i]), int(model.eq_obj2id[i]))
+            if int(model.eq_objtype[i]) == 1:  # mjOBJ_BODY
+                data, frames = model.eq_data[i], []
+                first = (data[:3], None) if kind == CONNECT else (data[3:6], data[6:10])
+                second = (data[3:6], None) if kind == CONNECT else (data[:3], None)
+                for k, (end, place) in enumerate(zip(ends, (first, second), strict=True), start=1):
+                    frames.append(_new_name(f"{name}_frame{k}", self.taken))
+                    builder.frame(frames[-1], self.bodies[end], _pose(*place))
+            else:
+                frames = [self.sites[end] for end in ends]
+            yield Closure(name, Spherical() if kind == CONNECT else Fixed(), *frames)
+
+    # -- actuators and shapes -----------------------------------------------------------------------------
+
+    def _actuators(self) -> Iterator[Actuator]:
+        model = self.model
+        for i in range(len(model.actuator_trntype)):
+            gears = self._gears(i)
+            affine = not model.actuator_gaintype[i] and model.actuator_biastype[i] in (0, 1)
+            if not gears or not affine or model.actuator_dyntype[i]:
+                self.unused["actuator of another kind than motor, position, velocity"] += 1
+                continue
+            bias = model.actuator_biasprm[i, :3] * bool(model.actuator_biastype[i])
+            control = _first(model, "ctrl", i)
+            yield Actuator(
+                self.name("actuator", i),
+                gears,
+                float(model.actuator_gainprm[i, 0]),
+                tuple(map(float, bias)),  # type: ignore[arg-type]
+                _range(model.actuator_ctrllimited[control], model.actuator_ctrlrange[control]),
+                _range(model.actuator_forcelimited[i], model.actuator_forcerange[i]),
+            )
+
+    def _gears(self, i: int) -> dict[str, float]:
+        """{joint: gear} of an actuator; empty unless it drives hinges and slides."""
+        model, kind, end = self.model, self.model.actuator_trntype[i], self.model.actuator_trnid[i, 0]
+        terms = {end: 1.0} if kind in (0, 1) else self._fixed_tendon(end) if kind == 3 else {}  # mjtTrn
+        if any(model.jnt_type[j] not in (SLIDE, HINGE) for j in terms):
+            return {}
+        return {self.joints[j]: c * self._gear(i) for j, c in terms.items()}
+
+    def _gear(self, i: int) -> float:
+        return float(self.model.actuator_gear[_first(self.model, "out", i), 0])
+
+    def _shapes(self) -> Iterator[Shape]:
+        model = self.model
+        for i in range(model.ngeom):
+            kind, mesh = GEOMS[model.geom_type[i]], model.geom_dataid[i]
+            size, placement = model.geom_size[i], _pose(model.geom_pos[i], model.geom_quat[i])
+            filename = path = None
+            if kind in ("hfield", "sdf"):
+                self.unused[f"geom of type {kind}"] += 1
+                continue
+            if kind == "box":
+                size = 2 * size
+            elif kind in ("capsule", "cylinder"):
+                size = np.array([size[0], 2 * size[1]])
+            elif kind == "mesh":  # MuJoCo moves a mesh to its centre of mass and principal axes
+                placement = placement @ SE3.inverse(_pose(model.mesh_pos[mesh], model.mesh_quat[mesh]))
+                size, filename, path = model.mesh_scale[mesh], *self._mesh(mesh)
+            color, material = model.geom_rgba[i], model.geom_matid[i]
+            if material >= 0 and np.all(color == np.array([0.5, 0.5, 0.5, 1])):
+                color = model.mat_rgba[material]
+            yield Shape(
+                link=self.bodies[model.geom_bodyid[i]],
+                role="collision" if model.geom_group[i] >= COLLISION_GROUP else "visual",
+                kind=kind,
+                placement=placement,
+                size=tuple(map(float, size[: SIZES[kind]])),
+                filename=filename,
+                path=path,
+                color=tuple(map(float, color)),
+            )
+
+    def _mesh(self, mesh: int) -> tuple[str, Path | None]:
+        """The file of a mesh, and where it lies."""
+        start = self.model.mesh_pathadr[mesh]
+        if start < 0:
+            return self.name("mesh", mesh), None
+        filename = self.model.paths[start:].split(b"\0", 1)[0].decode(errors="replace")
+        here = self.path.parent if self.path else Path()
+        candidates = (here / filename, here / self.meshdir / filename)  # MuJoCo 4 joins them itself
+        return filename, next((path for path in candidates if path.is_file()), None)
+
+    def _count_unused(self) -> None:
+        model = self.model
+
+        def count(*attributes: str) -> int:
+            """How many elements have one of these numbers; what this MuJoCo does not know has none."""
+            found: Any = [getattr(model, name) for name in attributes if hasattr(model, name)]
+            return sum(any(np.any(x[i]) for x in found) for i in range(len(found[0]))) if found else 0
+
+        spatial = sum(not self._fixed_tendon(t) for t in range(model.ntendon))
+        acting = ("stiffness", "damping", "frictionloss", "limited", "armature")
+        self.unused.update({what: int(getattr(model, name, 0)) for name, what in COUNTS.items()})
+        self.unused["contact of geoms"] += count("geom_contype", "geom_conaffinity")
+        self.unused["fluid (option@density, @viscosity)"] += bool(model.opt.density or model.opt.viscosity)
+        self.unused["tendon/spatial"] += spatial
+        self.unused["force or limit of a tendon"] += count(*(f"tendon_{name}" for name in acting))
+        self.unused["nonlinear stiffness"] += count("jnt_stiffnesspoly")
+        self.unused["nonlinear damping"] += count("dof_dampingpoly")
+        self.unused["joint@springyield"] += count("jnt_springyield")
+        self.unused += Counter()  # without zeros
+
+
+def _follow(found: dict[str, Mimic], coefficients: Mapping[str, float], constant: float) -> bool:
+    """Bind one of two joints to the other, if it is free to follow."""
+    for joint, leader in (list(coefficients), list(coefficients)[::-1]) if len(coefficients) == 2 else ():
+        last = leader
+        while last in found:
+            last = found[last].joint
+        if joint not in found and last != joint:
+            c = coefficients[joint]
+            found[joint] = Mimic(leader, -coefficients[leader] / c, constant / c)
+            return True
+    return False
+
+
+def _new_name(name: str, taken: set[str], suffix: str = "_") -> str:
+    """The name, with suffixes until nobody has it; it is then taken."""
+    while name in taken:
+        name += suffix
+    taken.add(name)
+    return name
+
+
+def _first(model: Any, what: str, i: int) -> int:
+    """Where the controls ("ctrl") or outputs ("out") of actuator i begin; before MuJoCo 4 each has one."""
+    places = getattr(model, f"actuator_{what}adr", None)
+    return i if places is None else int(places[i])
+
+
+def _model_name(model: Any, path: Path | None) -> str:
+    """What the file calls it; MuJoCo's default is of no use."""
+    name = model.names.split(b"\0", 1)[0].decode(errors="replace")
+    return name if is_name(name) and name != "MuJoCo Model" else path.stem if path else "mjcf"
+
+
+def _gravity(model: Any) -> np.ndarray:
+    import mujoco
+
+    disabled = model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+    return np.zeros(3) if disabled else np.array(model.opt.gravity, float)
+
+
+def _range(limited: Any, limits: Sequence[float]) -> tuple[float, float]:
+    least, largest = map(float, limits)
+    return (least, largest) if limited else (-np.inf, np.inf)
+
+
+def _pose(position: Array, quaternion: Array | None) -> np.ndarray:
+    R = np.eye(3) if quaternion is None else SO3.element(np.array(quaternion, float))
+    return np.asarray(SE3.motion(R, np.array(position, float)), float)

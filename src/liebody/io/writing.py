@@ -1,0 +1,412 @@
+"""Trees written as URDF and as MJCF, with all digits: read again they have the same dynamics to round-off.
+
+Joints of several commuting motions, as Cylindrical, become as many joints of one, in the order of their
+coordinates. What a format cannot say is refused; what has no part in the dynamics (shapes, keyframes) is not
+written.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..bodies import WORLD, Body, Frame, Joint, SpatialInertia, Tree
+from ..constrained import Closure
+from ..errors import ModelError
+from ..groups import (
+    SE3,
+    SO3,
+    Cylindrical,
+    Fixed,
+    Free,
+    MotionSubgroup,
+    Planar,
+    PlanarTranslation,
+    Prismatic,
+    Revolute,
+    SpatialTranslation,
+    Spherical,
+)
+from ..linear import is_numeric
+from ..scalar import Array
+from .mjcf import MjcfTree
+
+COMMUTING = (Cylindrical, PlanarTranslation, SpatialTranslation)
+URDF_KINDS = {
+    Fixed: "fixed",
+    Free: "floating",
+    Planar: "planar",
+    Prismatic: "prismatic",
+    Revolute: "revolute",
+}
+URDF_LOOPS = {Fixed: "link", Spherical: "spherical", Revolute: "revolute", Prismatic: "prismatic"}
+MJCF_KINDS = {Free: "free", Spherical: "ball", Prismatic: "slide", Revolute: "hinge"}
+MJCF_LOOPS = {Fixed: "weld", Spherical: "connect"}
+UNLIMITED = 1e10
+"""What MuJoCo takes for infinite."""
+LEAST_MOMENT = 1e-15
+"""[kg, kg m2]: MuJoCo refuses bodies that move with less."""
+
+
+def urdf_of(tree: Tree) -> str:
+    """The URDF of a tree: its bodies and frames as links on a link "world", which stands for the world.
+
+    A revolute joint beside its body's origin gets a link without mass on its axis, BODY_on_JOINT. Followers
+    are mimic joints, closures <constraint>s (`load_urdf`). A URDF says nothing of gravity.
+
+    Raises ModelError for what a URDF cannot say: ball, helical and Schoenflies joints, armature, springs,
+    numbers that differ between the freedoms of a joint, closures that are conditions or rods, symbols.
+    """
+    return _Urdf(tree).text()
+
+
+def mjcf_of(tree: Tree, gravity: Array) -> str:
+    """The MJCF of a tree under gravity (3,): its frames as sites, of an `MjcfTree` also its actuators.
+
+    A body without mass and with one child is written as a further joint of that child, and read again with
+    another frame. Followers are equalities of joints, closures connect or weld sites; MuJoCo itself keeps
+    both softly. Velocity limits have no place.
+
+    Raises ModelError for what an MJCF cannot say: planar, helical and Schoenflies joints, free joints that do
+    not hang on the world's origin or have an armature, other bodies that move without mass or moments of
+    inertia, numbers that differ between the freedoms of a joint, other closures, symbols.
+    """
+    return _Mjcf(tree, gravity).text()
+
+
+class _Writer:
+    """What both formats need.
+
+    format  its name, for messages
+    kinds   groups of joints that it has, and its words for them
+    """
+
+    format: str
+    kinds: dict[type, str]
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.names = {WORLD, *(b.name for b in tree.bodies), *tree.frames}
+        self.joints = {b.joint.name for b in tree.bodies}
+        self.frames: dict[int, list[Frame]] = {i: [] for i in range(len(tree.bodies) + 1)}
+        self.children: dict[int, list[Body]] = {i: [] for i in range(len(tree.bodies) + 1)}
+        for frame in tree.frames.values():
+            self.frames[frame.body].append(frame)
+        for body in tree.bodies:
+            self.children[body.parent].append(body)
+            moments = (body.inertia.mass, body.inertia.com, body.inertia.rotational, body.placement)
+            if not is_numeric(*moments, *(getattr(body.joint, name) for name in self.numbers)):
+                self.refuse(f"body {body.name!r} has symbols for numbers", "write a tree of numbers")
+
+    numbers = tuple(f.name for f in fields(Joint) if f.name not in ("name", "group", "mimic"))
+
+    def refuse(self, what: str, remedy: str) -> NoReturn:
+        raise ModelError(f"{self.tree.name} cannot be written as {self.format}: {what}; {remedy}")
+
+    def new_name(self, name: str, taken: set[str]) -> str:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    def simple(self, joint: Joint) -> list[Joint]:
+        """The joint as those that the format has, in the order of its coordinates."""
+        if isinstance(joint.group, COMMUTING):
+            point = getattr(joint.group, "point", np.zeros(3))
+            made = []
+            for i, s in enumerate(joint.group.S.T):
+                group = Revolute(s[:3], point) if s[:3].any() else Prismatic(s[3:])
+                numbers: dict[str, Any] = {name: float(getattr(joint, name)[i]) for name in self.numbers}
+                made.append(Joint(self.new_name(f"{joint.name}_{i + 1}", self.joints), group, **numbers))
+            return made
+        if type(joint.group) not in self.kinds:
+            words = ", ".join(group.__name__ for group in (*self.kinds, *COMMUTING))
+            self.refuse(
+                f"joint {joint.name!r} is {joint.group!r}", f"{self.format} has joints of the groups {words}"
+            )
+        return [joint]
+
+    def one(self, joint: Joint, name: str) -> float:
+        """One of the joint's numbers, that of all its freedoms."""
+        values = np.unique(getattr(joint, name).astype(float))
+        if len(values) > 1:
+            self.refuse(
+                f"joint {joint.name!r} has {name} {values.tolist()} in its directions",
+                "give it one number, or make it several joints",
+            )
+        return float(values[0]) if len(values) else 0.0
+
+    def closed(self, kinds: dict[type, str]) -> list[tuple[Closure, str]]:
+        """The closures of the tree, with the format's word for each."""
+        found = []
+        for closure in getattr(self.tree, "closures", ()):
+            what = getattr(closure, "what", closure)
+            if type(what) not in kinds or np.any(getattr(what, "point", 0)):
+                words = ", ".join(group.__name__ for group in kinds)
+                self.refuse(f"closure {closure.name!r} is {what!r}", f"it closes loops by {words} at frames")
+            found.append((closure, kinds[type(what)]))
+        return found
+
+
+class _Urdf(_Writer):
+    format, kinds = "URDF", URDF_KINDS
+
+    def text(self) -> str:
+        self.root = ElementTree.Element("robot", name=self.tree.name)
+        loops = self.closed(URDF_LOOPS)
+        ends = {f"{closure.name}_{side}_frame" for closure, _ in loops for side in ("parent", "child")}
+        ElementTree.SubElement(self.root, "link", name=WORLD)
+        for frame in self.frames[0]:
+            self.frame(frame, WORLD, ends)
+        for body in self.tree.bodies:
+            self.body(body)
+            for frame in self.frames[body.index]:
+                self.frame(frame, body.name, ends)
+        for closure, kind in loops:
+            self.loop(closure, kind)
+        return _text_of(self.root)
+
+    def body(self, body: Body) -> None:
+        """A link for the body, and one between for each joint but the last, and on each axis beside it."""
+        parent = self.tree.bodies[body.parent - 1].name if body.parent else WORLD
+        origin = np.asarray(body.placement, float)
+        simple = self.simple(body.joint)
+        for k, joint in enumerate(simple):
+            on_axis = SE3.motion(np.eye(3), np.array(getattr(joint.group, "point", np.zeros(3)), float))
+            last = k == len(simple) - 1 and not on_axis[:3, 3].any()
+            link = body.name if last else self.new_name(f"{body.name}_on_{joint.name}", self.names)
+            self.link(link, body.inertia if last else None)
+            self.joint(joint, origin @ on_axis, parent, link)
+            parent, origin = link, SE3.inverse(on_axis).astype(float)
+        if parent != body.name:
+            self.link(body.name, body.inertia)
+            fixed = Joint(self.new_name(f"{body.name}_beside_{body.joint.name}", self.joints), Fixed())
+            self.joint(fixed, origin, parent, body.name)
+
+    def frame(self, frame: Frame, parent: str, ends: set[str]) -> None:
+        if frame.name not in ends:  # these are made again of the constraint
+            self.link(frame.name, None)
+            name = self.new_name(f"{frame.name}_joint", self.joints)
+            self.joint(Joint(name, Fixed()), frame.placement, parent, frame.name)
+
+    def link(self, name: str, inertia: SpatialInertia | None) -> None:
+        link = ElementTree.SubElement(self.root, "link", name=name)
+        if inertia is None or inertia.is_massless:
+            return
+        inertial, I = ElementTree.SubElement(link, "inertial"), np.asarray(inertia.rotational, float)
+        ElementTree.SubElement(inertial, "origin", xyz=_row(inertia.com))
+        ElementTree.SubElement(inertial, "mass", value=_row(inertia.mass))
+        upper = [(i, j) for i in range(3) for j in range(i, 3)]
+        ElementTree.SubElement(
+            inertial, "inertia", {f"i{'xyz'[i]}{'xyz'[j]}": _row(I[i, j]) for i, j in upper}
+        )
+
+    def joint(self, joint: Joint, origin: Array, parent: str, child: str) -> None:
+        for name in ("armature", "stiffness"):
+            if np.any(getattr(joint, name)):
+                self.refuse(
+                    f"joint {joint.name!r} has {name} {getattr(joint, name).tolist()}",
+                    "write MJCF, which can",
+                )
+        kind = self.kinds[type(joint.group)]
+        lower, upper = (self.one(joint, name) for name in ("lower", "upper"))
+        if kind == "revolute" and np.isinf([lower, upper]).all():
+            kind = "continuous"
+        element = ElementTree.SubElement(self.root, "joint", name=joint.name, type=kind)
+        ElementTree.SubElement(element, "parent", link=parent)
+        ElementTree.SubElement(element, "child", link=child)
+        ElementTree.SubElement(element, "origin", _origin(origin))
+        axis = getattr(joint.group, "axis", getattr(joint.group, "normal", None))
+        if axis is not None:
+            ElementTree.SubElement(element, "axis", xyz=_row(axis))
+        if kind in ("revolute", "continuous", "prismatic"):
+            limits = {} if kind == "continuous" else {"lower": lower, "upper": upper}
+            for name in ("effort", "velocity"):
+                if np.isfinite(number := self.one(joint, f"{name}_limit")):
+                    limits[name] = number
+            if np.isfinite(list(limits.values())).any():
+                ElementTree.SubElement(element, "limit", {x: _row(y) for x, y in limits.items()})
+        losses = {name: self.one(joint, name) for name in ("damping", "friction")}
+        if any(losses.values()):
+            ElementTree.SubElement(element, "dynamics", {x: _row(y) for x, y in losses.items()})
+        if joint.mimic is not None:
+            numbers = {"multiplier": _row(joint.mimic.multiplier), "offset": _row(joint.mimic.offset)}
+            ElementTree.SubElement(element, "mimic", {"joint": joint.mimic.joint} | numbers)
+
+    def loop(self, closure: Closure, kind: str) -> None:
+        element = ElementTree.SubElement(self.root, "constraint", name=closure.name, type=kind)
+        axis = getattr(closure.what, "axis", None)
+        for side, end in (("parent", closure.a), ("child", closure.b)):
+            frame = self.tree.frame(end)
+            link = self.tree.bodies[frame.body - 1].name if frame.body else WORLD
+            ElementTree.SubElement(element, side, link=link)
+            ElementTree.SubElement(element, f"{side}_origin", _origin(frame.placement))
+            if axis is not None:
+                ElementTree.SubElement(element, f"{side}_axis", xyz=_row(axis))
+
+
+class _Mjcf(_Writer):
+    format, kinds = "MJCF", MJCF_KINDS
+
+    def __init__(self, tree: Tree, gravity: Array) -> None:
+        super().__init__(tree)
+        self.gravity = gravity
+
+    def text(self) -> str:
+        root = ElementTree.Element("mujoco", model=self.tree.name)
+        ElementTree.SubElement(root, "compiler", angle="radian")
+        ElementTree.SubElement(root, "option", gravity=_row(self.gravity))
+        world = ElementTree.SubElement(root, "worldbody")
+        self.loops = self.closed(MJCF_LOOPS)
+        self.ends = {end for closure, _ in self.loops for end in (closure.a, closure.b)}
+        self.sites(world, WORLD, 0)
+        for body in self.children[0]:
+            self.body(world, body, np.eye(4), [])
+        equality = ElementTree.SubElement(root, "equality")
+        for body in self.tree.bodies:
+            if body.joint.mimic is not None:
+                mimic = body.joint.mimic
+                numbers = _row([mimic.offset, mimic.multiplier, 0, 0, 0])
+                ends = {"joint1": body.joint.name, "joint2": mimic.joint}
+                ElementTree.SubElement(equality, "joint", ends, polycoef=numbers)
+        for closure, kind in self.loops:
+            ElementTree.SubElement(
+                equality, kind, name=closure.name, site1=self.site(closure.a), site2=self.site(closure.b)
+            )
+        self.actuators(root)
+        for element in [element for element in root if not len(element) and not element.attrib]:
+            root.remove(element)
+        return _text_of(root)
+
+    def body(self, above: Any, body: Body, carrier: Array, carried: list[Joint]) -> None:
+        """A body with its joints and those of the massless bodies that carry it.
+
+        carrier  pose of the last of these bodies in the last one with mass, (4, 4)
+        carried  their joints, in the frame of the last of them
+        """
+        placement = np.asarray(body.placement, float)
+        moved = [replace(joint, group=self.seen_from(joint, placement)) for joint in carried]
+        joints = [*moved, *(self.simple(body.joint) if body.joint.dim else [])]
+        placement = carrier @ placement
+        lone = len(self.children[body.index]) == 1 and not self.frames[body.index]
+        if joints and lone and body.inertia.is_massless and body.name not in self.ends:
+            self.body(above, self.children[body.index][0], placement, joints)
+            return
+        element = ElementTree.SubElement(above, "body", {"name": body.name} | _at(placement))
+        for joint in joints:
+            self.joint(element, joint, body, placement, len(joints))
+        self.inertial(element, body, bool(joints))
+        self.sites(element, body.name, body.index)
+        for child in self.children[body.index]:
+            self.body(element, child, np.eye(4), [])
+
+    def seen_from(self, joint: Joint, placement: Array) -> MotionSubgroup:
+        """Its group in a frame at this placement in its own."""
+        R, p = placement[:3, :3], placement[:3, 3]
+        if isinstance(joint.group, Prismatic):
+            return Prismatic(R.T @ joint.group.axis)
+        if isinstance(joint.group, Revolute):
+            return Revolute(R.T @ joint.group.axis, R.T @ (joint.group.point - p))
+        if isinstance(joint.group, Spherical) and np.array_equal(R, np.eye(3)):
+            return Spherical(joint.group.point - p)
+        self.refuse(f"joint {joint.name!r}, {joint.group!r}, moves a body without mass", "give the body some")
+
+    def joint(self, element: Any, joint: Joint, body: Body, placement: Array, joints: int) -> None:
+        kind = self.kinds[type(joint.group)]
+        numbers = {"damping": "damping", "friction": "frictionloss", "armature": "armature"}
+        words = {word: self.one(joint, name) for name, word in numbers.items()}
+        if kind == "free" and (
+            body.parent or joints > 1 or words["armature"] or not np.array_equal(placement, np.eye(4))
+        ):
+            self.refuse(
+                f"joint {joint.name!r} is free, and is not alone at the world's origin without armature",
+                "its coordinates are the pose in the world: hang the body on the world, without placement",
+            )
+        found = {"name": joint.name, "type": kind} | {word: _row(x) for word, x in words.items() if x}
+        if kind in ("slide", "hinge"):
+            lower, upper, effort = (self.one(joint, x) for x in ("lower", "upper", "effort_limit"))
+            found["axis"] = _row(joint.group.axis)  # type: ignore[attr-defined]
+            if joint.stiffness.any():
+                found |= {"stiffness": _row(joint.stiffness), "springref": _row(joint.rest)}
+            if not np.isinf([lower, upper]).all():
+                found |= {"limited": "true", "range": _row(np.clip([lower, upper], -UNLIMITED, UNLIMITED))}
+            if np.isfinite(effort):
+                found |= {"actuatorfrclimited": "true", "actuatorfrcrange": _row([-effort, effort])}
+        if kind in ("ball", "hinge"):
+            found["pos"] = _row(joint.group.point)  # type: ignore[attr-defined]
+        ElementTree.SubElement(element, "joint", found)
+
+    def inertial(self, element: Any, body: Body, moves: bool) -> None:
+        """Along principal axes, whose moments obey the triangle inequality that MuJoCo checks to the bit."""
+        inertia = body.inertia
+        if not moves and inertia.is_massless:
+            return
+        moments, R = np.linalg.eigh(np.asarray(inertia.rotational, float))
+        if not min(moments[0], inertia.mass) >= LEAST_MOMENT:
+            self.refuse(
+                f"body {body.name!r} has mass {inertia.mass:g} and principal moments {moments.tolist()}",
+                f"MuJoCo wants more than {LEAST_MOMENT:g} of each; give it some",
+            )
+        if moments[0] + moments[1] < moments[2] <= (moments[0] + moments[1]) * (1 + 1e-12):
+            moments[2] = moments[0] + moments[1]
+        R[:, 0] *= np.linalg.det(R)
+        numbers = {"mass": _row(inertia.mass), "diaginertia": _row(moments)}
+        ElementTree.SubElement(element, "inertial", numbers | _at(SE3.motion(R, inertia.com)))
+
+    def site(self, end: str) -> str:
+        """The site of a frame; a body's own frame has one if a closure needs it."""
+        return end if end in self.tree.frames else f"{end}_site"
+
+    def sites(self, element: Any, name: str, index: int) -> None:
+        own = [Frame(f"{name}_site", index, np.eye(4))] if name in self.ends else []
+        for frame in (*own, *self.frames[index]):
+            ElementTree.SubElement(element, "site", {"name": frame.name} | _at(frame.placement))
+
+    def actuators(self, root: Any) -> None:
+        tendons, actuators = ElementTree.SubElement(root, "tendon"), ElementTree.SubElement(root, "actuator")
+        for actuator in self.tree.actuators if isinstance(self.tree, MjcfTree) else ():
+            (joint, gear), *others = actuator.gears.items()
+            found = {"name": actuator.name, "joint": joint, "gear": _row(gear)}
+            if others:
+                tendon = ElementTree.SubElement(tendons, "fixed", name=f"{actuator.name}_tendon")
+                for of, coefficient in actuator.gears.items():
+                    ElementTree.SubElement(tendon, "joint", joint=of, coef=_row(coefficient))
+                found = {"name": actuator.name, "tendon": f"{actuator.name}_tendon"}
+            found |= {"gainprm": _row(actuator.gain), "biastype": "affine", "biasprm": _row(actuator.bias)}
+            for word, limits in (("ctrl", actuator.control_range), ("force", actuator.force_range)):
+                if np.isfinite(limits).any():
+                    found |= {f"{word}limited": "true", f"{word}range": _row(limits)}
+            ElementTree.SubElement(actuators, "general", found)
+
+
+def _text_of(root: Any) -> str:
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _row(numbers: Any) -> str:
+    """Numbers with all their digits, separated by blanks."""
+    return " ".join(repr(float(x) + 0.0).removesuffix(".0") for x in np.ravel(numbers))
+
+
+def _at(T: Array) -> dict[str, str]:
+    """Attributes pos and quat of a pose."""
+    return {"pos": _row(T[:3, 3]), "quat": _row(SO3.coordinates(np.asarray(T[:3, :3], float)))}
+
+
+def _origin(T: Array) -> dict[str, str]:
+    """Attributes xyz and rpy of a pose."""
+    return {"xyz": _row(T[:3, 3]), "rpy": _row(_roll_pitch_yaw(np.asarray(T[:3, :3], float)))}
+
+
+def _roll_pitch_yaw(R: np.ndarray) -> Sequence[float]:
+    """Angles with R = Rz(yaw) Ry(pitch) Rx(roll), to round-off also where roll and yaw are about one axis."""
+    yaw = np.arctan2(R[1, 0], R[0, 0])
+    pitch = np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0]))
+    _, y, z = np.eye(3)
+    rest = (SO3.exp(yaw * z) @ SO3.exp(pitch * y)).T @ R  # what is left is Rx(roll)
+    return float(np.arctan2(rest[2, 1], rest[1, 1])), float(pitch), float(yaw)
