@@ -466,7 +466,7 @@ def _called(flow: Flow, u: _Efforts, clock: _Clock, members: Ensemble, bar: _Pro
         begin, step = s * h, h if s < clock.steps else clock.rest
 
         def take(velocity: Any, begin: float = begin, step: float = step) -> tuple[list[Array], Array]:
-            return stages(flow.paths, flow.c, velocity, advance, pull, begin, step, y)
+            return stages(flow.paths, flow.c, velocity, advance, pull, begin, step, y)[:2]
 
         if watched is None:
             y[:] = take(lambda t, y: field(t, y, efforts(t, y)))[1]

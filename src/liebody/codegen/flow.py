@@ -205,7 +205,7 @@ class Flow(Steps):
         field, advance, pull, _ = self._numpy
 
         def take(velocity: Callable[[float, Any], Any]) -> tuple[list[Any], Any]:
-            return stages(self.paths, self.c, velocity, advance, pull, t, h, y)
+            return stages(self.paths, self.c, velocity, advance, pull, t, h, y)[:2]
 
         if watched is not None:
             k, end = watched.stages(take, h, y, lambda at, point: efforts(at))
@@ -269,10 +269,17 @@ def stages(
     t: float,
     h: Any,
     y: Any,
-) -> tuple[list[Any], Any]:
-    """The velocities k of a step from (t, y), and its end; the arguments are those of `Flow`."""
-    k, points = [velocity(t, y)], [y]
+) -> tuple[list[Any], Any, Any, Any]:
+    """An explicit step from (t, y): velocities k of its stages, its end, the last exponent, the last velocity.
+
+    The arguments are those of `Flow`, with velocity(t, y). The last velocity is not pulled back; of a method
+    whose last stage is the end of the step (FSAL) it is the first one of the next step.
+    """
+    f = velocity(t, y)
+    k, points, psi = [f], [y], np.zeros_like(f)
     for i, (start, exponents) in enumerate(paths[1:], start=1):
+        if i == len(c) and paths[i] == paths[i - 1]:  # the last stage is the end
+            break
         point = points[start]
         for row in exponents:
             psi = h * sum((a * k[j] for j, a in row), np.zeros_like(k[0]))
@@ -281,7 +288,7 @@ def stages(
         if i < len(c):
             f = velocity(t + c[i] * h, point)
             k.append(f if pull is None else pull(psi, f))
-    return k, points[-1]
+    return k, points[-1], psi, f
 
 
 def _time(function: Function | Program, t: float) -> Any:

@@ -104,7 +104,7 @@ class HybridFlow(Steps):
         def velocity(at: float, point: Any) -> Any:
             return field(at, point, efforts(at))
 
-        k, end = stages(self.paths, self.c, velocity, advance, pull, t, h, y)
+        k, end, *_ = stages(self.paths, self.c, velocity, advance, pull, t, h, y)
         return end, k
 
     def _guards(self, t: float, y: Any, u: Any) -> Any:

@@ -68,5 +68,4 @@ def advance(
     """
     if isinstance(method, Collocation):
         return method.advance(group, F, t, q, h, first, scale)
-    step = commutator_free.advance if isinstance(method, CommutatorFree) else rkmk.advance
-    return step(group, method, F, t, q, h, first)  # type: ignore[arg-type]
+    return rkmk.advance(group, method, F, t, q, h, first)

@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..codegen.flow import stages
 from ..errors import IntegrationError
 from ..groups import LieGroup, Product
 from ..groups.real import SO2, RealGroup
 from ..scalar import Array
+from .commutator_free import CommutatorFree
 from .tableaux import Tableau, tableau
 
 VectorField = Callable[[Any, Array], Array]
@@ -69,36 +71,37 @@ def rkmk_step(
 
 
 def advance(
-    group: LieGroup, method: Tableau, F: VectorField, t: Any, q: Array, h: Any, first: Array | None = None
+    group: LieGroup,
+    method: Tableau | CommutatorFree,
+    F: VectorField,
+    t: Any,
+    q: Array,
+    h: Any,
+    first: Array | None = None,
 ) -> Step:
-    """As `rkmk_step`, with all there is to know about the step; `first` is F(t, q), where it is known."""
-    velocity = F(t, q) if first is None else first
-    stages = [velocity]  # at Psi = 0, where dexp is the identity
-    psi, point = np.zeros(group.dim, int), q
-    for row, c in zip(method.rows[1:], method.c.tolist()[1:]):
-        psi = h * combination(row, stages)
-        point = group.integrate(q, psi)
-        velocity = F(t + c * h, point)
-        stages.append(group.dexp_inverse_times(-psi, velocity))
-    if not method.fsal:
-        psi = h * combination(method.weights, stages)
-        point = group.integrate(q, psi)
-    return Step(
-        q=group.normalize(point),
-        stages=np.stack(stages),
-        error=h * combination(method.error_weights, stages) if method.error_weights else None,
-        increment=psi,
-        velocity=velocity if method.fsal else None,
+    """As `rkmk_step`, of commutator-free methods too, with all there is to know about the step.
+
+    first  F(t, q), where it is known
+    """
+
+    def velocity(at: Any, point: Array) -> Array:
+        return first if first is not None and point is q else F(at, point)
+
+    def pull(psi: Array, f: Array) -> Array:
+        return group.dexp_inverse_times(-psi, f)
+
+    pulls = method.pulls_back
+    k, end, psi, last = stages(
+        method.paths, method.c, velocity, group.integrate, pull if pulls else None, t, h, q
     )
-
-
-def combination(entries: Sequence[tuple[int, float]], vectors: Sequence[Array]) -> Array:
-    """sum of weight vectors[j] over the pairs (j, weight)."""
-    (j, weight), *others = entries
-    total = weight * vectors[j]
-    for j, weight in others:
-        total = total + weight * vectors[j]
-    return total
+    end, weights = group.normalize(end), method.error_weights
+    return Step(
+        q=end,
+        stages=np.stack(k),
+        error=h * sum((w * k[j] for j, w in weights), np.zeros_like(k[0])) if weights else None,
+        increment=psi if pulls else group.difference(q, end),
+        velocity=last if method.fsal else None,
+    )
 
 
 def vector_components(group: LieGroup) -> tuple[np.ndarray, np.ndarray]:
