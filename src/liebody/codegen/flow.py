@@ -270,7 +270,7 @@ def stages(
     h: Any,
     y: Any,
 ) -> tuple[list[Any], Any, Any, Any]:
-    """An explicit step from (t, y): velocities k of its stages, its end, the last exponent, the last velocity.
+    """An explicit step from (t, y): velocities k of the stages, its end, last exponent, and last velocity.
 
     The arguments are those of `Flow`, with velocity(t, y). The last velocity is not pulled back; of a method
     whose last stage is the end of the step (FSAL) it is the first one of the next step.
@@ -282,13 +282,21 @@ def stages(
             break
         point = points[start]
         for row in exponents:
-            psi = h * sum((a * k[j] for j, a in row), np.zeros_like(k[0]))
+            psi = h * combination(row, k)
             point = advance(point, psi)
         points.append(point)
         if i < len(c):
             f = velocity(t + c[i] * h, point)
             k.append(f if pull is None else pull(psi, f))
     return k, points[-1], psi, f
+
+
+def combination(weights: Sequence[tuple[int, float]], vectors: Sequence[Any]) -> Any:
+    """sum of weight vectors[j] over the pairs (j, weight)."""
+    total = None
+    for j, weight in weights:
+        total = weight * vectors[j] if total is None else total + weight * vectors[j]
+    return np.zeros_like(vectors[0]) if total is None else total
 
 
 def _time(function: Function | Program, t: float) -> Any:

@@ -25,8 +25,6 @@ from functools import cache, cached_property
 from math import factorial, prod
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..errors import IntegrationError
 from .tableaux import ROUNDED, Entry, is_rounded, nonzero
 

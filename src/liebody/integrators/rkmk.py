@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..codegen.flow import stages
+from ..codegen.flow import combination, stages
 from ..errors import IntegrationError
 from ..groups import LieGroup, Product
 from ..groups.real import SO2, RealGroup
@@ -98,7 +98,7 @@ def advance(
     return Step(
         q=end,
         stages=np.stack(k),
-        error=h * sum((w * k[j] for j, w in weights), np.zeros_like(k[0])) if weights else None,
+        error=h * combination(weights, k) if weights else None,
         increment=psi if pulls else group.difference(q, end),
         velocity=last if method.fsal else None,
     )
