@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from .graph import Function
+from .kernel import Kernel
 from .loop import CompiledLoop, Course, OneOf, Unable
 from .march import Ensemble, Settings, Steps
 from .printers.explicit import FlowFunctions, Method, Path, Watching, explicit_source
 from .printers.march import Guards, Marching
+from .printers.numpy_source import compile_numpy
 from .program import Program
 from .samples import Samples
 from .watch import Nearest, Watch, Watched, WatchedFunctions
@@ -21,7 +23,48 @@ from .watch import Nearest, Watch, Watched, WatchedFunctions
 Part = Callable[[], Function | Program]
 
 
-class Flow(Steps):
+class Explicit(Steps):
+    """The steps of an explicit method without a compiler.
+
+    paths, c  the coefficients of the method, as in `Flow`
+    called    (t, y) -> u: efforts of a Python function at each stage, in place of samples
+    """
+
+    paths: Sequence[Path]
+    c: Sequence[float]
+    called: Callable[[float, Any], Any] | None = None
+
+    @property
+    def functions(self) -> Any:
+        """field, advance, pull, and what else there is, traced."""
+        raise NotImplementedError
+
+    def _run(self, function: Function | Program) -> Callable[..., Any]:
+        return compile_numpy(function) if self.called is None else Kernel(function)
+
+    @cached_property
+    def _numpy(self) -> tuple[Any, ...]:
+        return tuple(self._run(f) if isinstance(f, Function | Program) else None for f in self.functions)
+
+    def _step(
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
+    ) -> tuple[Any, Any]:
+        field, advance, pull = self._numpy[:3]
+
+        def given(at: float, point: Any) -> Any:
+            return efforts(at) if self.called is None else self.called(at, point)
+
+        def take(velocity: Callable[[float, Any], Any]) -> tuple[list[Any], Any]:
+            return stages(self.paths, self.c, velocity, advance, pull, t, h, y)[:2]
+
+        if watched is not None:
+            k, end = watched.stages(take, h, y, given)
+        else:
+            k, end = take(lambda at, point: field(_time(self.functions[0], at), point, given(at, point)))
+        return end, k
+
+
+class Flow(Explicit):
     """The steps of an explicit method for a left-trivialised field, compiled into one loop.
 
     The parts are traced functions or programs, given as calls without arguments that make them:
@@ -106,6 +149,14 @@ class Flow(Steps):
         other.guards, other._recipe, other._marching = guards, None, {}
         return other
 
+    def calling(self, efforts: Callable[[float, Any], Any]) -> Flow:
+        """The same flow, by compiled functions without a loop, with efforts (t, y (n, point)) -> (n, dim)."""
+        self.functions  # noqa: B018 - traced once for both
+        other = copy.copy(self)
+        other.called = efforts
+        vars(other).pop("_numpy", None)
+        return other
+
     def _march(self, controlled: bool) -> CompiledLoop:
         if controlled not in self._marching:
 
@@ -133,7 +184,7 @@ class Flow(Steps):
         """
         nearest, losses = nearest or Nearest.of(*y.shape), np.zeros((len(y), 2))
         arguments = (y, Samples.of(u), t, h, steps, every, record, row, failed, losses, nearest)
-        if self._fixed.compiler is None:
+        if self.called is not None or self._fixed.compiler is None:
             self._fixed_numpy(*arguments)
             return
         given = self._copies(y, failed, nearest.rows)
@@ -180,38 +231,17 @@ class Flow(Steps):
 
     # -- without a compiler -------------------------------------------------------------------------------
 
-    @cached_property
-    def _numpy(self) -> tuple[Any, ...]:
-        from .printers.numpy_source import compile_numpy
-
-        return tuple(compile_numpy(f) if f else None for f in self.functions)
-
     def _watch(self, nearest: Nearest) -> Watched | None:
         if self.watch is None:
             return None
-        from .printers.numpy_source import compile_numpy
 
         def called(function: Function | Program | None) -> Any:
             if function is None:
                 return None
-            run = compile_numpy(function)
+            run = self._run(function)
             return lambda t, y, u: run(_time(function, t), y, u)
 
         return Watched(WatchedFunctions(*map(called, self.watched_functions)), nearest)
-
-    def _step(
-        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
-    ) -> tuple[Any, Any]:
-        field, advance, pull, _ = self._numpy
-
-        def take(velocity: Callable[[float, Any], Any]) -> tuple[list[Any], Any]:
-            return stages(self.paths, self.c, velocity, advance, pull, t, h, y)[:2]
-
-        if watched is not None:
-            k, end = watched.stages(take, h, y, lambda at, point: efforts(at))
-        else:
-            k, end = take(lambda at, point: field(_time(self.functions.field, at), point, efforts(at)))
-        return end, k
 
     def _complete(
         self, t: float, h: float, y: Any, end: Any, efforts: Callable[[float], Any], watched: Any

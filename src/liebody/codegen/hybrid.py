@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .flow import stages
-from .graph import Function
+from .flow import Explicit, Part
 from .loop import CompiledLoop
-from .march import Ensemble, Settings, Steps
+from .march import Ensemble, Settings
 from .printers.explicit import HybridFunctions, Method, Path, hybrid_source
 from .samples import Samples
 
-Part = Callable[[], Function]
 
-
-class HybridFlow(Steps):
+class HybridFlow(Explicit):
     """The steps of an explicit method for a hybrid system, compiled into one loop.
 
     A state y is (memory, point): coordinates of a point on a group, behind numbers that change at the ends of
@@ -89,23 +86,6 @@ class HybridFlow(Steps):
             self._loop.march(members, u, until, settings, threads)
 
     # -- without a compiler -------------------------------------------------------------------------------
-
-    @cached_property
-    def _numpy(self) -> tuple[Any, ...]:
-        from .printers.numpy_source import compile_numpy
-
-        return tuple(f and compile_numpy(f) for f in self.functions[:6])
-
-    def _step(
-        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
-    ) -> tuple[Any, Any]:
-        field, advance, pull, *_ = self._numpy
-
-        def velocity(at: float, point: Any) -> Any:
-            return field(at, point, efforts(at))
-
-        k, end, *_ = stages(self.paths, self.c, velocity, advance, pull, t, h, y)
-        return end, k
 
     def _guards(self, t: float, y: Any, u: Any) -> Any:
         return self._numpy[3](t, y, u)

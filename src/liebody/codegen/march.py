@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .printers.march import Guards
+from .printers.numpy_source import compile_numpy
 from .samples import Samples
 from .watch import Nearest
 
@@ -165,8 +166,6 @@ class Steps:
 
     @property
     def _guards_numpy(self) -> Callable[..., Any]:
-        from .printers.numpy_source import compile_numpy
-
         assert self.guards is not None
         return compile_numpy(self.guards.function)
 
