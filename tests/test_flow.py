@@ -196,6 +196,32 @@ def test_a_smaller_tolerance_takes_more_steps_by_the_order(way):
     assert 10 ** (5 / 5) / 2 < many / few < 2 * 10 ** (5 / 5)
 
 
+def on_a_line(rate):
+    """The flow of dy/dt = rate(t, y) by Dormand and Prince's method."""
+    method, shapes = method_named("rkmk45"), {"t": (), "y": 1, "u": 1}
+    weights = [dict(method.error_weights).get(i, 0.0) for i in range(len(method.c))]
+    return Flow(
+        functools.partial(trace, lambda t, y, u: rate(t, y), shapes, "field"),
+        functools.partial(trace, lambda y, psi: y + psi, {"y": 1, "psi": 1}, "advance"),
+        functools.partial(trace, lambda psi, f: f, {"psi": 1, "f": 1}, "pull"),
+        method.paths,
+        method.c,
+        error=(weights, 5),
+    )
+
+
+def test_a_march_knows_no_scale_of_time(way):
+    """A decay within 1e-13 s; and a run of 1e12 s that begins with steps of 1e-9 s."""
+    for rate, end, first, exact in (
+        (lambda t, y: -1e13 * y, 1e-13, 1e-15, np.exp(-1.0)),
+        (lambda t, y: 1 / (np.stack([t]) + 1e-9), 1e12, 1e3, 1.0 + np.log1p(1e21)),
+    ):
+        members = Ensemble([[1.0]], [0.0, end], first)
+        on_a_line(rate).march(members, np.zeros((1, 1, 1)), 2, Settings(rtol=1e-9, atol=1e-12))
+        assert members.ends[0, 1] == 0
+        np.testing.assert_allclose(members.record[0, 1], exact, rtol=1e-7)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_members_control_their_steps_alone(way, threads):
     _, f = make("rkmk45")

@@ -640,6 +640,32 @@ def test_a_step_that_leaves_the_domain_of_F_is_tried_again():
         solve_ivp(F, (0, 1), [1.0], R(1))
 
 
+@pytest.mark.parametrize("options", [{}, {"method": "radau5"}, {"dt": 1e-3}], ids=str)
+@pytest.mark.parametrize(("start", "length"), [(0.0, 1e-13), (1e6, -1e-3), (-1.0, 1.0), (0.0, 1e12)])
+def test_no_scale_of_time_is_preferred(start, length, options):
+    options = {name: x * abs(length) if name == "dt" else x for name, x in options.items()}
+    rtol = {} if "dt" in options else {"rtol": 1e-9, "atol": 1e-12}
+    run = solve_ivp(
+        lambda t, x: x / length,
+        (start, start + length),
+        [1.0],
+        R(1),
+        events=lambda t, x: x[0] - 2,
+        **rtol,
+        **options,
+    )
+    assert run.t[0] == start and run.t[-1] == start + length
+    np.testing.assert_allclose(run.q[-1], np.e, rtol=1e-7)
+    np.testing.assert_allclose((run.t_events[0] - start) / length, np.log(2), atol=1e-6)
+
+
+def test_a_long_time_may_begin_with_short_steps():
+    """As in Robertson's problem, over 1e11 s."""
+    run = solve_ivp(lambda t, x: [1 / (t + 1e-9)], (0, 1e12), [1.0], R(1), rtol=1e-9, first_step=1e3)
+    assert run.success and run.rejected > 10
+    np.testing.assert_allclose(run.q[-1], 1 + np.log1p(1e21), rtol=1e-7)
+
+
 def test_maximal_and_first_steps_are_kept():
     group, F, q0, _, _ = PROBLEMS["SO3"]
     run = solve_ivp(F, (0, 1), q0, group, rtol=1e-2, atol=1e-2, max_step=0.05)
