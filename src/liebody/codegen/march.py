@@ -78,15 +78,7 @@ class Ensemble:
         n, point = self.y.shape
         self.record = np.full((n, len(self.times), point), np.nan)
         self.record[:, 0] = self.y
-        self.clock = np.zeros(n, CLOCK)
-        for name, value in (
-            ("t", self.times[0]),
-            ("step", step),
-            ("made", step),
-            ("before", 1.0),
-            ("row", 1),
-        ):
-            self.clock[name] = value
+        self.clock = np.full(n, np.array((self.times[0], step, step, 1.0, 1), CLOCK))
         self.log = [np.zeros((0, 2 + point)) for _ in range(n)]
         self.counts = np.zeros((n, 4), np.int64)
         self.last = np.full((n, guards), -np.inf)

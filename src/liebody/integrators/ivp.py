@@ -186,7 +186,7 @@ def solve_ivp(
     times = None if t_eval is None else _output_times(t_eval, t0, t1)
     span, control = abs(t1 - t0), None
     if dt is None:
-        control = _Control(group, rule, rtol, atol, max_step, first_step, span)
+        control = _Control(group, rule, (rtol, atol), (first_step, max_step), span)
         ends = [0.0, span]
     elif first_step is None and max_step == math.inf:
         dt = positive("dt", dt)
@@ -435,20 +435,16 @@ class _March(Steps):
 class _Control:
     """Error norm, bounds of the step, the first step.
 
+    tolerances  rtol and atol
+    steps       the first one and the longest one, as they are given
+
     The steps are those of `next_step`, so that errors tend to 0.9^k of the tolerances, with k the order of
     the error estimate. The first one is that of Hairer, Norsett, Wanner, "Solving Ordinary Differential
     Equations I", section II.4.
     """
 
     def __init__(
-        self,
-        group: LieGroup,
-        method: FieldMethod,
-        rtol: float,
-        atol: Any,
-        max_step: float,
-        first_step: float | None,
-        span: float,
+        self, group: LieGroup, method: FieldMethod, tolerances: Any, steps: Any, span: float
     ) -> None:
         if method.embedded_order is None:
             adaptive = ", ".join(repr(f"rkmk-{name}") for name, data in DATA.items() if "embedded" in data)
@@ -457,7 +453,8 @@ class _Control:
                 f"method {method.name!r} has no error estimate; give a fixed step dt, or use {adaptive}"
             )
         self.group = group
-        self.rtol, self.atol = _tolerances(group, rtol, atol)
+        self.rtol, self.atol = _tolerances(group, *tolerances)
+        first_step, max_step = steps
         self.max_step = min(span, positive("max_step", max_step, infinite=True))
         self.first_step = None if first_step is None else positive("first_step", first_step)
         self.order = 1 + min(method.order, method.embedded_order)
