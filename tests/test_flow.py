@@ -10,7 +10,7 @@ from liebody import scalar
 from liebody.codegen import Flow, Samples, build, loop, together, trace
 from liebody.codegen.march import Ensemble, Settings
 from liebody.groups import SO3, Product, R
-from liebody.integrators import method_named, solve_ivp
+from liebody.integrators import coefficients, method_named, solve_ivp
 from liebody.integrators.methods import advance
 
 GROUP = Product(SO3, R(3))  # a free body with a damped momentum: orientation, angular velocity
@@ -24,22 +24,18 @@ def field(t, y, u):
     return np.concatenate([w, (torque - np.cross(w, INERTIA * w)) / INERTIA])
 
 
-def make(method="rkmk4", error=True, **options):
+def make(method="rkmk4", **options):
     """The flow of `field`, and the method."""
     method = method_named(method)
-    weights = [dict(method.error_weights or ()).get(i, 0.0) for i in range(len(method.c))]
-    order = min(method.order, method.embedded_order or 0) + 1
     return method, Flow(
         functools.partial(trace, field, {"t": (), "y": 7, "u": 3}, "field"),
         functools.partial(
             trace, lambda y, psi: GROUP.normalize(GROUP.integrate(y, psi)), {"y": 7, "psi": 6}, "advance"
         ),
-        functools.partial(trace, lambda psi, f: GROUP.dexp_inverse_times(-psi, f), {"psi": 6, "f": 6}, "pull")
-        if method.pulls_back
-        else None,
-        method.paths,
-        method.c,
-        error=(weights, order) if error and method.error_weights else None,
+        functools.partial(
+            trace, lambda psi, f: GROUP.dexp_inverse_times(-psi, f), {"psi": 6, "f": 6}, "pull"
+        ),
+        coefficients(method),
         rigid=3,
         **options,
     )
@@ -198,15 +194,12 @@ def test_a_smaller_tolerance_takes_more_steps_by_the_order(way):
 
 def on_a_line(rate):
     """The flow of dy/dt = rate(t, y) by Dormand and Prince's method."""
-    method, shapes = method_named("rkmk45"), {"t": (), "y": 1, "u": 1}
-    weights = [dict(method.error_weights).get(i, 0.0) for i in range(len(method.c))]
+    shapes = {"t": (), "y": 1, "u": 1}
     return Flow(
         functools.partial(trace, lambda t, y, u: rate(t, y), shapes, "field"),
         functools.partial(trace, lambda y, psi: y + psi, {"y": 1, "psi": 1}, "advance"),
         functools.partial(trace, lambda psi, f: f, {"psi": 1, "f": 1}, "pull"),
-        method.paths,
-        method.c,
-        error=(weights, 5),
+        coefficients(method_named("rkmk45")),
     )
 
 

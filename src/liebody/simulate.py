@@ -37,6 +37,7 @@ from .integrators import (
     MechanicalFlow,
     MechanicalMethod,
     Method,
+    coefficients,
     is_mechanical,
     mechanical_method,
     method_named,
@@ -317,10 +318,8 @@ def flow_of(
         flow = Flow(
             parts.field,
             parts.advance,
-            parts.pull if method.pulls_back else None,
-            method.paths,
-            tuple(method.c),
-            error=_error(method),
+            parts.pull,
+            coefficients(method),
             rigid=mechanism.group.dim,
             recipe=mechanism.recipe() if feedback is None else None,
             after=parts.after,
@@ -329,16 +328,6 @@ def flow_of(
     if feedback is None:
         mechanism.flows[key] = flow
     return flow
-
-
-def _error(method: Method) -> tuple[list[float], int] | None:
-    if not method.error_weights:
-        return None
-    weights = [0.0] * len(method.c)
-    for i, w in method.error_weights:
-        weights[i] = w
-    assert method.embedded_order is not None
-    return weights, min(method.order, method.embedded_order) + 1
 
 
 class _Clock:

@@ -13,7 +13,7 @@ from .graph import Function
 from .kernel import Kernel
 from .loop import CompiledLoop, Course, OneOf, Unable
 from .march import Ensemble, Settings, Steps
-from .printers.explicit import FlowFunctions, Method, Path, Watching, explicit_source
+from .printers.explicit import Coefficients, FlowFunctions, Watching, explicit_source
 from .printers.march import Guards, Marching
 from .printers.numpy_source import compile_numpy
 from .program import Program
@@ -26,12 +26,11 @@ Part = Callable[[], Function | Program]
 class Explicit(Steps):
     """The steps of an explicit method without a compiler.
 
-    paths, c  the coefficients of the method, as in `Flow`
-    called    (t, y) -> u: efforts of a Python function at each stage, in place of samples
+    method  its coefficients
+    called  (t, y) -> u: efforts of a Python function at each stage, in place of samples
     """
 
-    paths: Sequence[Path]
-    c: Sequence[float]
+    method: Coefficients
     called: Callable[[float, Any], Any] | None = None
 
     @property
@@ -55,7 +54,7 @@ class Explicit(Steps):
             return efforts(at) if self.called is None else self.called(at, point)
 
         def take(velocity: Callable[[float, Any], Any]) -> tuple[list[Any], Any]:
-            return stages(self.paths, self.c, velocity, advance, pull, t, h, y)[:2]
+            return stages(self.method, velocity, advance, pull, t, h, y)[:2]
 
         if watched is not None:
             k, end = watched.stages(take, h, y, given)
@@ -71,11 +70,8 @@ class Flow(Explicit):
 
     field    (t, y, u) -> f, the velocity in the algebra; u are efforts, constant or sampled (`Samples`)
     advance  (y, psi) -> y exp(psi)
-    pull     (psi, f) -> dexp^-1_(-psi) f; None for methods that compose exponentials of velocities themselves
-    paths    for each stage, and at last for the result: the stage it starts from, and exponents in units of
-             the step, each as pairs (stage, coefficient)
-    c        nodes, the times of the stages in units of the step
-    error    b minus embedded weights and the order of that defect in the step, for steps under error control
+    pull     (psi, f) -> dexp^-1_(-psi) f; methods that do not pull back have no use for it
+    method   its coefficients
     rigid    how many of the first entries of the algebra have size 1 in the error control; the others are as
              large as the last coordinates of y
     after    (t, y, u) -> y, what becomes of the state at the end of each step that is kept, such as a
@@ -91,19 +87,16 @@ class Flow(Explicit):
         field: Part,
         advance: Part,
         pull: Part | None,
-        paths: Sequence[Path],
-        c: Sequence[float],
-        error: tuple[Sequence[float], int] | None = None,
+        method: Coefficients,
         rigid: int = 0,
         recipe: str | None = None,
         after: Part | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self._parts: tuple[Part | None, ...] = (field, advance, pull, after)
+        self._parts: tuple[Part | None, ...] = (field, advance, pull if method.pulled else None, after)
         self.watch, self._is_able = watch, watch is None or watch.field is None  # to take steps carefully
-        self.paths, self.c, self.error, self.rigid = tuple(paths), tuple(c), error, rigid
-        pulls, settles = pull is not None, after is not None
-        self._given: tuple[Any, ...] = (self.paths, self.c, error, rigid, pulls, settles, watch is not None)
+        self.method, self.rigid = method, rigid
+        self._given: tuple[Any, ...] = (method, rigid, after is not None, watch is not None)
         self._fixed = CompiledLoop("steps", recipe, self._given, self.source)
         self._recipe, self.guards = recipe, None
         self._marching: dict[bool, CompiledLoop] = {}
@@ -112,11 +105,6 @@ class Flow(Explicit):
     def functions(self) -> FlowFunctions:
         """field, advance, pull, and what settles a state after each step, traced."""
         return FlowFunctions(*(part and part() for part in self._parts))  # type: ignore[arg-type]
-
-    @property
-    def method(self) -> Method:
-        """The coefficients."""
-        return Method(self.paths, self.c, self._given[4], *(self.error or ()))
 
     def source(self, lanes: int = 1) -> str:
         """C source of the steps of one length over `lanes`."""
@@ -256,18 +244,16 @@ class Flow(Explicit):
     ) -> float | None:
         if not settings.controlled:
             return None
-        assert self.error is not None
-        weights, _ = self.error
         n = left[0].shape[-1]
         size = np.maximum(np.abs(y[0, -n:]), np.abs(after[0, -n:]))
         size[: self.rigid] = 1
-        error = h * sum((w * k[0] for w, k in zip(weights, left, strict=True) if w), np.zeros(n))
+        error = h * combination(self.method.error, left)[0]
         return float(np.sqrt(np.mean((error / (settings.atol + settings.rtol * size)) ** 2)))
 
     @property
     def error_order(self) -> int:  # type: ignore[override]
         """The power of h that the error estimate goes with."""
-        return self.error[1] if self.error else 1
+        return self.method.error_order
 
 
 def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
@@ -291,8 +277,7 @@ def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
 
 
 def stages(
-    paths: Sequence[Path],
-    c: Sequence[float],
+    method: Coefficients,
     velocity: Callable[[float, Any], Any],
     advance: Callable[[Any, Any], Any],
     pull: Callable[[Any, Any], Any] | None,
@@ -305,7 +290,7 @@ def stages(
     The arguments are those of `Flow`, with velocity(t, y). The last velocity is not pulled back; of a method
     whose last stage is the end of the step (FSAL) it is the first one of the next step.
     """
-    f = velocity(t, y)
+    (paths, c, *_), f = method, velocity(t, y)
     k, points, psi = [f], [y], np.zeros_like(f)
     for i, (start, exponents) in enumerate(paths[1:], start=1):
         if i == len(c) and paths[i] == paths[i - 1]:  # the last stage is the end

@@ -11,7 +11,7 @@ import numpy as np
 from .flow import Explicit, Part
 from .loop import CompiledLoop
 from .march import Ensemble, Settings
-from .printers.explicit import HybridFunctions, Method, Path, hybrid_source
+from .printers.explicit import Coefficients, HybridFunctions, hybrid_source
 from .samples import Samples
 
 
@@ -30,7 +30,7 @@ class HybridFlow(Explicit):
     look     (t, y, u) -> (g, h, s): guards; the step to take from here; the member stops if s > 0
     after    (t, y, u, e) -> (z, g, h, s): the state z at the end of a step, where e_i is +1 or -1 if guard i
              has changed its sign, and otherwise 0; and g, h, s as `look` finds them there
-    paths, c  the coefficients of the method, as in `Flow`
+    method   its coefficients
 
     Every member has a time and a step of its own, and what it does depends on nobody else: the result is the
     same in any company, bit for bit. Members are lanes of vectors; a lane that has finished takes the next
@@ -49,14 +49,13 @@ class HybridFlow(Explicit):
         guards: Part,
         look: Part,
         after: Part,
-        paths: Sequence[Path],
-        c: Sequence[float],
+        method: Coefficients,
         directions: Sequence[int],
         recipe: str | None = None,
     ) -> None:
-        self._parts = (field, advance, pull, guards, look, after)
-        self.paths, self.c, self.directions = tuple(paths), tuple(c), tuple(map(int, directions))
-        settings = ("hybrid", self.paths, self.c, self.directions)
+        self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
+        self.method, self.directions = method, tuple(map(int, directions))
+        settings = ("hybrid", method, self.directions)
         self._loop = CompiledLoop("march", recipe, settings, self.source)
 
     @cached_property
@@ -66,8 +65,7 @@ class HybridFlow(Explicit):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
-        pulled = self._parts[2] is not None
-        return hybrid_source(self.functions, Method(self.paths, self.c, pulled), lanes)
+        return hybrid_source(self.functions, self.method, lanes)
 
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""

@@ -14,11 +14,13 @@ energy and constraints may show nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..codegen.flow import combination, stages
+from ..codegen.printers.explicit import Coefficients
 from ..errors import IntegrationError
 from ..groups import LieGroup, Product
 from ..groups.real import SO2, RealGroup
@@ -46,6 +48,14 @@ class Step(NamedTuple):
     """Psi at the end of the step, (dim,): q is integrate(q before, increment), normalised."""
     velocity: Array | None
     """F at the end of the step, (dim,), which the next step may take as `first`; None if it is not FSAL."""
+
+
+@cache
+def coefficients(method: Tableau | CommutatorFree) -> Coefficients:
+    """What compiled steps have to know of a method."""
+    c = tuple(map(float, method.c))
+    order = 1 + min(method.order, method.embedded_order or 0)
+    return Coefficients(method.paths, c, method.pulls_back, method.error_weights, order)
 
 
 def rkmk_step(
@@ -92,7 +102,7 @@ def advance(
 
     pulls = method.pulls_back
     k, end, psi, last = stages(
-        method.paths, method.c, velocity, group.integrate, pull if pulls else None, t, h, q
+        coefficients(method), velocity, group.integrate, pull if pulls else None, t, h, q
     )
     end, weights = group.normalize(end), method.error_weights
     return Step(

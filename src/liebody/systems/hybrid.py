@@ -34,7 +34,7 @@ from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.samples import equidistant
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..groups import LieGroup, Product, R
-from ..integrators import Method, method_named
+from ..integrators import Method, coefficients, method_named
 from ..scalar import Array
 
 MOST_EVENTS = 100_000  # of a member that are kept by default
@@ -322,12 +322,11 @@ class HybridSystem:
         return HybridFlow(
             partial(trace, velocity, state, "field"),
             partial(trace, advance, {"y": size, "psi": algebra}, "advance"),
-            partial(trace, pull, {"psi": algebra, "f": algebra}, "pull") if method.pulls_back else None,
+            partial(trace, pull, {"psi": algebra, "f": algebra}, "pull"),
             partial(trace, guards, state, "guards"),
             partial(trace, look, state, "look"),
             partial(trace, after, {**state, "e": number}, "after"),
-            method.paths,
-            tuple(method.c),
+            coefficients(method),
             self.directions or (0,),
         )
 
