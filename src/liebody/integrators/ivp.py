@@ -347,9 +347,7 @@ class _March(Steps):
             step = self.control.first(self.field, t0, y, self.first, self.forward)
         return NOTHING, *self._bounded(t0, step)
 
-    def _step(
-        self, t: float, h: float, y: Any, efforts: Any, lost: Any, watched: Any
-    ) -> tuple[np.ndarray, None]:
+    def _step(self, t: float, h: float, y: Any, efforts: Any, lost: Any, watched: Any) -> tuple[Any, Any]:
         field, control, q, self.obstacle = self.field, self.control, y[0], None
         at, signed, end = self._time(t), self.forward * h, self._time(t + h)
         try:
