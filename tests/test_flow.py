@@ -11,7 +11,7 @@ from liebody.codegen import Flow, Samples, build, loop, together, trace
 from liebody.codegen.march import Ensemble, Settings
 from liebody.groups import SO3, Product, R
 from liebody.integrators import coefficients, method_named, solve_ivp
-from liebody.integrators.methods import advance
+from liebody.integrators.rkmk import advance
 
 GROUP = Product(SO3, R(3))  # a free body with a damped momentum: orientation, angular velocity
 INERTIA = np.array([1.0, 2.0, 2.5])

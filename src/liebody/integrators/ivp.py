@@ -16,8 +16,9 @@ from ..codegen.samples import Samples
 from ..errors import ConfigurationError, IntegrationError, ShapeError, positive
 from ..groups import LieGroup, Product
 from ..groups.real import RealGroup
-from .methods import FieldMethod, advance, field_method
-from .rkmk import NotConverged, Step, evaluate, interpolant, vector_components
+from .collocation import Collocation
+from .methods import FieldMethod, field_method
+from .rkmk import NotConverged, Step, advance, evaluate, interpolant, vector_components
 from .tableaux import DATA
 
 EPSILON, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
@@ -351,8 +352,11 @@ class _March(Steps):
         field, control, q, self.obstacle = self.field, self.control, y[0], None
         at, signed, end = self._time(t), self.forward * h, self._time(t + h)
         try:
-            scale = control and control.scale(q, q)
-            step = advance(field.group, self.method, field, at, q, signed, self.velocity, scale)
+            if isinstance(self.method, Collocation):
+                scale = control and control.scale(q, q)
+                step = self.method.advance(field.group, field, at, q, signed, self.velocity, scale)
+            else:
+                step = advance(field.group, self.method, field, at, q, signed, self.velocity)
         except (_NotFinite, NotConverged) as obstacle:
             if control is None:
                 raise
