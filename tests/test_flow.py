@@ -10,8 +10,8 @@ from liebody import scalar
 from liebody.codegen import Flow, Samples, build, loop, together, trace
 from liebody.codegen.march import Ensemble, Settings
 from liebody.groups import SO3, Product, R
-from liebody.integrators import method_named, solve_ivp
-from liebody.integrators.methods import advance
+from liebody.integrators import coefficients, method_named, solve_ivp
+from liebody.integrators.rkmk import advance
 
 GROUP = Product(SO3, R(3))  # a free body with a damped momentum: orientation, angular velocity
 INERTIA = np.array([1.0, 2.0, 2.5])
@@ -24,22 +24,18 @@ def field(t, y, u):
     return np.concatenate([w, (torque - np.cross(w, INERTIA * w)) / INERTIA])
 
 
-def make(method="rkmk4", error=True, **options):
+def make(method="rkmk4", **options):
     """The flow of `field`, and the method."""
     method = method_named(method)
-    weights = [dict(method.error_weights or ()).get(i, 0.0) for i in range(len(method.c))]
-    order = min(method.order, method.embedded_order or 0) + 1
     return method, Flow(
         functools.partial(trace, field, {"t": (), "y": 7, "u": 3}, "field"),
         functools.partial(
             trace, lambda y, psi: GROUP.normalize(GROUP.integrate(y, psi)), {"y": 7, "psi": 6}, "advance"
         ),
-        functools.partial(trace, lambda psi, f: GROUP.dexp_inverse_times(-psi, f), {"psi": 6, "f": 6}, "pull")
-        if method.pulls_back
-        else None,
-        method.paths,
-        method.c,
-        error=(weights, order) if error and method.error_weights else None,
+        functools.partial(
+            trace, lambda psi, f: GROUP.dexp_inverse_times(-psi, f), {"psi": 6, "f": 6}, "pull"
+        ),
+        coefficients(method),
         rigid=3,
         **options,
     )
@@ -194,6 +190,29 @@ def test_a_smaller_tolerance_takes_more_steps_by_the_order(way):
     _, f = make("rkmk45")
     few, many = (controlled(f, states(1), rtol=r, atol=r, rows=1, interval=4.0)[1][0] for r in (1e-5, 1e-10))
     assert 10 ** (5 / 5) / 2 < many / few < 2 * 10 ** (5 / 5)
+
+
+def on_a_line(rate):
+    """The flow of dy/dt = rate(t, y) by Dormand and Prince's method."""
+    shapes = {"t": (), "y": 1, "u": 1}
+    return Flow(
+        functools.partial(trace, lambda t, y, u: rate(t, y), shapes, "field"),
+        functools.partial(trace, lambda y, psi: y + psi, {"y": 1, "psi": 1}, "advance"),
+        functools.partial(trace, lambda psi, f: f, {"psi": 1, "f": 1}, "pull"),
+        coefficients(method_named("rkmk45")),
+    )
+
+
+def test_a_march_knows_no_scale_of_time(way):
+    """A decay within 1e-13 s; and a run of 1e12 s that begins with steps of 1e-9 s."""
+    for rate, end, first, exact in (
+        (lambda t, y: -1e13 * y, 1e-13, 1e-15, np.exp(-1.0)),
+        (lambda t, y: 1 / (np.stack([t]) + 1e-9), 1e12, 1e3, 1.0 + np.log1p(1e21)),
+    ):
+        members = Ensemble([[1.0]], [0.0, end], first)
+        on_a_line(rate).march(members, np.zeros((1, 1, 1)), 2, Settings(rtol=1e-9, atol=1e-12))
+        assert members.ends[0, 1] == 0
+        np.testing.assert_allclose(members.record[0, 1], exact, rtol=1e-7)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

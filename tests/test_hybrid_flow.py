@@ -9,7 +9,7 @@ from liebody import scalar
 from liebody.codegen import build, loop, trace
 from liebody.codegen.hybrid import HybridFlow
 from liebody.codegen.march import NO_STEP, NOT_FINITE, RAN, STOPPED, TOO_MANY, Settings
-from liebody.integrators import method_named
+from liebody.integrators import coefficients, method_named
 
 
 def make(
@@ -48,8 +48,7 @@ def make(
         functools.partial(trace, lambda t, y, u: np.array(guards(t, y, u)), state, "guards"),
         functools.partial(trace, look, state, "look"),
         functools.partial(trace, update, {**state, "e": number}, "after"),
-        method.paths,
-        method.c,
+        coefficients(method),
         directions or [0] * number,
     )
 

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liebody.codegen import trace
+from liebody.codegen.march import locate
 from liebody.errors import ConfigurationError, IntegrationError, ShapeError
 from liebody.groups import SE2, SE3, SO2, SO3, Product, R, SO3xR3
 from liebody.integrators import (
@@ -31,7 +32,6 @@ from liebody.integrators import (
     solve_ivp,
     tableau,
 )
-from liebody.integrators.ivp import find_root
 from liebody.integrators.tableaux import DATA, density, rooted_trees, stage_weights
 
 METHODS = list(DATA)
@@ -640,6 +640,32 @@ def test_a_step_that_leaves_the_domain_of_F_is_tried_again():
         solve_ivp(F, (0, 1), [1.0], R(1))
 
 
+@pytest.mark.parametrize("options", [{}, {"method": "radau5"}, {"dt": 1e-3}], ids=str)
+@pytest.mark.parametrize(("start", "length"), [(0.0, 1e-13), (1e6, -1e-3), (-1.0, 1.0), (0.0, 1e12)])
+def test_no_scale_of_time_is_preferred(start, length, options):
+    options = {name: x * abs(length) if name == "dt" else x for name, x in options.items()}
+    rtol = {} if "dt" in options else {"rtol": 1e-9, "atol": 1e-12}
+    run = solve_ivp(
+        lambda t, x: x / length,
+        (start, start + length),
+        [1.0],
+        R(1),
+        events=lambda t, x: x[0] - 2,
+        **rtol,
+        **options,
+    )
+    assert run.t[0] == start and run.t[-1] == start + length
+    np.testing.assert_allclose(run.q[-1], np.e, rtol=1e-7)
+    np.testing.assert_allclose((run.t_events[0] - start) / length, np.log(2), atol=1e-6)
+
+
+def test_a_long_time_may_begin_with_short_steps():
+    """As in Robertson's problem, over 1e11 s."""
+    run = solve_ivp(lambda t, x: [1 / (t + 1e-9)], (0, 1e12), [1.0], R(1), rtol=1e-9, first_step=1e3)
+    assert run.success and run.rejected > 10
+    np.testing.assert_allclose(run.q[-1], 1 + np.log1p(1e21), rtol=1e-7)
+
+
 def test_maximal_and_first_steps_are_kept():
     group, F, q0, _, _ = PROBLEMS["SO3"]
     run = solve_ivp(F, (0, 1), q0, group, rtol=1e-2, atol=1e-2, max_step=0.05)
@@ -856,10 +882,14 @@ def test_roots_are_found_whatever_the_function(root, width, place, power, flip):
         calls.append(t)
         return (-1) ** flip * (np.arctan(50 * (t - root)) + 0.1 * (t - root)) ** power
 
-    found = find_root(f, a, b, f(a), f(b))
-    assert abs(found - root) <= 1e-15 * max(abs(a), abs(b)) or f(found) == 0
-    assert min(a, b) <= found <= max(a, b)
-    assert len(calls) < 160
+    def trial(length):
+        return None, None, np.array([f(a + length)])
+
+    tolerance, end = 4 * np.finfo(float).eps * max(abs(a), abs(b)), trial(width)
+    start = trial(0.0)[2]
+    length, past, _ = locate(trial, lambda a, b: a * b <= 0, start, 0.0, width, end, tolerance)
+    assert abs(a + length - root) <= 2 * tolerance and start * past[2] <= 0
+    assert 0 < length <= width and len(calls) < 160
 
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "rigid_body_on_so3.py"

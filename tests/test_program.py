@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from liebody import scalar
 from liebody.codegen import Flow, Function, Kernel, Program, Samples, build, kernel, loop, trace
 from liebody.codegen.march import Ensemble, Settings
-from liebody.codegen.printers.explicit import FlowFunctions, Method, explicit_source
+from liebody.codegen.printers.explicit import FlowFunctions, explicit_source
 from liebody.codegen.printers.program import callable_c99, program_unit
 from liebody.codegen.program import Call
 from liebody.codegen.schedule import Schedule
 from liebody.errors import ConfigurationError, GraphError, ShapeError
 from liebody.groups import SO3, Product
-from liebody.integrators.tableaux import tableau
+from liebody.integrators import coefficients, tableau
 
 ADD = trace(lambda a, b: a + b, {"a": (), "b": ()}, "add")
 LINK = trace(  # pose and turning of a link, from those of the one before
@@ -510,10 +510,9 @@ def programs(springs=True):
 
 def make(parts, after=False, method="rkmk45"):
     method = tableau(method)
-    weights = [dict(method.error_weights or ()).get(i, 0.0) for i in range(method.stages)]
     field, advance, pull, projection = (functools.partial(lambda x: x, part) for part in parts)
     return Flow(
-        field, advance, pull, method.paths, method.c.tolist(), error=(weights, 5), rigid=3 * BODIES,
+        field, advance, pull, coefficients(method), rigid=3 * BODIES,
         after=projection if after else None,
     )  # fmt: skip
 
@@ -561,12 +560,8 @@ def test_what_follows_a_step_sees_its_end(way, n, controlled, linear):
         trace(lambda psi, f: f, {"psi": 2, "f": 2}, "pull"),
         trace(lambda t, y, u: np.array([t, y[1] + u[0]]), {"t": (), "y": 2, "u": 1}, "after"),
     )
-    method = tableau("rkmk45")
-    weights = [dict(method.error_weights).get(i, 0.0) for i in range(method.stages)]
-    f = Flow(
-        *(functools.partial(lambda x: x, part) for part in parts[:3]), method.paths, method.c.tolist(),
-        error=(weights, 5), after=lambda: parts[3],
-    )  # fmt: skip
+    field, advance, pull, after = (functools.partial(lambda x: x, part) for part in parts)
+    f = Flow(field, advance, pull, coefficients(tableau("rkmk45")), after=after)
     y, u = np.zeros((n, 2)), Samples(np.arange(7.0).reshape(1, 7, 1), linear=linear)
     record, failed = np.full((n, 6, 2), np.nan), np.zeros(n, np.int64)
     if controlled:
@@ -602,7 +597,7 @@ def test_a_state_lost_after_a_step_is_marked(way):
 
 def test_text_of_a_flow_does_not_grow_with_the_bodies():
     def size(parts):
-        method = Method(tableau("rk4").paths, tableau("rk4").c.tolist(), True)
+        method = coefficients(tableau("rk4"))
         return len(explicit_source(FlowFunctions(*parts), method, 4))
 
     parts = programs()
@@ -621,11 +616,8 @@ def test_numbers_below_the_normal_ones_are_zero_in_a_flow_and_nowhere_else(n):
         trace(lambda psi, f: f, {"psi": 2, "f": 2}, "pull"),
         trace(lambda t, y, u: y * np.array([1e-10, 2.0]), {"t": (), "y": 2, "u": 0}, "after"),
     )
-    method = tableau("rk4")
-    f = Flow(
-        *(functools.partial(lambda x: x, part) for part in parts[:3]), method.paths, method.c.tolist(),
-        after=lambda: parts[3],
-    )  # fmt: skip
+    field, advance, pull, after = (functools.partial(lambda x: x, part) for part in parts)
+    f = Flow(field, advance, pull, coefficients(tableau("rk4")), after=after)
     y, record, failed = np.full((n, 2), 1e-300), np.zeros((n, 1, 2)), np.zeros(n, np.int64)
     f.steps(y, np.zeros((1, 1, 0)), 0.0, 1.0, 1, 1, record, 0, failed)
     np.testing.assert_array_equal(y, np.broadcast_to([0, 2e-300], (n, 2)))

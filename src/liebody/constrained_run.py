@@ -12,8 +12,8 @@ import numpy as np
 from .constrained import Constrained
 from .errors import LiebodyError
 from .run import Run, largest_of
+from .scalar import Array
 
-Array = Any
 CLOSEST = {
     "smallest_pivot": {"units": "1", "long_name": "smallest relative pivot of the constraints"},
     "smallest_pivot_time": {"units": "s", "long_name": "when that was"},

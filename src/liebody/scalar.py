@@ -32,7 +32,7 @@ def _function(name: str, of_floats: Callable[..., Any], operands: int) -> Callab
     of_objects = np.frompyfunc(of_scalars, operands, 1)
 
     def function(*arrays: Array) -> Array:
-        if any(np.asarray(a).dtype == object for a in arrays):
+        if "O" in [np.asarray(a).dtype.kind for a in arrays]:
             return of_objects(*arrays)
         return of_floats(*arrays)[()]  # where makes arrays of its scalars
 

@@ -16,11 +16,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .codegen import Flow, Function, Kernel, Samples, trace
-from .codegen.flow import stages
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
-from .codegen.watch import Nearest, Watched, WatchedFunctions
+from .codegen.watch import Nearest
 from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
 from .dynamics import Force, JointDamping, Mechanism, OpenTree
@@ -38,15 +37,16 @@ from .integrators import (
     MechanicalFlow,
     MechanicalMethod,
     Method,
+    coefficients,
     is_mechanical,
     mechanical_method,
     method_named,
 )
 from .robot import Robot, quaternions
 from .run import LATER, Run
+from .scalar import Array
 from .systems import EventLog, HybridRun, HybridSystem
 
-Array = Any
 MOST_STATES = 1000  # recorded by default
 MOST_EVENTS = 100_000  # of a member that are kept
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
@@ -188,12 +188,12 @@ def simulate(
         y = flow.start(q, v, 0.0, h or clock.first, None if callable(tau) else u.samples.at(0.0))
     if events:
         flow = flow.watching(guards_of(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
+    if u.called is not None:
+        flow = flow.calling(u.at_states)
     start = time.perf_counter()
     with _Progress(progress, t_end) as bar:
         members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
-        if u.called is not None:
-            failed = _called(flow, u, clock, members, bar)
-        elif h is not None and not events:
+        if h is not None and not events:
             failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
         else:
             settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
@@ -318,10 +318,8 @@ def flow_of(
         flow = Flow(
             parts.field,
             parts.advance,
-            parts.pull if method.pulls_back else None,
-            method.paths,
-            tuple(method.c),
-            error=_error(method),
+            parts.pull,
+            coefficients(method),
             rigid=mechanism.group.dim,
             recipe=mechanism.recipe() if feedback is None else None,
             after=parts.after,
@@ -330,16 +328,6 @@ def flow_of(
     if feedback is None:
         mechanism.flows[key] = flow
     return flow
-
-
-def _error(method: Method) -> tuple[list[float], int] | None:
-    if not method.error_weights:
-        return None
-    weights = [0.0] * len(method.c)
-    for i, w in method.error_weights:
-        weights[i] = w
-    assert method.embedded_order is not None
-    return weights, min(method.order, method.embedded_order) + 1
 
 
 class _Clock:
@@ -448,41 +436,6 @@ def guards_of(
     )
 
 
-def _called(flow: Flow, u: _Efforts, clock: _Clock, members: Ensemble, bar: _Progress) -> Array:
-    """Fixed steps with efforts by a Python function, called for every member at every stage; as `_fixed`."""
-    field, advance, pull, after = (None if part is None else Kernel(part) for part in flow.functions)
-    watched = None
-    if flow.watch is not None:
-        kernels: list[Any] = [None if part is None else Kernel(part) for part in flow.watched_functions]
-        watched = Watched(WatchedFunctions(*kernels), members.nearest)
-    nq, y, h, row, failed = u.nq, members.y, clock.h, 1, np.zeros(len(members.y), np.int64)
-    assert h is not None and field is not None and advance is not None
-
-    def efforts(t: float, y: Array) -> Array:
-        lost = np.full(u.nu, np.nan)
-        return [u.at(t, x[:nq], x[nq:]) if np.isfinite(x).all() else lost for x in y]
-
-    for s in range(clock.steps + bool(clock.rest)):
-        begin, step = s * h, h if s < clock.steps else clock.rest
-
-        def take(velocity: Any, begin: float = begin, step: float = step) -> tuple[list[Array], Array]:
-            return stages(flow.paths, flow.c, velocity, advance, pull, begin, step, y)
-
-        if watched is None:
-            y[:] = take(lambda t, y: field(t, y, efforts(t, y)))[1]
-            if after is not None:
-                y[:] = after(begin + step, y, np.zeros(u.nu))
-        else:
-            end = watched.stages(take, step, y, efforts)[1]
-            y[:] = watched.complete(begin, step, begin + step, y.copy(), end)
-        if (s + 1) % clock.every == 0 or s + 1 >= clock.steps:
-            members.record[:, row] = y
-            failed[(failed == 0) & ~np.isfinite(y).all(axis=1)] = row
-            row += 1
-            bar.at((s + 1) * h)
-    return failed
-
-
 # -- efforts -------------------------------------------------------------------------------------------------
 
 
@@ -565,6 +518,11 @@ class _Efforts:
         u = np.asarray(self.called(t, q, v), float)
         self._check(u.shape)
         return u
+
+    def at_states(self, t: float, y: Array) -> Array:
+        """The same of an ensemble's states y (n, nq + nv), (n, nu); NaN where they are not finite."""
+        lost, nq = np.full(self.nu, np.nan), self.nq
+        return np.array([self.at(t, x[:nq], x[nq:]) if np.isfinite(x).all() else lost for x in y])
 
     def taken(self, flow: Flow | MechanicalFlow) -> Samples:
         """The samples that a flow takes; implicit methods take none where efforts are a function."""

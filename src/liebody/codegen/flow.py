@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from .graph import Function
+from .kernel import Kernel
 from .loop import CompiledLoop, Course, OneOf, Unable
 from .march import Ensemble, Settings, Steps
-from .printers.explicit import FlowFunctions, Method, Path, Watching, explicit_source
+from .printers.explicit import Coefficients, FlowFunctions, Watching, explicit_source
 from .printers.march import Guards, Marching
+from .printers.numpy_source import compile_numpy
 from .program import Program
 from .samples import Samples
 from .watch import Nearest, Watch, Watched, WatchedFunctions
@@ -21,18 +23,55 @@ from .watch import Nearest, Watch, Watched, WatchedFunctions
 Part = Callable[[], Function | Program]
 
 
-class Flow(Steps):
+class Explicit(Steps):
+    """The steps of an explicit method without a compiler.
+
+    method  its coefficients
+    called  (t, y) -> u: efforts of a Python function at each stage, in place of samples
+    """
+
+    method: Coefficients
+    called: Callable[[float, Any], Any] | None = None
+
+    @property
+    def functions(self) -> Any:
+        """field, advance, pull, and what else there is, traced."""
+        raise NotImplementedError
+
+    def _run(self, function: Function | Program) -> Callable[..., Any]:
+        return compile_numpy(function) if self.called is None else Kernel(function)
+
+    @cached_property
+    def _numpy(self) -> tuple[Any, ...]:
+        return tuple(self._run(f) if isinstance(f, Function | Program) else None for f in self.functions)
+
+    def _step(
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
+    ) -> tuple[Any, Any]:
+        field, advance, pull = self._numpy[:3]
+
+        def given(at: float, point: Any) -> Any:
+            return efforts(at) if self.called is None else self.called(at, point)
+
+        def take(velocity: Callable[[float, Any], Any]) -> tuple[list[Any], Any]:
+            return stages(self.method, velocity, advance, pull, t, h, y)[:2]
+
+        if watched is not None:
+            k, end = watched.stages(take, h, y, given)
+        else:
+            k, end = take(lambda at, point: field(_time(self.functions[0], at), point, given(at, point)))
+        return end, k
+
+
+class Flow(Explicit):
     """The steps of an explicit method for a left-trivialised field, compiled into one loop.
 
     The parts are traced functions or programs, given as calls without arguments that make them:
 
     field    (t, y, u) -> f, the velocity in the algebra; u are efforts, constant or sampled (`Samples`)
     advance  (y, psi) -> y exp(psi)
-    pull     (psi, f) -> dexp^-1_(-psi) f; None for methods that compose exponentials of velocities themselves
-    paths    for each stage, and at last for the result: the stage it starts from, and exponents in units of
-             the step, each as pairs (stage, coefficient)
-    c        nodes, the times of the stages in units of the step
-    error    b minus embedded weights and the order of that defect in the step, for steps under error control
+    pull     (psi, f) -> dexp^-1_(-psi) f; methods that do not pull back have no use for it
+    method   its coefficients
     rigid    how many of the first entries of the algebra have size 1 in the error control; the others are as
              large as the last coordinates of y
     after    (t, y, u) -> y, what becomes of the state at the end of each step that is kept, such as a
@@ -48,19 +87,16 @@ class Flow(Steps):
         field: Part,
         advance: Part,
         pull: Part | None,
-        paths: Sequence[Path],
-        c: Sequence[float],
-        error: tuple[Sequence[float], int] | None = None,
+        method: Coefficients,
         rigid: int = 0,
         recipe: str | None = None,
         after: Part | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self._parts: tuple[Part | None, ...] = (field, advance, pull, after)
+        self._parts: tuple[Part | None, ...] = (field, advance, pull if method.pulled else None, after)
         self.watch, self._is_able = watch, watch is None or watch.field is None  # to take steps carefully
-        self.paths, self.c, self.error, self.rigid = tuple(paths), tuple(c), error, rigid
-        pulls, settles = pull is not None, after is not None
-        self._given: tuple[Any, ...] = (self.paths, self.c, error, rigid, pulls, settles, watch is not None)
+        self.method, self.rigid = method, rigid
+        self._given: tuple[Any, ...] = (method, rigid, after is not None, watch is not None)
         self._fixed = CompiledLoop("steps", recipe, self._given, self.source)
         self._recipe, self.guards = recipe, None
         self._marching: dict[bool, CompiledLoop] = {}
@@ -69,11 +105,6 @@ class Flow(Steps):
     def functions(self) -> FlowFunctions:
         """field, advance, pull, and what settles a state after each step, traced."""
         return FlowFunctions(*(part and part() for part in self._parts))  # type: ignore[arg-type]
-
-    @property
-    def method(self) -> Method:
-        """The coefficients."""
-        return Method(self.paths, self.c, self._given[4], *(self.error or ()))
 
     def source(self, lanes: int = 1) -> str:
         """C source of the steps of one length over `lanes`."""
@@ -106,6 +137,14 @@ class Flow(Steps):
         other.guards, other._recipe, other._marching = guards, None, {}
         return other
 
+    def calling(self, efforts: Callable[[float, Any], Any]) -> Flow:
+        """The same flow, by compiled functions without a loop, with efforts (t, y (n, point)) -> (n, dim)."""
+        self.functions  # noqa: B018 - traced once for both
+        other = copy.copy(self)
+        other.called = efforts
+        vars(other).pop("_numpy", None)
+        return other
+
     def _march(self, controlled: bool) -> CompiledLoop:
         if controlled not in self._marching:
 
@@ -133,7 +172,7 @@ class Flow(Steps):
         """
         nearest, losses = nearest or Nearest.of(*y.shape), np.zeros((len(y), 2))
         arguments = (y, Samples.of(u), t, h, steps, every, record, row, failed, losses, nearest)
-        if self._fixed.compiler is None:
+        if self.called is not None or self._fixed.compiler is None:
             self._fixed_numpy(*arguments)
             return
         given = self._copies(y, failed, nearest.rows)
@@ -180,38 +219,17 @@ class Flow(Steps):
 
     # -- without a compiler -------------------------------------------------------------------------------
 
-    @cached_property
-    def _numpy(self) -> tuple[Any, ...]:
-        from .printers.numpy_source import compile_numpy
-
-        return tuple(compile_numpy(f) if f else None for f in self.functions)
-
     def _watch(self, nearest: Nearest) -> Watched | None:
         if self.watch is None:
             return None
-        from .printers.numpy_source import compile_numpy
 
         def called(function: Function | Program | None) -> Any:
             if function is None:
                 return None
-            run = compile_numpy(function)
+            run = self._run(function)
             return lambda t, y, u: run(_time(function, t), y, u)
 
         return Watched(WatchedFunctions(*map(called, self.watched_functions)), nearest)
-
-    def _step(
-        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
-    ) -> tuple[Any, Any]:
-        field, advance, pull, _ = self._numpy
-
-        def take(velocity: Callable[[float, Any], Any]) -> tuple[list[Any], Any]:
-            return stages(self.paths, self.c, velocity, advance, pull, t, h, y)
-
-        if watched is not None:
-            k, end = watched.stages(take, h, y, lambda at, point: efforts(at))
-        else:
-            k, end = take(lambda at, point: field(_time(self.functions.field, at), point, efforts(at)))
-        return end, k
 
     def _complete(
         self, t: float, h: float, y: Any, end: Any, efforts: Callable[[float], Any], watched: Any
@@ -226,18 +244,16 @@ class Flow(Steps):
     ) -> float | None:
         if not settings.controlled:
             return None
-        assert self.error is not None
-        weights, _ = self.error
         n = left[0].shape[-1]
         size = np.maximum(np.abs(y[0, -n:]), np.abs(after[0, -n:]))
         size[: self.rigid] = 1
-        error = h * sum((w * k[0] for w, k in zip(weights, left, strict=True) if w), np.zeros(n))
+        error = h * combination(self.method.error, left)[0]
         return float(np.sqrt(np.mean((error / (settings.atol + settings.rtol * size)) ** 2)))
 
     @property
     def error_order(self) -> int:  # type: ignore[override]
         """The power of h that the error estimate goes with."""
-        return self.error[1] if self.error else 1
+        return self.method.error_order
 
 
 def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
@@ -261,27 +277,41 @@ def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
 
 
 def stages(
-    paths: Sequence[Path],
-    c: Sequence[float],
+    method: Coefficients,
     velocity: Callable[[float, Any], Any],
     advance: Callable[[Any, Any], Any],
     pull: Callable[[Any, Any], Any] | None,
     t: float,
     h: Any,
     y: Any,
-) -> tuple[list[Any], Any]:
-    """The velocities k of a step from (t, y), and its end; the arguments are those of `Flow`."""
-    k, points = [velocity(t, y)], [y]
+) -> tuple[list[Any], Any, Any, Any]:
+    """An explicit step from (t, y): velocities k of the stages, its end, last exponent, and last velocity.
+
+    The arguments are those of `Flow`, with velocity(t, y). The last velocity is not pulled back; of a method
+    whose last stage is the end of the step (FSAL) it is the first one of the next step.
+    """
+    (paths, c, *_), f = method, velocity(t, y)
+    k, points, psi = [f], [y], np.zeros_like(f)
     for i, (start, exponents) in enumerate(paths[1:], start=1):
+        if i == len(c) and paths[i] == paths[i - 1]:  # the last stage is the end
+            break
         point = points[start]
         for row in exponents:
-            psi = h * sum((a * k[j] for j, a in row), np.zeros_like(k[0]))
+            psi = h * combination(row, k)
             point = advance(point, psi)
         points.append(point)
         if i < len(c):
             f = velocity(t + c[i] * h, point)
             k.append(f if pull is None else pull(psi, f))
-    return k, points[-1]
+    return k, points[-1], psi, f
+
+
+def combination(weights: Sequence[tuple[int, float]], vectors: Sequence[Any]) -> Any:
+    """sum of weight vectors[j] over the pairs (j, weight)."""
+    total = None
+    for j, weight in weights:
+        total = weight * vectors[j] if total is None else total + weight * vectors[j]
+    return np.zeros_like(vectors[0]) if total is None else total
 
 
 def _time(function: Function | Program, t: float) -> Any:

@@ -105,6 +105,11 @@ class Graph:
         return array[()]
 
 
+def _unary(name: str) -> Callable[[Expr], Scalar]:
+    """The method of expressions by which NumPy applies a function of one argument."""
+    return lambda self: self.apply(name, (self,))
+
+
 class Expr:
     """One node, made by its `Graph`: an operation and its operands (nodes of that graph, or floats)."""
 
@@ -277,23 +282,7 @@ class Expr:
             return first
         return self.graph.node(name, *args)
 
-    def sin(self) -> Scalar:
-        return self.apply("sin", (self,))
-
-    def cos(self) -> Scalar:
-        return self.apply("cos", (self,))
-
-    def tan(self) -> Scalar:
-        return self.apply("tan", (self,))
-
-    def sqrt(self) -> Scalar:
-        return self.apply("sqrt", (self,))
-
-    def exp(self) -> Scalar:
-        return self.apply("exp", (self,))
-
-    def log(self) -> Scalar:
-        return self.apply("log", (self,))
+    sin, cos, tan, sqrt, exp, log = map(_unary, ("sin", "cos", "tan", "sqrt", "exp", "log"))
 
     def arctan2(self, other: Any) -> Scalar:
         return self.apply("arctan2", (self, other))

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .flow import stages
-from .graph import Function
+from .flow import Explicit, Part
 from .loop import CompiledLoop
-from .march import Ensemble, Settings, Steps
-from .printers.explicit import HybridFunctions, Method, Path, hybrid_source
+from .march import Ensemble, Settings
+from .printers.explicit import Coefficients, HybridFunctions, hybrid_source
 from .samples import Samples
 
-Part = Callable[[], Function]
 
-
-class HybridFlow(Steps):
+class HybridFlow(Explicit):
     """The steps of an explicit method for a hybrid system, compiled into one loop.
 
     A state y is (memory, point): coordinates of a point on a group, behind numbers that change at the ends of
@@ -33,7 +30,7 @@ class HybridFlow(Steps):
     look     (t, y, u) -> (g, h, s): guards; the step to take from here; the member stops if s > 0
     after    (t, y, u, e) -> (z, g, h, s): the state z at the end of a step, where e_i is +1 or -1 if guard i
              has changed its sign, and otherwise 0; and g, h, s as `look` finds them there
-    paths, c  the coefficients of the method, as in `Flow`
+    method   its coefficients
 
     Every member has a time and a step of its own, and what it does depends on nobody else: the result is the
     same in any company, bit for bit. Members are lanes of vectors; a lane that has finished takes the next
@@ -52,14 +49,13 @@ class HybridFlow(Steps):
         guards: Part,
         look: Part,
         after: Part,
-        paths: Sequence[Path],
-        c: Sequence[float],
+        method: Coefficients,
         directions: Sequence[int],
         recipe: str | None = None,
     ) -> None:
-        self._parts = (field, advance, pull, guards, look, after)
-        self.paths, self.c, self.directions = tuple(paths), tuple(c), tuple(map(int, directions))
-        settings = ("hybrid", self.paths, self.c, self.directions)
+        self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
+        self.method, self.directions = method, tuple(map(int, directions))
+        settings = ("hybrid", method, self.directions)
         self._loop = CompiledLoop("march", recipe, settings, self.source)
 
     @cached_property
@@ -69,8 +65,7 @@ class HybridFlow(Steps):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
-        pulled = self._parts[2] is not None
-        return hybrid_source(self.functions, Method(self.paths, self.c, pulled), lanes)
+        return hybrid_source(self.functions, self.method, lanes)
 
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
@@ -89,23 +84,6 @@ class HybridFlow(Steps):
             self._loop.march(members, u, until, settings, threads)
 
     # -- without a compiler -------------------------------------------------------------------------------
-
-    @cached_property
-    def _numpy(self) -> tuple[Any, ...]:
-        from .printers.numpy_source import compile_numpy
-
-        return tuple(f and compile_numpy(f) for f in self.functions[:6])
-
-    def _step(
-        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
-    ) -> tuple[Any, Any]:
-        field, advance, pull, *_ = self._numpy
-
-        def velocity(at: float, point: Any) -> Any:
-            return field(at, point, efforts(at))
-
-        k, end = stages(self.paths, self.c, velocity, advance, pull, t, h, y)
-        return end, k
 
     def _guards(self, t: float, y: Any, u: Any) -> Any:
         return self._numpy[3](t, y, u)

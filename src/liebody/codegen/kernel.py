@@ -21,10 +21,9 @@ from . import build, entry
 from .graph import Function, holds_symbols
 from .printers import c as printer
 from .printers.c import Guard
+from .printers.numpy_source import compile_numpy
 from .printers.program import callable_c99, program_unit
 from .program import Program
-
-Shapes = dict[str, tuple[int, ...]]
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
 LONG = 40_000  # operations from which on code is bound by memory, and compiled with less effort
@@ -81,8 +80,8 @@ class Kernel:
         self._known = self._remembered()
         if self._known:
             self.name: str = self._known["name"]
-            self.inputs: Shapes = {key: tuple(shape) for key, shape in self._known["inputs"]}
-            self.outputs: Shapes = {key: tuple(shape) for key, shape in self._known["outputs"]}
+            self.inputs = {key: tuple(shape) for key, shape in self._known["inputs"]}
+            self.outputs = {key: tuple(shape) for key, shape in self._known["outputs"]}
         else:
             f = self.function
             self.name = f.name
@@ -189,8 +188,6 @@ class Kernel:
 
     @cached_property
     def _numpy(self) -> Callable[..., Any]:
-        from .printers.numpy_source import compile_numpy
-
         return compile_numpy(self.function)
 
     @cached_property

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .printers.march import Guards
+from .printers.numpy_source import compile_numpy
 from .samples import Samples
 from .watch import Nearest
 
@@ -77,15 +78,7 @@ class Ensemble:
         n, point = self.y.shape
         self.record = np.full((n, len(self.times), point), np.nan)
         self.record[:, 0] = self.y
-        self.clock = np.zeros(n, CLOCK)
-        for name, value in (
-            ("t", self.times[0]),
-            ("step", step),
-            ("made", step),
-            ("before", 1.0),
-            ("row", 1),
-        ):
-            self.clock[name] = value
+        self.clock = np.full(n, np.array((self.times[0], step, step, 1.0, 1), CLOCK))
         self.log = [np.zeros((0, 2 + point)) for _ in range(n)]
         self.counts = np.zeros((n, 4), np.int64)
         self.last = np.full((n, guards), -np.inf)
@@ -165,8 +158,6 @@ class Steps:
 
     @property
     def _guards_numpy(self) -> Callable[..., Any]:
-        from .printers.numpy_source import compile_numpy
-
         assert self.guards is not None
         return compile_numpy(self.guards.function)
 
@@ -237,14 +228,17 @@ class Steps:
             if defect is not None and not (lost[0] == 0 and defect <= 1):
                 step = shorter_step(h, math.inf if lost[0] else defect, self.error_order)
                 m.counts[i, 3] += 1
-                if step < 1e-14 * max(abs(target), abs(t)):
+                if step <= 1e-14 * abs(t):
                     reason = int(lost[0]) or TOLERANCE_EXCEEDED
                 continue
-            if settings.tolerance is not None and self._changed(g, there).any():
+            changed = self._changed(g, there)
+            if changed.any() and settings.tolerance is not None:
                 soon, tolerance = m.last[i] + settings.least - t, settings.tolerance * max(1, abs(t))
-                h, following, there, early = self._locate(trial, g, h, following, there, tolerance, soon)
-                m.counts[i, 1] += early
-            e = np.where(self._changed(g, there), np.where(there > 0, 1.0, -1.0), 0.0)
+                past = following, left_behind, there
+                h, past, early = locate(trial, self._changed, g, 0.0, h, past, tolerance, soon)
+                following, left_behind, there = past
+                changed, m.counts[i, 1] = self._changed(g, there), m.counts[i, 1] + early
+            e = changed * (2.0 * (there > 0) - 1.0)
             end, stop = t + h, False
             if look is None:
                 following, g = self._complete(t, h, begun, following, efforts, watched), there
@@ -257,11 +251,11 @@ class Steps:
             if not np.isfinite(following).all():
                 reason = NOT_FINITE
                 break
-            reached = end >= limit - 1e-13 * max(1, abs(limit))
+            reached = end >= limit - 1e-13 * abs(limit)
             began, t = t, limit if reached else end
             start, now, made = begun, following, h
             taken += 1
-            for j in np.flatnonzero(e).tolist():
+            for j in changed.nonzero()[0].tolist():
                 m.last[i, j] = t
                 if m.counts[i, 0] < settings.most:
                     entries.append([t, e[j] * (1 + j), *now[0]])
@@ -295,47 +289,63 @@ class Steps:
 
     def _changed(self, before: Any, after: Any) -> Any:
         """Which guards have changed their sign, in their direction."""
+        if not len(before):
+            return np.zeros(0, bool)
         up = np.where(after > 0, 1, -1)
         directions = np.array(self.guards.directions if self.guards else self.directions, int)
         return ((before > 0) != (after > 0)) & (after == after) & (directions * up >= 0)
 
-    def _locate(
-        self, trial: Callable[[float], tuple[Any, Any, Any]], g: Any, high: float, following: Any, there: Any,
-        tolerance: float, soon: Any,
-    ) -> tuple[float, Any, Any, bool]:  # fmt: skip
-        """The first event within a step of length `high` that ends at `following` with guards `there`."""
-        low, below, above, side, tries = 0.0, g.copy(), there.copy(), 1, 0
-        while True:
-            early = bool((self._changed(g, there) & (high <= soon)).any())
-            if side == 1 and (high - low <= tolerance or early):
-                return high, following, there, early and high - low > tolerance
-            with np.errstate(all="ignore"):
-                roots = np.maximum(low + (high - low) * (below / (below - above)), np.minimum(soon, high))
-            length = float(np.min(roots[self._changed(below, above)], initial=math.inf))
-            tries += 1
-            if tries > 40 or not length < math.inf:
-                length = 0.5 * (low + high)
-            if high - low <= tolerance:
-                length = high
-            else:
-                length = min(max(length, low + 0.5 * tolerance), high - 0.5 * tolerance)
-            state, _, found = trial(length)
-            if self._changed(g, found).any():
-                if side == 1:
-                    below = below * 0.5
-                high, above, side, following, there = length, found.copy(), 1, state, found
-            else:
-                if side == -1:
-                    above = above * 0.5
-                low, below, side = length, found.copy(), -1
+
+def locate(
+    trial: Callable[[float], tuple[Any, Any, Any]], changed: Callable[[Any, Any], Any], g: Any, low: float,
+    high: float, last: tuple[Any, Any, Any], tolerance: float, soon: Any = -math.inf,
+) -> tuple[float, tuple[Any, Any, Any], bool]:  # fmt: skip
+    """The first event of a step between lengths `low`, with guards g, and `high`, by the Illinois method.
+
+    trial      of a length: what the step leads to and leaves behind, and the guards there; `last` is that of
+               `high`, past an event
+    changed    which guards differ as those before and after an event do
+    tolerance  of the length
+    soon       lengths up to which the events of guards are not located
+
+    Returns the length just past the event, its trial, and whether it was not located.
+
+    Dowell, Jarratt, "A modified regula falsi method for computing the root of an equation", BIT 11 (1971).
+    """
+    begin, below, above, side, tries = g, g.copy(), last[2].copy(), 1, 0
+    while True:
+        early = bool((changed(begin, last[2]) & (high <= soon)).any())
+        if side == 1 and (high - low <= tolerance or early):
+            return high, last, early and high - low > tolerance
+        with np.errstate(all="ignore"):
+            roots = np.maximum(low + (high - low) * (below / (below - above)), np.minimum(soon, high))
+        length = float(np.min(roots[changed(below, above)], initial=math.inf))
+        tries += 1
+        if tries > 40 or not length < math.inf:
+            length = 0.5 * (low + high)
+        if high - low <= tolerance:
+            length = high
+        else:
+            length = min(max(length, low + 0.5 * tolerance), high - 0.5 * tolerance)
+        found = trial(length)
+        if changed(begin, found[2]).any():
+            if side == 1:
+                below = below * 0.5
+            high, above, side, last = length, found[2].copy(), 1, found
+        else:
+            if side == -1:
+                above = above * 0.5
+            low, below, side = length, found[2].copy(), -1
 
 
-def next_step(length: float, defect: float, before: float, order: int) -> tuple[float, float]:
+def next_step(
+    length: float, defect: float, before: float, order: int, safety: float = 0.9
+) -> tuple[float, float]:
     """The step after one of `length` with this defect, by proportional-integral control; what it remembers.
 
     Gustafsson, ACM Trans. Math. Softw. 17 (1991).
     """
-    factor = 0.9 * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
+    factor = safety * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
     return length * min(max(factor, 0.2), 10), max(defect, 1e-4)
 
 

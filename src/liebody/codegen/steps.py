@@ -314,7 +314,7 @@ def _graph_of(value: Any) -> Graph | None:
     if type(value) is Expr:
         return value.graph
     if isinstance(value, np.ndarray):
-        if value.dtype == object:
+        if value.dtype.kind == "O":
             for x in value.flat:
                 if type(x) is Expr:
                     return x.graph

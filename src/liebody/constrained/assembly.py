@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ..dynamics import Mechanism
 from ..errors import ConstraintError, ShapeError, counted
+from ..scalar import Array
 from .constraints import Constraint
 
-Array = Any
 DEPENDENT = 1e-7  # a singular value of the scaled Jacobian below which equations depend on each other
 DENSE = 600  # equations up to which ranks come from singular values, and from sparse factors beyond
 LONGEST_STEP = 0.5  # towards closing, in rad or m

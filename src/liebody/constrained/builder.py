@@ -146,10 +146,9 @@ class SystemBuilder:
                     "damping have a direction"
                 )
             parent, child, frames = child, parent, frames[::-1]
-        self._add(self._constraints, _Link(name, kind, (parent, child), frames, made), "constraint")
+        self._add("constraint", name, kind, (parent, child), frames, made)
         if driven:
-            drive = _Link(name, JointEffort(made.dim, True), (parent, child), frames, made)
-            self._add(self._forces, drive, "force")
+            self._add("force", name, JointEffort(made.dim, True), (parent, child), frames, made)
         return self
 
     def universal(
@@ -167,8 +166,7 @@ class SystemBuilder:
         frames = _pose(on_parent, name), _pose(on_child, name)
         if child == WORLD:
             parent, child, frames, axes = child, parent, frames[::-1], axes[::-1]
-        link = _Link(name, Universal(), (parent, child), frames, constants=axes)
-        return self._add(self._constraints, link, "constraint")
+        return self._add("constraint", name, Universal(), (parent, child), frames, constants=axes)
 
     def rod(
         self,
@@ -187,8 +185,8 @@ class SystemBuilder:
             a, b, on_a, on_b = b, a, on_b, on_a
         if length is not None and not (np.isfinite(length) and length > 0):
             raise ModelError(f"rod {name!r} has length {length!r}, expected a positive number of metres")
-        link = _Link(name, Distance(), (a, b), (_pose(on_a, name), _pose(on_b, name)), constants=(length,))
-        return self._add(self._constraints, link, "constraint")
+        frames = _pose(on_a, name), _pose(on_b, name)
+        return self._add("constraint", name, Distance(), (a, b), frames, constants=(length,))
 
     def point_on_curve(
         self,
@@ -205,8 +203,7 @@ class SystemBuilder:
         s is a coordinate of the system; `start` is a guess of it.
         """
         frames = (np.eye(4), _pose(point, name))
-        link = _Link(name, OnCurve(curve), (on, body), frames, constants=(float(start),))
-        return self._add(self._constraints, link, "constraint")
+        return self._add("constraint", name, OnCurve(curve), (on, body), frames, constants=(float(start),))
 
     def point_on_surface(
         self, name: str, surface: Callable[[Array], Any], body: str, point: Array = None, on: str = WORLD
@@ -232,8 +229,7 @@ class SystemBuilder:
                   comes first: function(t, T_1, ...)
         """
         kind = General(function, len(bodies), timed, name)
-        link = _Link(name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
-        return self._add(self._constraints, link, "constraint")
+        return self._add("constraint", name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
 
     # -- forces -------------------------------------------------------------------------------------------
 
@@ -251,9 +247,7 @@ class SystemBuilder:
         """A spring of a rest length and a damper along it between two points   [N/m, m, N s/m]"""
         numbers = (float(stiffness), float(damping), float(length))
         frames = (_pose(on_a, name), _pose(on_b, name))
-        return self._add(
-            self._forces, _Link(name, SpringDamper(), (a, b), frames, constants=numbers), "force"
-        )
+        return self._add("force", name, SpringDamper(), (a, b), frames, constants=numbers)
 
     def joint_spring(self, name: str, joint: str, stiffness: float, rest: float = 0.0) -> SystemBuilder:
         """A spring in a Revolute or Prismatic joint: effort -stiffness (x - rest) along its coordinate x.
@@ -267,8 +261,8 @@ class SystemBuilder:
                 f"spring {name!r} is to act in {joint!r}, which is no Revolute or Prismatic joint "
                 "added before"
             )
-        spring = _Link(name, None, link.bodies, link.frames, link.joint, (float(stiffness), float(rest)))
-        return self._add(self._forces, spring, "force")
+        numbers = float(stiffness), float(rest)
+        return self._add("force", name, None, link.bodies, link.frames, link.joint, numbers)
 
     def wrench(
         self, name: str, function: Callable[..., Any], bodies: str | Sequence[str], efforts: int = 0
@@ -280,9 +274,10 @@ class SystemBuilder:
         """
         bodies = (bodies,) if isinstance(bodies, str) else tuple(bodies)
         kind = OwnWrench(function, len(bodies), efforts, name)
-        return self._add(self._forces, _Link(name, kind, bodies, (np.eye(4),) * len(bodies)), "force")
+        return self._add("force", name, kind, bodies, (np.eye(4),) * len(bodies))
 
-    def _add(self, table: dict[str, _Link], link: _Link, what: str) -> SystemBuilder:
+    def _add(self, what: str, *given: Any, **more: Any) -> SystemBuilder:
+        link, table = _Link(*given, **more), self._forces if what == "force" else self._constraints
         if link.name in table:
             raise ModelError(f"there are two {what}s called {link.name!r}; give each its own name")
         if len(set(link.bodies)) < len(link.bodies):

@@ -32,7 +32,7 @@ from ..dynamics.mechanism import Functions
 from ..errors import ModelError, counted
 from ..groups import SE3
 from ..linear import back_substitute, cross, factor, symmetric
-from ..scalar import absolute, maximum, where
+from ..scalar import Array, absolute, maximum, where
 from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint
 from .elimination import REFINEMENTS, SINGULAR, Regularization
@@ -40,7 +40,6 @@ from .equations import CORRECTIONS, Stabilization, StateRate
 from .maximal import Closure, Condition, add_closure
 from .mechanism import Constrained
 
-Array = Any
 FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
 SAMPLES = 3  # configurations that D is taken from
 

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..codegen import jvp, trace, traced
+from ..codegen.flow import Part
 from ..codegen.watch import Watch
-from ..dynamics.mechanism import Feedback, Functions, Part, Parts
+from ..dynamics.mechanism import Feedback, Functions, Parts
 from ..errors import ConfigurationError, IntegrationError, ModelError
+from ..scalar import Array
 from .assembly import Assembly
 from .constraints import Constraint
 from .elimination import PROXIMAL, Regularization
 from .equations import NOTHING, Stabilization, StateRate
 
-Array = Any
 TOLERANCE = 1e-6  # of initial states
 STABILIZATIONS = ("none", "baumgarte", "projection", "index-2")
 TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency is given

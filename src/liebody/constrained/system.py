@@ -14,6 +14,7 @@ from ..dynamics import Force, FrameForce, JointForce
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, SO3, LieGroup, Product, R
 from ..labels import Labels
+from ..scalar import Array
 from . import equations
 from .bodies import MovingBody
 from .constraints import GROUND as REST
@@ -23,7 +24,6 @@ from .equations import Stabilization, StateRate
 from .forces import BodyForce, JointEffort, on_bodies, with_law
 from .mechanism import Constrained
 
-Array = Any
 GROUND = -1
 NEGLIGIBLE = 1e-11  # of D: an eigenvalue of A that counts as zero
 LARGE = 100  # velocities and equations, from which on a system is large

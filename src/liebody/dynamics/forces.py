@@ -26,10 +26,8 @@ from ..bodies import Joint, Tree
 from ..errors import ModelError, ShapeError
 from ..groups import Prismatic, Revolute
 from ..linear import is_numeric
-from ..scalar import arctan2, cos, sin, tanh, where
+from ..scalar import Array, arctan2, cos, sin, tanh, where
 from .kinematics import frame_jacobian, frame_pose, frame_twist
-
-Array = Any
 
 
 class Force:

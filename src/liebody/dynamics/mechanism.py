@@ -17,18 +17,18 @@ import numpy as np
 
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Guard, Kernel, Program, traced
+from ..codegen.flow import Part
 from ..codegen.watch import Watch
 from ..errors import IntegrationError, ModelError, ShapeError
 from ..groups import Product, R
 from ..labels import Labels, labels
+from ..scalar import Array
 from .energy import kinetic_energy, potential_energy
 from .forces import Force
 from .forward import forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces
 from .mass import mass_matrix
 
-Array = Any
-Part = Callable[[], Function | Program]
 Feedback = Callable[[Any, Array, Array], Array]
 Functions = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
 LONG_POINT = 500  # operations from which on y exp(psi) of a long tree is a loop

@@ -25,7 +25,7 @@ from .ivp import DenseOutput, Solution, solve_ivp
 from .mechanical_methods import is_mechanical, mechanical_method
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Trajectory
 from .methods import Method, method_named
-from .rkmk import rkmk_step
+from .rkmk import coefficients, rkmk_step
 from .tableaux import Tableau, tableau
 from .variational import Variational
 
@@ -46,6 +46,7 @@ __all__ = [
     "Tableau",
     "Trajectory",
     "Variational",
+    "coefficients",
     "is_mechanical",
     "mechanical_method",
     "method_named",

@@ -25,12 +25,7 @@ from functools import cache, cached_property
 from math import factorial, prod
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..errors import IntegrationError
-from ..groups import LieGroup
-from ..scalar import Array
-from .rkmk import Step, VectorField, combination
 from .tableaux import ROUNDED, Entry, is_rounded, nonzero
 
 Word = tuple[Any, ...]  # of ordered trees, each of them the word of the trees that hang from its root
@@ -175,39 +170,6 @@ class CommutatorFree:
 
 def _combination(row: Sequence[Entry]) -> Combination:
     return nonzero([float(Fraction(x)) for x in row])
-
-
-def advance(
-    group: LieGroup,
-    method: CommutatorFree,
-    F: VectorField,
-    t: Any,
-    q: Array,
-    h: Any,
-    first: Array | None = None,
-) -> Step:
-    """One step of the flow of F from g at t to t + h; arguments and result as those of `rkmk.advance`.
-
-        g_i = g exp(h sum_j alpha_ij^1 k_j) exp(h sum_j alpha_ij^2 k_j) ...,    k_i = F(t + c_i h, g_i)
-
-    Celledoni, Marthinsen, Owren (2003), eq (3).
-    """
-    points, velocities = [q], [F(t, q) if first is None else first]
-    for i, (start, exponentials) in enumerate(method.paths[1:], start=1):
-        point = points[start]
-        for row in exponentials:
-            point = group.integrate(point, h * combination(row, velocities))
-        points.append(point)
-        if i < len(method.stages):
-            velocities.append(F(t + method.c[i] * h, point))
-    end = group.normalize(points[-1])
-    return Step(
-        q=end,
-        stages=np.stack(velocities),
-        error=None,
-        increment=group.difference(q, end),
-        velocity=None,
-    )
 
 
 DATA: dict[str, dict[str, Any]] = {

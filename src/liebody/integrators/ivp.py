@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..codegen.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
+from ..codegen.samples import Samples
 from ..errors import ConfigurationError, IntegrationError, ShapeError, positive
 from ..groups import LieGroup, Product
 from ..groups.real import RealGroup
-from .methods import FieldMethod, advance, field_method
-from .rkmk import NotConverged, Step, evaluate, interpolant, vector_components
+from .collocation import Collocation
+from .methods import FieldMethod, field_method
+from .rkmk import NotConverged, Step, advance, evaluate, interpolant, vector_components
 from .tableaux import DATA
 
 EPSILON, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
-SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0  # of the step size from one step to the next
+SAFETY, INTEGRAL = 0.9, 0.3  # of the step size control: its aim, by its integral gain
 LARGEST_TURN = math.pi  # of a step, with error control
-INTEGRAL, PROPORTIONAL = 0.3, 0.4  # gains of the step size control, over the order of the error estimate
+NOTHING = np.zeros(0)
 
 
 class DenseOutput:
@@ -33,14 +36,12 @@ class DenseOutput:
     t_min, t_max  the times between which it is defined                        [s]
     """
 
-    def __init__(self, group: LieGroup, segments: Sequence[DenseStep]) -> None:
-        self.group = group
-        self.segments = tuple(segments)
-        starts = [s.t for s in self.segments]
-        self._backward = len(self.segments) > 0 and self.segments[0].h < 0
-        self._starts = np.negative(starts) if self._backward else np.array(starts)
-        ends = (starts[0], self.segments[-1].end)
-        self.t_min, self.t_max = min(ends), max(ends)
+    def __init__(self, group: LieGroup, segments: Sequence[DenseStep], end: float) -> None:
+        self.group, self.segments = group, tuple(segments)
+        starts = [segment.t for segment in self.segments]
+        self._direction = math.copysign(1, self.segments[0].h)
+        self._starts = self._direction * np.array(starts)
+        self.t_min, self.t_max = min(starts[0], end), max(starts[0], end)
 
     @np.errstate(all="ignore")
     def __call__(self, t: Any) -> np.ndarray:
@@ -51,23 +52,20 @@ class DenseOutput:
                 f"the solution is known from t = {self.t_min} to {self.t_max}, and was asked for at {t}; "
                 "integrate over a longer t_span"
             )
-        sought = -times if self._backward else times
-        places = np.clip(np.searchsorted(self._starts, sought, side="right") - 1, 0, None)
-        values = [self.segments[i](time) for i, time in zip(places.flat, times.flat)]
+        places = np.searchsorted(self._starts, self._direction * times, side="right") - 1
+        values = [self.segments[i](time) for i, time in zip(places.clip(0).flat, times.flat)]
         return np.reshape(np.array(values, dtype=float), (*times.shape, self.group.nq))
 
     def __repr__(self) -> str:
         return f"DenseOutput({self.group}, t = {self.t_min} to {self.t_max}, {len(self.segments)} steps)"
 
 
-@dataclass(frozen=True)
-class DenseStep:
-    """One step of the dense output: q(t) = integrate(q, sum_m C_m ((t - t_i)/h)^m), up to the time `end`."""
+class DenseStep(NamedTuple):
+    """One step of the dense output: q(t) = integrate(q, sum_m C_m ((t - t_i)/h)^m)."""
 
     group: LieGroup
     t: float
     h: float
-    end: float
     q: np.ndarray
     C: np.ndarray
 
@@ -186,56 +184,46 @@ def solve_ivp(
     q0 = _start(group, g0)
     velocity = _Velocity(F, args or (), group)
     watches = None if events is None else [_Watch(event, args or ()) for event in _as_list(events)]
-    output = _Output(group, q0, t0, None if t_eval is None else _output_times(t_eval, t0, t1), dense_output)
+    times = None if t_eval is None else _output_times(t_eval, t0, t1)
+    span, control = abs(t1 - t0), None
     if dt is None:
-        control = _Control(group, rule, rtol, atol, max_step, first_step)
-        steps = _controlled_steps(velocity, rule, t0, t1, q0, control)
+        control = _Control(group, rule, (rtol, atol), (first_step, max_step), span)
+        ends = [0.0, span]
     elif first_step is None and max_step == math.inf:
-        steps = _fixed_steps(velocity, rule, t0, t1, q0, positive("dt", dt))
+        dt = positive("dt", dt)
+        ends = [*(dt * np.arange(math.ceil(span / dt - 1e-9))), span]
     else:
         raise IntegrationError(
             "first_step and max_step belong to error control, which dt switches off; leave them"
         )
-
-    status, message, taken = 0, "reached the end of t_span", 0
+    march = _March(velocity, rule, (t0, t1), control, watches or [], _Output(t0, q0, times, dense_output))
+    member = Ensemble(q0[None], ends, math.inf)
     with np.errstate(all="ignore"):  # what diverges is found, and said in words; F and events have their own
-        for watch in watches or ():
-            watch.start(t0, q0)
-        try:
-            for step in steps:
-                taken += 1
-                stop = _examine(watches or (), step)
-                output.add(step, stop)
-                if stop is not None:
-                    status, message = 1, f"stopped by a terminal event at t = {stop:.9g}"
-                    break
-        except _StepTooSmall as failure:
-            status, message = -1, str(failure)
+        if span:
+            march.advance(member)
 
+    output = march.output
+    segments = output.segments or [DenseStep(group, t0, 1.0, q0, np.zeros((1, group.dim)))]
     return Solution(
         group=group,
         t=np.array(output.t, dtype=float),
         q=_rows(output.q, group.nq),
-        sol=output.dense(),
+        sol=DenseOutput(group, segments, output.end) if dense_output else None,
         t_events=None if watches is None else [np.array(watch.t, dtype=float) for watch in watches],
         q_events=None if watches is None else [_rows(watch.q, group.nq) for watch in watches],
         nfev=velocity.evaluations,
-        steps=taken,
-        rejected=control.rejected if dt is None else 0,
-        status=status,
-        message=message,
+        steps=int(member.counts[0, 2]),
+        rejected=int(member.counts[0, 3]),
+        status=march.status,
+        message=march.message,
     )
 
 
-# Steps
+# The march
 
 
 class _NotFinite(IntegrationError):
     """F is NaN or infinite; a shorter step may avoid it."""
-
-
-class _StepTooSmall(Exception):
-    """Error control has reached a step at round-off."""
 
 
 class _Velocity:
@@ -262,7 +250,7 @@ class _Velocity:
             raise ShapeError(
                 f"F returned {value.dtype} at t = {t:.9g}; a velocity on {group} is {group.dim} floats"
             )
-        if not np.isfinite(value).all():
+        if not all(map(math.isfinite, value.tolist())):
             raise _NotFinite(
                 f"F is not finite at t = {t:.9g}: it returned {value} at coordinates {q}; "
                 "look there for a division by zero, or a motion that ends there"
@@ -272,7 +260,7 @@ class _Velocity:
 
 @dataclass
 class _Taken:
-    """A step that has been taken, from (t, q) to (end, step.q)."""
+    """A step from (t, q) to (end, step.q), of length h, which is negative where time goes backwards."""
 
     field: _Velocity
     method: FieldMethod
@@ -293,90 +281,172 @@ class _Taken:
         """The solution within the step."""
         group, step = self.field.group, self.step._replace(velocity=self.velocity)
         C = interpolant(group, self.method, self.field, self.t, self.q, self.h, step)
-        return DenseStep(group, self.t, self.h, self.end, self.q, C)
+        return DenseStep(group, self.t, self.h, self.q, C)
 
     def __call__(self, t: float) -> np.ndarray:
         return self.step.q if t == self.end else self.curve(t)
 
 
-def _fixed_steps(
-    field: _Velocity, method: FieldMethod, t0: float, t1: float, q: np.ndarray, dt: float
-) -> Iterator[_Taken]:
-    """Steps of dt from t0 to t1; the last is shorter if dt does not divide the span."""
-    count = math.ceil(abs(t1 - t0) / dt - 1e-9)
-    signed, t, velocity = math.copysign(dt, t1 - t0), t0, None
-    for i in range(1, count + 1):
-        end = t1 if i == count else t0 + i * signed
-        h = t1 - t if i == count else signed
-        taken = _Taken(field, method, t, h, end, q, advance(field.group, method, field, t, q, h, velocity))
-        if not np.isfinite(taken.step.q).all():
-            raise IntegrationError(
-                f"the state at t = {end:.9g} is not finite: {taken.step.q}; take dt shorter than {dt}"
+@dataclass
+class _March(Steps):
+    """A user's field as the one member of a march, in the time |t - t0|.
+
+    A step is looked at where it ends: its events are located on its dense output, and the next step is chosen
+    there. Without `control` steps end at the times of the record.
+    """
+
+    field: _Velocity
+    method: FieldMethod
+    span: tuple[float, float]
+    control: _Control | None
+    watches: Sequence[_Watch]
+    output: _Output
+
+    def __post_init__(self) -> None:
+        self.status, self.message = 0, "reached the end of t_span"
+        self.forward = math.copysign(1.0, self.span[1] - self.span[0])
+        self.last: _Taken | None = None
+        self.first: np.ndarray | None = None
+        self.obstacle: IntegrationError | None = None  # to the last step that could not be taken
+        self.before, self.rejected = SAFETY**self.error_order, 0  # error of the last step; all tried in vain
+
+    def advance(self, member: Ensemble) -> None:
+        """March to the end, or to where it cannot go on."""
+        self.member, settings = member, Settings(controlled=self.control is not None, tolerance=None)
+        self._march_numpy(member, Samples.of(np.zeros((1, 1, 0))), len(member.times), settings)
+        if member.ends[0, 1] not in (RAN, STOPPED):
+            if self.obstacle:
+                raise self.obstacle
+            self._stop(
+                f"the error at t = {self._time(member.ends[0, 0]):.9g} exceeds the tolerances with any step "
+                "above round-off; the solution may be singular here, or rtol and atol are too tight for it"
             )
-        yield taken
-        t, q = end, taken.step.q
-        velocity = taken.velocity if i < count else None
 
+    def _stop(self, message: str, status: int = -1) -> bool:
+        self.status, self.message = status, message
+        return True
 
-def _controlled_steps(
-    field: _Velocity, method: FieldMethod, t0: float, t1: float, q: np.ndarray, control: _Control
-) -> Iterator[_Taken]:
-    """Steps from t0 to t1 whose estimated error is within the tolerances."""
-    if t0 == t1:
-        return
-    direction = math.copysign(1, t1 - t0)
-    t, velocity = t0, field(t0, q)
-    size = control.first(field, t, q, velocity, t1 - t0)
-    while t != t1:
-        smallest = 10 * abs(math.nextafter(t, direction * math.inf) - t)
-        rate = turn_rate(field.group, velocity)
+    def _time(self, s: float) -> float:
+        """The user's time; the march's own is reached but for round-off where it counts as reached."""
+        (t0, t1), end = self.span, self.member.times[-1]
+        return t1 if s >= end - 1e-13 * end else t0 + self.forward * s
+
+    @property
+    def velocity(self) -> Any:
+        """F where the next step starts; None where it is not known."""
+        return self.last.velocity if self.last else self.first
+
+    @property
+    def error_order(self) -> int:  # type: ignore[override]
+        return self.control.order if self.control else 1
+
+    def _look(self, s: float, y: Any, u: Any) -> tuple[Any, float, bool]:
+        t0, step = self.span[0], math.inf
+        self.values = np.array([watch(t0, y) for watch in self.watches])
+        if self.control:
+            self.first = self.field(t0, y)
+            step = self.control.first(self.field, t0, y, self.first, self.forward)
+        return NOTHING, *self._bounded(t0, step)
+
+    def _step(self, t: float, h: float, y: Any, efforts: Any, lost: Any, watched: Any) -> tuple[Any, Any]:
+        field, control, q, self.obstacle = self.field, self.control, y[0], None
+        at, signed, end = self._time(t), self.forward * h, self._time(t + h)
+        try:
+            if isinstance(self.method, Collocation):
+                scale = control and control.scale(q, q)
+                step = self.method.advance(field.group, field, at, q, signed, self.velocity, scale)
+            else:
+                step = advance(field.group, self.method, field, at, q, signed, self.velocity)
+        except (_NotFinite, NotConverged) as obstacle:
+            if control is None:
+                raise
+            self.obstacle, lost[0] = obstacle, NOT_FINITE
+            return y, None
+        if control is None and not all(map(math.isfinite, step.q.tolist())):
+            raise IntegrationError(
+                f"the state at t = {end:.9g} is not finite: {step.q}; take dt shorter than {h:.9g}"
+            )
+        self.trial = _Taken(field, self.method, at, signed, end, q, step)
+        return step.q[None], None
+
+    def _defect(
+        self, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any, settings: Settings, lost: Any
+    ) -> float | None:
+        if self.control is None:
+            return None
+        if lost[0]:
+            return math.inf
+        self.error = self.control.error(y[0], self.trial.step)
+        if self.error <= 1:
+            try:
+                self.trial.velocity  # noqa: B018 - which may not be finite
+            except _NotFinite as obstacle:
+                self.obstacle, self.error = obstacle, math.inf
+        return self.error
+
+    def _update(self, t: float, y: Any, u: Any, e: Any) -> tuple[Any, Any, float, bool]:
+        taken, step = self.trial, math.inf
+        self.last, event = taken, self._examine(taken)
+        self.output.add(taken, taken.end if event is None else event)
+        if event is not None:
+            return y, NOTHING, step, self._stop(f"stopped by a terminal event at t = {event:.9g}", 1)
+        if self.control:
+            h, rejected = abs(taken.h), int(self.member.counts[0, 3])
+            step, self.before = next_step(h, self.error, self.before, self.error_order, SAFETY**INTEGRAL)
+            step, self.rejected = min(step, h) if rejected > self.rejected else step, rejected
+        return y, NOTHING, *self._bounded(taken.end, step)
+
+    def _bounded(self, t: float, step: float) -> tuple[float, bool]:
+        """The next step, no longer than turns allow, and whether to stop."""
+        t0, t1 = self.span
+        if self.control is None or t == t1:
+            return step, False
+        rate = turn_rate(self.field.group, self.velocity)
         if rate * abs(t1 - t0) * EPSILON > LARGEST_TURN:
-            raise _StepTooSmall(
+            return step, self._stop(
                 f"the motion turns by {rate:.3g} rad/s at t = {t:.9g}, too fast for steps above round-off; "
                 "look for a velocity that has grown without bound"
             )
-        size = max(min(size, control.max_step, LARGEST_TURN / rate), smallest)
-        end = t + direction * size
-        if (end - t1) * direction >= 0:
-            end = t1
-        h = end - t
-        obstacle: IntegrationError | None = None
-        try:
-            step = advance(field.group, method, field, t, q, h, velocity, control.scale(q, q))
-            taken = _Taken(field, method, t, h, end, q, step)
-            error = control.error(q, taken.step)
-            if error <= 1:
-                velocity = taken.velocity
-        except (_NotFinite, NotConverged) as failure:
-            obstacle, error = failure, math.inf
-        next_size = abs(h) * control.factor(error)
-        if error <= 1:
-            yield taken
-            t, q = end, taken.step.q
-        elif abs(h) <= smallest:
-            raise obstacle or _StepTooSmall(
-                f"the error at t = {t:.9g} exceeds the tolerances with any step above round-off; "
-                "the solution may be singular here, or rtol and atol are too tight for it"
-            )
-        size = next_size
+        return max(TINY, min(step, self.control.max_step, LARGEST_TURN / rate)), False
+
+    def _examine(self, taken: _Taken) -> float | None:
+        """Record the events within a step, in their order; the time of a terminal one, if there is one."""
+        if not self.watches:
+            return None
+        length, low, directions = abs(taken.h), 0.0, np.array([watch.direction for watch in self.watches])
+
+        def crossed(a: Any, b: Any) -> Any:
+            return ((a < 0) & (b >= 0) & (directions >= 0)) | ((a > 0) & (b <= 0) & (directions <= 0))
+
+        def trial(h: float) -> tuple[np.ndarray, float, np.ndarray]:
+            t = taken.end if h == length else taken.t + self.forward * h
+            q = taken(t)
+            return q, t, np.array([watch(t, q) for watch in self.watches])
+
+        values, end = self.values, trial(length)
+        self.values, tolerance = end[2], 4 * EPSILON * max(abs(taken.t), abs(taken.end))
+        while crossed(values, end[2]).any():
+            low, (q, t, found), _ = locate(trial, crossed, values, low, length, end, tolerance)
+            for watch, here in zip(self.watches, crossed(values, found)):
+                if here and watch.record(t, q):
+                    return t
+            values = found
+        return None
 
 
 class _Control:
-    """Error norm and step size control.
+    """Error norm, bounds of the step, the first step.
 
-    The next step is (target/error)^(0.3/k) (previous error/error)^(0.4/k) times as long, with target = 0.9^k
-    and k the order of the error estimate (PI control: Gustafsson, ACM Trans. Math. Softw. 17 (1991)). The
-    first step is that of Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", section II.4.
+    tolerances  rtol and atol
+    steps       the first one and the longest one, as they are given
+
+    The steps are those of `next_step`, so that errors tend to 0.9^k of the tolerances, with k the order of
+    the error estimate. The first one is that of Hairer, Norsett, Wanner, "Solving Ordinary Differential
+    Equations I", section II.4.
     """
 
     def __init__(
-        self,
-        group: LieGroup,
-        method: FieldMethod,
-        rtol: float,
-        atol: Any,
-        max_step: float,
-        first_step: float | None,
+        self, group: LieGroup, method: FieldMethod, tolerances: Any, steps: Any, span: float
     ) -> None:
         if method.embedded_order is None:
             adaptive = ", ".join(repr(f"rkmk-{name}") for name, data in DATA.items() if "embedded" in data)
@@ -385,12 +455,12 @@ class _Control:
                 f"method {method.name!r} has no error estimate; give a fixed step dt, or use {adaptive}"
             )
         self.group = group
-        self.rtol, self.atol = _tolerances(group, rtol, atol)
-        self.max_step = positive("max_step", max_step, infinite=True)
+        self.rtol, self.atol = _tolerances(group, *tolerances)
+        first_step, max_step = steps
+        self.max_step = min(span, positive("max_step", max_step, infinite=True))
         self.first_step = None if first_step is None else positive("first_step", first_step)
         self.order = 1 + min(method.order, method.embedded_order)
         self.relative = vector_components(group)
-        self.previous, self.rejecting, self.rejected = SAFETY**self.order, False, 0
 
     def scale(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
         """atol + rtol size, (dim,): size is 1, and the larger |x| in the components of factors R(n)."""
@@ -404,34 +474,21 @@ class _Control:
         norm = _norm(step.error / self.scale(q0, step.q))
         return norm if math.isfinite(norm) else math.inf
 
-    def factor(self, error: float) -> float:
-        """By what the step size is to be multiplied after a step with this error."""
-        if error > 1:
-            self.rejecting, self.rejected = True, self.rejected + 1
-            return max(SHRINK, SAFETY * error ** (-1 / self.order))
-        most = 1.0 if self.rejecting else GROW
-        error = max(error, 1e-10)
-        k = self.order
-        wanted = (SAFETY**k / error) ** (INTEGRAL / k) * (self.previous / error) ** (PROPORTIONAL / k)
-        self.previous, self.rejecting = max(error, 1e-4), False
-        return min(most, max(SHRINK, wanted))
-
-    def first(self, field: _Velocity, t: float, q: np.ndarray, velocity: np.ndarray, span: float) -> float:
+    def first(self, field: _Velocity, t: float, q: np.ndarray, velocity: np.ndarray, sign: float) -> float:
         """Size of the first step: about one per cent of what changes the state, and its velocity."""
-        longest = min(abs(span), self.max_step)
         if self.first_step is not None:
-            return min(self.first_step, longest)
+            return min(self.first_step, self.max_step)
         scale = self.scale(q, q)
         state, speed = _norm((scale - self.atol) / (self.rtol * scale)), _norm(velocity / scale)
-        small = min(longest, 1e-6 if min(state, speed) < 1e-5 else 0.01 * state / speed)
-        h = math.copysign(small, span)
+        small = min(self.max_step, 1e-6 if min(state, speed) < 1e-5 else 0.01 * state / speed)
+        h = sign * small
         try:
             change = field(t + h, self.group.integrate(q, h * velocity)) - velocity
         except _NotFinite:
             return small
         fastest = max(speed, _norm(change / scale) / small) if small else math.inf
         guess = max(1e-6, 1e-3 * small) if fastest <= 1e-15 else (0.01 / fastest) ** (1 / self.order)
-        return min(100 * small, guess, longest)
+        return min(100 * small, guess, self.max_step)
 
 
 def turn_rate(group: LieGroup, velocity: np.ndarray) -> float:
@@ -472,7 +529,6 @@ class _Watch:
             )
         self.limit = int(limit)
         self.direction = float(getattr(event, "direction", 0))
-        self.value = 0.0
         self.t: list[float] = []
         self.q: list[np.ndarray] = []
 
@@ -487,59 +543,11 @@ class _Watch:
             raise IntegrationError(f"event {self.name} is {value} at t = {t:.9g}; it must be finite")
         return float(value)
 
-    def start(self, t: float, q: np.ndarray) -> None:
-        self.value = self(t, q)
-
-    def find(self, step: _Taken) -> float | None:
-        """The time within the step at which the event happens, if it does."""
-        before, after = self.value, self(step.end, step.step.q)
-        self.value = after
-        upwards, downwards = before < 0 <= after, before > 0 >= after
-        if (upwards and self.direction >= 0) or (downwards and self.direction <= 0):
-            return find_root(lambda t: self(t, step(t)), step.t, step.end, before, after)
-        return None
-
     def record(self, t: float, q: np.ndarray) -> bool:
         """Keep an event; whether it is the last that is wanted."""
         self.t.append(t)
         self.q.append(q)
         return len(self.t) == self.limit
-
-
-def _examine(watches: Iterable[_Watch], step: _Taken) -> float | None:
-    """Record the events within a step, in their order; the time of a terminal one, if there is one."""
-    found = [(time, watch) for watch in watches if (time := watch.find(step)) is not None]
-    for time, watch in sorted(found, key=lambda event: event[0] * math.copysign(1, step.h)):
-        if watch.record(time, step(time)):
-            return time
-    return None
-
-
-def find_root(f: Callable[[float], float], a: float, b: float, fa: float, fb: float) -> float:
-    """A zero of f between a and b, whose values there differ in sign, to four units of round-off of a and b.
-
-    Bisection, and inverse quadratic interpolation where three points say that it is safe (Chandrupatla, Adv.
-    Eng. Softw. 28 (1997)).
-    """
-    c, fc, s = a, fa, 0.5
-    tolerance = 4 * EPSILON * max(abs(a), abs(b))
-    while True:
-        best, value = (a, fa) if abs(fa) < abs(fb) else (b, fb)
-        if value == 0 or abs(b - a) <= tolerance:
-            return best
-        x = a + s * (b - a)
-        fx = f(x)
-        if (fx > 0) == (fa > 0) and fx != 0:
-            c, fc, a, fa = a, fa, x, fx
-        else:
-            c, fc, b, fb, a, fa = b, fb, a, fa, x, fx
-        s = 0.5
-        if fa != 0 and fa != fb and c != b:
-            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
-            if phi**2 < xi and (1 - phi) ** 2 < 1 - xi:
-                s = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-            least = 0.5 * tolerance / abs(b - a) if b != a else 0.5
-            s = min(1 - least, max(least, s))
 
 
 # Output
@@ -548,21 +556,17 @@ def find_root(f: Callable[[float], float], a: float, b: float, fa: float, fb: fl
 class _Output:
     """Collects what is returned: states at the steps or at given times, and segments of the dense output."""
 
-    def __init__(
-        self, group: LieGroup, q0: np.ndarray, t0: float, times: np.ndarray | None, dense: bool
-    ) -> None:
-        self.group = group
+    def __init__(self, t0: float, q0: np.ndarray, times: np.ndarray | None, dense: bool) -> None:
         at_start = times is None or (len(times) > 0 and times[0] == t0)
         self.t, self.q = ([t0], [q0]) if at_start else ([], [])
-        self.times = times
+        self.times, self.end = times, t0
         self.segments: list[DenseStep] | None = [] if dense else None
-        self.point = DenseStep(group, t0, 1.0, t0, q0, np.zeros((1, group.dim)))
 
-    def add(self, step: _Taken, stop: float | None) -> None:
-        """Take what is wanted of a step, up to the time `stop` of a terminal event."""
-        end = step.end if stop is None else stop
+    def add(self, step: _Taken, end: float) -> None:
+        """Take what is wanted of a step, up to the time `end`."""
+        self.end = end
         if self.segments is not None:
-            self.segments.append(replace(step.curve, end=end))
+            self.segments.append(step.curve)
         if self.times is None:
             self.t.append(end)
             self.q.append(step(end))
@@ -571,9 +575,6 @@ class _Output:
             time = float(self.times[len(self.t)])
             self.t.append(time)
             self.q.append(step(time))
-
-    def dense(self) -> DenseOutput | None:
-        return None if self.segments is None else DenseOutput(self.group, self.segments or [self.point])
 
 
 def _rows(points: list[np.ndarray], nq: int) -> np.ndarray:

@@ -28,6 +28,7 @@ from ..codegen.derivatives import jacobian, jvp
 from ..codegen.graph import Function, trace
 from ..codegen.implicit import ImplicitFlow, Phase
 from ..codegen.march import REASONS, Ensemble, Settings
+from ..codegen.printers.numpy_source import compile_numpy
 from ..errors import IntegrationError, ShapeError
 from ..groups import LieGroup
 from ..linear import back_substitute, factor, product, solve
@@ -35,7 +36,6 @@ from ..scalar import Array
 
 PROXIMAL = 1e-6
 FLOOR = 1e-6  # of the mean of the diagonal of J M^-1 J^T
-Shapes = dict[str, int | Sequence[int]]
 
 
 class MechanicalEquations:
@@ -101,6 +101,11 @@ class MechanicalEquations:
     def _shape(self, name: str, value: Any, expected: tuple[int, ...]) -> None:
         if np.shape(value) != expected:
             raise ShapeError(f"{name} on {self.group} has shape {np.shape(value)}, expected {expected}")
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """Of t, q, v, u."""
+        return {"t": (), "q": self.nq, "v": self.dim, "u": self.efforts}
 
     # -- the functions, with their defaults ---------------------------------------------------------------
 
@@ -325,8 +330,6 @@ class MechanicalFlow(ImplicitFlow):
 
     @cached_property
     def _door(self) -> Callable[..., Any]:
-        from ..codegen.printers.numpy_source import compile_numpy
-
         system = self.mechanics
 
         def constraints(q: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -337,21 +340,17 @@ class MechanicalFlow(ImplicitFlow):
 
     @cached_property
     def _beginning(self) -> Callable[..., Any]:
-        from ..codegen.printers.numpy_source import compile_numpy
-
         system = self.mechanics
         assert self._begin is not None
-        shapes: Shapes = {"t": (), "q": system.nq, "v": system.dim, "u": system.efforts, "h": ()}
-        return compile_numpy(trace(self._begin, shapes, "begin"))
+        return compile_numpy(trace(self._begin, {**system.shapes, "h": ()}, "begin"))
 
     @cached_property
     def multipliers(self) -> Callable[..., Any]:
         """(t, q, v, u) -> lambda (..., m), those of the acceleration at a state; over any leading axes."""
-        from ..codegen.printers.numpy_source import compile_numpy
-
         system = self.mechanics
-        shapes: Shapes = {"t": (), "q": system.nq, "v": system.dim, "u": system.efforts}
-        return compile_numpy(trace(lambda *state: system.acceleration(*state)[1], shapes, "multipliers"))
+        return compile_numpy(
+            trace(lambda *state: system.acceleration(*state)[1], system.shapes, "multipliers")
+        )
 
     def run(
         self,

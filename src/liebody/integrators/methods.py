@@ -1,17 +1,13 @@
-"""The methods for vector fields by name, and a step of any of them."""
+"""The methods for vector fields by name."""
 
 from __future__ import annotations
 
 import difflib
-from typing import Any
 
 from ..errors import IntegrationError
-from ..groups import LieGroup
-from ..scalar import Array
-from . import commutator_free, rkmk, tableaux
+from . import commutator_free, tableaux
 from .collocation import COLLOCATION, Collocation
 from .commutator_free import CommutatorFree
-from .rkmk import Step, VectorField
 from .tableaux import SHORT_NAMES, Tableau
 
 Method = Tableau | CommutatorFree
@@ -47,26 +43,3 @@ def field_method(name: str | FieldMethod) -> FieldMethod:
         return method_named(name)
     except IntegrationError as error:
         raise IntegrationError(f"{error}; implicit ones are {', '.join(COLLOCATION)}") from None
-
-
-def advance(
-    group: LieGroup,
-    method: FieldMethod,
-    F: VectorField,
-    t: Any,
-    q: Array,
-    h: Any,
-    first: Array | None = None,
-    scale: Array | None = None,
-) -> Step:
-    """One step of the flow of F from g at t to t + h, with all there is to know about it.
-
-    group   the group of g, with coordinates q (nq,)
-    F       vector field: F(t, q) is the body velocity, (dim,)
-    first   F(t, q), where it is known
-    scale   tolerances of an increment of the algebra, (dim,), for the equations of implicit methods
-    """
-    if isinstance(method, Collocation):
-        return method.advance(group, F, t, q, h, first, scale)
-    step = commutator_free.advance if isinstance(method, CommutatorFree) else rkmk.advance
-    return step(group, method, F, t, q, h, first)  # type: ignore[arg-type]

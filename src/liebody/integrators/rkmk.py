@@ -14,14 +14,18 @@ energy and constraints may show nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..codegen.flow import combination, stages
+from ..codegen.printers.explicit import Coefficients
 from ..errors import IntegrationError
 from ..groups import LieGroup, Product
 from ..groups.real import SO2, RealGroup
 from ..scalar import Array
+from .commutator_free import CommutatorFree
 from .tableaux import Tableau, tableau
 
 VectorField = Callable[[Any, Array], Array]
@@ -44,6 +48,14 @@ class Step(NamedTuple):
     """Psi at the end of the step, (dim,): q is integrate(q before, increment), normalised."""
     velocity: Array | None
     """F at the end of the step, (dim,), which the next step may take as `first`; None if it is not FSAL."""
+
+
+@cache
+def coefficients(method: Tableau | CommutatorFree) -> Coefficients:
+    """What compiled steps have to know of a method."""
+    c = tuple(map(float, method.c))
+    order = 1 + min(method.order, method.embedded_order or 0)
+    return Coefficients(method.paths, c, method.pulls_back, method.error_weights, order)
 
 
 def rkmk_step(
@@ -69,36 +81,37 @@ def rkmk_step(
 
 
 def advance(
-    group: LieGroup, method: Tableau, F: VectorField, t: Any, q: Array, h: Any, first: Array | None = None
+    group: LieGroup,
+    method: Tableau | CommutatorFree,
+    F: VectorField,
+    t: Any,
+    q: Array,
+    h: Any,
+    first: Array | None = None,
 ) -> Step:
-    """As `rkmk_step`, with all there is to know about the step; `first` is F(t, q), where it is known."""
-    velocity = F(t, q) if first is None else first
-    stages = [velocity]  # at Psi = 0, where dexp is the identity
-    psi, point = np.zeros(group.dim, int), q
-    for row, c in zip(method.rows[1:], method.c.tolist()[1:]):
-        psi = h * combination(row, stages)
-        point = group.integrate(q, psi)
-        velocity = F(t + c * h, point)
-        stages.append(group.dexp_inverse_times(-psi, velocity))
-    if not method.fsal:
-        psi = h * combination(method.weights, stages)
-        point = group.integrate(q, psi)
-    return Step(
-        q=group.normalize(point),
-        stages=np.stack(stages),
-        error=h * combination(method.error_weights, stages) if method.error_weights else None,
-        increment=psi,
-        velocity=velocity if method.fsal else None,
+    """As `rkmk_step`, of commutator-free methods too, with all there is to know about the step.
+
+    first  F(t, q), where it is known
+    """
+
+    def velocity(at: Any, point: Array) -> Array:
+        return first if first is not None and point is q else F(at, point)
+
+    def pull(psi: Array, f: Array) -> Array:
+        return group.dexp_inverse_times(-psi, f)
+
+    pulls = method.pulls_back
+    k, end, psi, last = stages(
+        coefficients(method), velocity, group.integrate, pull if pulls else None, t, h, q
     )
-
-
-def combination(entries: Sequence[tuple[int, float]], vectors: Sequence[Array]) -> Array:
-    """sum of weight vectors[j] over the pairs (j, weight)."""
-    (j, weight), *others = entries
-    total = weight * vectors[j]
-    for j, weight in others:
-        total = total + weight * vectors[j]
-    return total
+    end, weights = group.normalize(end), method.error_weights
+    return Step(
+        q=end,
+        stages=np.stack(k),
+        error=h * combination(weights, k) if weights else None,
+        increment=psi if pulls else group.difference(q, end),
+        velocity=last if method.fsal else None,
+    )
 
 
 def vector_components(group: LieGroup) -> tuple[np.ndarray, np.ndarray]:

@@ -34,10 +34,9 @@ from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.samples import equidistant
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..groups import LieGroup, Product, R
-from ..integrators import Method, method_named
+from ..integrators import Method, coefficients, method_named
+from ..scalar import Array
 
-Array = Any
-Part = Callable[..., Any]
 MOST_EVENTS = 100_000  # of a member that are kept by default
 
 
@@ -183,20 +182,20 @@ class HybridSystem:
     def __init__(
         self,
         group: LieGroup,
-        vector_field: Part,
+        vector_field: Callable[..., Any],
         *,
         memory: Mapping[str, Any] | None = None,
         flows: Mapping[str, Any] | None = None,
-        rates: Part | None = None,
-        start: Part | None = None,
+        rates: Callable[..., Any] | None = None,
+        start: Callable[..., Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
-        guards: Part | None = None,
+        guards: Callable[..., Any] | None = None,
         directions: Mapping[str, int] | None = None,
-        update: Part | None = None,
-        step: Part | None = None,
-        stop: Part | None = None,
-        powers: Part | None = None,
-        outputs: Part | None = None,
+        update: Callable[..., Any] | None = None,
+        step: Callable[..., Any] | None = None,
+        stop: Callable[..., Any] | None = None,
+        powers: Callable[..., Any] | None = None,
+        outputs: Callable[..., Any] | None = None,
         name: str = "system",
     ) -> None:
         self.group, self.name = group, name
@@ -232,7 +231,7 @@ class HybridSystem:
         kind, state = type(self), {**vars(self), "_flows": {}}
         return {n: x for n, x in state.items() if not isinstance(getattr(kind, n, None), cached_property)}
 
-    def _names(self, part: Part | None) -> list[str]:
+    def _names(self, part: Callable[..., Any] | None) -> list[str]:
         """The names in the dictionary that a part returns, found by tracing it."""
         if part is None:
             return []
@@ -323,12 +322,11 @@ class HybridSystem:
         return HybridFlow(
             partial(trace, velocity, state, "field"),
             partial(trace, advance, {"y": size, "psi": algebra}, "advance"),
-            partial(trace, pull, {"psi": algebra, "f": algebra}, "pull") if method.pulls_back else None,
+            partial(trace, pull, {"psi": algebra, "f": algebra}, "pull"),
             partial(trace, guards, state, "guards"),
             partial(trace, look, state, "look"),
             partial(trace, after, {**state, "e": number}, "after"),
-            method.paths,
-            tuple(method.c),
+            coefficients(method),
             self.directions or (0,),
         )
 

@@ -30,10 +30,8 @@ from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
 from ..linear import cross
-from ..scalar import maximum, where
+from ..scalar import Array, maximum, where
 from .hybrid import EventLog, HybridRun, HybridSystem
-
-Array = Any
 
 
 class State:

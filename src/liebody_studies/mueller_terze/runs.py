@@ -336,12 +336,9 @@ class Setup:
         methods = self._together(scheme.stabilization)
         methods = methods if scheme.method in methods else [scheme.method]
         flows = {
-            m: Flow(
-                parts.field, parts.advance, parts.pull if m.pulls_back else None, m.paths, tuple(m.c),
-                after=parts.after,
-            )
+            m: Flow(parts.field, parts.advance, parts.pull, integrators.coefficients(m), after=parts.after)
             for m in methods
-        }  # fmt: skip
+        }
         together(list(flows.values()))
         return flows
 
@@ -576,7 +573,7 @@ def _top_flow(constraint: str, pull: str, exponential: str) -> Flow:
         return lambda: trace(function, inputs, function.__name__)
 
     parts = program(field, t=(), y=18, u=0), program(advance, y=18, psi=12), program(pulled, psi=12, f=12)
-    return Flow(parts[0], parts[1], parts[2], RK4.method.paths, tuple(RK4.method.c))
+    return Flow(*parts, integrators.coefficients(RK4.method))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,23 +15,25 @@ from .c import c_function, literal
 from .march import Guards, Marching, opening, settings, watching
 from .program import callable_over_lanes
 
-# where to start, and the exponents: pairs (stage, factor)
 Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
 
 
-class Method(NamedTuple):
-    """The coefficients of one method.
+class Coefficients(NamedTuple):
+    """What a step has to know of its explicit method.
 
-    paths, c  as in `Flow`
-    pulled    whether its velocities are pulled back
-    error     b minus the embedded weights, whose defect is of order `error_order` in the step; without them a
-              step under error control is never accepted
+    paths   for each stage, and at last for the result: the stage it starts from, and exponents in units of
+            the step, each as pairs (stage, coefficient)
+    c       nodes, the times of the stages in units of the step
+    pulled  whether velocities are pulled back to the algebra; others compose exponentials of velocities
+            themselves
+    error   b minus the embedded weights, as pairs (stage, weight), whose defect is of order `error_order` in
+            the step; without them a step under error control is never accepted
     """
 
     paths: Sequence[Path]
     c: Sequence[float]
     pulled: bool
-    error: Sequence[float] | None = None
+    error: Sequence[tuple[int, float]] = ()
     error_order: int = 1
 
 
@@ -72,7 +74,7 @@ class HybridFunctions(NamedTuple):
 
 def explicit_source(
     parts: FlowFunctions,
-    methods: Method | Sequence[Method],
+    methods: Coefficients | Sequence[Coefficients],
     lanes: int,
     rigid: int = 0,
     marching: Marching | None = None,
@@ -98,8 +100,8 @@ def explicit_source(
     if guards and marching:
         text += callable_over_lanes(guards.function, "guards")
         marching = watching(marching, guards)
-    alone = isinstance(methods, Method)
-    for k, method in enumerate([methods] if isinstance(methods, Method) else methods):
+    alone = isinstance(methods, Coefficients)
+    for k, method in enumerate([methods] if isinstance(methods, Coefficients) else methods):
         body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", watched, parts.settle is not None)
         if not alone:
             macros = [name for line in body for name in re.findall(r"^#define (\w+)", line)]
@@ -109,7 +111,7 @@ def explicit_source(
     return "\n".join(text)
 
 
-def hybrid_source(parts: HybridFunctions, method: Method, lanes: int) -> str:
+def hybrid_source(parts: HybridFunctions, method: Coefficients, lanes: int) -> str:
     """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`."""
     (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     (g,) = parts.guards.outputs.values()
@@ -157,7 +159,7 @@ def _sizes(memory: int, point: int, algebra: int, efforts: int, rigid: int) -> s
 
 
 def _loop(
-    method: Method,
+    method: Coefficients,
     marching: Marching | None,
     points: int,
     algebra: int,
@@ -168,7 +170,7 @@ def _loop(
 ) -> list[str]:
     """The loop of one method; the field takes what is `given` behind time and point."""
     stages, end = len(method.c), [1.0]
-    terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in enumerate(method.error or ()) if x]
+    terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
     entries, own = points + (stages + 2) * algebra, {"STAGES": stages, "ERROR_ORDER": method.error_order}
     own |= {"WATCHED": watched is not None, "PROJECTED": projected}
     which, watch = [""], []
@@ -187,7 +189,7 @@ def _loop(
     ]
 
 
-def _stages(method: Method, given: str, which: str) -> str:
+def _stages(method: Coefficients, given: str, which: str) -> str:
     """Points x exp(psi) exp(psi') ... of the stages, their velocities k, and the end `next`, in C.
 
     which  "ordinary_" or "careful_", where constraints are watched, or ""

@@ -435,7 +435,7 @@ long march(const March *m, const Samples *e) {
 #endif
 
         const I finite = accepted & MASK(unless_finite(then, POINT, zero) == 0);
-        const I reached = finite & MASK(end >= limit - 1e-13 * maximum(one, absolute(limit)));
+        const I reached = finite & MASK(end >= limit - 1e-13 * absolute(limit));
         const I sampled = reached & MASK(limit == until);
         const T began = t;
 #if WATCHED
@@ -467,7 +467,7 @@ long march(const March *m, const Samples *e) {
             } else if (LANE(rejected)) {
                 const double shorter = shorter_step(length, LANE(lost) ? INFINITY : size);
                 LANE(ahead[0]) = shorter, LANE(looking) = 0, m->counts[4 * l->member + 3]++;
-                if (shorter < 1e-14 * fmax(fabs(LANE(until)), fabs(LANE(t)))) LANE(over) = -1;
+                if (shorter <= 1e-14 * fabs(LANE(t))) LANE(over) = -1;
             }
         }
 #endif
