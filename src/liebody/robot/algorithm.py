@@ -51,6 +51,7 @@ class Algorithm:
     program   program(tree, shapes, name, **options) makes what is compiled, where that is not the traced
               function
     unit      whether quaternions have to be unit
+    least     work (in operations) from which on its steps become loops; None: as for all
     """
 
     def __init__(
@@ -58,8 +59,9 @@ class Algorithm:
         function: Callable[..., Any],
         program: Callable[..., Function | Program] | None = None,
         unit: bool = True,
+        least: int | None = None,
     ) -> None:
-        self.function, self.program, self.unit = function, program, unit
+        self.function, self.program, self.unit, self.least = function, program, unit, least
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.owner, self.name = owner, name
@@ -209,7 +211,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         def on_tree(*arrays: Array) -> Any:
             return self.function(tree, **dict(zip(shapes, arrays, strict=True)), **given)
 
-        return traced(on_tree, shapes, name)
+        return traced(on_tree, shapes, name, self.least)
 
     @property
     def _is_ours(self) -> bool:
