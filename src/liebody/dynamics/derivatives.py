@@ -34,7 +34,6 @@ from .mass import mass_matrix
 from .spatial import REST, Pair, Transformation, added_wrench, transformation, transformations, twists_of
 
 LONG = 40_000  # operations from which on columns are solved in loops
-GROUPED = 2  # columns that are solved together, which share what is read of L
 
 
 def inverse_dynamics_derivatives(
@@ -112,57 +111,63 @@ def forward_dynamics_derivatives(
     return (*(_with(known[k], -back_substitute(L, x)) for k, x in enumerate((by_q, by_v))), upper)
 
 
+class _Loop(NamedTuple):
+    """What columns that are solved alike have in common: their `rows` that are not zero, and the results
+    above row `last`.
+    """
+
+    rows: tuple[int, ...]
+    last: int
+
+
 def derivatives_by_columns(
     tree: Tree, shapes: Mapping[str, Any], name: str, **options: Any
 ) -> Function | Program:
     """`forward_dynamics_derivatives` of arguments of these shapes; where it is long, loops over columns.
 
-    The columns that belong to joints of one branch are zero in the same places, and so make one loop.
+    The columns that belong to joints of one branch are zero in the same places, and so make one loop; those
+    of M^-1 another one, which ends with the branch, as M^-1 is symmetric.
     """
     n, each = tree.nv, range(tree.nv)
     entries: list[tuple[int, int]] = []  # of L that are not zero
-    solved: dict[tuple[int, ...], list[tuple[int, int]]] = {}  # by rows that are not zero: result, column
+    places: dict[_Loop, list[tuple[int, int]]] = {}  # result and column
     free: list[dict[int, Array]] = []
 
     def prepared(*arrays: Array) -> tuple[Array, ...]:
         given = {**options, **dict(zip(shapes, arrays, strict=True))}
         by_q, by_v, (L, reciprocals), known = _equations(tree, **given)
+        free.extend(known)
         entries.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
         for j in each:
-            rows = (i for i in each if i == j or not (is_zero(by_q[i, j]) and is_zero(by_v[i, j])))
-            places = [(k, j) for k, found in enumerate((*known, ())) if j not in found]
-            solved.setdefault(tuple(rows), []).extend(places)
+            rows = tuple(i for i in each if i == j or not (is_zero(by_q[i, j]) and is_zero(by_v[i, j])))
+            places.setdefault(_Loop(rows, n), []).extend((k, j) for k in (0, 1) if j not in known[k])
+            places.setdefault(_Loop(rows, rows[-1] + 1), []).append((2, j))
         right = -by_q, -by_v, np.eye(n, dtype=int)
-        free.extend(known)
-        columns = (np.array([right[k][rows, j] for k, j in places]) for rows, places in solved.items())
+        columns = (np.array([right[k][loop.rows, j] for k, j in of]) for loop, of in places.items() if of)
         factors = np.array([L[k][i] for k, i in entries]), np.array(reciprocals)
         return *factors, *(np.array([*x.values()]).reshape(-1, n) for x in known), *columns
 
     program = Program(name, shapes)
     found = program.apply(trace(prepared, shapes, "prepared"), *program.inputs.values())
-    (L, reciprocals, *known), columns = found[:4], found[4:]
+    (*factors, by_q, by_v), columns = found[:4], found[4:]
     results = np.empty((3, n, n), np.int64)
-    for k, cells in enumerate(known):
-        results[k][:, [*free[k]]] = cells.T
-    for (rows, places), right in zip(solved.items(), columns, strict=True):
+    results[0][:, [*free[0]]], results[1][:, [*free[1]]] = by_q.T, by_v.T
+    loops = ((loop, of) for loop, of in places.items() if of)
+    for (loop, of), right in zip(loops, columns, strict=True):
 
-        def solution(values: Array, reciprocals: Array, b: Array, rows: tuple[int, ...] = rows) -> Array:
-            strict: list[list[Any]] = [[0] * k for k in each]
+        def solution(values: Array, reciprocals: Array, b: Array, loop: _Loop = loop) -> Array:
+            L: list[list[Any]] = [[0] * k for k in each]
             for (k, i), x in zip(entries, values, strict=True):
-                strict[k][i] = x
-            whole = np.zeros((n, GROUPED), int).astype(object)
-            whole[[*rows]] = b.T
-            return back_substitute((strict, list(reciprocals)), whole).T
+                L[k][i] = x
+            whole = np.zeros(n, int).astype(object)
+            whole[[*loop.rows]] = b
+            return back_substitute((L, list(reciprocals)), whole)[: loop.last]
 
-        groups = np.resize(np.arange(len(places)), (-(-len(places) // GROUPED), GROUPED))
-        function = trace(
-            solution, {"L": len(entries), "d": n, "b": (GROUPED, len(rows))}, f"branch_{len(rows)}"
-        )
-        cells = program.apply(function, L, reciprocals, right[groups])
-        for (k, j), column in zip(np.array(places)[groups].reshape(-1, 2), cells.reshape(-1, n)):
-            results[k][:, j] = column
+        sizes = {"L": len(entries), "reciprocals": n, "b": len(loop.rows)}
+        k, j = np.transpose(of)
+        results[k, : loop.last, j] = program.apply(trace(solution, sizes, "branch"), *factors, right)
     i, j = np.indices((n, n))
-    results[2] = results[2][np.minimum(i, j), np.maximum(i, j)]  # M^-1 is symmetric
+    results[2] = results[2][np.minimum(i, j), np.maximum(i, j)]
     for k, cells in enumerate(results):
         program.output(f"{name}_{k}", cells)
     return program if sum(program.operations.values()) > LONG else program.unroll()
