@@ -70,10 +70,10 @@ def main() -> None:
     parser.add_argument("robots", nargs="*", default=list(FILES))
     parser.add_argument("--batch", type=int, default=BATCH, help="states in a batch")
     chosen = parser.parse_args()
-    print(describe("pin", "numpy"))
-    print(f"{'ns per state':34s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
     with tempfile.TemporaryDirectory() as cache:
         os.environ["LIEBODY_CACHE"] = cache
+        print(describe("pin", "numpy"))
+        print(f"{'ns per state':28s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
         for name in chosen.robots:
             robot(name, chosen.batch)
 

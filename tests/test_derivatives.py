@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from random_trees import FEWER_MECHANISMS, MECHANISMS, WEIGHT, random_mechanism, random_state, random_tree
 
+import liebody as lb
 from liebody import dynamics as dyn
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Program, jacobian, trace
 from liebody.dynamics import derivatives
+from liebody.errors import ConfigurationError, ModelError
 from liebody.groups import Free, Revolute
 from liebody.linear import skew
 from liebody.robot.algorithm import shape
@@ -151,3 +153,66 @@ def test_the_recursion_takes_fewer_operations_than_derivatives_of_the_graph(join
         lambda *x: [jacobian(function, k)(*x[:3], np.zeros(tree.nv).astype(object)) for k in "uv"], shapes
     )
     assert sum(found.operations.values()) < 0.9 * sum(old.operations.values())
+
+
+# -- derivatives of any algorithm ---------------------------------------------------------------------------
+
+
+OF_ANY = [
+    ("center_of_mass", "q", {}),
+    ("kinetic_energy", "v", {}),
+    ("momentum", "q", {}),
+    ("pose", "q", {"frame": "frame-0"}),
+    ("bias", "v", {"damping": True}),
+    ("inverse_dynamics_wrenches", "wrenches", {}),
+    ("mass_and_coriolis", "q", {}),
+]
+
+
+def flat(results):
+    """All numbers of one result, or of several."""
+    return np.concatenate([np.ravel(x) for x in (results if isinstance(results, tuple) else (results,))])
+
+
+@pytest.mark.parametrize(("name", "wrt", "options"), OF_ANY)
+def test_derivatives_of_any_algorithm_are_those_of_differences_of_tenth_order(name, wrt, options):
+    rng = np.random.default_rng(8)
+    robot = lb.Robot(random_tree(rng, ["free", "revolute", "spherical"], followers=1), WEIGHT)
+    call = robot.kernel(name, **options)
+    arrays = [robot.random(rng) if x == "q" else rng.normal(size=s) for x, s in call.inputs.items()]
+    at = list(call.inputs).index(wrt)
+    size = robot.nv if wrt == "q" else arrays[at].size
+
+    def moved(u):
+        here = robot.integrate(arrays[at], u) if wrt == "q" else arrays[at] + u.reshape(arrays[at].shape)
+        return flat(call(*arrays[:at], here, *arrays[at + 1 :]))
+
+    J = along(moved, size)
+    by = robot.derivatives(name, wrt, **options)
+    found = by(*arrays)
+    rows = [np.reshape(x, (-1, size)) for x in (found if isinstance(found, tuple) else (found,))]
+    close(np.concatenate(rows), J, 1e-9)
+
+    direction = rng.normal(size=robot.nv if wrt == "q" else arrays[at].shape)
+    forward = robot.derivatives(name, wrt, "jvp", **options)
+    close(flat(forward(*arrays, direction)), J @ direction.ravel(), 1e-9)
+    weights = [rng.normal(size=s) for s in call.outputs.values()]
+    backward = robot.derivatives(name, wrt, "vjp", **options)
+    close(np.ravel(backward(*arrays, *weights)), flat(tuple(weights)) @ J, 1e-9)
+    assert flat(tuple(weights)) @ flat(forward(*arrays, direction)) == pytest.approx(
+        np.ravel(backward(*arrays, *weights)) @ direction.ravel(), rel=1e-12
+    )
+
+    batches = [np.stack([x, x]) for x in arrays]
+    for single, both in zip(rows, by(*batches) if isinstance(found, tuple) else (by(*batches),), strict=True):
+        close(both.reshape(2, *single.shape)[1], single, 1e-13)
+
+
+def test_derivatives_of_what_is_not_there_are_refused():
+    robot = lb.load("double_pendulum")
+    with pytest.raises(ModelError, match="by 'tau', product None: it has the arrays q, v, a;"):
+        robot.derivatives("inverse_dynamics", "tau")
+    with pytest.raises(ModelError, match="product 'hessian'"):
+        robot.derivatives("inverse_dynamics", "q", "hessian")
+    with pytest.raises(ConfigurationError, match=r"q\[1\] is nan"):
+        robot.derivatives("mass_matrix")(np.array([0.0, np.nan]))

@@ -179,16 +179,19 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         if key not in robot.kernels:
             name, arguments = "_".join([self.name, *given]), self.arrays + given
             values = dict(zip(self.options, options, strict=True))
-            starts = quaternions(robot.group) if self.unit else []
-            units = tuple((k, start) for k in arguments if k in CONFIGURATIONS for start in starts)
             robot.kernels[key] = Kernel(
                 lambda: self.traced(robot.tree, robot.gravity_vector, name, arguments, values),
                 dtype=dtype,
-                guard=Guard(arguments, units),
+                guard=self.guard(robot, arguments),
                 recipe=robot.recipe(name, values) if self._is_ours else None,
                 doc=self.doc,
             )
         return robot.kernels[key]
+
+    def guard(self, robot: Robot, arguments: tuple[str, ...]) -> Guard:
+        """What is checked of these arguments."""
+        starts = quaternions(robot.group) if self.unit else []
+        return Guard(arguments, tuple((k, i) for k in arguments if k in CONFIGURATIONS for i in starts))
 
     def values(self, options: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values of all options, of which some are given."""
