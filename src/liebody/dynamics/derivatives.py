@@ -112,12 +112,10 @@ def forward_dynamics_derivatives(
 
 
 class _Loop(NamedTuple):
-    """What columns that are solved alike have in common: their `rows` that are not zero, and the results
-    above row `last`.
-    """
+    """What columns that are solved alike have in common."""
 
-    rows: tuple[int, ...]
-    last: int
+    rows: tuple[int, ...]  # those of the right side that are not zero
+    last: int  # number of rows of the solution that are needed
 
 
 def derivatives_by_columns(
