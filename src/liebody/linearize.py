@@ -109,7 +109,7 @@ def lqr(linear: Linearization, Q: Array, R: Array, N: Array = None) -> Regulator
     Raises ShapeError, and ModelError where no feedback makes the state stable. By the Riccati equations of
     scipy.linalg.
     """
-    require("regulators", "scipy")
+    require("regulators", "scipy", extra="control")
     from scipy.linalg import solve_continuous_are, solve_discrete_are
 
     A, B = (np.asarray(x, float) for x in linear[:2])
