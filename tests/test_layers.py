@@ -33,7 +33,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"models", "constrained_run"},
         {"loading", "simulate"},
         {"stepper"},
-        {"sweep", "equations"},
+        {"sweep", "equations", "linearize"},
     ],
     6: [{"plot", "viewer"}, {"cli"}, {"__init__", "__main__"}],
 }

@@ -152,7 +152,7 @@ DERIVED = {
     "floating": lambda: lb.Robot(random_tree(np.random.default_rng(6), ["free", *["revolute"] * 4])),
     "sliding": lambda: lb.Robot(random_tree(np.random.default_rng(7), ["prismatic"] * 3)),
     "hinge": lambda: links(1),
-    "chain": lambda: links(14),
+    "chain": lambda: links(18),
 }
 
 

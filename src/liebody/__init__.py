@@ -18,6 +18,7 @@ from .dynamics import RigidBody
 from .equations import equations
 from .errors import LiebodyError
 from .integrators import solve_ivp
+from .linearize import Linearization, linearize, lqr
 from .loading import load
 from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
 from .robot import Robot
@@ -33,6 +34,7 @@ __all__ = [
     "HybridSystem",
     "Joint",
     "LiebodyError",
+    "Linearization",
     "RigidBody",
     "Robot",
     "Run",
@@ -51,7 +53,9 @@ __all__ = [
     "equations",
     "groups",
     "integrators",
+    "linearize",
     "load",
+    "lqr",
     "models",
     "rigid_body_equations",
     "sample",

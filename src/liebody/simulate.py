@@ -292,7 +292,7 @@ def mechanism_of(given: Robot | Mechanism, forces: tuple[Force, ...], damping: b
     if isinstance(given, Mechanism):
         return given.with_forces(*forces)
     if not isinstance(given, Robot):
-        raise IntegrationError(f"simulate takes a Robot, a System or a ClosedTree, not {given!r}")
+        raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
     key = ("mechanism", damping)
     if key not in given.flows:
         given.flows[key] = _OfRobot(given, (JointDamping(),) if damping else ())

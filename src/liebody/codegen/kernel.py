@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import ConfigurationError, GraphError, ShapeError
 from . import build, entry
 from .graph import Function, holds_symbols
+from .passes import length
 from .printers import c as printer
 from .printers.c import Guard
 from .printers.numpy_source import compile_numpy
@@ -26,7 +27,7 @@ from .printers.program import callable_c99, program_unit
 from .program import Program
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
-LONG = 40_000  # operations from which on code is bound by memory, and compiled with less effort
+LONG = 15_000  # operations from which on code is bound by memory, and compiled with less effort
 FEW_MEMBERS = 2  # an ensemble from here on runs over lanes
 FEW = 64  # rows up to which the scalar loop serves while the loop over lanes is not compiled
 
@@ -143,16 +144,14 @@ class Kernel:
     def _compile(self, lanes: int) -> Path:
         assert self._compiler is not None
         f = self.function
+        total = length(f)
+        piece, flags = (
+            (printer.PIECE, tuple(build.FLAGS)) if total < LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
+        )
         if isinstance(f, Program):
-            sources, flags = [program_unit(f, lanes, self._single, self._guard)], tuple(build.FLAGS)
+            sources = [program_unit(f, lanes, self._single, self._guard, piece)]
         else:
-            total = sum(f.operations.values())
             units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
-            piece, flags = (
-                (printer.PIECE, tuple(build.FLAGS))
-                if total < LONG
-                else (printer.SMALL_PIECE, build.LONG_FLAGS)
-            )
             sources = printer.batch_units(f, lanes, self._single, self._guard, units, piece)
         if not self._single:
             sources[-1] += "\n" + _call_text(f)

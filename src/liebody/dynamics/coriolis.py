@@ -109,7 +109,7 @@ class BlockOperator(NamedTuple):
 Operator = Any  # a Flux, Rate or BlockOperator
 
 
-def _flux(moments: Moments, w: Array, u: Array) -> Flux:
+def flux_of(moments: Moments, w: Array, u: Array) -> Flux:
     """B = C_b - J ad_V of the form "christoffel": r' = u + w x r."""
     m, h, Sigma = moments
     return Flux(m * u + cross(w, h), skew(w) @ Sigma + np.outer(u, h))
@@ -143,17 +143,17 @@ def _feurstein(moments: Moments, w: Array, u: Array) -> BlockOperator:
 
 def rate_of_inertia(moments: Moments, w: Array, u: Array) -> Rate:
     """With C_b = -ad_V^T J: all of dJ/dt, the rate of J seen from the world."""
-    l, K = _flux(moments, w, u)
+    l, K = flux_of(moments, w, u)
     return Rate(Moments(0, l, _twice_symmetric_part(K)))
 
 
 FORMS: dict[str, Callable[[Moments, Array, Array], Operator]] = {
-    "christoffel": _flux,
+    "christoffel": flux_of,
     "ploen": _ploen,
     "coadjoint": _coadjoint,
     "feurstein": _feurstein,
     "newton-euler": rate_of_inertia,
-    "hamel": _flux,
+    "hamel": flux_of,
 }
 BY_KINETIC_ENERGY = ("christoffel", "hamel")  # forms that the kinetic energy alone determines
 
@@ -191,7 +191,7 @@ def mass_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
     d/dt (S_i^T J S_j) of all that joint j carries, seen from the world, where dS/dt = ad_V S and dJ/dt =
     -ad_V^T J - J ad_V. Ploen (1999), eq. (28), without forming its factors.
     """
-    rate = _Matrix(tree.nv)
+    rate = JointMatrix(tree.nv)
     for block in _pairs(tree, q, v, tree.base_moments, rate_of_inertia, moving_origin=True):
         rate.add_symmetric(block, block.forward + block.turning)
     return rate.array()
@@ -208,7 +208,7 @@ def mass_and_coriolis(
         if form in BY_KINETIC_ENERGY
         else (tree.base_moments[0], *(b.inertia.moments for b in tree.bodies))
     )
-    mass, rate, coriolis, mixed = (_Matrix(tree.nv) for _ in range(4))
+    mass, rate, coriolis, mixed = (JointMatrix(tree.nv) for _ in range(4))
     origin = form == "christoffel"
     for block in _pairs(tree, q, v, moments, FORMS[form], moving_origin=origin):
         mass.add_symmetric(block, block.mass)
@@ -596,7 +596,7 @@ class _Vector:
         return np.array(self.entries)
 
 
-class _Matrix:
+class JointMatrix:
     """(nv, nv), summed block by block: joints that follow others have their leader's rows and columns."""
 
     def __init__(self, nv: int) -> None:

@@ -1,88 +1,302 @@
-"""Derivatives of inverse and forward dynamics along the configuration group, by those of the graph."""
+"""Derivatives of inverse and forward dynamics along the configuration group.
+
+The field of velocities that joint j gives to the points behind it changes with the body that carries the
+joint. Its twist S_j has the rates
+
+    psi1 = ad_V S_j,    psi2 = ad_A S_j + ad_V psi1
+
+with the twist V and its rate A (gravity included) of the carrier. With the moments J and the flux B of all
+that a body carries (see `coriolis`), and the wrench F on it,
+
+    d tau_i/dq_j = S_i^T (J_j psi2_j + 2 B_j psi1_j - ad_S_j^T F_j)                (i an ancestor of j)
+    d tau_j/dq_i = (J_j S_j)^T psi2_i + 2 (B_j^T S_j)^T psi1_i
+    d tau_i/dv_j = S_i^T (J_j phi_j + 2 B_j S_j),    d tau_j/dv_i = (J_j S_j)^T phi_i + 2 (B_j^T S_j)^T S_i
+
+with phi = psi1 + ad_V_j S_j; for i = j the first line has no F. Carpentier and Mansard (2018), "Analytical
+derivatives of rigid body dynamics algorithms"; Singh, Russo and Wensing (2022), "Efficient analytical
+derivatives of rigid-body dynamics using spatial vector algebra".
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..bodies import Tree
-from ..codegen import Function, Program, jacobian, trace
-from ..linear import back_substitute, factor, is_zero
+from ..bodies import Moments, Tree
+from ..codegen import Function, Program, step, trace
+from ..linear import back_substitute, cross, factor, is_zero, skew, symmetric
 from ..scalar import Array
-from .forward import forward_dynamics
-from .inverse import FREE_FALL, inverse_dynamics
+from .coriolis import Flux, JointMatrix, bracket, composites, flux_of, gather, momentum_of, operator_of
+from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning
 from .mass import mass_matrix
+from .spatial import REST, Pair, Transformation, added_wrench, transformation, transformations, twists_of
 
-LONG = 10_000  # operations from which on columns are solved in a loop
+LONG = 40_000  # operations from which on columns are solved in loops
 
 
 def inverse_dynamics_derivatives(
-    tree: Tree, q: Array, v: Array, a: Array, gravity: Array = FREE_FALL
+    tree: Tree,
+    q: Array,
+    v: Array,
+    a: Array,
+    gravity: Array = FREE_FALL,
+    wrenches: Array | None = None,
+    damping: bool = False,
 ) -> tuple[Array, Array, Array]:
     """d tau/dq, d tau/dv and d tau/da = M, each (nv, nv).
 
-    The derivative by q is along the group: d/de tau(q exp(e u), v, a) = (d tau/dq) u. Arguments as in
-    `inverse_dynamics`.
+    The derivative by q is along the group: d/de tau(q exp(e u), v, a) = (d tau/dq) u.
+    Arguments as in `inverse_dynamics`; the wrenches stay what they are in the bodies' frames.
 
-    Jacobians of the graph of tau(q exp(u), v, a), by u at u = 0 and by v.
+    Carpentier and Mansard (2018), and Singh, Russo and Wensing (2022), in the bodies' frames: recursion over
+    pairs of a joint and its ancestors, O(n d) at depth d.
     """
-
-    def moved(q: Array, v: Array, a: Array, u: Array) -> Array:
-        return inverse_dynamics(tree, tree.group.integrate(q, u), v, a, gravity)
-
-    shifted = trace(moved, {"q": tree.nq, "v": tree.nv, "a": tree.nv, "u": tree.nv}, "moved")
-    zero = np.zeros(tree.nv).astype(object)
-    by_q, by_v = (jacobian(shifted, name)(q, v, a, zero) for name in ("u", "v"))
-    return by_q, by_v, mass_matrix(tree, q)
+    T = transformations(tree, q)
+    rates, F = motions(tree, T, v, a, gravity, wrenches)
+    twists = twists_of(tree, T, v, moving_origin=True)
+    inertias = composites(tree, T)
+    fluxes = gather(
+        tree, T, [operator_of(_twice_flux, x, V) for x, V in zip(tree.base_moments, twists, strict=True)]
+    )
+    moving: list[Any] = [None]
+    for body in tree.bodies:
+        i, p = body.index, body.parent
+        own = twists[i], rates[i]
+        if body.joint.dim > 1:  # else its twist moves with both bodies
+            own = _carrier(T[i], body.twist, v[body.dofs], twists[i], rates[p])
+        moving.append(_moving_twists(body.twist, *own, twists[i]))
+    by_q, by_v, M = (JointMatrix(tree.nv) for _ in range(3))
+    for body in reversed(tree.bodies):
+        i, ancestor = body.index, body
+        if not body.joint.dim:
+            continue
+        carried, blocks = _own(body.twist, inertias[i], fluxes[i], F[i], moving[i])
+        for matrix, block in zip((by_q, by_v, M), blocks, strict=True):
+            matrix.add(body, body, block)
+        M.add(body, body, np.diag(body.armature))
+        if damping:
+            by_v.add(body, body, np.diag(body.damping))
+        while ancestor.parent:
+            below, ancestor = ancestor, tree.bodies[ancestor.parent - 1]
+            carried, (up, down) = _next(T[below.index], carried, ancestor.twist, moving[ancestor.index])
+            for matrix, block, mirrored in zip((by_q, by_v, M), up, down, strict=True):
+                matrix.add(ancestor, body, block)
+                matrix.add(body, ancestor, mirrored)
+        if body.parent:
+            F[body.parent] = added_wrench(T[i], F[body.parent], F[i])
+    return by_q.array(), by_v.array(), M.array()
 
 
 def forward_dynamics_derivatives(
-    tree: Tree, q: Array, v: Array, tau: Array, gravity: Array = FREE_FALL
+    tree: Tree,
+    q: Array,
+    v: Array,
+    tau: Array,
+    gravity: Array = FREE_FALL,
+    wrenches: Array | None = None,
+    damping: bool = False,
 ) -> tuple[Array, Array, Array]:
     """da/dq, da/dv and da/dtau = M^-1, each (nv, nv); by q along the group.
 
     With the derivatives of tau(q, v, a) at the acceleration a of these efforts, M da/dq = -d tau/dq, and so
-    by v; solved column by column with the factors of M, which are as sparse as the tree. Arguments as in
-    `forward_dynamics`.
+    by v; solved column by column with the factors of M, which are as sparse as the tree. Nine columns
+    of a base that moves freely are known.
+    Arguments as in `forward_dynamics`; the wrenches stay what they are in the bodies' frames.
     """
-    shapes = {"q": tree.nq, "v": tree.nv, "tau": tree.nv}
-    found = derivatives_by_columns(tree, shapes, "derivatives", gravity)
-    return (found.unroll() if isinstance(found, Program) else found)(q, v, tau)
+    by_q, by_v, L, known = _equations(tree, q, v, tau, gravity, wrenches, damping)
+    inverse = back_substitute(L, np.eye(tree.nv, dtype=int))
+    upper = symmetric(tree.nv, lambda i, j: inverse[i, j])
+    return (*(_with(known[k], -back_substitute(L, x)) for k, x in enumerate((by_q, by_v))), upper)
 
 
-def derivatives_in_line(tree: Tree, shapes: Mapping[str, Any], name: str, gravity: Array) -> Function:
-    """`inverse_dynamics_derivatives` as a graph; it has no steps, which would only be looked for."""
-    return trace(lambda q, v, a: inverse_dynamics_derivatives(tree, q, v, a, gravity), shapes, name)
+class _Loop(NamedTuple):
+    """What columns that are solved alike have in common."""
+
+    rows: tuple[int, ...]  # those of the right side that are not zero
+    last: int  # number of rows of the solution that are needed
 
 
 def derivatives_by_columns(
-    tree: Tree, shapes: Mapping[str, Any], name: str, gravity: Array
+    tree: Tree, shapes: Mapping[str, Any], name: str, **options: Any
 ) -> Function | Program:
-    """`forward_dynamics_derivatives` of arguments of these shapes; where it is long, a loop over columns."""
-    n = tree.nv
-    places: list[tuple[int, int]] = []  # of the entries of L that are not zero
+    """`forward_dynamics_derivatives` of arguments of these shapes; where it is long, loops over columns.
 
-    def prepared(q: Array, v: Array, tau: Array) -> tuple[Array, ...]:
-        a = forward_dynamics(tree, q, v, tau, gravity)
-        by_q, by_v, M = inverse_dynamics_derivatives(tree, q, v, a, gravity)
-        L, reciprocals = factor(M)
-        places.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
-        return by_q.T, by_v.T, np.array([L[k][i] for k, i in places]), np.array(reciprocals)
+    The columns that belong to joints of one branch are zero in the same places, and so make one loop; those
+    of M^-1 another one, which ends with the branch, as M^-1 is symmetric.
+    """
+    n, each = tree.nv, range(tree.nv)
+    entries: list[tuple[int, int]] = []  # of L that are not zero
+    places: dict[_Loop, list[tuple[int, int]]] = {}  # result and column
+    free: list[dict[int, Array]] = []
 
-    def solved(entries: Array, reciprocals: Array, b: Array) -> Array:
-        L: list[list[Any]] = [[0] * k for k in range(n)]
-        for (k, i), x in zip(places, entries, strict=True):
-            L[k][i] = x
-        return -back_substitute((L, list(reciprocals)), b)
+    def prepared(*arrays: Array) -> tuple[Array, ...]:
+        given = {**options, **dict(zip(shapes, arrays, strict=True))}
+        by_q, by_v, (L, reciprocals), known = _equations(tree, **given)
+        free.extend(known)
+        entries.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
+        for j in each:
+            rows = tuple(i for i in each if i == j or not (is_zero(by_q[i, j]) and is_zero(by_v[i, j])))
+            places.setdefault(_Loop(rows, n), []).extend((k, j) for k in (0, 1) if j not in known[k])
+            places.setdefault(_Loop(rows, rows[-1] + 1), []).append((2, j))
+        right = -by_q, -by_v, np.eye(n, dtype=int)
+        columns = (np.array([right[k][loop.rows, j] for k, j in of]) for loop, of in places.items() if of)
+        factors = np.array([L[k][i] for k, i in entries]), np.array(reciprocals)
+        return *factors, *(np.array([*x.values()]).reshape(-1, n) for x in known), *columns
 
     program = Program(name, shapes)
-    by_q, by_v, *factors = program.apply(trace(prepared, shapes, "prepared"), *program.inputs.values())
-    column = trace(solved, {"entries": len(places), "reciprocals": n, "b": n}, "solved")
-    columns = [program.apply(column, *factors, b) for b in (by_q, by_v, -np.eye(n))]
+    found = program.apply(trace(prepared, shapes, "prepared"), *program.inputs.values())
+    (*factors, by_q, by_v), columns = found[:4], found[4:]
+    results = np.empty((3, n, n), np.int64)
+    results[0][:, [*free[0]]], results[1][:, [*free[1]]] = by_q.T, by_v.T
+    loops = ((loop, of) for loop, of in places.items() if of)
+    for (loop, of), right in zip(loops, columns, strict=True):
+
+        def solution(values: Array, reciprocals: Array, b: Array, loop: _Loop = loop) -> Array:
+            L: list[list[Any]] = [[0] * k for k in each]
+            for (k, i), x in zip(entries, values, strict=True):
+                L[k][i] = x
+            whole = np.zeros(n, int).astype(object)
+            whole[[*loop.rows]] = b
+            return back_substitute((L, list(reciprocals)), whole)[: loop.last]
+
+        sizes = {"L": len(entries), "reciprocals": n, "b": len(loop.rows)}
+        k, j = np.transpose(of)
+        results[k, : loop.last, j] = program.apply(trace(solution, sizes, "branch"), *factors, right)
     i, j = np.indices((n, n))
-    columns[2] = columns[2][np.maximum(i, j), np.minimum(i, j)]  # M^-1 is symmetric
-    for k, cells in enumerate(columns):
-        program.output(f"{name}_{k}", cells.T)
-    return program if 3 * n * sum(column.operations.values()) > LONG else program.unroll()
+    results[2] = results[2][np.minimum(i, j), np.maximum(i, j)]
+    for k, cells in enumerate(results):
+        program.output(f"{name}_{k}", cells)
+    return program if sum(program.operations.values()) > LONG else program.unroll()
+
+
+def _equations(
+    tree: Tree,
+    q: Array,
+    v: Array,
+    tau: Array,
+    gravity: Array = FREE_FALL,
+    wrenches: Array | None = None,
+    damping: bool = False,
+) -> tuple[Array, Array, Any, tuple[dict[int, Array], dict[int, Array]]]:
+    """d tau/dq and d tau/dv at the acceleration of these efforts, the factors of M, and `_free_columns`."""
+    acting, factors = (gravity, wrenches, damping), factor(mass_matrix(tree, q))
+    a = back_substitute(factors, tau - bias_forces(tree, q, v, *acting))
+    by_q, by_v, _ = inverse_dynamics_derivatives(tree, q, v, a, *acting)
+    return by_q, by_v, factors, _free_columns(tree, q, v, gravity, damping)
+
+
+def _free_columns(
+    tree: Tree, q: Array, v: Array, gravity: Array, damping: bool
+) -> tuple[dict[int, Array], dict[int, Array]]:
+    """Columns of da/dq and da/dv that belong to bases which move freely, by their numbers.
+
+    Turning all by u changes what the base sees of gravity by R^T g x u; nothing but its linear acceleration
+    dv/dt = R^T (d2p/dt2) - omega x v notices. Its place has no influence.
+    """
+    columns: tuple[dict[int, Array], dict[int, Array]] = {}, {}
+    for body in tree.bodies:
+        losses = [*body.armature, *(body.damping if damping else [])]
+        if body.parent or not np.array_equal(body.twist, np.eye(6)) or not all(map(is_zero, losses)):
+            continue
+        first, seen = body.dofs.start, transformation(body, q).into(np.asarray(gravity))
+        for found, at, block in ((0, 0, skew(seen)), (0, 3, 0 * skew(seen)), (1, 3, -skew(v[body.dofs][:3]))):
+            for k, column in enumerate(block.T, start=first + at):
+                rest = [0] * (first + 3), [0] * (tree.nv - first - 6)
+                columns[found][k] = np.array([*rest[0], *column, *rest[1]])
+    return columns
+
+
+def _with(known: dict[int, Array], solved: Array) -> Array:
+    """Solved columns, and the known ones in their place."""
+    return np.array([known.get(k, x) for k, x in enumerate(solved.T)]).reshape(solved.T.shape).T
+
+
+class _Moving(NamedTuple):
+    """Of each column of S: the turning part of psi1, psi2, and phi, in the body's frame."""
+
+    turns: list[Array]
+    second: list[Pair]
+    phi: list[Pair]
+
+
+class _Carried(NamedTuple):
+    """Of each column of S, wrenches that are carried inwards: by q, by v, J S, and the moment of 2 B^T S."""
+
+    by_q: list[Pair]
+    by_v: list[Pair]
+    momenta: list[Pair]
+    backward: list[Array]
+
+
+def _twice_flux(moments: Moments, w: Array, u: Array) -> Flux:
+    """2 B of a single body."""
+    return flux_of(moments, 2 * w, 2 * u)
+
+
+@step
+def _carrier(T: Transformation, S: Array, v: Array, twist: Pair, parent: Rates) -> tuple[Pair, Rates]:
+    """Twist and rates of what carries a joint, in the frame of the body behind it."""
+    w, alpha = T.into(parent.w), T.into(parent.alpha)
+    acc = T.into(parent.acc + parent.U @ T.p)
+    return (w, twist[1] - S[3:] @ v), Rates(w, alpha, acc, rate_of_turning(w, alpha))
+
+
+@step
+def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Moving:
+    """As A = (alpha, acc - omega x v), psi2 is (U s_w, U s_v + acc x s_w + 2 v x psi1_w)."""
+    U, acc, twice = rates.U, rates.acc, 2 * carrier[1]
+    turns, second, phi = [], [], []
+    for s in S.T:
+        turn, shift = bracket(carrier, s)
+        w, u = bracket(twist, s)
+        turns.append(turn)
+        second.append((U @ s[:3], U @ s[3:] + cross(acc, s[:3]) + cross(twice, turn)))
+        phi.append((turn + w, shift + u))
+    return _Moving(turns, second, phi)
+
+
+@step
+def _own(
+    S: Array, moments: Moments, flux: Flux, wrench: Pair, moving: _Moving
+) -> tuple[_Carried, tuple[Array, ...]]:
+    """What a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
+    by_q, by_v, momenta, backward = [], [], [], []
+    for s, turn, second, phi in zip(S.T, *moving, strict=True):
+        by_q.append(_sum(momentum_of(moments, *second), flux.times(turn, REST)))
+        by_v.append(_sum(momentum_of(moments, *phi), flux.times(s[:3], s[3:])))
+        momenta.append(momentum_of(moments, s[:3], s[3:]))
+        backward.append(flux.transpose_times(s[:3], s[3:])[0])
+    blocks = tuple(_products(S, x) for x in (by_q, by_v, momenta))
+    n, f = wrench
+    turned = [(cross(s[:3], n) + cross(s[3:], f), cross(s[:3], f)) for s in S.T]
+    by_q = [_sum(x, y) for x, y in zip(by_q, turned, strict=True)]
+    return _Carried(by_q, by_v, momenta, backward), blocks
+
+
+@step
+def _next(
+    T: Transformation, carried: _Carried, S: Array, moving: _Moving
+) -> tuple[_Carried, tuple[tuple[Array, ...], tuple[Array, ...]]]:
+    """The wrenches in the parent's frame, and the blocks (parent, body) and (body, parent) by q, v and a."""
+    by_q, by_v, momenta = ([T.wrench_out(*F) for F in x] for x in carried[:3])
+    backward = [T.out(n) for n in carried.backward]
+    mass = _products(S, momenta)
+    up = _products(S, by_q), _products(S, by_v), mass
+    down_q = _products(moving.second, momenta, moving.turns, backward).T
+    down_v = _products(moving.phi, momenta, S[:3].T, backward).T
+    return _Carried(by_q, by_v, momenta, backward), (up, (down_q, down_v, mass.T))
+
+
+def _products(rows: Any, wrenches: list[Pair], turns: Any = None, moments: Any = None) -> Array:
+    """Powers of wrenches (columns) on twists (rows), and of further moments on turning motions."""
+    twists = [(s[:3], s[3:]) for s in rows.T] if isinstance(rows, np.ndarray) else rows
+    entries = [[w @ n + u @ f for n, f in wrenches] for w, u in twists]
+    if moments:
+        entries = [[x + t @ m for x, m in zip(row, moments)] for row, t in zip(entries, turns)]
+    return np.array(entries).reshape(len(twists), len(wrenches))
+
+
+def _sum(a: Pair, b: Pair) -> Pair:
+    return a[0] + b[0], a[1] + b[1]

@@ -10,7 +10,7 @@ from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
 from ..scalar import Array
-from .spatial import REST, Pair, Transformation, added_wrench, transformation
+from .spatial import REST, Pair, Transformation, added_wrench, transformations
 
 FREE_FALL = (0.0, 0.0, -9.81)
 
@@ -48,20 +48,8 @@ def inverse_dynamics(
     wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
     same efforts.
     """
-    T: list[Any] = [None]
-    rates: list[Any] = [_rates_of_world(gravity)]  # index 0: the world
-    F: list[Any] = [None]
-
-    for body in tree.bodies:  # outward: parents come before children
-        i = body.index
-        T.append(transformation(body, q))
-        applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
-        moving, wrench = _outward(
-            T[i], body.twist, tree.base_moments[i], v[body.dofs], a[body.dofs], rates[body.parent], applied
-        )
-        rates.append(moving)
-        F.append(wrench)
-
+    T = transformations(tree, q)
+    _, F = motions(tree, T, v, a, gravity, wrenches)
     tau: list[Any] = [0] * tree.nv
     for body in reversed(tree.bodies):  # inward
         i, p = body.index, body.parent
@@ -95,9 +83,25 @@ def gravity_forces(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Array:
     return inverse_dynamics(tree, q, rest, rest, gravity)
 
 
-def _rates_of_world(gravity: Array) -> Rates:
-    """Rates of the world: it accelerates upwards, which stands for the weight of the bodies."""
-    return Rates(REST, REST, np.negative(gravity), np.zeros((3, 3), int))
+def motions(
+    tree: Tree, T: list[Any], v: Array, a: Array, gravity: Array, wrenches: Array | None = None
+) -> tuple[list[Rates], list[Any]]:
+    """The rates of the world and all bodies, and the wrenches that these take less those applied, outward.
+
+    T  motion of each body in its parent, from 1 on. The world accelerates upwards, which stands for the
+       weight of the bodies; its wrench is None
+    """
+    rates = [Rates(REST, REST, np.negative(gravity), np.zeros((3, 3), int))]
+    F: list[Any] = [None]
+    for body in tree.bodies:  # parents come before children
+        i = body.index
+        applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
+        moving, wrench = _outward(
+            T[i], body.twist, tree.base_moments[i], v[body.dofs], a[body.dofs], rates[body.parent], applied
+        )
+        rates.append(moving)
+        F.append(wrench)
+    return rates, F
 
 
 @step
@@ -111,7 +115,7 @@ def _outward(
     w = carried + V[:3]
     alpha = T.into(parent.alpha) + A[:3] + cross(w, V[:3])
     acc = T.into(parent.acc + parent.U @ T.p) + A[3:] + cross(carried + w, V[3:])
-    U = _rate_of_turning(w, alpha)
+    U = rate_of_turning(w, alpha)
     f = m * acc + U @ h
     n = vector_of_skew_part(U @ Sigma) + cross(h, acc)
     return Rates(w, alpha, acc, U), (n - applied[:3], f - applied[3:])
@@ -124,7 +128,7 @@ def _joint_effort(S: Array, wrench: Pair, armature: Array, a: Array, damping: Ar
     return S[:3].T @ n + S[3:].T @ f + armature * a + damping * v
 
 
-def _rate_of_turning(w: Array, alpha: Array) -> Array:
+def rate_of_turning(w: Array, alpha: Array) -> Array:
     """U = [alpha] + [omega]^2 (3, 3): the acceleration of a body's point r about its origin is U r."""
     (x, y, z), (ax, ay, az) = w, alpha
     xx, yy, zz, xy, yz, zx = x * x, y * y, z * z, x * y, y * z, z * x

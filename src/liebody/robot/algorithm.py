@@ -51,6 +51,7 @@ class Algorithm:
     program   program(tree, shapes, name, **options) makes what is compiled, where that is not the traced
               function
     unit      whether quaternions have to be unit
+    least     work (in operations) from which on its steps become loops; None: as for all
     """
 
     def __init__(
@@ -58,8 +59,9 @@ class Algorithm:
         function: Callable[..., Any],
         program: Callable[..., Function | Program] | None = None,
         unit: bool = True,
+        least: int | None = None,
     ) -> None:
-        self.function, self.program, self.unit = function, program, unit
+        self.function, self.program, self.unit, self.least = function, program, unit, least
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.owner, self.name = owner, name
@@ -177,16 +179,19 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         if key not in robot.kernels:
             name, arguments = "_".join([self.name, *given]), self.arrays + given
             values = dict(zip(self.options, options, strict=True))
-            starts = quaternions(robot.group) if self.unit else []
-            units = tuple((k, start) for k in arguments if k in CONFIGURATIONS for start in starts)
             robot.kernels[key] = Kernel(
                 lambda: self.traced(robot.tree, robot.gravity_vector, name, arguments, values),
                 dtype=dtype,
-                guard=Guard(arguments, units),
+                guard=self.guard(robot, arguments),
                 recipe=robot.recipe(name, values) if self._is_ours else None,
                 doc=self.doc,
             )
         return robot.kernels[key]
+
+    def guard(self, robot: Robot, arguments: tuple[str, ...]) -> Guard:
+        """What is checked of these arguments."""
+        starts = quaternions(robot.group) if self.unit else []
+        return Guard(arguments, tuple((k, i) for k in arguments if k in CONFIGURATIONS for i in starts))
 
     def values(self, options: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values of all options, of which some are given."""
@@ -209,7 +214,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         def on_tree(*arrays: Array) -> Any:
             return self.function(tree, **dict(zip(shapes, arrays, strict=True)), **given)
 
-        return traced(on_tree, shapes, name)
+        return traced(on_tree, shapes, name, self.least)
 
     @property
     def _is_ours(self) -> bool:

@@ -10,12 +10,13 @@ import numpy as np
 
 from .. import dynamics
 from ..bodies.tree import OfTree, Tree
-from ..codegen import Kernel
+from ..codegen import Function, Kernel
 from ..errors import ModelError, ShapeError, counted
 from ..io.c_export import write_c
 from ..io.writing import mjcf_of, urdf_of
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, kernels_of, shape
+from .derived import derived
 from .identity import fingerprint, library_digest
 from .table import Algorithms
 
@@ -174,6 +175,30 @@ class Robot(Algorithms, OfTree):
             raise ModelError(f"there is no function {name!r}; known are {', '.join(known)}")
         algorithm, given = known[name]
         return algorithm.kernel(self, given, algorithm.values(options), dtype)
+
+    def derivatives(self, name: str, wrt: str = "q", product: str | None = None, **options: Any) -> Kernel:
+        """The compiled derivative of the call `name` by the array `wrt`; by configurations along the group.
+
+            by_q = robot.derivatives("center_of_mass")               # by_q(q), (..., 3, nv)
+            pull = robot.derivatives("pose", product="vjp", frame="tool")    # pull(q, w), (..., nv)
+
+        product  None: the Jacobian of each result, with the shape of the result and then of `wrt`, or (nv,);
+                 "jvp": results along a direction, which is the last argument; "vjp": the gradient of the sum
+                 of the results times weights, which have their shapes and are the last arguments
+
+        The kernel takes the arrays of the call, single states or batches, and `out`, `threads`; `options` are
+        those of the call. Products cost a few times the call, whatever the number of columns. Raises
+        ModelError for unknown names. Those of inverse and forward dynamics have methods of their own,
+        `inverse_dynamics_derivatives` and `forward_dynamics_derivatives`, which are shorter.
+        """
+        function = self.kernel(name, **options).function
+        algorithm, given = kernels_of(type(self))[name]
+        key = "derivatives", name, wrt, product, algorithm.values(options)
+        if key not in self.kernels:
+            straight = function if isinstance(function, Function) else function.unroll()
+            made = derived(straight, wrt, product, self.group)
+            self.kernels[key] = Kernel(made, guard=algorithm.guard(self, algorithm.arrays + given))
+        return self.kernels[key]
 
     def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
         """Write C99 source of `functions` (names of calls) to `folder`: source, header and self-test.

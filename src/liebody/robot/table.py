@@ -6,7 +6,7 @@ Editors and type checkers read table.pyi, which `python -m liebody.robot.referen
 """
 
 from .. import dynamics
-from ..dynamics.derivatives import derivatives_by_columns, derivatives_in_line
+from ..dynamics.derivatives import LONG, derivatives_by_columns
 from .algorithm import Algorithm
 
 
@@ -70,7 +70,7 @@ class Algorithms:
     connection_curvature = Algorithm(dynamics.connection_curvature)
 
     # -- derivatives --------------------------------------------------------------------------------------
-    inverse_dynamics_derivatives = Algorithm(dynamics.inverse_dynamics_derivatives, derivatives_in_line)
+    inverse_dynamics_derivatives = Algorithm(dynamics.inverse_dynamics_derivatives, least=LONG)
     forward_dynamics_derivatives = Algorithm(dynamics.forward_dynamics_derivatives, derivatives_by_columns)
 
     # -- kinematics ---------------------------------------------------------------------------------------

@@ -493,23 +493,25 @@ class Algorithms:
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
-    def inverse_dynamics_derivatives(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
+    def inverse_dynamics_derivatives(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, *, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
         """d tau/dq, d tau/dv and d tau/da = M, each (nv, nv).
 
-        The derivative by q is along the group: d/de tau(q exp(e u), v, a) = (d tau/dq) u. Arguments as in
-        `inverse_dynamics`.
+        The derivative by q is along the group: d/de tau(q exp(e u), v, a) = (d tau/dq) u.
+        Arguments as in `inverse_dynamics`; the wrenches stay what they are in the bodies' frames.
 
-        Jacobians of the graph of tau(q exp(u), v, a), by u at u = 0 and by v.
+        Carpentier and Mansard (2018), and Singh, Russo and Wensing (2022), in the bodies' frames: recursion over
+        pairs of a joint and its ancestors, O(n d) at depth d.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
-    def forward_dynamics_derivatives(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, *, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
+    def forward_dynamics_derivatives(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, *, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
         """da/dq, da/dv and da/dtau = M^-1, each (nv, nv); by q along the group.
 
         With the derivatives of tau(q, v, a) at the acceleration a of these efforts, M da/dq = -d tau/dq, and so
-        by v; solved column by column with the factors of M, which are as sparse as the tree. Arguments as in
-        `forward_dynamics`.
+        by v; solved column by column with the factors of M, which are as sparse as the tree. Nine columns
+        of a base that moves freely are known.
+        Arguments as in `forward_dynamics`; the wrenches stay what they are in the bodies' frames.
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """

@@ -501,6 +501,7 @@ def over_lanes(
     dialect: Dialect | None = None,
     constants: Container[int] = (),
     attribute: str = "__attribute__((noinline)) ",
+    piece: int = PIECE,
 ) -> list[str]:
     """C functions over T, of which the last computes `function` and calls the others.
 
@@ -516,7 +517,7 @@ def over_lanes(
         for k, x in enumerate(arguments)
     ]
     symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant, entries)
-    body = straight_line(function, dialect, symbols, targets)
+    body = straight_line(function, dialect, symbols, targets, piece)
     kinds = [f"const {real if k in constants else T}" for k in range(len(arguments))] + [T] * len(results)
     takes = [f"{kind} *restrict {key}" for kind, key in zip(kinds, [*arguments, *results], strict=True)]
     scope = f"static {attribute}"

@@ -22,6 +22,7 @@ from ..program import Application, Pass, Program
 from ..schedule import Loop, Schedule, Segment, line
 from .c import (
     C99,
+    PIECE,
     Code,
     Dialect,
     Guard,
@@ -55,7 +56,9 @@ def callable_over_lanes(function: Function | Program, name: str) -> list[str]:
     return [*text.functions, c_function(head, [*memory, *text.lines])]
 
 
-def program_unit(program: Program, lanes: int, single: bool = False, guard: Guard | None = None) -> str:
+def program_unit(
+    program: Program, lanes: int, single: bool = False, guard: Guard | None = None, piece: int = PIECE
+) -> str:
     """The translation unit that defines `run` over batches of states; see `batch_units`."""
     dialect = lanes_dialect(single)
     plan = Plan(program.interface(), lanes, dialect)
@@ -64,7 +67,7 @@ def program_unit(program: Program, lanes: int, single: bool = False, guard: Guar
         outputs = [np.array([cell.args[0] for cell in plan.place], int)]
     arguments = [f"x{k}" for k in range(len(program.inputs))]
     results = {f"y{k}": positions for k, positions in enumerate(outputs)}
-    text = _Text(program, "step", arguments, results, dialect)
+    text = _Text(program, "step", arguments, results, dialect, piece)
     takes = [*(f"const T *restrict {x}" for x in arguments), *(f"T *restrict {y}" for y in results), "T *w"]
     whole = c_function(f"static void piece0({', '.join(takes)})", text.lines)
     loop = plan.loop(Code([[]], text.size), guard or Guard())
@@ -92,6 +95,7 @@ class _Text:
 
     arguments  names of arrays
     results    names of arrays, and the positions of the cells that go there
+    piece      operations in one C function
     size       how many cells w has
     """
 
@@ -102,6 +106,7 @@ class _Text:
         arguments: Sequence[str],
         results: dict[str, Any],
         dialect: Dialect | None = None,
+        piece: int = PIECE,
     ) -> None:
         self.name, self.dialect = name, dialect or lanes_dialect(False)
         self.lines: list[str] = []
@@ -135,7 +140,7 @@ class _Text:
         tables = [constant_table(kind, table, values) for values, (kind, table) in self._tables.items()]
         self.functions = [
             *tables,
-            *(text for form in self._forms.values() for text in form.text(self.dialect)),
+            *(text for form in self._forms.values() for text in form.text(self.dialect, piece)),
         ]
 
     def _copy(self, target: str, to: Any, source: str, of: Any) -> None:
@@ -364,13 +369,13 @@ class _Form:
         counts = [int(self.free[k].sum()) if k in self.free else shape for k, shape in enumerate(shapes)]
         return trace(folded, {f"x{k}": shape for k, shape in enumerate(counts)})
 
-    def text(self, dialect: Dialect) -> list[str]:
+    def text(self, dialect: Dialect, piece: int) -> list[str]:
         function = self.folded if self.free else self.function
         small = sum(function.operations.values()) <= SMALL
         # `restrict` speaks of one place: what a place leaves to the next one is read after a call
         inline = small and not any(any(part.written) for part in self.parts)
         attribute = "" if (inline and not self.rare) or dialect is C99 else "__attribute__((noinline)) "
-        return over_lanes(function, self.name, dialect, self.free, attribute)
+        return over_lanes(function, self.name, dialect, self.free, attribute, piece)
 
 
 def _form(part: Application) -> tuple[Any, ...]:

@@ -1,0 +1,82 @@
+"""Derivatives of inverse and forward dynamics beside Pinocchio, one thread, float64.
+
+    python benchmarks/derivatives.py [robot ...]       (ur5 panda anymal talos)
+
+Both run alternately in this process on the same URDF and the same random states; a round times each once. The
+table shows medians over the rounds: the time per state, and the ratio round by round with its quartiles.
+Batches of 512 states: Pinocchio runs in a Python loop, which costs about 0.1 us per state. "one": a Python
+call of each, results allocated. `computeRNEADerivatives` and `computeABADerivatives` fill the upper triangles
+of M and M^-1 only. Compile: seconds of processor time to trace and compile the kernel of single states, in an
+empty cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+
+sys.path.insert(0, str(Path(__file__).parent))
+from dynamics import compare
+from machine import describe
+from robots import FILES, beside_pinocchio
+
+BATCH, REPEAT = 512, 500
+
+
+def robot(name: str, states: int) -> None:
+    ours, model, data, layout = beside_pinocchio(name)
+    rng = np.random.default_rng(0)
+    q = ours.random(rng, states)
+    v, x = rng.standard_normal((2, states, ours.nv))
+    theirs = [np.ascontiguousarray(y) for y in (layout.to_q(q), layout.to_v(q, v), layout.to_v(q, x))]
+    rows = list(zip(*theirs, strict=True))
+    results = tuple(np.empty((states, ours.nv, ours.nv)) for _ in range(3))
+    for method, reference in (
+        ("inverse_dynamics_derivatives", pin.computeRNEADerivatives),
+        ("forward_dynamics_derivatives", pin.computeABADerivatives),
+    ):
+        label = f"{name} d {method.split('_')[0]} dynamics"
+        one = q[0].copy(), v[0].copy(), x[0].copy()
+        start = os.times()
+        getattr(ours, method)(*one)
+        end = os.times()
+        print(f"{label}: compile {sum(end[:4]) - sum(start[:4]):.1f} s", flush=True)
+        call = getattr(ours, method)
+
+        def loop(reference: object = reference) -> None:
+            for row in rows:
+                reference(model, data, *row)  # type: ignore[operator]
+
+        compare(label, lambda call=call: call(q, v, x, out=results), loop, states)
+        compare(
+            f"{label}, one",
+            lambda call=call, one=one: call(*one),
+            lambda reference=reference: reference(model, data, *rows[0]),
+            1,
+            REPEAT,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("robots", nargs="*", default=list(FILES))
+    parser.add_argument("--batch", type=int, default=BATCH, help="states in a batch")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["LIEBODY_CACHE"] = cache
+        print(describe("pin", "numpy"))
+        print(f"{'ns per state':28s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
+        for name in chosen.robots:
+            robot(name, chosen.batch)
+
+
+if __name__ == "__main__":
+    main()
