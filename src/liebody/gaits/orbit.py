@@ -120,9 +120,9 @@ class PeriodicOrbit:
 
     def simulate(self, periods: float = 1.0, **options: Any) -> HybridRun:
         """The motion from its start, over so many periods; options of `HybridSystem.simulate`."""
-        given = {**self.shooting.simulation.options, **options}
+        given = self.shooting.options(self.parameters, self.period / self.shooting.pieces)
         end = periods * self.period
-        return self.system.simulate(self.q, self.v, t_end=end, parameters=self.parameters, **given)
+        return self.shooting.motion.simulate(self.q, self.v, t_end=end, **{**given, **options})
 
     def coordinates(self, q: Array, v: Array) -> Array:
         """How far states (..., nq), (..., nv) are from the start, (..., 2 nv), symmetries left out.
@@ -229,7 +229,7 @@ def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
     time, at = first.period / shooting.pieces, (first.q[0], first.v[0])
     nodes = [at]
     for _ in range(shooting.pieces):
-        _, (end,) = shooting.run(shooting.system, *(x[None] for x in at), first.parameters, time)
+        _, (end,) = shooting.run(shooting.motion, *(x[None] for x in at), first.parameters, time)
         at = end.q, end.v
         nodes.append(at)
     s = shooting.nearest_shift(first.q[0], at[0])[0] if shift is None else np.asarray(shift, float)
@@ -242,12 +242,10 @@ def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
 
     The second period, simulated after the first without a break, must end where the first does.
     """
-    shooting, options = orbit.shooting, orbit.shooting.simulation.options
+    shooting = orbit.shooting
     T, m = orbit.period, orbit.shooting.pieces
-    end = 2.3 * T if shooting.section else 2 * T
-    run = orbit.system.simulate(
-        orbit.q, orbit.v, t_end=end, record_every=end, parameters=orbit.parameters, **options
-    )
+    periods = 2.3 if shooting.section else 2.0
+    run = orbit.simulate(periods, record_every=periods * T)
     q, v = run.final.q, run.final.v
     if shooting.section:
         events = zip(run.events.guard, run.events.direction.tolist(), strict=True)

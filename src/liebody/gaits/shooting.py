@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +26,12 @@ import numpy as np
 from ..codegen import Kernel, jvp, trace
 from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from ..systems import EventLog, HybridRun, HybridSystem, VariedSystem
+from .section import QUIET, from_section, varied
 
 Array = Any
 Events = tuple[tuple[str, int], ...]
 RANK = 1e-9  # singular values below this share of the largest one count as zero
-AT_START = 1e-6  # events before this share of the time belong to the start
+AT_START = 1e-2  # events of the section before this share of the time belong to the start
 TRIALS = (1.0, 0.5, 0.25, 0.1, 0.03)  # parts of Newton's step that are tried
 
 
@@ -47,12 +48,6 @@ class Simulation:
 
     options: Mapping[str, Any] = field(default_factory=dict)
     difference: float | None = None
-
-
-@lru_cache(maxsize=64)
-def varied(system: HybridSystem, names: tuple[str, ...]) -> VariedSystem:
-    """The system with its derivatives; compiled once for all values of parameters."""
-    return VariedSystem(system, names)
 
 
 @dataclass(frozen=True)
@@ -123,6 +118,7 @@ class Shooting:
         conditions: Callable[..., Any] | None = None,
         known_period: Callable[..., Any] | None = None,
         scale: Any = 1.0,
+        sizes: Mapping[str, float] | None = None,
         simulation: Simulation | None = None,
     ) -> None:
         nv = system.nv
@@ -130,7 +126,7 @@ class Shooting:
         self.section = _section(system, section)
         self.symmetries = _symmetries(system, symmetries)
         self.unknowns, self.known_period = tuple(unknowns), known_period
-        self.simulation = simulation or Simulation()
+        self.sizes, self.simulation = dict(sizes or {}), simulation or Simulation()
         try:
             self.scale = np.broadcast_to(np.asarray(scale, float), (2 * nv,)).copy()
         except ValueError:
@@ -153,9 +149,9 @@ class Shooting:
             raise ModelError(f"there is no parameter {name!r}; there are {names}")
         return defaults[name]
 
-    def with_unknowns(self, names: Sequence[str]) -> Shooting:
-        """The same equations, with these parameters as unknowns."""
-        return self._changed(unknowns=tuple(names))
+    def with_unknowns(self, names: Sequence[str], **sizes: float) -> Shooting:
+        """The same equations, with these parameters as unknowns; sizes: what is small, of some of them."""
+        return self._changed(unknowns=tuple(names), sizes={**self.sizes, **sizes})
 
     def doubled(self) -> Shooting:
         """The equations of orbits that close after twice the time."""
@@ -167,15 +163,25 @@ class Shooting:
         now = {
             "section": self.section, "pieces": self.pieces, "symmetries": self.symmetries,
             "unknowns": self.unknowns, "conditions": self.conditions, "known_period": self.known_period,
-            "scale": self.scale, "simulation": self.simulation,
+            "scale": self.scale, "sizes": self.sizes, "simulation": self.simulation,
         }  # fmt: skip
         return Shooting(self.system, **{**now, **changes})
 
     # -- one simulation of all pieces -----------------------------------------------------------------------
 
     @cached_property
+    def motion(self) -> HybridSystem:
+        """The system, in which events of the section do nothing just after the start."""
+        return from_section(self.system, self.section[0]) if self.section else self.system
+
+    @cached_property
     def _varied(self) -> VariedSystem:
-        return varied(self.system, self.unknowns)
+        return varied(self.motion, self.unknowns)
+
+    def options(self, parameters: Mapping[str, Any], time: float) -> dict[str, Any]:
+        """Of simulations of `motion` from the section, to which it returns after some time."""
+        quiet = {QUIET: AT_START * time} if self.section else {}
+        return {**self.simulation.options, "parameters": {**parameters, **quiet}}
 
     def simulate(self, at: Point) -> list[Piece]:
         """All pieces, as one ensemble; GaitError where one does not get to its end."""
@@ -201,7 +207,7 @@ class Shooting:
         for reach in (1.3, 4.0) if self.section else (1.0,):
             t_end = reach * time
             run = system.simulate(
-                q, v, t_end=t_end, record_every=t_end, parameters=parameters, **self.simulation.options
+                q, v, t_end=t_end, record_every=t_end, **self.options(parameters, time)
             )
             found = [self._return(log, time) for log in run.events]
             if not self.section or all(log is not None for _, log in found):
@@ -222,7 +228,8 @@ class Shooting:
                 until, back = i, log.where(slice(i, i + 1))
                 break
         names = zip(log.guard[:until], log.direction[:until].tolist(), log.t[:until], strict=True)
-        return tuple((name, sign) for name, sign, t in names if t > AT_START * time), back
+        late = AT_START * time
+        return tuple((name, sign) for name, sign, t in names if t > late or not self.at_section(name, sign)), back
 
     def at_section(self, guard: str, direction: int) -> bool:
         """Whether an event is one of the section."""
@@ -251,14 +258,14 @@ class Shooting:
                 change = moves[:, first : first + value.size].reshape(n - 1, *value.shape)
                 given[name] = np.concatenate([value[None], value + change])
                 first += value.size
-            run, ends = self.run(self.system, np.stack(q), np.stack(v), given, time)
+            run, ends = self.run(self.motion, np.stack(q), np.stack(v), given, time)
             first_end = ends[0]
             y = np.stack([
                 np.concatenate([group.difference(first_end.q, x.q), x.v - first_end.v, [x.time]]) for x in ends
             ])  # fmt: skip
             slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
             states = run.final if first_end.log is None else first_end.log
-            rate = varied(self.system, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[0]
+            rate = varied(self.motion, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[0]
             q1, v1, t1, events, _ = first_end
             pieces.append(Piece(q1, v1, slopes[:-1], t1, slopes[-1], rate, events))
         return pieces
@@ -288,10 +295,12 @@ class Shooting:
         return np.concatenate([nodes, T, np.ones(len(self.symmetries)), self._sizes(at)])
 
     def _sizes(self, at: Point) -> Array:
-        """Of the unknown parameters; one for those that are zero."""
-        sizes = [np.abs(np.ravel(at.parameters[name])) for name in self.unknowns]
-        p = np.concatenate([np.zeros(0), *sizes])
-        return np.where(p > 0, p, 1.0)
+        """Of the unknown parameters: what is given, or a tenth of them, or of one for those that are zero."""
+        found = [np.zeros(0)]
+        for name in self.unknowns:
+            p = np.abs(np.ravel(at.parameters[name]))
+            found.append(np.full(p.shape, self.sizes.get(name, 0.0)) if name in self.sizes else np.where(p > 0, p, 1) / 10)
+        return np.concatenate(found)
 
     def _split(self, x: Array) -> tuple[Array, float, Array, Array]:
         """Nodes (m, 2 nv), period, shift, parameters of a vector of unknowns."""
@@ -311,6 +320,26 @@ class Shooting:
             parameters[name] = (value + p[first : first + value.size].reshape(value.shape))[()]
             first += value.size
         return Point(np.stack(q), at.v + nodes[:, nv:], at.period + T, at.shift + s, parameters)
+
+    def between(self, a: Point, b: Point) -> Array:
+        """The x with b = moved(a, x)."""
+        group = self.system.group
+        nodes = [
+            np.concatenate([np.asarray(group.difference(q, r), float), w - v])
+            for q, r, v, w in zip(a.q, b.q, a.v, b.v, strict=True)
+        ]
+        T = [b.period - a.period] if self.free_period else []
+        p = [np.ravel(np.subtract(b.parameters[name], a.parameters[name])) for name in self.unknowns]
+        return np.concatenate([*nodes, T, b.shift - a.shift, *p]) / self.unit(a)
+
+    def phases(self, at: Point, shot: Shot) -> Array:
+        """Rows (n, size) of changes that only move an orbit along itself or its symmetries."""
+        moves = [self.along_symmetries(at.q[0])]
+        if self.free_period:
+            moves.append(shot.pieces[-1].rate[:, None])
+        rows = (np.concatenate(moves, axis=1) / self.scale[:, None]).T
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.concatenate([rows, np.zeros((len(rows), self.size - rows.shape[1]))], axis=1)
 
     # -- the equations --------------------------------------------------------------------------------------
 
