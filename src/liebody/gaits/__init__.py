@@ -4,12 +4,14 @@ shooting      the equations of a periodic orbit, with derivatives through the hy
 orbit         periodic orbits, also relative to symmetries, by Newton's method
 floquet       Floquet multipliers
 continuation  orbits over a parameter; bifurcations, branches that begin there
+stabilize     feedback at the section, by the linear-quadratic regulator of the return map
 """
 
 from .continuation import Bifurcation, Branch, continuation, switch_branch
 from .floquet import Floquet, floquet
 from .orbit import PeriodicOrbit, periodic_orbit
 from .shooting import GaitError
+from .stabilize import StabilizedOrbit, stabilize
 
 __all__ = [
     "Bifurcation",
@@ -17,8 +19,10 @@ __all__ = [
     "Floquet",
     "GaitError",
     "PeriodicOrbit",
+    "StabilizedOrbit",
     "continuation",
     "floquet",
     "periodic_orbit",
+    "stabilize",
     "switch_branch",
 ]

@@ -260,9 +260,19 @@ class _Curve:
                 continue
             if not bounds[0] <= self.value(on.orbit) <= bounds[1]:
                 return found[1:], "end of the range"
+            if not self.half(first.orbit) and self.half(on.orbit):
+                return found[1:], "orbits of half the period"
             found.append(on)
             size = min(2.0, 1.4 * size) if steps < 5 else size
         return found[1:], f"after {most} orbits, not followed further"
+
+    def half(self, orbit: PeriodicOrbit) -> bool:
+        """Whether an orbit of several pieces closes after half of them."""
+        n, odd = divmod(self.shooting.pieces, 2)
+        if odd:
+            return False
+        (_, e), v = self.shooting.nearest_shift(orbit.q, orbit.point.q[n]), orbit.point.v[n] - orbit.v
+        return bool(np.abs(np.concatenate([e, v]) / self.shooting.scale).max() < 1e-5)
 
     # -- what happens between two orbits --------------------------------------------------------------------
 

@@ -47,9 +47,7 @@ def floquet(orbit: PeriodicOrbit) -> Floquet:
     """The Floquet multipliers of a periodic orbit, the trivial ones named and apart."""
     scale = orbit.shooting.scale
     M = orbit.monodromy * scale / scale[:, None]
-    n, names = len(M), list(orbit.trivial)
-    U = np.stack([x / scale for x in orbit.trivial.values()], axis=1) if names else np.zeros((n, 0))
-    W = np.linalg.qr(np.concatenate([U, np.eye(n)], axis=1))[0][:, len(names) : n]
+    names, (U, W) = list(orbit.trivial), orbit.across
     values, y = np.linalg.eig(W.T @ M @ W)
     order = np.argsort(-np.abs(values), kind="stable")
     values, y = values[order], y[:, order]

@@ -16,7 +16,7 @@ from .shooting import Array, Events, GaitError, Point, Shooting, Shot, Simulatio
 ENOUGH = 1e-9  # of the residual, over the scale
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PeriodicOrbit:
     """A motion with g(T) = h(s) g(0) and v(T) = v(0), where h(s) = exp(s_j xi_j) along the symmetries.
 
@@ -90,6 +90,13 @@ class PeriodicOrbit:
             found["flow"] = self.shot.pieces[-1].rate
         along = self.shooting.along_symmetries(self.q)
         return {**found, **{f"symmetry {j + 1}": x for j, x in enumerate(along.T)}}
+
+    @cached_property
+    def across(self) -> tuple[Array, Array]:
+        """What is trivial, and an orthonormal basis across it, in columns over the scale."""
+        n, along = 2 * self.system.nv, [x / self.shooting.scale for x in self.trivial.values()]
+        U = np.stack(along, axis=1) if along else np.zeros((n, 0))
+        return U, np.linalg.qr(np.concatenate([U, np.eye(n)], axis=1))[0][:, len(along) : n]
 
     @cached_property
     def family(self) -> int:

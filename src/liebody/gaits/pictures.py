@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,15 @@ def branches(several: Sequence[Any], path: Any, of: Callable[[Any], float], labe
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axis = figure.subplots()
     for color, branch in zip(np.resize(COLORS, len(several)), several, strict=True):
-        x, y, stable = branch.values, np.array([of(orbit) for orbit in branch.orbits]), branch.stable
-        for solid, part in groupby(range(len(x)), key=lambda i: bool(stable[i])):
-            i = [*part]
-            i = [*i, i[-1] + 1] if i[-1] + 1 < len(x) else i
-            axis.plot(x[i], y[i], "-" if solid else "--", color=color, lw=1.6 if solid else 1.0)
+        curve = [*branch.orbits]
+        for found in branch.bifurcations:
+            if found.sides[0] in curve:  # the curve changes at the bifurcation itself
+                curve.insert(curve.index(found.sides[0]) + 1, found.orbit)
+        marked = [found.orbit for found in branch.bifurcations]
+        for a, b in pairwise(curve):
+            solid = all(orbit.stable or orbit in marked for orbit in (a, b))
+            x, y = [o.parameters[branch.parameter] for o in (a, b)], [of(a), of(b)]
+            axis.plot(x, y, "-" if solid else "--", color=color, lw=1.6 if solid else 1.0)
         for found in branch.bifurcations:
             mark = MARKS.get(found.kind, "x")
             axis.plot(found.value, of(found.orbit), mark, color=color, ms=6, label=found.kind, mfc="white")
