@@ -251,7 +251,8 @@ class _Curve:
             last = found[-1]
             try:
                 on, steps = self.correct(last, size * last.tangent, last.tangent)
-                if on.tangent @ last.tangent < 0.5 and size > SMALLEST:
+                smooth = on.orbit.events == last.orbit.events  # at other events the curve has corners
+                if smooth and on.tangent @ last.tangent < 0.5 and size > SMALLEST:
                     raise GaitError("the curve turns too fast")
             except GaitError as error:
                 size /= 2

@@ -32,6 +32,8 @@ Array = Any
 Events = tuple[tuple[str, int], ...]
 RANK = 1e-9  # singular values below this share of the largest one count as zero
 AT_START = 1e-2  # events of the section before this share of the time belong to the start
+LONGEST = 2.0  # step, over the unit, next to a known orbit
+PATIENCE = 3  # how often the residual may grow, as where an event comes or goes
 TRIALS = (1.0, 0.5, 0.25, 0.1, 0.03)  # parts of Newton's step that are tried
 
 
@@ -470,7 +472,8 @@ class Shooting:
 
         rows   (n, size): changes, over the unit, are orthogonal to these; without them, they are the smallest
         """
-        shot = self.shoot(at)
+        shot = first = self.shoot(at)
+        patience = PATIENCE
         for step in range(tries):
             at = self._with_period(at, shot)
             if shot.size < tolerance:
@@ -479,17 +482,26 @@ class Shooting:
             if rows is not None:
                 A, b = np.concatenate([A, rows]), np.concatenate([b, np.zeros(len(rows))])
             change = np.linalg.lstsq(A, b, rcond=RANK)[0]
-            at, shot = self._tried(at, shot, change, tolerance)
+            if rows is not None:  # next to a known orbit: also over corners, where residuals grow
+                at = self.moved(at, change * min(1.0, LONGEST / np.abs(change).max()))
+                shot = self.shoot(at)
+                continue
+            new, found = self._tried(at, shot, change, tolerance)
+            if found.size > shot.size and (patience := patience - 1) < 0:
+                raise GaitError(
+                    f"no orbit: the residual stays at {shot.size:.1e}. {self._why(shot.pieces, found.pieces)}"
+                )
+            at, shot = new, found
         if shot.size < tolerance:
             return self._with_period(at, shot), shot, tries
         raise GaitError(
-            f"no orbit: after {tries} steps of Newton's method the residual is {shot.size:.1e}; start nearer "
-            "to one, or give tolerance"
+            f"no orbit: after {tries} steps of Newton's method the residual is {shot.size:.1e}. "
+            f"{self._why(first.pieces, shot.pieces)}"
         )
 
     def _tried(self, at: Point, shot: Shot, change: Array, tolerance: float) -> tuple[Point, Shot]:
-        """The point after as much of a change as makes the residual smaller."""
-        problem: GaitError | None = None
+        """The point after as much of a change as makes the residual smaller, or else the best one tried."""
+        problem, tried = None, []
         for part in TRIALS:
             try:
                 new = self.moved(at, part * change)
@@ -499,10 +511,10 @@ class Shooting:
                 continue
             if found.size < max((1 - part / 4) * shot.size, tolerance):
                 return new, found
-            other = found.pieces
-        if problem is not None:
+            tried.append((new, found))
+        if not tried:
             raise GaitError(f"no orbit: {problem}")
-        raise GaitError(f"no orbit: the residual stays at {shot.size:.1e}. {self._why(shot.pieces, other)}")
+        return min(tried, key=lambda x: x[1].size)
 
     def _why(self, before: list[Piece], after: list[Piece]) -> str:
         """Why Newton's method cannot go on."""
