@@ -99,14 +99,14 @@ class Branch:
         self,
         path: str | os.PathLike[str] | None = None,
         *others: Branch,
-        of: Callable[[PeriodicOrbit], float] | None = None,
+        of: Callable[[PeriodicOrbit], Any] | None = None,
         label: str = "period [s]",
     ) -> Figure:
         """Draw a number of each orbit, its period by default, over the parameter; bifurcations are marked.
 
         path    file to write, its suffix says how: .png, .pdf, .svg
         others  more branches over the same parameter
-        of      orbit -> number; label: what it is called
+        of      orbit -> a number, or several, as of all its nodes; label: what it is called
         """
         from .pictures import branches
 

@@ -211,6 +211,8 @@ def periodic_orbit(
     if "t_end" in options:
         raise ConfigurationError("t_end is not for orbits: give period, a guess")
     known = period if callable(period) else None
+    if known and pieces > 1:
+        raise ConfigurationError("an orbit that is driven in time is one piece; pieces would start at other times")
     shooting = Shooting(
         system, section=section, pieces=pieces, symmetries=symmetries, unknowns=unknowns,
         conditions=conditions, known_period=known, scale=scale, simulation=Simulation(options, difference),

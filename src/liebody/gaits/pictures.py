@@ -14,7 +14,7 @@ MARKS = {"fold": "s", "branch point": "P", "flip": "D", "Neimark-Sacker": "o"}
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fa0", "#4d4d4d")
 
 
-def branches(several: Sequence[Any], path: Any, of: Callable[[Any], float], label: str) -> Figure:
+def branches(several: Sequence[Any], path: Any, of: Callable[[Any], Any], label: str) -> Figure:
     """Branches as curves, stable parts as solid lines, others dashed; bifurcations as marks."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axis = figure.subplots()
@@ -26,11 +26,13 @@ def branches(several: Sequence[Any], path: Any, of: Callable[[Any], float], labe
         marked = [found.orbit for found in branch.bifurcations]
         for a, b in pairwise(curve):
             solid = all(orbit.stable or orbit in marked for orbit in (a, b))
-            x, y = [o.parameters[branch.parameter] for o in (a, b)], [of(a), of(b)]
+            x, y = [o.parameters[branch.parameter] for o in (a, b)], [np.sort(np.ravel(of(o))) for o in (a, b)]
             axis.plot(x, y, "-" if solid else "--", color=color, lw=1.6 if solid else 1.0)
         for found in branch.bifurcations:
             mark = MARKS.get(found.kind, "x")
-            axis.plot(found.value, of(found.orbit), mark, color=color, ms=6, label=found.kind, mfc="white")
+            for k, y in enumerate(np.ravel(of(found.orbit))):
+                name = found.kind if k == 0 else "_"
+                axis.plot(found.value, y, mark, color=color, ms=6, label=name, mfc="white")
     shown = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     if shown:
         axis.legend(shown.values(), shown.keys(), frameon=False, fontsize=8)

@@ -137,9 +137,9 @@ class Shooting:
             raise ConfigurationError(f"pieces is {pieces!r}, expected a whole number, one or more")
         if self.section and known_period:
             raise ConfigurationError("a section gives the period; leave the section or the function out")
-        if pieces > 1 and not self.section and system.guard_names:
+        if pieces > 1 and not self.section and system.memory.size:
             raise ConfigurationError(
-                f"{system.name} has events: what it remembers within a stride is not known to a piece that "
+                f"{system.name} has memory: what it remembers within a stride is not known to a piece that "
                 "starts there. Give a section, at which pieces end, or pieces=1"
             )
         self.columns = 2 * nv + sum(self._layout(name).size for name in self.unknowns)
@@ -188,6 +188,8 @@ class Shooting:
     def simulate(self, at: Point) -> list[Piece]:
         """All pieces, as one ensemble; GaitError where one does not get to its end."""
         time = self.period_of(at) / self.pieces
+        if not time > 0:
+            raise GaitError(f"the period becomes {self.pieces * time:.3g} s; start nearer to the orbit")
         if self.simulation.difference is not None:
             return self._by_differences(at, time)
         flow, pieces = self._varied, []
@@ -483,7 +485,7 @@ class Shooting:
                 A, b = np.concatenate([A, rows]), np.concatenate([b, np.zeros(len(rows))])
             change = np.linalg.lstsq(A, b, rcond=RANK)[0]
             if rows is not None:  # next to a known orbit: also over corners, where residuals grow
-                at = self.moved(at, change * min(1.0, LONGEST / np.abs(change).max()))
+                at = self.moved(at, change / max(1.0, np.abs(change).max() / LONGEST))
                 shot = self.shoot(at)
                 continue
             new, found = self._tried(at, shot, change, tolerance)
