@@ -38,7 +38,7 @@ def masses(q):
 
 
 def swing(t, q, v, z, p):
-    """dv/dt of the legs about the stance foot: M dv/dt = sum of J^T m (g - dJ/dt v), centripetal terms at v."""
+    """dv/dt of the legs about the stance foot: M dv/dt = sum of J^T m (g - dJ/dt v)."""
     _, J = masses(q)
     M = sum(m * j.T @ j for m, j in zip(MASSES, J))
     centripetal = [np.array([sin(a), -cos(a)]) * w * w for a, w in zip(q, v)]

@@ -35,9 +35,7 @@ def circle():
 
 @pytest.mark.parametrize("pieces", [1, 4])
 def test_van_der_pol_has_its_period(pieces):
-    orbit = periodic_orbit(
-        van_der_pol(), [2.0], [0.1], period=6.5, pieces=pieces, **STEPS, tolerance=1e-12
-    )
+    orbit = periodic_orbit(van_der_pol(), [2.0], [0.1], period=6.5, pieces=pieces, **STEPS, tolerance=1e-12)
     assert orbit.period == pytest.approx(PERIOD, abs=2e-12) and orbit.family == 0
     run = orbit.simulate(1.0, record_every=orbit.period / 2000)
     divergence = 1 - run.q[:, 0] ** 2
@@ -54,9 +52,7 @@ def test_a_parameter_is_found_from_a_condition():
         conditions=lambda q, v, T, s, p: [T - 7.0], **STEPS,
     )  # fmt: skip
     assert orbit.period == pytest.approx(7, abs=1e-9) and 1.2 < orbit.parameters["mu"] < 1.5
-    again = periodic_orbit(
-        van_der_pol(), orbit.q, orbit.v, period=7.0, parameters=orbit.parameters, **STEPS
-    )
+    again = periodic_orbit(van_der_pol(), orbit.q, orbit.v, period=7.0, parameters=orbit.parameters, **STEPS)
     assert again.period == pytest.approx(7, abs=1e-8)
 
 
@@ -121,7 +117,9 @@ def multipliers_of_the_ball(a):
 @pytest.fixture(scope="module")
 def ball():
     a = 0.1
-    t = (1 + np.arccos(TABLE / (a * OMEGA))) / OMEGA  # of an impact; it leaves with half a period of free fall
+    t = (
+        1 + np.arccos(TABLE / (a * OMEGA))
+    ) / OMEGA  # of an impact; it leaves with half a period of free fall
     q0 = a * np.sin(OMEGA * t - 1) + 9.81 / 2 * (1 - t) - 9.81 / 2 * (1 - t) ** 2
     v0 = 9.81 / 2 - 9.81 * (1 - t)
     options = {"dt": 0.01, "period": lambda p: 2 * np.pi / OMEGA}
@@ -178,7 +176,7 @@ def test_a_free_body_turns_by_the_angle_of_montgomery():
     np.testing.assert_allclose(angle * axis, orbit.shift, atol=1e-8)
     path = orbit.simulate(1.0, record_every=orbit.period / 2000).v * INERTIA / np.sqrt(momentum)
     slopes = np.gradient(np.unwrap(np.arctan2(path[:, 1], path[:, 0])))[1:-1]  # about the axis of C
-    area = np.sum(((1 - path[1:-1, 2]) * slopes)) + (1 - path[0, 2]) * slopes[[0, -1]].mean()
+    area = np.sum((1 - path[1:-1, 2]) * slopes) + (1 - path[0, 2]) * slopes[[0, -1]].mean()
     turned = energy * orbit.period / np.sqrt(momentum) - area  # 2 E T / |L| less the solid angle
     assert np.sin((turned - angle) / 2) == pytest.approx(0, abs=1e-5)
     run = orbit.simulate(2.0, record_every=orbit.period)
@@ -269,7 +267,13 @@ def test_its_multipliers_are_one_for_energy_and_those_of_differences(runner):
     found = floquet(free)
     assert np.abs(found.values - 1).min() < 1e-7 and set(found.trivial) == {"flow", "symmetry 1"}
     apart = periodic_orbit(
-        spring_leg(), orbit.q, orbit.v, **RUNNING, parameters=orbit.parameters, tolerance=1e-8, difference=1e-5
+        spring_leg(),
+        orbit.q,
+        orbit.v,
+        **RUNNING,
+        parameters=orbit.parameters,
+        tolerance=1e-8,
+        difference=1e-5,
     )
     np.testing.assert_allclose(np.sort_complex(apart.multipliers), np.sort_complex(found.values), atol=1e-6)
     with pytest.raises(ConfigurationError, match="another energy"):
@@ -310,9 +314,7 @@ def gait(compass):
 
 def test_the_compass_walker_walks(compass, gait):
     """Long simulations come to the gait; nothing but its weight drives it, which impacts take."""
-    run = lb.simulate(
-        compass.walker, compass.GUESS["q0"], compass.GUESS["v0"], t_end=40.0, **compass.STEPS
-    )
+    run = lb.simulate(compass.walker, compass.GUESS["q0"], compass.GUESS["v0"], t_end=40.0, **compass.STEPS)
     np.testing.assert_allclose(run.events.q[-1], gait.q, atol=1e-7)
     np.testing.assert_allclose(run.events.v[-1], gait.v, atol=1e-7)
     assert np.diff(run.events.t)[-1] == pytest.approx(gait.period, abs=1e-7)
@@ -343,9 +345,9 @@ FLIPS = [4.39090, 4.91406, 5.01244]  # by the test below, within its tolerance
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 1, 2])
 def test_long_simulations_double_their_period_there(compass, k):
-    """Without shooting: at a flip, differences of strides 2^k apart fall as 1 / sqrt(n), by 2^-1/2 from n to 2 n.
+    """Without shooting: at a flip, differences of strides 2^k apart fall as 1 / sqrt(n) with their number n.
 
-    They fall faster below, and not above. Bisected in ensembles of slopes.
+    From n to 2 n they fall by 2^-1/2; by more below, by less above. Bisected in ensembles of slopes.
     """
     low, high = FLIPS[k] - 0.02, FLIPS[k] + 0.02
     while high - low > 1e-4:
@@ -367,8 +369,8 @@ def test_long_simulations_double_their_period_there(compass, k):
 
 def test_the_slope_set_at_each_step_holds_the_gait_where_it_is_unstable(compass, gait):
     steep = periodic_orbit(
-        compass.walker, gait.q - [0, 2 * np.radians(1.8)], gait.v, period=gait.period, section="strike", **compass.STEPS,
-        parameters={"slope": np.radians(4.8)},
+        compass.walker, gait.q - [0, 2 * np.radians(1.8)], gait.v, period=gait.period, section="strike",
+        **compass.STEPS, parameters={"slope": np.radians(4.8)},
     )  # fmt: skip
     assert not steep.stable
     held = stabilize(steep, ["slope"])
@@ -396,12 +398,16 @@ def test_failures_say_what_happens_instead(compass, gait):
 
 
 def test_what_a_system_remembers_in_secret_is_found_out():
-    """A wall that gives back by turns what it took: after one bounce the speed is that before, the memory is not."""
+    """A wall takes half of the speed from the second bounce on: the first one closes, the next does not."""
 
     def update(t, q, v, z, p, events):
         hit = events.wall < 0
         rest = scalar.where(z.odd > 0.5, 0.5, 1.0)
-        return q, np.array([scalar.where(hit, -rest * v[0], v[0])]), z._replace(odd=scalar.where(hit, 1.0, z.odd))
+        return (
+            q,
+            np.array([scalar.where(hit, -rest * v[0], v[0])]),
+            z._replace(odd=scalar.where(hit, 1.0, z.odd)),
+        )
 
     ball = HybridSystem(
         R(1), lambda t, q, v, z, p: np.array([-9.81]), memory={"odd": 0.0}, update=update,

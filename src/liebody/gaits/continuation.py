@@ -1,7 +1,7 @@
 """Continuation: a curve of periodic orbits over a parameter, and what happens to them on it.
 
 With all unknowns z of the equations r(z) = 0, the parameter among them, the next orbit lies in the plane
-through z + ds t across the tangent t (pseudo-arclength; Keller 1977, Doedel 2007), so that the curve may turn.
+through z + ds t across the tangent t, so that the curve may turn (pseudo-arclength; Doedel 2007).
 
 Multipliers mu leave the unit circle, and test functions change their sign, in (Kuznetsov 2004, chapters 4, 5)
 
@@ -71,7 +71,7 @@ class Bifurcation:
 
 @dataclass(frozen=True)
 class Branch:
-    """Orbits along a parameter in the order of the curve, what happens on it, and why it ends, below and above.
+    """Orbits along a parameter in the order of the curve, what happens there, why it ends below and above.
 
     Each orbit has the parameter among its `parameters`.
     """
@@ -167,7 +167,9 @@ def switch_branch(bifurcation: Bifurcation, parameter: str, distance: float = 1.
     The result is followed by `continuation`. Doedel (2007), section 1.2.
     """
     if bifurcation.kind not in (FLIP, BRANCH):
-        raise ConfigurationError(f"no branch begins at a {bifurcation.kind}; flips and branch points have one")
+        raise ConfigurationError(
+            f"no branch begins at a {bifurcation.kind}; flips and branch points have one"
+        )
     orbit = bifurcation.orbit
     own = tuple(name for name in orbit.shooting.unknowns if name != parameter)
     if bifurcation.kind == FLIP:
@@ -225,7 +227,11 @@ class _Curve:
 
     def _on(self, at: Point, shot: Shot, before: Array | None) -> _On:
         _, sizes, vh = np.linalg.svd(np.concatenate([shot.jacobian, self.shooting.phases(at, shot)]))
-        if len(sizes) < self.shooting.size - 1 or before is None and sizes[self.shooting.size - 2] < RANK * sizes[0]:
+        if (
+            len(sizes) < self.shooting.size - 1
+            or (before is None
+            and sizes[self.shooting.size - 2] < RANK * sizes[0])
+        ):
             raise ConfigurationError(
                 "beside this orbit there are others without any change of the parameter, as those of another "
                 "energy; give periodic_orbit a condition that chooses one, and a parameter less as unknown"
@@ -300,7 +306,9 @@ class _Curve:
         sides, changed = (low.orbit, high.orbit), difference(low.orbit.events, high.orbit.events)
         if _distance(best.orbit, kind) > NEAR:
             worse = max(sides, key=lambda orbit: np.abs(orbit.multipliers).max(initial=0.0))
-            return Bifurcation(BORDER, self.value(worse), complex(worse.multipliers[0]), worse, sides, changed)
+            return Bifurcation(
+                BORDER, self.value(worse), complex(worse.multipliers[0]), worse, sides, changed
+            )
         name = kind or _kind(mu)
         if name == TORUS and abs(mu.imag) < 1e-6:
             return None  # two real multipliers with the product 1: nothing happens
@@ -319,7 +327,9 @@ class _Curve:
         changed = difference(low.orbit.events, high.orbit.events)
         mu = complex(high.orbit.multipliers[0])
         sides = (low.orbit, high.orbit)
-        return Bifurcation(GRAZING if changed else ORDER, self.value(high.orbit), mu, high.orbit, sides, changed)
+        return Bifurcation(
+            GRAZING if changed else ORDER, self.value(high.orbit), mu, high.orbit, sides, changed
+        )
 
     def _narrowed(
         self, a: _On, b: _On, test: Callable[[PeriodicOrbit], float], enough: Callable[[_On], bool],

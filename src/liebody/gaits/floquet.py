@@ -5,7 +5,8 @@ symmetries, whatever becomes of its neighbours. These directions are an invarian
 M. The others are the eigenvalues of M on the quotient by U,  W^T M W  with an orthonormal W across U, which
 are those of the return map of any section.
 
-Kuznetsov (2004), Elements of Applied Bifurcation Theory, section 1.5; Golubitsky, Stewart (2002), section 8.2.
+Kuznetsov (2004), Elements of Applied Bifurcation Theory, section 1.5; Golubitsky, Stewart (2002), The
+Symmetry Perspective, chapter 8.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def floquet(orbit: PeriodicOrbit) -> Floquet:
     for value, x in zip(values, (W @ y).T, strict=True):
         part = np.linalg.lstsq(value * np.eye(len(names)) - own, inverse @ M @ x, rcond=1e-9)[0]
         directions.append(scale * (x + U @ part))
-    D = np.stack(directions, axis=1) if directions else np.zeros((n, 0))
+    D = np.stack(directions, axis=1) if directions else np.zeros((len(M), 0))
     along = [complex(x) for x in np.diag(own)]
     return Floquet(values, D, dict(zip(names, along, strict=True)))
 

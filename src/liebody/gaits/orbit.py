@@ -149,7 +149,7 @@ class PeriodicOrbit:
 
     @cached_property
     def by_unknowns(self) -> Array:
-        """The derivative (2 nv, p) of the state after a period by the unknown parameters, held all the time."""
+        """The derivative (2 nv, p) of the state after a period by the unknown parameters."""
         n = 2 * self.system.nv
         start = np.zeros((n, self.shooting.columns - n))
         return reduce(lambda B, piece: piece.D[:, :n] @ B + piece.D[:, n:], self.shot.pieces, start)
@@ -207,12 +207,16 @@ def periodic_orbit(
     """
     q0, v0 = np.asarray(q0, float), np.zeros(system.nv) if v0 is None else np.asarray(v0, float)
     if q0.shape != (system.nq,) or v0.shape != (system.nv,):
-        raise ShapeError(f"q0, v0 have shapes {q0.shape}, {v0.shape}; expected ({system.nq},), ({system.nv},)")
+        raise ShapeError(
+            f"q0, v0 have shapes {q0.shape}, {v0.shape}; expected ({system.nq},), ({system.nv},)"
+        )
     if "t_end" in options:
         raise ConfigurationError("t_end is not for orbits: give period, a guess")
     known = period if callable(period) else None
     if known and pieces > 1:
-        raise ConfigurationError("an orbit that is driven in time is one piece; pieces would start at other times")
+        raise ConfigurationError(
+            "an orbit that is driven in time is one piece; pieces would start at other times"
+        )
     shooting = Shooting(
         system, section=section, pieces=pieces, symmetries=symmetries, unknowns=unknowns,
         conditions=conditions, known_period=known, scale=scale, simulation=Simulation(options, difference),
@@ -238,7 +242,8 @@ def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
     time, at = first.period / shooting.pieces, (first.q[0], first.v[0])
     nodes = [at]
     for _ in range(shooting.pieces):
-        _, (end,) = shooting.run(shooting.motion, *(x[None] for x in at), first.parameters, time)
+        q, v = (x[None] for x in at)
+        _, (end,) = shooting.run(shooting.motion, q, v, first.parameters, time)
         at = end.q, end.v
         nodes.append(at)
     s = shooting.nearest_shift(first.q[0], at[0])[0] if shift is None else np.asarray(shift, float)
@@ -260,7 +265,7 @@ def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
         events = zip(run.events.guard, run.events.direction.tolist(), strict=True)
         at = np.flatnonzero([shooting.at_section(*event) for event in events])
         returns: list[int] = []
-        for i in at:
+        for i in at.tolist():
             if run.events.t[i] - (run.events.t[returns[-1]] if returns else 0.0) > T / m / 2:
                 returns.append(i)
         if len(returns) >= 2 * m:
@@ -268,7 +273,7 @@ def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
     away = np.abs(orbit.coordinates(q, v) / shooting.scale).max()
     if not away < allowed * (1 + np.abs(orbit.derivative).max()) ** 2:
         raise GaitError(
-            f"one period closes, but the next one ends {away:.1e} away from it: the system remembers something "
-            "at the start of an orbit that does not follow from q and v. Let its `start` give it, or choose "
-            "another section"
+            f"one period closes, but the next one ends {away:.1e} away from it: the system remembers "
+            "something at the start of an orbit that does not follow from q and v. Let its `start` give it, "
+            "or choose another section"
         )

@@ -26,7 +26,10 @@ def branches(several: Sequence[Any], path: Any, of: Callable[[Any], Any], label:
         marked = [found.orbit for found in branch.bifurcations]
         for a, b in pairwise(curve):
             solid = all(orbit.stable or orbit in marked for orbit in (a, b))
-            x, y = [o.parameters[branch.parameter] for o in (a, b)], [np.sort(np.ravel(of(o))) for o in (a, b)]
+            x, y = (
+                [o.parameters[branch.parameter] for o in (a, b)],
+                [np.sort(np.ravel(of(o))) for o in (a, b)],
+            )
             axis.plot(x, y, "-" if solid else "--", color=color, lw=1.6 if solid else 1.0)
         for found in branch.bifurcations:
             mark = MARKS.get(found.kind, "x")

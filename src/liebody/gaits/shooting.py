@@ -1,7 +1,7 @@
 """Shooting: the equations of a periodic orbit, with their derivatives through the hybrid flow.
 
-An orbit is cut into pieces i = 0 ... m-1 that start at nodes y_i = (q_i, v_i). With the flow phi, its unknowns
-are the nodes, the period T, the shift s along symmetries, and parameters p:
+An orbit is cut into pieces i = 0 ... m-1 that start at nodes y_i = (q_i, v_i). With the flow phi, its
+unknowns are the nodes, the period T, the shift s along symmetries, and parameters p:
 
     q: log((q_i+1)^-1 phi_q(y_i)) = 0,    v: phi_v(y_i) - v_i+1 = 0,     y_m = h(s) y_0,  h(s) = exp(s_j xi_j)
 
@@ -210,9 +210,7 @@ class Shooting:
         """Motions from several starts to where each returns to the section, or for this time."""
         for reach in (1.3, 4.0) if self.section else (1.0,):
             t_end = reach * time
-            run = system.simulate(
-                q, v, t_end=t_end, record_every=t_end, **self.options(parameters, time)
-            )
+            run = system.simulate(q, v, t_end=t_end, record_every=t_end, **self.options(parameters, time))
             found = [self._return(log, time) for log in run.events]
             if not self.section or all(log is not None for _, log in found):
                 break
@@ -220,8 +218,10 @@ class Shooting:
         for i, (events, log) in enumerate(found):
             if log is None and (self.section or run.ends[i]):
                 raise GaitError(self._lost(run, i, events, t_end))
-            at = (run.final.q[i], run.final.v[i], t_end) if log is None else (log.q[0], log.v[0], log.t[0])
-            ends.append(End(*at, events, log))
+            if log is None:
+                ends.append(End(run.final.q[i], run.final.v[i], t_end, events, log))
+            else:
+                ends.append(End(log.q[0], log.v[0], float(log.t[0]), events, log))
         return run, ends
 
     def _return(self, log: EventLog, time: float) -> tuple[Events, EventLog | None]:
@@ -233,7 +233,9 @@ class Shooting:
                 break
         names = zip(log.guard[:until], log.direction[:until].tolist(), log.t[:until], strict=True)
         late = AT_START * time
-        return tuple((name, sign) for name, sign, t in names if t > late or not self.at_section(name, sign)), back
+        return tuple(
+            (name, sign) for name, sign, t in names if t > late or not self.at_section(name, sign)
+        ), back
 
     def at_section(self, guard: str, direction: int) -> bool:
         """Whether an event is one of the section."""
@@ -263,14 +265,11 @@ class Shooting:
                 given[name] = np.concatenate([value[None], value + change])
                 first += value.size
             run, ends = self.run(self.motion, np.stack(q), np.stack(v), given, time)
-            first_end = ends[0]
-            y = np.stack([
-                np.concatenate([group.difference(first_end.q, x.q), x.v - first_end.v, [x.time]]) for x in ends
-            ])  # fmt: skip
+            q1, v1, t1, events, log = ends[0]
+            y = np.stack([np.concatenate([group.difference(q1, x.q), x.v - v1, [x.time]]) for x in ends])
             slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
-            states = run.final if first_end.log is None else first_end.log
+            states = run.final if log is None else log
             rate = varied(self.motion, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[0]
-            q1, v1, t1, events, _ = first_end
             pieces.append(Piece(q1, v1, slopes[:-1], t1, slopes[-1], rate, events))
         return pieces
 
@@ -303,7 +302,11 @@ class Shooting:
         found = [np.zeros(0)]
         for name in self.unknowns:
             p = np.abs(np.ravel(at.parameters[name]))
-            found.append(np.full(p.shape, self.sizes.get(name, 0.0)) if name in self.sizes else np.where(p > 0, p, 1) / 10)
+            found.append(
+                np.full(p.shape, self.sizes.get(name, 0.0))
+                if name in self.sizes
+                else np.where(p > 0, p, 1) / 10
+            )
         return np.concatenate(found)
 
     def _split(self, x: Array) -> tuple[Array, float, Array, Array]:
@@ -429,7 +432,7 @@ class Shooting:
         system, k = self.system, len(self.symmetries)
         nv, parameters, conditions = system.nv, system.parameters, self.conditions
         assert conditions is not None
-        shapes = {"q": system.nq, "v": nv, "T": (), "s": k, "u": parameters.size}
+        shapes: dict[str, Any] = {"q": system.nq, "v": nv, "T": (), "s": k, "u": parameters.size}
 
         def of(q: Array, v: Array, T: Any, s: Array, u: Array, x: Array) -> Array:
             p = _moved(parameters.read(u), self.unknowns, x[2 * nv + 1 + k :])
@@ -586,5 +589,7 @@ def _symmetries(system: HybridSystem, given: Any) -> np.ndarray:
         for b in xi:
             bracket = np.asarray(system.group.ad(a) @ b, float)
             if np.linalg.matrix_rank(np.vstack([xi, bracket]), tol=1e-9) > rank:
-                raise ModelError(f"symmetries are no subgroup: the bracket of {a} and {b} is {bracket}; add it")
+                raise ModelError(
+                    f"symmetries are no subgroup: the bracket of {a} and {b} is {bracket}; add it"
+                )
     return xi

@@ -95,7 +95,9 @@ class VariedSystem(HybridSystem):
             raise ModelError(
                 f"events of one guard are needed, not of {sorted(set(log.guard))}; use log.of(...)"
             )
-        return self.derivatives(log) + self.state_rates(log, parameters)[..., None] * self.delays(log)[:, None]
+        return (
+            self.derivatives(log) + self.state_rates(log, parameters)[..., None] * self.delays(log)[:, None]
+        )
 
     def delays(self, log: EventLog) -> Array:
         """dt (events, columns): how much later members that start elsewhere arrive at these events."""

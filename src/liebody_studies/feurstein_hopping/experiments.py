@@ -66,9 +66,7 @@ def robot(hopper: str) -> Robot:
 
 
 @functools.cache
-def system(
-    hopper: str, ledger: bool = True, strides: bool = False, corners: bool = False
-) -> RobotSystem:
+def system(hopper: str, ledger: bool = True, strides: bool = False, corners: bool = False) -> RobotSystem:
     """The hopper under Controller II on the thesis' floor, with works, or without them for many runs.
 
     "revolute radial" and "prismatic radial" have Controller I, "revolute locked" has Controller III;
@@ -86,8 +84,9 @@ def system(
         )
     if hopper.endswith("swung"):
         control = (*control, systems.PolarSpring("foot", 0.0, acts="flight", name="swing"))
-    more = [Strides()] if strides else []
-    parts, name = (control, floor, systems.Apex(), systems.Fall(0.03), *more), hopper.replace(" ", "_")
+    more: list[Element] = [Strides()] if strides else []
+    parts = (control, floor, systems.Apex(), systems.Fall(0.03), more)
+    name = hopper.replace(" ", "_")
     outputs = _signals if ledger else None
     return systems.robot_system(robot(hopper), *parts, ledger=ledger, outputs=outputs, name=f"{name}_study")
 

@@ -25,7 +25,9 @@ from ..compare import Array
 from .apexes import Hops, centre, eigenvalues, expand, images, leg, reduce
 from .experiments import FAST, robot, run, system
 
-SCALE = np.array([0.01, 0.05, 0.02, 0.1, 0.02, 0.1])  # what is small of x = (c_y, c_x', theta, omega, q_1, q_1')
+SCALE = np.array(
+    [0.01, 0.05, 0.02, 0.1, 0.02, 0.1]
+)  # what is small of x = (c_y, c_x', theta, omega, q_1, q_1')
 OF_STATE = np.array([0.02, 0.01, 0.01, 0.02, 0.1, 0.05, 0.05, 0.1])  # and of (q, v)
 ALONG = [[0.0, 1.0, 0.0, 0.0]]  # translations along the floor
 PERIOD = 0.4  # s, a guess for all
@@ -182,7 +184,10 @@ class Branch:
 def kind(loss: Bifurcation) -> str:
     """In words, with the touch-downs that come or go."""
     a, b = (Gait(orbit).touches for orbit in loss.sides)
-    names = {"border collision": f"border collision: {a} to {b} touch-downs a hop", "flip": "flip (period doubling)"}
+    names = {
+        "border collision": f"border collision: {a} to {b} touch-downs a hop",
+        "flip": "flip (period doubling)",
+    }
     return names.get(loss.kind, loss.kind)
 
 
