@@ -352,9 +352,10 @@ def test_long_simulations_double_their_period_there(compass, k):
     low, high = FLIPS[k] - 0.02, FLIPS[k] + 0.02
     while high - low > 1e-4:
         slopes = np.linspace(low, high, 9)
+        q0 = np.stack([np.full(9, 0.232), -0.232 - 2 * np.radians(slopes) - 1e-6], axis=1)
         run = compass.walker.simulate(
-            np.tile(compass.GUESS["q0"], (9, 1)), np.tile(compass.GUESS["v0"], (9, 1)), t_end=6000.0,
-            record_every=6000.0, parameters={"slope": np.radians(slopes)}, **compass.STEPS, limit=10**8,
+            q0, np.tile([-1.15, -0.14], (9, 1)), t_end=6000.0, record_every=6000.0,
+            parameters={"slope": np.radians(slopes)}, **compass.STEPS, limit=10**8,
         )  # fmt: skip
         doubled = []
         for log in run.events:

@@ -49,7 +49,7 @@ def floquet(orbit: PeriodicOrbit) -> Floquet:
     scale = orbit.shooting.scale
     M = orbit.monodromy * scale / scale[:, None]
     names, (U, W) = list(orbit.trivial), orbit.across
-    values, y = np.linalg.eig(W.T @ M @ W)
+    values, y = np.linalg.eig(orbit.across_trivial)
     order = np.argsort(-np.abs(values), kind="stable")
     values, y = values[order], y[:, order]
     inverse = np.linalg.pinv(U)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, ShapeError, positive
 from ..systems import HybridRun, HybridSystem
-from .shooting import Array, Events, GaitError, Point, Shooting, Shot, Simulation
+from .shooting import Array, Events, FlowOptions, GaitError, Point, Shooting, Shot
 
 ENOUGH = 1e-9  # of the residual, over the scale
 
@@ -106,12 +106,17 @@ class PeriodicOrbit:
         moves = self.shooting.free_period + len(self.shift)
         return self.shooting.size - rank - moves
 
-    @property
+    @cached_property
+    def across_trivial(self) -> Array:
+        """The monodromy, over the scale, on the quotient by what is trivial: W^T M W."""
+        scale, (_, W) = self.shooting.scale, self.across
+        return W.T @ (self.monodromy * scale / scale[:, None]) @ W
+
+    @cached_property
     def multipliers(self) -> Array:
         """Floquet multipliers without the trivial ones, the largest first."""
-        from .floquet import floquet
-
-        return floquet(self).values
+        values = np.linalg.eigvals(self.across_trivial)
+        return values[np.argsort(-np.abs(values), kind="stable")]
 
     @property
     def stable(self) -> bool:
@@ -219,7 +224,7 @@ def periodic_orbit(
         )
     shooting = Shooting(
         system, section=section, pieces=pieces, symmetries=symmetries, unknowns=unknowns,
-        conditions=conditions, known_period=known, scale=scale, simulation=Simulation(options, difference),
+        conditions=conditions, known_period=known, scale=scale, simulation=FlowOptions(options, difference),
     )  # fmt: skip
     given = _values(system, parameters or {}, unknowns)
     T = 1.0 if known else positive("period", period, " of seconds")

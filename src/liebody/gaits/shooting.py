@@ -42,7 +42,7 @@ class GaitError(IntegrationError):
 
 
 @dataclass(frozen=True)
-class Simulation:
+class FlowOptions:
     """How pieces are simulated: options of `HybridSystem.simulate`, such as dt and method.
 
     difference  None: derivatives through the flow; else the step of central differences, over the scale
@@ -121,14 +121,14 @@ class Shooting:
         known_period: Callable[..., Any] | None = None,
         scale: Any = 1.0,
         sizes: Mapping[str, float] | None = None,
-        simulation: Simulation | None = None,
+        simulation: FlowOptions | None = None,
     ) -> None:
         nv = system.nv
         self.system, self.pieces, self.conditions = system, pieces, conditions
         self.section = _section(system, section)
         self.symmetries = _symmetries(system, symmetries)
         self.unknowns, self.known_period = tuple(unknowns), known_period
-        self.sizes, self.simulation = dict(sizes or {}), simulation or Simulation()
+        self.sizes, self.simulation = dict(sizes or {}), simulation or FlowOptions()
         try:
             self.scale = np.broadcast_to(np.asarray(scale, float), (2 * nv,)).copy()
         except ValueError:
