@@ -13,7 +13,16 @@ import pytest
 import liebody as lb
 from liebody import scalar
 from liebody.errors import ConfigurationError, ModelError, ShapeError
-from liebody.gaits import GaitError, continuation, floquet, periodic_orbit, stabilize, switch_branch
+from liebody.gaits import (
+    GaitError,
+    basin,
+    continuation,
+    floquet,
+    periodic_orbit,
+    search,
+    stabilize,
+    switch_branch,
+)
 from liebody.groups import SO3, R
 from liebody.systems import HybridSystem
 
@@ -383,6 +392,93 @@ def test_the_slope_set_at_each_step_holds_the_gait_where_it_is_unstable(compass,
         steep.q, steep.v + [0.01, 0.01], t_end=60.0, parameters=steep.parameters, **compass.STEPS
     )
     assert np.abs(steep.coordinates(run.events.q[-2:], run.events.v[-2:])).max(axis=1).min() > 1e-3
+
+
+# -- basins and search --------------------------------------------------------------------------------------
+
+
+def of_split(p):
+    """Starts on the oscillator, beside it by z."""
+    n = len(p["z"])
+    return np.stack([np.full(n, 2.0), p["z"]], axis=1), np.stack([0 * p["z"] - 0.1, p["w"]], axis=1)
+
+
+def split_oscillator():
+    def field(t, q, v, z, p):
+        push = 0.3 * q[1] - q[1] ** 3 - v[1]
+        return np.array([(1 - q[0] ** 2) * v[0] - q[0], push])
+
+    guards = {"top": -1}
+    return HybridSystem(
+        R(2), field, guards=lambda t, q, v, z, p: {"top": v[0]}, directions=guards, name="split",
+        stop=lambda t, q, v, z, p: q[1] - 3.0,
+    )  # fmt: skip
+
+
+def test_attractors_and_their_basins_are_found(tmp_path):
+    """z'' + z' = 0.3 z - z^3 ends at +- sqrt(0.3); beyond 3 nothing goes on.
+
+    From rest with |z| < sqrt(0.6) there is too little energy to change sides.
+    """
+    pytest.importorskip("zarr")
+    axes = {"w": [0.0], "z": [-0.7, -0.5, -0.01, 0.01, 0.5, 0.7, 3.1]}
+    found = basin(
+        split_oscillator(), axes, of_split, tmp_path / "basin.zarr", section="top", t_end=100.0,
+        options={"dt": 0.02}, workers=0, progress=False,
+    )  # fmt: skip
+    assert len(found.attractors) == 2 and all(len(a.q) == 1 for a in found.attractors)
+    assert [a.period for a in found.attractors] == pytest.approx([PERIOD] * 2, abs=1e-5)
+    signs = [np.sign(found.attractors[k - 2].q[0, 1]) if k > 1 else 0 for k in found.outcome[0]]
+    assert signs == [-1, -1, -1, 1, 1, 1, 0] and found.outcome[0, -1] == 0
+    assert np.abs(found.attractors[0].q[0, 1]) == pytest.approx(np.sqrt(0.3), abs=1e-5)
+    np.testing.assert_allclose(found.shares, [1 / 7, 0, 3 / 7, 3 / 7])
+    again = basin(
+        split_oscillator(), axes, of_split, tmp_path / "basin.zarr", section="top", t_end=100.0,
+        options={"dt": 0.02}, workers=0, progress=False,
+    )  # fmt: skip
+    np.testing.assert_array_equal(again.outcome, found.outcome)
+    assert "ended early: 14.3 %" in [x.get_text() for x in found.plot().axes[0].get_legend().get_texts()]
+
+
+def test_an_orbit_of_two_returns_is_one_attractor(compass, tmp_path):
+    """The walker at 4.6 degrees, whose period has doubled, from two starts."""
+    pytest.importorskip("zarr")
+    slope = np.radians(4.6)
+
+    def state(p):
+        n = len(p["faster"])
+        return np.tile([0.232, -0.232 - 2 * slope - 1e-6], (n, 1)), np.stack(
+            [-1.15 - p["faster"], np.full(n, -0.14)], axis=1
+        )
+
+    found = basin(
+        compass.walker, {"faster": [0.0, 0.01]}, state, tmp_path / "walker.zarr", section="strike",
+        t_end=200.0, parameters={"slope": slope}, options=compass.STEPS, workers=0, progress=False,
+    )  # fmt: skip
+    (attractor,) = found.attractors
+    assert found.outcome.tolist() == [2, 2] and len(attractor.q) == 2
+    orbit = periodic_orbit(
+        compass.walker, attractor.q[0], attractor.v[0], period=attractor.period, section="strike", pieces=2,
+        parameters={"slope": slope}, **compass.STEPS,
+    )  # fmt: skip
+    assert orbit.period == pytest.approx(attractor.period, abs=1e-6) and orbit.stable
+
+
+def test_the_search_finds_both_gaits_of_the_walker(compass, gait):
+    """The known one, and an unstable one of shorter steps; each once, the stable one first."""
+
+    def state(p):
+        q0 = np.stack([p["open"], -p["open"] - 2 * np.radians(3.0) - 1e-9], axis=1)
+        return q0, np.stack([p["stance"], p["swing"]], axis=1)
+
+    box = {"open": (0.1, 0.3), "stance": (-1.4, -0.8), "swing": (-0.8, 0.3)}
+    found = search(
+        compass.walker, lb.sample(box, 512, seed=1), state, period=0.7, section="strike", keep=24,
+        options=compass.STEPS,
+    )  # fmt: skip
+    assert len(found) == 2 and found[0].stable and not found[1].stable
+    np.testing.assert_allclose(found[0].coordinates(gait.q, gait.v), 0, atol=1e-8)
+    assert found[1].period < gait.period - 0.02
 
 
 # -- what is refused ----------------------------------------------------------------------------------------

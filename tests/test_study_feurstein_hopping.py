@@ -257,7 +257,7 @@ def test_upright_gaits_are_unstable_at_six():
 
 
 def test_the_basin_tells_two_gaits_and_falls_apart(six, four):
-    found = gaits.basin([0.0, 30.0, 60.0], [0.0], (six.speed, four.speed))
+    found = gaits.basin([0.0, 30.0, 60.0], [0.0], (six, four))
     assert [gaits.OUTCOMES[k] for k in found.outcome[0]] == ["gait of IV", "gait of VI", "fell"]
     assert found.end_times[0, 2] < 20 and found.share("fell") == pytest.approx(1 / 3)
 

@@ -5,24 +5,32 @@ orbit         periodic orbits, also relative to symmetries, by Newton's method
 floquet       Floquet multipliers
 continuation  orbits over a parameter; bifurcations, branches that begin there
 stabilize     feedback at the section, by the linear-quadratic regulator of the return map
+basin         where starts of a grid settle, by sweeps; attractors found by themselves
+search        orbits from a sample of starts
 """
 
+from .basin import Attractor, Basin, basin
 from .continuation import Bifurcation, Branch, continuation, switch_branch
 from .floquet import Floquet, floquet
 from .orbit import PeriodicOrbit, periodic_orbit
+from .search import search
 from .shooting import GaitError
 from .stabilize import StabilizedOrbit, stabilize
 
 __all__ = [
+    "Attractor",
+    "Basin",
     "Bifurcation",
     "Branch",
     "Floquet",
     "GaitError",
     "PeriodicOrbit",
     "StabilizedOrbit",
+    "basin",
     "continuation",
     "floquet",
     "periodic_orbit",
+    "search",
     "stabilize",
     "switch_branch",
 ]

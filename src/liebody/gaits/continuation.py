@@ -227,10 +227,8 @@ class _Curve:
 
     def _on(self, at: Point, shot: Shot, before: Array | None) -> _On:
         _, sizes, vh = np.linalg.svd(np.concatenate([shot.jacobian, self.shooting.phases(at, shot)]))
-        if (
-            len(sizes) < self.shooting.size - 1
-            or (before is None
-            and sizes[self.shooting.size - 2] < RANK * sizes[0])
+        if len(sizes) < self.shooting.size - 1 or (
+            before is None and sizes[self.shooting.size - 2] < RANK * sizes[0]
         ):
             raise ConfigurationError(
                 "beside this orbit there are others without any change of the parameter, as those of another "

@@ -8,7 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+
+from ..errors import ConfigurationError
 
 MARKS = {"fold": "s", "branch point": "P", "flip": "D", "Neimark-Sacker": "o"}
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fa0", "#4d4d4d")
@@ -42,6 +45,29 @@ def branches(several: Sequence[Any], path: Any, of: Callable[[Any], Any], label:
     axis.set_xlabel(several[0].parameter)
     axis.set_ylabel(label)
     axis.spines[["top", "right"]].set_visible(False)
+    return saved(figure, path)
+
+
+def basin(found: Any, path: Any) -> Figure:
+    """Outcomes over the first two axes; of further ones, their first values."""
+    names = list(found.axes)
+    if len(names) < 2:
+        raise ConfigurationError(f"a basin over {names} has no picture; give it two axes")
+    colors = ["#e8e8e8", "#ffffff", *np.resize(COLORS, len(found.attractors))]
+    shown = found.outcome[(..., *[0] * (len(names) - 2))]
+    figure = Figure(figsize=(6.4, 5), layout="constrained")
+    axis = figure.subplots()
+    x, y = found.axes[names[1]], found.axes[names[0]]
+    axis.pcolormesh(
+        x, y, shown, cmap=ListedColormap(colors), vmin=-0.5, vmax=len(colors) - 0.5, shading="nearest"
+    )
+    words = ["ended early", "not settled", *[f"period {a.period:.4g} s" for a in found.attractors]]
+    for color, word, share in zip(colors, words, found.shares, strict=True):
+        if share > 0:
+            axis.plot([], [], "s", color=color, mec="#999999", label=f"{word}: {100 * share:.1f} %")
+    axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)
+    axis.set_xlabel(names[1])
+    axis.set_ylabel(names[0])
     return saved(figure, path)
 
 

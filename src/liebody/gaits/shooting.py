@@ -64,13 +64,14 @@ class Point:
 
 
 class End(NamedTuple):
-    """Where a motion ends: state, time, events on the way; the event of the section, if there is one."""
+    """Where a motion ends: state, time, events on the way, the event of the section; whether it got there."""
 
     q: Array
     v: Array
     time: float
     events: Events
     log: EventLog | None
+    reached: bool
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,20 @@ class Shooting:
     def run(
         self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: float
     ) -> tuple[HybridRun, list[End]]:
-        """Motions from several starts to where each returns to the section, or for this time."""
+        """Motions from several starts to where each returns to the section, or for this time.
+
+        GaitError where one of them does not.
+        """
+        run, ends = self.reach(system, q, v, parameters, time)
+        for i, end in enumerate(ends):
+            if not end.reached:
+                raise GaitError(self._lost(run, i, end))
+        return run, ends
+
+    def reach(
+        self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: float
+    ) -> tuple[HybridRun, list[End]]:
+        """The same, whether they get there or not."""
         for reach in (1.3, 4.0) if self.section else (1.0,):
             t_end = reach * time
             run = system.simulate(q, v, t_end=t_end, record_every=t_end, **self.options(parameters, time))
@@ -216,12 +230,11 @@ class Shooting:
                 break
         ends = []
         for i, (events, log) in enumerate(found):
-            if log is None and (self.section or run.ends[i]):
-                raise GaitError(self._lost(run, i, events, t_end))
             if log is None:
-                ends.append(End(run.final.q[i], run.final.v[i], t_end, events, log))
+                reached = not self.section and run.ends[i] == ""
+                ends.append(End(run.final.q[i], run.final.v[i], t_end, events, log, reached))
             else:
-                ends.append(End(log.q[0], log.v[0], float(log.t[0]), events, log))
+                ends.append(End(log.q[0], log.v[0], float(log.t[0]), events, log, True))
         return run, ends
 
     def _return(self, log: EventLog, time: float) -> tuple[Events, EventLog | None]:
@@ -241,13 +254,14 @@ class Shooting:
         """Whether an event is one of the section."""
         return self.section is not None and guard == self.section[0] and self.section[1] in (0, direction)
 
-    def _lost(self, run: HybridRun, i: int, events: Events, end: float) -> str:
+    def _lost(self, run: HybridRun, i: int, end: End) -> str:
         where = f"piece {i + 1} of {self.pieces}: " if self.pieces > 1 else ""
         if run.ends[i]:
             what = f"the motion ended at t = {float(run.end_times[i]):.6g} s, before it closed: {run.ends[i]}"
         else:
-            what = f"it does not return to {named([self.section])} within {end:.4g} s"  # type: ignore[list-item]
-        return f"{where}{what}; events on the way: {named(events)}. Start nearer to the orbit"
+            section = named([self.section] if self.section else [])
+            what = f"it does not return to {section} within {end.time:.4g} s"
+        return f"{where}{what}; events on the way: {named(end.events)}. Start nearer to the orbit"
 
     def _by_differences(self, at: Point, time: float) -> list[Piece]:
         """Derivatives of pieces as central differences, all starts in one run."""
@@ -265,7 +279,7 @@ class Shooting:
                 given[name] = np.concatenate([value[None], value + change])
                 first += value.size
             run, ends = self.run(self.motion, np.stack(q), np.stack(v), given, time)
-            q1, v1, t1, events, log = ends[0]
+            q1, v1, t1, events, log, _ = ends[0]
             y = np.stack([np.concatenate([group.difference(q1, x.q), x.v - v1, [x.time]]) for x in ends])
             slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
             states = run.final if log is None else log

@@ -11,15 +11,18 @@ left for gaits whose foot chatters.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from liebody.gaits import Bifurcation, PeriodicOrbit, continuation, periodic_orbit
 from liebody.gaits import Branch as Curve
+from liebody.gaits import basin as basin_of
 
 from ..compare import Array
 from .apexes import Hops, centre, eigenvalues, expand, images, leg, reduce
@@ -292,6 +295,7 @@ def prismatic_multipliers(K_p: Array) -> Array:
 # -- basin of attraction ------------------------------------------------------------------------------------
 
 OUTCOMES = ("fell", "gait of VI", "gait of IV", "another motion")
+SAME = 0.1  # over OF_STATE: states at apexes that count as one
 ANGLES, SPEEDS = (-60.0, 60.0), (-1.0, 1.0)  # of the grid, deg and m/s
 
 
@@ -303,42 +307,39 @@ class Basin:
     speeds     at the start, (m,)                                                                        [m/s]
     outcome    indices of OUTCOMES, (m, n)
     end_times  (m, n)                                                                                    [s]
-    speed      the mean of the last 4 s, (m, n)                                                          [m/s]
     """
 
     angles: Array
     speeds: Array
     outcome: Array
     end_times: Array
-    speed: Array
 
     def share(self, outcome: str) -> float:
         return float(np.mean(self.outcome == OUTCOMES.index(outcome)))
 
 
-def basin(
-    angles: Array, speeds: Array, targets: tuple[float, float], t_end: float = 20.0,
-    parameters: Mapping[str, float] | None = None, threads: int | None = None,
-) -> Basin:  # fmt: skip
-    """Run experiment IV's controller from every angle and speed; the speed at the end tells gaits apart.
+def dropped(p: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Starts with an angle of the leg [deg] and a forward speed [m/s]."""
+    q0, v0 = np.tile([-2.5174, 0, 0.3, 1.7802], (len(p["angle"]), 1)), np.zeros((len(p["angle"]), 4))
+    q0[:, 0] += np.radians(p["angle"]) - leg(robot("revolute"), q0)[1]
+    v0[:, 1], v0[:, 2] = np.cos(q0[:, 0]) * p["speed"], -np.sin(q0[:, 0]) * p["speed"]
+    return q0, v0
 
-    targets  speeds of the gaits of VI and IV [m/s]; within 0.01 m/s of one counts as that gait
+
+def basin(angles: Array, speeds: Array, targets: tuple[Gait, Gait], t_end: float = 20.0) -> Basin:
+    """Run experiment IV's controller from every angle and speed; the attractors are found by themselves.
+
+    targets  the gaits of VI and IV: an attractor nearer than SAME to one of them is that gait
     """
-    angles, speeds = np.asarray(angles, float), np.asarray(speeds, float)
-    lean, speed = (x.ravel() for x in np.meshgrid(np.radians(angles), speeds))
-    q0 = np.tile([-2.5174, 0, 0.3, 1.7802], (lean.size, 1))
-    q0[:, 0] += lean - leg(robot("revolute"), q0)[1]
-    v0 = np.zeros((lean.size, 4))
-    v0[:, 1], v0[:, 2] = np.cos(q0[:, 0]) * speed, -np.sin(q0[:, 0]) * speed
-    run = system("revolute", ledger=False).simulate(
-        q0, v0, t_end=t_end, record_every=t_end / 5, parameters={**DAMPED, **(parameters or {})},
-        events=0, threads=threads,
-    )  # fmt: skip
-    shape = (len(speeds), len(angles))
-    x = run.outputs["com"][:, :, 0]
-    mean = (x[:, -1] - x[:, -2]) / (t_end / 5)
-    outcome = np.full(lean.size, 3)
-    for k, target in enumerate(targets):
-        outcome[np.abs(mean - target) < 0.01] = 1 + k
-    outcome[run.ends != ""] = 0
-    return Basin(angles, speeds, outcome.reshape(shape), run.end_times.reshape(shape), mean.reshape(shape))
+    axes = {"speed": np.asarray(speeds, float), "angle": np.asarray(angles, float)}
+    with tempfile.TemporaryDirectory() as folder:
+        found = basin_of(
+            system("revolute", ledger=False), axes, dropped, Path(folder) / "basin.zarr", section="apex",
+            t_end=t_end, symmetries=ALONG, parameters=DAMPED, scale=OF_STATE, tolerance=SAME, chunk=512, workers=0,
+            progress=False,
+        )  # fmt: skip
+    names = [0, 3]  # ended early, not settled
+    for attractor in found.attractors:
+        away = [np.abs(g.orbit.coordinates(attractor.q[0], attractor.v[0]) / OF_STATE).max() for g in targets]
+        names.append(1 + int(np.argmin(away)) if min(away) < SAME else 3)
+    return Basin(axes["angle"], axes["speed"], np.array(names)[found.outcome], found.end_times)

@@ -315,7 +315,7 @@ def chatter(fast: Gait) -> dict[str, Any]:
 def basins(six: Gait, four: Gait, size: int) -> dict[str, Any]:
     """What becomes of the hopper from starts that lean and move."""
     angles, speeds = (np.linspace(*ends, size) for ends in (gaits.ANGLES, gaits.SPEEDS))
-    found = gaits.basin(angles, speeds, (six.speed, four.speed))
+    found = gaits.basin(angles, speeds, (six, four))
     return {
         "size": size,
         "knee": np.degrees(Q_102),
