@@ -42,16 +42,18 @@ def circle():
     return periodic_orbit(van_der_pol(), [2.0], [0.1], period=6.5, **STEPS, tolerance=1e-12)
 
 
-@pytest.mark.parametrize("pieces", [1, 4])
-def test_van_der_pol_has_its_period(pieces):
-    orbit = periodic_orbit(van_der_pol(), [2.0], [0.1], period=6.5, pieces=pieces, **STEPS, tolerance=1e-12)
+@pytest.mark.parametrize("segments", [1, 4])
+def test_van_der_pol_has_its_period(segments):
+    orbit = periodic_orbit(
+        van_der_pol(), [2.0], [0.1], period=6.5, segments=segments, **STEPS, tolerance=1e-12
+    )
     assert orbit.period == pytest.approx(PERIOD, abs=2e-12) and orbit.family == 0
     run = orbit.simulate(1.0, record_every=orbit.period / 2000)
     divergence = 1 - run.q[:, 0] ** 2
     exact = np.exp(np.sum(divergence[1:]) * orbit.period / 2000)  # Abel, Liouville; the trapezoidal rule
     found = floquet(orbit)
     assert found.values == pytest.approx([exact], rel=1e-8) and found.stable
-    assert found.trivial["flow"] == pytest.approx(1, abs=1e-11)
+    assert found.trivial["orbit"] == pytest.approx(1, abs=1e-11)
 
 
 def test_a_parameter_is_found_from_a_condition():
@@ -274,7 +276,7 @@ def test_its_multipliers_are_one_for_energy_and_those_of_differences(runner):
     )
     assert free.family == 1
     found = floquet(free)
-    assert np.abs(found.values - 1).min() < 1e-7 and set(found.trivial) == {"flow", "symmetry 1"}
+    assert np.abs(found.values - 1).min() < 1e-7 and set(found.trivial) == {"orbit", "symmetry 1"}
     apart = periodic_orbit(
         spring_leg(),
         orbit.q,
@@ -458,7 +460,7 @@ def test_an_orbit_of_two_returns_is_one_attractor(compass, tmp_path):
     (attractor,) = found.attractors
     assert found.outcome.tolist() == [2, 2] and len(attractor.q) == 2
     orbit = periodic_orbit(
-        compass.walker, attractor.q[0], attractor.v[0], period=attractor.period, section="strike", pieces=2,
+        compass.walker, attractor.q[0], attractor.v[0], period=attractor.period, section="strike", segments=2,
         parameters={"slope": slope}, **compass.STEPS,
     )  # fmt: skip
     assert orbit.period == pytest.approx(attractor.period, abs=1e-6) and orbit.stable
@@ -525,6 +527,6 @@ def test_bad_arguments_are_refused(compass):
     with pytest.raises(ShapeError, match="q0, v0"):
         periodic_orbit(system, [2.0, 1.0], period=6.0, dt=0.01)
     with pytest.raises(ConfigurationError, match="Give a section"):
-        periodic_orbit(spring_leg(), [0, 1.0], [5.0, 0], period=0.6, pieces=2, dt=0.01)
-    with pytest.raises(ConfigurationError, match="one piece"):
-        periodic_orbit(system, [2.0], period=lambda p: 6.0, pieces=2, dt=0.01)
+        periodic_orbit(spring_leg(), [0, 1.0], [5.0, 0], period=0.6, segments=2, dt=0.01)
+    with pytest.raises(ConfigurationError, match="one segment"):
+        periodic_orbit(system, [2.0], period=lambda p: 6.0, segments=2, dt=0.01)

@@ -27,7 +27,7 @@ ENDED, UNSETTLED = 0, 1  # outcomes; attractors follow
 class Attractor:
     """What motions settle in: states at its returns q (k, nq), v (k, nv), and its period [s].
 
-    `periodic_orbit(system, a.q[0], a.v[0], period=a.period, section=..., pieces=len(a.q))` finds it exactly.
+    `periodic_orbit(system, a.q[0], a.v[0], period=a.period, section=..., segments=len(a.q))` is the orbit.
     """
 
     q: Array

@@ -176,8 +176,8 @@ def switch_branch(bifurcation: Bifurcation, parameter: str, distance: float = 1.
         found, scale, n = floquet(orbit), orbit.shooting.scale, 2 * orbit.system.nv
         way = found.directions[:, np.argmin(np.abs(found.values + 1))].real
         nodes = [orbit.derivative @ way]  # of a return map: on its section
-        for piece in orbit.shot.pieces[:-1]:
-            nodes.append(piece.D[:, :n] @ nodes[-1])
+        for segment in orbit.shot.segments[:-1]:
+            nodes.append(segment.D[:, :n] @ nodes[-1])
         x = np.concatenate(nodes) / np.tile(scale, len(nodes))
         way = np.concatenate([x, -x])
         shooting, at = orbit.shooting.doubled(), orbit.point
@@ -272,8 +272,8 @@ class _Curve:
         return found[1:], f"after {most} orbits, not followed further"
 
     def half(self, orbit: PeriodicOrbit) -> bool:
-        """Whether an orbit of several pieces closes after half of them."""
-        n, odd = divmod(self.shooting.pieces, 2)
+        """Whether an orbit of several segments closes after half of them."""
+        n, odd = divmod(self.shooting.segments, 2)
         if odd:
             return False
         (_, e), v = self.shooting.nearest_shift(orbit.q, orbit.point.q[n]), orbit.point.v[n] - orbit.v

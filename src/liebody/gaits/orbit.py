@@ -21,7 +21,7 @@ class PeriodicOrbit:
     """A motion with g(T) = h(s) g(0) and v(T) = v(0), where h(s) = exp(s_j xi_j) along the symmetries.
 
     q, v         its start, (nq,), (nv,): on the section, if it has one
-    nodes        the starts of its pieces, q (m, nq) and v (m, nv)
+    nodes        the starts of its segments, q (m, nq) and v (m, nv)
     period       T [s]; shift: s (k,)
     parameters   all that differ from the defaults of the system, by name
     events       guards and directions on the way, in their order, without the returns to the section
@@ -68,18 +68,20 @@ class PeriodicOrbit:
 
     @property
     def events(self) -> Events:
-        return tuple(event for piece in self.shot.pieces for event in piece.events)
+        return tuple(event for segment in self.shot.segments for event in segment.events)
 
     @cached_property
     def derivative(self) -> Array:
         n = 2 * self.system.nv
-        return reduce(lambda D, piece: piece.D[:, :n] @ D, self.shot.pieces, np.eye(n))
+        return reduce(lambda D, segment: segment.D[:, :n] @ D, self.shot.segments, np.eye(n))
 
     @cached_property
     def monodromy(self) -> Array:
         """The derivative of the state at the time T by that at the start, (2 nv, 2 nv)."""
         n = 2 * self.system.nv
-        fixed = [piece.D[:, :n] - np.outer(piece.rate, piece.late[:n]) for piece in self.shot.pieces]
+        fixed = [
+            segment.D[:, :n] - np.outer(segment.rate, segment.late[:n]) for segment in self.shot.segments
+        ]
         return reduce(lambda M, D: D @ M, fixed, np.eye(n))
 
     @cached_property
@@ -87,7 +89,7 @@ class PeriodicOrbit:
         """Directions (2 nv,) in which the orbit only moves along itself: the flow, and each symmetry."""
         found = {}
         if self.shooting.known_period is None:
-            found["flow"] = self.shot.pieces[-1].rate
+            found["orbit"] = self.shot.segments[-1].rate
         along = self.shooting.along_symmetries(self.q)
         return {**found, **{f"symmetry {j + 1}": x for j, x in enumerate(along.T)}}
 
@@ -132,7 +134,7 @@ class PeriodicOrbit:
 
     def simulate(self, periods: float = 1.0, **options: Any) -> HybridRun:
         """The motion from its start, over so many periods; options of `HybridSystem.simulate`."""
-        given = self.shooting.options(self.parameters, self.period / self.shooting.pieces)
+        given = self.shooting.options(self.parameters, self.period / self.shooting.segments)
         end = periods * self.period
         return self.shooting.motion.simulate(self.q, self.v, t_end=end, **{**given, **options})
 
@@ -157,7 +159,7 @@ class PeriodicOrbit:
         """The derivative (2 nv, p) of the state after a period by the unknown parameters."""
         n = 2 * self.system.nv
         start = np.zeros((n, self.shooting.columns - n))
-        return reduce(lambda B, piece: piece.D[:, :n] @ B + piece.D[:, n:], self.shot.pieces, start)
+        return reduce(lambda B, segment: segment.D[:, :n] @ B + segment.D[:, n:], self.shot.segments, start)
 
 
 def periodic_orbit(
@@ -169,7 +171,7 @@ def periodic_orbit(
     section: str | tuple[str, int] | None = None,
     symmetries: Any = (),
     shift: Any = None,
-    pieces: int = 1,
+    segments: int = 1,
     parameters: Mapping[str, Any] | None = None,
     unknowns: Sequence[str] = (),
     conditions: Callable[..., Any] | None = None,
@@ -191,8 +193,8 @@ def periodic_orbit(
     symmetries  algebra vectors xi (k, nv) of rigid motions h = exp(s xi) of the whole, under which the
                 equations do not change, as that of a robot along the ground: g(T) = h g(0), s is unknown
     shift       a guess of s, (k,); default: what the guess does in one period
-    pieces      into how many pieces it is cut: multiple shooting. With a section each ends at a return,
-                so that pieces=2 is an orbit that closes at its second return
+    segments      into how many segments it is cut: multiple shooting. With a section each ends at a return,
+                so that segments=2 is an orbit that closes at its second return
     parameters  values that differ from the defaults
     unknowns    names of parameters that are unknown, too, as many as there are conditions
     conditions  (q, v, T, s, p) -> numbers that are to be zero, of the start, the period, the shift, the
@@ -218,12 +220,12 @@ def periodic_orbit(
     if "t_end" in options:
         raise ConfigurationError("t_end is not for orbits: give period, a guess")
     known = period if callable(period) else None
-    if known and pieces > 1:
+    if known and segments > 1:
         raise ConfigurationError(
-            "an orbit that is driven in time is one piece; pieces would start at other times"
+            "an orbit that is driven in time is one segment; segments would start at other times"
         )
     shooting = Shooting(
-        system, section=section, pieces=pieces, symmetries=symmetries, unknowns=unknowns,
+        system, section=section, segments=segments, symmetries=symmetries, unknowns=unknowns,
         conditions=conditions, known_period=known, scale=scale, simulation=FlowOptions(options, difference),
     )  # fmt: skip
     given = _values(system, parameters or {}, unknowns)
@@ -244,11 +246,11 @@ def _values(system: HybridSystem, given: Mapping[str, Any], unknowns: Sequence[s
 
 def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
     """Nodes and shift along the motion from the first one."""
-    time, at = first.period / shooting.pieces, (first.q[0], first.v[0])
+    time, at = first.period / shooting.segments, (first.q[0], first.v[0])
     nodes = [at]
-    for _ in range(shooting.pieces):
+    for _ in range(shooting.segments):
         q, v = (x[None] for x in at)
-        _, (end,) = shooting.run(shooting.motion, q, v, first.parameters, time)
+        _, (end,) = shooting.arrive(shooting.motion, q, v, first.parameters, time)
         at = end.q, end.v
         nodes.append(at)
     s = shooting.nearest_shift(first.q[0], at[0])[0] if shift is None else np.asarray(shift, float)
@@ -262,7 +264,7 @@ def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
     The second period, simulated after the first without a break, must end where the first does.
     """
     shooting = orbit.shooting
-    T, m = orbit.period, orbit.shooting.pieces
+    T, m = orbit.period, orbit.shooting.segments
     periods = 2.3 if shooting.section else 2.0
     run = orbit.simulate(periods, record_every=periods * T)
     q, v = run.final.q, run.final.v

@@ -1,11 +1,11 @@
 """Shooting: the equations of a periodic orbit, with their derivatives through the hybrid flow.
 
-An orbit is cut into pieces i = 0 ... m-1 that start at nodes y_i = (q_i, v_i). With the flow phi, its
+An orbit is cut into segments i = 0 ... m-1 that start at nodes y_i = (q_i, v_i). With the flow phi, its
 unknowns are the nodes, the period T, the shift s along symmetries, and parameters p:
 
     q: log((q_i+1)^-1 phi_q(y_i)) = 0,    v: phi_v(y_i) - v_i+1 = 0,     y_m = h(s) y_0,  h(s) = exp(s_j xi_j)
 
-A piece ends at its part of the period, or where it returns to a section, whose time follows from the start.
+A segment ends at its part of the period, or where it returns to a section, whose time follows from the start.
 Derivatives are those of the flow, saltation at events included (`systems.VariedSystem`), or differences.
 Newton's method takes the smallest change that solves the linear equations, so that neither the place along
 the orbit nor that along a symmetry has to be fixed by a condition (Deuflhard 1984).
@@ -43,7 +43,7 @@ class GaitError(IntegrationError):
 
 @dataclass(frozen=True)
 class FlowOptions:
-    """How pieces are simulated: options of `HybridSystem.simulate`, such as dt and method.
+    """How segments are simulated: options of `HybridSystem.simulate`, such as dt and method.
 
     difference  None: derivatives through the flow; else the step of central differences, over the scale
     """
@@ -75,8 +75,8 @@ class End(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Where a piece leads, and the derivatives by its node and the unknown parameters.
+class Segment:
+    """Where a segment leads, and the derivatives by its node and the unknown parameters.
 
     q, v      its end
     D         of (q, v), (2 nv, 2 nv + p): on the section, or at a fixed time
@@ -96,11 +96,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Shot:
-    """The equations at a point: residual r over the scale, Jacobian dr by the scaled unknowns, pieces."""
+    """The equations at a point: residual r over the scale, Jacobian dr by the scaled unknowns, segments."""
 
     residual: Array
     jacobian: Array
-    pieces: list[Piece]
+    segments: list[Segment]
 
     @property
     def size(self) -> float:
@@ -115,7 +115,7 @@ class Shooting:
         system: HybridSystem,
         *,
         section: str | tuple[str, int] | None = None,
-        pieces: int = 1,
+        segments: int = 1,
         symmetries: Any = (),
         unknowns: Sequence[str] = (),
         conditions: Callable[..., Any] | None = None,
@@ -125,7 +125,7 @@ class Shooting:
         simulation: FlowOptions | None = None,
     ) -> None:
         nv = system.nv
-        self.system, self.pieces, self.conditions = system, pieces, conditions
+        self.system, self.segments, self.conditions = system, segments, conditions
         self.section = _section(system, section)
         self.symmetries = _symmetries(system, symmetries)
         self.unknowns, self.known_period = tuple(unknowns), known_period
@@ -134,14 +134,14 @@ class Shooting:
             self.scale = np.broadcast_to(np.asarray(scale, float), (2 * nv,)).copy()
         except ValueError:
             raise ShapeError(f"scale is {scale!r}, expected a number or ({2 * nv},), for (q, v)") from None
-        if pieces < 1:
-            raise ConfigurationError(f"pieces is {pieces!r}, expected a whole number, one or more")
+        if segments < 1:
+            raise ConfigurationError(f"segments is {segments!r}, expected a whole number, one or more")
         if self.section and known_period:
             raise ConfigurationError("a section gives the period; leave the section or the function out")
-        if pieces > 1 and not self.section and system.memory.size:
+        if segments > 1 and not self.section and system.memory.size:
             raise ConfigurationError(
-                f"{system.name} has memory: what it remembers within a stride is not known to a piece that "
-                "starts there. Give a section, at which pieces end, or pieces=1"
+                f"{system.name} has memory: what it remembers within a stride is not known to a segment that "
+                "starts there. Give a section, at which segments end, or segments=1"
             )
         self.columns = 2 * nv + sum(self._layout(name).size for name in self.unknowns)
 
@@ -160,17 +160,17 @@ class Shooting:
         """The equations of orbits that close after twice the time."""
         period = self.known_period
         twice = None if period is None else lambda p: 2 * period(p)
-        return self._changed(pieces=2 * self.pieces, known_period=twice)
+        return self._changed(segments=2 * self.segments, known_period=twice)
 
     def _changed(self, **changes: Any) -> Shooting:
         now = {
-            "section": self.section, "pieces": self.pieces, "symmetries": self.symmetries,
+            "section": self.section, "segments": self.segments, "symmetries": self.symmetries,
             "unknowns": self.unknowns, "conditions": self.conditions, "known_period": self.known_period,
             "scale": self.scale, "sizes": self.sizes, "simulation": self.simulation,
         }  # fmt: skip
         return Shooting(self.system, **{**now, **changes})
 
-    # -- one simulation of all pieces -----------------------------------------------------------------------
+    # -- one simulation of all segments ---------------------------------------------------------------------
 
     @cached_property
     def motion(self) -> HybridSystem:
@@ -186,15 +186,15 @@ class Shooting:
         quiet = {QUIET: AT_START * time} if self.section else {}
         return {**self.simulation.options, "parameters": {**parameters, **quiet}}
 
-    def simulate(self, at: Point) -> list[Piece]:
-        """All pieces, as one ensemble; GaitError where one does not get to its end."""
-        time = self.period_of(at) / self.pieces
+    def simulate(self, at: Point) -> list[Segment]:
+        """All segments, as one ensemble; GaitError where one does not get to its end."""
+        time = self.period_of(at) / self.segments
         if not time > 0:
-            raise GaitError(f"the period becomes {self.pieces * time:.3g} s; start nearer to the orbit")
+            raise GaitError(f"the period becomes {self.segments * time:.3g} s; start nearer to the orbit")
         if self.simulation.difference is not None:
             return self._by_differences(at, time)
-        flow, pieces = self._varied, []
-        run, ends = self.run(flow, at.q, at.v, at.parameters, time)
+        flow, segments = self._varied, []
+        run, ends = self.arrive(flow, at.q, at.v, at.parameters, time)
         for i, end in enumerate(ends):
             if end.log is None:
                 D, late = flow.derivatives(run)[i, -1], np.zeros(self.columns)
@@ -202,10 +202,10 @@ class Shooting:
             else:
                 D, late = flow.on_section(end.log, at.parameters)[0], flow.delays(end.log)[0]
                 rate = flow.state_rates(end.log, at.parameters)[0]
-            pieces.append(Piece(end.q, end.v, D, end.time, late, rate, end.events))
-        return pieces
+            segments.append(Segment(end.q, end.v, D, end.time, late, rate, end.events))
+        return segments
 
-    def run(
+    def arrive(
         self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: float
     ) -> tuple[HybridRun, list[End]]:
         """Motions from several starts to where each returns to the section, or for this time.
@@ -245,17 +245,15 @@ class Shooting:
                 until, back = i, log.where(slice(i, i + 1))
                 break
         names = zip(log.guard[:until], log.direction[:until].tolist(), log.t[:until], strict=True)
-        late = AT_START * time
-        return tuple(
-            (name, sign) for name, sign, t in names if t > late or not self.at_section(name, sign)
-        ), back
+        start = AT_START * time
+        return tuple((x, k) for x, k, t in names if t > start or not self.at_section(x, k)), back
 
     def at_section(self, guard: str, direction: int) -> bool:
         """Whether an event is one of the section."""
         return self.section is not None and guard == self.section[0] and self.section[1] in (0, direction)
 
     def _lost(self, run: HybridRun, i: int, end: End) -> str:
-        where = f"piece {i + 1} of {self.pieces}: " if self.pieces > 1 else ""
+        where = f"segment {i + 1} of {self.segments}: " if self.segments > 1 else ""
         if run.ends[i]:
             what = f"the motion ended at t = {float(run.end_times[i]):.6g} s, before it closed: {run.ends[i]}"
         else:
@@ -263,12 +261,12 @@ class Shooting:
             what = f"it does not return to {section} within {end.time:.4g} s"
         return f"{where}{what}; events on the way: {named(end.events)}. Start nearer to the orbit"
 
-    def _by_differences(self, at: Point, time: float) -> list[Piece]:
-        """Derivatives of pieces as central differences, all starts in one run."""
+    def _by_differences(self, at: Point, time: float) -> list[Segment]:
+        """Derivatives of segments as central differences, all starts in one run."""
         group, nv, h = self.system.group, self.system.nv, self.simulation.difference or 0.0
         steps = h * np.concatenate([self.scale, self._sizes(at)])
         n, moves = 1 + 2 * self.columns, np.kron(np.diag(steps), [[1], [-1]])
-        pieces = []
+        segments = []
         for q0, v0 in zip(at.q, at.v, strict=True):
             q = [q0, *(np.asarray(group.integrate(q0, m[:nv]), float) for m in moves)]
             v = [v0, *(v0 + moves[:, nv : 2 * nv])]
@@ -278,14 +276,14 @@ class Shooting:
                 change = moves[:, first : first + value.size].reshape(n - 1, *value.shape)
                 given[name] = np.concatenate([value[None], value + change])
                 first += value.size
-            run, ends = self.run(self.motion, np.stack(q), np.stack(v), given, time)
+            run, ends = self.arrive(self.motion, np.stack(q), np.stack(v), given, time)
             q1, v1, t1, events, log, _ = ends[0]
             y = np.stack([np.concatenate([group.difference(q1, x.q), x.v - v1, [x.time]]) for x in ends])
             slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
             states = run.final if log is None else log
             rate = varied(self.motion, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[0]
-            pieces.append(Piece(q1, v1, slopes[:-1], t1, slopes[-1], rate, events))
-        return pieces
+            segments.append(Segment(q1, v1, slopes[:-1], t1, slopes[-1], rate, events))
+        return segments
 
     def period_of(self, at: Point) -> float:
         if self.known_period is None:
@@ -303,12 +301,12 @@ class Shooting:
     def size(self) -> int:
         """How many unknowns there are: nodes, period if it is free, shift, parameters."""
         nv = self.system.nv
-        return self.pieces * 2 * nv + self.free_period + len(self.symmetries) + self.columns - 2 * nv
+        return self.segments * 2 * nv + self.free_period + len(self.symmetries) + self.columns - 2 * nv
 
     def unit(self, at: Point) -> Array:
         """By what unknowns are scaled: `scale`, the period, one, the sizes of the parameters."""
         T = [at.period] if self.free_period else []
-        nodes = np.tile(self.scale, self.pieces)
+        nodes = np.tile(self.scale, self.segments)
         return np.concatenate([nodes, T, np.ones(len(self.symmetries)), self._sizes(at)])
 
     def _sizes(self, at: Point) -> Array:
@@ -316,19 +314,16 @@ class Shooting:
         found = [np.zeros(0)]
         for name in self.unknowns:
             p = np.abs(np.ravel(at.parameters[name]))
-            found.append(
-                np.full(p.shape, self.sizes.get(name, 0.0))
-                if name in self.sizes
-                else np.where(p > 0, p, 1) / 10
-            )
+            usual = np.where(p > 0, p, 1) / 10
+            found.append(np.full(p.shape, self.sizes[name]) if name in self.sizes else usual)
         return np.concatenate(found)
 
     def _split(self, x: Array) -> tuple[Array, float, Array, Array]:
         """Nodes (m, 2 nv), period, shift, parameters of a vector of unknowns."""
-        nodes = self.pieces * 2 * self.system.nv
+        nodes = self.segments * 2 * self.system.nv
         T = nodes + self.free_period
         s = T + len(self.symmetries)
-        return x[:nodes].reshape(self.pieces, -1), float(x[nodes:T].sum()), x[T:s], x[s:]
+        return x[:nodes].reshape(self.segments, -1), float(x[nodes:T].sum()), x[T:s], x[s:]
 
     def moved(self, at: Point, x: Array) -> Point:
         """The point, moved by x times the unit."""
@@ -357,7 +352,7 @@ class Shooting:
         """Rows (n, size) of changes that only move an orbit along itself or its symmetries."""
         moves = [self.along_symmetries(at.q[0])]
         if self.free_period:
-            moves.append(shot.pieces[-1].rate[:, None])
+            moves.append(shot.segments[-1].rate[:, None])
         rows = (np.concatenate(moves, axis=1) / self.scale[:, None]).T
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return np.concatenate([rows, np.zeros((len(rows), self.size - rows.shape[1]))], axis=1)
@@ -393,25 +388,25 @@ class Shooting:
         """The equations at a point."""
         return self._shot(at, self.simulate(at))
 
-    def _shot(self, at: Point, pieces: list[Piece]) -> Shot:
-        group, nv, m = self.system.group, self.system.nv, self.pieces
+    def _shot(self, at: Point, segments: list[Segment]) -> Shot:
+        group, nv, m = self.system.group, self.system.nv, self.segments
         nodes = m * 2 * nv
         T, s = nodes + self.free_period, nodes + self.free_period + len(self.symmetries)
         r, J = np.zeros(nodes), np.zeros((nodes, self.size))
         targets = [*zip(at.q[1:], at.v[1:], strict=True), (self.shifted(at.q[0], at.shift), at.v[0])]
-        for i, (piece, (q, v)) in enumerate(zip(pieces, targets, strict=True)):
+        for i, (segment, (q, v)) in enumerate(zip(segments, targets, strict=True)):
             row, node = slice(2 * nv * i, 2 * nv * (i + 1)), 2 * nv * ((i + 1) % m)
-            e = np.asarray(group.difference(q, piece.q), float)
-            r[row] = np.concatenate([e, piece.v - v])
+            e = np.asarray(group.difference(q, segment.q), float)
+            r[row] = np.concatenate([e, segment.v - v])
             end, target = np.eye(2 * nv), np.eye(2 * nv)  # d log(a^-1 b), by b and by a
             end[:nv, :nv], target[:nv, :nv] = group.dexp_inverse(-e), group.dexp_inverse(e)
-            J[row, 2 * nv * i : 2 * nv * (i + 1)] += end @ piece.D[:, : 2 * nv]
+            J[row, 2 * nv * i : 2 * nv * (i + 1)] += end @ segment.D[:, : 2 * nv]
             J[row, node : node + 2 * nv] -= target
-            J[row, s:] += end @ piece.D[:, 2 * nv :]
+            J[row, s:] += end @ segment.D[:, 2 * nv :]
             if self.free_period:
-                J[row, nodes] += end @ piece.rate / m
+                J[row, nodes] += end @ segment.rate / m
             if self.known_period:
-                J[row, s:] += np.outer(end @ piece.rate, self._period_by(at) / m)
+                J[row, s:] += np.outer(end @ segment.rate, self._period_by(at) / m)
             if i == m - 1 and len(self.symmetries):
                 inverse = group.Ad(group.inverse(group.element(at.q[0])))
                 turn = group.dexp(-(at.shift @ self.symmetries)) @ self.symmetries.T
@@ -419,9 +414,9 @@ class Shooting:
         r = r / np.tile(self.scale, m)
         J = J / np.tile(self.scale, m)[:, None]
         if self.conditions is not None:
-            more, slopes = self._conditions(at, pieces)
+            more, slopes = self._conditions(at, segments)
             r, J = np.concatenate([r, more]), np.concatenate([J, slopes])
-        return Shot(r, J * self.unit(at), pieces)
+        return Shot(r, J * self.unit(at), segments)
 
     def _flat(self, at: Point) -> Array:
         return self.system.parameters.values(at.parameters, ())
@@ -461,10 +456,10 @@ class Shooting:
 
         return Kernel(trace(plain, shapes, "conditions")), _derivative(of, shapes, size)
 
-    def _conditions(self, at: Point, pieces: list[Piece]) -> tuple[Array, Array]:
+    def _conditions(self, at: Point, segments: list[Segment]) -> tuple[Array, Array]:
         value, slope = self._condition_kernels
-        nv, k, m = self.system.nv, len(self.symmetries), self.pieces
-        period = sum(piece.time for piece in pieces)
+        nv, k, m = self.system.nv, len(self.symmetries), self.segments
+        period = sum(segment.time for segment in segments)
         given = at.q[0], at.v[0], np.array(period), at.shift, self._flat(at)
         r = np.atleast_1d(value(*given))
         by = slope(*(np.broadcast_to(x, (self.columns + 1 + k, *np.shape(x))) for x in given),
@@ -475,9 +470,9 @@ class Shooting:
         by_period = by[:, 2 * nv]
         if self.free_period:
             J[:, m * 2 * nv] += by_period
-        for i, piece in enumerate(pieces):
-            J[:, 2 * nv * i : 2 * nv * (i + 1)] += np.outer(by_period, piece.late[: 2 * nv])
-            J[:, p:] += np.outer(by_period, piece.late[2 * nv :])
+        for i, segment in enumerate(segments):
+            J[:, 2 * nv * i : 2 * nv * (i + 1)] += np.outer(by_period, segment.late[: 2 * nv])
+            J[:, p:] += np.outer(by_period, segment.late[2 * nv :])
         if self.known_period:
             J[:, p:] += np.outer(by_period, self._period_by(at))
         return r, J
@@ -507,15 +502,14 @@ class Shooting:
                 continue
             new, found = self._tried(at, shot, change, tolerance)
             if found.size > shot.size and (patience := patience - 1) < 0:
-                raise GaitError(
-                    f"no orbit: the residual stays at {shot.size:.1e}. {self._why(shot.pieces, found.pieces)}"
-                )
+                why = self._why(shot.segments, found.segments)
+                raise GaitError(f"no orbit: the residual stays at {shot.size:.1e}. {why}")
             at, shot = new, found
         if shot.size < tolerance:
             return self._with_period(at, shot), shot, tries
         raise GaitError(
             f"no orbit: after {tries} steps of Newton's method the residual is {shot.size:.1e}. "
-            f"{self._why(first.pieces, shot.pieces)}"
+            f"{self._why(first.segments, shot.segments)}"
         )
 
     def _tried(self, at: Point, shot: Shot, change: Array, tolerance: float) -> tuple[Point, Shot]:
@@ -535,7 +529,7 @@ class Shooting:
             raise GaitError(f"no orbit: {problem}")
         return min(tried, key=lambda x: x[1].size)
 
-    def _why(self, before: list[Piece], after: list[Piece]) -> str:
+    def _why(self, before: list[Segment], after: list[Segment]) -> str:
         """Why Newton's method cannot go on."""
         for a, b in zip(before, after, strict=True):
             if a.events != b.events:
@@ -546,7 +540,7 @@ class Shooting:
         return "Start nearer to an orbit, let a parameter be unknown, or give tolerance if this is small"
 
     def _with_period(self, at: Point, shot: Shot) -> Point:
-        return at if self.free_period else replace(at, period=sum(piece.time for piece in shot.pieces))
+        return at if self.free_period else replace(at, period=sum(segment.time for segment in shot.segments))
 
 
 def named(events: Sequence[tuple[str, int]]) -> str:

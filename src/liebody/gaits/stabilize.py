@@ -118,8 +118,8 @@ def _changed(orbit: PeriodicOrbit, inputs: Sequence[str], change: Array) -> dict
 def _after(orbit: PeriodicOrbit, q: Array, v: Array, parameters: dict[str, Array]) -> tuple[Array, Array]:
     """States (n, nq), (n, nv) after one period."""
     shooting = orbit.shooting
-    for _ in range(shooting.pieces):
-        _, ends = shooting.run(shooting.motion, q, v, parameters, orbit.period / shooting.pieces)
+    for _ in range(shooting.segments):
+        _, ends = shooting.arrive(shooting.motion, q, v, parameters, orbit.period / shooting.segments)
         q, v = np.stack([end.q for end in ends]), np.stack([end.v for end in ends])
     return q, v
 

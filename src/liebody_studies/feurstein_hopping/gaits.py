@@ -335,8 +335,8 @@ def basin(angles: Array, speeds: Array, targets: tuple[Gait, Gait], t_end: float
     with tempfile.TemporaryDirectory() as folder:
         found = basin_of(
             system("revolute", ledger=False), axes, dropped, Path(folder) / "basin.zarr", section="apex",
-            t_end=t_end, symmetries=ALONG, parameters=DAMPED, scale=OF_STATE, tolerance=SAME, chunk=512, workers=0,
-            progress=False,
+            t_end=t_end, symmetries=ALONG, parameters=DAMPED, scale=OF_STATE, tolerance=SAME, chunk=512,
+            workers=0, progress=False,
         )  # fmt: skip
     names = [0, 3]  # ended early, not settled
     for attractor in found.attractors:
