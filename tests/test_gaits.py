@@ -16,9 +16,11 @@ from liebody.errors import ConfigurationError, ModelError, ShapeError
 from liebody.gaits import (
     GaitError,
     basin,
+    bifurcation_curve,
     continuation,
     floquet,
     periodic_orbit,
+    regulator,
     search,
     stabilize,
     switch_branch,
@@ -97,7 +99,14 @@ def test_two_orbits_begin_at_a_pitchfork():
 
 
 OMEGA, REST = 2 * np.pi, 0.8  # of the table [rad/s]; restitution
-TABLE = (1 - REST) / (1 + REST) * 9.81 / 2  # its speed at impacts, one a period
+
+
+def table_speed(e):
+    """At impacts, one a period [m/s]."""
+    return (1 - e) / (1 + e) * 9.81 / 2
+
+
+TABLE = table_speed(REST)
 
 
 def ball_on_a_table():
@@ -105,12 +114,12 @@ def ball_on_a_table():
 
     def update(t, q, v, z, p, events):
         speed = p.a * OMEGA * scalar.cos(OMEGA * t - 1)
-        return q, np.array([scalar.where(events.table < 0, (1 + REST) * speed - REST * v[0], v[0])]), z
+        return q, np.array([scalar.where(events.table < 0, (1 + p.e) * speed - p.e * v[0], v[0])]), z
 
     return HybridSystem(
         R(1),
         lambda t, q, v, z, p: np.array([-9.81]),
-        parameters={"a": 0.1},
+        parameters={"a": 0.1, "e": REST},
         guards=lambda t, q, v, z, p: {"table": q[0] - p.a * scalar.sin(OMEGA * t - 1)},
         directions={"table": -1},
         update=update,
@@ -118,11 +127,11 @@ def ball_on_a_table():
     )
 
 
-def multipliers_of_the_ball(a):
+def multipliers_of_the_ball(a, e=REST):
     """From impact to impact: dt' = dt + dv T/(V + g T/2), dv' = (1 + e) V' dt' - e dv + e g (dt' - dt)."""
-    phase = np.arccos(TABLE / (a * OMEGA))
-    k, turn = 1 / (TABLE + 9.81 / 2), -(1 + REST) * a * OMEGA**2 * np.sin(phase)
-    return np.linalg.eigvals([[1, k], [turn, turn * k - REST + REST * 9.81 * k]])
+    phase = np.arccos(table_speed(e) / (a * OMEGA))
+    k, turn = 1 / (table_speed(e) + 9.81 / 2), -(1 + e) * a * OMEGA**2 * np.sin(phase)
+    return np.linalg.eigvals([[1, k], [turn, turn * k - e + e * 9.81 * k]])
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +168,15 @@ def test_its_fold_and_flip_are_those_of_the_closed_form(ball):
         stable = np.prod(multipliers_of_the_ball(middle) + 1).real > 0
         low, high = (middle, high) if stable else (low, middle)
     assert at["flip"].value == pytest.approx(low, rel=1e-7)
+    for kind in ("fold", "flip"):
+        curve = bifurcation_curve(at[kind], "e", step=0.02, bounds=(0.7, 0.9))
+        assert len(curve.orbits) > 5 and curve.ends == ("end of the range",) * 2
+        for x in curve.orbits:
+            a, e = x.parameters["a"], x.parameters["e"]
+            if kind == "fold":
+                assert a == pytest.approx(table_speed(e) / OMEGA, rel=1e-6)
+            else:
+                assert np.abs(multipliers_of_the_ball(a, e) + 1).min() < 1e-6
     doubled = switch_branch(at["flip"], "a", 0.05)
     assert doubled.period == pytest.approx(2) and doubled.events == (("table", -1),) * 2
     assert abs(np.diff(doubled.nodes[1][:, 0])[0]) > 0.02 and doubled.stable
@@ -394,6 +412,19 @@ def test_the_slope_set_at_each_step_holds_the_gait_where_it_is_unstable(compass,
         steep.q, steep.v + [0.01, 0.01], t_end=60.0, parameters=steep.parameters, **compass.STEPS
     )
     assert np.abs(steep.coordinates(run.events.q[-2:], run.events.v[-2:])).max(axis=1).min() > 1e-3
+
+
+def test_the_regulator_satisfies_the_riccati_equation():
+    """P = Q + A^T P A + A^T P B K with the cost P of the closed loop, the sum of its powers."""
+    rng = np.random.default_rng(0)
+    A, B = 1.3 * rng.normal(size=(5, 5)), rng.normal(size=(5, 2))
+    Q, R = np.diag(rng.uniform(0.1, 3, 5)), np.diag([0.3, 2.0])
+    K = regulator(A, B, Q, R)
+    closed, P = A + B @ K, np.zeros((5, 5))
+    assert np.abs(np.linalg.eigvals(A)).max() > 1.5 and np.abs(np.linalg.eigvals(closed)).max() < 1
+    for _ in range(3000):
+        P = Q + K.T @ R @ K + closed.T @ P @ closed
+    np.testing.assert_allclose(P, Q + A.T @ P @ A + A.T @ P @ B @ K, rtol=1e-9, atol=1e-9 * np.abs(P).max())
 
 
 # -- basins and search --------------------------------------------------------------------------------------

@@ -141,21 +141,28 @@ def continuation(
     if locate not in ("all", "stability"):
         raise ConfigurationError(f"locate is {locate!r}, expected 'all' or 'stability'")
     curve = _Curve(orbit, parameter, abs(step), tolerance)
-    first = curve.start(orbit)
-    sides, ends = [], []
+    branch, found = _followed(curve, orbit, bounds, most)
+    bifurcations = [
+        event for a, b in pairwise(found) for event in curve.happens(a, b, locate == "all", precision)
+    ]
+    return replace(branch, bifurcations=bifurcations)
+
+
+def _followed(
+    curve: _Curve, orbit: PeriodicOrbit, bounds: tuple[float, float], most: int
+) -> tuple[Branch, list[_On]]:
+    """The curve to both sides of an orbit, without what happens on it; and its orbits with tangents."""
+    first, sides, ends = curve.start(orbit), [], []
     for sign in (-1.0, 1.0):
         upward = np.sign(first.tangent[-1]) or 1.0
         side, end = curve.go(first._replace(tangent=sign * upward * first.tangent), bounds, most)
         sides.append(side)
         ends.append(end)
     if not sides[0] and not sides[1]:
-        raise GaitError(f"the orbit cannot be followed over {parameter}: {ends[0]}; {ends[1]}")
+        raise GaitError(f"the orbit cannot be followed over {curve.parameter}: {ends[0]}; {ends[1]}")
     below = [on._replace(tangent=-on.tangent) for on in reversed(sides[0])]
     found = [*below, first, *sides[1]]
-    bifurcations = [
-        event for a, b in pairwise(found) for event in curve.happens(a, b, locate == "all", precision)
-    ]
-    return Branch(parameter, [on.orbit for on in found], bifurcations, (ends[0], ends[1]))
+    return Branch(curve.parameter, [on.orbit for on in found], [], (ends[0], ends[1])), found
 
 
 def switch_branch(bifurcation: Bifurcation, parameter: str, distance: float = 1.0) -> PeriodicOrbit:
@@ -200,6 +207,55 @@ def switch_branch(bifurcation: Bifurcation, parameter: str, distance: float = 1.
     point, _, _ = shooting.solve(guess, ENOUGH, 20, rows)
     plain = shooting.with_unknowns(own)
     return PeriodicOrbit(plain, point, plain.shoot(point))
+
+
+def bifurcation_curve(
+    bifurcation: Bifurcation,
+    parameter: str,
+    *,
+    step: float,
+    bounds: tuple[float, float],
+    most: int = 40,
+    tolerance: float = 1e-8,
+) -> Branch:
+    """Follow a fold, a flip or a Neimark-Sacker bifurcation over a second parameter.
+
+    bifurcation  from a `Branch`, whose parameter stays among the unknowns
+    parameter    name of the second one; step, bounds, most, tolerance as of `continuation`
+
+    Each orbit of the result has both parameters. The critical multiplier joins the equations (mu = 1,
+    mu = -1, |mu|^2 = 1), with its derivative by central differences of simulations. Kuznetsov (2004), 10.3.
+    """
+    if bifurcation.kind not in TESTS:
+        raise ConfigurationError(f"a {bifurcation.kind} is not followed; {', '.join(TESTS)} are")
+    orbit = bifurcation.orbit
+    equations = _AtBifurcation(orbit.system, kind=bifurcation.kind, **orbit.shooting.arguments())
+    first = PeriodicOrbit(equations, orbit.point, orbit.shot)
+    return _followed(_Curve(first, parameter, abs(step), tolerance), first, bounds, most)[0]
+
+
+class _AtBifurcation(Shooting):
+    """The equations of an orbit with a multiplier on the unit circle."""
+
+    def __init__(self, system: Any, *, kind: str, **given: Any) -> None:
+        super().__init__(system, **given)
+        self.kind = kind
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "kind": self.kind}
+
+    def shoot(self, at: Point) -> Shot:
+        shot, h = super().shoot(at), 1e-5
+        steps = h * np.eye(self.size)
+        slope = [(self._test(self.moved(at, x)) - self._test(self.moved(at, -x))) / (2 * h) for x in steps]
+        r, J = np.append(shot.residual, self._test(at)), np.vstack([shot.jacobian, slope])
+        return Shot(r, J, shot.segments)
+
+    def _test(self, at: Point) -> float:
+        orbit = PeriodicOrbit(self, at, super().shoot(at))
+        if self.kind == TORUS:
+            return min((float((a * b - 1).real) for a, b in combinations(orbit.multipliers, 2)), key=abs)
+        return float(_critical(orbit, self.kind).real) - (1 if self.kind == FOLD else -1)
 
 
 class _On(NamedTuple):

@@ -163,12 +163,15 @@ class Shooting:
         return self._changed(segments=2 * self.segments, known_period=twice)
 
     def _changed(self, **changes: Any) -> Shooting:
-        now = {
+        return type(self)(self.system, **{**self.arguments(), **changes})
+
+    def arguments(self) -> dict[str, Any]:
+        """What it was made of, but for the system."""
+        return {
             "section": self.section, "segments": self.segments, "symmetries": self.symmetries,
             "unknowns": self.unknowns, "conditions": self.conditions, "known_period": self.known_period,
             "scale": self.scale, "sizes": self.sizes, "simulation": self.simulation,
         }  # fmt: skip
-        return Shooting(self.system, **{**now, **changes})
 
     # -- one simulation of all segments ---------------------------------------------------------------------
 

@@ -86,8 +86,7 @@ def stabilize(
     A = W.T @ (orbit.derivative * scale / scale[:, None]) @ W
     B = W.T @ (orbit.by_unknowns * unit / scale[:, None])
     q, r = _weights("Q", Q, scale), _weights("R", R, unit)
-    P = _riccati(A, B, W.T @ q @ W, r)
-    K = -np.linalg.solve(r + B.T @ P @ B, B.T @ P @ A)
+    K = regulator(A, B, W.T @ q @ W, r)
     if not np.isfinite(K).all() or np.abs(np.linalg.eigvals(A + B @ K)).max() >= 1:
         raise GaitError(f"{', '.join(inputs)} do not reach all that is unstable; give others, or more")
     gain = unit[:, None] * K @ W.T / scale
@@ -133,17 +132,20 @@ def _weights(name: str, given: Any, scale: Array) -> Array:
     return scale[:, None] * (np.diag(x) if x.ndim == 1 else x) * scale
 
 
-def _riccati(A: Array, B: Array, Q: Array, R: Array) -> Array:
-    """P = Q + A^T P (1 + B R^-1 B^T P)^-1 A, by doubling."""
-    G, P, one = B @ np.linalg.solve(R, B.T), Q, np.eye(len(A))
+def regulator(A: Array, B: Array, Q: Array, R: Array) -> Array:
+    """K (p, n) of the discrete linear-quadratic regulator u = K x of x+ = A x + B u; see the head.
+
+    Not finite, or not stable, where B does not reach all that is unstable in A.
+    """
+    G, P, F, one = B @ np.linalg.solve(R, B.T), Q, A, np.eye(len(A))
     for _ in range(60):
-        left = np.linalg.solve(one + G @ P, np.concatenate([A, G], axis=1))
+        left = np.linalg.solve(one + G @ P, np.concatenate([F, G], axis=1))
         forward, through = left[:, : len(A)], left[:, len(A) :]
-        change = A.T @ P @ forward
-        G, P, A = G + A @ through @ A.T, P + change, A @ forward
+        change = F.T @ P @ forward
+        G, P, F = G + F @ through @ F.T, P + change, F @ forward
         if not np.isfinite(P).all() or np.abs(change).max() <= 1e-15 * np.abs(P).max():
             break
-    return P
+    return -np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
 
 
 def _sorted(values: Array) -> Array:
