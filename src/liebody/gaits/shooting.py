@@ -75,7 +75,7 @@ class End(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Segment:
+class Arc:
     """Where a segment leads, and the derivatives by its node and the unknown parameters.
 
     q, v      its end
@@ -100,7 +100,7 @@ class Shot:
 
     residual: Array
     jacobian: Array
-    segments: list[Segment]
+    segments: list[Arc]
 
     @property
     def size(self) -> float:
@@ -189,7 +189,7 @@ class Shooting:
         quiet = {QUIET: AT_START * time} if self.section else {}
         return {**self.simulation.options, "parameters": {**parameters, **quiet}}
 
-    def simulate(self, at: Point) -> list[Segment]:
+    def simulate(self, at: Point) -> list[Arc]:
         """All segments, as one ensemble; GaitError where one does not get to its end."""
         time = self.period_of(at) / self.segments
         if not time > 0:
@@ -205,7 +205,7 @@ class Shooting:
             else:
                 D, late = flow.on_section(end.log, at.parameters)[0], flow.delays(end.log)[0]
                 rate = flow.state_rates(end.log, at.parameters)[0]
-            segments.append(Segment(end.q, end.v, D, end.time, late, rate, end.events))
+            segments.append(Arc(end.q, end.v, D, end.time, late, rate, end.events))
         return segments
 
     def arrive(
@@ -264,7 +264,7 @@ class Shooting:
             what = f"it does not return to {section} within {end.time:.4g} s"
         return f"{where}{what}; events on the way: {named(end.events)}. Start nearer to the orbit"
 
-    def _by_differences(self, at: Point, time: float) -> list[Segment]:
+    def _by_differences(self, at: Point, time: float) -> list[Arc]:
         """Derivatives of segments as central differences, all starts in one run."""
         group, nv, h = self.system.group, self.system.nv, self.simulation.difference or 0.0
         steps = h * np.concatenate([self.scale, self._sizes(at)])
@@ -285,7 +285,7 @@ class Shooting:
             slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
             states = run.final if log is None else log
             rate = varied(self.motion, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[0]
-            segments.append(Segment(q1, v1, slopes[:-1], t1, slopes[-1], rate, events))
+            segments.append(Arc(q1, v1, slopes[:-1], t1, slopes[-1], rate, events))
         return segments
 
     def period_of(self, at: Point) -> float:
@@ -391,7 +391,7 @@ class Shooting:
         """The equations at a point."""
         return self._shot(at, self.simulate(at))
 
-    def _shot(self, at: Point, segments: list[Segment]) -> Shot:
+    def _shot(self, at: Point, segments: list[Arc]) -> Shot:
         group, nv, m = self.system.group, self.system.nv, self.segments
         nodes = m * 2 * nv
         T, s = nodes + self.free_period, nodes + self.free_period + len(self.symmetries)
@@ -459,7 +459,7 @@ class Shooting:
 
         return Kernel(trace(plain, shapes, "conditions")), _derivative(of, shapes, size)
 
-    def _conditions(self, at: Point, segments: list[Segment]) -> tuple[Array, Array]:
+    def _conditions(self, at: Point, segments: list[Arc]) -> tuple[Array, Array]:
         value, slope = self._condition_kernels
         nv, k, m = self.system.nv, len(self.symmetries), self.segments
         period = sum(segment.time for segment in segments)
@@ -532,7 +532,7 @@ class Shooting:
             raise GaitError(f"no orbit: {problem}")
         return min(tried, key=lambda x: x[1].size)
 
-    def _why(self, before: list[Segment], after: list[Segment]) -> str:
+    def _why(self, before: list[Arc], after: list[Arc]) -> str:
         """Why Newton's method cannot go on."""
         for a, b in zip(before, after, strict=True):
             if a.events != b.events:
