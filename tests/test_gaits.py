@@ -182,6 +182,34 @@ def test_its_fold_and_flip_are_those_of_the_closed_form(ball):
     assert abs(np.diff(doubled.nodes[1][:, 0])[0]) > 0.02 and doubled.stable
 
 
+@pytest.mark.parametrize("restitution", [None, 0.7])
+def test_grazing_is_found_where_the_amplitude_reaches_the_line(restitution):
+    """q'' + 0.2 q' + 4 q = f cos t has the amplitude f / |3 + 0.2 i|: it reaches 1 there.
+
+    From there on a line that does nothing is crossed, and a wall is hit. (With a natural frequency of twice
+    that of the force, grazing leaves the orbit as it is: its multipliers change continuously.)
+    """
+
+    def update(t, q, v, z, p, events):
+        return q, np.array([scalar.where(events.line > 0, -restitution * v[0], v[0])]), z
+
+    system = HybridSystem(
+        R(1), lambda t, q, v, z, p: np.array([p.f * scalar.cos(t) - 0.2 * v[0] - 4 * q[0]]),
+        parameters={"f": 2.5}, guards=lambda t, q, v, z, p: {"line": q[0] - 1}, directions={"line": 1},
+        update=update if restitution else None, name="oscillator",
+    )  # fmt: skip
+    orbit = periodic_orbit(system, [0.8], [0.0], period=lambda p: 2 * np.pi, **STEPS)
+    exact = np.exp(2 * np.pi * np.roots([1, 0.2, 4]))
+    np.testing.assert_allclose(np.sort_complex(orbit.multipliers), np.sort_complex(exact), atol=1e-10)
+    assert orbit.events == ()
+    branch = continuation(orbit, "f", step=0.1, bounds=(2.0, 3.6), precision=1e-6)
+    (found,) = branch.bifurcations
+    assert found.kind == "grazing" and found.events == "new: line+"
+    assert found.value == pytest.approx(abs(3 + 0.2j), abs=2e-4 if restitution else 2e-5)
+    after = exact * (1 if restitution is None else restitution)  # damped by the wall, too
+    np.testing.assert_allclose(np.abs(branch.orbits[-1].multipliers), np.abs(after), atol=1e-9)
+
+
 # -- relative periodicity -----------------------------------------------------------------------------------
 
 INERTIA = np.array([1.0, 2.0, 3.5])

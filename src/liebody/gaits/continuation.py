@@ -377,13 +377,11 @@ class _Curve:
         def same(orbit: PeriodicOrbit) -> float:
             return 1.0 if orbit.events == events else -1.0
 
-        low, high = self._narrowed(a, b, same, lambda on: False, max(precision, 1e-4))
+        low, high = self._narrowed(a, b, same, lambda on: False, precision)
         changed = difference(low.orbit.events, high.orbit.events)
-        mu = complex(high.orbit.multipliers[0])
-        sides = (low.orbit, high.orbit)
-        return Bifurcation(
-            GRAZING if changed else ORDER, self.value(high.orbit), mu, high.orbit, sides, changed
-        )
+        sides, mu = (low.orbit, high.orbit), complex(high.orbit.multipliers[0])
+        value = (self.value(low.orbit) + self.value(high.orbit)) / 2
+        return Bifurcation(GRAZING if changed else ORDER, value, mu, high.orbit, sides, changed)
 
     def _narrowed(
         self, a: _On, b: _On, test: Callable[[PeriodicOrbit], float], enough: Callable[[_On], bool],
