@@ -34,6 +34,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"loading", "simulate"},
         {"stepper"},
         {"sweep", "equations", "linearize"},
+        {"gaits"},
     ],
     6: [{"plot", "viewer"}, {"cli"}, {"__init__", "__main__"}],
 }

@@ -11,7 +11,7 @@ manifold, `solve_ivp` integrates any vector field on any Lie group. `groups`, `b
 and `codegen` are the parts they are made of.
 """
 
-from . import bodies, codegen, constrained, dynamics, groups, integrators, models, systems
+from . import bodies, codegen, constrained, dynamics, gaits, groups, integrators, models, systems
 from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
 from .constrained import System, SystemBuilder
 from .dynamics import RigidBody
@@ -51,6 +51,7 @@ __all__ = [
     "constrained",
     "dynamics",
     "equations",
+    "gaits",
     "groups",
     "integrators",
     "linearize",

@@ -26,9 +26,9 @@ import numpy as np
 from ..codegen import Function, Kernel, jvp, trace
 from ..errors import ModelError
 from ..scalar import Array, absolute, where
-from .hybrid import EventLog, HybridRun, HybridSystem
+from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
 
-OF_MEMORY, OF_STATE = "variation_of_memory", "variation"
+OF_MEMORY, OF_STATE, OF_TIME = "variation_of_memory", "variation", "delay"
 
 
 class VariedSystem(HybridSystem):
@@ -56,7 +56,11 @@ class VariedSystem(HybridSystem):
         super().__init__(
             system.group,
             self._on_base(system.vector_field),
-            memory={**still, OF_MEMORY: np.zeros((self._m, self.columns))},
+            memory={
+                **still,
+                OF_MEMORY: np.zeros((self._m, self.columns)),
+                OF_TIME: np.zeros(self.columns),  # of the last event: how much later others arrive there
+            },
             flows={**flowing, OF_STATE: np.zeros((self._n - self._m, self.columns))},
             rates=self._all_rates,
             start=self._started,
@@ -83,38 +87,39 @@ class VariedSystem(HybridSystem):
         log         the events of one guard, in one direction, `run.events.of("apex")`
         parameters  those of the run that differ from the defaults
 
-        D = X - X' (dg X) / (dg X'), which is the derivative of a return map if the start lies on its section.
+        D = x + X+ dt with the variation x at a fixed time, the rate X+ of the state after the event, and the
+        delay dt of the event. It is the derivative of a return map if the start lies on its section; where
+        an event changes the state, the section is that just after it.
         """
         if len(set(log.guard)) != 1:
             raise ModelError(
                 f"events of one guard are needed, not of {sorted(set(log.guard))}; use log.of(...)"
             )
-        index = self.guard_names.index(log.guard[0])
+        return (
+            self.derivatives(log) + self.state_rates(log, parameters)[..., None] * self.delays(log)[:, None]
+        )
+
+    def delays(self, log: EventLog) -> Array:
+        """dt (events, columns): how much later members that start elsewhere arrive at these events."""
+        return log.memory[OF_TIME]
+
+    def state_rates(self, states: HybridStates | EventLog, parameters: Any = None) -> Array:
+        """(dq, dv)/dt (..., 2 nv), left-trivialised, at the states of a run or the events of a log."""
+        t, n = np.asarray(states.t), np.size(states.t)
+        z = [np.reshape(states.memory[name], (n, -1)) for name in self.system.memory.type._fields]
+        k = len(self.system._still.defaults)
+        parts = [*z[:k], np.reshape(states.q, (n, -1)), np.reshape(states.v, (n, -1)), *z[k:]]
+        y = np.concatenate([*parts, np.zeros((n, len(self.system.power_names)))], axis=1)
         values = self.system.parameters.values(parameters or {}, ())
-        u = np.concatenate([values, [0.0]])
-        found = []
-        for i, t in enumerate(log.t):
-            z = [log.memory[name][i] for name in self.system.memory.type._fields]
-            y = self.system._write(log.q[i], log.v[i], self.system.memory.type(*z), self._no_works)
-            x = np.concatenate([log.memory[OF_MEMORY][i], log.memory[OF_STATE][i]])
-            rate, slope = (np.asarray(a) for a in self._section(t, y, u))
-            full = np.concatenate([np.zeros(self._m), rate])
-            g = slope[index]
-            change = g[: self._n] @ x + np.concatenate([np.zeros(2 * self.nv), g[self._n + 1 :]])
-            late = -change / (g[: self._n] @ full + g[self._n])
-            found.append((x + np.outer(full, late))[self._m : self._m + 2 * self.nv])
-        return np.stack(found) if found else np.zeros((0, 2 * self.nv, self.columns))
+        u = np.broadcast_to(np.concatenate([values, [0.0]]), (n, self.system.parameters.size + 1))
+        found = self._state_rates(t.reshape(n), y, u)[:, : 2 * self.nv]
+        return found.reshape(*t.shape, 2 * self.nv)
 
     @cached_property
-    def _section(self) -> Kernel:
-        """(t, y, u) -> rates of the state, and the gradients of all guards by the variations."""
-
-        def both(t: Any, y: Array, u: Array) -> tuple[Array, Array]:
-            size = self._n + 1 + self._p
-            slopes = [self._guards_by(t, y, u, e) for e in np.eye(size)]
-            return self._rates_of(t, y, u, np.zeros(size)), np.stack(slopes, axis=1)
-
-        return Kernel(trace(both, self._shapes, "section"))
+    def _state_rates(self) -> Kernel:
+        """(t, y, u) -> rates of the state."""
+        rest = np.zeros(self._n + 1 + self._p)
+        return Kernel(trace(lambda t, y, u: self._rates_of(t, y, u, rest), self._shapes, "rates"))
 
     # -- the graphs that are differentiated -----------------------------------------------------------------
 
@@ -248,7 +253,7 @@ class VariedSystem(HybridSystem):
         rest = np.zeros(self._n + 1 + self._p)
         before, after = (np.concatenate([np.zeros(m, int), self._rates_of(t, at, u, rest)]) for at in (y, y_))
         toward = self._guards_by(t, y, u, np.concatenate([before, [1.0], np.zeros(self._p)]))
-        columns = []
+        columns, delays = [], []
         for j, fixed in enumerate(self._directions()):
             x = np.concatenate([getattr(z, OF_MEMORY)[:, j], getattr(z, OF_STATE)[:, j]])
             change = self._guards_by(t, y, u, np.concatenate([x, fixed]))
@@ -261,8 +266,9 @@ class VariedSystem(HybridSystem):
             else:  # q and v stay: their variations do
                 new = np.concatenate([self._update_by(t, y, u, e, arrived)[:m], arrived[m : self._n]])
             columns.append(new - after * late)
+            delays.append(late)
         X = np.stack(columns, axis=1)
-        found = {**z_._asdict(), OF_MEMORY: X[:m], OF_STATE: X[m:]}
+        found = {**z_._asdict(), OF_MEMORY: X[:m], OF_STATE: X[m:], OF_TIME: np.array(delays)}
         return q_, v_, z._replace(**found)
 
     def _started(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:

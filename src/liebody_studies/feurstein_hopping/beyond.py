@@ -141,8 +141,7 @@ def grazing(gait: Gait, K_p: Sequence[float] = GRAZING, difference: float | None
 def locked_branches(gait: Gait) -> list[Branch]:
     """The forward gait over set-point, polar gain and energy, in ranges where the foot chatters little."""
     plans = (("alpha_des", 0.02, (-0.83, -0.7)), ("K_p", 0.5, (7.2, 8.9)), ("E_des", 0.12, (2.2, 3.5)))
-    usual = {"E_des": 2.8382, **gait.parameters}
-    return [follow(gait, name, usual[name], step, bounds, 10) for name, step, bounds in plans]
+    return [follow(gait, name, step, bounds, 10) for name, step, bounds in plans]
 
 
 SWUNG = "prismatic swung"
@@ -155,7 +154,7 @@ def tilted(K_p: Sequence[float] = (5.2, 5.3, 19.9, 20.1), difference: float | No
     found = []
     for K in K_p:
         gait = shoot(np.array(UPRIGHT), {"K_p": K}, hopper="prismatic", step=difference)
-        found.append(follow(gait, "alpha_des", 0.0, 0.02, (-0.2, 1e-4), 14, difference))
+        found.append(follow(gait, "alpha_des", 0.02, (-0.2, 1e-4), 14))
     return found
 
 
@@ -164,7 +163,7 @@ def placed(K_p: Sequence[float] = (6.0, 10.0)) -> list[Branch]:
     found = []
     for K in K_p:
         gait = shoot(np.array(UPRIGHT), {"K_p": K, **SWING}, hopper=SWUNG)
-        found.append(follow(gait, "swing_alpha_des", 0.0, 0.1, (-1e-4, 0.6), 22))
+        found.append(follow(gait, "swing_alpha_des", 0.1, (-1e-4, 0.6), 22))
     return found
 
 
@@ -191,8 +190,9 @@ def chattering(gait: Gait, upper: float = 4.0) -> Branch:
     The map is rough there, by some 1e-5 of SCALE: hundreds of bounces pass a bit differently each time. Its
     derivative is taken from longer differences.
     """
-    start = gait.parameters["E_des"]
-    return follow(gait, "E_des", start, 0.12, (start - 1e-3, upper), 16, difference=3e-2, tolerance=3e-5)
+    first, tolerance = gait.parameters["E_des"], 3e-5
+    start = shoot(gait.x, gait.parameters, tolerance, step=3e-2)
+    return follow(start, "E_des", 0.12, (first - 1e-3, upper), 16, tolerance)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class Bounces:
 
 def bounces(gait: Gait, most: int = 60) -> Bounces:
     """Of one hop of a gait of the revolute hopper, about `most` of its events."""
-    base, model = system("revolute", ledger=False, one=True), robot("revolute")
+    base, model = system("revolute", ledger=False), robot("revolute")
     q0, v0 = expand(robot("revolute"), gait.x)
     given = {**DAMPED, **gait.parameters}
     log = base.simulate(q0, v0, t_end=0.25, record_every=0.25, parameters=given).events.of("floor_foot")

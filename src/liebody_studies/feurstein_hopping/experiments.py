@@ -66,15 +66,13 @@ def robot(hopper: str) -> Robot:
 
 
 @functools.cache
-def system(
-    hopper: str, ledger: bool = True, strides: bool = False, corners: bool = False, one: bool = False
-) -> RobotSystem:
+def system(hopper: str, ledger: bool = True, strides: bool = False, corners: bool = False) -> RobotSystem:
     """The hopper under Controller II on the thesis' floor, with works, or without them for many runs.
 
     "revolute radial" and "prismatic radial" have Controller I, "revolute locked" has Controller III;
     "prismatic swung" has a second polar spring, in flight: parameters swing_K_p, swing_D_p, swing_alpha_des.
     With `strides` it remembers its last apexes; with `corners` those of the floor's force are events, as
-    derivatives need it; with `one` runs end after one hop.
+    derivatives need it.
     """
     gains = PRISMATIC if hopper.startswith("prismatic") else REVOLUTE
     floor = systems.Contact("foot", settling=0.05, corners=corners, impact=2e-4 if ledger else None)
@@ -86,29 +84,11 @@ def system(
         )
     if hopper.endswith("swung"):
         control = (*control, systems.PolarSpring("foot", 0.0, acts="flight", name="swing"))
-    more = [element for element, wanted in ((Strides(), strides), (OneHop(), one)) if wanted]
-    parts, name = (control, floor, systems.Apex(), systems.Fall(0.03), *more), hopper.replace(" ", "_")
+    more: list[Element] = [Strides()] if strides else []
+    parts = (control, floor, systems.Apex(), systems.Fall(0.03), more)
+    name = hopper.replace(" ", "_")
     outputs = _signals if ledger else None
     return systems.robot_system(robot(hopper), *parts, ledger=ledger, outputs=outputs, name=f"{name}_study")
-
-
-class OneHop(Element):
-    """Ends a run at the first apex after a touch-down."""
-
-    name = "hop"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.memory = {"landed": 0.0, "over": -1.0}
-
-    def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
-        return z._replace(
-            landed=where(events.floor_foot < -0.5, 1.0, z.landed),
-            over=where(events.apex < -0.5, 2 * z.landed - 1, z.over),
-        )
-
-    def stop(self, s: State, z: Any, p: Any) -> Any:
-        return z.over
 
 
 class Strides(Element):

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from liebody import dynamics
+from liebody.gaits import Bifurcation
 
 from ..compare import Array
 from ..report import Report
 from . import beyond, experiments, gaits, pictures, thesis
 from . import underactuated_report as underactuated
-from .experiments import EXPERIMENTS, Q_102, REVOLUTE, Audit, Run, robot, run, simulate
+from .experiments import EXPERIMENTS, Q_102, Audit, Run, robot, run, simulate
 from .gaits import Gait
 
 SHOWN = tuple(name for name in EXPERIMENTS if name != "revolute VI")  # of figures 4.3 to 4.12
@@ -219,12 +220,12 @@ def limit_cycles(six: Gait, four: Gait) -> dict[str, Any]:
 def followed(six: Gait, four: Gait) -> list[tuple[str, gaits.Branch]]:
     """Both gaits over E_des and K_p; the first ends where the gait of VI begins to chatter."""
     plans = (
-        ("VI", six, "E_des", REVOLUTE["E_des"], 0.12, (1.74, 3.2)),
-        ("VI", six, "K_p", REVOLUTE["K_p"], 0.4, (4.5, 7.5)),
-        ("IV", four, "E_des", REVOLUTE["E_des"], 0.03, (2.81, 2.93)),
-        ("IV", four, "K_p", REVOLUTE["K_p"], 0.1, (5.85, 6.5)),
+        ("VI", six, "E_des", 0.12, (1.74, 3.2)),
+        ("VI", six, "K_p", 0.4, (4.5, 7.5)),
+        ("IV", four, "E_des", 0.03, (2.81, 2.93)),
+        ("IV", four, "K_p", 0.1, (5.85, 6.5)),
     )
-    return [(name, gaits.follow(g, p, at, step, bounds, 12)) for name, g, p, at, step, bounds in plans]
+    return [(name, gaits.follow(g, p, step, bounds, 12)) for name, g, p, step, bounds in plans]
 
 
 def losses(found: list[tuple[str, gaits.Branch]]) -> dict[str, Any]:
@@ -243,8 +244,8 @@ def losses(found: list[tuple[str, gaits.Branch]]) -> dict[str, Any]:
     }
 
 
-def _loss_row(branch: gaits.Branch, loss: gaits.Loss) -> list[str]:
-    return [branch.parameter, f"{loss.value:.4f}", loss.kind, complex_text(loss.multiplier)]
+def _loss_row(branch: gaits.Branch, loss: Bifurcation) -> list[str]:
+    return [branch.parameter, f"{loss.value:.4f}", gaits.kind(loss), complex_text(loss.multiplier)]
 
 
 def _costs(branch: gaits.Branch) -> list[list[str]]:
@@ -314,7 +315,7 @@ def chatter(fast: Gait) -> dict[str, Any]:
 def basins(six: Gait, four: Gait, size: int) -> dict[str, Any]:
     """What becomes of the hopper from starts that lean and move."""
     angles, speeds = (np.linspace(*ends, size) for ends in (gaits.ANGLES, gaits.SPEEDS))
-    found = gaits.basin(angles, speeds, (six.speed, four.speed))
+    found = gaits.basin(angles, speeds, (six, four))
     return {
         "size": size,
         "knee": np.degrees(Q_102),
@@ -405,7 +406,7 @@ def _fastest_row(branch: gaits.Branch, name: str) -> list[str]:
     at = best.parameters[branch.parameter]
     loss = min(branch.losses, key=lambda x: abs(x.value - at), default=None)
     size, largest = (f"{abs(g.multipliers[0]):.3f}" for g in (first, best))
-    end = f"{loss.kind}, at {loss.value:.4f} rad" if loss else "not within the range"
+    end = f"{gaits.kind(loss)}, at {loss.value:.4f} rad" if loss else "not within the range"
     return [f"{best.parameters['K_p']:g}", name, size, f"{best.speed:.3f}", f"{at:.4f}", largest, end]
 
 

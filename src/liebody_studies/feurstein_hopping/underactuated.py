@@ -32,6 +32,7 @@ import numpy as np
 
 from liebody import Robot, dynamics, models, sample, systems
 from liebody.errors import IntegrationError
+from liebody.gaits import regulator
 from liebody.scalar import sqrt, where
 from liebody.systems import Element, HybridRun, RobotSystem, State, VariedSystem
 
@@ -328,13 +329,10 @@ def apex_gain(gait: Gait, weight: float = 0.01) -> Array:
 
     It minimises the sum over all hops of |dx / scale|^2 + weight |da / 0.02 rad|^2.
     """
-    from scipy.linalg import solve_discrete_are
-
     size, unit = scale(gait.joints), 0.02
     A, B = gait.derivative * size / size[:, None], gait.by_posture * unit / size[:, None]
     R = weight * np.eye(gait.joints)
-    P = solve_discrete_are(A, B, np.eye(len(size)), R)
-    return -unit * np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A) / size
+    return unit * regulator(A, B, np.eye(len(size)), R) / size
 
 
 def attitude_gain(gait: Gait, start: Sequence[float] = (-1.2, -0.5)) -> tuple[Array, float]:

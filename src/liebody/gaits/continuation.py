@@ -1,0 +1,463 @@
+"""Continuation: a curve of periodic orbits over a parameter, and what happens to them on it.
+
+With all unknowns z of the equations r(z) = 0, the parameter among them, the next orbit lies in the plane
+through z + ds t across the tangent t, so that the curve may turn (pseudo-arclength; Doedel 2007).
+
+Multipliers mu leave the unit circle, and test functions change their sign, in (Kuznetsov 2004, chapters 4, 5)
+
+    prod (mu_i - 1)             fold, where the curve turns; branch point, where it does not
+    prod (mu_i + 1)             flip: orbits of twice the period begin
+    prod (mu_i mu_j - 1), i < j   Neimark-Sacker, of a pair exp(+- i a): orbits on a torus begin
+
+Where events come, go or change places, the return map has a corner (grazing), and multipliers may jump
+(border collision; di Bernardo et al. 2008, chapters 3 and 4).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..errors import ConfigurationError
+from .floquet import floquet
+from .orbit import ENOUGH, PeriodicOrbit
+from .shooting import RANK, Array, Events, GaitError, Point, Shooting, Shot, named
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FOLD, BRANCH, FLIP, TORUS = "fold", "branch point", "flip", "Neimark-Sacker"
+GRAZING, ORDER, BORDER = "grazing", "change of the order of events", "border collision"
+NEAR = 0.05  # a multiplier further than this from where it should cross has jumped
+SMALLEST = 1 / 16  # of the first step
+
+
+@dataclass(frozen=True)
+class Bifurcation:
+    """What happens to orbits at a value of the parameter.
+
+    kind         "fold", "branch point", "flip", "Neimark-Sacker"; "grazing" where events come or go, "change
+                 of the order of events"; "border collision" where multipliers then jump over the unit circle
+    value        of the parameter
+    multiplier   the one that crosses; the largest behind a jump
+    orbit        the one nearest to it; sides: those just before and behind it on the curve
+    events       which come and which go, in words
+    """
+
+    kind: str
+    value: float
+    multiplier: complex
+    orbit: PeriodicOrbit
+    sides: tuple[PeriodicOrbit, PeriodicOrbit]
+    events: str = ""
+
+    @property
+    def of_stability(self) -> bool:
+        """Whether orbits on one side are stable, and on the other not."""
+        return self.sides[0].stable != self.sides[1].stable
+
+    def __repr__(self) -> str:
+        more = f", {self.events}" if self.events else ""
+        x = self.multiplier
+        shown = f"{x.real:.4f}" if abs(x.imag) < 1e-9 else f"{x.real:.4f} +- {abs(x.imag):.4f} i"
+        return f"Bifurcation({self.kind} at {self.value:.8g}, multiplier {shown}{more})"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Orbits along a parameter in the order of the curve, what happens there, why it ends below and above.
+
+    Each orbit has the parameter among its `parameters`.
+    """
+
+    parameter: str
+    orbits: list[PeriodicOrbit]
+    bifurcations: list[Bifurcation]
+    ends: tuple[str, str]
+
+    @property
+    def values(self) -> Array:
+        """Of the parameter, (n,)."""
+        return np.array([orbit.parameters[self.parameter] for orbit in self.orbits])
+
+    @property
+    def stable(self) -> Array:
+        return np.array([orbit.stable for orbit in self.orbits])
+
+    def __repr__(self) -> str:
+        lines = [f"Branch of {len(self.orbits)} orbits over {self.parameter} from {self.values[0]:.6g} "
+                 f"({self.ends[0]}) to {self.values[-1]:.6g} ({self.ends[1]})"]  # fmt: skip
+        return "\n  ".join([*lines, *map(repr, self.bifurcations)])
+
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *others: Branch,
+        of: Callable[[PeriodicOrbit], Any] | None = None,
+        label: str = "period [s]",
+    ) -> Figure:
+        """Draw a number of each orbit, its period by default, over the parameter; bifurcations are marked.
+
+        path    file to write, its suffix says how: .png, .pdf, .svg
+        others  more branches over the same parameter
+        of      orbit -> a number, or several, as of all its nodes; label: what it is called
+        """
+        from .pictures import branches
+
+        return branches([self, *others], path, of or (lambda orbit: orbit.period), label)
+
+
+def continuation(
+    orbit: PeriodicOrbit,
+    parameter: str,
+    *,
+    step: float,
+    bounds: tuple[float, float],
+    most: int = 60,
+    locate: str = "all",
+    precision: float = 1e-7,
+    tolerance: float = ENOUGH,
+) -> Branch:
+    """Follow a periodic orbit over a parameter, both ways along the curve, and name what happens on it.
+
+    orbit      where it starts, from `periodic_orbit`
+    parameter  name of a parameter of the system, a number
+    step       the change of the parameter that counts as much as the orbit's `scale`; the first step
+    bounds     (lower, upper) values of the parameter, where to end
+    most       how many orbits to follow to either side
+    locate     "all" bifurcations and changes of events; "stability": those at which stability changes
+    precision  to which a crossing multiplier is brought to the unit circle, and values over the step
+    tolerance  of the equations, as of `periodic_orbit`
+
+    Errors: GaitError if not even one step can be made; ConfigurationError where orbits come in families,
+    so that no curve over the parameter is singled out.
+    """
+    if locate not in ("all", "stability"):
+        raise ConfigurationError(f"locate is {locate!r}, expected 'all' or 'stability'")
+    curve = _Curve(orbit, parameter, abs(step), tolerance)
+    branch, found = _followed(curve, orbit, bounds, most)
+    bifurcations = [
+        event for a, b in pairwise(found) for event in curve.happens(a, b, locate == "all", precision)
+    ]
+    return replace(branch, bifurcations=bifurcations)
+
+
+def _followed(
+    curve: _Curve, orbit: PeriodicOrbit, bounds: tuple[float, float], most: int
+) -> tuple[Branch, list[_On]]:
+    """The curve to both sides of an orbit, without what happens on it; and its orbits with tangents."""
+    first, sides, ends = curve.start(orbit), [], []
+    for sign in (-1.0, 1.0):
+        upward = np.sign(first.tangent[-1]) or 1.0
+        side, end = curve.go(first._replace(tangent=sign * upward * first.tangent), bounds, most)
+        sides.append(side)
+        ends.append(end)
+    if not sides[0] and not sides[1]:
+        raise GaitError(f"the orbit cannot be followed over {curve.parameter}: {ends[0]}; {ends[1]}")
+    below = [on._replace(tangent=-on.tangent) for on in reversed(sides[0])]
+    found = [*below, first, *sides[1]]
+    return Branch(curve.parameter, [on.orbit for on in found], [], (ends[0], ends[1])), found
+
+
+def switch_branch(bifurcation: Bifurcation, parameter: str, distance: float = 1.0) -> PeriodicOrbit:
+    """An orbit of the other branch: of twice the period at a flip, of the crossing curve at a branch point.
+
+    distance  from the bifurcation along the direction that becomes free, over the orbit's `scale`; its sign
+              chooses the side
+
+    The result is followed by `continuation`. Doedel (2007), section 1.2.
+    """
+    if bifurcation.kind not in (FLIP, BRANCH):
+        raise ConfigurationError(
+            f"no branch begins at a {bifurcation.kind}; flips and branch points have one"
+        )
+    orbit = bifurcation.orbit
+    own = tuple(name for name in orbit.shooting.unknowns if name != parameter)
+    if bifurcation.kind == FLIP:
+        found, scale, n = floquet(orbit), orbit.shooting.scale, 2 * orbit.system.nv
+        way = found.directions[:, np.argmin(np.abs(found.values + 1))].real
+        nodes = [orbit.derivative @ way]  # of a return map: on its section
+        for segment in orbit.shot.segments[:-1]:
+            nodes.append(segment.D[:, :n] @ nodes[-1])
+        x = np.concatenate(nodes) / np.tile(scale, len(nodes))
+        way = np.concatenate([x, -x])
+        shooting, at = orbit.shooting.doubled(), orbit.point
+        again = [shooting.shifted(x, orbit.shift) for x in at.q]
+        at = replace(
+            at, q=np.concatenate([at.q, again]), v=np.tile(at.v, (2, 1)), period=2 * at.period,
+            shift=2 * at.shift,
+        )  # fmt: skip
+    else:
+        shooting, at = orbit.shooting, orbit.point
+        A = np.concatenate([orbit.shot.jacobian, shooting.phases(at, orbit.shot)])
+        plane = np.linalg.svd(A)[2][-2:]
+        chord = shooting.between(bifurcation.sides[0].point, bifurcation.sides[1].point)
+        along = plane @ chord
+        way = np.array([-along[1], along[0]]) @ plane
+    t = np.concatenate([way, np.zeros(shooting.size - len(way))])
+    t = t / np.abs(t).max()
+    guess = shooting.moved(at, distance * t)
+    rows = np.concatenate([shooting.phases(at, shooting.shoot(guess)), t[None] / np.linalg.norm(t)])
+    point, _, _ = shooting.solve(guess, ENOUGH, 20, rows)
+    plain = shooting.with_unknowns(own)
+    return PeriodicOrbit(plain, point, plain.shoot(point))
+
+
+def bifurcation_curve(
+    bifurcation: Bifurcation,
+    parameter: str,
+    *,
+    step: float,
+    bounds: tuple[float, float],
+    most: int = 40,
+    tolerance: float = 1e-8,
+) -> Branch:
+    """Follow a fold, a flip or a Neimark-Sacker bifurcation over a second parameter.
+
+    bifurcation  from a `Branch`, whose parameter stays among the unknowns
+    parameter    name of the second one; step, bounds, most, tolerance as of `continuation`
+
+    Each orbit of the result has both parameters. The critical multiplier joins the equations (mu = 1,
+    mu = -1, |mu|^2 = 1), with its derivative by central differences of simulations. Kuznetsov (2004), 10.3.
+    """
+    if bifurcation.kind not in TESTS:
+        raise ConfigurationError(f"a {bifurcation.kind} is not followed; {', '.join(TESTS)} are")
+    orbit = bifurcation.orbit
+    equations = _AtBifurcation(orbit.system, kind=bifurcation.kind, **orbit.shooting.arguments())
+    first = PeriodicOrbit(equations, orbit.point, orbit.shot)
+    return _followed(_Curve(first, parameter, abs(step), tolerance), first, bounds, most)[0]
+
+
+class _AtBifurcation(Shooting):
+    """The equations of an orbit with a multiplier on the unit circle."""
+
+    def __init__(self, system: Any, *, kind: str, **given: Any) -> None:
+        super().__init__(system, **given)
+        self.kind = kind
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "kind": self.kind}
+
+    def shoot(self, at: Point) -> Shot:
+        shot, h = super().shoot(at), 1e-5
+        steps = h * np.eye(self.size)
+        slope = [(self._test(self.moved(at, x)) - self._test(self.moved(at, -x))) / (2 * h) for x in steps]
+        r, J = np.append(shot.residual, self._test(at)), np.vstack([shot.jacobian, slope])
+        return Shot(r, J, shot.segments)
+
+    def _test(self, at: Point) -> float:
+        orbit = PeriodicOrbit(self, at, super().shoot(at))
+        if self.kind == TORUS:
+            return min((float((a * b - 1).real) for a, b in combinations(orbit.multipliers, 2)), key=abs)
+        return float(_critical(orbit, self.kind).real) - (1 if self.kind == FOLD else -1)
+
+
+class _On(NamedTuple):
+    """An orbit on the curve and the tangent there, over the unit."""
+
+    orbit: PeriodicOrbit
+    tangent: Array
+
+
+class _Curve:
+    """Solutions of the equations of an orbit with a parameter as the last unknown."""
+
+    def __init__(self, orbit: PeriodicOrbit, parameter: str, step: float, tolerance: float) -> None:
+        names = [name for name in orbit.shooting.unknowns if name != parameter]
+        self.shooting: Shooting = orbit.shooting.with_unknowns([*names, parameter], **{parameter: step})
+        if self.shooting._layout(parameter).size != 1:
+            raise ConfigurationError(f"{parameter} is an array; only a number can be followed")
+        self.parameter, self.step, self.tolerance = parameter, step, tolerance
+
+    def start(self, orbit: PeriodicOrbit) -> _On:
+        default = self.shooting.system.parameters.defaults[self.parameter]
+        given = {self.parameter: float(np.ravel(default)[0]), **orbit.parameters}
+        at = replace(orbit.point, parameters=given)
+        return self._on(at, self.shooting.shoot(at), None)
+
+    def _on(self, at: Point, shot: Shot, before: Array | None) -> _On:
+        _, sizes, vh = np.linalg.svd(np.concatenate([shot.jacobian, self.shooting.phases(at, shot)]))
+        if len(sizes) < self.shooting.size - 1 or (
+            before is None and sizes[self.shooting.size - 2] < RANK * sizes[0]
+        ):
+            raise ConfigurationError(
+                "beside this orbit there are others without any change of the parameter, as those of another "
+                "energy; give periodic_orbit a condition that chooses one, and a parameter less as unknown"
+            )
+        t = vh[-1]
+        if before is not None and t @ before < 0:
+            t = -t
+        return _On(PeriodicOrbit(self.shooting, at, shot), t)
+
+    def value(self, orbit: PeriodicOrbit) -> float:
+        return float(orbit.parameters[self.parameter])
+
+    def correct(self, last: _On, x: Array, across: Array, tries: int = 7) -> tuple[_On, int]:
+        """The orbit next to `last` moved by x, in the plane across a direction; the steps it took."""
+        guess = self.shooting.moved(last.orbit.point, x)
+        rows = np.concatenate([self.shooting.phases(last.orbit.point, last.orbit.shot), across[None]])
+        point, shot, steps = self.shooting.solve(guess, self.tolerance, tries, rows)
+        return self._on(point, shot, last.tangent), steps
+
+    def go(self, first: _On, bounds: tuple[float, float], most: int) -> tuple[list[_On], str]:
+        found, size = [first], 1.0
+        while len(found) <= most:
+            last = found[-1]
+            try:
+                on, steps = self.correct(last, size * last.tangent, last.tangent)
+                smooth = on.orbit.events == last.orbit.events  # at other events the curve has corners
+                if smooth and on.tangent @ last.tangent < 0.5 and size > SMALLEST:
+                    raise GaitError("the curve turns too fast")
+            except GaitError as error:
+                size /= 2
+                if size < SMALLEST:
+                    return found[1:], f"no further than {self.value(last.orbit):.6g}: {error}"
+                continue
+            if not bounds[0] <= self.value(on.orbit) <= bounds[1]:
+                return found[1:], "end of the range"
+            if not self.half(first.orbit) and self.half(on.orbit):
+                return found[1:], "orbits of half the period"
+            found.append(on)
+            size = min(2.0, 1.4 * size) if steps < 5 else size
+        return found[1:], f"after {most} orbits, not followed further"
+
+    def half(self, orbit: PeriodicOrbit) -> bool:
+        """Whether an orbit of several segments closes after half of them."""
+        n, odd = divmod(self.shooting.segments, 2)
+        if odd:
+            return False
+        (_, e), v = self.shooting.nearest_shift(orbit.q, orbit.point.q[n]), orbit.point.v[n] - orbit.v
+        return bool(np.abs(np.concatenate([e, v]) / self.shooting.scale).max() < 1e-5)
+
+    # -- what happens between two orbits --------------------------------------------------------------------
+
+    def happens(self, a: _On, b: _On, everything: bool, precision: float) -> list[Bifurcation]:
+        """All that is seen to happen from a to b."""
+        stability = a.orbit.stable != b.orbit.stable
+        if not everything and not stability:
+            return []
+        tests = [kind for kind, test in TESTS.items() if test(a.orbit) * test(b.orbit) < 0]
+        if stability and not tests:
+            tests = [""]
+        found = [self.locate(a, b, kind, precision) for kind in tests]
+        known = [x for x in found if x is not None and (everything or x.of_stability)]
+        if everything and a.orbit.events != b.orbit.events and all(x.kind != BORDER for x in known):
+            known.append(self.change(a, b, precision))
+        return sorted(known, key=lambda x: abs(x.value - self.value(a.orbit)))
+
+    def locate(self, a: _On, b: _On, kind: str, precision: float) -> Bifurcation | None:
+        """Where a test function is zero, by the secant and by halving, in planes across the chord."""
+        test = TESTS.get(kind, _largest)
+        low, high = self._narrowed(a, b, test, lambda on: _distance(on.orbit, kind) < precision, precision)
+        best = min((low, high), key=lambda on: _distance(on.orbit, kind))
+        mu = _critical(best.orbit, kind)
+        sides, changed = (low.orbit, high.orbit), difference(low.orbit.events, high.orbit.events)
+        if _distance(best.orbit, kind) > NEAR:
+            worse = max(sides, key=lambda orbit: np.abs(orbit.multipliers).max(initial=0.0))
+            return Bifurcation(
+                BORDER, self.value(worse), complex(worse.multipliers[0]), worse, sides, changed
+            )
+        name = kind or _kind(mu)
+        if name == TORUS and abs(mu.imag) < 1e-6:
+            return None  # two real multipliers with the product 1: nothing happens
+        if name == FOLD and a.tangent[-1] * b.tangent[-1] > 0:
+            name = BRANCH
+        return Bifurcation(name, self.value(best.orbit), mu, best.orbit, (a.orbit, b.orbit))
+
+    def change(self, a: _On, b: _On, precision: float) -> Bifurcation:
+        """Where events come, go or change places."""
+        events = a.orbit.events
+
+        def same(orbit: PeriodicOrbit) -> float:
+            return 1.0 if orbit.events == events else -1.0
+
+        low, high = self._narrowed(a, b, same, lambda on: False, precision)
+        changed = difference(low.orbit.events, high.orbit.events)
+        sides, mu = (low.orbit, high.orbit), complex(high.orbit.multipliers[0])
+        value = (self.value(low.orbit) + self.value(high.orbit)) / 2
+        return Bifurcation(GRAZING if changed else ORDER, value, mu, high.orbit, sides, changed)
+
+    def _narrowed(
+        self, a: _On, b: _On, test: Callable[[PeriodicOrbit], float], enough: Callable[[_On], bool],
+        precision: float,
+    ) -> tuple[_On, _On]:  # fmt: skip
+        """Orbits on either side of a change of sign of the test, closer together."""
+        chord = self.shooting.between(a.orbit.point, b.orbit.point)
+        across = chord / np.linalg.norm(chord)
+        (s, low), (t, high) = (0.0, a), (1.0, b)
+        f, g = test(a.orbit), test(b.orbit)
+        for k in range(40):
+            share = float(np.clip(f / (f - g), 0.05, 0.95)) if k % 3 < 2 else 0.5
+            middle = s + (t - s) * share
+            try:
+                on, _ = self.correct(a, middle * chord, across)
+            except GaitError:
+                break
+            h = test(on.orbit)
+            if h * f > 0:
+                s, low, f = middle, on, h
+            else:
+                t, high, g = middle, on, h
+            if enough(on) or (t - s) * np.linalg.norm(chord) < precision:
+                break
+        return low, high
+
+
+# -- tests of multipliers -----------------------------------------------------------------------------------
+
+
+def _one(orbit: PeriodicOrbit) -> float:
+    return float(np.prod(orbit.multipliers - 1).real)
+
+
+def _minus_one(orbit: PeriodicOrbit) -> float:
+    return float(np.prod(orbit.multipliers + 1).real)
+
+
+def _pairs(orbit: PeriodicOrbit) -> float:
+    return float(np.prod([a * b - 1 for a, b in combinations(orbit.multipliers, 2)]).real)
+
+
+def _largest(orbit: PeriodicOrbit) -> float:
+    return float(np.abs(orbit.multipliers).max(initial=0.0) - 1)
+
+
+TESTS: dict[str, Callable[[PeriodicOrbit], float]] = {FOLD: _one, FLIP: _minus_one, TORUS: _pairs}
+
+
+def _critical(orbit: PeriodicOrbit, kind: str) -> complex:
+    """The multiplier that crosses."""
+    mu = orbit.multipliers
+    if kind in (FOLD, FLIP):
+        return complex(mu[np.argmin(np.abs(mu - (1 if kind == FOLD else -1)))])
+    if kind == TORUS:
+        several = [(abs(a * b - 1), a) for a, b in combinations(mu, 2)]
+        return complex(min(several, key=lambda x: x[0])[1])
+    return complex(mu[np.argmin(np.abs(np.abs(mu) - 1))])
+
+
+def _distance(orbit: PeriodicOrbit, kind: str) -> float:
+    """How far the critical multiplier is from where it crosses."""
+    mu = _critical(orbit, kind)
+    if kind == TORUS:
+        return float(min(abs(a * b - 1) for a, b in combinations(orbit.multipliers, 2)))
+    return abs(mu - 1) if kind == FOLD else abs(mu + 1) if kind == FLIP else abs(abs(mu) - 1)
+
+
+def _kind(mu: complex) -> str:
+    if abs(mu.imag) > 1e-3:
+        return TORUS
+    return FLIP if mu.real < 0 else FOLD
+
+
+def difference(before: Events, after: Events) -> str:
+    """Which events come and which go, in words."""
+    a, b = Counter(before), Counter(after)
+    words = [f"{word} {named(sorted(x.elements()))}" for word, x in (("new:", b - a), ("gone:", a - b)) if x]
+    return "; ".join(words)

@@ -1,0 +1,286 @@
+"""Periodic orbits, also relative to symmetries, and their Floquet multipliers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigurationError, ShapeError, positive
+from ..systems import HybridRun, HybridSystem
+from .shooting import Array, Events, FlowOptions, GaitError, Point, Shooting, Shot
+
+ENOUGH = 1e-9  # of the residual, over the scale
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodicOrbit:
+    """A motion with g(T) = h(s) g(0) and v(T) = v(0), where h(s) = exp(s_j xi_j) along the symmetries.
+
+    q, v         its start, (nq,), (nv,): on the section, if it has one
+    nodes        the starts of its segments, q (m, nq) and v (m, nv)
+    period       T [s]; shift: s (k,)
+    parameters   all that differ from the defaults of the system, by name
+    events       guards and directions on the way, in their order, without the returns to the section
+    residual     of the equations, over their scale
+    derivative   of the state after a period by that at its start, (2 nv, 2 nv): of the return map, or at T
+    family       in how many more directions there are orbits beside it: those of a conserved energy
+    """
+
+    shooting: Shooting
+    point: Point
+    shot: Shot
+
+    @property
+    def system(self) -> HybridSystem:
+        return self.shooting.system
+
+    @property
+    def q(self) -> Array:
+        return self.point.q[0]
+
+    @property
+    def v(self) -> Array:
+        return self.point.v[0]
+
+    @property
+    def nodes(self) -> tuple[Array, Array]:
+        return self.point.q, self.point.v
+
+    @property
+    def period(self) -> float:
+        return self.point.period
+
+    @property
+    def shift(self) -> Array:
+        return self.point.shift
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self.point.parameters
+
+    @property
+    def residual(self) -> float:
+        return self.shot.size
+
+    @property
+    def events(self) -> Events:
+        return tuple(event for segment in self.shot.segments for event in segment.events)
+
+    @cached_property
+    def derivative(self) -> Array:
+        n = 2 * self.system.nv
+        return reduce(lambda D, segment: segment.D[:, :n] @ D, self.shot.segments, np.eye(n))
+
+    @cached_property
+    def monodromy(self) -> Array:
+        """The derivative of the state at the time T by that at the start, (2 nv, 2 nv)."""
+        n = 2 * self.system.nv
+        fixed = [
+            segment.D[:, :n] - np.outer(segment.rate, segment.late[:n]) for segment in self.shot.segments
+        ]
+        return reduce(lambda M, D: D @ M, fixed, np.eye(n))
+
+    @cached_property
+    def trivial(self) -> dict[str, Array]:
+        """Directions (2 nv,) in which the orbit only moves along itself: the flow, and each symmetry."""
+        found = {}
+        if self.shooting.known_period is None:
+            found["orbit"] = self.shot.segments[-1].rate
+        along = self.shooting.along_symmetries(self.q)
+        return {**found, **{f"symmetry {j + 1}": x for j, x in enumerate(along.T)}}
+
+    @cached_property
+    def across(self) -> tuple[Array, Array]:
+        """What is trivial, and an orthonormal basis across it, in columns over the scale."""
+        n, along = 2 * self.system.nv, [x / self.shooting.scale for x in self.trivial.values()]
+        U = np.stack(along, axis=1) if along else np.zeros((n, 0))
+        return U, np.linalg.qr(np.concatenate([U, np.eye(n)], axis=1))[0][:, len(along) : n]
+
+    @cached_property
+    def family(self) -> int:
+        """How many zero singular values of the equations are not explained by what is trivial."""
+        sizes = np.linalg.svd(self.shot.jacobian, compute_uv=False)
+        rank = int(np.count_nonzero(sizes > 1e-6 * sizes[0]))
+        moves = self.shooting.free_period + len(self.shift)
+        return self.shooting.size - rank - moves
+
+    @cached_property
+    def across_trivial(self) -> Array:
+        """The monodromy, over the scale, on the quotient by what is trivial: W^T M W."""
+        scale, (_, W) = self.shooting.scale, self.across
+        return W.T @ (self.monodromy * scale / scale[:, None]) @ W
+
+    @cached_property
+    def multipliers(self) -> Array:
+        """Floquet multipliers without the trivial ones, the largest first."""
+        values = np.linalg.eigvals(self.across_trivial)
+        return values[np.argsort(-np.abs(values), kind="stable")]
+
+    @property
+    def stable(self) -> bool:
+        return bool(np.all(np.abs(self.multipliers) < 1))
+
+    def __repr__(self) -> str:
+        moves = f", shift {np.array2string(self.shift, precision=6)}" if len(self.shift) else ""
+        size = np.abs(self.multipliers).max(initial=0.0)
+        return (
+            f"PeriodicOrbit({self.system.name!r}, period {self.period:.9g} s{moves}, largest multiplier "
+            f"{size:.6g}, residual {self.residual:.1e})"
+        )
+
+    def simulate(self, periods: float = 1.0, **options: Any) -> HybridRun:
+        """The motion from its start, over so many periods; options of `HybridSystem.simulate`."""
+        given = self.shooting.options(self.parameters, self.period / self.shooting.segments)
+        end = periods * self.period
+        return self.shooting.motion.simulate(self.q, self.v, t_end=end, **{**given, **options})
+
+    def coordinates(self, q: Array, v: Array) -> Array:
+        """How far states (..., nq), (..., nv) are from the start, (..., 2 nv), symmetries left out.
+
+        The symmetric state h(s) (q0, v0) nearest to each is found by Newton's method in s.
+        """
+        q, v = np.asarray(q, float), np.asarray(v, float)
+        if q.ndim > 1:
+            return np.stack([self.coordinates(a, b) for a, b in zip(q, v, strict=True)])
+        return np.concatenate([self.shooting.nearest_shift(self.q, q)[1], v - self.v])
+
+    def with_unknowns(self, *names: str) -> PeriodicOrbit:
+        """The same orbit, with the derivatives by these parameters."""
+        shooting = self.shooting.with_unknowns(names)
+        point = replace(self.point, parameters=_values(self.system, self.parameters, names))
+        return PeriodicOrbit(shooting, point, shooting.shoot(point))
+
+    @cached_property
+    def by_unknowns(self) -> Array:
+        """The derivative (2 nv, p) of the state after a period by the unknown parameters."""
+        n = 2 * self.system.nv
+        start = np.zeros((n, self.shooting.columns - n))
+        return reduce(lambda B, segment: segment.D[:, :n] @ B + segment.D[:, n:], self.shot.segments, start)
+
+
+def periodic_orbit(
+    system: HybridSystem,
+    q0: Any,
+    v0: Any = None,
+    *,
+    period: float | Callable[..., Any],
+    section: str | tuple[str, int] | None = None,
+    symmetries: Any = (),
+    shift: Any = None,
+    segments: int = 1,
+    parameters: Mapping[str, Any] | None = None,
+    unknowns: Sequence[str] = (),
+    conditions: Callable[..., Any] | None = None,
+    scale: Any = 1.0,
+    tolerance: float = ENOUGH,
+    tries: int = 20,
+    difference: float | None = None,
+    **options: Any,
+) -> PeriodicOrbit:
+    """The periodic orbit of a hybrid system next to a guess, by Newton's method with exact derivatives.
+
+    system      a HybridSystem, such as that of a robot (`systems.robot_system`), with or without events
+    q0, v0      a guess of its start, (nq,), (nv,); v0: at rest
+    period      a guess of the period [s]; or a function of the parameters that is the period, for systems
+                that are driven in time: `lambda p: 2 * pi / p.frequency`
+    section     name of a guard, or (name, direction): the orbit starts just after an event of it and closes
+                at the next one, after half of the guessed period at least. None: the period is an unknown,
+                and the orbit starts anywhere along itself
+    symmetries  algebra vectors xi (k, nv) of rigid motions h = exp(s xi) of the whole, under which the
+                equations do not change, as that of a robot along the ground: g(T) = h g(0), s is unknown
+    shift       a guess of s, (k,); default: what the guess does in one period
+    segments      into how many segments it is cut: multiple shooting. With a section each ends at a return,
+                so that segments=2 is an orbit that closes at its second return
+    parameters  values that differ from the defaults
+    unknowns    names of parameters that are unknown, too, as many as there are conditions
+    conditions  (q, v, T, s, p) -> numbers that are to be zero, of the start, the period, the shift, the
+                parameters: `lambda q, v, T, s, p: [s[0] / T - 0.5]`
+    scale       what is small, of (q, v), (2 nv,), or a number: residuals and steps are measured by it
+    tolerance   of the residual over the scale; tries: most steps of Newton's method
+    difference  None: derivatives through the flow. Else the step of central differences over the scale, for
+                motions that are rough on a small scale, as those of a foot that chatters
+    options     of `HybridSystem.simulate`: dt, method, limit, least, ...
+
+    What the system remembers at the start must follow from q and v, as its `start` gives it. Conserved
+    quantities, as energy without dissipation, leave a family of orbits: the nearest one is found, unless
+    conditions choose.
+
+    Errors: GaitError where no orbit is found. It says why: the motion ends or does not return, the order of
+    events changes, or Newton's method does not converge.
+    """
+    q0, v0 = np.asarray(q0, float), np.zeros(system.nv) if v0 is None else np.asarray(v0, float)
+    if q0.shape != (system.nq,) or v0.shape != (system.nv,):
+        raise ShapeError(
+            f"q0, v0 have shapes {q0.shape}, {v0.shape}; expected ({system.nq},), ({system.nv},)"
+        )
+    if "t_end" in options:
+        raise ConfigurationError("t_end is not for orbits: give period, a guess")
+    known = period if callable(period) else None
+    if known and segments > 1:
+        raise ConfigurationError(
+            "an orbit that is driven in time is one segment; segments would start at other times"
+        )
+    shooting = Shooting(
+        system, section=section, segments=segments, symmetries=symmetries, unknowns=unknowns,
+        conditions=conditions, known_period=known, scale=scale, simulation=FlowOptions(options, difference),
+    )  # fmt: skip
+    given = _values(system, parameters or {}, unknowns)
+    T = 1.0 if known else positive("period", period, " of seconds")
+    first = Point(q0[None], v0[None], T, np.zeros(len(shooting.symmetries)), given)
+    at = _guess(shooting, replace(first, period=shooting.period_of(first)), shift)
+    point, shot, _ = shooting.solve(at, tolerance, tries)
+    orbit = PeriodicOrbit(shooting, point, shot)
+    _closes_again(orbit, max(1e3 * tolerance, 1e-5))
+    return orbit
+
+
+def _values(system: HybridSystem, given: Mapping[str, Any], unknowns: Sequence[str]) -> dict[str, Any]:
+    system.parameters.values(given, ())  # refuses what is not known
+    defaults = {name: x[()] for name, x in system.parameters.defaults.items() if name in unknowns}
+    return {**defaults, **given}
+
+
+def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
+    """Nodes and shift along the motion from the first one."""
+    time, at = first.period / shooting.segments, (first.q[0], first.v[0])
+    nodes = [at]
+    for _ in range(shooting.segments):
+        q, v = (x[None] for x in at)
+        _, (end,) = shooting.arrive(shooting.motion, q, v, first.parameters, time)
+        at = end.q, end.v
+        nodes.append(at)
+    s = shooting.nearest_shift(first.q[0], at[0])[0] if shift is None else np.asarray(shift, float)
+    q, v = (np.stack(x) for x in zip(*nodes[:-1], strict=True))
+    return replace(first, q=q, v=v, shift=np.broadcast_to(s, first.shift.shape))
+
+
+def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
+    """Refuse orbits of a system that remembers more at the section than its start tells.
+
+    The second period, simulated after the first without a break, must end where the first does.
+    """
+    shooting = orbit.shooting
+    T, m = orbit.period, orbit.shooting.segments
+    periods = 2.3 if shooting.section else 2.0
+    run = orbit.simulate(periods, record_every=periods * T)
+    q, v = run.final.q, run.final.v
+    if shooting.section:
+        events = zip(run.events.guard, run.events.direction.tolist(), strict=True)
+        at = np.flatnonzero([shooting.at_section(*event) for event in events])
+        returns: list[int] = []
+        for i in at.tolist():
+            if run.events.t[i] - (run.events.t[returns[-1]] if returns else 0.0) > T / m / 2:
+                returns.append(i)
+        if len(returns) >= 2 * m:
+            q, v = run.events.q[returns[2 * m - 1]], run.events.v[returns[2 * m - 1]]
+    away = np.abs(orbit.coordinates(q, v) / shooting.scale).max()
+    if not away < allowed * (1 + np.abs(orbit.derivative).max()) ** 2:
+        raise GaitError(
+            f"one period closes, but the next one ends {away:.1e} away from it: the system remembers "
+            "something at the start of an orbit that does not follow from q and v. Let its `start` give it, "
+            "or choose another section"
+        )

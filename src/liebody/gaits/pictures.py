@@ -1,0 +1,77 @@
+"""Pictures of gaits: branches over a parameter, basins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from ..errors import ConfigurationError
+
+MARKS = {"fold": "s", "branch point": "P", "flip": "D", "Neimark-Sacker": "o"}
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fa0", "#4d4d4d")
+
+
+def branches(several: Sequence[Any], path: Any, of: Callable[[Any], Any], label: str) -> Figure:
+    """Branches as curves, stable parts as solid lines, others dashed; bifurcations as marks."""
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axis = figure.subplots()
+    for color, branch in zip(np.resize(COLORS, len(several)), several, strict=True):
+        curve = [*branch.orbits]
+        for found in branch.bifurcations:
+            if found.sides[0] in curve:  # the curve changes at the bifurcation itself
+                curve.insert(curve.index(found.sides[0]) + 1, found.orbit)
+        marked = [found.orbit for found in branch.bifurcations]
+        for a, b in pairwise(curve):
+            solid = all(orbit.stable or orbit in marked for orbit in (a, b))
+            x, y = (
+                [o.parameters[branch.parameter] for o in (a, b)],
+                [np.sort(np.ravel(of(o))) for o in (a, b)],
+            )
+            axis.plot(x, y, "-" if solid else "--", color=color, lw=1.6 if solid else 1.0)
+        for found in branch.bifurcations:
+            mark = MARKS.get(found.kind, "x")
+            for k, y in enumerate(np.ravel(of(found.orbit))):
+                name = found.kind if k == 0 else "_"
+                axis.plot(found.value, y, mark, color=color, ms=6, label=name, mfc="white")
+    shown = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    if shown:
+        axis.legend(shown.values(), shown.keys(), frameon=False, fontsize=8)
+    axis.set_xlabel(several[0].parameter)
+    axis.set_ylabel(label)
+    axis.spines[["top", "right"]].set_visible(False)
+    return saved(figure, path)
+
+
+def basin(found: Any, path: Any) -> Figure:
+    """Outcomes over the first two axes; of further ones, their first values."""
+    names = list(found.axes)
+    if len(names) < 2:
+        raise ConfigurationError(f"a basin over {names} has no picture; give it two axes")
+    colors = ["#e8e8e8", "#ffffff", *np.resize(COLORS, len(found.attractors))]
+    shown = found.outcome[(..., *[0] * (len(names) - 2))]
+    figure = Figure(figsize=(6.4, 5), layout="constrained")
+    axis = figure.subplots()
+    x, y = found.axes[names[1]], found.axes[names[0]]
+    axis.pcolormesh(
+        x, y, shown, cmap=ListedColormap(colors), vmin=-0.5, vmax=len(colors) - 0.5, shading="nearest"
+    )
+    words = ["ended early", "not settled", *[f"period {a.period:.4g} s" for a in found.attractors]]
+    for color, word, share in zip(colors, words, found.shares, strict=True):
+        if share > 0:
+            axis.plot([], [], "s", color=color, mec="#999999", label=f"{word}: {100 * share:.1f} %")
+    axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)
+    axis.set_xlabel(names[1])
+    axis.set_ylabel(names[0])
+    return saved(figure, path)
+
+
+def saved(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure

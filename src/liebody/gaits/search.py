@@ -1,0 +1,80 @@
+"""Search: many starts at once, one return of each, and Newton's method from those that come back nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigurationError
+from .orbit import PeriodicOrbit, periodic_orbit
+from .shooting import Array, FlowOptions, GaitError, Shooting
+
+SAME = 1e-5  # states nearer than this over the scale, with the same parameters, are of one orbit
+
+
+def search(
+    system: Any,
+    starts: Mapping[str, Any],
+    state: Callable[[dict[str, Array]], tuple[Array, Array]],
+    *,
+    period: float,
+    section: str | tuple[str, int],
+    keep: int = 32,
+    symmetries: Any = (),
+    parameters: Mapping[str, Any] | None = None,
+    scale: Any = 1.0,
+    objective: Callable[[PeriodicOrbit], float] | None = None,
+    accept: Callable[[PeriodicOrbit], bool] | None = None,
+    tries: int = 14,
+    options: Mapping[str, Any] | None = None,
+    **newton: Any,
+) -> list[PeriodicOrbit]:
+    """Periodic orbits from a sample of starts and parameters, the best first.
+
+    starts      {name: (n, ...)}, as `lb.sample` draws them; names of parameters are given to the system
+    state       starts -> q0 (n, nq), v0 (n, nv), on the section or near it
+    period      a guess of all periods [s]; section, symmetries, parameters, scale as of `periodic_orbit`
+    keep        from how many of them Newton's method starts: those that one return brings back nearest
+    objective   orbit -> number, the smallest first; default: the largest modulus of its multipliers
+    accept      orbit -> whether it counts; default: all
+    options     of `HybridSystem.simulate`; tries, newton: more of `periodic_orbit`
+
+    Orbits found twice are given once. Starts that do not return, or lead to none, are left out.
+    """
+    given = {name: np.asarray(x, float) for name, x in starts.items()}
+    if len({len(x) for x in given.values()}) != 1:
+        raise ConfigurationError("starts must be arrays of one length, {name: (n, ...)}")
+    q, v = (np.asarray(x, float) for x in state(dict(given)))
+    own = {name: x for name, x in given.items() if name in system.parameters.defaults}
+    options, fixed = dict(options or {}), dict(parameters or {})
+    shooting = Shooting(
+        system, section=section, symmetries=symmetries, scale=scale, simulation=FlowOptions(options)
+    )
+    _, ends = shooting.reach(shooting.motion, q, v, {**fixed, **own}, period)
+    far = np.full(len(q), np.inf)
+    for i, end in enumerate(ends):
+        if end.reached and np.isfinite(end.q).all():
+            off = np.concatenate([shooting.nearest_shift(q[i], end.q)[1], end.v - v[i]])
+            far[i] = np.abs(off / shooting.scale).max()
+    found: list[PeriodicOrbit] = []
+    for i in np.argsort(far, kind="stable")[:keep]:
+        if not np.isfinite(far[i]):
+            break
+        try:
+            orbit = periodic_orbit(
+                system, q[i], v[i], period=ends[i].time, section=section, symmetries=symmetries,
+                parameters={**fixed, **{name: x[i] for name, x in own.items()}}, scale=scale, tries=tries,
+                **newton, **options,
+            )  # fmt: skip
+        except GaitError:
+            continue
+        if (accept is None or accept(orbit)) and not any(_same(orbit, other) for other in found):
+            found.append(orbit)
+    return sorted(found, key=objective or (lambda orbit: float(np.abs(orbit.multipliers).max(initial=0.0))))
+
+
+def _same(a: PeriodicOrbit, b: PeriodicOrbit) -> bool:
+    alike = all(np.array_equal(a.parameters[name], b.parameters[name]) for name in a.parameters)
+    return alike and bool(np.abs(a.coordinates(b.q, b.v) / a.shooting.scale).max() < SAME)

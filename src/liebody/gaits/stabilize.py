@@ -1,0 +1,152 @@
+"""Feedback at the section: parameters that are set anew at each return make a gait stable.
+
+With x, how far the state is from the orbit when it meets the section, the return map is x+ = A x + B dp. The
+gain dp = K x minimises the sum over all returns of x^T Q x + dp^T R dp (discrete linear-quadratic regulator),
+
+    K = -(R + B^T P B)^-1 B^T P A,       P = Q + A^T P (1 + B R^-1 B^T P)^-1 A
+
+where P comes from the doubling algorithm of Chu, Fan, Lin and Wang (2004), which squares its error in each
+step. What lies along the orbit and its symmetries is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigurationError, ShapeError
+from .orbit import PeriodicOrbit
+from .shooting import Array, GaitError
+
+
+@dataclass(frozen=True)
+class StabilizedOrbit:
+    """An orbit with feedback of its state at the section to parameters.
+
+    gain         K (p, 2 nv): parameters change by K times `orbit.coordinates(q, v)`
+    multipliers  of the closed loop, A + B K, without the trivial ones, the largest first
+    measured     the same of the closed loop itself, by differences of simulated returns
+    """
+
+    orbit: PeriodicOrbit
+    inputs: tuple[str, ...]
+    gain: Array
+    multipliers: Array
+    measured: Array
+
+    @property
+    def stable(self) -> bool:
+        return bool(np.all(np.abs(self.measured) < 1))
+
+    def __repr__(self) -> str:
+        size, free = np.abs(self.multipliers).max(), np.abs(self.orbit.multipliers).max()
+        return f"StabilizedOrbit({', '.join(self.inputs)}; largest multiplier {free:.4g} becomes {size:.4g})"
+
+    def parameters(self, q: Any, v: Any) -> dict[str, Array]:
+        """The parameters until the next return, after states at the section (..., nq), (..., nv)."""
+        return _changed(self.orbit, self.inputs, self.orbit.coordinates(q, v) @ self.gain.T)
+
+    def returns(self, q: Any, v: Any, number: int) -> tuple[Array, Array]:
+        """States after each of so many periods with feedback, (number, n, nq) and (number, n, nv).
+
+        q, v  states on the section, (n, nq), (n, nv); all in one simulation for each period
+
+        Errors: GaitError where one of them does not return.
+        """
+        q, v = np.atleast_2d(np.asarray(q, float)), np.atleast_2d(np.asarray(v, float))
+        found = []
+        for _ in range(number):
+            q, v = _after(self.orbit, q, v, self.parameters(q, v))
+            found.append((q, v))
+        return np.stack([q for q, _ in found]), np.stack([v for _, v in found])
+
+
+def stabilize(
+    orbit: PeriodicOrbit, inputs: Sequence[str], *, Q: Any = None, R: Any = None
+) -> StabilizedOrbit:
+    """Make a gait stable by parameters that are set at each return to the section, and check that it is.
+
+    orbit   with a section, or with a known period
+    inputs  names of the parameters, which are held until the next return
+    Q       weights (2 nv, 2 nv), or of each entry (2 nv,), of the state at returns; default: 1 / scale^2
+    R       weights (p, p), or (p,), of the changes of the parameters; default: 1 / (a tenth of each)^2
+
+    Errors: GaitError if the inputs do not reach all that is unstable.
+    """
+    if orbit.shooting.free_period:
+        raise ConfigurationError("there is no section at which parameters could be set; give the orbit one")
+    if not inputs:
+        raise ConfigurationError("inputs is empty; name parameters of the system")
+    orbit, scale = orbit.with_unknowns(*inputs), orbit.shooting.scale
+    unit = orbit.shooting.unit(orbit.point)[orbit.shooting.size - orbit.by_unknowns.shape[1] :]
+    W = orbit.across[1]
+    A = W.T @ (orbit.derivative * scale / scale[:, None]) @ W
+    B = W.T @ (orbit.by_unknowns * unit / scale[:, None])
+    q, r = _weights("Q", Q, scale), _weights("R", R, unit)
+    K = regulator(A, B, W.T @ q @ W, r)
+    if not np.isfinite(K).all() or np.abs(np.linalg.eigvals(A + B @ K)).max() >= 1:
+        raise GaitError(f"{', '.join(inputs)} do not reach all that is unstable; give others, or more")
+    gain = unit[:, None] * K @ W.T / scale
+    h = 1e-5
+    steps = np.kron(scale * W.T, [[h], [-h]])
+    nv = orbit.system.nv
+    starts = [orbit.system.group.integrate(orbit.q, x[:nv]) for x in steps]
+    held = _changed(orbit, inputs, steps @ gain.T)
+    ends = _after(orbit, np.array(starts, float), orbit.v + steps[:, nv:], held)
+    x = orbit.coordinates(*ends) / scale @ W
+    measured = np.linalg.eigvals(((x[::2] - x[1::2]) / (2 * h)).T)
+    return StabilizedOrbit(
+        orbit, tuple(inputs), gain, _sorted(np.linalg.eigvals(A + B @ K)), _sorted(measured)
+    )
+
+
+def _changed(orbit: PeriodicOrbit, inputs: Sequence[str], change: Array) -> dict[str, Array]:
+    """All parameters, those of the inputs changed by rows (..., p)."""
+    given, first = dict(orbit.parameters), 0
+    for name in inputs:
+        value = np.asarray(given[name], float)
+        part = change[..., first : first + value.size]
+        given[name] = value + part.reshape(*part.shape[:-1], *value.shape)
+        first += value.size
+    return given
+
+
+def _after(orbit: PeriodicOrbit, q: Array, v: Array, parameters: dict[str, Array]) -> tuple[Array, Array]:
+    """States (n, nq), (n, nv) after one period."""
+    shooting = orbit.shooting
+    for _ in range(shooting.segments):
+        _, ends = shooting.arrive(shooting.motion, q, v, parameters, orbit.period / shooting.segments)
+        q, v = np.stack([end.q for end in ends]), np.stack([end.v for end in ends])
+    return q, v
+
+
+def _weights(name: str, given: Any, scale: Array) -> Array:
+    """Over the scale."""
+    n = len(scale)
+    x = 1 / scale**2 if given is None else np.asarray(given, float)
+    if x.shape not in ((n,), (n, n)):
+        raise ShapeError(f"{name} has shape {x.shape}, expected ({n},) or ({n}, {n})")
+    return scale[:, None] * (np.diag(x) if x.ndim == 1 else x) * scale
+
+
+def regulator(A: Array, B: Array, Q: Array, R: Array) -> Array:
+    """K (p, n) of the discrete linear-quadratic regulator u = K x of x+ = A x + B u; see the head.
+
+    Not finite, or not stable, where B does not reach all that is unstable in A.
+    """
+    G, P, F, one = B @ np.linalg.solve(R, B.T), Q, A, np.eye(len(A))
+    for _ in range(60):
+        left = np.linalg.solve(one + G @ P, np.concatenate([F, G], axis=1))
+        forward, through = left[:, : len(A)], left[:, len(A) :]
+        change = F.T @ P @ forward
+        G, P, F = G + F @ through @ F.T, P + change, F @ forward
+        if not np.isfinite(P).all() or np.abs(change).max() <= 1e-15 * np.abs(P).max():
+            break
+    return -np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
+
+
+def _sorted(values: Array) -> Array:
+    return values[np.argsort(-np.abs(values), kind="stable")]
