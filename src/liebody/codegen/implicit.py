@@ -15,7 +15,7 @@ from ..errors import IntegrationError
 from ..linear import is_zero
 from . import build
 from .envelope import SMALLEST_PIVOT, envelope, ordering, reordered
-from .graph import Function, trace
+from .graph import Function, trace, undisturbed
 from .kernel import LONG
 from .loop import CompiledLoop, Course
 from .march import REASONS, Ensemble, Settings, Steps
@@ -156,9 +156,10 @@ class ImplicitFlow(Steps):
     @cached_property
     def functions(self) -> tuple[tuple[PhaseFunctions, ...], Function | Program]:
         """The phases, with their Jacobians, and `finish`, traced."""
-        phases, kept = self._traced(self.phases, 0)
-        long = any(isinstance(phase.both, Program) for phase in phases)
-        return phases, traced(self.finish, {"z": kept, **self._shapes}, "finish", loops=long or None)
+        with undisturbed():
+            phases, kept = self._traced(self.phases, 0)
+            long = any(isinstance(phase.both, Program) for phase in phases)
+            return phases, traced(self.finish, {"z": kept, **self._shapes}, "finish", loops=long or None)
 
     @property
     def _shapes(self) -> Shapes:
@@ -182,7 +183,7 @@ class ImplicitFlow(Steps):
                     f"a phase has {r.size} equations for {x.size} unknowns; make them as many"
                 )
             long = isinstance(residual, Program)
-            if long:
+            if long and not isinstance(predict, Program):
                 predict = traced(phase.predict, before, "predict", loops=True)
             keep = traced(phase.keep, inputs, "keep", loops=long or None)
             functions.append(_ordered(predict, residual, keep, soften if softened else None, phase.linear))

@@ -173,7 +173,7 @@ class Collocation(MechanicalMethod):
                 place = group.integrate(q, psi[i])
                 A = self._combined(self.W[i], [w - v for w in V])
                 forces = system.inertial(place, V[i]) - system.applied(t + c[i] * h, place, V[i], u[i])
-                balance = h * product(system.mass(place), A) + h * h * forces
+                balance = h * system.momentum(place, A) + h * h * forces
                 if m:
                     balance = balance + system.reaction(place, multipliers[i])
                     rates.append(h * system.constraint_rate(place, V[i]))
@@ -200,7 +200,7 @@ class Collocation(MechanicalMethod):
                 push = push + self.error_end * system.acceleration(t + h, after[:nq], after[nq:], u[s + 1])[0]
             place, W = group.integrate(q, x[:n]), velocity(x[:n], z, t, h, y, u)
             forces = system.inertial(place, W) - system.applied(t, place, W, u[s])
-            balance = h * product(system.mass(place), (W - v) / self.gamma - h * push) + h * h * forces
+            balance = h * system.momentum(place, (W - v) / self.gamma - h * push) + h * h * forces
             if not m:
                 return balance
             return np.concatenate(

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..codegen.implicit import Control, Memory, Phase
 from ..errors import IntegrationError
-from ..linear import product
 from ..scalar import Array, absolute, maximum
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 
@@ -88,7 +87,7 @@ class GeneralizedAlpha(MechanicalMethod):
         def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """Unknowns Psi and h^2 lambda', which keeps the equations well scaled for any h."""
             q1, v1, dv1, _ = after(x[:n], h, y)
-            inertial = product(system.mass(q1), dv1) + system.inertial(q1, v1)
+            inertial = system.momentum(q1, dv1) + system.inertial(q1, v1)
             forces = inertial - system.applied(t + h, q1, v1, u[0])
             balance = h * h * forces + (system.reaction(q1, x[n:]) if m else 0)
             return np.concatenate([balance, system.constraint(q1)])

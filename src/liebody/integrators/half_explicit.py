@@ -8,7 +8,6 @@ import numpy as np
 
 from ..codegen.implicit import Phase
 from ..errors import IntegrationError
-from ..linear import product
 from ..scalar import Array
 from .implicit_tableaux import implicit_tableau
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
@@ -78,9 +77,7 @@ class HalfExplicit(MechanicalMethod):
                 A, multipliers = x[:n], x[n:]
                 q, V, k = stage(i, z, h, y)
                 balance = (
-                    product(system.mass(q), A)
-                    + system.inertial(q, V)
-                    - system.applied(t + c[i] * h, q, V, u[i])
+                    system.momentum(q, A) + system.inertial(q, V) - system.applied(t + c[i] * h, q, V, u[i])
                 )
                 if not m:
                     return balance

@@ -18,7 +18,7 @@ The mechanics enter as functions on flat coordinates that can be traced: nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ import numpy as np
 from ..codegen import Program, step
 from ..codegen.derivatives import forward, jacobian
 from ..codegen.envelope import solve as solve_sparse
-from ..codegen.graph import Function, live, trace
+from ..codegen.graph import Function, live, trace, undisturbed
 from ..codegen.implicit import ImplicitFlow, Phase
 from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.passes import objects
@@ -41,6 +41,7 @@ PROXIMAL = 1e-6
 FLOOR = 1e-6  # of the mean of the diagonal of J M^-1 J^T
 MANY = 100  # unknowns per member from which on states start in floats
 Shapes = dict[str, int | Sequence[int]]
+Entries = list[tuple[int, int, Any]]  # of a matrix: row, column, value
 
 
 class MechanicalEquations:
@@ -82,12 +83,13 @@ class MechanicalEquations:
         self.constant = not callable(M)
         self._M, self._Q, self._g, self._J, self._b = M, Q, g, J, b
         self.redundant = redundant
-        self._last: tuple[bytes | None, list[tuple[int, int, Any]]] = None, []  # entries of J, at the last q
+        self._last: tuple[bytes | None, Entries] = None, []  # entries of J, at the last q
         dim = self.dim
         if self.constant:
             self._M = np.array(M, dtype=float)
             self._shape("M", self._M, (dim, dim))
             i, j = np.nonzero(self._M)
+            self._inertia = list(zip(i.tolist(), j.tolist(), self._M[i, j].tolist(), strict=True))
             symmetric = np.allclose(self._M[i, j], self._M[j, i], rtol=1e-9, atol=0)
             if not symmetric or any(np.linalg.eigvalsh(block)[0] <= 0 for _, block in self._blocks):
                 raise ShapeError("M must be symmetric positive definite; check the inertias it is made of")
@@ -109,25 +111,25 @@ class MechanicalEquations:
             raise ShapeError(f"{name} on {self.group} has shape {np.shape(value)}, expected {expected}")
 
     @cached_property
-    def _blocks(self) -> list[tuple[Any, np.ndarray]]:
-        """The blocks of a constant M beside which it is zero, each with its place."""
-        dim, block = self.dim, np.arange(self.dim)
-        for i, j in np.argwhere(self._M).tolist():  # each entry joins two blocks
+    def _blocks(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The blocks of a constant M beside which it is zero, each after its indices."""
+        block = np.arange(self.dim)
+        for i, j, _ in self._inertia:  # each entry joins two blocks
             if block[i] != block[j]:
                 block[block == block[i]] = block[j]
         order = np.argsort(block, kind="stable")
-        parts = np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if dim else []
-        return [(np.ix_(part, part), self._M[np.ix_(part, part)]) for part in parts]
+        parts = np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if self.dim else []
+        return [(part, self._M[np.ix_(part, part)]) for part in parts]
 
     @cached_property
-    def inverse(self) -> np.ndarray:
+    def _inverse(self) -> Entries:
         """M^-1 of a constant M."""
-        inverse = np.zeros_like(self._M)
-        inverses = [(place, np.linalg.inv(block)) for place, block in self._blocks]
-        least = 1e-15 * max((np.abs(x).max() for _, x in inverses), default=0)
-        for place, x in inverses:
-            inverse[place] = np.where(np.abs(x) < least, 0, x)
-        return inverse
+        inverses = [(part, np.linalg.inv(block)) for part, block in self._blocks]
+        least = 1e-15 * max((np.abs(x).max() for _, x in inverses), default=0.0)
+        found = []
+        for part, x in inverses:
+            found += [(int(part[i]), int(part[j]), x[i, j].item()) for i, j in np.argwhere(np.abs(x) > least)]
+        return sorted(found)
 
     # -- the functions, with their defaults ---------------------------------------------------------------
 
@@ -135,9 +137,13 @@ class MechanicalEquations:
         """M(q), (dim, dim)."""
         return self._M if self.constant else self._M(q)
 
+    def momentum(self, q: Array, v: Array) -> Array:
+        """M(q) v, (dim,)."""
+        return _product(self._inertia, v, self.dim) if self.constant else product(self._M(q), v)
+
     def solve_mass(self, q: Array, p: Array) -> Array:
         """M(q)^-1 p for p (dim,) or (dim, k)."""
-        return product(self.inverse, p) if self.constant else solve(self._M(q), p)
+        return _product(self._inverse, p, self.dim) if self.constant else solve(self._M(q), p)
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Q(t, q, v, u), (dim,)."""
@@ -147,7 +153,7 @@ class MechanicalEquations:
         """b(q, v), (dim,)."""
         if self._b is not None:
             return self._b(q, v)
-        euler = self.group.by_factors(_coadjoint, product(self.mass(q), v), v)
+        euler = self.group.by_factors(_coadjoint, self.momentum(q, v), v)
         if self.constant:
             return euler
         D = self.momentum_gradient(q, v)
@@ -186,13 +192,13 @@ class MechanicalEquations:
 
     def constraint_rate(self, q: Array, v: Array) -> Array:
         """J(q) v, (m,)."""
-        return _summed(self.m, [(i, x * v[j]) for i, j, x in self.entries(q)])
+        return _product(self.entries(q), v, self.m)
 
     def reaction(self, q: Array, multipliers: Array) -> Array:
         """J(q)^T lambda, (dim,)."""
-        return _summed(self.dim, [(j, x * multipliers[i]) for i, j, x in self.entries(q)])
+        return _product([(j, i, x) for i, j, x in self.entries(q)], multipliers, self.dim)
 
-    def entries(self, q: Array) -> list[tuple[int, int, Any]]:
+    def entries(self, q: Array) -> Entries:
         """Row, column and value of the entries of J(q) that are not known to be zero."""
         if not self.m:
             return []
@@ -291,32 +297,32 @@ class MechanicalEquations:
 
     def _solved(self, q: Array, force: Array, rate: Array) -> tuple[np.ndarray, np.ndarray]:
         """(a, x) with  M a + J^T x = force,  J a = rate."""
-        M, n = np.asarray(self.mass(q), float), self.dim
-        i, j = np.nonzero(M)
-        places, values = self._bordered(i, j, M[i, j], self.entries(q))
-        x = solve_sparse(n + self.m, places, values, np.concatenate([force, rate]))
-        return x[:n], x[n:]
+        if self.constant:
+            M = self._inertia
+        else:
+            M = [(i, j, x) for (i, j), x in np.ndenumerate(self._M(q)) if x != 0]
+        places, values = self._bordered(M, self.entries(q))
+        x = solve_sparse(self.dim + self.m, places, values, np.concatenate([force, rate]))
+        return x[: self.dim], x[self.dim :]
 
-    def independent(self, entries: list[tuple[int, int, float]]) -> bool:
+    def independent(self, entries: Entries) -> bool:
         """Whether the rows of J, with these entries, are independent: of pivots above 1e-12, where J is 1.
 
         They are those of [eps J^T; J 0], in which the diagonal eps gives pivots to the directions of no row.
         """
         n, largest = self.dim, max((abs(x) for _, _, x in entries), default=1.0)
-        diagonal = np.arange(n)
-        places, values = self._bordered(diagonal, diagonal, np.full(n, 1e-5 * largest), entries)
+        places, values = self._bordered([(i, i, 1e-5 * largest) for i in range(n)], entries)
         try:
             solve_sparse(n + self.m, places, values, np.zeros(n + self.m), least=1e-12)
         except IntegrationError:
             return False
         return True
 
-    def _bordered(self, i: Any, j: Any, A: Any, entries: list[tuple[int, int, float]]) -> tuple[Any, Any]:
+    def _bordered(self, A: Entries, J: Entries) -> tuple[list[tuple[int, int]], list[float]]:
         """Places and values of [A J^T; J 0]."""
-        rows, columns, J = np.array(entries, float).reshape(-1, 3).T
-        rows, columns = rows.astype(int) + self.dim, columns.astype(int)
-        places = np.concatenate([i, rows, columns]), np.concatenate([j, columns, rows])
-        return np.stack(places, axis=1), np.concatenate([A, J, J])
+        below = [(i + self.dim, j) for i, j, _ in J]
+        places = [(i, j) for i, j, _ in A] + below + [(j, i) for i, j in below]
+        return places, [x for _, _, x in A] + 2 * [x for _, _, x in J]
 
     def proximal(self, q: Array) -> Array:
         """-eps diag(J M^-1 J^T), (m,): what keeps the equations of a step regular where it is redundant.
@@ -344,11 +350,11 @@ def _bracket(group: LieGroup, u: Array, w: Array) -> Array:
     return product(group.ad(u), w)
 
 
-def _summed(size: int, terms: Iterable[tuple[int, Any]]) -> Array:
-    """The sums of the terms of each number below `size`."""
-    sums: list[Any] = [0] * size
-    for i, x in terms:
-        sums[i] = sums[i] + x
+def _product(A: Entries, x: Array, rows: int) -> Array:
+    """A x of a matrix with so many rows, by its entries, and a vector or a matrix."""
+    sums: list[Any] = [np.zeros(np.shape(x)[1:], int)[()]] * rows
+    for i, j, a in A:
+        sums[i] = sums[i] + a * x[j]
     return np.array(sums)
 
 
@@ -415,7 +421,8 @@ class MechanicalFlow(ImplicitFlow):
         if not np.isfinite(v).all():
             raise IntegrationError(f"the velocity at the start is not finite: {v[~np.isfinite(v).all(1)][0]}")
         plain = self._plainly(n)
-        self._consistent(q, v, plain)
+        with undisturbed():
+            self._consistent(q, v, plain)
         if self._begin is None:
             return np.concatenate([q, v], axis=-1)
         if not h > 0:
@@ -424,7 +431,8 @@ class MechanicalFlow(ImplicitFlow):
             )
         u = np.broadcast_to(np.zeros(self.efforts) if u is None else np.asarray(u, float), (n, self.efforts))
         if plain:
-            return np.array([self._begin(t, *state, h) for state in zip(q, v, u, strict=True)], float)
+            with undisturbed():
+                return np.array([self._begin(t, *state, h) for state in zip(q, v, u, strict=True)], float)
         return np.asarray(self._beginning(np.full(n, t), q, v, u, np.full(n, h)))
 
     def _plainly(self, members: int) -> bool:

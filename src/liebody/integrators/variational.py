@@ -76,8 +76,11 @@ class Variational(MechanicalMethod):
         def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             q, psi = y[:nq], x[:n]
             q1 = tau.integrate(q, psi)
-            M = system.mass(q) if system.constant else 0.5 * (system.mass(q) + system.mass(q1))
-            balance = tau.dual("dtau_inverse", psi, product(M, psi)) - h * kicked(x, t, h, y, u)
+            if system.constant:
+                p = system.momentum(q, psi)
+            else:
+                p = product(0.5 * (system.mass(q) + system.mass(q1)), psi)
+            balance = tau.dual("dtau_inverse", psi, p) - h * kicked(x, t, h, y, u)
             return np.concatenate([balance, system.constraint(q1)])
 
         def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
@@ -99,7 +102,7 @@ class Variational(MechanicalMethod):
             return np.concatenate([q, system.solve_mass(q, p), p])
 
         def begin(t: Any, q: Array, v: Array, u: Array, h: Any) -> Array:
-            return np.concatenate([q, v, product(system.mass(q), v)])
+            return np.concatenate([q, v, system.momentum(q, v)])
 
         def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])
