@@ -33,10 +33,21 @@ class Envelope(NamedTuple):
         return sum(self.stop) - sum(self.start)
 
     @property
-    def row(self) -> list[int]:
-        """Where row i begins in a memory of `size` entries, row by row: entry (i, j) is at row[i] + j."""
-        lengths = np.subtract(self.stop, self.start)
-        return (np.cumsum(lengths) - lengths - self.start).tolist()
+    def memory(self) -> Memory:
+        """Diagonals side by side, as many as there are; or whole rows, where these are fewer."""
+        n = len(self.start)
+        below = max(np.arange(n) - self.start, default=0)
+        stride = below + max(np.subtract(self.stop, np.arange(n)), default=1) - 1
+        stride, origin = (int(stride), int(below)) if stride < n else (n, 0)
+        return Memory(stride, origin, origin + stride * max(n - 1, 0) + n)
+
+
+class Memory(NamedTuple):
+    """Where a matrix is kept: entry (i, j) at `origin` + `stride` i + j, below `size`."""
+
+    stride: int
+    origin: int
+    size: int
 
 
 Places = Sequence[tuple[int, int]]
@@ -102,10 +113,8 @@ def solve(n: int, places: Places, values: Any, b: Any, least: float = SMALLEST_P
     order = ordering(n, places)
     places = np.array(reordered(places, order), int).reshape(-1, 2)
     bounds = envelope(n, places)
-    below = max(np.arange(n) - bounds.start, default=0)
-    width = below + max(np.subtract(bounds.stop, np.arange(n)), default=0)
-    band = np.zeros(n * width + n)  # (i, j) is kept at i (width - 1) + below + j
-    A = np.lib.stride_tricks.as_strided(band[below:], (n, n), (8 * (width - 1), 8))
+    stride, origin, size = bounds.memory
+    A = np.lib.stride_tricks.as_strided(np.zeros(size)[origin:], (n, n), (8 * stride, 8))
     i, j = places.T
     scale = np.zeros(n)
     np.maximum.at(scale, i, np.abs(values))

@@ -80,7 +80,7 @@ def implicit_source(
         "EFFORTS": u.shape[1],
         "KEPT": kept.size,
         "LARGEST": max(_size(phase) for phase in every),
-        "SYSTEM": max(p.bounds.size + 4 * _size(p) + len(p.places) for p in every),
+        "SYSTEM": max(p.bounds.memory.size + 4 * _size(p) + len(p.places) for p in every),
         "ITERATIONS": iterations,
         "MEMORY": 0,
         "IDLE_STEP": 1,
@@ -113,13 +113,13 @@ def _phases(name: str, phases: Sequence[PhaseFunctions], number: int, kept: int)
     tables: list[str] = []
     lines = []
     for p, phase in enumerate(phases, start=number):
-        row = phase.bounds.row
-        parts = {"place": [row[i] + j for i, j in phase.places], "row": row, **phase.bounds._asdict()}
+        stride, origin, size = phase.bounds.memory
+        parts = {"place": [i * stride + j for i, j in phase.places], **phase.bounds._asdict()}
         tables += [
             f"static const int {key}_{p}[] = {{{', '.join(map(str, values))}}};"
             for key, values in parts.items()
         ]
-        sizes = f"{_size(phase)}, {len(phase.places)}, {phase.bounds.size}"
+        sizes = f"{_size(phase)}, {len(phase.places)}, {stride}, {origin}, {size}"
         names = ", ".join(f"{key}_{p}" for key in parts)
         tables.append(f"static const Shape shape_{p} = {{{sizes}, {names}}};")
         (k,) = phase.keep.outputs.values()
