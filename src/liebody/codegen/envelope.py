@@ -112,11 +112,11 @@ def solve(n: int, places: Places, values: Any, b: Any, least: float = SMALLEST_P
     Errors: IntegrationError where a pivot, of rows scaled to largest entries of 1, is not above `least`.
     """
     order = ordering(n, places)
-    places = np.array(reordered(places, order), int).reshape(-1, 2)
+    places = reordered(places, order)
     bounds = envelope(n, places)
     stride, origin, size = bounds.memory
     A = np.lib.stride_tricks.as_strided(np.zeros(size)[origin:], (n, n), (8 * stride, 8))
-    i, j = places.T
+    i, j = np.array(places, int).reshape(-1, 2).T
     scale = np.zeros(n)
     np.maximum.at(scale, i, np.abs(values))
     with np.errstate(all="ignore"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from .graph import Expr, Function, trace
 from .passes import objects
 from .program import Application, Program
 from .steps import traced
-
-Traced = TypeVar("Traced", Function, Program)
 
 
 class SparseJacobian(NamedTuple):
@@ -73,7 +71,9 @@ def derivative(function: Function | Program, wrt: str) -> Function | Program:
     return with_arrays(both, both.inputs, {name: d})
 
 
-def with_arrays(function: Traced, inputs: dict[str, Any], outputs: dict[str, Any]) -> Traced:
+def with_arrays(
+    function: Function | Program, inputs: dict[str, Any], outputs: dict[str, Any]
+) -> Function | Program:
     """The same over other arrays of its symbols, or cells, such as these in another order."""
     if isinstance(function, Function):
         return Function(function.name, inputs, outputs)
