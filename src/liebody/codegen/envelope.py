@@ -33,17 +33,17 @@ class Envelope(NamedTuple):
         return sum(self.stop) - sum(self.start)
 
     @property
-    def memory(self) -> Memory:
+    def diagonals(self) -> Diagonals:
         """Diagonals side by side, as many as there are; or whole rows, where these are fewer."""
         n = len(self.start)
         below = max(np.arange(n) - self.start, default=0)
         stride = below + max(np.subtract(self.stop, np.arange(n)), default=1) - 1
         stride = -(-stride // 8) * 8  # a column is at one place of the cache's lines, which is 10 % faster
         stride, origin = (int(stride), int(below)) if stride < n else (n, 0)
-        return Memory(stride, origin, origin + stride * max(n - 1, 0) + n)
+        return Diagonals(stride, origin, origin + stride * max(n - 1, 0) + n)
 
 
-class Memory(NamedTuple):
+class Diagonals(NamedTuple):
     """Where a matrix is kept: entry (i, j) at `origin` + `stride` i + j, below `size`."""
 
     stride: int
@@ -114,7 +114,7 @@ def solve(n: int, places: Places, values: Any, b: Any, least: float = SMALLEST_P
     order = ordering(n, places)
     places = reordered(places, order)
     bounds = envelope(n, places)
-    stride, origin, size = bounds.memory
+    stride, origin, size = bounds.diagonals
     A = np.lib.stride_tricks.as_strided(np.zeros(size)[origin:], (n, n), (8 * stride, 8))
     i, j = np.array(places, int).reshape(-1, 2).T
     scale = np.zeros(n)

@@ -80,7 +80,7 @@ def implicit_source(
         "EFFORTS": u.shape[1],
         "KEPT": kept.size,
         "LARGEST": max(_size(phase) for phase in every),
-        "SYSTEM": max(p.bounds.memory.size + 4 * _size(p) + len(p.places) for p in every),
+        "SYSTEM": max(p.bounds.diagonals.size + 4 * _size(p) + len(p.places) for p in every),
         "ITERATIONS": iterations,
         "MEMORY": 0,
         "IDLE_STEP": 1,
@@ -113,7 +113,7 @@ def _phases(name: str, phases: Sequence[PhaseFunctions], number: int, kept: int)
     tables: list[str] = []
     lines = []
     for p, phase in enumerate(phases, start=number):
-        stride, origin, size = phase.bounds.memory
+        stride, origin, size = phase.bounds.diagonals
         parts = {"place": [i * stride + j for i, j in phase.places], **phase.bounds._asdict()}
         tables += [
             f"static const int {key}_{p}[] = {{{', '.join(map(str, values))}}};"
