@@ -161,7 +161,7 @@ def main():
 
     stiff(R_end)
     for method in (GeneralizedAlpha(0.9), Variational()):
-        for bodies in (2, 4, 8, 16, 32):
+        for bodies in (2, 4, 8, 16, 32, 100, 300, 1000):
             system, start = chain(bodies)
             flow, begin = method.flow(*system), time.perf_counter()
             y = flow.start(start, np.zeros(6 * bodies), 0.0, 1e-3)

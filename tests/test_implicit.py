@@ -17,7 +17,7 @@ import test_integrators as explicit
 import liebody as lb
 from liebody import scalar
 from liebody.codegen import Samples, build, implicit, loop
-from liebody.codegen.envelope import envelope, ordering
+from liebody.codegen.envelope import envelope, ordering, solve
 from liebody.codegen.implicit import ImplicitFlow, Phase
 from liebody.codegen.march import Ensemble, Settings
 from liebody.errors import IntegrationError, ShapeError
@@ -878,19 +878,23 @@ def sparse(rng, n, density):
     return pattern, np.where(pattern, rng.standard_normal((n, n)), 0)
 
 
+def places(pattern):
+    return np.argwhere(pattern).tolist()
+
+
 def test_envelopes_hold_for_whatever_pivots():
     rng = np.random.default_rng(0)
     for _ in range(200):
         n = int(rng.integers(1, 25))
         pattern, A = sparse(rng, n, rng.uniform(0, 0.4))
-        order = ordering(pattern)
+        order = ordering(n, places(pattern))
         assert sorted(order) == list(range(n))
         pattern, A = pattern[np.ix_(order, order)], A[np.ix_(order, order)]
-        largest = lambda places, column: places[np.argmax(np.abs(column[places]))]  # noqa: E731
-        random = lambda places, column: rng.choice(places)  # noqa: E731
+        largest = lambda rows, column: rows[np.argmax(np.abs(column[rows]))]  # noqa: E731
+        random = lambda rows, column: rng.choice(rows)  # noqa: E731
         b = rng.standard_normal(n)
         for choose in (largest, random):
-            x = eliminate(A, envelope(pattern), choose)(b)
+            x = eliminate(A, envelope(n, places(pattern)), choose)(b)
             assert np.isfinite(x).all()
             if choose is largest:
                 np.testing.assert_allclose(A @ x, b, atol=1e-8 * np.linalg.cond(A))
@@ -910,8 +914,21 @@ def test_a_chain_is_brought_into_a_band():
                 pattern[body, joint] = pattern[joint, body] = True
     shuffled = rng.permutation(n)
     pattern = pattern[np.ix_(shuffled, shuffled)]
-    order = ordering(pattern)
-    assert envelope(pattern[np.ix_(order, order)]).size < 40 * n < envelope(pattern).size / 3
+    order = ordering(n, places(pattern))
+    assert envelope(n, places(pattern[np.ix_(order, order)])).size < 40 * n
+    assert envelope(n, places(pattern)).size > 120 * n
+
+
+def test_sparse_equations_are_solved_in_floats():
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        n = int(rng.integers(0, 25))
+        pattern, A = sparse(rng, n, rng.uniform(0, 0.4))
+        b = rng.standard_normal(n)
+        x = solve(n, places(pattern), A[pattern], b)
+        np.testing.assert_allclose(A @ x, b, atol=1e-8 * np.linalg.cond(A) if n else 0)
+    with pytest.raises(IntegrationError, match="singular"):
+        solve(2, places(np.ones((2, 2))), [1.0, 2.0, 2.0, 4.0], [1.0, 1.0])
 
 
 @pytest.mark.parametrize("members", [1, 37])

@@ -46,11 +46,10 @@ def product(A: Array, B: Array) -> Array:
     columns = B.reshape(len(B), -1)
     entries = [[(k, x) for k, x in enumerate(row) if not is_zero(x)] for row in columns]
     result = np.zeros((len(A), columns.shape[1]), int).astype(object)
-    for sums, row in zip(result, A, strict=True):
-        for x, others in zip(row, entries, strict=True):
-            if others and not is_zero(x):
-                for k, y in others:
-                    sums[k] = sums[k] + x * y
+    known = A if A.dtype != object else np.reshape([not is_zero(x) for x in A.flat], A.shape)
+    for i, j in np.argwhere(known).tolist():
+        for k, y in entries[j]:
+            result[i, k] = result[i, k] + A[i, j] * y
     return result.reshape(len(A), *B.shape[1:])
 
 

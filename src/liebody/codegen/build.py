@@ -280,6 +280,12 @@ def runtime(name: str) -> str:
 
 
 @functools.cache
+def interface() -> str:
+    """A digest of runtime/: libraries of another version are called in another way."""
+    return digest(*(runtime(path.name) for path in sorted((Path(__file__).parent / "runtime").glob("*.h"))))
+
+
+@functools.cache
 def vector_bits(compiler: Compiler) -> int:
     """The size of the processor's vectors as the compiler sees it; CompilerError if that cannot build."""
     return ctypes.c_int.in_dll(load(library([runtime("probe.h")], compiler)), "vector_bits").value

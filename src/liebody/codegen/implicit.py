@@ -12,20 +12,23 @@ from typing import Any
 import numpy as np
 
 from ..errors import IntegrationError
+from ..linear import is_zero
 from . import build
-from .derivatives import jacobian
-from .envelope import envelope, ordering
-from .graph import Expr, Function, trace
+from .envelope import SMALLEST_PIVOT, envelope, ordering, reordered
+from .graph import Function, trace, undisturbed
 from .kernel import LONG
 from .loop import CompiledLoop, Course
 from .march import REASONS, Ensemble, Settings, Steps
-from .passes import length, rolled
+from .passes import length, objects, rolled
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
 from .printers.march import Guards, Remembers
+from .program import Program
 from .samples import Samples
+from .sparse import sparse_jacobian, traced_to_differentiate, with_arrays
+from .steps import traced
 from .watch import Nearest
 
-LOOSE, ROUND_OFF, SLOW, SMALLEST_PIVOT = 1e-8, 1e-13, 0.1, 1e-14  # as in runtime/implicit.h
+LOOSE, ROUND_OFF, SLOW = 1e-8, 1e-13, 0.1  # as in runtime/newton.h
 SMALL_PART, SMALLEST_PART = 0.1, 1e-6
 ITERATIONS, TRIES = 50, 12  # of Newton's method, for steps of a given length and under error control
 Shapes = dict[str, int | Sequence[int]]
@@ -41,7 +44,7 @@ class Phase:
     keep      (x, z, t, h, y, u) -> what is appended to z; default: x
     linear    whether the residual is affine in x, so that one correction solves it
     soften    (x, z, t, h, y, u) -> what is added to the diagonal of the Jacobian, and not to the residual, so
-              that equations may depend on each other; default: nothing
+              that equations may depend on each other; default: nothing. Such phases stay straight lines
 
     z is what earlier phases of the step have kept, (..,), y the state at its start t, h its length, and u
     (nodes, dim) the efforts at its nodes. Functions of array operations, which can be traced.
@@ -151,10 +154,12 @@ class ImplicitFlow(Steps):
     # -- traced and compiled ------------------------------------------------------------------------------
 
     @cached_property
-    def functions(self) -> tuple[tuple[PhaseFunctions, ...], Function]:
+    def functions(self) -> tuple[tuple[PhaseFunctions, ...], Function | Program]:
         """The phases, with their Jacobians, and `finish`, traced."""
-        traced, kept = self._traced(self.phases, 0)
-        return traced, trace(self.finish, {"z": kept, **self._shapes}, "finish")
+        with undisturbed():
+            phases, kept = self._traced(self.phases, 0)
+            long = any(isinstance(phase.both, Program) for phase in phases)
+            return phases, traced(self.finish, {"z": kept, **self._shapes}, "finish", loops=long or None)
 
     @property
     def _shapes(self) -> Shapes:
@@ -163,24 +168,28 @@ class ImplicitFlow(Steps):
 
     def _traced(self, phases: Sequence[Phase], kept: int) -> tuple[tuple[PhaseFunctions, ...], int]:
         """The phases, traced, and what is kept after them, where so much has been kept before."""
-        traced = []
+        functions = []
         for phase in phases:
             before: Shapes = {"z": kept, **self._shapes}
-            predict = trace(phase.predict, before, "predict")
+            predict = traced(phase.predict, before, "predict")
             (x,) = predict.outputs.values()
             inputs: Shapes = {"x": x.size, **before}
-            residual = trace(phase.residual, inputs, "residual")
+            soften = trace(phase.soften, inputs, "soften") if phase.soften else None
+            softened = soften is not None and not all(map(is_zero, soften.outputs["soften"]))
+            residual = (trace if softened else traced_to_differentiate)(phase.residual, inputs, "residual")
             (r,) = residual.outputs.values()
             if r.size != x.size:
                 raise IntegrationError(
                     f"a phase has {r.size} equations for {x.size} unknowns; make them as many"
                 )
-            keep = trace(phase.keep, inputs, "keep")
-            soften = trace(phase.soften, inputs, "soften") if phase.soften else None
-            traced.append(_ordered(predict, residual, keep, phase.linear, soften))
+            long = isinstance(residual, Program)
+            if long and not isinstance(predict, Program):
+                predict = traced(phase.predict, before, "predict", loops=True)
+            keep = traced(phase.keep, inputs, "keep", loops=long or None)
+            functions.append(_ordered(predict, residual, keep, soften if softened else None, phase.linear))
             (k,) = keep.outputs.values()
             kept += k.size
-        return tuple(traced), kept
+        return tuple(functions), kept
 
     @cached_property
     def control_functions(self) -> ControlFunctions:
@@ -454,28 +463,42 @@ def _compiled(phases: Sequence[PhaseFunctions]) -> list[tuple[Callable[..., Any]
 
 
 def _ordered(
-    predict: Function, residual: Function, keep: Function, linear: bool, soften: Function | None
+    predict: Function | Program,
+    residual: Function | Program,
+    keep: Function | Program,
+    soften: Function | None,
+    linear: bool,
 ) -> PhaseFunctions:
     """A phase with its Jacobian, unknowns and equations in an order in which that is cheap to factor."""
-    (D,) = jacobian(residual, "x", "forward").outputs.values()
+    (x,), (r,) = predict.outputs.values(), residual.outputs.values()
+    places, both = sparse_jacobian(residual, "x")
+    values = both.outputs["values"]
     if soften is not None:
-        D = D + np.diag(soften(*residual.inputs.values()))
-    pattern = np.array([[type(x) is Expr or x != 0 for x in row] for row in D], bool)
-    order = ordering(pattern)
-    (x,), (r,), rest = predict.outputs.values(), residual.outputs.values(), dict(residual.inputs)
-    inputs = {**rest, "x": rest["x"][order]}
-    pattern = pattern[np.ix_(order, order)]
-    places = [(int(i), int(j)) for i, j in np.argwhere(pattern)]
-    values = D[np.ix_(order, order)][pattern]
+        found = dict(zip(places, values, strict=True))
+        for i, added in enumerate(soften(*both.inputs.values())):
+            if not is_zero(added):
+                found[i, i] = found.get((i, i), 0.0) + added
+        places, values = list(found), objects(list(found.values()))
+    order = ordering(x.size, places)
+    places = reordered(places, order)
+    row_by_row = sorted(range(len(places)), key=places.__getitem__)
+    places = [places[k] for k in row_by_row]
     return PhaseFunctions(
-        Function("predict", predict.inputs, {"x": x[order]}),
-        Function("residual", inputs, {"r": r[order]}),
-        Function("both", inputs, {"r": r[order], "values": values}),
+        with_arrays(predict, predict.inputs, {"x": x[order]}),
+        with_arrays(residual, _in_order(residual, order), {"r": r[order]}),
+        with_arrays(
+            both, _in_order(both, order), {"r": both.outputs["r"][order], "values": values[row_by_row]}
+        ),
         places,
-        envelope(pattern),
-        Function("keep", {**keep.inputs, "x": keep.inputs["x"][order]}, keep.outputs),
+        envelope(x.size, places),
+        with_arrays(keep, _in_order(keep, order), keep.outputs),
         linear,
     )
+
+
+def _in_order(function: Function | Program, order: Sequence[int]) -> dict[str, Any]:
+    """The inputs, with the unknowns in this order."""
+    return {**function.inputs, "x": function.inputs["x"][order]}
 
 
 def _inverses(D: Any, wanted: Any) -> tuple[Any, Any]:

@@ -121,9 +121,8 @@ class Kernel:
         compiler = self._compiler
         identity = compiler.identity if compiler else ""
         guard = f"{self._guard.finite}{self._guard.unit}{self._guard.tolerance}"
-        return build.digest(
-            self._recipe or "", kind, str(self.dtype), guard, identity, build.processor(), *build.FLAGS
-        )
+        parts = (self._recipe or "", kind, str(self.dtype), guard, identity, build.interface())
+        return build.digest(*parts, build.processor(), *build.FLAGS)
 
     def _remembered(self) -> dict[str, Any] | None:
         try:

@@ -102,7 +102,7 @@ class CompiledLoop:
         note = None
         if self.recipe:
             parts = (self.recipe, repr(self.settings), f"{self.kind}{lanes}", compiler.identity)
-            note = build.digest(*parts, build.processor(), *build.FLAGS)
+            note = build.digest(*parts, build.interface(), build.processor(), *build.FLAGS)
 
         def compiled() -> Any:
             return build.library([self.source(lanes)], compiler, self.flags(lanes))

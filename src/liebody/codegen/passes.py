@@ -25,8 +25,10 @@ STRUCTURAL = {0.0: "0", 1.0: "1", -1.0: "-"}  # numbers that make terms vanish
 _rolled: WeakKeyDictionary[Function, Function | Program] = WeakKeyDictionary()
 
 
-def rolled(function: Function) -> Function | Program:
+def rolled(function: Function | Program) -> Function | Program:
     """A straight line as a program, where its expressions repeat and the work is large; else itself."""
+    if isinstance(function, Program):
+        return function
     if function not in _rolled:
         graphs = {x.graph for y in function.inputs.values() for x in y.flat}
         with undisturbed():

@@ -86,6 +86,8 @@ class Pass:
     @cached_property
     def runs(self) -> list[tuple[Application, slice]]:
         """Places of one part, in which none reads what an earlier one of the run has written; in order."""
+        if len(self.parts) == 1 and self.parts[0].places and not self.parts[0].writes.size:
+            return [(self.parts[0], slice(0, self.parts[0].places))]
         runs: list[tuple[Application, slice]] = []
         done = [0] * len(self.parts)
         last: dict[int, int] = {}  # the run that wrote a cell

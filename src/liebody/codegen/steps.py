@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, TypeVar
@@ -63,7 +64,8 @@ def traced(
     if loops is False:
         return trace(function, shapes, name)
     least = passes.LONG if least is None else least
-    straight = None if loops else _straight(function, shapes, name)
+    inputs = sum(math.prod((x,) if isinstance(x, int) else x) for x in shapes.values())
+    straight = None if loops or inputs > LONGEST else _straight(function, shapes, name)
     if straight is not None and work_of(straight) <= least:
         return straight
     program = _looped(function, shapes, name, least, bool(loops))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+from ..codegen import Function, trace
+from ..codegen.derivatives import jacobian
 from ..errors import ConfigurationError, LogarithmError, ShapeError
 from ..linear import is_numeric, solve
 from ..scalar import Array, Coordinates, GroupElement, sqrt
@@ -137,6 +140,10 @@ class LieGroup:
             raise LogarithmError(_refusal(self, g, reason))
         return u
 
+    def by_factors(self, function: Callable[..., Array], *vectors: Array) -> Array:
+        """function(group, *vectors) of algebra vectors; of a product, joined from those of its factors."""
+        return function(self, *vectors)
+
     # Linear maps of the algebra
 
     def Ad(self, g: GroupElement) -> Array:
@@ -186,6 +193,10 @@ class LieGroup:
         """Coordinates of g exp(u), where q are those of g."""
         return self.coordinates(self.compose(self.element(q), self.exp(u)))
 
+    def coordinate_rate(self, q: Coordinates, v: Array) -> Array:
+        """dq/dt (nq,) where v is the velocity: the derivative of integrate(q, s v) by s at 0."""
+        return _coordinate_rate(self)(q, v)
+
     def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
         """log(g0^-1 g1): the u that integrate(q0, u) takes to q1, (dim,)."""
         return self.log(self.compose(self.inverse(self.element(q0)), self.element(q1)))
@@ -234,6 +245,15 @@ class LieGroup:
 
     def _check_values(self, q: np.ndarray) -> None:
         """Raise ConfigurationError unless the finite coordinates q (..., nq) are of this group."""
+
+
+@lru_cache
+def _coordinate_rate(group: LieGroup) -> Function:
+    def moved(s: Any, q: Coordinates, v: Array) -> Coordinates:
+        return group.integrate(q, s * v)
+
+    moves = jacobian(trace(moved, {"s": (), "q": group.nq, "v": group.dim}), "s")
+    return trace(lambda q, v: moves(0.0, q, v), {"q": group.nq, "v": group.dim}, "coordinate_rate")
 
 
 def _columns(rows: int, columns: list[Array]) -> Array:

@@ -101,8 +101,13 @@ class Product(LieGroup):
     # steps of their own in long products
     dexp_inverse_times = _by_factors("dexp_inverse_times", _concatenate, _vectors, _vectors, steps=True)
     integrate = _by_factors("integrate", _concatenate, _coordinates, _vectors, steps=True)
+    coordinate_rate = _by_factors("coordinate_rate", _concatenate, _coordinates, _vectors, steps=True)
     difference = _by_factors("difference", _concatenate, _coordinates, _coordinates, steps=True)
     normalize = _by_factors("normalize", _concatenate, _coordinates, steps=True)
+
+    def by_factors(self, function: Callable[..., Array], *vectors: Array) -> Array:
+        parts = zip(self.factors, *map(self._vectors, vectors), strict=True)
+        return _concatenate([f.by_factors(function, *x) for f, *x in parts])
 
     def neutral(self) -> np.ndarray:
         return _concatenate([f.neutral() for f in self.factors])

@@ -173,11 +173,10 @@ class Collocation(MechanicalMethod):
                 place = group.integrate(q, psi[i])
                 A = self._combined(self.W[i], [w - v for w in V])
                 forces = system.inertial(place, V[i]) - system.applied(t + c[i] * h, place, V[i], u[i])
-                balance = h * product(system.mass(place), A) + h * h * forces
+                balance = h * system.momentum(place, A) + h * h * forces
                 if m:
-                    J = system.jacobian(place)
-                    balance = balance + product(J.T, multipliers[i])
-                    rates.append(h * product(J, V[i]))
+                    balance = balance + system.reaction(place, multipliers[i])
+                    rates.append(h * system.constraint_rate(place, V[i]))
                 rows.append(balance)
             return np.concatenate([*rows, *rates])
 
@@ -201,11 +200,12 @@ class Collocation(MechanicalMethod):
                 push = push + self.error_end * system.acceleration(t + h, after[:nq], after[nq:], u[s + 1])[0]
             place, W = group.integrate(q, x[:n]), velocity(x[:n], z, t, h, y, u)
             forces = system.inertial(place, W) - system.applied(t, place, W, u[s])
-            balance = h * product(system.mass(place), (W - v) / self.gamma - h * push) + h * h * forces
+            balance = h * system.momentum(place, (W - v) / self.gamma - h * push) + h * h * forces
             if not m:
                 return balance
-            J = system.jacobian(place)
-            return np.concatenate([balance + product(J.T, x[n:]), h * product(J, W)])
+            return np.concatenate(
+                [balance + system.reaction(place, x[n:]), h * system.constraint_rate(place, W)]
+            )
 
         def velocity(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """That which belongs to Psi = x in the companion formula."""

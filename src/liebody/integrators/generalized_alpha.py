@@ -9,7 +9,6 @@ import numpy as np
 
 from ..codegen.implicit import Control, Memory, Phase
 from ..errors import IntegrationError
-from ..linear import product
 from ..scalar import Array, absolute, maximum
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 
@@ -88,9 +87,9 @@ class GeneralizedAlpha(MechanicalMethod):
         def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """Unknowns Psi and h^2 lambda', which keeps the equations well scaled for any h."""
             q1, v1, dv1, _ = after(x[:n], h, y)
-            inertial = product(system.mass(q1), dv1) + system.inertial(q1, v1)
+            inertial = system.momentum(q1, dv1) + system.inertial(q1, v1)
             forces = inertial - system.applied(t + h, q1, v1, u[0])
-            balance = h * h * forces + (product(system.jacobian(q1).T, x[n:]) if m else 0)
+            balance = h * h * forces + (system.reaction(q1, x[n:]) if m else 0)
             return np.concatenate([balance, system.constraint(q1)])
 
         def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
@@ -105,8 +104,8 @@ class GeneralizedAlpha(MechanicalMethod):
             """
             if not m:
                 return v
-            c, J = 1 / 6 - beta - 0.5 * (alpha_m - alpha_f), system.jacobian(q)
-            l = c * system.constraint_jerk(q, v, dv) + product(J, product(group.ad(v), dv)) / 12
+            c = 1 / 6 - beta - 0.5 * (alpha_m - alpha_f)
+            l = c * system.constraint_jerk(q, v, dv) + system.constraint_rate(q, system.bracket(v, dv)) / 12
             return v + square * system.react(q, l)[1]
 
         def begin(t: Any, q: Array, v: Array, u: Array, h: Any) -> Array:
@@ -120,7 +119,7 @@ class GeneralizedAlpha(MechanicalMethod):
         def error(z: Array, t: Any, h: Any, y: Array, u: Array, end: Array) -> tuple[Array, Array]:
             _, v, dv, a, _ = split(y)
             _, v1, dv1, a1, _ = split(end)
-            psi = h * v + h * h / 6 * (2 * dv + dv1) + h**3 / 12 * product(group.ad(v), dv)
+            psi = h * v + h * h / 6 * (2 * dv + dv1) + h**3 / 12 * system.bracket(v, dv)
             slope = h * ((1 - gamma) * a + gamma * a1 - 0.5 * (dv + dv1))
             return np.concatenate([z[:n] - psi, slope]), np.concatenate(
                 [np.ones(n), maximum(absolute(v), absolute(v1))]

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..codegen.implicit import Phase
 from ..errors import IntegrationError
-from ..linear import product
 from ..scalar import Array
 from .implicit_tableaux import implicit_tableau
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
@@ -78,9 +77,7 @@ class HalfExplicit(MechanicalMethod):
                 A, multipliers = x[:n], x[n:]
                 q, V, k = stage(i, z, h, y)
                 balance = (
-                    product(system.mass(q), A)
-                    + system.inertial(q, V)
-                    - system.applied(t + c[i] * h, q, V, u[i])
+                    system.momentum(q, A) + system.inertial(q, V) - system.applied(t + c[i] * h, q, V, u[i])
                 )
                 if not m:
                     return balance
@@ -90,8 +87,8 @@ class HalfExplicit(MechanicalMethod):
                 else:
                     following = group.integrate(y[:nq], h * combined(i + 1, [*ks, k]))
                 V1 = y[nq:] + h * combined(i + 1, [*before, A])
-                rate = product(system.jacobian(following), V1) / (h * rows[i + 1][i])
-                return np.concatenate([balance + product(system.jacobian(q).T, multipliers), rate])
+                rate = system.constraint_rate(following, V1) / (h * rows[i + 1][i])
+                return np.concatenate([balance + system.reaction(q, multipliers), rate])
 
             def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
                 return np.concatenate([x[:n], stage(i, z, h, y)[2]])
@@ -104,7 +101,7 @@ class HalfExplicit(MechanicalMethod):
         def moved(x: Array, z: Array, h: Any, y: Array) -> Array:
             """q at the end, moved along M^-1 J^T x."""
             q = end(z, h, y, stage(s - 1, z, h, y)[2])
-            return group.integrate(q, system.solve_mass(q, product(system.jacobian(q).T, x)))
+            return group.integrate(q, system.solve_mass(q, system.reaction(q, x)))
 
         projection = Phase(
             lambda z, t, h, y, u: np.zeros(m),

@@ -24,18 +24,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..codegen.derivatives import jacobian, jvp
-from ..codegen.graph import Function, trace
+from ..codegen import Program, step
+from ..codegen.derivatives import forward, jacobian
+from ..codegen.envelope import solve as solve_sparse
+from ..codegen.graph import Function, live, trace, undisturbed
 from ..codegen.implicit import ImplicitFlow, Phase
 from ..codegen.march import REASONS, Ensemble, Settings
+from ..codegen.passes import objects
 from ..codegen.printers.numpy_source import compile_numpy
+from ..codegen.sparse import derivative, traced_to_differentiate
 from ..errors import IntegrationError, ShapeError
 from ..groups import LieGroup
-from ..linear import back_substitute, factor, product, solve
+from ..linear import back_substitute, factor, is_numeric, is_zero, product, solve
 from ..scalar import Array
 
 PROXIMAL = 1e-6
 FLOOR = 1e-6  # of the mean of the diagonal of J M^-1 J^T
+MANY = 100  # unknowns per member from which on states start in floats
+Entries = list[tuple[int, int, Any]]  # of a matrix: row, column, value
 
 
 class MechanicalEquations:
@@ -77,14 +83,16 @@ class MechanicalEquations:
         self.constant = not callable(M)
         self._M, self._Q, self._g, self._J, self._b = M, Q, g, J, b
         self.redundant = redundant
+        self._last: tuple[bytes | None, Entries] = None, []  # entries of J, at the last q
         dim = self.dim
         if self.constant:
             self._M = np.array(M, dtype=float)
             self._shape("M", self._M, (dim, dim))
-            if not np.allclose(self._M, self._M.T, rtol=1e-9, atol=0) or np.linalg.eigvalsh(self._M)[0] <= 0:
+            i, j = np.nonzero(self._M)
+            self._inertia = list(zip(i.tolist(), j.tolist(), self._M[i, j].tolist(), strict=True))
+            symmetric = np.allclose(self._M[i, j], self._M[j, i], rtol=1e-9, atol=0)
+            if not symmetric or any(np.linalg.eigvalsh(block)[0] <= 0 for _, block in self._blocks):
                 raise ShapeError("M must be symmetric positive definite; check the inertias it is made of")
-            self.inverse = np.linalg.inv(self._M)
-            self.inverse[np.abs(self.inverse) < 1e-15 * np.abs(self.inverse).max()] = 0
         q, v = group.neutral(), np.zeros(dim)
         for name, value in (("M", M(q) if callable(M) else None), ("b", b(q, v) if b else None)):
             if value is not None:
@@ -107,15 +115,40 @@ class MechanicalEquations:
         """Of t, q, v, u."""
         return {"t": (), "q": self.nq, "v": self.dim, "u": self.efforts}
 
+    @cached_property
+    def _blocks(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The blocks of a constant M beside which it is zero, each after its indices."""
+        block = np.arange(self.dim)
+        for i, j, _ in self._inertia:  # each entry joins two blocks
+            if block[i] != block[j]:
+                block[block == block[i]] = block[j]
+        order = np.argsort(block, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if self.dim else []
+        return [(part, self._M[np.ix_(part, part)]) for part in parts]
+
+    @cached_property
+    def _inverse(self) -> Entries:
+        """M^-1 of a constant M."""
+        inverses = [(part, np.linalg.inv(block)) for part, block in self._blocks]
+        least = 1e-15 * max((np.abs(x).max() for _, x in inverses), default=0.0)
+        found = []
+        for part, x in inverses:
+            found += [(int(part[i]), int(part[j]), x[i, j].item()) for i, j in np.argwhere(np.abs(x) > least)]
+        return sorted(found)
+
     # -- the functions, with their defaults ---------------------------------------------------------------
 
     def mass(self, q: Array) -> Array:
         """M(q), (dim, dim)."""
         return self._M if self.constant else self._M(q)
 
+    def momentum(self, q: Array, v: Array) -> Array:
+        """M(q) v, (dim,)."""
+        return _product(self._inertia, v, self.dim) if self.constant else product(self._M(q), v)
+
     def solve_mass(self, q: Array, p: Array) -> Array:
         """M(q)^-1 p for p (dim,) or (dim, k)."""
-        return product(self.inverse, p) if self.constant else solve(self._M(q), p)
+        return _product(self._inverse, p, self.dim) if self.constant else solve(self._M(q), p)
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Q(t, q, v, u), (dim,)."""
@@ -125,7 +158,7 @@ class MechanicalEquations:
         """b(q, v), (dim,)."""
         if self._b is not None:
             return self._b(q, v)
-        euler = product(self.group.coad(product(self.mass(q), v)), v)
+        euler = self.group.by_factors(_coadjoint, self.momentum(q, v), v)
         if self.constant:
             return euler
         D = self.momentum_gradient(q, v)
@@ -148,62 +181,110 @@ class MechanicalEquations:
         """g(q), (m,)."""
         return np.zeros(0) if self._g is None else self._g(q)
 
+    def bracket(self, u: Array, w: Array) -> Array:
+        """ad(u) w, (dim,)."""
+        return self.group.by_factors(_bracket, u, w)
+
     def jacobian(self, q: Array) -> Array:
         """J(q), (m, dim)."""
         if self._J is not None:
             return self._J(q)
-        return self._constraint_jacobian(q, np.zeros(self.dim, int)) if self.m else np.zeros((0, self.dim))
+        J = np.zeros((self.m, self.dim), int).astype(object)
+        entries = self.entries(q)
+        for i, j, x in entries:
+            J[i, j] = x
+        return J.astype(float) if is_numeric(objects([x for _, _, x in entries])) else J
+
+    def constraint_rate(self, q: Array, v: Array) -> Array:
+        """J(q) v, (m,)."""
+        return _product(self.entries(q), v, self.m)
+
+    def reaction(self, q: Array, multipliers: Array) -> Array:
+        """J(q)^T lambda, (dim,)."""
+        return _product([(j, i, x) for i, j, x in self.entries(q)], multipliers, self.dim)
+
+    def entries(self, q: Array) -> Entries:
+        """Row, column and value of the entries of J(q) that are not known to be zero."""
+        if not self.m:
+            return []
+        key = q.tobytes() if is_numeric(q) else None
+        last, entries = self._last
+        if key is None or key != last:
+            if self._J is not None:
+                found: Any = np.ndenumerate(self._J(q))
+            else:
+                places, values = self._constraint_jacobian
+                found = zip(places, values(q), strict=True)
+            entries = [(i, j, x) for (i, j), x in found if not is_zero(x)]
+            self._last = key, entries
+        return entries
 
     @cached_property
-    def _constraint_jacobian(self) -> Function:
+    def _constraint_jacobian(self) -> tuple[list[tuple[int, int]], Function]:
+        """Places of the entries of J, from the derivatives of the graph of g, and (q) -> their values."""
+
+        def motion(q: Array, v: Array) -> tuple[Array, Array]:
+            return self._g(q), self.group.coordinate_rate(q, v)  # type: ignore[misc]
+
+        made = trace(motion, {"q": self.nq, "v": self.dim})
+        g, rates = made.outputs.values()
+        along = forward(made.nodes, {x: {j: 1.0} for j, x in enumerate(made.inputs["v"])})
+        seeds = {x: along.get(dx, {}) for x, dx in zip(made.inputs["q"], rates, strict=True)}
+        tangents = forward(live(g), seeds)
+        found = [(i, j, x) for i, y in enumerate(g) for j, x in sorted(tangents.get(y, {}).items())]
+        values = objects([x for _, _, x in found])
+        return [(i, j) for i, j, _ in found], Function("rates", {"q": made.inputs["q"]}, {"values": values})
+
+    @cached_property
+    def _rates(self) -> list[Function | Program]:
+        """J(q exp(s v + s^2 w/2)) (v + s w), from (s, q, v, w), differentiated by s once and twice."""
         group = self.group
 
-        def moved(q: Array, s: Array) -> Array:
-            return self._g(group.integrate(q, s))  # type: ignore[misc]
+        def rate(s: Any, q: Array, v: Array, w: Array) -> Array:
+            return self.constraint_rate(group.integrate(q, s * (v + 0.5 * s * w)), v + s * w)
 
-        return jacobian(trace(moved, {"q": group.nq, "s": self.dim}, "constraint"), "s", "forward")
+        given = {**self.shapes, "s": (), "w": self.dim}
+        shapes = {name: given[name] for name in ("s", "q", "v", "w")}
+        first = derivative(traced_to_differentiate(rate, shapes, "rate"), "s")
+        return [first, derivative(first, "s")]
 
-    @cached_property
-    def _constraint_bias(self) -> Function:
-        group, dim = self.group, self.dim
+    def _rate(self, order: int, *state: Array) -> Array:
+        """This derivative at s = 0."""
+        made = self._rates[order - 1]
+        if isinstance(made, Program) and not is_numeric(*state):
+            made = self._rates[order - 1] = made.unroll()
+        return made(0.0, *state) if isinstance(made, Function) else made.evaluate(0.0, *state)
 
-        def rate(q: Array, s: Array, v: Array) -> Array:
-            return product(self.jacobian(group.integrate(q, s)), v)
-
-        return jvp(trace(rate, {"q": group.nq, "s": dim, "v": dim}, "rate"), "s")
+    def constraint_bias(self, q: Array, v: Array) -> Array:
+        """(dJ/dt) v, (m,)."""
+        return self._rate(1, q, v, np.zeros(self.dim, int))
 
     def constraint_jerk(self, q: Array, v: Array, dv: Array) -> Array:
         """J d2v/dt2, (m,), from the third derivative of the constraints, where v and dv/dt obey the others.
 
-        With B(v, w) = (dJ/dt along w) v:  J d2v/dt2 = -(2 B(dv, v) + B(v, dv) + (dB/dt along v)(v, v)).
+        J(q(s)) v(s) = 0 along the motion, to second order in s that of `_rates` with w = dv/dt.
         """
-        still, bias = np.zeros(self.dim, int), self._constraint_bias
-        return -(2 * bias(q, still, dv, v) + bias(q, still, v, dv) + self._bias_rate(q, still, v, v))
-
-    @cached_property
-    def _bias_rate(self) -> Function:
-        group, dim = self.group, self.dim
-
-        def bias(q: Array, s: Array, v: Array) -> Array:
-            return self._constraint_bias(group.integrate(q, s), np.zeros(dim, int), v, v)
-
-        return jvp(trace(bias, {"q": group.nq, "s": dim, "v": dim}, "bias"), "s")
+        return -self._rate(2, q, v, dv)
 
     def acceleration(self, t: Any, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
         """(dv/dt, lambda) from the constraints at the level of acceleration, J dv/dt = -(dJ/dt) v.
 
         lambda (m,) are the exact multipliers of the state (q, v). Mueller, Terze, eq. (3).
         """
-        free = self.solve_mass(q, self.applied(t, q, v, u) - self.inertial(q, v))
+        forces = self.applied(t, q, v, u) - self.inertial(q, v)
+        if self._known(q, forces):
+            return self._solved(q, forces, -self.constraint_bias(q, v) if self.m else np.zeros(0))
+        free = self.solve_mass(q, forces)
         if not self.m:
             return free, np.zeros(0)
-        J = self.jacobian(q)
-        bias = self._constraint_bias(q, np.zeros(self.dim, int), v, v)
-        multipliers, change = self.react(q, product(J, free) + bias)
+        multipliers, change = self.react(q, self.constraint_rate(q, free) + self.constraint_bias(q, v))
         return free - change, multipliers
 
     def react(self, q: Array, rate: Array) -> tuple[Array, Array]:
         """(x, M^-1 J^T x) with J M^-1 J^T x = rate, (m,)."""
+        if self._known(q, rate):
+            change, x = self._solved(q, np.zeros(self.dim), rate)
+            return -x, change
         J = self.jacobian(q)
         inverse = self.solve_mass(q, J.T)
         A = product(J, inverse)
@@ -215,6 +296,39 @@ class MechanicalEquations:
         for _ in range(2):
             x = x + back_substitute(factors, rate - product(A, x))
         return x, product(inverse, x)
+
+    def _known(self, *arrays: Array) -> bool:
+        """Whether equations are solved in numbers: with pivots, and sparse."""
+        return not self.redundant and is_numeric(*arrays)
+
+    def _solved(self, q: Array, force: Array, rate: Array) -> tuple[np.ndarray, np.ndarray]:
+        """(a, x) with  M a + J^T x = force,  J a = rate."""
+        if self.constant:
+            M = self._inertia
+        else:
+            M = [(i, j, x) for (i, j), x in np.ndenumerate(self._M(q)) if x != 0]
+        places, values = self._bordered(M, self.entries(q))
+        x = solve_sparse(self.dim + self.m, places, values, np.concatenate([force, rate]))
+        return x[: self.dim], x[self.dim :]
+
+    def independent(self, entries: Entries) -> bool:
+        """Whether the rows of J, with these entries, are independent: of pivots above 1e-12, where J is 1.
+
+        They are those of [eps J^T; J 0], in which the diagonal eps gives pivots to the directions of no row.
+        """
+        n, largest = self.dim, max((abs(x) for _, _, x in entries), default=1.0)
+        places, values = self._bordered([(i, i, 1e-5 * largest) for i in range(n)], entries)
+        try:
+            solve_sparse(n + self.m, places, values, np.zeros(n + self.m), least=1e-12)
+        except IntegrationError:
+            return False
+        return True
+
+    def _bordered(self, A: Entries, J: Entries) -> tuple[list[tuple[int, int]], list[float]]:
+        """Places and values of [A J^T; J 0]."""
+        below = [(i + self.dim, j) for i, j, _ in J]
+        places = [(i, j) for i, j, _ in A] + below + [(j, i) for i, j in below]
+        return places, [x for _, _, x in A] + 2 * [x for _, _, x in J]
 
     def proximal(self, q: Array) -> Array:
         """-eps diag(J M^-1 J^T), (m,): what keeps the equations of a step regular where it is redundant.
@@ -230,6 +344,24 @@ class MechanicalEquations:
 def _shifts(d: Array) -> Array:
     """eps d for the diagonal d of J M^-1 J^T; equations that hold by themselves have none, and get some."""
     return PROXIMAL * (d + FLOOR * sum(d) / len(d))
+
+
+@step
+def _coadjoint(group: LieGroup, p: Array, v: Array) -> Array:
+    return product(group.coad(p), v)
+
+
+@step
+def _bracket(group: LieGroup, u: Array, w: Array) -> Array:
+    return product(group.ad(u), w)
+
+
+def _product(A: Entries, x: Array, rows: int) -> Array:
+    """A x of a matrix with so many rows, by its entries, and a vector or a matrix."""
+    sums: list[Any] = [np.zeros(np.shape(x)[1:], int)[()]] * rows
+    for i, j, a in A:
+        sums[i] = sums[i] + a * x[j]
+    return np.array(sums)
 
 
 class Trajectory(NamedTuple):
@@ -294,7 +426,9 @@ class MechanicalFlow(ImplicitFlow):
         q, v = np.broadcast_to(q, (n, system.nq)), np.broadcast_to(v, (n, system.dim))
         if not np.isfinite(v).all():
             raise IntegrationError(f"the velocity at the start is not finite: {v[~np.isfinite(v).all(1)][0]}")
-        self._consistent(q, v)
+        plain = self._plainly(n)
+        with undisturbed():
+            self._consistent(q, v, plain)
         if self._begin is None:
             return np.concatenate([q, v], axis=-1)
         if not h > 0:
@@ -302,22 +436,36 @@ class MechanicalFlow(ImplicitFlow):
                 f"h is {h!r}, expected the length of the steps that will follow, in seconds"
             )
         u = np.broadcast_to(np.zeros(self.efforts) if u is None else np.asarray(u, float), (n, self.efforts))
+        if plain:
+            with undisturbed():
+                return np.array([self._begin(t, *state, h) for state in zip(q, v, u, strict=True)], float)
         return np.asarray(self._beginning(np.full(n, t), q, v, u, np.full(n, h)))
 
-    def _consistent(self, q: Any, v: Any) -> None:
-        m = self.mechanics.m
+    def _plainly(self, members: int) -> bool:
+        """Whether states start in floats: few of many unknowns, for which tracing would take longer."""
+        system = self.mechanics
+        return not system.redundant and MANY * members <= system.dim + system.m
+
+    def _consistent(self, q: Any, v: Any, plain: bool) -> None:
+        system = self.mechanics
+        m = system.m
         if not m:
             return
-        g, J, rate = self._door(q, v)
-        ranks = np.linalg.matrix_rank(J, rtol=1e-10)
-        if (ranks < m).any() and not self.mechanics.redundant:
+        if plain:
+            found = [self._measured(*state) for state in zip(q, v, strict=True)]
+            g, largest, rate, ranks = (np.array(x, float) for x in zip(*found, strict=True))
+        else:
+            g, J, rate = self._door(q, v)
+            largest, ranks = np.abs(J).max(axis=(-1, -2)), np.linalg.matrix_rank(J, rtol=1e-10)
+        if (ranks < m).any() and not system.redundant:
             member = int(np.argmax(ranks < m))
+            some = f"{m - ranks[member]:g}" if not plain else "some"
             raise IntegrationError(
-                f"the {m} constraints depend on each other where member {member} starts: their Jacobian has "
-                f"rank {ranks[member]}; leave out {m - ranks[member]} of them, start at another place, or "
-                "say redundant=True"
+                f"the {m} constraints depend on each other where member {member} starts"
+                + (f": their Jacobian has rank {ranks[member]}" if not plain else "")
+                + f"; leave out {some} of them, start at another place, or say redundant=True"
             )
-        size = 1 + np.abs(v).max(axis=-1) * np.abs(J).max(axis=(-1, -2))
+        size = 1 + np.abs(v).max(axis=-1) * largest
         for name, value, scale in (("g(q)", g, np.ones(len(q))), ("J(q) v", rate, size)):
             wrong = np.abs(value).max(axis=-1, initial=0.0) > 1e-6 * scale
             if wrong.any():
@@ -333,10 +481,16 @@ class MechanicalFlow(ImplicitFlow):
         system = self.mechanics
 
         def constraints(q: Array, v: Array) -> tuple[Array, Array, Array]:
-            J = system.jacobian(q)
-            return system.constraint(q), J, product(J, v)
+            return system.constraint(q), system.jacobian(q), system.constraint_rate(q, v)
 
         return compile_numpy(trace(constraints, {"q": system.nq, "v": system.dim}, "constraints"))
+
+    def _measured(self, q: Array, v: Array) -> tuple[Array, float, Array, int]:
+        """g, the largest entry of J, J v, and m, or less where the constraints depend on each other."""
+        system = self.mechanics
+        entries = system.entries(q)
+        rank = system.m - (not system.independent(entries))
+        return system.constraint(q), max(abs(x) for _, _, x in entries), system.constraint_rate(q, v), rank
 
     @cached_property
     def _beginning(self) -> Callable[..., Any]:

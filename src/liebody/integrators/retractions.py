@@ -13,11 +13,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..codegen import step
 from ..groups import SE3, SO3, LieGroup, Product
 from ..groups.base import block_diagonal
 from ..groups.se3 import SE3Group
 from ..groups.so3 import SO3Group, quaternion_product, quaternion_rotate
-from ..linear import cross
+from ..linear import cross, product
 from ..scalar import Array, sqrt
 
 
@@ -26,6 +27,9 @@ class Exponential:
 
     def __init__(self, group: LieGroup) -> None:
         self.group = group
+        self.factors = [
+            type(self)(factor) for factor in (group.factors if isinstance(group, Product) else ())
+        ]
 
     def integrate(self, q: Array, u: Array) -> Array:
         """Coordinates of g tau(u), where q are those of g."""
@@ -39,8 +43,15 @@ class Exponential:
         """Inverse of dtau(u), (dim, dim)."""
         return self.group.dexp_inverse(u)
 
+    def dual(self, operation: str, u: Array, p: Array) -> Array:
+        """A^T p with A = Ad or dtau_inverse at u, by the factors of a product."""
+        if not isinstance(self.group, Product):
+            return _dual(type(self), self.group, operation, u, p)
+        parts = zip(self.factors, self.group.dofs, strict=True)
+        return np.concatenate([factor.dual(operation, u[i], p[i]) for factor, i in parts])
 
-class Cayley:
+
+class Cayley(Exponential):
     """tau(u) = (1 - hat(u)/2)^-1 (1 + hat(u)/2) on SO(3) and SE(3), as such or as factors; others keep exp.
 
     No trigonometric functions, and no poles: omega turns by 2 arctan(|omega|/2), less than half a turn.
@@ -93,7 +104,12 @@ def _cayley(group: LieGroup) -> Cayley:
     return Cayley(group if isinstance(group, Product) else Product(group))
 
 
-RETRACTIONS: dict[str, Callable[[LieGroup], Exponential | Cayley]] = {"exp": Exponential, "cay": _cayley}
+RETRACTIONS: dict[str, Callable[[LieGroup], Exponential]] = {"exp": Exponential, "cay": _cayley}
+
+
+@step
+def _dual(kind: type[Exponential], group: LieGroup, operation: str, u: Array, p: Array) -> Array:
+    return product(getattr(kind(group), operation)(u).T, p)
 
 
 def _quaternion(omega: Array) -> Array:

@@ -71,35 +71,38 @@ class Variational(MechanicalMethod):
             """p + h/2 (Q - J^T lambda) at the start, from the unknowns Psi, h^2 lambda."""
             q, p, psi, multipliers = y[:nq], y[nq + n :], x[:n], x[n:]
             p = p + 0.5 * force(t, q, psi, h, u[0])
-            return p - product(system.jacobian(q).T, multipliers) / (2 * h) if m else p
+            return p - system.reaction(q, multipliers) / (2 * h) if m else p
 
         def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             q, psi = y[:nq], x[:n]
             q1 = tau.integrate(q, psi)
-            M = system.mass(q) if system.constant else 0.5 * (system.mass(q) + system.mass(q1))
-            balance = product(tau.dtau_inverse(psi).T, product(M, psi)) - h * kicked(x, t, h, y, u)
+            if system.constant:
+                p = system.momentum(q, psi)
+            else:
+                p = product(0.5 * (system.mass(q) + system.mass(q1)), psi)
+            balance = tau.dual("dtau_inverse", psi, p) - h * kicked(x, t, h, y, u)
             return np.concatenate([balance, system.constraint(q1)])
 
         def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """q' and p' without mu. From p, not from Psi: so momentum is kept whatever the error of Psi."""
             psi = x[:n]
             q1 = group.normalize(tau.integrate(y[:nq], psi))
-            p = product(tau.Ad(psi).T, kicked(x, t, h, y, u))
+            p = tau.dual("Ad", psi, kicked(x, t, h, y, u))
             return np.concatenate([q1, p + 0.5 * force(t + h, q1, psi, h, u[1])])
 
         def momentum(z: Array, impulse: Array) -> Array:
             """p' with the impulse h/2 mu."""
-            return z[nq:] - product(system.jacobian(z[:nq]).T, impulse) if m else z[nq:]
+            return z[nq:] - system.reaction(z[:nq], impulse) if m else z[nq:]
 
         def velocity_constraint(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return product(system.jacobian(z[:nq]), system.solve_mass(z[:nq], momentum(z, x)))
+            return system.constraint_rate(z[:nq], system.solve_mass(z[:nq], momentum(z, x)))
 
         def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             q, p = z[:nq], momentum(z[: nq + n], z[nq + n :])
             return np.concatenate([q, system.solve_mass(q, p), p])
 
         def begin(t: Any, q: Array, v: Array, u: Array, h: Any) -> Array:
-            return np.concatenate([q, v, product(system.mass(q), v)])
+            return np.concatenate([q, v, system.momentum(q, v)])
 
         def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])

@@ -9,6 +9,7 @@ from ..build import runtime
 from ..envelope import Envelope
 from ..graph import Function
 from ..passes import rolled
+from ..program import Program
 from .c import c_function, literal, over_lanes
 from .march import Guards, Marching, Remembers, opening, remembering, settings, watching
 from .program import callable_over_lanes
@@ -17,17 +18,17 @@ from .program import callable_over_lanes
 class PhaseFunctions(NamedTuple):
     """One phase of a step, traced; arguments are named as in runtime/implicit.h."""
 
-    predict: Function
+    predict: Function | Program
     """(z, t, h, y, u) -> x"""
-    residual: Function
+    residual: Function | Program
     """(x, z, t, h, y, u) -> r"""
-    both: Function
+    both: Function | Program
     """(x, z, t, h, y, u) -> r, entries of dr/dx that are not zero"""
     places: list[tuple[int, int]]
     """Row and column of these entries"""
     bounds: Envelope
     """of dr/dx"""
-    keep: Function
+    keep: Function | Program
     """(x, z, t, h, y, u) -> what is appended to z"""
     linear: bool
 
@@ -36,14 +37,14 @@ class ControlFunctions(NamedTuple):
     """What steps under error control need besides, traced: a `codegen.implicit.Control`."""
 
     phases: tuple[PhaseFunctions, ...]
-    error: Function
-    between: Function
+    error: Function | Program
+    between: Function | Program
     order: int
 
 
 def implicit_source(
     phases: Sequence[PhaseFunctions],
-    finish: Function,
+    finish: Function | Program,
     nodes: Sequence[float],
     tolerance: float,
     iterations: int,
@@ -79,7 +80,7 @@ def implicit_source(
         "EFFORTS": u.shape[1],
         "KEPT": kept.size,
         "LARGEST": max(_size(phase) for phase in every),
-        "MOST": max(len(phase.places) for phase in every),
+        "SYSTEM": max(p.bounds.diagonals.size + 4 * _size(p) + len(p.places) for p in every),
         "ITERATIONS": iterations,
         "MEMORY": 0,
         "IDLE_STEP": 1,
@@ -112,14 +113,15 @@ def _phases(name: str, phases: Sequence[PhaseFunctions], number: int, kept: int)
     tables: list[str] = []
     lines = []
     for p, phase in enumerate(phases, start=number):
-        n = _size(phase)
-        parts = {"place": [i * n + j for i, j in phase.places], **phase.bounds._asdict()}
+        stride, origin, size = phase.bounds.diagonals
+        parts = {"place": [i * stride + j for i, j in phase.places], **phase.bounds._asdict()}
         tables += [
             f"static const int {key}_{p}[] = {{{', '.join(map(str, values))}}};"
             for key, values in parts.items()
         ]
+        sizes = f"{_size(phase)}, {len(phase.places)}, {stride}, {origin}, {size}"
         names = ", ".join(f"{key}_{p}" for key in parts)
-        tables.append(f"static const Shape shape_{p} = {{{n}, {len(phase.places)}, {names}}};")
+        tables.append(f"static const Shape shape_{p} = {{{sizes}, {names}}};")
         (k,) = phase.keep.outputs.values()
         residual = "0" if phase.linear else f"residual_{p}"
         lines += [

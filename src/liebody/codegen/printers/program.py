@@ -116,7 +116,8 @@ class _Text:
         for key, cells in zip(arguments, program.inputs.values(), strict=True):
             positions = program.positions(cells).ravel()
             if cells.size and schedule.space[positions[0]] == 0:
-                self._copy("w", schedule.spot[positions], key, np.arange(cells.size))
+                order = np.argsort(schedule.spot[positions])
+                self._copy("w", schedule.spot[positions][order], key, order)
         for first, values in program.starts:
             self._begin(first + np.arange(len(values)), values)
         uses: dict[tuple[Any, ...], list[tuple[Application, bool]]] = {}

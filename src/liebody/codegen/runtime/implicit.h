@@ -6,15 +6,13 @@
        keep_p(x, z, t, h, y, u, k)          what is appended to z
    and finish(z, t, h, y, u, next) gives y at the end of the step. These functions, samples.h and
    newton.h come before this text, with the dimensions POINT, EFFORTS, NODES (of y, of u, and times
-   per step at which u is taken), KEPT (of z), LARGEST (of x), MOST (of values), and
+   per step at which u is taken), KEPT (of z), LARGEST (of x), SYSTEM (what `newton` needs), and
        phases(t, h, y, u, x, z, work, pivot, lost, count)    goes through the phases in order
    Under error control (CONTROLLED) there are also, with the dimension ERRORS of the estimate and
    its order ERROR_ORDER,
        estimate(...)                             goes through the phases of the error estimate
        error(z, t, h, y, u, next, e, size)       the estimate e, and the sizes that rtol multiplies
        between(s, z, t, h, y, u, next, inside)   the state at t + s h */
-
-enum { SYSTEM = LARGEST * LARGEST + 4 * LARGEST + MOST }; /* D, vectors and entries of `newton` */
 
 typedef struct {
     T *system, *x, *z; /* z: what the phases of the last step have kept */

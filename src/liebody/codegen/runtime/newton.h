@@ -13,8 +13,9 @@ typedef void Residual(const T *restrict x, const T *restrict z, const T *restric
 typedef void Both(const T *restrict x, const T *restrict z, const T *restrict t,
                   const T *restrict h, const T *restrict y, const T *restrict u, T *restrict r,
                   T *restrict values);
-typedef struct { /* of a Jacobian: its entries, and the bounds of codegen/envelope.py */
-    long n, entries;
+typedef struct { /* of a Jacobian: its entries, and the bounds of codegen/envelope.py; entry (i, j) is
+                    kept at stride * i + j from `origin` on, in a memory of `size` */
+    long n, entries, stride, origin, size;
     const int *place, *start, *stop, *rows, *columns;
 } Shape;
 
@@ -31,37 +32,38 @@ INLINE void swap_rows(T *a, long k, I row, long stride, long count) {
     }
 }
 
-/* L U = diag(scale) A with rows exchanged, in the place of A (n, n), with the reciprocals of U's
+/* L U = diag(scale) A with rows exchanged, in the place of A, with the reciprocals of U's
    diagonal; rows are scaled to largest entries of 1, pivots chosen in each lane. Returns the lanes
    whose matrix is singular to round-off. */
 INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restrict pivot) {
-    const long n = shape->n;
+    const long n = shape->n, stride = shape->stride;
     I singular = MASK(splat(0) != splat(0));
     for (long i = 0; i < n; i++) {
         T largest = splat(0);
         for (long j = shape->start[i]; j < shape->stop[i]; j++)
-            largest = maximum(absolute(A[i * n + j]), largest);
+            largest = maximum(absolute(A[i * stride + j]), largest);
         scale[i] = 1 / largest;
-        for (long j = shape->start[i]; j < shape->stop[i]; j++) A[i * n + j] *= scale[i];
+        for (long j = shape->start[i]; j < shape->stop[i]; j++) A[i * stride + j] *= scale[i];
     }
     for (long k = 0; k < n; k++) {
         const long rows = shape->rows[k], columns = shape->columns[k];
-        T best = absolute(A[k * n + k]);
+        T best = absolute(A[k * stride + k]);
         I row = bits(splat(0)) + k;
         for (long i = k + 1; i < rows; i++) {
-            T candidate = absolute(A[i * n + k]);
+            T candidate = absolute(A[i * stride + k]);
             I better = MASK(candidate > best);
             best = where(better, candidate, best);
             row = (better & i) | (~better & row);
         }
         singular |= ~MASK(best > SMALLEST_PIVOT);
         pivot[k] = row;
-        if (any(MASK(row != k))) swap_rows(A + k, k, row, n, columns - k);
-        T reciprocal = A[k * n + k] = 1 / A[k * n + k];
+        if (any(MASK(row != k))) swap_rows(A + k, k, row, stride, columns - k);
+        T reciprocal = A[k * stride + k] = 1 / A[k * stride + k];
         for (long i = k + 1; i < rows; i++) {
-            T multiple = A[i * n + k] *= reciprocal;
+            T multiple = A[i * stride + k] *= reciprocal;
             if (!any(MASK(multiple != 0))) continue;
-            for (long j = k + 1; j < columns; j++) A[i * n + j] -= multiple * A[k * n + j];
+            for (long j = k + 1; j < columns; j++)
+                A[i * stride + j] -= multiple * A[k * stride + j];
         }
     }
     return singular;
@@ -70,15 +72,15 @@ INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restric
 /* b becomes A^-1 b, from the result of `factor`. */
 INLINE void substitute(const Shape *shape, const T *restrict A, const T *restrict scale,
                        const I *restrict pivot, T *restrict b) {
-    const long n = shape->n;
+    const long n = shape->n, stride = shape->stride;
     for (long i = 0; i < n; i++) b[i] *= scale[i];
     for (long k = 0; k < n; k++) {
         if (any(MASK(pivot[k] != k))) swap_rows(b, k, pivot[k], 1, 1);
-        for (long i = k + 1; i < shape->rows[k]; i++) b[i] -= A[i * n + k] * b[k];
+        for (long i = k + 1; i < shape->rows[k]; i++) b[i] -= A[i * stride + k] * b[k];
     }
     for (long i = n - 1; i >= 0; i--) {
-        for (long j = i + 1; j < shape->columns[i]; j++) b[i] -= A[i * n + j] * b[j];
-        b[i] *= A[i * n + i];
+        for (long j = i + 1; j < shape->columns[i]; j++) b[i] -= A[i * stride + j] * b[j];
+        b[i] *= A[i * stride + i];
     }
 }
 
@@ -94,7 +96,7 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
                    const T *z, const T *t, const T *h, const T *y, const T *u, T *work, I *pivot,
                    I *lost, long *count) {
     const long n = shape->n;
-    T *D = work, *r = D + n * n, *scale = r + n;
+    T *D = work + shape->origin, *r = work + shape->size, *scale = r + n;
     T *base = scale + n, *direction = base + n, *values = direction + n;
     T before = splat(INFINITY), part = splat(1);
     I active = MASK(*lost == 0);
@@ -106,7 +108,8 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
             count[1]++;
             both(x, z, t, h, y, u, r, values);
             for (long i = 0; i < n; i++)
-                for (long j = shape->start[i]; j < shape->stop[i]; j++) D[i * n + j] = splat(0);
+                for (long j = shape->start[i]; j < shape->stop[i]; j++)
+                    D[i * shape->stride + j] = splat(0);
             for (long i = 0; i < shape->entries; i++) D[shape->place[i]] = values[i];
             T sum = unless_finite(values, shape->entries, unless_finite(r, n, splat(0)));
             I bad = active & ~MASK(sum == 0);
