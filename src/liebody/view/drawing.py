@@ -161,7 +161,7 @@ def _of_tree(tree: Tree, system: Any) -> Drawing:
 
 
 def _anchors(tree: Tree) -> list[list[Array]]:
-    """Where links end on each body, the world first: at its children, or its last frame, or centre of mass."""
+    """Where links end on each body, the world first: at its children, or its last frame, or its mass."""
     found: list[list[Array]] = [[] for _ in range(len(tree.bodies) + 1)]
     for body in tree.bodies:
         found[body.parent].append(_floats(body.placement)[:3, 3])

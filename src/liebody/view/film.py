@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,18 +15,21 @@ from .scene import OPENING, Scene
 
 Array = Any
 FINE = 2  # rows of samples a pixel
-MOST_FACES = 24_000  # of all meshes together
+MOST_FACES = 40_000  # of all meshes together
 CHUNK = 1_000_000  # samples at once
 SHORT = 0.12  # edges of triangles, in the size of a mechanism
 SUN = np.array([0.3, -0.45, 0.84])
 BACKGROUND, LINES = np.array([244, 246, 248.0]), np.array([223, 228, 233.0])
 SECONDS = 2.0, 6.0  # a film lasts, unless it is told
-COLORS = 160  # of a GIF
+COLORS = 96  # of a GIF
 
 
 class Painted(NamedTuple):
-    """Triangles with colours: vertices (n, 3), the bodies they are on (n,), faces (m, 3), normals at their
-    corners (m, 3, 3), colours (m, 3) in 0..255."""
+    """Triangles with colours in 0..255.
+
+    vertices (n, 3), bodies (n,) on which they are, faces (m, 3), normals at their corners (m, 3, 3),
+    colors (m, 3)
+    """
 
     vertices: Array
     bodies: Array
@@ -43,7 +46,7 @@ def save(
     height: int | None = None,
     seconds: float | None = None,
     fps: int | None = None,
-    layers: tuple[str, ...] = (),
+    layers: Sequence[str] = (),
     at: float | None = None,
 ) -> None:
     """Write a film or, as .png, a picture; arguments as in `View.save`."""
@@ -72,7 +75,7 @@ def save(
 def _gif(path: Path, frames: list[Array], fps: int) -> None:
     from PIL import Image
 
-    some = np.concatenate(frames[:: max(1, len(frames) // 4)])
+    some = np.concatenate(frames[:: max(1, len(frames) // 12)])
     palette = Image.fromarray(some).quantize(COLORS, Image.Quantize.MEDIANCUT)
     first, *rest = [Image.fromarray(f).quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
     first.save(path, save_all=True, append_images=rest, duration=round(1000 / fps), loop=0, optimize=True)
@@ -95,7 +98,7 @@ def _mp4(path: Path, frames: Iterator[Array], size: tuple[int, int], fps: int) -
 class _Painter:
     """Draws a scene as it is at one of its samples."""
 
-    def __init__(self, scene: Scene, width: int, height: int, layers: tuple[str, ...]) -> None:
+    def __init__(self, scene: Scene, width: int, height: int, layers: Sequence[str]) -> None:
         self.scene, self.shape = scene, (FINE * height, FINE * width)
         shown = {*scene.shown, *layers}
         solids, _ = with_at_most([s for s in scene.solids if s.layer in shown], MOST_FACES)

@@ -19,6 +19,7 @@ MOST_SAMPLES, MOST_BYTES = 1500, 1_400_000  # of what is kept of poses
 BYTES = 28  # of a pose
 VIEW = (0.75, -1.55, 0.55)  # from where the camera looks
 OPENING = 32.0  # of the camera, from below to above [deg]
+FAR = 10  # radii of a mechanism that it travels, so that the camera goes along
 APART = 1.25  # members side by side, in their width
 DIRECTIONS = np.array([x for x in np.ndindex(3, 3, 3) if x != (1, 1, 1)]).T - 1.0
 
@@ -54,11 +55,15 @@ class Scene:
         mark = Solid(self.poses.shape[2] - 1, sphere(), scaled(0.025 * self.size), "#d11a4a", CENTRE)
         return [*self.drawing.solids, mark]
 
+    @property
+    def _some(self) -> Array:
+        """A hundred samples at most."""
+        return np.unique(np.linspace(0, len(self.t) - 1, min(len(self.t), 100)).round().astype(int))
+
     @cached_property
     def outline(self) -> Array:
         """The outermost points of solids at some times, (members, times, points, 3)."""
-        some = np.unique(np.linspace(0, len(self.t) - 1, min(len(self.t), 100)).round().astype(int))
-        found = []
+        found, some = [], self._some
         for solid in self.drawing.solids:
             if solid.layer in (BODIES, *self.shown):
                 v = solid.mesh.vertices @ solid.placement[:3, :3].T + solid.placement[:3, 3]
@@ -95,7 +100,7 @@ class Scene:
         low, high = self.bounds
         middle = np.broadcast_to((low + high) / 2, (len(self.t), 3))
         travel = np.ptp(self.poses[0, :, -1, :3, 3], axis=0)
-        far = travel > 5 * self.size
+        far = travel > FAR * self.size
         return np.where(far, self.poses[0, :, -1, :3, 3], middle)
 
     @cached_property
@@ -108,8 +113,7 @@ class Scene:
         view /= np.linalg.norm(view)
         across = np.cross(view, [0, 0, 1.0])
         across /= np.linalg.norm(across)
-        follows = np.any(np.ptp(self.path, axis=0))
-        off = self.outline - (self.outline.mean(axis=2, keepdims=True) if follows else self.path[0])
+        off = self.outline - self.path[self._some, None]
         slope, near = np.tan(np.radians(OPENING) / 2), off @ view
         wide, high = np.abs(off @ across), np.abs(off @ np.cross(across, view))
         distance = max(float((w / (slope * k) + near).max()) for w, k in ((wide, 1.5), (high, 0.85)))
