@@ -30,7 +30,7 @@ from liebody.labels import labels
 from liebody.systems import Contact, robot_system
 from liebody.view import ViewWarning, view
 from liebody.view.drawing import drawing_of, with_at_most
-from liebody.view.meshes import AROUND, arrow, box, cylinder, divided, simplified, sphere, welded
+from liebody.view.meshes import AROUND, arrow, box, cylinder, divided, of_file, simplified, sphere, welded
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -322,6 +322,27 @@ def test_meshes_of_a_description_have_their_place_and_colours():
         )
         assert z.min() == pytest.approx(low, abs=1e-2) and z.max() == pytest.approx(high, abs=1e-2)
     assert len({s.color for s in drawing.solids if s.layer == "bodies"}) > 3
+
+
+def test_a_mesh_whose_texture_is_missing_is_drawn_without_it():
+    """The feet of ANYmal name an image that is not there, and are 0.36 m long."""
+    robot = described("anymal")
+    path = next(s.path for s in robot.tree.description.shapes if s.link == "LF_ADAPTER" and s.path)
+    z = np.concatenate([mesh.vertices[:, 2] for mesh, _ in of_file(path)])
+    assert 0.3 < np.ptp(z) < 0.45
+
+
+def test_meshes_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "empty.stl").write_text("solid empty\nendsolid empty\n")
+    (tmp_path / "robot.urdf").write_text(
+        """<robot name="r"><link name="a">
+        <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>
+        <visual><geometry><mesh filename="empty.stl"/></geometry></visual>
+        <visual><geometry><mesh filename="absent.stl"/></geometry></visual></link></robot>"""
+    )
+    robot = lb.load(tmp_path / "robot.urdf", floating=True)
+    with pytest.warns(ViewWarning, match=r"are not shown: empty.stl \(.*\), absent.stl"):
+        assert drawing_of(robot).solids[0].mesh is sphere()
 
 
 def test_without_trimesh_inertias_are_drawn_and_a_warning_names_the_extra(monkeypatch):

@@ -222,7 +222,7 @@ def _described(found: Drawing, tree: Tree) -> bool:
             continue
         files[shape.path] = parts
         placed = placement @ scaled(*shape.size)
-        drawn += [Solid(body, mesh, placed, color or own or GREY) for mesh, own in parts]
+        drawn += [Solid(body, mesh, placed, own or color or GREY) for mesh, own in parts]
     if missing:
         what = ", ".join(map(str, missing[:4])) + (f" and {len(missing) - 4} more" if missing[4:] else "")
         not_shown(f"{tree.name}: meshes that could not be read are not shown: {what}")

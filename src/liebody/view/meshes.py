@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import warnings
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import MissingPackage
+from ..errors import LiebodyError, MissingPackage
 
 Array = Any
 AROUND = 28  # facets of a body of revolution
@@ -123,7 +125,7 @@ def _unit(x: Array) -> Array:
 def of_file(path: Path) -> list[tuple[Mesh, str | None]]:
     """The meshes of a file (STL, OBJ, DAE, ...), in metres, each with its colour if it has one.
 
-    Raises MissingPackage without trimesh (or pycollada, for DAE).
+    Raises MissingPackage without trimesh (or pycollada, for DAE); LiebodyError where there are none.
     """
     try:
         import trimesh
@@ -134,7 +136,9 @@ def of_file(path: Path) -> list[tuple[Mesh, str | None]]:
         raise MissingPackage(
             f"{error.name} is not installed, which reads meshes; pip install 'liebody[view]'"
         ) from error
-    scene: Any = trimesh.load_scene(path)
+    dae = path.suffix.lower() == ".dae"
+    given = io.BytesIO(_without_textures(path.read_bytes())) if dae else path
+    scene: Any = trimesh.load_scene(given, file_type=path.suffix[1:].lower())
     found = []
     for part in scene.dump():
         if hasattr(part, "faces"):
@@ -145,7 +149,27 @@ def of_file(path: Path) -> list[tuple[Mesh, str | None]]:
             found.append(
                 (Mesh(vertices, np.asarray(part.faces)), hexadecimal(color / 255) if defined else None)
             )
+    if not found:
+        raise LiebodyError("there are no triangles in it")
     return found
+
+
+def _without_textures(dae: bytes) -> bytes:
+    """COLLADA with a colour for each texture, since a part whose texture is missing would not be read."""
+    root = ElementTree.fromstring(dae)
+    for parent in root.iter():
+        for child in list(parent):
+            kind = child.tag.rpartition("}")[2]
+            if kind in ("newparam", "library_images"):
+                parent.remove(child)
+            elif kind == "texture":
+                child.tag, child.attrib, child.text = (
+                    child.tag.replace("texture", "color"),
+                    {},
+                    "0.7 0.7 0.7 1",
+                )
+                child[:] = []
+    return ElementTree.tostring(root)
 
 
 def hexadecimal(color: Iterable[float]) -> str:
