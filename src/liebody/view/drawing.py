@@ -17,7 +17,7 @@ import numpy as np
 from ..bodies import SpatialInertia, Tree
 from ..codegen import Kernel, traced
 from ..constrained import ClosedTree, System
-from ..constrained.constraints import Distance
+from ..constrained.constraints import Constraint, Distance
 from ..dynamics import RigidBody, body_poses
 from ..errors import MissingPackage, ModelError
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
@@ -112,83 +112,94 @@ def drawing_of(system: Any) -> Drawing:
     return found
 
 
-# -- trees ---------------------------------------------------------------------------------------------------
+# -- trees and systems ---------------------------------------------------------------------------------------
+
+
+class Joined(NamedTuple):
+    """A joint between bodies a and b, at poses (4, 4) on them; S (6, k) is its twist, None of a distance."""
+
+    a: int
+    on_a: Array
+    b: int
+    on_b: Array
+    S: Any
 
 
 def _of_tree(tree: Tree, system: Any) -> Drawing:
     own = getattr(system, "poses", None) or Kernel(
         partial(traced, partial(body_poses, tree), {"q": tree.nq}, "poses")
     )
-    bodies = tree.bodies
-    found = Drawing(tree.name, own, [body.inertia for body in bodies])
+    found = Drawing(tree.name, own, [body.inertia for body in tree.bodies])
     found.points = {name: (f.body, _floats(f.placement)[:3, 3]) for name, f in tree.frames.items()}
-    found.points |= {body.name: (body.index, np.zeros(3)) for body in bodies}
-    anchors = _anchors(tree)
-    radius = _thin([point for points in anchors for point in points])
-    shown = _described(found, tree)
-    if not shown:
-        for body in bodies:
-            i, joint, start = body.index, body.joint, _floats(body.placement)[:3, 3]
-            S = _floats(joint.S)
-            found.rods += [
-                Rod(i, np.zeros(3), i, end, radius, color_of(i)) for end in anchors[i] if np.any(end)
-            ]
-            if S[3:].any() and joint.dim < 6 and (body.parent or joint.dim == 1):  # it slides
-                found.rods.append(Rod(body.parent, start, i, np.zeros(3), 0.7 * radius, JOINT))
-            if not S[3:].any() and joint.dim:
-                found.solids.append(_marker(i, S, radius))
-        _add_inertias(found, radius, BODIES)
-    else:
-        _add_inertias(found, radius, INERTIAS)
-    for body in bodies:
-        if body.joint.dim == 1:
-            found.solids += _axis(body.index, _floats(body.joint.S)[:, 0], 12 * radius)
-    names = [*(name for name in tree.frames if not shown), *(body.name for body in bodies)]
-    _add_frames(found, names, 6 * radius)
+    found.points |= {body.name: (body.index, np.zeros(3)) for body in tree.bodies}
+    joined = [Joined(x.parent, _floats(x.placement), x.index, ONE, _floats(x.joint.S)) for x in tree.bodies]
     if isinstance(system, ClosedTree):
-        _add_distances(found, system.constraints, radius, np.zeros((len(bodies), 3)))
+        joined += _joined(system.constraints, np.zeros((len(tree.bodies), 3)))
+    inner, shown = {x.a for x in joined}, _described(found, tree)
+    leaves = [x for x in found.points.values() if x[0] not in inner and np.any(x[1])]
+    _add_skeleton(found, joined, leaves, JOINTS if shown else BODIES)
     for element in getattr(system, "elements", ()):
         if isinstance(element, Contact):
             found.contacts[f"{element.name}_force"] = element.points
             if abs(element.normal[2]) > 0.99 and np.ndim(element.parameters["height"]) == 0:
                 found.floor = float(element.parameters["height"]) * float(element.normal[2])
-    depth = {0: 0}
-    for body in bodies:
-        depth[body.index] = depth[body.parent] + 1
-    tips = [name for name, (body, _) in found.points.items() if body]
-    found.tip = max(tips, key=lambda name: depth[found.points[name][0]]) if tips and not shown else None
+    depth = {name: len(tree.ancestors(body)) for name, (body, _) in found.points.items()}
+    found.tip = None if shown else max(depth, key=lambda name: depth[name], default=None)
     return found
 
 
-def _anchors(tree: Tree) -> list[list[Array]]:
-    """Where links end on each body, the world first: at its children, or its last frame, or its mass."""
-    found: list[list[Array]] = [[] for _ in range(len(tree.bodies) + 1)]
-    for body in tree.bodies:
-        found[body.parent].append(_floats(body.placement)[:3, 3])
-    for body in tree.bodies:
-        if not found[body.index]:
-            frames = [f.placement[:3, 3] for f in tree.frames.values() if f.body == body.index]
-            found[body.index] = [_floats(frames[-1] if frames else body.inertia.com)]
-    found[0] = []
+def _of_system(system: System) -> Drawing:
+    found = Drawing(system.name, system.poses, [b.inertia for b in system.bodies])
+    found.points = {b.name: (i, np.zeros(3)) for i, b in enumerate(system.bodies, start=1)}
+    _add_skeleton(found, _joined(system.constraints, found.coms), [], BODIES)
+    found.tip, found.single = system.bodies[-1].name, len(system.bodies) == 1
     return found
 
 
-def _marker(body: int, S: Array, radius: float) -> Solid:
-    """A hinge as a short cylinder on its axis, any other rotation as a ball."""
-    if S.shape[1] > 1:
-        return Solid(body, sphere(), scaled(1.5 * radius), JOINT)
-    return Solid(
-        body, cylinder(), along_axis(S[:3, 0]) @ scaled(1.5 * radius, 1.5 * radius, 3.6 * radius), JOINT
-    )
+def _joined(constraints: Iterable[Constraint], origins: Array) -> list[Joined]:
+    """Joints and distances among constraints, whose frames are given from these origins of the bodies."""
+    places, found = [ONE, *(moved(x) for x in origins)], []
+    for c in constraints:
+        if c.joint or isinstance(c.kind, Distance):
+            at = (c.joint.on_parent, c.joint.on_child) if c.joint else [moved(x) for x in c.constants[:2]]
+            a, b = (body + 1 for body in c.bodies)
+            S = _floats(c.joint.group.S) if c.joint else None
+            found.append(Joined(a, places[a] @ at[0], b, places[b] @ at[1], S))
+    return found
 
 
-def _axis(body: int, twist: Array, length: float) -> list[Solid]:
-    """The axis of a joint as a line through the body."""
-    turn, move = twist[:3], twist[3:]
-    about = bool(turn.any())
-    point = np.cross(turn, move) / (turn @ turn) if about else np.zeros(3)
-    placed = moved(point) @ along_axis(turn if about else move) @ scaled(0.02 * length, 0.02 * length, length)
-    return [Solid(body, cylinder(), placed, RGB[2] if about else RGB[1], JOINTS)]
+def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Array]], layer: str) -> None:
+    """Links from the first joint of each body to its others and its tips, or its centre of mass; joints.
+
+    layer  BODIES, or JOINTS: only the axes of joints and, of each body, its inertia
+    """
+    points: dict[int, list[Array]] = {i: [] for i in range(len(found.inertias) + 1)}
+    for body, point in [end for x in joined for end in ((x.b, x.on_b[:3, 3]), (x.a, x.on_a[:3, 3]))] + tips:
+        points[body].append(point)
+    for i, com in enumerate(found.coms, start=1):
+        points[i] += [com] if len(points[i]) == 1 else []
+    links = [(i, x[0], end) for i, x in points.items() if i for end in x[1:] if np.any(end != x[0])]
+    lengths = [np.linalg.norm(end - start) for _, start, end in links]
+    radius = THIN * float(np.median(lengths)) if links else 0.04
+    if layer == BODIES:
+        found.rods += [Rod(i, start, i, end, radius, color_of(i)) for i, start, end in links]
+    for x in joined:
+        turns, slides = (x.S is not None and bool(x.S[k : k + 3].any()) for k in (0, 3))
+        dim = 0 if x.S is None else x.S.shape[1]
+        if layer == BODIES and (x.S is None or (slides and dim < 6 and (x.a or dim == 1))):
+            found.rods.append(Rod(x.a, x.on_a[:3, 3], x.b, x.on_b[:3, 3], 0.7 * radius, JOINT))
+        if layer == BODIES and turns and not slides:
+            wide, long = 1.5 * radius, 3.6 * radius
+            hinge = cylinder(), x.on_b @ along_axis(x.S[:3, 0]) @ scaled(wide, wide, long)
+            ball = sphere(), x.on_b @ scaled(wide)
+            found.solids.append(Solid(x.b, *(hinge if dim == 1 else ball), JOINT))
+        if dim == 1:
+            turn, move = x.S[:3, 0], x.S[3:, 0]
+            point = np.cross(turn, move) / (turn @ turn) if turns else np.zeros(3)
+            line = along_axis(turn if turns else move) @ scaled(*np.array([0.2, 0.2, 12]) * radius)
+            found.solids.append(Solid(x.b, cylinder(), x.on_b @ moved(point) @ line, RGB[2], JOINTS))
+    _add_inertias(found, radius, BODIES if layer == BODIES else INERTIAS)
+    _add_frames(found, found.points, 6 * radius)
 
 
 # -- descriptions --------------------------------------------------------------------------------------------
@@ -252,54 +263,7 @@ def with_at_most(solids: list[Solid], most: int) -> tuple[list[Solid], int]:
     return [solid._replace(mesh=made[id(solid.mesh)]) for solid in solids], total
 
 
-# -- absolute coordinates, single bodies ---------------------------------------------------------------------
-
-
-def _of_system(system: System) -> Drawing:
-    found = Drawing(system.name, system.poses, [b.inertia for b in system.bodies])
-    found.points = {b.name: (i, np.zeros(3)) for i, b in enumerate(system.bodies, start=1)}
-    ends: list[list[Array]] = [[] for _ in range(len(system.bodies) + 1)]
-    joints: list[Any] = []
-    slides: list[Any] = []
-    for c in system.constraints:
-        if c.joint:
-            placed = [_floats(T) for T in (c.joint.on_parent, c.joint.on_child)]
-            points = [T[:3, 3] for T in placed]
-        elif isinstance(c.kind, Distance):
-            points = [_floats(point) for point in c.constants[:2]]
-        else:
-            continue
-        for body, point in zip(c.bodies, points, strict=True):
-            ends[body + 1].append(point)
-        if c.joint:
-            joints.append((c.bodies[1] + 1, placed[1], _floats(c.joint.group.S)))
-            slides.append((c.bodies, points) if joints[-1][2][3:].any() else None)
-    coms = found.coms
-    lengths = [p for points in ends[1:] for p in points]
-    lengths += [p - points[0] for points in ends[1:] for p in points[1:]]
-    radius = _thin(lengths)
-    for i, points in enumerate(ends[1:], start=1):
-        com = coms[i - 1]
-        apart = [points] if len(points) == 2 else [[np.zeros(3), point] for point in points]
-        found.rods += [
-            Rod(i, a + com, i, b + com, radius, color_of(i)) for a, b in apart if np.linalg.norm(b - a) > 0
-        ]
-    origins = np.concatenate([np.zeros((1, 3)), coms])
-    for (a, b), (on_a, on_b) in filter(None, slides):
-        found.rods.append(
-            Rod(a + 1, on_a + origins[a + 1], b + 1, on_b + origins[b + 1], 0.7 * radius, JOINT)
-        )
-    for i, T, S in joints:
-        at = moved(coms[i - 1]) @ T
-        if S.shape[1] and i and not S[3:].any():
-            found.solids.append((m := _marker(i, S, radius))._replace(placement=at @ m.placement))
-        if S.shape[1] == 1 and i:
-            found.solids += [s._replace(placement=at @ s.placement) for s in _axis(i, S[:, 0], 12 * radius)]
-    _add_distances(found, system.constraints, radius, coms)
-    _add_inertias(found, radius, BODIES)
-    _add_frames(found, list(found.points), 6 * radius)
-    found.tip, found.single = system.bodies[-1].name, len(system.bodies) == 1
-    return found
+# -- single bodies -------------------------------------------------------------------------------------------
 
 
 def _of_group(group: LieGroup, inertia: SpatialInertia) -> Drawing:
@@ -342,10 +306,7 @@ def _inertia_of(body: RigidBody) -> SpatialInertia:
     """The inertia that a body on a group shows: all of it on SE3, that of rotations on SO3."""
     M = _floats(body.mass_matrix)
     if body.group == SE3:
-        m = np.trace(M[3:, 3:]) / 3
-        com = np.array([M[2, 4], M[0, 5], M[1, 3]]) / m
-        C = np.array([[0, -com[2], com[1]], [com[2], 0, -com[0]], [-com[1], com[0], 0]])
-        return SpatialInertia(m, com, M[:3, :3] + m * C @ C)
+        return SpatialInertia.from_matrix(M)
     if M.shape == (3, 3):
         return SpatialInertia(1.0, np.zeros(3), 0.2 * M / np.abs(M).max())
     return SpatialInertia.box(1.0, (1.0, 0.6, 0.3))
@@ -388,22 +349,6 @@ def _add_frames(found: Drawing, names: Iterable[str], length: float) -> None:
         for axis, color in zip(np.eye(3), RGB, strict=True):
             shape = moved(point) @ along_axis(axis) @ scaled(length)
             found.solids.append(Solid(body, arrow(), shape, color, FRAMES))
-
-
-def _add_distances(found: Drawing, constraints: Iterable[Any], radius: float, origins: Array) -> None:
-    """Rods of constraints between points, which are given from these origins of the bodies."""
-    where = np.concatenate([np.zeros((1, 3)), origins])
-    for c in constraints:
-        if isinstance(c.kind, Distance):
-            a, b = (body + 1 for body in c.bodies)
-            on_a, on_b = (_floats(point) for point in c.constants[:2])
-            found.rods.append(Rod(a, on_a + where[a], b, on_b + where[b], 0.7 * radius, JOINT))
-
-
-def _thin(vectors: list[Array]) -> float:
-    """The radius of links that reach so far."""
-    lengths = [x for x in (float(np.linalg.norm(vector)) for vector in vectors) if x > 1e-9]
-    return THIN * float(np.median(lengths)) if lengths else 0.04
 
 
 def color_of(body: int) -> str:
