@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check format test slow processors bench three
+.PHONY: check format test slow browser processors bench three
 
 check:
 	$(PYTHON) -m ruff check .
@@ -18,6 +18,9 @@ test:
 
 slow:
 	$(PYTHON) -m pytest -m "slow and not gpu and not browser"
+
+browser:  # needs chromium
+	$(PYTHON) -m pytest -m browser
 
 processors:
 	$(PYTHON) tests/processors.py

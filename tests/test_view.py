@@ -461,16 +461,27 @@ def test_what_cannot_be_shown_is_refused(tmp_path):
 # -- in a browser -----------------------------------------------------------------------------------------
 
 
-def screenshot(page, tmp_path, at):
-    """What a headless Chromium without a network shows at a time; its console says nothing."""
-    picture = tmp_path / f"{at:g}.png"
+def in_chromium(address, tmp_path, *wanted):
+    """What a headless Chromium without a network prints; its console says nothing."""
     options = "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader --hide-scrollbars"
     off = ["--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:1", "--enable-logging=stderr"]
-    shot = [f"--screenshot={picture}", "--window-size=800,500", "--virtual-time-budget=4000"]
-    command = ["chromium", *options.split(), *off, f"--user-data-dir={tmp_path / 'profile'}", *shot]
-    done = subprocess.run([*command, f"{page.as_uri()}#t={at}"], capture_output=True, text=True, timeout=300)
+    shape = ["--window-size=800,500", "--virtual-time-budget=4000", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = ["chromium", *options.split(), *off, *shape, *wanted, address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert "CONSOLE" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def screenshot(address, tmp_path):
+    picture = tmp_path / "picture.png"
+    in_chromium(address, tmp_path, f"--screenshot={picture}")
     return np.asarray(Image.open(picture).convert("RGB")).astype(int)
+
+
+def is_drawn(picture):
+    """Whether there are many colours, and none nearly everywhere."""
+    colours, counts = np.unique(picture.reshape(-1, 3), axis=0, return_counts=True)
+    return len(colours) > 50 and counts.max() < 0.995 * counts.sum()
 
 
 @pytest.mark.browser
@@ -480,10 +491,21 @@ def test_a_browser_without_a_network_shows_it_and_it_moves(kind, tmp_path):
     page = tmp_path / "page.html"
     shown.save(page)
     t = shown.scene.t
-    first, later = (screenshot(page, tmp_path, x) for x in (t[0], t[0] + 0.7 * (t[-1] - t[0])))
-    scene = (slice(70, 330), slice(150, 600))  # without title, layers, energies and slider
-    for picture in (first[scene], later[scene]):
-        colours, counts = np.unique(picture.reshape(-1, 3), axis=0, return_counts=True)
-        assert len(colours) > 50 and counts.max() < 0.995 * counts.sum()
-    changed = np.abs(later[scene] - first[scene]).max(axis=-1) > 40
-    assert changed.sum() > 200
+    times = t[0], t[0] + 0.7 * (t[-1] - t[0])
+    first, later = (screenshot(f"{page.as_uri()}#t={x}", tmp_path)[70:330, 150:600] for x in times)
+    assert is_drawn(first) and is_drawn(later)
+    assert (np.abs(later - first).max(axis=-1) > 40).sum() > 200
+
+
+@pytest.mark.browser
+def test_a_page_plays_by_itself(tmp_path):
+    made("pendulum")[0].save(tmp_path / "page.html")
+    found = in_chromium((tmp_path / "page.html").as_uri(), tmp_path, "--dump-dom")
+    clock = float(re.search(r'<output id="clock">([\d.]+) s', found)[1])
+    assert 0 < clock <= 1
+
+
+@pytest.mark.browser
+def test_a_cell_of_a_notebook_shows_the_mechanism(tmp_path):
+    (tmp_path / "cell.html").write_text(made("URDF with meshes")[0]._repr_html_(), encoding="utf-8")
+    assert is_drawn(screenshot((tmp_path / "cell.html").as_uri(), tmp_path)[70:330, 150:600])

@@ -109,7 +109,5 @@ def _resource(name: str) -> str:
 
 def cell_of(page: str, height: int) -> str:
     """A page inside a notebook's cell."""
-    return (
-        f'<iframe srcdoc="{html.escape(page, quote=True)}" width="100%" height="{height}" '
-        'style="border: 0" sandbox="allow-scripts"></iframe>'
-    )
+    text = html.escape(page, quote=True)
+    return f'<iframe srcdoc="{text}" width="100%" height="{height}" style="border: 0"></iframe>'
