@@ -227,6 +227,13 @@ def test_long_runs_are_thinned_until_they_fit():
     assert len(view(robot, run).html) < LARGEST
 
 
+def test_names_are_text_whatever_they_are():
+    tree = TreeBuilder("</script><img src=x>").add("body", Free(), SpatialInertia.sphere(1.0, 0.1)).build()
+    page = view(tree).html
+    assert "<img" not in page
+    assert read(page)[0]["title"] == tree.name
+
+
 def test_a_notebook_shows_the_page_in_a_frame():
     shown = made("pendulum")[0]
     cell = shown._repr_html_()
@@ -275,6 +282,12 @@ def test_surfaces_are_closed_and_seen_from_outside(mesh, expected):
     _, counts = np.unique(edges, axis=0, return_counts=True)
     assert np.all(counts == 2)
     assert volume(divided(mesh, 0.1)) == pytest.approx(volume(mesh), rel=1e-9)
+
+
+def test_vertices_are_one_only_where_they_are_close_however_far_away_the_mesh_is():
+    small = box()._replace(vertices=1e-3 * box().vertices + [0.5, -0.7, 900.0])
+    for mesh in (welded(small, 1e-8), simplified(small, 100)):
+        assert len(mesh.vertices) == 8 and len(mesh.faces) == 12
 
 
 def test_a_simplified_mesh_has_fewer_faces_and_nearly_the_same_volume():
@@ -369,7 +382,7 @@ def test_primitive_shapes_of_a_description_are_drawn_in_their_size():
 
 def test_a_film_is_800_wide_and_moves(tmp_path):
     _, _, run = made("pendulum")
-    run.save(tmp_path / "run.gif")
+    run.view().save(tmp_path / "run.gif", seconds=1.1)
     with Image.open(tmp_path / "run.gif") as film:
         assert film.size == (800, 450) and film.n_frames > 20
         frames = []

@@ -289,7 +289,7 @@ class _Painter:
 def _painted(mesh: Mesh, placement: Array, body: int, color: str, longest: float = np.inf) -> Painted:
     placed = Mesh(mesh.vertices @ placement[:3, :3].T + placement[:3, 3], mesh.faces)
     if np.isfinite(longest):
-        placed = welded(divided(placed, longest), WELD * longest)
+        placed = welded(divided(placed, longest), 10 * WELD * longest)
     tint = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
     tints = np.broadcast_to(np.array(tint, float), (len(placed.faces), 3))
     return Painted(placed.vertices, np.full(len(placed.vertices), body), placed.faces, normals(placed), tints)

@@ -74,9 +74,10 @@ def box() -> Mesh:
 
 def welded(mesh: Mesh, cell: float) -> Mesh:
     """The mesh with all vertices in a cube of this edge as one, in their middle; faces without area go."""
-    x, y, z = np.round(mesh.vertices / cell).astype(np.int64).T
+    v = mesh.vertices
+    x, y, z = np.round((v - v.min(axis=0, initial=np.inf)) / cell).astype(np.int64).T  # below 2^21 each
     _, where, count = np.unique((x << 42) + (y << 21) + z, return_inverse=True, return_counts=True)
-    middle = np.stack([np.bincount(where, x) for x in mesh.vertices.T], axis=-1) / count[:, None]
+    middle = np.stack([np.bincount(where, x) for x in v.T], axis=-1) / count[:, None]
     a, b, c = faces = where[mesh.faces].T
     return Mesh(middle, faces.T[(a != b) & (b != c) & (c != a)])
 
