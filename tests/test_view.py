@@ -449,6 +449,8 @@ def test_the_command_line_writes_pages_and_opens_them(tmp_path, monkeypatch):
         result = CliRunner().invoke(main, ["view", *arguments, "--out", str(tmp_path / "page.html")])
         assert result.exit_code == 0, result.output
         assert len(read((tmp_path / "page.html").read_text())[0]["energies"]) == 2 * (len(arguments) - 1)
+    save = ["simulate", "double_pendulum", "--t-end", "0.1", "--save", str(tmp_path / "sim.html")]
+    assert CliRunner().invoke(main, save).exit_code == 0 and (tmp_path / "sim.html").is_file()
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     assert CliRunner().invoke(main, ["view", "double_pendulum"]).exit_code == 0

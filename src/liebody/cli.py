@@ -25,7 +25,7 @@ from .io.report import report
 from .labels import Labels, labels
 from .loading import load
 from .robot import Robot, kernels_of
-from .run import Run
+from .run import VIEWS, Run
 from .scalar import Array
 from .simulate import simulate
 from .view import view
@@ -239,8 +239,9 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
     help="Draw the run: .png, .pdf or .svg.",
 )
 @click.option(
-    "--save", "data", type=click.Path(dir_okay=False, path_type=Path), help="Save the run as netCDF: .nc."
-)
+    "--save", "data", type=click.Path(dir_okay=False, path_type=Path),
+    help="Save the run as netCDF, .nc, or as a page that shows it, .html, or a film, .gif, .mp4.",
+)  # fmt: skip
 def simulate_(
     source: str, floating: bool, t_end: float, dt: float | None, method: str, q0: str | None, v0: str | None,
     tau: str | None, seed: int | None, members: int, record_every: float | None, threads: int,
@@ -443,8 +444,8 @@ def _check_suffixes(picture: Path | None, data: Path | None) -> None:
         require("pictures", "matplotlib", extra="plot")
         if picture.suffix not in (".png", ".pdf", ".svg"):
             raise Refused(f"--plot {picture}: pictures end in .png, .pdf or .svg")
-    if data is not None and data.suffix != ".nc":
-        raise Refused(f"--save {data}: runs are saved as netCDF, which ends in .nc")
+    if data is not None and data.suffix not in (".nc", *VIEWS):
+        raise Refused(f"--save {data}: runs are saved as netCDF, which ends in .nc, or shown as .html")
     for path in (picture, data):
         if path is not None and not path.parent.is_dir():
             raise Refused(f"{path}: there is no folder {path.parent}; make it first")

@@ -198,10 +198,8 @@ class _Painter:
         wide = 0.8 * FINE * down / self.focus / cell  # half of a line, on the floor, in cells
         off = np.abs(at / cell - np.round(at / cell)).min(axis=-1)
         fade = np.exp(-(((at - self.scene.path[0, :2]) / (7 * self.scene.size)) ** 2).sum(-1))
-        if (fade > 0.5).any():
-            shown = (down > 0) * (off < wide) * np.clip(0.25 / np.maximum(wide, 1e-9), 0, 1) * fade
-            found += shown.reshape(-1, 1) * (LINES - BACKGROUND)
-        return found
+        shown = (down > 0) * (off < wide) * np.clip(0.25 / np.maximum(wide, 1e-9), 0, 1) * fade
+        return found + shown.reshape(-1, 1) * (LINES - BACKGROUND)
 
     def _shadow(self, painted: Painted) -> None:
         """Darken the floor where triangles are between it and the sun."""
