@@ -302,7 +302,7 @@ def view_(source: str, run: Path | None, floating: bool, q0: str | None, out: Pa
     """Look at a robot, at rest or in a run that was saved.
 
     The page is one file without references to others: it can be mailed, and plays without a network. Meshes
-    need trimesh: pip install 'liebody[view]'. A film is of a run.
+    need trimesh and pycollada. A film is of a run.
     """
     robot = load(source, floating=floating)
     q = _assigned("--q0", q0, labels(robot.tree)[0], robot.neutral())

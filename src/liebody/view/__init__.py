@@ -94,8 +94,8 @@ def view(
     ghosts   whether they are shown in one place, all but the first faintly, or side by side
     trace    names of frames and bodies whose paths are drawn; None: one at the end of the longest branch
 
-    Meshes of a description are read by trimesh (pip install 'liebody[view]'); bodies without any are drawn as
-    ellipsoids that have their inertia, between links from joint to joint.
+    Meshes of a description are read by trimesh and pycollada, if they are installed; bodies without any are
+    drawn as ellipsoids that have their inertia, between links from joint to joint.
 
     returns  View: .show(), .save("run.html"); in a notebook it is shown
 

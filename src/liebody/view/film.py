@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import LiebodyError, MissingPackage
+from ..errors import LiebodyError, require
 from .drawing import along_axis, with_at_most
 from .meshes import WELD, Mesh, arrow, cylinder, divided, normals, welded
 from .scene import OPENING, Scene
@@ -82,12 +82,9 @@ def _gif(path: Path, frames: list[Array], fps: int) -> None:
 
 
 def _mp4(path: Path, frames: Iterator[Array], size: tuple[int, int], fps: int) -> None:
-    try:
-        import imageio_ffmpeg
-    except ImportError as error:
-        raise MissingPackage(
-            "imageio-ffmpeg is not installed, which writes MP4; pip install 'liebody[mp4]'"
-        ) from error
+    require("films as MP4", "imageio_ffmpeg")
+    import imageio_ffmpeg
+
     writer = imageio_ffmpeg.write_frames(str(path), size, fps=fps, macro_block_size=2, quality=7)
     writer.send(None)
     for frame in frames:
