@@ -24,7 +24,7 @@ import liebody as lb
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.cli import main
 from liebody.constrained import ClosedTree, Closure
-from liebody.errors import LiebodyError, ModelError, ShapeError
+from liebody.errors import LiebodyError, MissingPackage, ModelError, ShapeError
 from liebody.groups import SO3, Free, Prismatic, Product, R, Revolute
 from liebody.labels import labels
 from liebody.systems import Contact, robot_system
@@ -349,7 +349,7 @@ def test_meshes_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "empty.stl").write_text("solid empty\nendsolid empty\n")
     (tmp_path / "robot.urdf").write_text(
         """<robot name="r"><link name="a">
-        <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>
+        <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
         <visual><geometry><mesh filename="empty.stl"/></geometry></visual>
         <visual><geometry><mesh filename="absent.stl"/></geometry></visual></link></robot>"""
     )
@@ -367,9 +367,18 @@ def test_without_trimesh_inertias_are_drawn_and_a_warning_says_what_to_install(m
     assert sum(s.layer == "bodies" and s.mesh is sphere() for s in drawing.solids) >= 6
 
 
+def test_without_pillow_films_say_what_to_install_and_pages_need_nothing(monkeypatch, tmp_path):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "PIL"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    shown = lb.models.puma560().view()
+    shown.save(tmp_path / "puma.html")
+    with pytest.raises(MissingPackage, match="pip install pillow, or liebody with its extra 'view'"):
+        shown.save(tmp_path / "puma.png")
+
+
 def test_primitive_shapes_of_a_description_are_drawn_in_their_size():
     text = """<robot name="r"><link name="a">
-      <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>
+      <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
       <visual><geometry><box size="1 2 3"/></geometry>
         <material name="m"><color rgba="1 0 0 1"/></material></visual>
       <visual><origin xyz="0 0 1"/><geometry><cylinder radius="0.5" length="4"/></geometry></visual>

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import LiebodyError, require
+from ..errors import LiebodyError, MissingPackage, require
 from .drawing import along_axis, with_at_most
 from .meshes import WELD, Mesh, arrow, cylinder, divided, normals, welded
 from .scene import OPENING, Scene
@@ -50,8 +50,13 @@ def save(
     at: float | None = None,
 ) -> None:
     """Write a film or, as .png, a picture; arguments as in `View.save`."""
-    from PIL import Image
-
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingPackage(
+            "pillow is not installed; for films and pictures: pip install pillow, "
+            "or liebody with its extra 'view'"
+        ) from error
     height = height or round(width * 9 / 16 / 2) * 2
     painter = _Painter(scene, width, height, layers)
     t = scene.t
@@ -82,7 +87,7 @@ def _gif(path: Path, frames: list[Array], fps: int) -> None:
 
 
 def _mp4(path: Path, frames: Iterator[Array], size: tuple[int, int], fps: int) -> None:
-    require("films as MP4", "imageio_ffmpeg")
+    require("films as MP4", "imageio_ffmpeg", extra="mp4")
     import imageio_ffmpeg
 
     writer = imageio_ffmpeg.write_frames(str(path), size, fps=fps, macro_block_size=2, quality=7)

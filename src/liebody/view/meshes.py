@@ -135,7 +135,8 @@ def of_file(path: Path) -> list[tuple[Mesh, str | None]]:
             import collada  # noqa: F401
     except ImportError as error:
         raise MissingPackage(
-            f"{error.name} is not installed; for meshes: pip install trimesh pycollada"
+            f"{error.name} is not installed; for meshes: pip install trimesh pycollada, "
+            "or liebody with its extra 'view'"
         ) from error
     dae = path.suffix.lower() == ".dae"
     given = io.BytesIO(_without_textures(path.read_bytes())) if dae else path
