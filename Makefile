@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check format test slow processors bench
+.PHONY: check format test slow browser processors bench three
 
 check:
 	$(PYTHON) -m ruff check .
@@ -19,8 +19,23 @@ test:
 slow:
 	$(PYTHON) -m pytest -m "slow and not gpu and not browser"
 
+browser:  # needs chromium
+	$(PYTHON) -m pytest -m browser
+
 processors:
 	$(PYTHON) tests/processors.py
 
 bench:
 	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(PYTHON) $$script; done
+
+THREE = three@0.187.0
+ESBUILD = esbuild@0.28.2
+VIEW = $(CURDIR)/src/liebody/view
+
+three:  # what pages of runs draw with: three.js as one file, of what scene.js uses, after its licence
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; cd "$$folder"; \
+	npm install --silent --no-audit --no-fund $(THREE) $(ESBUILD); \
+	cp $(VIEW)/three_entry.js entry.js; \
+	npx esbuild entry.js --bundle --minify --format=iife --global-name=THREE --legal-comments=none \
+	    --outfile=bundle.js; \
+	{ echo "/* $(THREE)"; cat node_modules/three/LICENSE; echo "*/"; cat bundle.js; } > $(VIEW)/three.min.js

@@ -36,7 +36,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"sweep", "equations", "linearize"},
         {"gaits"},
     ],
-    6: [{"plot", "viewer"}, {"cli"}, {"__init__", "__main__"}],
+    6: [{"plot", "view"}, {"cli"}, {"__init__", "__main__"}],
 }
 LEVEL = {
     unit: (floor, line)
@@ -46,9 +46,11 @@ LEVEL = {
 }
 FREE_OF_THIRD_PARTIES = range(5)
 
-# Imports inside a function that the floors alone would forbid, and why each is right.
+# Imports inside a function, or for types alone, that the floors would forbid, and why each is right.
 LAZY = {
     ("run", "liebody.plot"): "run.plot() is where a user looks for it; the picture is made a floor above",
+    ("run", "liebody.view"): "run.view(), likewise",
+    ("robot.robot", "liebody.view"): "robot.view(), likewise",
     ("codegen.build", "platformdirs"): "the user's cache folder is needed when the first kernel is compiled",
     ("codegen.printers.sympy_source", "sympy"): "a printer imports what it prints for",
     ("codegen.printers.casadi_source", "casadi"): "a printer imports what it prints for",
@@ -102,7 +104,7 @@ def from_outside(unit: str, package: str) -> str | None:
 
 
 def imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[int, str, bool]]:
-    """Line, absolute dotted name, and whether it stands in a function, of each import statement or call."""
+    """Line, absolute dotted name, and whether it is run later or never, of each import statement or call."""
     package = ["liebody", *([] if module == "__init__" else module.split("."))]
     if not is_package:
         package = package[:-1]
@@ -123,7 +125,9 @@ def imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[i
                 name = node.args[0] if node.args else None
                 constant = isinstance(name, ast.Constant) and isinstance(name.value, str)
                 yield node.lineno, name.value if constant else "a-computed-name", in_function
-        inside = in_function or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        inside = in_function or for_types or isinstance(node, functions)
         for child in ast.iter_child_nodes(node):
             yield from walk(child, inside)
 

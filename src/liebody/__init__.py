@@ -27,6 +27,7 @@ from .simulate import SingularPosition, simulate
 from .stepper import stepper
 from .sweep import Sample, sample, sweep
 from .systems import HybridSystem
+from .view import view
 
 __version__ = "0.1.0"
 
@@ -65,4 +66,5 @@ __all__ = [
     "stepper",
     "sweep",
     "systems",
+    "view",
 ]

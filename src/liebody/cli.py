@@ -25,8 +25,10 @@ from .io.report import report
 from .labels import Labels, labels
 from .loading import load
 from .robot import Robot, kernels_of
+from .run import VIEWS, Run
 from .scalar import Array
 from .simulate import simulate
+from .view import view
 
 DEFAULT_STEP = 1e-3
 ROUNDED = 1e-3  # a quaternion typed with a few decimals is this near to unit
@@ -101,8 +103,9 @@ def main() -> None:
 
     \b
     Start here:
-      liebody demo                        simulate a pendulum, print a summary, draw a picture
+      liebody demo                        simulate a pendulum: a summary, a picture, a page that moves
       liebody info robot.urdf             what is in a robot description, and is it sound?
+      liebody view robot.urdf             look at it, in the browser
       liebody simulate robot.urdf --t-end 2 --plot run.png
       liebody export robot.urdf --to c --out out/
     """
@@ -118,7 +121,7 @@ liebody demo --out pictures/
     help="Folder for the picture and the data; made if it is not there.",
 )  # fmt: skip
 def demo(out: Path) -> None:
-    """Simulate a spherical double pendulum and draw it.
+    """Simulate a spherical double pendulum, draw it and show it.
 
     Two balls on ball joints, swung up and let go: chaotic motion through every orientation, which no set of
     three angles survives. The energy should stay, and the quaternions should stay unit. Then a thousand
@@ -158,8 +161,10 @@ def demo(out: Path) -> None:
 
     plot_motion(robot, run, out / "demo.png", window=0.15 * DEMO_TIME)
     run.save(out / "demo.nc")
+    run.view().save(out / "demo.html")
     click.echo(
-        f"\nwrote {out / 'demo.png'}\nwrote {out / 'demo.nc'}: liebody.Run.load, or xarray.open_dataset"
+        f"\nwrote {out / 'demo.png'}\nwrote {out / 'demo.html'}: the motion, for any browser"
+        f"\nwrote {out / 'demo.nc'}: liebody.Run.load, or xarray.open_dataset"
     )
 
 
@@ -235,8 +240,9 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
     help="Draw the run: .png, .pdf or .svg.",
 )
 @click.option(
-    "--save", "data", type=click.Path(dir_okay=False, path_type=Path), help="Save the run as netCDF: .nc."
-)
+    "--save", "data", type=click.Path(dir_okay=False, path_type=Path),
+    help="Save the run as netCDF, .nc, or as a page that shows it, .html, or a film, .gif, .mp4.",
+)  # fmt: skip
 def simulate_(
     source: str, floating: bool, t_end: float, dt: float | None, method: str, q0: str | None, v0: str | None,
     tau: str | None, seed: int | None, members: int, record_every: float | None, threads: int,
@@ -275,6 +281,40 @@ def simulate_(
     if data is not None:
         run.save(data)
         click.echo(f"wrote {data}")
+
+
+@main.command(name="view")
+@_examples("""
+liebody view ur5.urdf
+liebody view ur5.urdf run.nc --out run.html
+liebody view puma560 --q0 joint2=-0.8,joint3=0.4
+""")
+@SOURCE
+@click.argument("run", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@FLOATING
+@click.option(
+    "--q0", metavar="VALUES", help="Coordinates, where there is no run: all, or some by name, 'elbow=1.2'."
+)
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a page (.html), a film (.gif, .mp4) or a picture (.png) instead of opening a browser.",
+)  # fmt: skip
+def view_(source: str, run: Path | None, floating: bool, q0: str | None, out: Path | None) -> None:
+    """Look at a robot, at rest or in a run that was saved.
+
+    The page is one file without references to others: it can be mailed, and plays without a network. Meshes
+    need trimesh and pycollada. A film is of a run.
+    """
+    robot = load(source, floating=floating)
+    q = _assigned("--q0", q0, labels(robot.tree)[0], robot.neutral())
+    shown = view(
+        robot, _rounded_quaternions(robot, q, labels(robot.tree)[0]) if run is None else Run.load(run)
+    )
+    if out is None:
+        click.echo(f"opened {shown.show()} in the browser")
+    else:
+        shown.save(out)
+        click.echo(f"wrote {out}")
 
 
 def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
@@ -405,8 +445,8 @@ def _check_suffixes(picture: Path | None, data: Path | None) -> None:
         require("pictures", "matplotlib", extra="plot")
         if picture.suffix not in (".png", ".pdf", ".svg"):
             raise Refused(f"--plot {picture}: pictures end in .png, .pdf or .svg")
-    if data is not None and data.suffix != ".nc":
-        raise Refused(f"--save {data}: runs are saved as netCDF, which ends in .nc")
+    if data is not None and data.suffix not in (".nc", *VIEWS):
+        raise Refused(f"--save {data}: runs are saved as netCDF, which ends in .nc, or shown as .html")
     for path in (picture, data):
         if path is not None and not path.parent.is_dir():
             raise Refused(f"{path}: there is no folder {path.parent}; make it first")

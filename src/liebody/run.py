@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import matplotlib.figure
     import xarray
 
+    from .bodies import Tree
+    from .view import View
+
 FORMAT = "liebody run"
 FORMAT_VERSION = 1
 OWN_ATTRIBUTES = ("format", "format_version", "source", "title")
@@ -26,6 +29,7 @@ ENERGIES = ("kinetic", "potential")
 LATER: Any = None  # energies and efforts that are computed when they are first asked for
 UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
 LONGEST_TABLE = 24
+VIEWS = (".html", ".gif", ".mp4", ".png")  # suffixes of files that show a motion
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +50,7 @@ class Run:
                         released then
     efforts             where tau is given as LATER, a call that returns it, likewise; None: no efforts
 
+    tree                the bodies and joints, for pictures; None after loading, and where there are none
     events              of `simulate(events=...)`: an EventLog, of a batch a list of them, one a member; None:
                         none were looked for. They are not kept in files
 
@@ -67,6 +72,7 @@ class Run:
     drives: Labels | None = None
     efforts: Callable[[], np.ndarray] | None = None
     events: Any = None
+    tree: Tree | None = None
 
     def __post_init__(self) -> None:
         given = vars(self)
@@ -178,7 +184,7 @@ class Run:
         ):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
         parts = {name: vars(self).get(name) for name in ("q", "v", "kinetic", "potential", "tau")}
-        shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives")
+        shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives", "tree")
         return {
             **{name: None if values is None else values[index] for name, values in parts.items()},
             **{name: getattr(self, name) for name in shared},
@@ -222,6 +228,21 @@ class Run:
 
         return plot_run(self, path, **options)
 
+    def view(self, system: Any = None, **options: Any) -> View:
+        """The run in motion: a notebook shows it, `.show()` opens a browser, `.save("run.html")` writes it.
+
+        system   what was simulated, needed where the run does not know it: after loading
+        options  those of `liebody.view`: members, ghosts, trace
+
+        Raises LiebodyError for a run that does not know its system.
+        """
+        from .view import view
+
+        system = next((x for x in (system, vars(self).get("system"), self.tree) if x is not None), None)
+        if system is None:
+            raise LiebodyError("a loaded run does not know its system; give it, run.view(robot)")
+        return view(system, self, **options)
+
     def to_xarray(self) -> xarray.Dataset:
         """The same as an xarray Dataset, with named dimensions and units."""
         require("to_xarray", "xarray", extra="sweep")
@@ -232,10 +253,13 @@ class Run:
         return dataset.set_coords([name for name in variables if name.endswith(UNITS)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write netCDF-4, self-describing; `Run.load` and `xarray.open_dataset` read it.
+        """Write netCDF-4 (.nc), self-describing; `Run.load` and `xarray.open_dataset` read it.
 
         Written beside its final name first and then renamed: a file of that name is whole, or the old one.
+        A page (.html), film (.gif, .mp4) or picture (.png) of the motion is that of `view`.
         """
+        if Path(path).suffix in VIEWS:
+            return self.view().save(path)
         import h5netcdf
 
         target = _netcdf(path)

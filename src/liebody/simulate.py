@@ -219,6 +219,7 @@ def simulate(
         "seconds": seconds,
     }
     found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
+    found["tree"] = getattr(made, "tree", None)
     found["efforts"] = functools.partial(u.recorded, times, Q, V) if made.nu and tau is not None else None
     kind = Run
     if isinstance(made, Constrained):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from .algorithm import CONFIGURATIONS, kernels_of, shape
 from .derived import derived
 from .identity import fingerprint, library_digest
 from .table import Algorithms
+
+if TYPE_CHECKING:
+    from ..view import View
 
 GRAVITY = dynamics.FREE_FALL
 
@@ -162,6 +165,18 @@ class Robot(Algorithms, OfTree):
         joints = _times(np.swapaxes(J, -1, -2), F[..., k:])
         external = np.broadcast_to(F[..., :k], (*joints.shape[:-1], k))
         return self.efforts_from_decoupled(q, np.concatenate([external, joints], axis=-1), x, threads=threads)
+
+    # -- to look at ---------------------------------------------------------------------------------------
+
+    def view(self, q: Array | None = None, **options: Any) -> View:
+        """The robot in a configuration (nq,), or several side by side (..., nq); neutral if q is None.
+
+        A notebook shows it, `.show()` opens a browser, `.save("robot.html")` writes a page. Options are those
+        of `liebody.view`.
+        """
+        from ..view import view
+
+        return view(self, q, **options)
 
     # -- kernels ------------------------------------------------------------------------------------------
 

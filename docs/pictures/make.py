@@ -1,0 +1,54 @@
+"""The films of README.md and the pictures of docs/view.md, made anew: python docs/pictures/make.py
+
+Needs the extras `view` and `studies`, and the robots of example-robot-data (extra `bench`).
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import liebody as lb
+from liebody_studies.feurstein_hopping.experiments import EXPERIMENTS, system
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1] / "benchmarks"))
+import robots  # noqa: E402
+
+
+def demo() -> None:
+    """The double pendulum of `liebody demo`, its first six seconds."""
+    robot = lb.models.double_pendulum(spherical=True)
+    q = robot.integrate(robot.neutral(), np.array([1.9, 0, 0, 0.3, 0.8, 0]))
+    run = lb.simulate(robot, q, [0, 1.5, 0.3, 0, 0, 2.0], t_end=6.0, dt=1e-3, record_every=0.01)
+    run.view().save(HERE / "demo.gif")
+
+
+def hopper() -> None:
+    """A leg with a knee hops, three times slower than it does, with the force of the floor."""
+    x = EXPERIMENTS["revolute VI"]
+    hops = system(x.hopper)
+    run = hops.simulate(x.q0, x.v0, t_end=1.4, record_every=0.005, parameters=x.parameters)
+    lb.view(hops, run, trace=["base"]).save(HERE / "hopper.gif", height=360, seconds=4.2)
+
+
+def arms() -> None:
+    """UR5, and ANYmal on its feet."""
+    warnings.simplefilter("ignore", UserWarning)
+    for name, q in (("ur5", [0, -1.2, 1.4, -0.6, 0.5, 0]), ("anymal", None)):
+        file, floating = robots.path(name)
+        robot = lb.load(file, floating=floating)
+        if q is None:
+            q = robot.neutral()
+            q[7:] = [0.1, 0.4, -0.8, -0.1, 0.4, -0.8, 0.1, -0.4, 0.8, -0.1, -0.4, 0.8]  # hip, thigh, shank
+            q[6] -= min(robot.pose(q, frame)[2, 3] for frame in robot.tree.frames if frame.endswith("_FOOT"))
+        robot.view(q).save(HERE / f"{name}.png")
+
+
+if __name__ == "__main__":
+    made = {made.__name__: made for made in (demo, hopper, arms)}
+    for name in sys.argv[1:] or made:
+        made[name]()

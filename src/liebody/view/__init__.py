@@ -1,0 +1,105 @@
+"""Mechanisms to look at: in a browser, in a notebook, as a film.
+
+    view(robot, run).show()              # in the browser
+    view(robot, run).save("run.html")    # one file, which plays without a network; also .gif, .mp4, .png
+
+A drawing (`drawing.py`) is what is seen of a mechanism, a scene (`scene.py`) a drawing in motion. A page
+(`page.py`, `scene.js`) and a film (`film.py`) show scenes. three.min.js is three.js, with its licence (MIT),
+bundled by `make three`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import webbrowser
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..errors import LiebodyError
+from .meshes import ViewWarning
+from .page import cell_of, page_of
+from .scene import Scene, scene_of
+
+__all__ = ["View", "ViewWarning", "view"]
+
+CELL = 460  # height of a notebook's cell [px]
+
+
+class View:
+    """A mechanism to look at, at rest or in motion. A notebook shows it; `show` opens a browser."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+
+    @cached_property
+    def html(self) -> str:
+        """The page: one file of at most 5 MB, which needs no network and no other file."""
+        return page_of(self.scene)
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write a page (.html), a film (.gif, .mp4) or a picture (.png).
+
+        options  of films and pictures: width and height [px], seconds (how long a film lasts), fps, layers
+                 (what is seen, such as "frames"), at (of a picture: the time [s])
+
+        Raises LiebodyError for other suffixes, and for files that cannot be written.
+        """
+        path = Path(path)
+        try:
+            if path.suffix == ".html":
+                path.write_text(self.html, encoding="utf-8")
+            elif path.suffix in (".gif", ".mp4", ".png"):
+                from .film import save
+
+                save(self.scene, path, **options)
+            else:
+                raise LiebodyError(f"{path.name}: views are saved as .html, .gif, .mp4 or .png; name it so")
+        except OSError as error:
+            raise LiebodyError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def show(self) -> Path:
+        """Open it in the browser; the page is a file in the folder for temporary files, which is returned."""
+        folder = Path(tempfile.mkdtemp(prefix="liebody-"))
+        path = folder / "view.html"
+        self.save(path)
+        webbrowser.open(path.as_uri())
+        return path
+
+    def _repr_html_(self) -> str:
+        return cell_of(self.html, CELL)
+
+    def __repr__(self) -> str:
+        t = self.scene.t
+        when = f"t = {t[0]:g} to {t[-1]:g} s" if len(t) > 1 else "at rest"
+        return f"View of {self.scene.drawing.name}, {when}; .show() opens a browser, .save(file) writes it"
+
+
+def view(
+    system: Any,
+    motion: Any = None,
+    *,
+    members: int = 8,
+    ghosts: bool = False,
+    trace: Sequence[str] | None = None,
+) -> View:
+    """What a mechanism looks like, at rest or in motion.
+
+    system   a Robot, Tree, ClosedTree, System, RobotSystem, RigidBody, or the group on which a body moves:
+             SO3, SE3, a motion subgroup, or a product that begins with one of them
+    motion   a run or the result of `solve_ivp`; or configurations (..., nq); None: where simulations start
+    members  how many of an ensemble are shown at most, evenly chosen
+    ghosts   whether they are shown in one place, all but the first faintly, or side by side
+    trace    names of frames and bodies whose paths are drawn; None: one at the end of the longest branch
+
+    Meshes of a description are read by trimesh and pycollada, if they are installed; bodies without any are
+    drawn as ellipsoids that have their inertia, between links from joint to joint.
+
+    returns  View: .show(), .save("run.html"); in a notebook it is shown
+
+    Raises ModelError for what has no pose in space, ShapeError for configurations that do not fit. Warns
+    (ViewWarning) of meshes that are not shown.
+    """
+    return View(scene_of(system, motion, members=members, ghosts=ghosts, trace=trace))

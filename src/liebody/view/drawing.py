@@ -1,0 +1,388 @@
+"""What is drawn of a mechanism: meshes on its bodies, rods between points of two, and where the bodies are.
+
+Bodies are numbered from 1, as in trees; 0 is the world. What a description shows is drawn, meshes and
+primitive shapes; bodies without shapes are drawn as solids of uniform density that have their inertia, with
+links from joint to joint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..bodies import SpatialInertia, Tree
+from ..codegen import Kernel, traced
+from ..constrained import ClosedTree, System
+from ..constrained.constraints import Constraint, Distance
+from ..dynamics import RigidBody, body_poses
+from ..errors import MissingPackage, ModelError
+from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
+from ..systems import Contact
+from .meshes import Mesh, arrow, box, capsule, cylinder, hexadecimal, not_shown, of_file, simplified, sphere
+
+Array = Any
+BODIES, JOINTS, FRAMES, CENTRE, INERTIAS = "bodies", "joint axes", "frames", "centre of mass", "inertias"
+PALETTE = ("#3f7fbf", "#e08a3c", "#4fa36c", "#b6659a", "#55aecb", "#c7a12b", "#7b6bb5", "#c45b52")
+JOINT, GREY, RGB = "#454d58", "#c3c7cc", ("#d23c3c", "#3fa34d", "#3c6fd2")
+MOST_TRIANGLES = 110_000  # of all meshes of a mechanism; more are simplified
+THIN = 0.045  # radius of links, in their usual length
+ONE = np.eye(4)
+
+
+class Solid(NamedTuple):
+    """A mesh on a body at a placement (4, 4), which may scale it; `layer` is what it is shown with."""
+
+    body: int
+    mesh: Mesh
+    placement: Array
+    color: str
+    layer: str = BODIES
+
+
+class Rod(NamedTuple):
+    """A cylinder from a point of body a to a point of body b, which may come closer to each other."""
+
+    a: int
+    on_a: Array
+    b: int
+    on_b: Array
+    radius: float
+    color: str
+
+
+@dataclass
+class Drawing:
+    """A mechanism as it is drawn.
+
+    name      of the mechanism
+    poses     q (..., nq) -> poses of the bodies (..., n, 4, 4), the world not among them
+    points    by name, (body, point (3,)): what may be traced, where forces act
+    tip       the name of the point that is traced unless others are named; None: none
+    inertias  of the bodies, each in its body's frame
+    solids, rods, floor   what is seen; the floor is a height [m], None: below everything
+    contacts  by the name of an output with forces (..., n, 3), the n points at which they act
+    """
+
+    name: str
+    poses: Callable[[Array], Array]
+    inertias: list[SpatialInertia]
+    points: dict[str, tuple[int, Array]] = field(default_factory=dict)
+    tip: str | None = None
+    solids: list[Solid] = field(default_factory=list)
+    rods: list[Rod] = field(default_factory=list)
+    floor: float | None = None
+    contacts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    single: bool = False  # one body without links: its axes show how it turns
+
+    @property
+    def masses(self) -> Array:
+        """(n,) [kg]"""
+        return np.array([float(inertia.mass) for inertia in self.inertias])
+
+    @property
+    def coms(self) -> Array:
+        """Centres of mass in the frames of the bodies, (n, 3) [m]"""
+        return np.array([np.asarray(inertia.com, float) for inertia in self.inertias]).reshape(-1, 3)
+
+
+def drawing_of(system: Any) -> Drawing:
+    """The drawing of a Robot, Tree, ClosedTree, RobotSystem, System, RigidBody, or of a group of motions.
+
+    Raises ModelError for what has no pose in space.
+    """
+    tree = system if isinstance(system, Tree) else getattr(system, "tree", None)
+    if isinstance(tree, Tree):
+        found = _of_tree(tree, system)
+    elif isinstance(system, System):
+        found = _of_system(system)
+    elif isinstance(system, RigidBody):
+        found = _of_group(system.group, _inertia_of(system))
+    else:
+        group = system if isinstance(system, LieGroup) else getattr(system, "group", None)
+        if not isinstance(group, LieGroup):
+            raise ModelError(
+                f"{system!r} cannot be drawn: expected a Robot, a Tree, a System, a system of one of them, a "
+                "RigidBody, or a group of motions in space"
+            )
+        found = _of_group(group, SpatialInertia.box(1.0, (1.0, 0.6, 0.3)))
+    return found
+
+
+# -- trees and systems ---------------------------------------------------------------------------------------
+
+
+class Joined(NamedTuple):
+    """A joint between bodies a and b, at poses (4, 4) on them; S (6, k) is its twist, None of a distance."""
+
+    a: int
+    on_a: Array
+    b: int
+    on_b: Array
+    S: Any
+
+
+def _of_tree(tree: Tree, system: Any) -> Drawing:
+    own = getattr(system, "poses", None) or Kernel(
+        partial(traced, partial(body_poses, tree), {"q": tree.nq}, "poses")
+    )
+    found = Drawing(tree.name, own, [body.inertia for body in tree.bodies])
+    found.points = {name: (f.body, _floats(f.placement)[:3, 3]) for name, f in tree.frames.items()}
+    found.points |= {body.name: (body.index, np.zeros(3)) for body in tree.bodies}
+    joined = [Joined(x.parent, _floats(x.placement), x.index, ONE, _floats(x.joint.S)) for x in tree.bodies]
+    if isinstance(system, ClosedTree):
+        joined += _joined(system.constraints, np.zeros((len(tree.bodies), 3)))
+    inner, shown = {x.a for x in joined}, _described(found, tree)
+    leaves = [x for x in found.points.values() if x[0] not in inner and np.any(x[1])]
+    _add_skeleton(found, joined, leaves, JOINTS if shown else BODIES)
+    for element in getattr(system, "elements", ()):
+        if isinstance(element, Contact):
+            found.contacts[f"{element.name}_force"] = element.points
+            if abs(element.normal[2]) > 0.99 and np.ndim(element.parameters["height"]) == 0:
+                found.floor = float(element.parameters["height"]) * float(element.normal[2])
+    depth = {name: len(tree.ancestors(body)) for name, (body, _) in found.points.items()}
+    found.tip = None if shown else max(depth, key=lambda name: depth[name], default=None)
+    return found
+
+
+def _of_system(system: System) -> Drawing:
+    found = Drawing(system.name, system.poses, [b.inertia for b in system.bodies])
+    found.points = {b.name: (i, np.zeros(3)) for i, b in enumerate(system.bodies, start=1)}
+    _add_skeleton(found, _joined(system.constraints, found.coms), [], BODIES)
+    found.tip, found.single = system.bodies[-1].name, len(system.bodies) == 1
+    return found
+
+
+def _joined(constraints: Iterable[Constraint], origins: Array) -> list[Joined]:
+    """Joints and distances among constraints, whose frames are given from these origins of the bodies."""
+    places, found = [ONE, *(moved(x) for x in origins)], []
+    for c in constraints:
+        if c.joint or isinstance(c.kind, Distance):
+            at = (c.joint.on_parent, c.joint.on_child) if c.joint else [moved(x) for x in c.constants[:2]]
+            a, b = (body + 1 for body in c.bodies)
+            S = _floats(c.joint.group.S) if c.joint else None
+            found.append(Joined(a, places[a] @ at[0], b, places[b] @ at[1], S))
+    return found
+
+
+def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Array]], layer: str) -> None:
+    """Links from the first joint of each body to its others and its tips, or its centre of mass; joints.
+
+    layer  BODIES, or JOINTS: only the axes of joints and, of each body, its inertia
+    """
+    points: dict[int, list[Array]] = {i: [] for i in range(len(found.inertias) + 1)}
+    for body, point in [end for x in joined for end in ((x.b, x.on_b[:3, 3]), (x.a, x.on_a[:3, 3]))] + tips:
+        points[body].append(point)
+    for i, com in enumerate(found.coms, start=1):
+        points[i] += [com] if len(points[i]) == 1 else []
+    links = [(i, x[0], end) for i, x in points.items() if i for end in x[1:] if np.any(end != x[0])]
+    lengths = [np.linalg.norm(end - start) for _, start, end in links]
+    radius = THIN * float(np.median(lengths)) if links else 0.04
+    if layer == BODIES:
+        found.rods += [Rod(i, start, i, end, radius, color_of(i)) for i, start, end in links]
+    for x in joined:
+        turns, slides = (x.S is not None and bool(x.S[k : k + 3].any()) for k in (0, 3))
+        dim = 0 if x.S is None else x.S.shape[1]
+        if layer == BODIES and (x.S is None or (slides and dim < 6 and (x.a or dim == 1))):
+            found.rods.append(Rod(x.a, x.on_a[:3, 3], x.b, x.on_b[:3, 3], 0.7 * radius, JOINT))
+        if layer == BODIES and turns and not slides:
+            wide, long = 1.5 * radius, 3.6 * radius
+            hinge = cylinder(), x.on_b @ along_axis(x.S[:3, 0]) @ scaled(wide, wide, long)
+            ball = sphere(), x.on_b @ scaled(wide)
+            found.solids.append(Solid(x.b, *(hinge if dim == 1 else ball), JOINT))
+        if dim == 1:
+            turn, move = x.S[:3, 0], x.S[3:, 0]
+            point = np.cross(turn, move) / (turn @ turn) if turns else np.zeros(3)
+            line = along_axis(turn if turns else move) @ scaled(*np.array([0.2, 0.2, 12]) * radius)
+            found.solids.append(Solid(x.b, cylinder(), x.on_b @ moved(point) @ line, RGB[2], JOINTS))
+    _add_inertias(found, radius, BODIES if layer == BODIES else INERTIAS)
+    _add_frames(found, found.points, 6 * radius)
+
+
+# -- descriptions --------------------------------------------------------------------------------------------
+
+
+def _described(found: Drawing, tree: Tree) -> bool:
+    """Add the visual shapes of a description, else those of its collisions; whether there are any."""
+    shapes = getattr(getattr(tree, "description", None), "shapes", ())
+    visual = [shape for shape in shapes if shape.role == "visual"] or shapes
+    visual = [shape for shape in visual if not (shape.kind == "plane" and 0 in shape.size)]  # without end
+    places = {name: (f.body, _floats(f.placement)) for name, f in tree.frames.items()}
+    places |= {body.name: (body.index, ONE) for body in tree.bodies}
+    files: dict[Any, list[tuple[Mesh, str | None]]] = {}
+    missing, drawn = [], []
+    for shape in visual:
+        body, placement = places.get(shape.link, (0, ONE))
+        placement = placement @ shape.placement
+        color = None if shape.color is None else hexadecimal(shape.color)
+        if shape.kind != "mesh":
+            drawn.append(Solid(body, *_primitive(shape.kind, shape.size, placement), color or GREY))
+            continue
+        if shape.path is None:
+            missing.append(shape.filename)
+            continue
+        try:
+            parts = files[shape.path] if shape.path in files else of_file(shape.path)
+        except MissingPackage as error:
+            not_shown(f"no mesh of {tree.name!r} is shown: {error}")
+            return False
+        except Exception as error:
+            missing.append(f"{shape.path.name} ({error})")
+            continue
+        files[shape.path] = parts
+        placed = placement @ scaled(*shape.size)
+        drawn += [Solid(body, mesh, placed, own or color or GREY) for mesh, own in parts]
+    if missing:
+        what = ", ".join(map(str, missing[:4])) + (f" and {len(missing) - 4} more" if missing[4:] else "")
+        not_shown(f"{tree.name}: meshes that could not be read are not shown: {what}")
+    found.solids += drawn
+    return bool(drawn)
+
+
+def _primitive(kind: str, size: tuple[float, ...], placement: Array) -> tuple[Mesh, Array]:
+    if kind == "box":
+        return box(), placement @ scaled(*size)
+    if kind == "cylinder":
+        return cylinder(), placement @ scaled(size[0], size[0], size[1])
+    if kind == "capsule":
+        return capsule(size[1] / size[0]), placement @ scaled(size[0], size[0], size[0])
+    if kind == "plane":
+        return box(), placement @ scaled(2 * size[0], 2 * size[1], 1e-3)
+    return sphere(), placement @ scaled(*(size * 3)[:3])
+
+
+def with_at_most(solids: list[Solid], most: int) -> tuple[list[Solid], int]:
+    """The solids with at most so many triangles, each mesh simplified alike; and how many there were."""
+    meshes = {id(solid.mesh): solid.mesh for solid in solids}
+    counts = {key: len(mesh.faces) for key, mesh in meshes.items()}
+    total = sum(counts.values())
+    if total <= most:
+        return solids, total
+    small = {key: min(count, 500) for key, count in counts.items()}
+    share = max(0.0, most - sum(small.values())) / max(1, total - sum(small.values()))
+    allowed = {key: int(small[key] + share * (counts[key] - small[key])) for key in counts}
+    made = {key: simplified(mesh, allowed[key]) for key, mesh in meshes.items()}
+    return [solid._replace(mesh=made[id(solid.mesh)]) for solid in solids], total
+
+
+# -- single bodies -------------------------------------------------------------------------------------------
+
+
+def _of_group(group: LieGroup, inertia: SpatialInertia) -> Drawing:
+    """One body that moves on a group; q may go on with velocities, as in states of `solve_ivp`."""
+    place, nq = _place_on(group)
+
+    def poses(q: Array) -> Array:
+        rows = np.asarray(q, float)[..., :nq].reshape(-1, nq)
+        return np.array([_floats(place(row)) for row in rows]).reshape(*np.shape(q)[:-1], 1, 4, 4)
+
+    found = Drawing(repr(group), poses, [inertia], {"body": (1, np.zeros(3))}, single=True)
+    size = _add_inertias(found, 0.05, BODIES)
+    _add_frames(found, ["body"], 1.6 * size)
+    tip = np.zeros(3)
+    tip[0] = 1.6 * size
+    found.points["x"] = (1, tip)
+    found.tip = "x"
+    return found
+
+
+def _place_on(group: LieGroup) -> tuple[Callable[[Array], Array], int]:
+    """q -> pose (4, 4), and how many coordinates it takes."""
+    if group == SO3xR3:
+        return lambda q: SE3.motion(SO3.element(q[:4]), q[4:]), 7
+    if isinstance(group, Product):
+        return _place_on(group.factors[0])
+    if isinstance(group, MotionSubgroup):
+        return group.pose, group.nq
+    if group == SE3:
+        return SE3.element, group.nq
+    if group == SO3:
+        return lambda q: SE3.motion(SO3.element(q), np.zeros(3)), group.nq
+    raise ModelError(
+        f"elements of {group!r} are no motions in space that could be drawn; give a body on SO3, SE3, SO3xR3 "
+        "or a motion subgroup, or a product that begins with one of them"
+    )
+
+
+def _inertia_of(body: RigidBody) -> SpatialInertia:
+    """The inertia that a body on a group shows: all of it on SE3, that of rotations on SO3."""
+    M = _floats(body.mass_matrix)
+    if body.group == SE3:
+        return SpatialInertia.from_matrix(M)
+    if M.shape == (3, 3):
+        return SpatialInertia(1.0, np.zeros(3), 0.2 * M / np.abs(M).max())
+    return SpatialInertia.box(1.0, (1.0, 0.6, 0.3))
+
+
+# -- parts ---------------------------------------------------------------------------------------------------
+
+
+def _add_inertias(found: Drawing, radius: float, layer: str) -> float:
+    """Each body as the uniform solid of its inertia about its centre of mass; the largest semi-axis.
+
+    Ellipsoids, with semi-axes sqrt(5 P_i / m) for the second moments P = tr(I)/2 - I of the mass. A body that
+    is not wider than a link is a ball on its link; without links it is a rod, of length sqrt(12 P_1 / m).
+    """
+    linked = {i for rod in found.rods for i in (rod.a, rod.b)}
+    heaviest, largest = max([*found.masses, 1e-300]), 0.0
+    for i, inertia in enumerate(found.inertias, start=1):
+        mass, I = float(inertia.mass), _floats(inertia.rotational)
+        if mass <= 0:
+            continue
+        moments, axes = np.linalg.eigh(np.eye(3) * np.trace(I) / 2 - I)
+        axes = axes * np.sign(np.linalg.det(axes))
+        semi = np.sqrt(5 * np.maximum(moments, 0) / mass)
+        at = np.eye(4)
+        at[:3, :3], at[:3, 3] = axes, _floats(inertia.com)
+        if semi[1] > 1.2 * radius:
+            shape = sphere(), at @ scaled(*np.maximum(semi, radius))
+        elif semi[2] > 1.2 * radius and i not in linked:
+            shape = cylinder(), at @ scaled(1.3 * radius, 1.3 * radius, np.sqrt(12 / 5) * semi[2])
+        else:
+            shape = sphere(), at @ scaled(max(2.8 * radius * np.cbrt(mass / heaviest), 1.5 * radius))
+        found.solids.append(Solid(i, *shape, color_of(i), layer))
+        largest = max(largest, semi[2], radius)
+    return largest
+
+
+def _add_frames(found: Drawing, names: Iterable[str], length: float) -> None:
+    for name in names:
+        body, point = found.points[name]
+        for axis, color in zip(np.eye(3), RGB, strict=True):
+            shape = moved(point) @ along_axis(axis) @ scaled(length)
+            found.solids.append(Solid(body, arrow(), shape, color, FRAMES))
+
+
+def color_of(body: int) -> str:
+    """The colour of a body without meshes."""
+    return PALETTE[(body - 1) % len(PALETTE)]
+
+
+def scaled(*factors: float) -> Array:
+    """Scaling by one factor, or by one along each axis."""
+    T = np.eye(4)
+    T[[0, 1, 2], [0, 1, 2]] = factors
+    return T
+
+
+def moved(point: Array) -> Array:
+    T = np.eye(4)
+    T[:3, 3] = point
+    return T
+
+
+def along_axis(direction: Array) -> Array:
+    """A rotation that takes z to a direction."""
+    z = np.asarray(direction, float) / np.linalg.norm(direction)
+    x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
+    x = x / np.linalg.norm(x)
+    T = np.eye(4)
+    T[:3, :3] = np.column_stack([x, np.cross(z, x), z])
+    return T
+
+
+def _floats(x: Array) -> Array:
+    return np.asarray(x, float)

@@ -1,0 +1,309 @@
+"""A scene as pictures: triangles with depth and light, in NumPy; written as GIF, MP4 or PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import LiebodyError, MissingPackage, require
+from .drawing import along_axis, with_at_most
+from .meshes import WELD, Mesh, arrow, cylinder, divided, normals, welded
+from .scene import OPENING, Scene
+
+Array = Any
+FINE = 2  # rows of samples a pixel
+MOST_FACES = 40_000  # of all meshes together
+CHUNK = 1_000_000  # samples at once
+SHORT = 0.12  # edges of triangles, in the size of a mechanism
+SUN = np.array([0.3, -0.45, 0.84])
+BACKGROUND, LINES = np.array([244, 246, 248.0]), np.array([223, 228, 233.0])
+SECONDS = 2.0, 6.0  # a film lasts, unless it is told
+COLORS = 96  # of a GIF
+
+
+class Painted(NamedTuple):
+    """Triangles with colours in 0..255.
+
+    vertices (n, 3), bodies (n,) on which they are, faces (m, 3), normals at their corners (m, 3, 3),
+    colors (m, 3)
+    """
+
+    vertices: Array
+    bodies: Array
+    faces: Array
+    normals: Array
+    colors: Array
+
+
+def save(
+    scene: Scene,
+    path: Path,
+    *,
+    width: int = 800,
+    height: int | None = None,
+    seconds: float | None = None,
+    fps: int | None = None,
+    layers: Sequence[str] = (),
+    at: float | None = None,
+) -> None:
+    """Write a film or, as .png, a picture; arguments as in `View.save`."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingPackage(
+            "pillow is not installed; for films and pictures: pip install pillow, "
+            "or liebody with its extra 'view'"
+        ) from error
+    height = height or round(width * 9 / 16 / 2) * 2
+    painter = _Painter(scene, width, height, layers)
+    t = scene.t
+    if path.suffix == ".png":
+        k = 0 if at is None else int(np.abs(t - at).argmin())
+        Image.fromarray(painter.frame(k)).save(path)
+        return
+    if len(t) < 2:
+        raise LiebodyError(f"{path.name}: a film needs a motion; a mechanism at rest is saved as .png")
+    span = float(t[-1] - t[0])
+    fps = fps or (20 if path.suffix == ".gif" else 30)
+    seconds = seconds or min(max(span, SECONDS[0]), SECONDS[1])
+    moments = t[0] + span * np.linspace(0, 1, max(2, round(seconds * fps)))
+    frames = (painter.frame(int(k)) for k in np.searchsorted(t, moments).clip(0, len(t) - 1))
+    if path.suffix == ".gif":
+        _gif(path, list(frames), fps)
+    else:
+        _mp4(path, frames, (width, height), fps)
+
+
+def _gif(path: Path, frames: list[Array], fps: int) -> None:
+    from PIL import Image
+
+    some = np.concatenate(frames[:: max(1, len(frames) // 12)])
+    palette = Image.fromarray(some).quantize(COLORS, Image.Quantize.MEDIANCUT)
+    first, *rest = [Image.fromarray(f).quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
+    first.save(path, save_all=True, append_images=rest, duration=round(1000 / fps), loop=0, optimize=True)
+
+
+def _mp4(path: Path, frames: Iterator[Array], size: tuple[int, int], fps: int) -> None:
+    require("films as MP4", "imageio_ffmpeg", extra="mp4")
+    import imageio_ffmpeg
+
+    writer = imageio_ffmpeg.write_frames(str(path), size, fps=fps, macro_block_size=2, quality=7)
+    writer.send(None)
+    for frame in frames:
+        writer.send(np.ascontiguousarray(frame))
+    writer.close()
+
+
+class _Painter:
+    """Draws a scene as it is at one of its samples."""
+
+    def __init__(self, scene: Scene, width: int, height: int, layers: Sequence[str]) -> None:
+        self.scene, self.shape = scene, (FINE * height, FINE * width)
+        shown = {*scene.shown, *layers}
+        solids, _ = with_at_most([s for s in scene.solids if s.layer in shown], MOST_FACES)
+        self.still = _joined(
+            [_painted(s.mesh, s.placement, s.body, s.color, SHORT * scene.size) for s in solids]
+        )
+        self.ground: tuple[Any, Any] = (None, None)
+        self.cylinder, self.arrow = (
+            _painted(mesh, np.eye(4), 0, "#000000") for mesh in (cylinder(), arrow())
+        )
+        self.paths = [
+            scene.poses[:, :, body, :3, :3] @ point + scene.poses[:, :, body, :3, 3]
+            for body, point in scene.traces
+        ]
+        back = scene.camera / np.linalg.norm(scene.camera)
+        right = np.cross([0, 0, 1.0], back)
+        right /= np.linalg.norm(right)
+        self.axes = np.stack([right, np.cross(back, right), back])
+        self.focus = self.shape[0] / 2 / np.tan(np.radians(OPENING) / 2)
+        self.away = scene.camera * max(1.0, 1.5 * height / width)
+
+    def frame(self, k: int) -> Array:
+        """(height, width, 3) of bytes."""
+        from PIL import Image, ImageDraw, ImageFont
+
+        self.eye = self.scene.path[k] + self.away
+        if not np.array_equal(self.ground[0], self.eye):
+            self.ground = self.eye, self._floor().astype(np.float32)
+        self.color, self.depth = self.ground[1].copy(), np.zeros(self.shape[0] * self.shape[1])
+        members = range(len(self.scene.poses))
+        drawn = [_joined([self._solids(m, k), *self._rods(m, k), *self._forces(m, k)]) for m in members]
+        if self.scene.floor is not None:
+            for painted in drawn:
+                self._shadow(painted)
+        for m, painted in enumerate(drawn):
+            self._paint(painted, faint=self.scene.faint and m > 0)
+            for path in self.paths:
+                self._trace(path[m, : k + 1], self.scene.faint and m > 0)
+        h, image = self.shape[0] // FINE, self.color.reshape(*self.shape, 3)
+        total = sum(image[i::FINE, j::FINE] for i in range(FINE) for j in range(FINE))
+        smooth = (total / FINE**2).clip(0, 255).astype(np.uint8)
+        if len(self.scene.t) == 1:
+            return smooth
+        image = Image.fromarray(smooth)
+        text, font = f"{self.scene.t[k]:.2f} s", ImageFont.load_default(max(12, h // 28))
+        ImageDraw.Draw(image).text((h // 30, h // 36), text, "#5b6470", font)
+        return np.asarray(image)
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    def _solids(self, m: int, k: int) -> Painted:
+        T, still = self.scene.poses[m, k], self.still
+        R, p = T[still.bodies, :3, :3], T[still.bodies, :3, 3]
+        turned = np.einsum("mij,mkj->mki", T[still.bodies[still.faces[:, 0]], :3, :3], still.normals)
+        return still._replace(vertices=np.einsum("nij,nj->ni", R, still.vertices) + p, normals=turned)
+
+    def _rods(self, m: int, k: int) -> Iterator[Painted]:
+        T = self.scene.poses[m, k]
+        for rod in self.scene.drawing.rods:
+            a, b = (T[i, :3, :3] @ x + T[i, :3, 3] for i, x in ((rod.a, rod.on_a), (rod.b, rod.on_b)))
+            if np.linalg.norm(b - a) > 1e-9:
+                size = np.array([rod.radius, rod.radius, np.linalg.norm(b - a)])
+                yield _placed(self.cylinder, (a + b) / 2, b - a, size, rod.color)
+
+    def _forces(self, m: int, k: int) -> Iterator[Painted]:
+        T = self.scene.poses[m, k]
+        for body, point, forces in self.scene.forces:
+            F, at = forces[m, k], T[body, :3, :3] @ point + T[body, :3, 3]
+            length = self.scene.arrow_scale * np.linalg.norm(F)
+            if length > 1e-3 * self.scene.size:
+                yield _placed(self.arrow, at, F, np.full(3, length), "#d2341f")
+
+    # -- how it is drawn -------------------------------------------------------------------------------------
+
+    def _seen(self, x: Array) -> tuple[Array, Array]:
+        """Columns and rows (..., 2) of points (..., 3), and one over their distances (...)."""
+        x = (x - self.eye) @ self.axes.T
+        near = 1 / np.maximum(-x[..., 2], 1e-6 * self.scene.size)
+        h, w = self.shape
+        return np.stack(
+            [w / 2 + self.focus * x[..., 0] * near, h / 2 - self.focus * x[..., 1] * near], -1
+        ), near
+
+    def _floor(self) -> Array:
+        """The background with a grid on the floor, (rows * columns, 3)."""
+        h, w = self.shape
+        found = np.tile(BACKGROUND, (h * w, 1))
+        if self.scene.floor is None:
+            return found
+        y, x = np.mgrid[:h, :w] + 0.5
+        rays = (
+            np.stack([(x - w / 2) / self.focus, (h / 2 - y) / self.focus, -np.ones((h, w))], -1) @ self.axes
+        )
+        down = (self.scene.floor - self.eye[2]) / np.where(rays[..., 2] < -1e-6, rays[..., 2], np.inf)
+        at = self.eye[:2] + down[..., None] * rays[..., :2]
+        cell = self.scene.cell
+        wide = 0.8 * FINE * down / self.focus / cell  # half of a line, on the floor, in cells
+        off = np.abs(at / cell - np.round(at / cell)).min(axis=-1)
+        fade = np.exp(-(((at - self.scene.path[0, :2]) / (7 * self.scene.size)) ** 2).sum(-1))
+        shown = (down > 0) * (off < wide) * np.clip(0.25 / np.maximum(wide, 1e-9), 0, 1) * fade
+        return found + shown.reshape(-1, 1) * (LINES - BACKGROUND)
+
+    def _shadow(self, painted: Painted) -> None:
+        """Darken the floor where triangles are between it and the sun."""
+        floor = self.scene.floor or 0.0
+        x = painted.vertices
+        fallen = x - (np.maximum(x[:, 2] - floor, 0) / SUN[2])[:, None] * SUN
+        fallen[:, 2] = floor
+        at, near = self._seen(fallen)
+        dark = np.zeros(len(self.color), bool)
+        for places, _, _ in self._samples(at[painted.faces], near[painted.faces]):
+            dark[places] = True
+        self.color[dark] = np.minimum(self.color[dark], 0.86 * BACKGROUND)
+
+    def _paint(self, painted: Painted, faint: bool) -> None:
+        corners = painted.vertices[painted.faces]
+        to_eye = self.eye - corners
+        to_eye /= np.linalg.norm(to_eye, axis=-1, keepdims=True)
+        n = painted.normals * np.where((painted.normals * to_eye).sum(-1) < 0, -1.0, 1.0)[..., None]
+        half = to_eye + SUN
+        half /= np.linalg.norm(half, axis=-1, keepdims=True)
+        light = 0.62 + 0.14 * n[..., 2] + 0.42 * np.maximum(n @ SUN, 0)
+        shine = 45 * np.maximum((n * half).sum(-1), 0) ** 40
+        shades = painted.colors[:, None] * light[..., None] + shine[..., None]
+        if faint:
+            shades = 0.3 * shades + 0.7 * BACKGROUND
+        at, near = self._seen(painted.vertices)
+        for places, weights, which in self._samples(at[painted.faces], near[painted.faces]):
+            depth = (weights * near[painted.faces][which]).sum(-1)
+            self._put(places, depth, (weights[..., None] * shades[which]).sum(-2))
+
+    def _samples(self, at: Array, near: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """Places in the picture, weights of the corners (.., 3) and numbers of the triangles that cover them.
+
+        Triangles of about one size go together: each with a square of samples around it.
+        """
+        h, w = self.shape
+        low = np.floor(at.min(axis=1)).clip(-1, [w, h])
+        high = np.ceil(at.max(axis=1)).clip(-1, [w, h])
+        extent = (high - low).max(axis=1)
+        behind = near.max(axis=1) > 0.5 / (1e-6 * self.scene.size)
+        classes = np.where((extent > 0) & ~behind, np.ceil(np.log2(np.maximum(extent, 1))), -1).astype(int)
+        for size in range(classes.max(initial=-1) + 1):
+            (members,) = np.nonzero(classes == size)
+            edge = 2**size
+            for part in np.array_split(members, max(1, len(members) * edge**2 // CHUNK)):
+                y, x = np.mgrid[:edge, :edge].reshape(2, -1)
+                px, py = low[part, 0, None] + x, low[part, 1, None] + y
+                a, b, c = (at[part, i, None] for i in range(3))
+                u, v = b - a, c - a
+                area = u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
+                dx, dy = px + 0.5 - a[..., 0], py + 0.5 - a[..., 1]
+                safe = np.where(area == 0, 1.0, area)
+                second = (dx * v[..., 1] - dy * v[..., 0]) / safe
+                third = (u[..., 0] * dy - u[..., 1] * dx) / safe
+                first = 1 - second - third
+                inside = (first >= 0) & (second >= 0) & (third >= 0) & (area != 0)
+                i, j = np.nonzero(inside & (px >= 0) & (py >= 0) & (px < w) & (py < h))
+                weights = np.stack([first[i, j], second[i, j], third[i, j]], axis=-1)
+                yield (py[i, j] * w + px[i, j]).astype(int), weights, part[i]
+
+    def _put(self, places: Array, depth: Array, colors: Array) -> None:
+        """Colour the places where nothing nearer is."""
+        nearer = depth > self.depth[places]
+        order = np.flatnonzero(nearer)[np.argsort(depth[nearer], kind="stable")]
+        self.depth[places[order]], self.color[places[order]] = depth[order], colors[order]
+
+    def _trace(self, path: Array, faint: bool) -> None:
+        """A path (nt, 3) as a line."""
+        if len(path) < 2:
+            return
+        at, near = self._seen(path)
+        steps = np.maximum(1, np.ceil(np.abs(np.diff(at, axis=0)).max(axis=1))).astype(int)
+        along = np.concatenate([k + np.arange(n) / n for k, n in enumerate(steps)])
+        h, w = self.shape
+        k, s = along.astype(int), (along % 1)[:, None]
+        dots = at[k] + s * (at[k + 1] - at[k])
+        depth = near[k] + s[:, 0] * (near[k + 1] - near[k])
+        for off in np.array(np.meshgrid(range(FINE + 1), range(FINE + 1))).reshape(2, -1).T - FINE / 2:
+            x, y = np.round(dots + off).astype(int).T
+            seen = (x >= 0) & (y >= 0) & (x < w) & (y < h)
+            tint = np.array([200, 100, 30.0]) if not faint else np.array([232, 205, 180.0])
+            self._put(y[seen] * w + x[seen], depth[seen], np.broadcast_to(tint, (int(seen.sum()), 3)))
+
+
+def _painted(mesh: Mesh, placement: Array, body: int, color: str, longest: float = np.inf) -> Painted:
+    placed = Mesh(mesh.vertices @ placement[:3, :3].T + placement[:3, 3], mesh.faces)
+    if np.isfinite(longest):
+        placed = welded(divided(placed, longest), 10 * WELD * longest)
+    tint = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+    tints = np.broadcast_to(np.array(tint, float), (len(placed.faces), 3))
+    return Painted(placed.vertices, np.full(len(placed.vertices), body), placed.faces, normals(placed), tints)
+
+
+def _placed(shape: Painted, at: Array, along: Array, size: Array, color: str) -> Painted:
+    """A body of revolution with z along a direction."""
+    R = along_axis(along)[:3, :3]
+    found = _painted(Mesh(shape.vertices * size @ R.T + at, shape.faces), np.eye(4), 0, color)
+    return found._replace(normals=shape.normals @ R.T)
+
+
+def _joined(parts: list[Painted]) -> Painted:
+    shifts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    faces = [part.faces + shift for part, shift in zip(parts, shifts, strict=False)]
+    vertices, bodies, _, corners, colors = (np.concatenate(x) for x in zip(*parts, strict=True))
+    return Painted(vertices, bodies, np.concatenate(faces), corners, colors)

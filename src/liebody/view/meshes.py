@@ -1,0 +1,192 @@
+"""Triangles: bodies of revolution, boxes, files of meshes, and simpler meshes of them."""
+
+from __future__ import annotations
+
+import io
+import warnings
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import LiebodyError, MissingPackage
+
+Array = Any
+AROUND = 28  # facets of a body of revolution
+WELD = 1e-5  # of a mesh's size: vertices closer than this are one
+FINEST, COARSER = 400, 1.4  # cells along a mesh when it is simplified first, and how they grow
+
+
+class ViewWarning(UserWarning):
+    """Something of a mechanism is not shown as it is described: a mesh that is missing, or simplified."""
+
+
+class Mesh(NamedTuple):
+    """Triangles: vertices (n, 3) [m] and faces (m, 3), counted from 0, seen from outside counterclockwise."""
+
+    vertices: Array
+    faces: Array
+
+
+def lathe(profile: Sequence[tuple[float, float]]) -> Mesh:
+    """The surface that a profile of points (r, z), from below to above, leaves as it turns about z."""
+    r, z = np.asarray(profile, float).T
+    turn = np.linspace(0, 2 * np.pi, AROUND, endpoint=False)
+    circle = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
+    rings = np.concatenate(
+        [r[:, None, None] * circle, np.broadcast_to(z[:, None, None], (len(r), AROUND, 1))], 2
+    )
+    i, j = np.mgrid[: len(r) - 1, :AROUND]
+    a, b = i * AROUND + j, i * AROUND + (j + 1) % AROUND
+    quads = [np.stack(x, axis=-1).reshape(-1, 3) for x in ((a, b, b + AROUND), (a, b + AROUND, a + AROUND))]
+    return welded(Mesh(rings.reshape(-1, 3), np.concatenate(quads)), WELD)
+
+
+@cache
+def sphere() -> Mesh:
+    """The unit ball."""
+    turn = np.linspace(-np.pi / 2, np.pi / 2, AROUND // 2 + 1)
+    return lathe(list(zip(np.cos(turn), np.sin(turn), strict=True)))
+
+
+@cache
+def capsule(slenderness: float) -> Mesh:
+    """A cylinder along z of radius 1 between half balls, its length without them in radii."""
+    turn = np.linspace(0, np.pi / 2, AROUND // 4 + 1)
+    r, z = np.cos(turn), np.sin(turn) + slenderness / 2
+    return lathe([*zip(r[::-1], -z[::-1], strict=True), *zip(r, z, strict=True)])
+
+
+@cache
+def cylinder() -> Mesh:
+    """Radius and length 1, along z, with its centre at the origin."""
+    return lathe([(0, -0.5), *((1, z) for z in np.linspace(-0.5, 0.5, 9)), (0, 0.5)])
+
+
+@cache
+def arrow() -> Mesh:
+    """From the origin to (0, 0, 1)."""
+    return lathe([(0, 0), (0.025, 0), (0.025, 0.8), (0.07, 0.8), (0, 1)])
+
+
+@cache
+def box() -> Mesh:
+    """Edges 1, with its centre at the origin."""
+    corners = np.array(np.meshgrid(*[(-0.5, 0.5)] * 3, indexing="ij")).reshape(3, -1).T
+    sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    return Mesh(corners, np.array([half for a, b, c, d in sides for half in ((a, b, c), (a, c, d))]))
+
+
+def welded(mesh: Mesh, cell: float) -> Mesh:
+    """The mesh with all vertices in a cube of this edge as one, in their middle; faces without area go."""
+    v = mesh.vertices
+    x, y, z = np.round((v - v.min(axis=0, initial=np.inf)) / cell).astype(np.int64).T  # below 2^21 each
+    _, where, count = np.unique((x << 42) + (y << 21) + z, return_inverse=True, return_counts=True)
+    middle = np.stack([np.bincount(where, x) for x in v.T], axis=-1) / count[:, None]
+    a, b, c = faces = where[mesh.faces].T
+    return Mesh(middle, faces.T[(a != b) & (b != c) & (c != a)])
+
+
+def simplified(mesh: Mesh, most: int) -> Mesh:
+    """The mesh with at most so many faces: vertices are clustered in cubes that grow until it is."""
+    size = float(np.ptp(mesh.vertices, axis=0).max()) if len(mesh.vertices) else 1.0
+    found, cell = welded(mesh, WELD * size), size / FINEST
+    while len(found.faces) > most:
+        found, cell = welded(mesh, cell), cell * COARSER
+    return found
+
+
+def divided(mesh: Mesh, longest: float) -> Mesh:
+    """The mesh with triangles halved at their longest edge until none is longer than this."""
+    v, f = mesh
+    while len(f):
+        edges = np.linalg.norm(v[f] - v[np.roll(f, -1, axis=1)], axis=-1)
+        (long,) = np.nonzero(edges.max(axis=1) > longest)
+        if not len(long):
+            break
+        order = (edges[long].argmax(axis=1)[:, None] + np.arange(3)) % 3
+        a, b, c = np.take_along_axis(f[long], order, axis=1).T
+        middle = len(v) + np.arange(len(long))
+        halves = np.stack([a, middle, c], axis=-1), np.stack([middle, b, c], axis=-1)
+        v, f = np.concatenate([v, (v[a] + v[b]) / 2]), np.concatenate([np.delete(f, long, axis=0), *halves])
+    return Mesh(v, f)
+
+
+def normals(mesh: Mesh) -> Array:
+    """Unit normals (m, 3, 3) at the corners of faces: of the surface where it is smooth, else the face's."""
+    a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
+    area = np.cross(b - a, c - a)
+    at = np.zeros_like(mesh.vertices)
+    for k in range(3):
+        np.add.at(at, mesh.faces[:, k], area)
+    own, smooth = _unit(area)[:, None], _unit(at)[mesh.faces]
+    near = (own * smooth).sum(axis=-1, keepdims=True) > np.cos(0.6)
+    return np.where(near, smooth, own)
+
+
+def _unit(x: Array) -> Array:
+    return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-300)
+
+
+def of_file(path: Path) -> list[tuple[Mesh, str | None]]:
+    """The meshes of a file (STL, OBJ, DAE, ...), in metres, each with its colour if it has one.
+
+    Raises MissingPackage without trimesh (or pycollada, for DAE); LiebodyError where there are none.
+    """
+    try:
+        import trimesh
+
+        if path.suffix.lower() == ".dae":
+            import collada  # noqa: F401
+    except ImportError as error:
+        raise MissingPackage(
+            f"{error.name} is not installed; for meshes: pip install trimesh pycollada, "
+            "or liebody with its extra 'view'"
+        ) from error
+    dae = path.suffix.lower() == ".dae"
+    given = io.BytesIO(_without_textures(path.read_bytes())) if dae else path
+    scene: Any = trimesh.load_scene(given, file_type=path.suffix[1:].lower())
+    found = []
+    for part in scene.dump():
+        if hasattr(part, "faces"):
+            material = getattr(part.visual, "material", None)
+            color = part.visual.main_color if material is None else material.main_color
+            defined = material is not None or part.visual.defined
+            vertices = np.asarray(part.vertices, float)
+            found.append(
+                (Mesh(vertices, np.asarray(part.faces)), hexadecimal(color / 255) if defined else None)
+            )
+    if not found:
+        raise LiebodyError("there are no triangles in it")
+    return found
+
+
+def _without_textures(dae: bytes) -> bytes:
+    """COLLADA with a colour for each texture, since a part whose texture is missing would not be read."""
+    root = ElementTree.fromstring(dae)
+    for parent in root.iter():
+        for child in list(parent):
+            kind = child.tag.rpartition("}")[2]
+            if kind in ("newparam", "library_images"):
+                parent.remove(child)
+            elif kind == "texture":
+                child.tag, child.attrib, child.text = (
+                    child.tag.replace("texture", "color"),
+                    {},
+                    "0.7 0.7 0.7 1",
+                )
+                child[:] = []
+    return ElementTree.tostring(root)
+
+
+def hexadecimal(color: Iterable[float]) -> str:
+    """ "#rrggbb" of red, green, blue in 0..1."""
+    return "#" + "".join(f"{round(255 * min(max(float(x), 0), 1)):02x}" for x in list(color)[:3])
+
+
+def not_shown(what: str) -> None:
+    """Say that something is not shown."""
+    warnings.warn(what, ViewWarning, stacklevel=2)

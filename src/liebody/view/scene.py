@@ -1,0 +1,235 @@
+"""A drawing in motion: where its bodies are over time, in one simulation or several, and who looks on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import ModelError, ShapeError
+from ..groups import SO3
+from .drawing import BODIES, CENTRE, FRAMES, Drawing, Solid, drawing_of, scaled
+from .meshes import sphere
+
+Array = Any
+MOST_SAMPLES, MOST_BYTES = 1500, 1_400_000  # of what is kept of poses
+BYTES = 28  # of a pose
+VIEW = (0.75, -1.55, 0.55)  # from where the camera looks
+OPENING = 32.0  # of the camera, from below to above [deg]
+FAR = 10  # radii of a mechanism that it travels, so that the camera goes along
+APART = 1.25  # members side by side, in their width
+DIRECTIONS = np.array([x for x in np.ndindex(3, 3, 3) if x != (1, 1, 1)]).T - 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is seen over time; bodies count from 0, the world, and end with the centre of mass.
+
+    t          times (nt,)                                                                       [s]
+    poses      (members, nt, n + 2, 4, 4)
+    faint      whether members after the first are drawn faintly
+    energies   by name, (members, nt) [J]
+    forces     (body, point (3,), forces (members, nt, 3) in the world's axes [N])
+    traces     (body, point (3,)) whose paths are drawn
+    floor      height [m]; None: there is none
+    note       what is not shown as it is
+    """
+
+    title: str
+    drawing: Drawing
+    t: Array
+    poses: Array
+    faint: bool
+    energies: dict[str, Array]
+    forces: list[tuple[int, Array, Array]]
+    traces: list[tuple[int, Array]]
+    shown: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def solids(self) -> list[Solid]:
+        """Those of the drawing, and the centre of mass."""
+        mark = Solid(self.poses.shape[2] - 1, sphere(), scaled(0.025 * self.size), "#d11a4a", CENTRE)
+        return [*self.drawing.solids, mark]
+
+    @property
+    def _some(self) -> Array:
+        """A hundred samples at most."""
+        return np.unique(np.linspace(0, len(self.t) - 1, min(len(self.t), 100)).round().astype(int))
+
+    @cached_property
+    def outline(self) -> Array:
+        """The outermost points of solids at some times, (members, times, points, 3)."""
+        found, some = [], self._some
+        for solid in self.drawing.solids:
+            if solid.layer in (BODIES, *self.shown):
+                v = solid.mesh.vertices @ solid.placement[:3, :3].T + solid.placement[:3, 3]
+                v = v[np.unique((v @ DIRECTIONS).argmax(axis=0))]
+                T = self.poses[:, some, solid.body]
+                found.append(np.einsum("...ij,pj->...pi", T[..., :3, :3], v) + T[..., None, :3, 3])
+        return np.concatenate(found, axis=2) if found else self.poses[:, some, 1:, :3, 3]
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The corners of the box around everything, at all times, (3,) each."""
+        x = self.outline.reshape(-1, 3)
+        return x.min(axis=0), x.max(axis=0)
+
+    @cached_property
+    def size(self) -> float:
+        """The radius of the first member at the start  [m]"""
+        return float(np.linalg.norm(np.ptp(self.outline[0, 0], axis=0)) / 2) or 1.0
+
+    @cached_property
+    def floor(self) -> float | None:
+        """The height of the floor: of a contact, of the world's origin if nothing is lower, or below all.
+
+        A body alone has none, nor has what falls far.
+        """
+        if self.drawing.floor is not None or self.drawing.single or np.ptp(self.path[:, 2]):
+            return self.drawing.floor
+        lowest = float(self.bounds[0][2])
+        return 0.0 if lowest > -0.03 * self.size else lowest - 0.02 * self.size
+
+    @cached_property
+    def path(self) -> Array:
+        """Where the camera looks at over time (nt, 3): along with what travels far, else at the middle."""
+        low, high = self.bounds
+        middle = np.broadcast_to((low + high) / 2, (len(self.t), 3))
+        travel = np.ptp(self.poses[0, :, -1, :3, 3], axis=0)
+        far = travel > FAR * self.size
+        return np.where(far, self.poses[0, :, -1, :3, 3], middle)
+
+    @cached_property
+    def camera(self) -> Array:
+        """From where the camera looks at the path, (3,): across the plane of planar motions, or aside."""
+        spread = np.ptp(self.poses[..., 1:, :3, 3].reshape(-1, 3), axis=0)
+        thin = int(np.argmin(spread))
+        flat = len(self.t) > 1 and spread[thin] < 1e-6 * spread.max() and thin < 2
+        view = np.array(((1.0, -0.12, 0.12), (0.12, -1.0, 0.12))[thin] if flat else VIEW)
+        view /= np.linalg.norm(view)
+        across = np.cross(view, [0, 0, 1.0])
+        across /= np.linalg.norm(across)
+        off = self.outline - self.path[self._some, None]
+        slope, near = np.tan(np.radians(OPENING) / 2), off @ view
+        wide, high = np.abs(off @ across), np.abs(off @ np.cross(across, view))
+        distance = max(float((w / (slope * k) + near).max()) for w, k in ((wide, 1.5), (high, 0.85)))
+        return 1.1 * distance * view
+
+    @property
+    def cell(self) -> float:
+        """The edge of the squares on the floor: 1, 10, 0.1, ...  [m]"""
+        return float(10 ** np.floor(np.log10(2 * self.size)))
+
+    @property
+    def arrow_scale(self) -> float:
+        """Metres a newton."""
+        largest = max((float(np.linalg.norm(f, axis=-1).max()) for _, _, f in self.forces), default=0.0)
+        return 0.7 * self.size / largest if largest else 0.0
+
+
+def scene_of(
+    system: Any,
+    motion: Any = None,
+    *,
+    members: int = 8,
+    ghosts: bool = False,
+    trace: Sequence[str] | None = None,
+) -> Scene:
+    """The scene of a system in a motion; arguments are those of `view`."""
+    drawing = drawing_of(system)
+    t, q = _motion(system, motion)
+    rows = q.reshape(-1, *q.shape[-2:])
+    chosen = np.unique(np.linspace(0, len(rows) - 1, min(members, len(rows))).round().astype(int))
+    n = len(drawing.inertias) + 2
+    most = min(MOST_SAMPLES, max(2, MOST_BYTES // (BYTES * n * len(chosen))))
+    kept = np.arange(len(t))
+    if len(t) > most:
+        kept = np.unique(np.searchsorted(t, np.linspace(t[0], t[-1], most)).clip(0, len(t) - 1))
+    rows = _held(rows[chosen][:, kept])
+    poses = _with_world_and_centre(drawing, np.asarray(drawing.poses(rows), float))
+    if not ghosts and len(chosen) > 1:
+        poses = _side_by_side(poses, rows.shape[0])
+    batch = len(q.shape) - 2
+
+    def of(values: Any) -> Array:
+        flat = np.asarray(values, float)
+        return np.nan_to_num(flat.reshape(-1, *flat.shape[batch:])[chosen][:, kept])
+
+    outputs = getattr(motion, "outputs", {})
+    energies = {
+        name: of(getattr(motion, name, outputs.get(f"{name}_energy")))
+        for name in ("kinetic", "potential")
+        if hasattr(motion, name) or f"{name}_energy" in outputs
+    }
+    forces = [
+        (*_point(drawing, point), of(outputs[name])[..., k, :])
+        for name, points in drawing.contacts.items()
+        if name in outputs
+        for k, point in enumerate(points)
+    ]
+    named = trace if trace is not None else [drawing.tip] if drawing.tip and len(t) > 1 else []
+    metadata = getattr(motion, "metadata", {})
+    title = " · ".join(str(x) for x in (drawing.name, metadata.get("method", "")) if x)
+    notes = [f"{len(chosen)} of {len(q.reshape(-1, *q.shape[-2:]))} members"] if len(chosen) > 1 else []
+    return Scene(
+        title, drawing, t[kept], poses, ghosts, energies, forces, [_point(drawing, name) for name in named],
+        (BODIES, *([FRAMES] if drawing.single else [])), ", ".join(notes),
+    )  # fmt: skip
+
+
+def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
+    """Times (nt,) and q (..., nt, nq) of a run or a solution, of configurations, or of where it starts."""
+    group = getattr(system, "group", system)
+    if motion is None:
+        start = getattr(system, "guess", None)  # of systems with constraints, whose loops it nearly closes
+        motion = group.neutral() if start is None else start
+    runs = hasattr(motion, "q") and hasattr(motion, "t")
+    q = np.asarray(motion.q if runs else motion, float)
+    if q.ndim < 1 + runs or q.shape[-1] < group.nq:
+        raise ShapeError(f"q has shape {q.shape}, expected (..., {group.nq}), or a run of this system")
+    if not runs:
+        return np.zeros(1), q[..., None, :]
+    t = np.asarray(motion.t, float)
+    return (t[::-1], q[..., ::-1, :]) if len(t) > 1 and t[-1] < t[0] else (t, q)
+
+
+def _held(q: Array) -> Array:
+    """q (members, nt, nq) with the last state that was finite in place of those that are not."""
+    good = np.isfinite(q).all(axis=-1)
+    if not good[:, 0].all():
+        raise ModelError("a motion without a finite state at its start cannot be drawn")
+    last = np.maximum.accumulate(np.where(good, np.arange(q.shape[1]), 0), axis=1)
+    return np.take_along_axis(q, last[..., None], axis=1)
+
+
+def _with_world_and_centre(drawing: Drawing, T: Array) -> Array:
+    """Poses (..., n, 4, 4) between those of the world and of a frame at the centre of mass."""
+    ones = np.broadcast_to(np.eye(4), (*T.shape[:-3], 1, 4, 4))
+    weights = drawing.masses if drawing.masses.any() else np.ones(T.shape[-3])
+    centres = np.einsum("...ij,...j->...i", T[..., :3, :3], drawing.coms) + T[..., :3, 3]
+    centre = ones.copy()
+    centre[..., 0, :3, 3] = np.einsum("n,...ni->...i", weights, centres) / weights.sum()
+    return np.concatenate([ones, T, centre], axis=-3)
+
+
+def _side_by_side(poses: Array, members: int) -> Array:
+    """The members in a row along x; what is fixed to the world goes with them."""
+    width = APART * max(float(np.ptp(poses[..., 1:, 0, 3])), 0.6 * float(np.ptp(poses[..., 1:, 2, 3])), 0.1)
+    moved = poses.copy()
+    moved[..., 0, 3] += (width * (np.arange(members) - (members - 1) / 2))[:, None, None]
+    return moved
+
+
+def _point(drawing: Drawing, name: str) -> tuple[int, Array]:
+    if name not in drawing.points:
+        raise ModelError(f"there is no frame {name!r}; there are {', '.join(drawing.points)}")
+    return drawing.points[name]
+
+
+def quaternions(R: Array) -> Array:
+    """Unit quaternions (..., 4), w first, of rotations (..., 3, 3)."""
+    return np.moveaxis(SO3.coordinates(np.moveaxis(R, (-2, -1), (0, 1))), 0, -1)
