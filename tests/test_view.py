@@ -30,7 +30,18 @@ from liebody.labels import labels
 from liebody.systems import Contact, robot_system
 from liebody.view import ViewWarning, view
 from liebody.view.drawing import drawing_of, with_at_most
-from liebody.view.meshes import AROUND, arrow, box, cylinder, divided, of_file, simplified, sphere, welded
+from liebody.view.meshes import (
+    AROUND,
+    arrow,
+    box,
+    capsule,
+    cylinder,
+    divided,
+    of_file,
+    simplified,
+    sphere,
+    welded,
+)
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -535,3 +546,22 @@ def test_a_page_plays_by_itself(tmp_path):
 def test_a_cell_of_a_notebook_shows_the_mechanism(tmp_path):
     (tmp_path / "cell.html").write_text(made("URDF with meshes")[0]._repr_html_(), encoding="utf-8")
     assert is_drawn(screenshot((tmp_path / "cell.html").as_uri(), tmp_path)[70:330, 150:600])
+
+
+def test_capsules_of_an_mjcf_are_drawn_with_their_ends():
+    for slenderness in (0.0, 1.5, 8.0):
+        vertices, faces = capsule(slenderness)
+        a, b, c = np.moveaxis(vertices[faces], 1, 0)
+        volume = np.einsum("ni,ni->", a, np.cross(b, c)) / 6
+        assert volume == pytest.approx(np.pi * (slenderness + 4 / 3), rel=3 * (np.pi / AROUND) ** 2)
+        assert np.ptp(vertices[:, 2]) == pytest.approx(2 + slenderness)
+    pytest.importorskip("mujoco")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        robot = lb.load(ROOT / "tests" / "mjcf" / "arm.xml")
+    kinds = [shape.kind for shape in robot.tree.description.shapes]
+    assert "capsule" in kinds
+    assert "plane" in kinds
+    drawn = drawing_of(robot.tree).solids
+    lengths = [np.ptp(solid.mesh.vertices[:, 2]) for solid in drawn]
+    assert any(length > 2.5 for length in lengths)  # in radii: no ball

@@ -209,7 +209,7 @@ def _described(found: Drawing, tree: Tree) -> bool:
     """Add the visual shapes of a description, else those of its collisions; whether there are any."""
     shapes = getattr(getattr(tree, "description", None), "shapes", ())
     visual = [shape for shape in shapes if shape.role == "visual"] or shapes
-    visual = [shape for shape in visual if not (shape.kind == "plane" and 0 in shape.size)]  # without end
+    visual = [shape for shape in visual if shape.kind != "plane"]  # the floor of the scene stands for them
     places = {name: (f.body, _floats(f.placement)) for name, f in tree.frames.items()}
     places |= {body.name: (body.index, ONE) for body in tree.bodies}
     files: dict[Any, list[tuple[Mesh, str | None]]] = {}
@@ -249,8 +249,6 @@ def _primitive(kind: str, size: tuple[float, ...], placement: Array) -> tuple[Me
         return cylinder(), placement @ scaled(size[0], size[0], size[1])
     if kind == "capsule":
         return capsule(size[1] / size[0]), placement @ scaled(size[0], size[0], size[0])
-    if kind == "plane":
-        return box(), placement @ scaled(2 * size[0], 2 * size[1], 1e-3)
     return sphere(), placement @ scaled(*(size * 3)[:3])
 
 
