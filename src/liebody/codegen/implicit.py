@@ -16,7 +16,6 @@ from ..linear import is_zero
 from . import build
 from .envelope import SMALLEST_PIVOT, envelope, ordering, reordered
 from .graph import Function, trace, undisturbed
-from .kernel import LONG
 from .loop import CompiledLoop, Course
 from .march import REASONS, Ensemble, Settings, Steps
 from .passes import length, objects, rolled
@@ -32,6 +31,7 @@ LOOSE, ROUND_OFF, SLOW = 1e-8, 1e-13, 0.1  # as in runtime/newton.h
 SMALL_PART, SMALLEST_PART = 0.1, 1e-6
 ITERATIONS, TRIES = 50, 12  # of Newton's method, for steps of a given length and under error control
 Shapes = dict[str, int | Sequence[int]]
+LONG = 40_000  # operations of the text from which on it is compiled with less effort
 PLAIN = ("-fno-tree-vectorize", "-DLONG_CODE")  # one member: as fast, and a sixth less to compile
 
 
