@@ -13,8 +13,9 @@ typedef void Residual(const T *restrict x, const T *restrict z, const T *restric
 typedef void Both(const T *restrict x, const T *restrict z, const T *restrict t,
                   const T *restrict h, const T *restrict y, const T *restrict u, T *restrict r,
                   T *restrict values);
-typedef struct { /* of a Jacobian: its entries, and the bounds of codegen/envelope.py; entry (i, j) is
-                    kept at stride * i + j from `origin` on, in a memory of `size` */
+/* Of a Jacobian: its entries, and the bounds of codegen/envelope.py; entry (i, j) is kept at
+   stride * i + j from `origin` on, in a memory of `size`. */
+typedef struct {
     long n, entries, stride, origin, size;
     const int *place, *start, *stop, *rows, *columns;
 } Shape;
