@@ -10,7 +10,7 @@ from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
 from ..scalar import Array
-from .spatial import REST, Pair, Transformation, added_wrench, transformations
+from .spatial import REST, Pair, Transformation, added_wrench, transformation
 
 FREE_FALL = (0.0, 0.0, -9.81)
 
@@ -48,8 +48,7 @@ def inverse_dynamics(
     wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
     same efforts.
     """
-    T = transformations(tree, q)
-    _, F = motions(tree, T, v, a, gravity, wrenches)
+    T, _, F = motions(tree, q, v, a, gravity, wrenches)
     tau: list[Any] = [0] * tree.nv
     for body in reversed(tree.bodies):  # inward
         i, p = body.index, body.parent
@@ -84,24 +83,25 @@ def gravity_forces(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Array:
 
 
 def motions(
-    tree: Tree, T: list[Any], v: Array, a: Array, gravity: Array, wrenches: Array | None = None
-) -> tuple[list[Rates], list[Any]]:
-    """The rates of the world and all bodies, and the wrenches that these take less those applied, outward.
+    tree: Tree, q: Array, v: Array, a: Array, gravity: Array, wrenches: Array | None = None
+) -> tuple[list[Any], list[Rates], list[Any]]:
+    """Motions in their parents, rates, and wrenches taken less those applied, of the world and all bodies.
 
-    T  motion of each body in its parent, from 1 on. The world accelerates upwards, which stands for the
-       weight of the bodies; its wrench is None
+    The world accelerates upwards, which stands for the bodies' weight; it has neither motion nor wrench.
     """
+    T: list[Any] = [None]
     rates = [Rates(REST, REST, np.negative(gravity), np.zeros((3, 3), int))]
     F: list[Any] = [None]
     for body in tree.bodies:  # parents come before children
         i = body.index
+        T.append(transformation(body, q))  # here, where it is used: values that live for long cost loads
         applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
         moving, wrench = _outward(
             T[i], body.twist, tree.base_moments[i], v[body.dofs], a[body.dofs], rates[body.parent], applied
         )
         rates.append(moving)
         F.append(wrench)
-    return rates, F
+    return T, rates, F
 
 
 @step
