@@ -183,9 +183,7 @@ def simulate(
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     flow = flow_of(made, chosen, stabilized, u.traced)
-    y = np.concatenate([q, v], axis=1)
-    if isinstance(flow, MechanicalFlow):
-        y = flow.start(q, v, 0.0, h or clock.first, None if callable(tau) else u.samples.at(0.0))
+    y = points_of(flow, q, v, h or clock.first, None if callable(tau) else u.samples.at(0.0))
     if events:
         flow = flow.watching(guards_of(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
     if u.called is not None:
@@ -329,6 +327,13 @@ def flow_of(
     if feedback is None:
         mechanism.flows[key] = flow
     return flow
+
+
+def points_of(flow: Any, q: Array, v: Array, h: float, u: Array = None) -> Array:
+    """The states y (n, point) of a flow at t = 0, before steps of h with efforts u; None: zero."""
+    if isinstance(flow, MechanicalFlow):
+        return flow.start(q, v, 0.0, h, u)
+    return np.concatenate([q, v], axis=1)
 
 
 class _Clock:

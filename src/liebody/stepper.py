@@ -16,7 +16,16 @@ from .errors import SECONDS, IntegrationError, ShapeError, positive
 from .integrators import MechanicalFlow, MechanicalMethod, Method
 from .robot import Robot
 from .scalar import Array
-from .simulate import MOST_EVENTS, check_fit, flow_of, guards_of, mechanism_of, method_of, states_of
+from .simulate import (
+    MOST_EVENTS,
+    check_fit,
+    flow_of,
+    guards_of,
+    mechanism_of,
+    method_of,
+    points_of,
+    states_of,
+)
 from .systems import EventLog
 
 
@@ -63,21 +72,21 @@ class Stepper:
         flow: Any,
         dt: float,
         batch: tuple[int, ...],
-        events: tuple[str, ...] = (),
-        threads: int = 1,
+        events: Mapping[str, Callable[..., Any]],
+        threads: int,
     ) -> None:
         self.mechanism, self.dt, self.batch, self.threads = mechanism, dt, batch, threads
         self.nq, self.nv, self.nu = mechanism.nq, mechanism.nv, mechanism.nu
-        self._flow, self._events, self._implicit = flow, events, isinstance(flow, MechanicalFlow)
-        n = int(np.prod(batch))
+        self._events, self._implicit, n = tuple(events), isinstance(flow, MechanicalFlow), int(np.prod(batch))
         point = flow.point if self._implicit else self.nq + self.nv
+        self._flow = flow.watching(guards_of(mechanism, events, point, self.nu)) if events else flow
         self._y, self._table = np.zeros((n, point)), np.zeros((n, 1, self.nu))
         self._kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
         self._state, self._u = self._y.reshape(*batch, point), self._table.reshape(*batch, self.nu)
         self._all_on = np.zeros(batch, bool)
         self._all_on.flags.writeable = False
         self._course = None
-        if threads == 1 and not events:
+        if threads == 1 and not events and not self._implicit:
             self._course = flow.course(self._y, Samples(self._table), dt, *self._kept)
 
     def start(self, q0: Array = None, v0: Array = None) -> StepperState:
@@ -123,7 +132,7 @@ class Stepper:
         if self._events:
             return self._march(state, number)
         t = state._number * self.dt
-        if self._course is None or self._implicit:
+        if self._course is None:
             self._take(state, t, steps)
         else:
             try:
@@ -138,7 +147,7 @@ class Stepper:
 
     def _points(self, q0: Array, v0: Array, batch: tuple[int, ...]) -> Array:
         q, v, given = states_of(self.mechanism, q0, v0)
-        y = self._flow.start(q, v, 0.0, self.dt, None) if self._implicit else np.concatenate([q, v], axis=1)
+        y = points_of(self._flow, q, v, self.dt)
         try:
             return np.broadcast_to(y.reshape(*given, y.shape[-1]), (*batch, y.shape[-1]))
         except ValueError:
@@ -229,7 +238,4 @@ def stepper(
     batch = (members,) if isinstance(members, int) else tuple(members)
     if any(not isinstance(n, int) or n < 1 for n in batch):
         raise ShapeError(f"members is {members!r}, expected a positive number or a tuple of such")
-    if events:
-        point = flow.point if isinstance(flow, MechanicalFlow) else made.nq + made.nv
-        flow = flow.watching(guards_of(made, events, point, made.nu))
-    return Stepper(made, flow, h, batch, tuple(events or ()), threads)
+    return Stepper(made, flow, h, batch, events or {}, threads)

@@ -16,7 +16,7 @@ from ..linear import is_zero
 from . import build
 from .envelope import SMALLEST_PIVOT, envelope, ordering, reordered
 from .graph import Function, trace, undisturbed
-from .loop import CompiledLoop, Course
+from .loop import CompiledLoop
 from .march import REASONS, Ensemble, Settings, Steps
 from .passes import length, objects, rolled
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
@@ -300,11 +300,6 @@ class ImplicitFlow(Steps):
             self._fixed_numpy(*arguments)
             return int(self._solved[0]), int(self._solved[1])
         return loop.steps(*arguments, threads)
-
-    def course(self, y: Any, u: Samples, h: float, *kept: Any) -> Course | None:
-        """The call that `steps` makes (`CompiledLoop.course`), to be made again; None without a compiler."""
-        loop = self._loop(False, False, not u.constant, not u.constant and not u.linear)
-        return loop.course(y, u, h, *kept) if loop.compiler else None
 
     def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
         """Advance members until the rows of their record before `until` are known; locate events of guards.

@@ -12,13 +12,13 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from xml.parsers import expat
 
-from ..errors import DescriptionError
+from ..errors import DescriptionError, ModelError
 
 LARGEST_FILE = 64 * 2**20
 """Bytes. The largest robot description known to us has 1 MB; a file beyond this size is a mistake."""
@@ -119,6 +119,17 @@ def listed(names: list[str], most: int = 6) -> str:
     """Names in quotes, the first few of them."""
     shown = ", ".join(quoted(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def counts(found: Mapping[str, int]) -> str:
+    """Names in order, each with how often it was found."""
+    return ", ".join(f"{name} ({n})" for name, n in sorted(found.items()))
+
+
+def check_option(check: Any) -> None:
+    """Raise ModelError for a `check` that readers of descriptions do not know."""
+    if check not in (True, False, "warn"):
+        raise ModelError(f'check is {check!r}, expected True, False or "warn"')
 
 
 def warn(text: str, category: type[Warning]) -> None:

@@ -31,7 +31,7 @@ from ..dynamics import FREE_FALL
 from ..errors import DescriptionError, ModelError, ShapeError, require
 from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
 from ..scalar import Array, maximum, minimum
-from .document import is_name, quoted, read_document, warn
+from .document import check_option, counts, is_name, quoted, read_document, warn
 from .layouts import mujoco_layout
 from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements
 
@@ -168,8 +168,7 @@ def load_mjcf(
     for names that are none, ModelError for mechanisms that cannot be. Warns (DoubtfulInertia) as stated, and
     (UnusedElements) once of everything in the file that has no effect here.
     """
-    if check not in (True, False, "warn"):
-        raise ModelError(f'check is {check!r}, expected True, False or "warn"')
+    check_option(check)
     if floating:
         raise ModelError(
             "an MJCF says itself which bodies move freely; leave floating out, and give a body a <freejoint/>"
@@ -258,8 +257,7 @@ class _Reader:
         shapes = tuple(self._shapes())
         self._count_unused()
         if unused and (self.unused or self.said):
-            what = [f"{element} ({n})" for element, n in sorted(self.unused.items())]
-            text = f"not used: {', '.join(what)}" if what else ""
+            text = f"not used: {counts(self.unused)}" if self.unused else ""
             warn(f"{self.source}: {'; '.join(filter(None, [text, *self.said]))}", UnusedElements)
         order = tuple(name for name in self.joints if name not in followers)
         return MjcfTree(

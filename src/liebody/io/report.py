@@ -10,7 +10,7 @@ from ..bodies import Body, Tree
 from ..dynamics import body_poses, center_of_mass, mass_matrix
 from ..errors import counted
 from ..groups import Free
-from .document import listed
+from .document import counts, listed
 from .urdf import DescribedTree
 
 SAMPLES = 20
@@ -224,8 +224,7 @@ def _of_the_description(tree: Tree) -> list[str]:
         found.append(f"{len(missing)} meshes not found, only a viewer misses them: {listed(missing)}")
     found += [f"left open in the file, and dynamics rest on it: {what}" for what in description.assumptions()]
     if description.unused:
-        what = ", ".join(f"{path} ({n})" for path, n in sorted(description.unused.items()))
-        found.append(f"elements of the file that have no effect: {what}")
+        found.append(f"elements of the file that have no effect: {counts(description.unused)}")
     return found
 
 

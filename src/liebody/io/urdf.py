@@ -40,7 +40,7 @@ from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from ..constrained import Closure, Condition
 from ..errors import DescriptionError, ModelError, counted
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
-from .document import XmlElement, listed, quoted, read_document, warn
+from .document import XmlElement, check_option, counts, listed, quoted, read_document, warn
 from .meshes import read_stl
 
 NAME, TEXT, LIMIT = "name", "text", "limit"
@@ -292,8 +292,7 @@ def load_urdf(
     be, e.g. one that floats already. Loops (<constraint>) stay open: see `DescribedTree.closures`. Warns
     (DoubtfulInertia) as stated, and once (AssumedDynamics) of what the file leaves open.
     """
-    if check not in (True, False, "warn"):
-        raise ModelError(f'check is {check!r}, expected True, False or "warn"')
+    check_option(check)
     if inertia not in (None, FROM_COLLISIONS):
         raise ModelError(f'inertia is {inertia!r}, expected None or "{FROM_COLLISIONS}"')
     description = read_urdf(source, mimic, None if inertia is None else density)
@@ -323,8 +322,7 @@ def load_urdf(
         what = "; ".join(description.assumptions())
         warn(f"{description.source}: dynamics rest on what the file leaves open: {what}", AssumedDynamics)
     if unused and description.unused:
-        what = ", ".join(f"{path} ({n})" for path, n in sorted(description.unused.items()))
-        warn(f"{description.source}: not used: {what}", UnusedElements)
+        warn(f"{description.source}: not used: {counts(description.unused)}", UnusedElements)
     tree = welded if merge_fixed else tree
     return DescribedTree(tree.name, tree.bodies, tree.frames, description)
 
