@@ -1,12 +1,15 @@
 PYTHON ?= python
 
-.PHONY: check format test slow browser processors bench three
+.PHONY: check docs format test slow browser processors bench three
 
 check:
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	$(PYTHON) -m pytest -n logical
+
+docs:  # the site, in build/site; pages of the reference are written to docs/reference
+	$(PYTHON) -m sphinx -W --keep-going -q -c docs/site docs build/site
 
 format:
 	$(PYTHON) -m ruff check --fix .

@@ -1,0 +1,316 @@
+"""The API reference: a page for every public name, made of docstrings when the site is built.
+
+A docstring has paragraphs, tables of arguments (name, meaning, unit), indented formulas and indented code.
+They become paragraphs, tables, displayed formulas and listings; formulas within sentences are found by
+`formulas.pieces`, and names of the library in backticks become links to their pages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from formulas import formula, pieces
+
+from liebody.cli import main
+
+PACKAGES = (
+    "liebody",
+    *(
+        f"liebody.{name}"
+        for name in (
+            "robot bodies groups dynamics integrators constrained systems gaits equations sweep "
+            "models io view codegen scalar errors"
+        ).split()
+    ),
+)
+ROW = re.compile(r"(\S(?:.*?\S)??)  +(\S.*)")
+UNIT = re.compile(r" {2,}(\[[^\]]*\](?:, \[[^\]]*\])*)$")
+
+
+@dataclass(frozen=True)
+class Name:
+    """A public name: the package that has it, and what it is."""
+
+    package: str
+    name: str
+    value: Any
+
+    @property
+    def path(self) -> str:
+        return f"{self.package}.{self.name}"
+
+    @property
+    def doc(self) -> str:
+        """Its docstring; of a value, that of its class if liebody wrote it."""
+        described = inspect.isclass(self.value) or inspect.isroutine(self.value)
+        ours = type(self.value).__module__.startswith("liebody")
+        return (inspect.getdoc(self.value) or "") if described or ours else ""
+
+
+def names_of(module: Any) -> list[str]:
+    """The public names of a module: `__all__`, or what it defines itself."""
+    own = {n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__}
+    return getattr(module, "__all__", None) or sorted(n for n in own if n[0] != "_")
+
+
+def public_names() -> list[Name]:
+    """All public names, each where it is met first; modules are not names of their own."""
+    found, seen = [], set()
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        for name in names_of(module):
+            value = getattr(module, name)
+            if inspect.ismodule(value) or id(value) in seen:
+                continue
+            seen.add(id(value))
+            found.append(Name(package, name, value))
+    return found
+
+
+def members(cls: type) -> Iterator[tuple[str, str, Any]]:
+    """(kind, name, value) of the public methods and properties of a class, its own and those of our bases."""
+    known = set()
+    for base in cls.__mro__:
+        if not base.__module__.startswith("liebody"):
+            continue
+        fields = getattr(base, "_fields", ()) or getattr(base, "__dataclass_fields__", ())
+        for name, value in vars(base).items():
+            if name.startswith("_") or name in known or name in fields:
+                continue
+            known.add(name)
+            if isinstance(value, property) or type(value).__name__ == "cached_property":
+                yield "property", name, value
+            elif isinstance(value, classmethod | staticmethod):
+                yield type(value).__name__, name, getattr(cls, name)
+            elif callable(getattr(cls, name, None)):
+                yield "method", name, getattr(cls, name)
+
+
+def signature(value: Any, method: bool = False) -> str:
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return "(...)"
+    arguments = [p.replace(annotation=p.empty) for p in found.parameters.values()]
+    if method and arguments and arguments[0].name in ("self", "cls"):
+        arguments = arguments[1:]
+    text = str(found.replace(parameters=arguments, return_annotation=inspect.Signature.empty))
+    return re.sub(r"<[^<>]* at 0x[0-9a-f]+>|<(?:function|class|object)[^>]*>", "...", text)
+
+
+class Reference:
+    """Turns docstrings into reStructuredText, with links to the pages of `names`."""
+
+    def __init__(self, names: list[Name]) -> None:
+        self.names = names
+        self.links: dict[str, str] = {}
+        for name in names:
+            for spelling in (name.name, name.path, name.path.removeprefix("liebody.")):
+                self.links.setdefault(spelling, name.path)
+            self.links.setdefault(f"lb.{name.name}", name.path)
+            if inspect.isclass(name.value):
+                for _, member, _ in members(name.value):
+                    self.links.setdefault(f"{name.name}.{member}", f"{name.path}.{member}")
+
+    def inline(self, sentence: str, within: str = "") -> str:
+        """A sentence with its code and formulas as roles; `within`: the path of the class it belongs to."""
+        found = []
+        for kind, text in pieces(sentence):
+            if kind == "formula":
+                found.append(rf"\ :math:`{text}`\ ")
+            elif kind == "code":
+                member = f"{within.split('.')[-1]}.{text}"
+                target = self.links.get(member) or self.links.get(text.split("(")[0])
+                role = f":py:obj:`{text} <{target}>`" if target else f"``{text}``"
+                found.append(rf"\ {role}\ ")
+            else:
+                found.append(re.sub(r"([\\*`|]|_(?!\w))", r"\\\1", text))
+        return "".join(found).replace("\n", " ").strip()
+
+    def convert(self, docstring: str, within: str = "") -> list[str]:
+        lines: list[str] = []
+        for paragraph in _paragraphs(docstring):
+            rows = _rows([line.removeprefix("    ") for line in paragraph])
+            if paragraph[0].startswith("    ") and not rows:
+                lines += _display([line[4:] for line in paragraph])
+            elif rows:
+                lines += [".. list-table::", "   :widths: 22 78", "   :class: arguments", ""]
+                for key, text, unit in rows:
+                    lines.append(f"   * - ``{key}``")
+                    shown = f"  :unit:`{unit}`" if unit else ""
+                    lines.append(f"     - {self.inline(text, within)}{shown}")
+            else:
+                text = " ".join(line.strip() for line in paragraph[:-1])
+                unit = UNIT.search(paragraph[-1])
+                last = paragraph[-1][: unit.start()] if unit else paragraph[-1]
+                shown = f"  :unit:`{unit[1]}`" if unit else ""
+                lines.append(self.inline(f"{text} {last.strip()}".strip(), within) + shown)
+            lines.append("")
+        return lines
+
+    def summary(self, docstring: str) -> str:
+        """The first sentence, for tables."""
+        first = " ".join(_paragraphs(docstring)[0]) if docstring else ""
+        return self.inline(UNIT.sub("", first))
+
+    def page(self, name: Name) -> str:
+        short, value = name.name, name.value
+        lines = [short, "=" * len(short), "", f".. py:currentmodule:: {name.package}", ""]
+        if inspect.isclass(value):
+            kind = "exception" if issubclass(value, BaseException) else "class"
+            shown = "" if kind == "exception" or getattr(value, "_is_protocol", False) else signature(value)
+            lines += [f".. py:{kind}:: {short}{shown}", ""]
+            lines += _indented(self.convert(name.doc, name.path))
+            found = list(members(value))
+            if len(found) > 8:
+                lines += ["   .. list-table::", "      :widths: 30 70", "      :class: members", ""]
+                for _, member, what in found:
+                    lines.append(f"      * - :py:obj:`{member} <{name.path}.{member}>`")
+                    lines.append(f"        - {self.summary(inspect.getdoc(what) or '')}")
+                lines.append("")
+            for kind, member, what in found:
+                directive = "property" if kind == "property" else "method"
+                shown = "" if kind == "property" else signature(what, kind == "method")
+                lines += [f"   .. py:{directive}:: {member}{shown}"]
+                if kind in ("classmethod", "staticmethod"):
+                    lines.append(f"      :{kind}:")
+                lines.append("")
+                lines += _indented(self.convert(inspect.getdoc(what) or "", name.path), 6)
+        elif callable(value) and inspect.isroutine(inspect.unwrap(value)):
+            lines += [f".. py:function:: {short}{signature(value)}", "", *_indented(self.convert(name.doc))]
+        else:
+            shown = repr(value)
+            lines += [f".. py:data:: {short}"]
+            if len(shown) < 80 and " at 0x" not in shown:
+                lines.append(f"   :value: {shown}")
+            lines += ["", *_indented(self.convert(name.doc))]
+        return "\n".join(lines) + "\n"
+
+    def package(self, package: str) -> str:
+        module = importlib.import_module(package)
+        lines = [package, "=" * len(package), "", f".. py:module:: {package}", "   :no-index:", ""]
+        lines += self.convert(inspect.getdoc(module) or "")
+        lines += [".. list-table::", "   :widths: 30 70", "   :class: members", ""]
+        own = []
+        for short in names_of(module):
+            value = getattr(module, short)
+            if inspect.ismodule(value):
+                continue
+            name = next(n for n in self.names if n.value is value)
+            lines.append(f"   * - :py:obj:`{short} <{name.path}>`")
+            lines.append(f"     - {self.summary(name.doc)}")
+            own += [name] if name.package == package and name not in own else []
+        lines += ["", ".. toctree::", "   :hidden:", ""] + [f"   {name.path}" for name in own]
+        return "\n".join(lines) + "\n"
+
+
+def _paragraphs(docstring: str) -> list[list[str]]:
+    found: list[list[str]] = [[]]
+    for line in docstring.expandtabs().splitlines():
+        if not line.strip():
+            found.append([])
+            continue
+        indented = line.startswith("    ")
+        if found[-1] and indented != found[-1][0].startswith("    ") and not _rows(found[-1]):
+            found.append([line])
+        else:
+            found[-1].append(line)
+    return [paragraph for paragraph in found if paragraph]
+
+
+def _rows(paragraph: list[str]) -> list[tuple[str, str, str]]:
+    """(name, meaning, unit) of the lines of a table of arguments; none if the paragraph is something else."""
+    first = ROW.fullmatch(paragraph[0])
+    if not first:
+        return []
+    column = first.start(2)
+    rows: list[tuple[str, str, str]] = []
+    for line in paragraph:
+        unit = UNIT.search(line)
+        text = line[: unit.start()] if unit else line
+        if rows and not line[: min(column, 4)].strip():
+            key, before, known = rows[-1]
+            rows[-1] = key, f"{before} {text.strip()}", known or (unit[1] if unit else "")
+        else:
+            row = ROW.fullmatch(text)
+            if not row or (row.start(2) != column and row.start(2) - row.end(1) != 2):
+                return []
+            rows.append((row[1], row[2], unit[1] if unit else ""))
+    return rows
+
+
+def _display(lines: list[str]) -> list[str]:
+    """Indented lines: formulas are set, everything else is a listing."""
+    formulas = [_formulas(line) for line in lines]
+    if all(formulas):
+        rows = " \\\\\n   ".join(r" \qquad ".join(row or []) for row in formulas)
+        return [".. math::", "", f"   {rows}"]
+    python = any(re.search(r"\w\(|= |import |\bfor\b", line) for line in lines)
+    return [f".. code-block:: {'python' if python else 'text'}", "", *_indented(lines)]
+
+
+def _formulas(line: str) -> list[str] | None:
+    """The formulas that make up a line, parted by commas or wide spaces; None if it has anything else."""
+    found = []
+    for part in re.split(r"[,;.]? {2,}|, (?=[a-zA-Z]+ [=<>])|[,.]$", line.strip()):
+        if part:
+            read = formula(part)
+            if read is None or read[1] != len(part):
+                return None
+            found.append(read[0])
+    return found
+
+
+def _indented(lines: list[str], by: int = 3) -> list[str]:
+    return [" " * by + line if line else "" for line in lines]
+
+
+def commands() -> str:
+    """The page of the command line: what `--help` prints, of each command."""
+    lines = ["The command line", "================", ""]
+
+    def describe(command: click.Command, path: list[str]) -> None:
+        context = click.Context(command, info_name=" ".join(path), max_content_width=96)
+        if path[1:]:
+            lines.extend([f"``{' '.join(path)}``", "-" * (len(" ".join(path)) + 4), ""])
+        lines.extend([".. code-block:: text", "", *_indented(command.get_help(context).splitlines()), ""])
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                found = command.get_command(context, name)
+                if found is not None:
+                    describe(found, [*path, name])
+
+    describe(main, ["liebody"])
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> Mapping[str, str]:
+    """File names and texts of the reference."""
+    reference = Reference(public_names())
+    found = {f"{name.path}.rst": reference.page(name) for name in reference.names}
+    # Files are told apart by more than the case of their letters, for systems that do not.
+    found |= {f"package-{package}.rst": reference.package(package) for package in PACKAGES}
+    index = ["Reference", "=========", "", "Every public name has a page; ``help()`` shows its text.", ""]
+    index += [".. toctree::", "   :maxdepth: 1", ""]
+    index += [f"   {page}" for page in (*(f"package-{package}" for package in PACKAGES), "commands")]
+    return found | {"index.rst": "\n".join(index) + "\n", "commands.rst": commands()}
+
+
+def write(folder: Path) -> None:
+    """Write what changed, and remove pages of names that are gone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = pages()
+    for old in folder.glob("*.rst"):
+        if old.name not in texts:
+            old.unlink()
+    for file, text in texts.items():
+        path = folder / file
+        if not path.is_file() or path.read_text() != text:
+            path.write_text(text)

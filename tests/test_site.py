@@ -1,0 +1,109 @@
+"""The documentation site: formulas as LaTeX, a page for every public name, guides whose calls exist."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import liebody as lb
+from liebody.constrained_run import ConstrainedRun
+
+SITE = Path(__file__).parents[1] / "docs" / "site"
+sys.path.insert(0, str(SITE))
+import reference  # noqa: E402
+from formulas import formula, pieces  # noqa: E402
+
+GUIDES = sorted((SITE.parent / "guides").glob("*.md"))
+
+FORMULAS = {
+    "dv/dt": r"\mathrm{d}v / \mathrm{d}t",
+    "V = S v": r"V = S \, v",
+    "M dv/dt + C(v) v = tau": r"M \, \mathrm{d}v / \mathrm{d}t + C\left( v \right) \, v = \tau",
+    "-ad_v^T M v": r"-\operatorname{ad}_{v}^{T} \, M \, v",
+    "C(v) = ad~_(M v)": r"C\left( v \right) = \widetilde{\operatorname{ad}}_{M \, v}",
+    "omega' + omega x I omega": r"\omega' + \omega \times I \, \omega",
+    "A x + B du": r"A \, x + B \, \mathrm{d}u",
+    "SO(3) x R^3": r"\mathrm{SO}(3) \times R^{3}",
+    "g = [R p; 0 1]": r"g = \begin{bmatrix} R & p \\ 0 & 1 \end{bmatrix}",
+    "S_i^T ad_V_i^T F_i": r"S_{i}^{T} \, \operatorname{ad}_{V_i}^{T} \, F_{i}",
+    "v . M v / 2 + m |v|^2 / 2": r"v \cdot M \, v / 2 + m \, \left| v \right|^{2} / 2",
+    "F = -k (x - rest)": r"F = -k \, \left( x - \mathrm{rest} \right)",
+    "int r r^T dm": r"\int \, r \, r^{T} \, \mathrm{d}m",
+    "d/dt (S_i^T J S_j)": r"\mathrm{d} / \mathrm{d}t \, \left( S_{i}^{T} \, J \, S_{j} \right)",
+    "h = 2.5e-3 v_s": r"h = 2.5 \cdot 10^{-3} \, v_{s}",
+    "sqrt(u . u) <= 1": r"\sqrt{u \cdot u} \le 1",
+}
+PROSE = [
+    "a body on a group, or I and a friend",
+    "poses (4, 4), translations (3,), or None",
+    "velocities (nv,) [rad/s, m/s], and t_end or t_eval",
+    'one of "a + b" and `x = y`',
+    "left-trivialised, one-sided, a 6 x 6 inertia",
+    "tau (dim,) is collocated with v",
+    "returns as is: 1.5 m/s",
+]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_formulas_become_latex(text):
+    assert formula(text) == (FORMULAS[text], len(text))
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_formulas_are_found_in_sentences(text):
+    found = list(pieces(f"This is {text}, where it holds."))
+    assert found == [("text", "This is "), ("formula", FORMULAS[text]), ("text", ", where it holds.")]
+
+
+@pytest.mark.parametrize("text", PROSE)
+def test_prose_has_no_formulas(text):
+    assert [piece for kind, piece in pieces(text) if kind == "formula"] == []
+
+
+def test_every_public_name_has_a_page():
+    pages = reference.pages()
+    linked = "\n".join(pages.values())
+    missing = []
+    for package in reference.PACKAGES:
+        module = importlib.import_module(package)
+        for name in reference.names_of(module):
+            if not inspect.ismodule(getattr(module, name)) and f":py:obj:`{name} <" not in linked:
+                missing.append(f"{package}.{name}")
+    assert missing == []
+    names = reference.public_names()
+    assert [name.path for name in names if f"{name.path}.rst" not in pages] == []
+    assert len({file.lower() for file in pages}) > 250
+
+
+def test_the_methods_of_a_robot_have_their_formulas():
+    page = reference.Reference(reference.public_names()).page(reference.Name("liebody", "Robot", lb.Robot))
+    methods = re.findall(r"py:method:: (\w+)\(", page)
+    assert {"inverse_dynamics", "jacobian", "coriolis_matrix", "random"} <= set(methods)
+    assert r":math:`\tau = M\left( q \right) \, a + C\left( q, v \right) \, v" in page
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+def test_calls_of_guides_exist(guide):
+    """In a table of two columns the right one is ours."""
+    owners = {
+        "lb": lb,
+        "robot": lb.Robot,
+        "run": ConstrainedRun,
+        "builder": lb.SystemBuilder,
+        "system": lb.System,
+    }
+    rows = re.findall(r"^\|[^|]*\|(.*)\|$", guide.read_text(), re.MULTILINE)
+    spans = " ".join(span for row in rows for span in row.split("`")[1::2])
+    calls = re.findall(r"(?<![\w.\"])(\w+)\.(\w+)", spans)
+    known = [(owner, name) for owner, name in calls if owner in owners]
+    absent = [(o, n) for o, n in known if not hasattr(owners[o], n) and n not in _fields(owners[o])]
+    assert absent == [] and (known or guide.name == "index.md")
+
+
+def _fields(owner):
+    return {name for base in getattr(owner, "__mro__", ()) for name in getattr(base, "__annotations__", {})}
