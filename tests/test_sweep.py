@@ -23,7 +23,7 @@ from test_hybrid_systems import ball
 import liebody as lb
 from liebody.errors import LiebodyError, ShapeError, SweepError
 from liebody.groups import Spherical
-from liebody.sweep import FailedChunks, workers
+from liebody.sweep import DamagedStore, FailedChunks, workers
 from liebody.sweep.identity import parts
 from liebody.sweep.space import Space
 
@@ -57,7 +57,7 @@ def files(store):
 
 
 def recorded(store):
-    return len([p for p in Path(store).glob("status/c/*/*") if p.suffix != ".partial"])
+    return len([p for p in Path(store).glob("status/recorded/*") if p.suffix != ".partial"])
 
 
 @pytest.fixture(scope="module")
@@ -232,12 +232,12 @@ def test_a_parent_that_is_killed_loses_nothing_and_repeats_nothing(alone, tmp_pa
         process.kill()
         process.wait()
         assert not psutil.wait_procs(children, 10)[1], "workers outlive their parent"
-    done = {name: data for name, data in files(store).items() if name.startswith("status/c")}
+    done = [name for name in files(store) if re.fullmatch(r"status/recorded/\d+\.\d+", name)]
     times = {name: (store / name).stat().st_mtime_ns for name in done}
     assert 20 <= len(done) < 50
     (store / "energy/c/9").mkdir(parents=True, exist_ok=True)
     (store / "energy/c/9/9.0123.partial").write_bytes(b"cut off")  # as a kill within a write leaves it
-    (tmp_path / ".balls.zarr.0123.new").mkdir()  # as a kill within the making of a store does
+    (tmp_path / ".balls.zarr.0123456789ab.new").mkdir()  # as a kill within the making of a store does
     balls(store, workers=0)
     assert files(store) == files(alone)
     assert times == {name: (store / name).stat().st_mtime_ns for name in done}
@@ -635,3 +635,113 @@ def test_a_constrained_system_is_swept_too(tmp_path):
     run = lb.simulate(system, v0=spinning({"spin": np.array([1.0, 5, 10])}), t_end=0.2, dt=1e-3)
     np.testing.assert_allclose(ds.q[:, -1], run.q[:, -1], atol=1e-10)
     np.testing.assert_allclose(ds.kinetic, ds.kinetic[:, :1] + np.zeros(3), rtol=1e-6)
+
+
+# -- damage, and places that cannot be written --------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A store of 6 chunks, two of them nothing but NaN; and the call that makes it."""
+
+    def again(**options):
+        grid = {"x": np.arange(6.0), "z": np.arange(4.0)}
+        return lb.sweep(_holes, grid, tmp_path / "s.zarr", workers=0, chunk=4, **options)
+
+    again()
+    return tmp_path / "s.zarr", again
+
+
+def _holes(p):
+    return {"y": np.where(p["x"] > 3, np.nan, p["x"] ** 2)}
+
+
+def _replace(store):
+    (store / "y/c/3/0").write_bytes((store / "y/c/2/0").read_bytes())
+
+
+def _flip(store):
+    content = bytearray((store / "y/c/3/0").read_bytes())
+    content[len(content) // 2] ^= 4
+    (store / "y/c/3/0").write_bytes(content)
+
+
+DAMAGED = {
+    "removed": (lambda store: (store / "y/c/3/0").unlink(), "y/c/3/0 is missing"),
+    "empty": (lambda store: (store / "y/c/5/0").unlink(), "y/c/5/0 is missing"),
+    "replaced": (_replace, "chunk x 3, z 0: its files were changed"),
+    "flipped": (_flip, "chunk x 3, z 0: its files were changed"),
+    "described": (lambda store: (store / "y/zarr.json").write_text("{"), "y/zarr.json is damaged"),
+    "axes": (lambda store: (store / "x/c/0").unlink(), "x/c/0 is missing"),
+    "group": (lambda store: (store / "zarr.json").write_text("{}"), "zarr.json is damaged"),
+    "folder": (lambda store: [(store / "y/c/3/0").unlink(), (store / "y/c/3/0").mkdir()], "is missing"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damage_is_named_and_what_was_computed_comes_back(small, kind):
+    store, again = small
+    whole, (damage, words) = files(store), DAMAGED[kind]
+    assert lb.sweep.verify(store) == []
+    damage(store)
+    assert [words in found.what for found in lb.sweep.verify(store)] == [True]
+    with pytest.warns(DamagedStore, match=words):
+        again()
+    assert files(store) == whole and lb.sweep.verify(store) == []
+
+
+def test_a_repaired_store_says_which_members_are_to_be_run(small):
+    store, again = small
+    _flip(store)
+    with pytest.raises(ValueError):  # who reads it notices, too
+        xarray.open_zarr(store, consolidated=False, chunks=None).y.values  # noqa: B018
+    assert [found.place for found in lb.sweep.repair(store)] == [(3, 0)]
+    ds = xarray.open_zarr(store, consolidated=False, chunks=None)
+    assert (ds.status.values == np.where(ds.x.values == 3, 0, 1)[:, None]).all()
+    assert lb.sweep.verify(store) == []
+    assert (again().status == 1).all()
+
+
+def test_what_is_damaged_beyond_repair_is_said(small):
+    store, again = small
+    for name in ("y/zarr.json", "status/copy/y/zarr.json"):
+        (store / name).write_text("{")
+    for call in (again, lambda: lb.sweep.verify(store), lambda: lb.sweep.repair(store)):
+        with pytest.raises(SweepError, match=r"y/zarr\.json and its copy"):
+            call()
+    with pytest.raises(SweepError, match="not a store of a sweep"):
+        lb.sweep.verify(store.parent)
+
+
+@pytest.mark.parametrize("name", ["../y", "a/b", "zarr.json", ".", "", "__y", "nul\0"])
+def test_results_whose_names_are_no_folder_are_refused(tmp_path, name):
+    with pytest.raises(SweepError, match="cannot be the name"):
+        lb.sweep(lambda p: {name: p["x"]}, {"x": [1.0]}, tmp_path / "s.zarr", workers=0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_an_error_of_ours_and_the_same_call_goes_on(small, monkeypatch):
+    store, again = small
+    whole = files(store)
+    (store / "y/c/3/0").unlink()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.warns(DamagedStore):
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(SweepError, match="No space left on device; what was recorded before is kept"):
+            again()
+    again()
+    assert files(store) == whole
+
+
+def test_leftovers_of_other_names_stay(tmp_path):
+    others = [
+        tmp_path / name for name in (".s.zarr.old.0123456789ab.new", ".s.zarr.mine.new", ".s.zarr.0.new")
+    ]
+    for other in others:
+        other.mkdir()
+    (tmp_path / ".s.zarr.0123456789ab.new").write_text("a file")
+    lb.sweep(squares, {"x": [1.0]}, tmp_path / "s.zarr", workers=0)
+    assert all(other.is_dir() for other in others)

@@ -4,6 +4,7 @@ space     grids and samples, cut into chunks
 runs      what a chunk is: a call of a function, or an ensemble of a system
 workers   who runs them: a pool of processes, a Dask cluster, this process
 store     results on disk (Zarr), each chunk whole or not at all
+ledger    their digests, by which damage is found and undone
 identity  whether a function is the one that began a sweep
 """
 
@@ -26,15 +27,16 @@ from ..run import version
 from ..systems import HybridSystem
 from . import identity as identities
 from . import workers as crews
+from .ledger import repair, verify
 from .runs import Simulation, UserFunction
 from .space import Sample, Space, sample
-from .store import Failure, Outcome, Store, definition, open_store
+from .store import DamagedStore, Failure, Outcome, Store, definition, open_store
 
 if TYPE_CHECKING:
     import xarray
     from distributed import Client
 
-__all__ = ["FailedChunks", "Sample", "sample", "sweep"]
+__all__ = ["DamagedStore", "FailedChunks", "Sample", "repair", "sample", "sweep", "verify"]
 
 REPORTED = 3  # failing chunks that are reported at once; the others are counted at the end
 
@@ -92,6 +94,9 @@ def sweep(
     A chunk whose function raises is marked as failed, with a FailedChunks warning; the others go on, and the
     next call tries it again.
 
+    Everything in the store has a checksum. What was damaged since it was written is named in a DamagedStore
+    warning and made again; `lb.sweep.verify(store)` tells, `lb.sweep.repair(store)` undoes without running.
+
     Errors: SweepError for a store of another sweep, and where no chunk succeeds; ShapeError for axes that
     cannot be.
     """
@@ -145,6 +150,9 @@ def sweep(
             stacklevel=2,
         )
     return open_store(path)
+
+
+sweep.verify, sweep.repair = verify, repair  # type: ignore[attr-defined]
 
 
 def _collect(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import SweepError
+from .ledger import FORMAT, FORMAT_VERSION, Damage, Ledger, files_below, locked, to_disk
 from .space import Space
 
 if TYPE_CHECKING:
     import xarray
 
-FORMAT = "liebody sweep"
-FORMAT_VERSION = 1
+REPORTED = 5  # damages that are named; the others are counted
 NOT_RUN, DONE, ENDED_EARLY, FAILED = range(4)
 FLAGS = {"flag_values": [0, 1, 2, 3], "flag_meanings": "not_run done ended_early failed"}
 
@@ -55,6 +55,10 @@ class Failure:
     hopeless: bool = False
 
 
+class DamagedStore(UserWarning):
+    """Files of a store were not as they were written; they are made again."""
+
+
 class WrongResults(SweepError):
     """Results of which one chunk is enough to know that they are not what was asked for."""
 
@@ -77,16 +81,23 @@ class Store:
         self.definition = json.loads(json.dumps(definition))
         self.waiting: dict[int, Outcome] = {}
         self.arrays: dict[str, Any] = {}
+        self.ledger: Ledger | None = None
         self._lock: int | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SweepError(f"cannot make the folder of {path}: {error.strerror}") from None
-        if not os.access(path.parent, os.W_OK):
-            raise SweepError(f"cannot write into {path.parent}")
-        self._remove_unfinished()
-        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-            self._open()
+        try:
+            writable = os.access(path.parent, os.W_OK)
+            if writable:
+                self._remove_unfinished()
+            if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+                self._open()
+            elif not writable:
+                raise SweepError(f"cannot write into {path.parent}; choose another place for the store")
+        except OSError as error:
+            self.close()
+            raise SweepError(f"cannot read {path}: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Let other processes have it."""
@@ -98,12 +109,29 @@ class Store:
         """The chunks that are not done, or failed."""
         if not self.arrays:
             return list(range(len(self.space)))
-        status = self.arrays["status"][...]
-        undone = (status == NOT_RUN) | (status == FAILED)
-        return [k for k in range(len(self.space)) if undone[self.space.region(k)].any()]
+        assert self.ledger is not None
+        status = self.arrays["status"]
+        undone = []
+        for k in range(len(self.space)):
+            region, place = self.space.region(k), self.space.place(k)
+            if not self.ledger.is_recorded(place) or (status[region] == FAILED).any():
+                undone.append(k)
+        return undone
 
     def record(self, k: int, outcome: Outcome) -> None:
-        """Record the results of chunk k, or why there are none."""
+        """Record the results of chunk k, or why there are none.
+
+        Raises SweepError where they cannot be written.
+        """
+        try:
+            self._record(k, outcome)
+        except OSError as error:
+            raise SweepError(
+                f"cannot write into {self.path}: {error.strerror or error}; what was recorded before is "
+                "kept, and the same call goes on from there"
+            ) from error
+
+    def _record(self, k: int, outcome: Outcome) -> None:
         if self.arrays:
             self._write(k, outcome)
             return
@@ -133,7 +161,8 @@ class Store:
     # -- one chunk ------------------------------------------------------------------------------------------
 
     def _write(self, k: int, outcome: Outcome) -> None:
-        region, shape = self.space.region(k), self.space.members(k)
+        assert self.ledger is not None
+        place, region, shape = self.space.place(k), self.space.region(k), self.space.members(k)
         if isinstance(outcome, Results):
             outcome = self._misfit(outcome) or outcome
         values: dict[str, Any]
@@ -146,13 +175,13 @@ class Store:
             status = np.where(cause == "", DONE, ENDED_EARLY).astype(np.uint8)
         values |= {"cause": cause}
         values.pop("status", None)
+        values["status"] = status  # the last one
+        self.ledger.forget(place)
         for name, block in values.items():
             array = self.arrays[name]
             own = array.shape[len(shape) :]
             array[region] = array.fill_value if block is None else np.reshape(block, (*shape, *own))
-        _to_disk(self._file(name, k) for name in values)
-        self.arrays["status"][region] = status
-        _to_disk([self._file("status", k)])
+        self.ledger.record(place)
 
     def _misfit(self, found: Results) -> Failure | None:
         """Why results do not fit into the arrays, None if they do."""
@@ -172,10 +201,6 @@ class Store:
                 return Failure(f"{name} is of type {value.dtype}, and in the first chunk of {array.dtype}")
         return None
 
-    def _file(self, name: str, k: int) -> Path:
-        inner = self.arrays[name].ndim - len(self.space.dims)
-        return self.path.joinpath(name, "c", *map(str, (*self.space.place(k), *(0,) * inner)))
-
     # -- the whole ------------------------------------------------------------------------------------------
 
     def _create(self, first: Results) -> None:
@@ -185,10 +210,12 @@ class Store:
         for name in first.values:
             if name in self.space.coordinates or name in self.space.dims:
                 raise SweepError(f"{name!r} is a parameter, and a result too; give the result another name")
-        made = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
-        made.mkdir()
-        self._lock = _lock(made)
-        assert self._lock is not None
+        for name in {*first.values, *first.coords, *self.space.coordinates, *self.space.dims}:
+            _check_name(name)
+        while self._lock is None:  # another process may remove it before it is locked
+            made = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
+            made.mkdir()
+            self._lock = locked(made)
         own_axes = {name: ((name,), values) for name, values in first.coords.items()}
         coordinates = {**own_axes, **self.space.coordinates}
         variables = [*first.values, *({"cause"} - set(first.values)), "status"]
@@ -216,7 +243,8 @@ class Store:
                 kind, own = _kind(first.values[name]), first.values[name].shape[1:]
             dims = (*self.space.dims, *_own_dims(first, name, own))
             _array(group, name, dims, (*self.space.shape, *own), (*self.space.box, *own), kind, about)
-        _to_disk(file for file in made.rglob("*"))
+        Ledger.begin(made)
+        to_disk(files_below(made))
         try:
             os.rename(made, self.path)
         except OSError as error:
@@ -224,48 +252,59 @@ class Store:
             raise SweepError(
                 f"cannot make {self.path}: {error.strerror}; another sweep made it meanwhile"
             ) from None
-        self._read(variables)
+        self._read()
 
     def _about(self, name: str, units: Mapping[str, str]) -> dict[str, Any]:
         unit = self.units.get(name, units.get(name))
         return {} if unit is None else {"units": unit}
 
     def _open(self) -> None:
-        about = self._attributes()
-        if about.get("format") != FORMAT or about.get("format_version") != FORMAT_VERSION:
-            raise SweepError(
-                f"{self.path} exists, and is not a store of a sweep ({FORMAT!r}, version {FORMAT_VERSION}); "
-                "choose another name"
-            )
-        changes = list(_changes(json.loads(about["definition"]), self.definition))
+        ledger = Ledger(self.path)
+        changes = list(_changes(ledger.definition, self.definition))
         if changes:
             raise SweepError(
                 f"{self.path} holds another sweep: {'; '.join(changes)}. Continue with what it was begun "
                 "with, or choose another name"
             )
-        self._lock = _lock(self.path)
+        self._lock = locked(self.path)
         if self._lock is None:
             raise SweepError(f"another process sweeps into {self.path}; wait for its end")
         for remains in self.path.rglob("*.partial"):  # of a write that was killed
             remains.unlink()
-        self._read(json.loads(about["variables"]))
+        damages = ledger.restore()
+        for k in range(len(self.space)):
+            place = self.space.place(k)
+            damage = ledger.damage_of(place)
+            if damage:
+                damages.append(Damage(f"{damage.what} ({self.space.words(k)})", place))
+            if damage or not ledger.is_recorded(place):
+                ledger.clear(place)
+        if damages:
+            words = "; ".join(damage.what for damage in damages[:REPORTED])
+            more = f"; and {len(damages) - REPORTED} more" if len(damages) > REPORTED else ""
+            warnings.warn(
+                f"{self.path} was damaged: {words}{more}. Files were taken from their copies, and chunks are "
+                "run again",
+                DamagedStore,
+                stacklevel=4,
+            )
+        self._read()
 
-    def _attributes(self) -> dict[str, Any]:
-        try:
-            return json.loads((self.path / "zarr.json").read_text())["attributes"]
-        except (OSError, ValueError, KeyError):
-            return {}
-
-    def _read(self, variables: Iterable[str]) -> None:
+    def _read(self) -> None:
         import zarr
 
-        group = zarr.open_group(str(self.path), mode="r+", zarr_format=3)
-        self.arrays = {name: group[name] for name in variables}
+        self.ledger = Ledger(self.path)
+        with zarr.config.set({"array.write_empty_chunks": True}):  # a file that is missing is damage
+            group = zarr.open_group(str(self.path), mode="r+", zarr_format=3)
+            self.arrays = {name: group[name] for name in self.ledger.variables}
 
     def _remove_unfinished(self) -> None:
         """Remove what processes left that were killed when they made the store."""
-        for folder in self.path.parent.glob(f".{self.path.name}.*.new"):
-            lock = _lock(folder)
+        ours = re.compile(rf"\.{re.escape(self.path.name)}\.[0-9a-f]{{12}}\.new").fullmatch
+        for folder in [
+            folder for folder in self.path.parent.iterdir() if ours(folder.name) and not folder.is_symlink()
+        ]:
+            lock = locked(folder)
             if lock is not None:
                 shutil.rmtree(folder)
                 os.close(lock)
@@ -343,6 +382,8 @@ def _array(
     kind: Any,
     about: Mapping[str, Any],
 ) -> Any:
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
     nothing: dict[str, Any] = {"f": np.nan, "c": complex(np.nan, np.nan)}
     return group.create_array(
         name,
@@ -350,9 +391,19 @@ def _array(
         chunks=tuple(max(1, n) for n in chunk),
         dtype=kind,
         fill_value="" if kind == "string" else nothing.get(kind.kind, kind.type(0)),
+        compressors=[ZstdCodec(level=0), Crc32cCodec()],  # who reads it notices damage
         dimension_names=list(dims),
         attributes=dict(about),
     )
+
+
+def _check_name(name: str) -> None:
+    """Raise SweepError for names that are none of a folder in the store."""
+    if not name or name.startswith((".", "__")) or name == "zarr.json" or re.search(r"[/\\\0]", name):
+        raise SweepError(
+            f"{name!r} cannot be the name of a parameter, result or axis: each is a folder of the store. "
+            "Use letters, digits and _"
+        )
 
 
 def _kind(values: np.ndarray) -> Any:
@@ -363,25 +414,3 @@ def _kind(values: np.ndarray) -> Any:
 def _own_dims(found: Results, name: str, own: tuple[int, ...]) -> tuple[str, ...]:
     named = found.dims.get(name)
     return tuple(f"{name}_{k + 1}" for k in range(len(own))) if named is None else tuple(named)
-
-
-def _lock(folder: Path) -> int | None:
-    """Hold a folder, as long as this process lives; None if another one does."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _to_disk(files: Iterable[Path]) -> None:
-    """Wait until files are on the disk, so that a loss of power leaves them as a kill does."""
-    for file in files:
-        with contextlib.suppress(FileNotFoundError):  # a chunk of nothing but NaN, which has no file
-            handle = os.open(file, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)

@@ -1,0 +1,314 @@
+"""What a store of a sweep should hold: digests of its files, by which damage is found and undone.
+
+Two kinds of files are known here. Those of the empty store (descriptions of arrays, values along axes) are
+kept twice, in the store and below `status/copy`, with their digests in `status/copy.json`. Those of a chunk
+have a digest together, in a file of `status/recorded`, which is written when they are on disk: a chunk is
+recorded if its digest is there, and whole if its files have it. Zarr looks for none of these files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import SweepError
+
+DIGESTS, COPY, RECORDED = "status/copy.json", "status/copy", "status/recorded"
+FORMAT, FORMAT_VERSION = "liebody sweep", 2
+
+
+class Damage(NamedTuple):
+    """Something in a store that is not as it was written.
+
+    what   in words: which file, or the files of which chunk
+    place  of the chunk in the array of chunks; None for what belongs to the whole store
+    """
+
+    what: str
+    place: tuple[int, ...] | None = None
+
+
+class Ledger:
+    """The digests of a store at `path`.
+
+    Raises SweepError where that is no store, or one of another version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.digests = self._digests()
+        about = json.loads(self._text("zarr.json"))["attributes"]
+        if about["format_version"] != FORMAT_VERSION:
+            raise SweepError(_foreign(path))
+        self.definition: dict[str, Any] = json.loads(about["definition"])
+        self.variables: list[str] = json.loads(about["variables"])
+        self._arrays = {name: json.loads(self._text(f"{name}/zarr.json")) for name in self.variables}
+        status = self._arrays["status"]
+        box = status["chunk_grid"]["configuration"]["chunk_shape"]
+        self.grid = [math.ceil(n / step) for n, step in zip(status["shape"], box, strict=True)]
+        self.dims: list[str] = status["dimension_names"]
+
+    @staticmethod
+    def begin(path: Path) -> None:
+        """Note what an empty store at `path` holds."""
+        names = [str(file.relative_to(path)) for file in files_below(path)]
+        digests = {}
+        for name in sorted(names):
+            copy = path / COPY / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path / name, copy)
+            digests[name] = str(_digest(path / name))
+        (path / RECORDED).mkdir()
+        _write(path / DIGESTS, _signed(digests))
+
+    def places(self) -> Iterator[tuple[int, ...]]:
+        """Of all chunks, in their array."""
+        return itertools.product(*map(range, self.grid))
+
+    # -- files of the whole store ---------------------------------------------------------------------------
+
+    def damaged_files(self) -> list[Damage]:
+        """Which files of the empty store are not as they were."""
+        found = []
+        if not (self.path / DIGESTS).is_file() or (self.path / DIGESTS).read_bytes() != _signed(self.digests):
+            found.append(DIGESTS)
+        for name, digest in self.digests.items():
+            found += [x for x in (name, f"{COPY}/{name}") if _digest(self.path / x) != digest]
+        return [Damage(f"{name} is {_state(self.path / name)}") for name in found]
+
+    def restore(self) -> list[Damage]:
+        """Make the damaged files of the empty store again, each from the other one; which they were.
+
+        Raises SweepError where both are damaged.
+        """
+        found = self.damaged_files()
+        for name, digest in self.digests.items() if found else ():
+            pair = self.path / name, self.path / COPY / name
+            whole = next((x for x in pair if _digest(x) == digest), None)
+            if whole is None:
+                raise SweepError(
+                    f"{self.path} cannot be repaired: {name} and its copy in {COPY} are damaged; take both "
+                    "from a backup, or remove the store"
+                )
+            for other in pair:
+                if _digest(other) != digest:
+                    remove(other, self.path)
+                    _write(other, whole.read_bytes())
+        if found:
+            remove(self.path / DIGESTS, self.path)
+            _write(self.path / DIGESTS, _signed(self.digests))
+        return found
+
+    def _digests(self) -> dict[str, str]:
+        try:
+            given = (self.path / DIGESTS).read_bytes()
+            digests = json.loads(given)["digests"]
+            if given == _signed(digests):
+                return digests
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        copy = self.path / COPY  # the list is damaged: files that are equal to their copies make it again
+        names = sorted(str(file.relative_to(copy)) for file in files_below(copy))
+        wrong = [name for name in names if _digest(self.path / name) != _digest(copy / name)]
+        if "zarr.json" not in names:
+            raise SweepError(_foreign(self.path))
+        if wrong:
+            raise SweepError(
+                f"{self.path} cannot be repaired: {DIGESTS} and {wrong[0]} are damaged; take both from a "
+                "backup, or remove the store"
+            )
+        return {name: str(_digest(copy / name)) for name in names}
+
+    def _text(self, name: str) -> str:
+        """A file of the empty store, from where it is whole."""
+        for file in (self.path / name, self.path / COPY / name):
+            if _digest(file) == self.digests.get(name):
+                return file.read_text(encoding="utf-8")
+        raise SweepError(f"{self.path} is damaged: {name} and its copy in {COPY}")
+
+    # -- files of chunks ------------------------------------------------------------------------------------
+
+    def file(self, name: str, place: tuple[int, ...]) -> Path:
+        """Where Zarr keeps a chunk of an array."""
+        inner = len(self._arrays[name]["shape"]) - len(place)
+        return self.path.joinpath(name, "c", *map(str, (*place, *(0,) * inner)))
+
+    def files(self, place: tuple[int, ...]) -> list[Path]:
+        """Those of a chunk of the sweep: one for each result."""
+        return [self.file(name, place) for name in self.variables]
+
+    def record(self, place: tuple[int, ...]) -> None:
+        """Note the files of a chunk as they are now, when they are on the disk."""
+        files = self.files(place)
+        to_disk(files)
+        _write(self._recorded(place), self._chunk_digest(place, files).encode())
+
+    def forget(self, place: tuple[int, ...]) -> None:
+        """Take the record of a chunk away, so that its files may be changed."""
+        remove(self._recorded(place), self.path)
+
+    def clear(self, place: tuple[int, ...]) -> None:
+        """Remove a chunk: it has not been run."""
+        self.forget(place)
+        for file in self.files(place):
+            remove(file, self.path)
+
+    def damage_of(self, place: tuple[int, ...]) -> Damage | None:
+        """What is wrong with a chunk that was recorded; None if nothing is, or if it was not recorded."""
+        while (given := self._record_of(place)) is not None:
+            files = self.files(place)
+            if given == self._chunk_digest(place, files):
+                return None
+            if given == self._record_of(place):  # and not written anew meanwhile
+                where = ", ".join(f"{dim} {i}" for dim, i in zip(self.dims, place, strict=True))
+                missing = [str(file.relative_to(self.path)) for file in files if not file.is_file()]
+                how = f"{missing[0]} is missing" if missing else "its files were changed"
+                return Damage(f"the chunk {where}: {how}", place)
+        return None
+
+    def is_recorded(self, place: tuple[int, ...]) -> bool:
+        return self._record_of(place) is not None
+
+    def _recorded(self, place: tuple[int, ...]) -> Path:
+        return self.path / RECORDED / ".".join(map(str, place))
+
+    def _record_of(self, place: tuple[int, ...]) -> str | None:
+        try:
+            return self._recorded(place).read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except IsADirectoryError:
+            return ""
+
+    def _chunk_digest(self, place: tuple[int, ...], files: Iterable[Path]) -> str:
+        return _hash(*map(str, place), *(str(_digest(file)) for file in files))
+
+
+def verify(store: str | os.PathLike[str]) -> list[Damage]:
+    """What is damaged in the store of a sweep: files that were changed, exchanged or removed; [] if nothing.
+
+        lb.sweep.verify("p.zarr")
+
+    Everything that was recorded is read and compared with its SHA-256 digest. Nothing is changed.
+
+    Raises SweepError where `store` is no store of a sweep, or too damaged to tell.
+    """
+    ledger = Ledger(Path(store))
+    return ledger.damaged_files() + [x for place in ledger.places() if (x := ledger.damage_of(place))]
+
+
+def repair(store: str | os.PathLike[str]) -> list[Damage]:
+    """Undo damage of the store of a sweep; returns what `verify` found.
+
+    Descriptions of arrays and values along axes come from their copies. Damaged chunks are removed: they
+    count as not run (status 0), and the next call of `sweep` runs them. `sweep` itself does the same first.
+
+    Raises SweepError as `verify` does, where a file and its copy are damaged, and while a sweep is running.
+    """
+    path = Path(store)
+    ledger = Ledger(path)
+    lock = locked(path)
+    if lock is None:
+        raise SweepError(f"another process sweeps into {path}; wait for its end")
+    try:
+        found = verify(path)
+        ledger.restore()
+        for damage in found:
+            if damage.place is not None:
+                ledger.clear(damage.place)
+    except OSError as error:
+        raise SweepError(f"cannot repair {path}: {error.strerror or error}") from error
+    finally:
+        os.close(lock)
+    return found
+
+
+def locked(folder: Path) -> int | None:
+    """Hold a folder, as long as this process lives; None if another one does, or if it is gone."""
+    import fcntl
+
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(handle).st_ino == os.stat(folder).st_ino:
+            return handle
+    except OSError:
+        pass
+    os.close(handle)
+    return None
+
+
+def files_below(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file()]
+
+
+def to_disk(files: Iterable[Path]) -> None:
+    """Wait until files are on the disk, so that a loss of power leaves them as a kill does."""
+    for file in files:
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove(path: Path, store: Path) -> None:
+    """Remove what is at a path within a store, or a file that is in place of one of its folders."""
+    while not path.parent.is_dir() and path.parent != store:
+        path = path.parent
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all, to the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
+    try:
+        made.write_bytes(content)
+        to_disk([made])
+        os.replace(made, path)
+    except OSError:
+        made.unlink(missing_ok=True)
+        raise
+
+
+def _digest(file: Path) -> str | None:
+    """That of a file; None if it cannot be read."""
+    try:
+        with open(file, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _signed(digests: dict[str, str]) -> bytes:
+    return json.dumps({"digests": digests, "sha256": _hash(*itertools.chain(*digests.items()))}).encode()
+
+
+def _state(file: Path) -> str:
+    return "damaged" if file.is_file() else "missing"
+
+
+def _foreign(path: Path) -> str:
+    return (
+        f"{path} exists, and is not a store of a sweep ({FORMAT!r}, version {FORMAT_VERSION}); "
+        "choose another name"
+    )
