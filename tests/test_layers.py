@@ -28,7 +28,7 @@ FLOORS: dict[int, list[set[str]]] = {
     3: [{"labels"}, {"dynamics"}, {"constrained"}],
     4: [{"systems"}],
     5: [
-        {"io", "rigid_body_equations"},
+        {"io", "rigid_body_equations", "seal"},
         {"robot", "run"},
         {"models", "constrained_run"},
         {"loading", "simulate"},

@@ -448,6 +448,40 @@ def helper(p):
     return {"y": GAIN * p["x"]}
 
 
+@pytest.mark.parametrize("place", ["lib/dist-packages", "site-packages", "vendored"])
+def test_libraries_are_known_by_name_wherever_they_stand(tmp_path, monkeypatch, place):
+    """A library that is updated, or found elsewhere, does not make another sweep."""
+    known = []
+    for version in ("1", "2"):
+        folder = tmp_path / version / place
+        (folder / "measures").mkdir(parents=True)
+        (folder / f"measures-{version}.dist-info").mkdir()
+        source = f"scale = {version}\ndef measure(x):\n    return {version} * scale * x\n"
+        (folder / "measures/__init__.py").write_text(source)
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(sys.modules, "measures", raising=False)
+        import measures
+
+        known.append(parts(lambda p: {"y": measures.measure(p["x"])}, {"also": measures.measure}))
+    monkeypatch.delitem(sys.modules, "measures")
+    assert known[0] == known[1] and set(known[0]) == {"run", "option also", "Python"}
+
+
+class Growing:
+    """An object whose state is noted in a dictionary when it is asked for."""
+
+    noted = {}  # noqa: RUF012
+
+    def __getstate__(self):
+        self.noted[len(self.noted)] = "asked"
+        return {"noted": 1}
+
+
+def test_a_dictionary_may_change_while_it_is_walked():
+    Growing.noted["first"] = Growing()
+    assert parts(lambda p: Growing.noted, {"known": Growing.noted})
+
+
 def test_a_system_is_known_by_its_definition_and_not_by_what_was_compiled():
     system = ball()
     before = parts(system, {})

@@ -14,6 +14,7 @@ import numpy as np
 
 from .errors import LiebodyError, ShapeError, require
 from .labels import UNIT_OF_QUATERNIONS, Labels
+from .seal import is_sealed, seal
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -256,6 +257,7 @@ class Run:
         """Write netCDF-4 (.nc), self-describing; `Run.load` and `xarray.open_dataset` read it.
 
         Written beside its final name first and then renamed: a file of that name is whole, or the old one.
+        Arrays have Fletcher's checksum, and the file ends with its SHA-256 digest.
         A page (.html), film (.gif, .mp4) or picture (.png) of the motion is that of `view`.
         """
         if Path(path).suffix in VIEWS:
@@ -278,9 +280,11 @@ class Run:
                         d + UNITS for d in dims if d + UNITS in variables and name not in (d, d + UNITS)
                     ]
                     named = {"coordinates": " ".join(beside)} if beside else {}  # as CF says, for xarray
-                    variable = file.create_variable(name, dims, dtype, data=values)
+                    sums = {"fletcher32": True} if values.dtype != object and values.size else {}
+                    variable = file.create_variable(name, dims, dtype, data=values, **sums)
                     variable.attrs.update({**attributes, **named})
                 file.attrs.update(self._attributes())
+            seal(temporary)
             os.replace(temporary, target)
         except OSError as error:
             raise LiebodyError(f"cannot save {target}: {error.strerror or error}") from error
@@ -288,21 +292,40 @@ class Run:
             temporary.unlink(missing_ok=True)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Run:
-        """Read what `save` wrote. Raises LiebodyError if the file is missing, damaged, or something else."""
+    def load(cls, path: str | os.PathLike[str], check: bool = True) -> Run:
+        """Read what `save` wrote.
+
+        check  whether the file has to be as it was saved, by its digest. Without it, files that another
+               program changed are read, and those of liebody 0.1; then HDF5 reads whatever there is, and may
+               never end on a damaged file
+
+        Raises LiebodyError if the file is missing, damaged, or something else.
+        """
         import h5netcdf
 
         source = _netcdf(path)
         if not source.is_file():
             raise LiebodyError(f"there is no file {source}; a run is written by run.save({source.name!r})")
         try:
+            if check and not is_sealed(source):
+                raise LiebodyError(
+                    f"{source} is not as `save` wrote it: cut off or damaged, changed by another program, or "
+                    "of liebody 0.1; Run.load(path, check=False) reads it all the same"
+                )
             with h5netcdf.File(source, "r") as file:
                 attributes = {name: _plain(value) for name, value in file.attrs.items()}
                 found = {name: _read(variable) for name, variable in file.variables.items()}
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            return cls._of_file(source, attributes, found)
+        except LiebodyError:
+            raise
+        except Exception as error:  # of a file that is not ours, in which anything may be
             raise LiebodyError(
                 f"{source} cannot be read as netCDF-4, it may be cut off or damaged: {error}"
             ) from error
+
+    @classmethod
+    def _of_file(cls, source: Path, attributes: Mapping[str, Any], found: Mapping[str, np.ndarray]) -> Run:
+        """The run of which these are the attributes and variables."""
         if attributes.get("format") != FORMAT:
             raise LiebodyError(
                 f"{source} is netCDF but not a run of liebody (its attribute 'format' is not {FORMAT!r})"
@@ -452,7 +475,10 @@ def largest_of(values: np.ndarray) -> float:
 
 
 def _netcdf(path: str | os.PathLike[str]) -> Path:
-    path = Path(path)
+    try:
+        path = Path(path)
+    except TypeError:
+        raise LiebodyError(f"{path!r} is no path; give the name of a file, 'run.nc'") from None
     if path.suffix != ".nc":
         raise LiebodyError(
             f"runs are netCDF files; name it {path.with_suffix('.nc').name!r}, not {path.name!r}"

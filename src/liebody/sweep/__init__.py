@@ -4,7 +4,7 @@ space     grids and samples, cut into chunks
 runs      what a chunk is: a call of a function, or an ensemble of a system
 workers   who runs them: a pool of processes, a Dask cluster, this process
 store     results on disk (Zarr), each chunk whole or not at all
-ledger    their digests, by which damage is found and undone
+inventory their digests, by which damage is found and undone
 identity  whether a function is the one that began a sweep
 """
 
@@ -27,7 +27,7 @@ from ..run import version
 from ..systems import HybridSystem
 from . import identity as identities
 from . import workers as crews
-from .ledger import repair, verify
+from .inventory import repair, verify
 from .runs import Simulation, UserFunction
 from .space import Sample, Space, sample
 from .store import DamagedStore, Failure, Outcome, Store, definition, open_store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
 import sysconfig
 import types
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 
 PACKAGE = str(Path(__file__).parents[1])
-LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+INSTALLED = ("site-packages", "dist-packages")  # names of folders into which libraries are installed
 
 
 def parts(run: Any, options: Any) -> dict[str, str]:
@@ -21,7 +23,7 @@ def parts(run: Any, options: Any) -> dict[str, str]:
 
     Functions of the user's own are known by their bytecode, so that comments and layout do not matter, by the
     values they enclose, and by the functions and values they use from their module. Those of libraries are
-    known by their names, and objects by their state.
+    known by their names, wherever they are installed, and objects by their state.
     """
     walk = _Walk()
     walk.parts["run"] = walk.digest(run)
@@ -55,7 +57,7 @@ class _Walk:
         if isinstance(x, (set, frozenset)):
             return sorted(self.digest(item) for item in x)
         if isinstance(x, (dict, types.MappingProxyType)):
-            return [self.digest(item) for pair in x.items() for item in pair]
+            return [self.digest(item) for pair in list(x.items()) for item in pair]
         if isinstance(x, functools.partial):
             return [self.digest(x.func), self.digest(x.args), self.digest(x.keywords)]
         if isinstance(x, types.MethodType):
@@ -111,7 +113,7 @@ class _Walk:
     def type(self, x: type) -> list[str]:
         if _is_library(sys.modules.get(x.__module__)):
             return [x.__module__, x.__qualname__]
-        methods = [self.digest(f) for f in vars(x).values() if isinstance(f, types.FunctionType)]
+        methods = [self.digest(f) for f in list(vars(x).values()) if isinstance(f, types.FunctionType)]
         return [x.__qualname__, *methods]
 
     def state(self, x: Any) -> list[str]:
@@ -147,7 +149,21 @@ def _empty(cell: types.CellType) -> bool:
 
 
 def _of_library(file: str) -> bool:
-    return file.startswith(("<frozen", *(f"{path}/" for path in (PACKAGE, *LIBRARIES))))
+    return file.startswith("<frozen") or _in_library(file, tuple(sys.path))
+
+
+@functools.cache
+def _in_library(file: str, path: tuple[str, ...]) -> bool:
+    """Whether a file is of this package, of Python, or of what was installed, wherever `path` finds that."""
+    place = os.path.realpath(file)
+    return place.startswith(_libraries(path)) or any(f"{os.sep}{x}{os.sep}" in place for x in INSTALLED)
+
+
+@functools.cache
+def _libraries(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders of libraries; those on the path hold the records of what was installed into them."""
+    installed = (x for x in path if x and any(Path(x).glob("*.dist-info")))
+    return tuple(os.path.realpath(x) + os.sep for x in (PACKAGE, *STANDARD, *installed))
 
 
 def _is_library(module: types.ModuleType | None) -> bool:

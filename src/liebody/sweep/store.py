@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import SweepError
-from .ledger import FORMAT, FORMAT_VERSION, Damage, Ledger, files_below, locked, to_disk
+from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, files_below, locked, to_disk
 from .space import Space
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Store:
         self.definition = json.loads(json.dumps(definition))
         self.waiting: dict[int, Outcome] = {}
         self.arrays: dict[str, Any] = {}
-        self.ledger: Ledger | None = None
+        self.inventory: Inventory | None = None
         self._lock: int | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,12 +109,12 @@ class Store:
         """The chunks that are not done, or failed."""
         if not self.arrays:
             return list(range(len(self.space)))
-        assert self.ledger is not None
+        assert self.inventory is not None
         status = self.arrays["status"]
         undone = []
         for k in range(len(self.space)):
             region, place = self.space.region(k), self.space.place(k)
-            if not self.ledger.is_recorded(place) or (status[region] == FAILED).any():
+            if not self.inventory.is_recorded(place) or (status[region] == FAILED).any():
                 undone.append(k)
         return undone
 
@@ -161,7 +161,7 @@ class Store:
     # -- one chunk ------------------------------------------------------------------------------------------
 
     def _write(self, k: int, outcome: Outcome) -> None:
-        assert self.ledger is not None
+        assert self.inventory is not None
         place, region, shape = self.space.place(k), self.space.region(k), self.space.members(k)
         if isinstance(outcome, Results):
             outcome = self._misfit(outcome) or outcome
@@ -176,12 +176,12 @@ class Store:
         values |= {"cause": cause}
         values.pop("status", None)
         values["status"] = status  # the last one
-        self.ledger.forget(place)
+        self.inventory.forget(place)
         for name, block in values.items():
             array = self.arrays[name]
             own = array.shape[len(shape) :]
             array[region] = array.fill_value if block is None else np.reshape(block, (*shape, *own))
-        self.ledger.record(place)
+        self.inventory.record(place)
 
     def _misfit(self, found: Results) -> Failure | None:
         """Why results do not fit into the arrays, None if they do."""
@@ -243,7 +243,7 @@ class Store:
                 kind, own = _kind(first.values[name]), first.values[name].shape[1:]
             dims = (*self.space.dims, *_own_dims(first, name, own))
             _array(group, name, dims, (*self.space.shape, *own), (*self.space.box, *own), kind, about)
-        Ledger.begin(made)
+        Inventory.begin(made)
         to_disk(files_below(made))
         try:
             os.rename(made, self.path)
@@ -259,8 +259,8 @@ class Store:
         return {} if unit is None else {"units": unit}
 
     def _open(self) -> None:
-        ledger = Ledger(self.path)
-        changes = list(_changes(ledger.definition, self.definition))
+        inventory = Inventory(self.path)
+        changes = list(_changes(inventory.definition, self.definition))
         if changes:
             raise SweepError(
                 f"{self.path} holds another sweep: {'; '.join(changes)}. Continue with what it was begun "
@@ -271,14 +271,14 @@ class Store:
             raise SweepError(f"another process sweeps into {self.path}; wait for its end")
         for remains in self.path.rglob("*.partial"):  # of a write that was killed
             remains.unlink()
-        damages = ledger.restore()
+        damages = inventory.restore()
         for k in range(len(self.space)):
             place = self.space.place(k)
-            damage = ledger.damage_of(place)
+            damage = inventory.damage_of(place)
             if damage:
                 damages.append(Damage(f"{damage.what} ({self.space.words(k)})", place))
-            if damage or not ledger.is_recorded(place):
-                ledger.clear(place)
+            if damage or not inventory.is_recorded(place):
+                inventory.clear(place)
         if damages:
             words = "; ".join(damage.what for damage in damages[:REPORTED])
             more = f"; and {len(damages) - REPORTED} more" if len(damages) > REPORTED else ""
@@ -293,10 +293,10 @@ class Store:
     def _read(self) -> None:
         import zarr
 
-        self.ledger = Ledger(self.path)
+        self.inventory = Inventory(self.path)
         with zarr.config.set({"array.write_empty_chunks": True}):  # a file that is missing is damage
             group = zarr.open_group(str(self.path), mode="r+", zarr_format=3)
-            self.arrays = {name: group[name] for name in self.ledger.variables}
+            self.arrays = {name: group[name] for name in self.inventory.variables}
 
     def _remove_unfinished(self) -> None:
         """Remove what processes left that were killed when they made the store."""

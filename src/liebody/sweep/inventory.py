@@ -36,7 +36,7 @@ class Damage(NamedTuple):
     place: tuple[int, ...] | None = None
 
 
-class Ledger:
+class Inventory:
     """The digests of a store at `path`.
 
     Raises SweepError where that is no store, or one of another version.
@@ -201,8 +201,10 @@ def verify(store: str | os.PathLike[str]) -> list[Damage]:
 
     Raises SweepError where `store` is no store of a sweep, or too damaged to tell.
     """
-    ledger = Ledger(Path(store))
-    return ledger.damaged_files() + [x for place in ledger.places() if (x := ledger.damage_of(place))]
+    inventory = Inventory(Path(store))
+    return inventory.damaged_files() + [
+        x for place in inventory.places() if (x := inventory.damage_of(place))
+    ]
 
 
 def repair(store: str | os.PathLike[str]) -> list[Damage]:
@@ -214,16 +216,16 @@ def repair(store: str | os.PathLike[str]) -> list[Damage]:
     Raises SweepError as `verify` does, where a file and its copy are damaged, and while a sweep is running.
     """
     path = Path(store)
-    ledger = Ledger(path)
+    inventory = Inventory(path)
     lock = locked(path)
     if lock is None:
         raise SweepError(f"another process sweeps into {path}; wait for its end")
     try:
         found = verify(path)
-        ledger.restore()
+        inventory.restore()
         for damage in found:
             if damage.place is not None:
-                ledger.clear(damage.place)
+                inventory.clear(damage.place)
     except OSError as error:
         raise SweepError(f"cannot repair {path}: {error.strerror or error}") from error
     finally:
