@@ -16,7 +16,7 @@ def compiled(function, lanes=1, single=False, piece=PIECE, guard=None, units=1):
     """The batch loop of `function` as a call on arrays (n, *shape): (status of `run`, list of results)."""
     compiler = build.find_compiler()
     sources = batch_units(function, lanes, single, guard or Guard(), units, piece)
-    library = build.load(build.library(sources, compiler))
+    library = build.library(build.Source(sources), compiler)
     real = np.float32 if single else np.float64
 
     def call(*arrays):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from liebody.codegen import build
+from liebody.codegen import build, cache
 
 COMPILER = build.find_compiler()
 PLAIN = shlex.join(x for x in COMPILER.command if not x.startswith("-m") or x == "-m") if COMPILER else ""
@@ -63,6 +63,10 @@ def python(code, folder, check=True, **environment):
     return done
 
 
+def leftovers(folder):
+    return list(folder.glob(f"{cache.PREFIX}*"))
+
+
 def kernel(recipe=None):
     return KERNEL.replace("RECIPE", repr(recipe))
 
@@ -87,16 +91,16 @@ def test_with_a_recipe_a_second_process_traces_nothing(tmp_path, count):
 
 
 def test_the_key_depends_on_text_compiler_processor_and_flags(tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(cache, "_chosen", tmp_path)
     text = "int f(void) { return 1; }"
-    paths = [build.library([text], COMPILER)]
-    paths.append(build.library([text + " "], COMPILER))
-    paths.append(build.library([text], build.Compiler(COMPILER.command, "another")))
-    paths.append(build.library([text], COMPILER, build.LONG_FLAGS))
+    build.library(build.Source([text]), COMPILER)
+    build.library(build.Source([text + " "]), COMPILER)
+    build.library(build.Source([text]), build.Compiler(COMPILER.command, "another"))
+    build.library(build.Source([text], build.LONG_FLAGS), COMPILER)
     monkeypatch.setattr(build, "processor", lambda: "another")
-    paths.append(build.library([text], COMPILER))
-    assert len(set(paths)) == len(paths)
-    assert not list(tmp_path.glob("tmp-*"))
+    build.library(build.Source([text]), COMPILER)
+    assert len(list(tmp_path.glob("*.so"))) == 5
+    assert not leftovers(tmp_path)
 
 
 DAMAGES = [("truncated", None), ("truncated", "a recipe"), ("garbage", "a recipe"), ("no sum", None)]
@@ -140,7 +144,7 @@ def test_two_processes_at_once_both_succeed(tmp_path):
     for process in processes:
         _, words = process.communicate()
         assert process.returncode == 0, words
-    assert not list((tmp_path / "kernels").glob("tmp-*"))
+    assert not leftovers(tmp_path / "kernels")
 
 
 def test_a_compile_that_is_killed_leaves_nothing_broken(tmp_path):
@@ -164,14 +168,9 @@ def test_a_compile_that_is_killed_leaves_nothing_broken(tmp_path):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     folder = tmp_path / "kernels"
-    (left,) = folder.glob("tmp-*")
-    (folder / "tmp-file").write_text("half a note")
+    assert len(leftovers(folder)) == 1
     assert python(kernel("a recipe"), tmp_path).stdout == "1 traced\n"
-    assert left.exists()  # it could belong to a compile that is still going on
-    for path in (left, folder / "tmp-file"):
-        os.utime(path, (time.time() - 2 * build.ABANDONED,) * 2)
-    python(kernel("a recipe"), tmp_path)
-    assert not list(folder.glob("tmp-*"))
+    assert not leftovers(folder)
 
 
 def test_a_cache_that_is_removed_meanwhile_is_made_again(tmp_path):
@@ -201,13 +200,16 @@ def test_the_cache_is_private(tmp_path, before):
         folder.mkdir()
         folder.chmod(before)
     tmp_path.chmod(0o755)
-    python("from liebody.codegen import build; assert build.cache_folder().name == 'kernels'", tmp_path)
+    python(
+        "from liebody.codegen import cache; assert cache.cache_folder().name == 'kernels'",
+        tmp_path,
+    )
     assert mode(folder) == 0o700
     assert mode(tmp_path) == 0o755  # the folder that was named is left as it is
 
 
 def test_without_the_variable_it_is_the_users_cache_folder(tmp_path):
-    code = "from liebody.codegen import build; print(build.cache_folder())"
+    code = "from liebody.codegen import cache; print(cache.cache_folder())"
     done = python(code, "", XDG_CACHE_HOME=str(tmp_path), HOME=str(tmp_path))
     assert Path(done.stdout.strip()).is_relative_to(tmp_path)
 
@@ -222,8 +224,8 @@ def test_without_a_folder_of_its_own_a_process_uses_a_private_one_and_removes_it
     if not why:
         (tmp_path / "kernels").write_text("a file")
     code = """
-from liebody.codegen import build
-folder = build.cache_folder()
+from liebody.codegen import cache
+folder = cache.cache_folder()
 assert folder.stat().st_mode & 0o777 == 0o700
 assert list(folder.glob("*.so")), "it is used"
 if os.fork() == 0:
@@ -256,7 +258,7 @@ def test_a_compiler_named_by_the_user_must_work(tmp_path):
     assert (
         f"CompilerError: the C compiler {broken} stopped with exit status 3: licence expired" in done.stderr
     )
-    assert not list((tmp_path / "kernels").glob("tmp-*"))
+    assert not leftovers(tmp_path / "kernels")
 
 
 def test_a_compiler_that_does_not_work_is_passed_over(tmp_path):
@@ -314,7 +316,7 @@ assert "ziglang" in build.find_compiler().command
 h = trace(lambda q: [q := scalar.sin(q) * q[::-1] for _ in range(40)][-1], {"q": 5}, "h")
 units = batch_units(h, 4, units=2, piece=100)
 assert len(units) == 2
-build.load(build.library(units, build.find_compiler())).run
+build.library(build.Source(units), build.find_compiler()).run
 k = Kernel(h, dtype=np.float32)
 np.testing.assert_allclose(k(np.tile(q / 500, (2, 1))), np.tile(Kernel(h)(q / 500), (2, 1)), rtol=1e-4,
 atol=1e-6)

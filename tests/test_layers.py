@@ -51,7 +51,7 @@ LAZY = {
     ("run", "liebody.plot"): "run.plot() is where a user looks for it; the picture is made a floor above",
     ("run", "liebody.view"): "run.view(), likewise",
     ("robot.robot", "liebody.view"): "robot.view(), likewise",
-    ("codegen.build", "platformdirs"): "the user's cache folder is needed when the first kernel is compiled",
+    ("codegen.cache", "platformdirs"): "the user's cache folder is needed when the first kernel is compiled",
     ("codegen.printers.sympy_source", "sympy"): "a printer imports what it prints for",
     ("codegen.printers.casadi_source", "casadi"): "a printer imports what it prints for",
     ("codegen.printers.jax", "jax"): "a printer imports what it prints for",

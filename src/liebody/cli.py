@@ -17,8 +17,9 @@ import click
 import numpy as np
 
 from . import models
+from .codegen import cache
 from .equations import equations
-from .errors import LiebodyError, require
+from .errors import LiebodyError, counted, require
 from .integrators import method_named
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
@@ -402,6 +403,55 @@ def equations_(
     found = equations(source, form, not no_simplify, symbols=symbols, floating=floating)
     names = [name.strip() for name in (parts or "").split(",") if name.strip()]
     click.echo(getattr(found, language or "text")(*names), nl=False)
+
+
+@main.group(name="cache")
+def cache_() -> None:
+    """Compiled kernels that are kept: how many, and removing them.
+
+    They are in $LIEBODY_CACHE, or in your user cache. Beyond $LIEBODY_CACHE_LIMIT (1 GB) those used least
+    recently are removed, of which nothing is lost but the time to compile them again.
+    """
+
+
+@cache_.command(name="info")
+@_examples("liebody cache info")
+def cache_info() -> None:
+    """Say where kernels are kept, how many, and how much they take."""
+    found = cache.by_version()
+    click.echo(_row("folder", str(cache.cache_folder()), ""))
+    click.echo(_row("size", _bytes(sum(size for _, size in found.values())), f"of {_bytes(cache.limit())}"))
+    for version, (count, size) in found.items():
+        name = f"libraries of {version}" if version else "notes"
+        click.echo(_row(name, counted(count, "entry", "entries"), _bytes(size)))
+
+
+@cache_.command(name="prune")
+@_examples("""
+liebody cache prune --limit "200 MB"
+liebody cache prune --other-versions
+""")
+@click.option("--limit", metavar="SIZE", help="What may stay, such as '200 MB'; default: the cache's limit.")
+@click.option("--other-versions", is_flag=True, help="Remove what other versions of liebody made, too.")
+def cache_prune(limit: str | None, other_versions: bool) -> None:
+    """Remove what was used least recently. Processes that are running keep what they use."""
+    most = cache.limit() if limit is None else cache.size_of("--limit", limit)
+    _removed(*cache.prune(most, other_versions))
+
+
+@cache_.command(name="clear")
+@_examples("liebody cache clear")
+def cache_clear() -> None:
+    """Remove all kernels that are kept."""
+    _removed(*cache.prune(0))
+
+
+def _removed(count: int, size: int) -> None:
+    click.echo(f"removed {counted(count, 'entry', 'entries')}, {_bytes(size)}")
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
 
 
 def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Array:

@@ -1,15 +1,9 @@
-"""Compile C source into shared libraries, kept on disk by content, compiler and processor.
-
-The cache is the user's own (in `$LIEBODY_CACHE`, else in the platform's cache folder), readable by nobody
-else. A library is linked under a temporary name and renamed, so that a compile which is killed, or two
-processes at once, leave nothing broken behind; its digest lies beside it, so that a damaged one is noticed
-and made again.
-"""
+"""Compile C source into shared libraries, kept in the cache by content, compiler and processor."""
 
 from __future__ import annotations
 
-import atexit
 import ctypes
+import errno
 import functools
 import hashlib
 import importlib.util
@@ -17,17 +11,17 @@ import os
 import platform
 import shlex
 import shutil
-import stat
+import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import CompilerError
+from . import cache
+from .cache import NoPlace
 
 FLAGS = (
     "-std=gnu11 -O2 -fPIC -march=native -ffp-contract=fast "
@@ -35,7 +29,8 @@ FLAGS = (
 ).split()
 # Very long code waits for memory: it runs as fast with less effort, and compiles in half the time.
 LONG_FLAGS = (*("-O1" if flag == "-O2" else flag for flag in FLAGS), "-DLONG_CODE")
-ABANDONED = 24 * 3600.0  # seconds after which a temporary folder belongs to nobody
+FORMAT = "2"  # of what is kept
+LEAST_SPACE = 1 << 20  # bytes of a disk on which a compiler may have failed for want of space
 ADVICE = (
     "install a C compiler (Debian, Ubuntu: apt install gcc; macOS: xcode-select --install), or the one that "
     "pip installs: pip install ziglang; $CC chooses another"
@@ -73,7 +68,11 @@ def find_compiler() -> Compiler | None:
                 f"$CC is {wanted!r}, but there is no program {program!r}; unset CC, or {ADVICE}"
             )
         compiler = Compiler((path, *options), _identity(path, *options))
-        vector_bits(compiler)
+        try:
+            vector_bits(compiler)
+        except NoPlace as error:
+            REFUSALS.append(str(error))
+            return None
         return compiler
     commands: list[tuple[tuple[str, ...], str]] = [
         ((path,), path) for path in map(shutil.which, ("cc", "gcc", "clang")) if path
@@ -112,85 +111,6 @@ def processor() -> str:
         return "|".join([platform.machine(), platform.processor(), platform.node()])
 
 
-def cache_folder() -> Path:
-    """The user's folder of compiled kernels, private to the user; made again if it was removed meanwhile."""
-    folder = _chosen_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
-
-
-@functools.cache
-def _chosen_folder() -> Path:
-    chosen = os.environ.get("LIEBODY_CACHE")
-    if not chosen:
-        import platformdirs
-
-        chosen = platformdirs.user_cache_dir("liebody", appauthor=False)
-    folder = Path(chosen).absolute() / "kernels"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-        if not hasattr(os, "getuid") or status.st_uid == os.getuid():
-            if stat.S_IMODE(status.st_mode) & 0o077:
-                folder.chmod(0o700)
-            if os.access(folder, os.W_OK):
-                _sweep(folder)
-                return folder
-    except OSError:
-        pass
-    folder = Path(
-        tempfile.mkdtemp(prefix="liebody-")
-    )  # no place of our own: kernels last as long as the process
-    atexit.register(_remove, folder, os.getpid())
-    return folder
-
-
-def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # not in a forked child
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what compiles that were killed have left."""
-    for leftover in folder.glob("tmp-*"):
-        try:
-            if time.time() - leftover.stat().st_mtime > ABANDONED:
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        except OSError:
-            continue
-
-
-def store(key: str, suffix: str, content: bytes) -> Path:
-    """Write a file of the cache, complete or not at all."""
-    target = cache_folder() / f"{key}{suffix}"
-    handle, name = tempfile.mkstemp(prefix="tmp-", dir=cache_folder())
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    os.replace(name, target)
-    return target
-
-
-def recall(key: str, suffix: str) -> bytes | None:
-    """What was stored, or None."""
-    try:
-        return (cache_folder() / f"{key}{suffix}").read_bytes()
-    except OSError:
-        return None
-
-
-def noted(note: str | None, make: Callable[[], Path]) -> Path:
-    """The library whose name is stored as `note`, if it is there and whole; else what `make` returns."""
-    name = recall(note, ".path") if note else None
-    if name:
-        known = cache_folder() / os.fsdecode(name)
-        if known.suffix == ".so" and _whole(known):
-            return known
-    path = make()
-    if note:
-        store(note, ".path", os.fsencode(path.name))
-    return path
-
-
 def digest(*parts: str) -> str:
     """The name under which something that depends on `parts` is kept."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
@@ -202,36 +122,55 @@ def _kind(option: str) -> str:
     return {"-mcpu": "-march"}.get(name, "-O" if name.startswith("-O") else name)
 
 
-def library(units: Sequence[str], compiler: Compiler, flags: Sequence[str] = FLAGS) -> Path:
+class Source(NamedTuple):
+    """What is compiled: C translation units, and options of the compiler."""
+
+    units: Sequence[str]
+    flags: Sequence[str] = FLAGS
+
+
+def library(
+    source: Source | Callable[[], Source], compiler: Compiler, note: str | None = None
+) -> ctypes.CDLL:
     """The shared library made of C translation units: from the cache, or compiled (units in parallel).
 
-    Options in $CC take the place of those of `flags` that decide the same: "gcc -march=x86-64-v3" makes
+    source  or a call that makes it, which is not made where the library is known by its note
+    note    a digest that determines the source; None: only the source itself does
+
+    Options in $CC take the place of those of the source that decide the same: "gcc -march=x86-64-v3" makes
     code for any processor of that level, where `gcc` makes it for this one.
+
+    Raises CompilerError, of the kind NoPlace where there is no space for it, not even in a temporary folder.
     """
+    if note and (name := cache.recall(note, ".path")) and (found := cache.kept(name.decode())):
+        return found
+    source = source() if callable(source) else source
     chosen = {_kind(option) for option in compiler.command[1:]}
-    flags = [flag for flag in flags if _kind(flag) not in chosen]
-    key = digest(*units, compiler.identity, processor(), *flags)
-    target = cache_folder() / f"{key}.so"
-    if _whole(target):
-        return target
-    folder = Path(tempfile.mkdtemp(prefix="tmp-", dir=cache_folder()))
-    try:
+    flags = [flag for flag in source.flags if _kind(flag) not in chosen]
+    key = digest(*source.units, compiler.identity, processor(), *flags)
+    while True:
+        folder = cache.cache_folder()
+        try:
+            found = cache.kept(key) or _compiled(key, source.units, flags, compiler)
+            if note:
+                cache.store(note, ".path", key.encode())
+            return found
+        except OSError as error:
+            cache.move(error, folder)  # which can be done once
+
+
+def _compiled(key: str, units: Sequence[str], flags: Sequence[str], compiler: Compiler) -> ctypes.CDLL:
+    with cache.workplace() as folder:
         for k, unit in enumerate(units):
             (folder / f"unit{k}.c").write_text(unit, encoding="utf-8")
-        built = folder / "kernel.so"
+        built, names = folder / "kernel.so", [str(folder / f"unit{k}") for k in range(len(units))]
+        command = [*compiler.command, *flags]
         if len(units) == 1:
-            _run([*compiler.command, *flags, "-shared", "-o", str(built), str(folder / "unit0.c"), "-lm"])
+            _run(folder, [*command, "-shared", "-o", str(built), f"{names[0]}.c", "-lm"])
         else:
-            names = [str(folder / f"unit{k}") for k in range(len(units))]
-            command = [*compiler.command, *flags, "-c", "-o"]
-            in_threads(lambda x: _run([*command, f"{x}.o", f"{x}.c"]), names, os.cpu_count() or 1)
-            _run([*compiler.command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
-        built.chmod(0o700)
-        store(key, ".sum", _sum(built))
-        os.replace(built, target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return target
+            _run(folder, *([*command, "-c", "-o", f"{x}.o", f"{x}.c"] for x in names))
+            _run(folder, [*compiler.command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
+        return cache.keep(key, built)
 
 
 def in_threads(function: Callable[[Any], Any], items: Iterable[Any], threads: int) -> list[Any]:
@@ -242,30 +181,55 @@ def in_threads(function: Callable[[Any], Any], items: Iterable[Any], threads: in
         return list(pool.map(function, items))
 
 
-def _sum(path: Path) -> bytes:
-    return hashlib.sha256(path.read_bytes()).digest()
-
-
-def _whole(path: Path) -> bool:
-    """Whether a library is there, as it was written: loading one that was cut off would end the process."""
+def _run(folder: Path, *commands: list[str]) -> None:
+    """Run compilers at the same time, with their temporary files in a folder; they end when this does."""
+    running: list[subprocess.Popen[str]] = []
     try:
-        return path.with_suffix(".sum").read_bytes() == _sum(path)
-    except OSError:
-        return False
-
-
-def _run(command: list[str]) -> None:
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, errors="replace"
-        )
+        for command in commands:
+            running.append(
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                    env={**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"},
+                    start_new_session=True,
+                )
+            )
+        for process in running:
+            said = process.communicate()[1]
+            if process.returncode:
+                _refuse(commands[0][0], process.returncode, said, folder)
     except OSError as error:
-        raise CompilerError(f"the C compiler {command[0]} cannot be run: {error}; {ADVICE}") from None
-    if done.returncode:
-        words = "\n".join(done.stderr.strip().splitlines()[:12])
-        raise CompilerError(
-            f"the C compiler {command[0]} stopped with exit status {done.returncode}: {words}\n{ADVICE}"
-        )
+        if error.errno == errno.ENOSPC:
+            raise
+        raise CompilerError(f"the C compiler {commands[0][0]} cannot be run: {error}; {ADVICE}") from None
+    finally:
+        for process in running:
+            if process.poll() is None:
+                _end(process)
+            process.wait()
+            assert process.stderr is not None
+            process.stderr.close()
+
+
+def _refuse(program: str, status: int, said: str, folder: Path) -> None:
+    """Raise CompilerError for a compiler that failed; OSError if that was for want of space."""
+    full = shutil.disk_usage(folder).free < LEAST_SPACE
+    if full or "No space left" in said or "quota exceeded" in said:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    words = "\n".join(said.strip().splitlines()[:12])
+    raise CompilerError(f"the C compiler {program} stopped with exit status {status}: {words}\n{ADVICE}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a compiler and what it has started; it removes its temporary files."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGTERM)
+    else:
+        process.terminate()
 
 
 def fields(declared: str) -> list[tuple[str, Any]]:
@@ -282,26 +246,17 @@ def runtime(name: str) -> str:
 @functools.cache
 def interface() -> str:
     """A digest of runtime/: libraries of another version are called in another way."""
-    return digest(*(runtime(path.name) for path in sorted((Path(__file__).parent / "runtime").glob("*.h"))))
+    return digest(
+        FORMAT, *(runtime(path.name) for path in sorted((Path(__file__).parent / "runtime").glob("*.h")))
+    )
 
 
 @functools.cache
 def vector_bits(compiler: Compiler) -> int:
     """The size of the processor's vectors as the compiler sees it; CompilerError if that cannot build."""
-    return ctypes.c_int.in_dll(load(library([runtime("probe.h")], compiler)), "vector_bits").value
+    return ctypes.c_int.in_dll(library(Source([runtime("probe.h")]), compiler), "vector_bits").value
 
 
 def lanes(compiler: Compiler, single: bool = False) -> int:
     """How many numbers this processor's vectors hold."""
     return vector_bits(compiler) // (32 if single else 64)
-
-
-def load(path: Path) -> ctypes.CDLL:
-    """Open a library of the cache; one that cannot be loaded is removed and reported."""
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise CompilerError(
-            f"the compiled kernel {path} cannot be loaded ({error}); it was removed: try again"
-        ) from error

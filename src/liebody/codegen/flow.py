@@ -172,7 +172,7 @@ class Flow(Explicit):
         """
         nearest, losses = nearest or Nearest.of(*y.shape), np.zeros((len(y), 2))
         arguments = (y, Samples.of(u), t, h, steps, every, record, row, failed, losses, nearest)
-        if self.called is not None or self._fixed.compiler is None:
+        if self.called is not None or not self._fixed.is_compiled(len(y)):
             self._fixed_numpy(*arguments)
             return
         given = self._copies(y, failed, nearest.rows)
@@ -184,7 +184,7 @@ class Flow(Explicit):
 
     def course(self, y: Any, u: Samples, h: float, *kept: Any) -> Course | None:
         """The call that `steps` makes (`CompiledLoop.course`), to be made again; None without a compiler."""
-        return self._fixed.course(y, u, h, *kept) if self._fixed.compiler else None
+        return self._fixed.course(y, u, h, *kept) if self._fixed.is_compiled(len(y)) else None
 
     def _copies(self, *arrays: Any) -> list[tuple[Any, Any]]:
         """These arrays with copies of them, where a call may have to be made again."""
@@ -206,7 +206,7 @@ class Flow(Explicit):
         guards are located.
         """
         m, u, loop = members, Samples.of(u), self._march(settings.controlled)
-        if loop.compiler is None:
+        if not loop.is_compiled(len(m.y)):
             self._march_numpy(m, u, until, settings)
             return
         given, logs = self._copies(m.y, m.clock, m.counts, m.last, m.ends, m.nearest.rows), list(m.log)

@@ -78,7 +78,7 @@ class HybridFlow(Explicit):
         u  parameters: Samples, whose times steps do not go across, or constant ones, (1 or n, dim)
         """
         u = u if isinstance(u, Samples) else Samples.of(np.asarray(u, float)[:, None])
-        if self._loop.compiler is None:
+        if not self._loop.is_compiled(len(members.y)):
             self._march_numpy(members, u, until, settings)
         else:
             self._loop.march(members, u, until, settings, threads)

@@ -295,7 +295,7 @@ class ImplicitFlow(Steps):
         u, losses = Samples.of(u), np.zeros((len(y), 2)) if losses is None else losses
         loop = self._loop(False, False, not u.constant, not u.constant and not u.linear)
         arguments = (y, u, t, h, steps, every, record, row, failed, losses, Nearest.of(*y.shape))
-        if loop.compiler is None:
+        if not loop.is_compiled(len(y)):
             self._solved, self._tries = np.zeros(2, int), self.iterations
             self._fixed_numpy(*arguments)
             return int(self._solved[0]), int(self._solved[1])
@@ -309,7 +309,7 @@ class ImplicitFlow(Steps):
         """
         u = Samples.of(u)
         loop = self._loop(True, settings.controlled, True, not u.constant and not u.linear)
-        if loop.compiler is None:
+        if not loop.is_compiled(len(members.y)):
             self._solved, self._controlled = np.zeros(2, int), settings.controlled
             self._tries = TRIES if settings.controlled else self.iterations
             self._march_numpy(members, u, until, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import math
@@ -11,13 +12,12 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigurationError, GraphError, ShapeError
-from . import build, entry
+from . import build, cache, entry
 from .graph import Function, holds_symbols
 from .passes import length
 from .printers import c as printer
@@ -117,8 +117,7 @@ class Kernel:
     def _compiler(self) -> build.Compiler | None:
         return find_compiler_or_warn()
 
-    def _key(self, kind: str) -> str:
-        compiler = self._compiler
+    def _key(self, kind: str, compiler: build.Compiler | None = None) -> str:
         identity = compiler.identity if compiler else ""
         guard = f"{self._guard.finite}{self._guard.unit}{self._guard.tolerance}"
         parts = (self._recipe or "", kind, str(self.dtype), guard, identity, build.interface())
@@ -126,22 +125,21 @@ class Kernel:
 
     def _remembered(self) -> dict[str, Any] | None:
         try:
-            known = json.loads(build.recall(self._key("about"), ".json") or "null") if self._recipe else None
+            known = json.loads(cache.recall(self._key("about"), ".json") or "null") if self._recipe else None
         except ValueError:
             return None
         return known if isinstance(known, dict) and known.keys() == {"name", "inputs", "outputs"} else None
 
     def _library(self, kind: str, lanes: int) -> ctypes.CDLL:
         """The compiled batch loop over `lanes`, found by the recipe or by the source."""
-        library = build.load(
-            build.noted(self._key(kind) if self._recipe else None, lambda: self._compile(lanes))
-        )
+        assert self._compiler is not None
+        note = self._key(kind, self._compiler) if self._recipe else None
+        library = build.library(lambda: self._source(lanes), self._compiler, note)
         library.run.restype = ctypes.c_long
         library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4, ctypes.c_int]
         return library
 
-    def _compile(self, lanes: int) -> Path:
-        assert self._compiler is not None
+    def _source(self, lanes: int) -> build.Source:
         f = self.function
         total = length(f)
         piece, flags = (
@@ -154,15 +152,24 @@ class Kernel:
             sources = printer.batch_units(f, lanes, self._single, self._guard, units, piece)
         if not self._single:
             sources[-1] += "\n" + _call_text(f)
-        path = build.library(sources, self._compiler, flags)
         if self._recipe:
             about = {
                 "name": self.name,
                 "inputs": list(self.inputs.items()),
                 "outputs": list(self.outputs.items()),
             }
-            build.store(self._key("about"), ".json", json.dumps(about).encode())
-        return path
+            with contextlib.suppress(OSError):  # a full disk is noticed when the library is compiled
+                cache.store(self._key("about"), ".json", json.dumps(about).encode())
+        return build.Source(sources, flags)
+
+    def _is_compiled(self, many: bool = False) -> bool:
+        """Whether this runs as compiled code, of which there is a loop now; not without a place for it."""
+        try:
+            return self._compiler is not None and bool(self._many if many else self._one)
+        except build.NoPlace as error:
+            self._compiler = None
+            warn_of_no_compiler(str(error))
+            return False
 
     @cached_property
     def _one(self) -> ctypes.CDLL:
@@ -195,7 +202,7 @@ class Kernel:
 
     def entry(self, general: Callable[..., Any]) -> Callable[..., Any]:
         """A built-in function for states and batches, which leaves what it cannot take to `general`."""
-        if self._compiler is None or self._single or not entry.available():
+        if self._single or not entry.available() or not (self.has_loop or self._is_compiled()):
             return general
         library = next(iter(self._loops.values()), None) or self._one
         return entry.builtin(library, general, self.name, self.__doc__ or "")
@@ -330,11 +337,11 @@ class Kernel:
     ) -> None:
         """Compute all rows; an error where one breaks the guard. `kept`: constants are there already."""
         count = math.prod(batch)
-        if self._compiler is None:
+        few = count < FEW and "_many" not in self.__dict__
+        if not self._is_compiled(many=not (few or count == 1)):
             self._check(rows, batch, self._guard.tolerance)
             self._run_numpy(rows, results, batch)
             return
-        few = count < FEW and "_many" not in self.__dict__
         library, lanes = (self._one, 1) if few or count == 1 else self._many
 
         def share(first: int, last: int) -> int:
@@ -480,11 +487,18 @@ _warned = False
 
 def find_compiler_or_warn() -> build.Compiler | None:
     """The C compiler, or None after one warning that says how to get one."""
-    global _warned
     compiler = build.find_compiler()
-    if compiler is None and not _warned:
-        _warned = True
+    if compiler is None:
         found = f"none that works ({build.REFUSALS[0]})" if build.REFUSALS else "no C compiler"
-        words = f"there is {found}, so kernels run as NumPy source, slower; {build.ADVICE}"
-        warnings.warn(words, MissingCompiler, stacklevel=4)
+        warn_of_no_compiler(f"there is {found}", build.ADVICE)
     return compiler
+
+
+def warn_of_no_compiler(why: str, advice: str = "make room, or set LIEBODY_CACHE or TMPDIR") -> None:
+    """Say once that kernels run as NumPy source."""
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            f"{why}, so kernels run as NumPy source, slower; {advice}", MissingCompiler, stacklevel=5
+        )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import build
-from .kernel import FEW_MEMBERS, find_compiler_or_warn
+from .kernel import FEW_MEMBERS, find_compiler_or_warn, warn_of_no_compiler
 from .march import Ensemble, Settings
 from .samples import Samples
 from .watch import Nearest
@@ -104,10 +104,10 @@ class CompiledLoop:
             parts = (self.recipe, repr(self.settings), f"{self.kind}{lanes}", compiler.identity)
             note = build.digest(*parts, build.interface(), build.processor(), *build.FLAGS)
 
-        def compiled() -> Any:
-            return build.library([self.source(lanes)], compiler, self.flags(lanes))
+        def source() -> build.Source:
+            return build.Source([self.source(lanes)], self.flags(lanes))
 
-        return self._prepare(build.load(build.noted(note, compiled)))
+        return self._prepare(build.library(source, compiler, note))
 
     def _prepare(self, library: Any) -> Any:
         """The library with the types of its functions."""
@@ -132,6 +132,15 @@ class CompiledLoop:
         assert self.compiler is not None
         lanes = 1 if members < FEW_MEMBERS else build.lanes(self.compiler)
         return self._kept(lanes), lanes
+
+    def is_compiled(self, members: int) -> bool:
+        """Whether there is a library for so many members now; not without a compiler, or a place for it."""
+        try:
+            return self.compiler is not None and bool(self._for(members))
+        except build.NoPlace as error:
+            self.compiler = None
+            warn_of_no_compiler(str(error))
+            return False
 
     def course(
         self, y: Any, u: Samples, h: float, record: Any, failed: Any, losses: Any, nearest: Nearest

@@ -1,0 +1,386 @@
+"""The cache of compiled kernels: a folder of the user's own, with a limit, in which nothing is half there.
+
+It is `kernels` in `$LIEBODY_CACHE`, else in the platform's cache folder, private to the user. Each file is
+made under another name and renamed, and checked when it is read: a library by its digest, which lies beside
+it, notes by one of their own, in which their name takes part. What was used least recently is removed where
+all together exceed the limit, `$LIEBODY_CACHE_LIMIT` (default: 1 GB). Where the folder cannot be used, or its
+disk is full, kernels go to a temporary folder, which ends with the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import errno
+import hashlib
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import CompilerError
+
+try:
+    import fcntl
+except ImportError:  # of systems without such locks
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = "liebody-tmp-"  # of what is being made
+TAG, LOCK = "CACHEDIR.TAG", "lock"
+SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# compiled kernels of liebody; may be removed\n"
+OURS = re.compile(r"([0-9a-f]{40})\.(so|sum|path|json)|tmp-\w+").fullmatch
+LIMIT = "1 GB"
+UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+RECENT = 3600.0  # seconds within which a second use is not noted
+ABANDONED = 24 * 3600.0  # seconds after which a temporary folder belongs to nobody, where there are no locks
+OFTEN = 64  # compiled libraries between two looks at the limit
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class CacheWarning(UserWarning):
+    """The cache of compiled kernels cannot be used; they are kept elsewhere, or not at all."""
+
+
+class NoPlace(CompilerError):
+    """There is no folder into which kernels can be compiled."""
+
+
+# -- the folder ---------------------------------------------------------------------------------------------
+
+_chosen: Path | None = None
+_made = 0  # libraries, by this process
+_choosing = threading.Lock()
+
+
+def cache_folder() -> Path:
+    """The folder of compiled kernels, private to the user; made again if it was removed meanwhile."""
+    global _chosen
+    with _choosing:
+        if _chosen is None:
+            _chosen = _usable()
+    try:
+        _chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        move(error, _chosen)
+    return _chosen
+
+
+def move(error: OSError, folder: Path) -> None:
+    """Keep kernels in a temporary folder from now on, because of an error in this one.
+
+    Raises NoPlace if it is a temporary folder already.
+    """
+    global _chosen
+    with _choosing:
+        if _chosen != folder:  # another thread did it
+            return
+        why = "there is no space" if error.errno in NO_SPACE else f"{error.strerror or error}"
+        if folder.name.startswith(PREFIX):
+            raise NoPlace(f"{why} in {folder}") from error
+        _chosen = _temporary(f"{why} in {folder}")
+
+
+def _usable() -> Path:
+    given = os.environ.get("LIEBODY_CACHE")
+    if not given:
+        import platformdirs
+
+        given = platformdirs.user_cache_dir("liebody", appauthor=False)
+    folder = Path(given).absolute() / "kernels"
+    try:
+        why = _obstacle(folder)
+    except OSError as error:
+        why = "there is no space" if error.errno in NO_SPACE else f"{error.strerror or error}"
+    if why:
+        return _temporary(f"{folder} cannot hold compiled kernels: {why}")
+    for leftover in [*folder.glob(PREFIX + "*"), *folder.glob("tmp-*")]:  # the latter of 0.1
+        _remove_leftover(leftover)
+    return folder
+
+
+def _obstacle(folder: Path) -> str:
+    """Make a folder the cache; or say why it cannot be. What is not ours is left as it is."""
+    if folder.is_symlink():
+        return "it is a symbolic link; set LIEBODY_CACHE to where it leads"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is no folder"
+    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+        return "it is another user's"
+    if not os.access(folder, os.W_OK):
+        return "it cannot be written"
+    names = set(os.listdir(folder))
+    if TAG not in names:
+        others = [name for name in names if not OURS(name) and not name.startswith(PREFIX)]
+        if others:
+            return f"it holds {min(others)}, which is not of liebody; set LIEBODY_CACHE to another folder"
+        (folder / TAG).write_bytes(SIGNATURE)
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        folder.chmod(0o700)
+    return ""
+
+
+def _temporary(why: str) -> Path:
+    """A folder that lasts as long as this process."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    except OSError as error:
+        raise NoPlace(f"{why}; and no temporary folder can be made: {error.strerror or error}") from error
+    atexit.register(_remove, folder, os.getpid())
+    words = f"{why}; so kernels are compiled into {folder}, and again in the next process"
+    warnings.warn(words, CacheWarning, stacklevel=2)
+    return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftover(path: Path) -> None:
+    """Remove what a compile has left that was killed; one that goes on holds its folder."""
+    try:
+        with _locked(path, wait=False) as free:
+            old = time.time() - path.lstat().st_mtime > ABANDONED
+            if (free and fcntl and path.name.startswith(PREFIX)) or old:
+                _clear(path)
+    except OSError:
+        pass
+
+
+@contextlib.contextmanager
+def workplace() -> Iterator[Path]:
+    """A folder in the cache that is removed in the end, by another process if this one is killed."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=cache_folder()))
+        with _locked(folder, wait=False) as held:
+            if not held or not folder.is_dir():  # another process takes it for a leftover
+                continue
+            try:
+                yield folder
+                return
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, wait: bool, shared: bool = False) -> Iterator[bool]:
+    """Hold a file or folder; whether it could be had. Where there are no locks, it always is."""
+    if fcntl is None:
+        yield True
+        return
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        yield False
+        return
+    try:
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
+            held = True
+        except OSError:
+            held = False
+        yield held
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _no_pruning(wait: bool = True, pruning: bool = False) -> Iterator[bool]:
+    """Hold the cache, so that no other process removes files meanwhile; or alone, to remove some."""
+    lock = cache_folder() / LOCK
+    with contextlib.suppress(OSError):
+        lock.touch(mode=0o600)
+    with _locked(lock, wait, shared=not pruning) as held:
+        yield held
+
+
+# -- files --------------------------------------------------------------------------------------------------
+
+
+def store(key: str, suffix: str, content: bytes) -> None:
+    """Write a note of the cache, complete or not at all."""
+    with workplace() as folder:
+        (folder / "note").write_bytes(_seal(key, suffix, content) + content)
+        _place(folder / "note", cache_folder() / f"{key}{suffix}")
+
+
+def recall(key: str, suffix: str) -> bytes | None:
+    """What was stored under this name, or None."""
+    path = cache_folder() / f"{key}{suffix}"
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    first, content = content[:65], content[65:]
+    if first != _seal(key, suffix, content):
+        return None
+    _note_use(path)
+    return content
+
+
+def keep(key: str, built: Path) -> ctypes.CDLL:
+    """Put a library that was built in a `workplace` into the cache, and open it."""
+    global _made
+    target = cache_folder() / f"{key}.so"
+    built.chmod(0o700)
+    found = _load(built)  # whatever becomes of the file
+    with _no_pruning():
+        store(key, ".sum", f"{_sum(built)} {_version()}".encode())
+        _place(built, target)
+    _made += 1
+    if _made % OFTEN == 1:
+        prune(limit(), wait=False)
+    return found
+
+
+def kept(key: str) -> ctypes.CDLL | None:
+    """The library of this name, if it is there and whole: opening one that was cut off would end Python."""
+    path = cache_folder() / f"{key}.so"
+    if not path.is_file():
+        return None
+    with _no_pruning():
+        noted = recall(key, ".sum")
+        try:
+            if noted is None or noted.split()[0].decode() != _sum(path):
+                return None
+            _note_use(path)
+            return _load(path)
+        except OSError:
+            return None
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise CompilerError(f"the compiled kernel {path} cannot be loaded: {error}") from error
+
+
+def _place(made: Path, target: Path) -> None:
+    if target.is_dir():
+        _clear(target)
+    os.replace(made, target)
+
+
+def _clear(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+
+
+def _seal(key: str, suffix: str, content: bytes) -> bytes:
+    return hashlib.sha256(f"{key}{suffix}\n".encode() + content).hexdigest().encode() + b"\n"
+
+
+def _sum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _note_use(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if time.time() - path.stat().st_mtime > RECENT:
+            os.utime(path)
+
+
+def _version() -> str:
+    return str(sys.modules[__name__.partition(".")[0]].__version__)
+
+
+# -- how much ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Entry:
+    """Files of the cache with one key: a library and its digest, or a note."""
+
+    key: str
+    paths: list[Path] = field(default_factory=list)
+    size: int = 0
+    used: float = 0.0
+
+    @property
+    def version(self) -> str:
+        """The version of liebody that made a library; "" of notes."""
+        noted = recall(self.key, ".sum")
+        return noted.split()[1].decode() if noted else ""
+
+
+def entries() -> list[Entry]:
+    """What is in the cache, the least recently used first."""
+    found: dict[str, Entry] = {}
+    with os.scandir(cache_folder()) as files:
+        for file in files:
+            named = OURS(file.name)
+            if not named or not named[1]:
+                continue
+            try:
+                status = file.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            entry = found.setdefault(named[1], Entry(named[1]))
+            entry.paths.append(Path(file.path))
+            entry.size += getattr(status, "st_blocks", -(-status.st_size // 512)) * 512
+            entry.used = max(entry.used, status.st_mtime)
+    return sorted(found.values(), key=lambda entry: entry.used)
+
+
+def limit() -> int:
+    """The most bytes that the cache may take, `$LIEBODY_CACHE_LIMIT`."""
+    return size_of("LIEBODY_CACHE_LIMIT", os.environ.get("LIEBODY_CACHE_LIMIT") or LIMIT)
+
+
+def size_of(name: str, text: str) -> int:
+    """The bytes of "500 MB"; raises CompilerError for what is no size."""
+    found = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kMG]?)B?\s*", text)
+    if not found:
+        raise CompilerError(f"{name} is {text!r}, expected a size such as '500 MB' or '2 GB'")
+    return int(float(found[1]) * UNITS[found[2]])
+
+
+def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[int, int]:
+    """Remove what was used least recently, until all takes at most so many bytes; how many entries and bytes.
+
+    Processes that have a library open keep it, and none is removed between being found and being opened.
+
+    other_versions  remove what other versions of liebody made, too
+    wait            for processes that open libraries; otherwise nothing is done while there are some
+    """
+    with _no_pruning(wait, pruning=True) as alone:
+        if not alone:
+            return 0, 0
+        known = entries()
+        total, removed, freed = sum(entry.size for entry in known), 0, 0
+        for entry in known:
+            foreign = other_versions and entry.version not in ("", _version())
+            if total - freed <= most and not foreign:
+                if not other_versions:
+                    break
+                continue
+            for path in sorted(entry.paths, reverse=True):  # the digest before the library
+                with contextlib.suppress(OSError):
+                    _clear(path)
+            removed, freed = removed + 1, freed + entry.size
+        return removed, freed
+
+
+def by_version() -> dict[str, tuple[int, int]]:
+    """Of each version of liebody how many libraries there are, and their bytes; of notes under ""."""
+    counts, sizes = Counter[str](), Counter[str]()
+    for entry in entries():
+        version = entry.version
+        counts[version] += 1
+        sizes[version] += entry.size
+    return {version: (counts[version], sizes[version]) for version in sorted(counts)}
