@@ -48,9 +48,10 @@ from .scalar import Array
 from .systems import EventLog, HybridRun, HybridSystem
 
 MOST_STATES = 1000  # recorded by default
+MOST_STEPS = 2**53  # beyond which t + dt is t
 MOST_EVENTS = 100_000  # of a member that are kept
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
-CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
+CHUNK = 0.25  # seconds between two looks at the progress bar
 
 
 class SingularPosition(UserWarning):
@@ -150,7 +151,7 @@ def simulate(
     Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble
     that does not stay finite (or whose step under error control vanishes) is NaN from there on, and named in
     a DivergedMembers warning; a single simulation raises IntegrationError, whose attribute `run` holds what
-    was reached.
+    was reached. So does the KeyboardInterrupt of Ctrl-C, which ends a simulation at once.
 
     A `systems.HybridSystem` has a `simulate` method of its own, which is then called with the same options.
 
@@ -189,22 +190,23 @@ def simulate(
     if u.called is not None:
         flow = flow.calling(u.at_states)
     start = time.perf_counter()
-    with _Progress(progress, t_end) as bar:
-        members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
-        if h is not None and not events:
-            failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
-        else:
-            settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
-            failed = _march(flow, u.taken(flow), members, settings, threads, bar)
+    members, interrupted = Ensemble(y, clock.times, h or clock.first, len(events or ())), None
+    try:
+        with _Progress(progress, t_end) as bar:
+            if h is not None and not events:
+                failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
+            else:
+                settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
+                failed = _march(flow, u.taken(flow), members, settings, threads, bar)
+    except KeyboardInterrupt as stop:
+        interrupted, failed = stop, np.zeros(len(y), np.int64)
     seconds = time.perf_counter() - start
 
     for i in np.flatnonzero(failed):
         members.record[i, failed[i] :] = np.nan
     times, states = clock.times, members.record
-    if events and not batch and members.ends[0, 1] == STOPPED:  # the event is the last row
-        rows = int(members.clock["row"][0])
-        times = np.append(times[:rows], members.ends[0, 0])
-        states = np.concatenate([states[:, :rows], members.y[:, None]], axis=1)
+    if interrupted or (events and not batch and members.ends[0, 1] == STOPPED):
+        times, states = members.reached()
     shape = (*batch, len(times))
     Q = states[..., : made.nq].reshape(*shape, made.nq)
     V = states[..., made.nq : made.nq + made.nv].reshape(*shape, made.nv)
@@ -236,6 +238,9 @@ def simulate(
         if isinstance(flow, Flow):
             members.ends[:] = 0  # of explicit methods diagnosis says more
         _report(made, run, batch, members, failed)
+    if interrupted:
+        interrupted.run = run  # type: ignore[attr-defined]
+        raise interrupted
     return run
 
 
@@ -349,6 +354,11 @@ class _Clock:
             ends = []
         else:
             self.steps, self.rest = _whole(t_end, h)
+            if self.steps > MOST_STEPS:
+                raise IntegrationError(
+                    f"dt = {h} s is lost in the round-off of t_end = {t_end} s; take a longer step, or a "
+                    "shorter time"
+                )
             every = self.steps / MOST_STATES if given is None else round(given / h)
             self.every = max(1, math.ceil(every))
             if given is not None and abs(self.every * h - given) > 1e-6 * given:
@@ -390,7 +400,14 @@ def _fixed(flow: Any, u: Samples, clock: _Clock, members: Ensemble, threads: int
     options: Any = {"losses": members.ends} if implicit else {"nearest": members.nearest}
 
     def take(t: float, h: float, steps: int, every: int, row: int) -> None:
-        flow.steps(members.y, u, t, h, steps, every, members.record, row, failed, threads, **options)
+        try:
+            flow.steps(members.y, u, t, h, steps, every, members.record, row, failed, threads, **options)
+        except KeyboardInterrupt as stop:
+            reached = getattr(stop, "reached", None)
+            if reached is not None:
+                members.clock["t"] = reached
+                members.interrupt(len(members.times))
+            raise
 
     for done, rows in _chunks(clock.rows):
         take(done * every * h, h, rows * every, every, 1 + done)

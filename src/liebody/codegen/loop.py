@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import build
+from . import build, interrupts
 from .kernel import FEW_MEMBERS, find_compiler_or_warn, warn_of_no_compiler
 from .march import Ensemble, Settings
 from .samples import Samples
@@ -27,14 +27,14 @@ class _Record(ctypes.Structure):
 
 class _Course(ctypes.Structure):
     _fields_ = build.fields(
-        "long n, void_p y efforts, double t h, long steps every, void_p record, long row, void_p count"
+        "long n, void_p y efforts, double t h, long steps every, void_p record, long row, void_p count asked"
     )
 
 
 class _March(ctypes.Structure):
     _fields_ = build.fields(
         "long n rows until, void_p times y clock record ends counts last nearest logs queue, "
-        "double rtol atol tolerance least, long limit most"
+        "double rtol atol tolerance least, long limit most, void_p asked"
     )
 
 
@@ -45,15 +45,18 @@ class Unable(Exception):
 class Course:
     """A call of `fixed_steps` of runtime/march.h for a share of the members, which may be made again."""
 
-    def __init__(self, function: Any, y: Any, efforts: Any, h: float, kept: Sequence[Any]) -> None:
+    def __init__(
+        self, function: Any, y: Any, efforts: Any, h: float, kept: Sequence[Any], asked: int | None = None
+    ) -> None:
         record = kept[0]
-        self.counts = (ctypes.c_long * 2)()
+        self.counts = (ctypes.c_long * 3)()
         rest = [x.ctypes.data for x in kept[1:]]
         self._kept = _Record(record.ctypes.data, record.shape[1], *rest)
         address, self._alive = ctypes.addressof, (y, efforts, kept)
         self._in_c = _Course(
-            len(y), y.ctypes.data, address(efforts), 0, h, 1, 1, address(self._kept), 0, address(self.counts)
-        )
+            len(y), y.ctypes.data, address(efforts), 0, h, 1, 1, address(self._kept), 0, address(self.counts),
+            asked,
+        )  # fmt: skip
         self._function, self._pointer, self._set = function, ctypes.byref(self._in_c), (1, 1, 0)
 
     def __call__(self, t: float, steps: int, every: int, row: int) -> None:
@@ -153,19 +156,28 @@ class CompiledLoop:
         self, y: Any, u: Samples, t: float, h: float, steps: int, every: int, record: Any, row: int,
         failed: Any, losses: Any, nearest: Nearest, threads: int,
     ) -> tuple[int, int]:  # fmt: skip
-        """`fixed_steps` of runtime/march.h; iterations and Jacobians, of a vector of members each."""
+        """`fixed_steps` of runtime/march.h; iterations and Jacobians, of a vector of members each.
+
+        A KeyboardInterrupt has the time of the states as its `reached`; None if they are at several times.
+        """
         n = len(y)
         library, lanes = self._for(n)
         size = -(-n // max(threads, 1))
         size += -size % lanes
-        shares = []
-        for start in range(0, n, size):
-            own = [x[start : start + size] for x in (y, record, failed, losses, nearest.rows)]
-            shares.append(Course(library.fixed_steps, own[0], u.in_c(start), h, own[1:]))
-        if len(shares) < 2:
-            shares[0](t, steps, every, row)
-        else:
-            build.in_threads(lambda share: share(t, steps, every, row), shares, threads)
+        shares: list[Course] = []
+        try:
+            with interrupts.Deferred() as asked:
+                for start in range(0, n, size):
+                    own = [x[start : start + size] for x in (y, record, failed, losses, nearest.rows)]
+                    shares.append(Course(library.fixed_steps, own[0], u.in_c(start), h, own[1:], asked))
+                if len(shares) < 2:
+                    shares[0](t, steps, every, row)
+                else:
+                    build.in_threads(lambda share: share(t, steps, every, row), shares, threads)
+        except KeyboardInterrupt as stop:
+            taken = {share.counts[2] for share in shares}
+            stop.reached = t + taken.pop() * h if len(taken) == 1 and min(taken) >= 0 else None  # type: ignore[attr-defined]
+            raise
         return sum(s.counts[0] for s in shares), sum(s.counts[1] for s in shares)
 
     def march(self, m: Ensemble, u: Samples, until: int, settings: Settings, threads: int) -> None:
@@ -174,21 +186,26 @@ class CompiledLoop:
         library, _ = self._for(n)
         logs, queue = np.zeros(n, LOG), ctypes.c_long(0)
         arrays = (m.times, m.y, m.clock, m.record, m.ends, m.counts, m.last, m.nearest.rows, logs)
-        control = _March(
+        fields = (
             n, len(m.times), until, *(x.ctypes.data for x in arrays), ctypes.addressof(queue),
             settings.rtol, settings.atol, -1.0 if settings.tolerance is None else settings.tolerance,
             settings.least, settings.limit, settings.most,
         )  # fmt: skip
         given = u.in_c()
-
-        def go(_: int) -> None:
-            _succeeded(library.march(ctypes.byref(control), ctypes.byref(given)))
-
         try:
-            if threads == 1:
-                go(0)
-            else:
-                build.in_threads(go, range(threads), threads)
+            with interrupts.Deferred() as asked:
+                control = _March(*fields, asked)
+
+                def go(_: int) -> None:
+                    _succeeded(library.march(ctypes.byref(control), ctypes.byref(given)))
+
+                if threads == 1:
+                    go(0)
+                else:
+                    build.in_threads(go, range(threads), threads)
+        except KeyboardInterrupt:
+            m.interrupt(until)
+            raise
         finally:
             entries = np.empty((logs["kept"].sum(), 2 + m.y.shape[1]))
             library.drain(n, logs.ctypes.data, entries.ctypes.data)

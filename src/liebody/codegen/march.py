@@ -29,8 +29,11 @@ REASONS = {
     5: "stopped",
     6: "the step is not positive",
     7: "too many steps between two samples",
+    8: "interrupted",
 }
-(RAN, NOT_FINITE, SINGULAR, NOT_CONVERGED, TOLERANCE_EXCEEDED, STOPPED, NO_STEP, TOO_MANY) = REASONS
+RAN, NOT_FINITE, SINGULAR, NOT_CONVERGED, TOLERANCE_EXCEEDED, STOPPED, NO_STEP, TOO_MANY, INTERRUPTED = (
+    REASONS
+)
 CLOCK = np.dtype([("t", float), ("step", float), ("made", float), ("before", float), ("row", np.int64)])
 
 
@@ -84,6 +87,20 @@ class Ensemble:
         self.last = np.full((n, guards), -np.inf)
         self.nearest = Nearest.of(n, point)
         self.ends = np.zeros((n, 2))
+
+    def interrupt(self, until: int) -> None:
+        """Note that members that were to know the rows before `until` end where they are."""
+        going = (self.ends[:, 1] == RAN) & (self.clock["row"] < until)
+        self.ends[going] = np.stack([self.clock["t"][going], np.full(going.sum(), INTERRUPTED)], axis=-1)
+
+    def reached(self) -> tuple[Any, Any]:
+        """Times and states of the record up to where it is known; last those at which all have ended."""
+        rows = 1 + int(np.flatnonzero(np.isfinite(self.record).all(axis=-1).any(axis=0))[-1])
+        times, states, end = self.times[:rows], self.record[:, :rows], self.ends[0, 0]
+        if (self.ends == [end, self.ends[0, 1]]).all() and end > times[-1]:
+            times = np.append(times, end)
+            states = np.concatenate([states, self.y[:, None]], axis=1)
+        return times, states
 
     def keep(self, i: int, entries: Any) -> None:
         """Add entries (events, 2 + point) to the log of member i."""
@@ -197,9 +214,13 @@ class Steps:
 
     def _march_numpy(self, m: Ensemble, u: Samples, until: int, settings: Settings) -> None:
         """`march` of runtime/march.h, one member after the other."""
-        for i in np.flatnonzero(m.ends[:, 1] == RAN).tolist():
-            with np.errstate(all="ignore"):
-                self._member_numpy(m, i, u.member(i), until, settings)
+        try:
+            for i in np.flatnonzero(m.ends[:, 1] == RAN).tolist():
+                with np.errstate(all="ignore"):
+                    self._member_numpy(m, i, u.member(i), until, settings)
+        except KeyboardInterrupt:
+            m.interrupt(until)
+            raise
 
     def _member_numpy(self, m: Ensemble, i: int, u: Samples, until: int, settings: Settings) -> None:
         t, step, made, before, row = m.clock[i].tolist()

@@ -407,7 +407,8 @@ class HybridSystem:
 
         returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
                       and reason in `end_times` and `ends` and its state there in `final`; its later samples
-                      are NaN. The others go on, and what a member does depends on nobody else.
+                      are NaN. The others go on, and what a member does depends on nobody else. Ctrl-C ends
+                      all at once: the KeyboardInterrupt holds what was reached, as its attribute `run`
 
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
@@ -448,7 +449,11 @@ class HybridSystem:
         times = interval * np.arange(rows)
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
         members = flow.ensemble(y, times)
-        flow.march(members, u, rows, settings, threads or os.cpu_count() or 1)
+        try:
+            flow.march(members, u, rows, settings, threads or os.cpu_count() or 1)
+        except KeyboardInterrupt as stop:
+            stop.run = self._run(members, batch, times, u)  # type: ignore[attr-defined]
+            raise
         if most:
             _warn_of_lost(members, most)
         return self._run(members, batch, times, u)

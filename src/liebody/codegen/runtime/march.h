@@ -33,6 +33,36 @@
 
 #define NODES_OF(e) (ALL_NODES || (e)->linear ? NODES : 1)
 
+#ifndef PATIENCE
+#define PATIENCE
+#include <time.h>
+typedef struct { /* with which a loop asks about every 20 ms whether it shall end where it is */
+    int (*asked)(void); /* NULL: it shall not */
+    long left, wait;    /* steps until the clock is read next, and between two looks at it */
+    double last;        /* when it was asked */
+} Patience;
+
+static double clock_now(void) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+static __attribute__((noinline)) int look_at_clock(Patience *p) {
+    const double now = clock_now(), since = now - p->last;
+    if (since >= 0 && since < 0.02) {
+        p->left = p->wait *= 2;
+        return 0;
+    }
+    if (since > 0.04 && p->wait > 1) p->wait /= 2;
+    p->left = p->wait, p->last = now;
+    return p->asked();
+}
+INLINE int interrupted(Patience *p) { return p->asked && --p->left <= 0 && look_at_clock(p); }
+static Patience patience(int (*asked)(void)) {
+    return (Patience){asked, 1, 1, asked ? clock_now() : 0};
+}
+#endif
+
 #if !MARCH
 #ifndef RECORD
 #define RECORD
@@ -52,7 +82,9 @@ typedef struct { /* what `fixed_steps` is to do */
     long steps, every; /* how many; every `every`-th state is kept, */
     const Record *record;
     long row;    /* from this row on */
-    long *count; /* (2): iterations and Jacobians of implicit methods */
+    long *count; /* (3): iterations and Jacobians of implicit methods; steps that all members took,
+                    which are less than all only where `asked` said so; -1: of each another number */
+    int (*asked)(void); /* whether to end where it is, of Patience */
 } Course;
 
 /* Row `row` for members i .. i + count - 1. */
@@ -89,7 +121,9 @@ long fixed_steps(const Course *c) {
     LOCAL Work work;
     if (!open_work(&work, e, c->count)) return -1;
     const uint64_t mode = flush_subnormals();
-    for (long i = 0; i < n; i += LANES) {
+    Patience waiting = patience(c->asked);
+    long taken = steps;
+    for (long i = 0; i < n && taken == steps; i += LANES) {
         const long members = n - i < LANES ? n - i : LANES;
         LOCAL T now[POINT], next[POINT], u[NODES * EFFORTS + 1];
         I lost = bits(splat(0));
@@ -151,6 +185,10 @@ long fixed_steps(const Course *c) {
             if (work.watch.unable) break;
 #endif
             if ((s + 1) % every == 0) keep(r, now, i, members, row++);
+            if (interrupted(&waiting)) {
+                taken = s + 1;
+                break;
+            }
         }
         save(now, POINT, y + i * POINT, POINT, members);
 #if WATCHED
@@ -159,6 +197,7 @@ long fixed_steps(const Course *c) {
         if (work.watch.unable) break;
 #endif
     }
+    c->count[2] = taken == steps || n <= LANES ? taken : -1;
     restore(mode);
     return close_work(&work);
 }
@@ -191,6 +230,7 @@ typedef struct {
                                 at the ends of steps), but no sooner than this after the last one of
                                 its guard */
     long limit, most;        /* most steps between two records; most events that a log keeps */
+    int (*asked)(void);      /* whether all members are to be left where they are, of Patience */
 } March;
 
 /* A lane's member, the piece of samples it is in, the bracket of an event it looks for. */
@@ -303,6 +343,7 @@ static double shorter_step(double length, double defect) {
    a member does depends on nobody else. Returns 0; -1 without memory; 1 as WATCHED says. */
 long march(const March *m, const Samples *e) {
     LOCAL Work work;
+    Patience waiting = patience(m->asked);
     long unused[2];
     if (!open_work(&work, e, unused)) return -1;
     const uint64_t mode = flush_subnormals();
@@ -516,12 +557,13 @@ long march(const March *m, const Samples *e) {
             }
         }
 #endif
-        const int some = DENSE || any(sampled | over);
+        const int leave = interrupted(&waiting);
+        const int some = DENSE || leave || any(sampled | over);
         /* Members that end, or are where they should be. */
         for (int lane = 0; some && lane < LANES; lane++) {
             Lane *l = of + lane;
             const long i = l->member;
-            if (!LANE(active) || !(LANE(over) || l->row >= m->until)) continue;
+            if (!LANE(active) || !(leave || LANE(over) || l->row >= m->until)) continue;
             if (LANE(over)) {
                 double reason = LANE(stop[0]) > 0    ? STOPPED
                                 : LANE(ahead[0]) > 0 ? TOO_MANY
@@ -538,6 +580,7 @@ long march(const March *m, const Samples *e) {
             for (int j = 0; j < POINT; j++) m->y[i * POINT + j] = LANE(now[j]);
             LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
         }
+        if (leave) break;
 
         limit = where(sampled, until, limit);
         if (e->samples > 1)
