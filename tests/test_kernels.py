@@ -1,6 +1,7 @@
 """Kernels: single calls, batches of any layout, outputs, threads, guards, errors, memory."""
 
 import gc
+import pickle
 import sys
 import threading
 import time
@@ -11,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import liebody as lb
 from liebody import scalar
 from liebody.codegen import Guard, Kernel, build, entry, kernel, trace
 from liebody.errors import ConfigurationError, GraphError, ShapeError
@@ -555,3 +557,27 @@ def test_a_number_is_taken_where_a_scalar_is_expected():
     np.testing.assert_array_equal(kernel.call(2, q), 2 * q)
     with pytest.raises(ShapeError, match="q has shape"):
         kernel.call(0.5, 0.5)
+
+
+def test_kernels_are_pickled_by_what_they_are_made_of():
+    """Traced functions as lists of nodes, however deep; those of robots by their algorithm."""
+
+    def deep(x, y):
+        for _ in range(3000):
+            x = scalar.sin(x) + 0.5
+        return {"a": x[::-1] * 2, "b": np.stack([x, [1.0, 0.0]])}
+
+    kernels = {
+        Kernel(trace(deep, {"x": 2, "y": ()}, "deep")): (np.array([0.3, 0.7]), 0.5),
+        lb.models.double_pendulum().kernel("mass_matrix"): (np.array([0.3, 0.7]),),
+        lb.models.double_pendulum().derivatives("gravity"): (np.array([0.3, 0.7]),),
+        lb.models.free_rigid_body().kernel("normalize", np.float32): (np.full(7, 0.5, np.float32),),
+    }
+    for k, arguments in kernels.items():
+        again = pickle.loads(pickle.dumps(k))
+        assert (again.name, again.inputs, again.outputs) == (k.name, k.inputs, k.outputs)
+        for one, other in zip(np.atleast_1d(k(*arguments)), np.atleast_1d(again(*arguments))):
+            np.testing.assert_array_equal(one, other)
+        assert again.dtype == k.dtype and again.__doc__ == k.__doc__
+    with pytest.raises(ConfigurationError):
+        again(np.zeros(7))

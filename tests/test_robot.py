@@ -14,7 +14,7 @@ from random_trees import JOINTS, random_tree
 import liebody as lb
 from liebody import dynamics
 from liebody.codegen import Program, build, trace
-from liebody.errors import GraphError
+from liebody.errors import ConfigurationError, GraphError
 from liebody.groups import SE3, Revolute
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
@@ -379,3 +379,14 @@ def test_single_precision_kernels_are_as_accurate_as_their_numbers(robot):
     single = robot.kernel("inverse_dynamics", dtype=np.float32)(q, v, a)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, exact, atol=2e-5 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("length", [0.0, 1e-200, 1e200])
+def test_a_quaternion_without_a_direction_is_not_normalized(length):
+    robot = lb.models.free_rigid_body()
+    q = np.array([[0.6, 0, 0.8, 0, 1, 2, 3], [0.6 * length, 0, 0.8 * length, 0, 1, 2, 3]])
+    for given in (q[1], q):
+        with pytest.raises(ConfigurationError, match=r"normalize: .*q\[0:4\].* has norm"):
+            robot.normalize(given)
+    np.testing.assert_allclose(robot.normalize(1e-9 * q[0])[:4], q[0, :4], rtol=1e-15)
+    np.testing.assert_allclose(robot.normalize(1e9 * q[:1])[0, :4], q[0, :4], rtol=1e-15)

@@ -412,10 +412,40 @@ class Function:
 
     evaluate = __call__
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By a list of nodes, whose operands are numbers of earlier ones: graphs are too deep to be nested."""
+        symbols = {x for array in self.inputs.values() for x in array.flat}
+        nodes = sorted(symbols.union(self.nodes), key=lambda node: node.index)
+        place = {node: k for k, node in enumerate(nodes)}
+
+        def placed(array: Any) -> Any:
+            return np.array([place.get(x, x) for x in array.flat] + [None], object)[:-1].reshape(array.shape)
+
+        listed = [(node.op, tuple(place[a] if type(a) is Expr else a for a in node.args)) for node in nodes]
+        arrays = ({key: placed(x) for key, x in part.items()} for part in (self.inputs, self.outputs))
+        return _restored, (self.name, listed, *arrays)
+
     def __repr__(self) -> str:
         inputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.inputs.items())
         outputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.outputs.items())
         return f"{self.name}({inputs}) -> {outputs}: {sum(self.operations.values())} operations"
+
+
+def _restored(
+    name: str, listed: Sequence[tuple[str, tuple[Any, ...]]], inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> Function:
+    """The function that `Function.__reduce__` took apart, over a graph of its own."""
+    graph, nodes = Graph(), []
+    for op, args in listed:
+        nodes.append(graph.new(op, tuple(nodes[a] if type(a) is int else a for a in args)))
+
+    def found(array: Any) -> Any:
+        return np.array([nodes[x] if type(x) is int else x for x in array.flat] + [None], object)[:-1].reshape(
+            array.shape
+        )
+
+    parts = ({key: found(x) for key, x in part.items()} for part in (inputs, outputs))
+    return Function(name, *parts)
 
 
 def _values(values: Mapping[Expr, Any], output: Any) -> Any:

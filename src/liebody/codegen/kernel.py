@@ -57,7 +57,7 @@ class Kernel:
     doc       what `help` shows of the kernel
 
     `k.call` is the entry with the least latency (about 0.1 us above the computation itself).
-    `k.source` is C99 text, `k.operations` counts operations. Kernels follow IEEE 754 on NaN and infinity.
+    `k.source` is C99 text, `k.operations` counts operations. A kernel may be pickled. Kernels follow IEEE 754 on NaN and infinity.
 
     Raises ShapeError, ConfigurationError (guard), CompilerError (refused source; without any compiler the
     kernel runs as NumPy source, with one warning), GraphError for a name that is no identifier.
@@ -90,6 +90,10 @@ class Kernel:
             self.outputs = {key: array.shape for key, array in f.outputs.items()}
         for word in (self.name, *self.inputs, *self.outputs):
             printer.identifier(word)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By what it is made of: another process finds it in its cache, or compiles it."""
+        return Kernel, (self._given, self.dtype, self._guard, self._recipe, self.__doc__ or "")
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -339,7 +343,7 @@ class Kernel:
         count = math.prod(batch)
         few = count < FEW and "_many" not in self.__dict__
         if not self._is_compiled(many=not (few or count == 1)):
-            self._check(rows, batch, self._guard.tolerance)
+            self._check(rows, batch)
             self._run_numpy(rows, results, batch)
             return
         library, lanes = (self._one, 1) if few or count == 1 else self._many
@@ -367,8 +371,8 @@ class Kernel:
             bad = max(build.in_threads(lambda first: share(first, min(first + step, count)), starts, threads))
         if bad < 0:
             raise MemoryError(f"{self.name}: no memory for intermediate results")
-        for tolerance in (1.0, 0.5) if bad else ():  # sums round in another order here
-            self._check(rows, batch, tolerance * self._guard.tolerance)
+        for share in (1.0, 0.5) if bad else ():  # sums round in another order here
+            self._check(rows, batch, share)
 
     def _run_numpy(self, rows: list[Any], results: list[Any], batch: tuple[int, ...]) -> None:
         lead = batch if math.prod(batch) > 1 else ()
@@ -381,8 +385,8 @@ class Kernel:
             for result, value in zip(results, computed if len(results) > 1 else (computed,), strict=True):
                 result[...] = np.reshape(value, result.shape)
 
-    def _check(self, rows: list[Any], batch: tuple[int, ...], tolerance: float) -> None:
-        """ConfigurationError where an input breaks the guard."""
+    def _check(self, rows: list[Any], batch: tuple[int, ...], share: float = 1.0) -> None:
+        """ConfigurationError where an input breaks the guard, or is beyond a share of what it allows."""
         inputs = dict(zip(self.inputs, rows, strict=True))
 
         def row_of(rows: Any, row: int) -> str:
@@ -401,13 +405,20 @@ class Kernel:
                 )
         for name, first in self._guard.unit:
             quaternions = inputs[name][:, first : first + 4].astype(np.float64)
-            square = (quaternions * quaternions).sum(axis=1)
-            if not (np.abs(square - 1) < tolerance).all():
-                row = int(np.argmax(np.abs(square - 1)))
+            with np.errstate(all="ignore"):
+                square = (quaternions * quaternions).sum(axis=1)
+            low, high = self._guard.bounds(self.dtype, share)
+            wrong = ~((square > low) & (square < high))
+            if wrong.any():
+                row = int(np.argmax(np.where(wrong, np.abs(square - 1), -1)))
+                advice = "normalize the configuration first"
+                expected = "1 (order w, x, y, z)"
+                if self._guard.tolerance is None:
+                    expected, advice = "a length that has a direction", "a zero quaternion is no orientation"
                 raise ConfigurationError(
                     f"{self.name}: the quaternion {name}[{first}:{first + 4}]"
-                    f"{row_of(quaternions, row)} has norm {math.sqrt(square[row]):.9g}, expected 1 "
-                    "(order w, x, y, z); normalize the configuration first"
+                    f"{row_of(quaternions, row)} has norm {math.sqrt(square[row]):.9g}, expected {expected}; "
+                    f"{advice}"
                 )
 
 

@@ -69,6 +69,10 @@ class Algorithm:
     def __get__(self, robot: Robot | None, owner: type | None = None) -> Any:
         return self.method.__get__(robot, owner)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its place in the table."""
+        return _entry, (self.owner, self.name)
+
     # -- what the function says -----------------------------------------------------------------------------
 
     @cached_property
@@ -180,7 +184,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
             name, arguments = "_".join([self.name, *given]), self.arrays + given
             values = dict(zip(self.options, options, strict=True))
             robot.kernels[key] = Kernel(
-                lambda: self.traced(robot.tree, robot.gravity_vector, name, arguments, values),
+                functools.partial(self.traced, robot.tree, robot.gravity_vector, name, arguments, values),
                 dtype=dtype,
                 guard=self.guard(robot, arguments),
                 recipe=robot.recipe(name, values) if self._is_ours else None,
@@ -190,8 +194,9 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
 
     def guard(self, robot: Robot, arguments: tuple[str, ...]) -> Guard:
         """What is checked of these arguments."""
-        starts = quaternions(robot.group) if self.unit else []
-        return Guard(arguments, tuple((k, i) for k in arguments if k in CONFIGURATIONS for i in starts))
+        starts = quaternions(robot.group)
+        found = tuple((k, i) for k in arguments if k in CONFIGURATIONS for i in starts)
+        return Guard(arguments, found) if self.unit else Guard(arguments, found, tolerance=None)
 
     def values(self, options: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values of all options, of which some are given."""
@@ -220,6 +225,11 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
     def _is_ours(self) -> bool:
         """Whether the version of the library tells what the function does."""
         return self.function.__module__.startswith("liebody.")
+
+
+def _entry(owner: type, name: str) -> Algorithm:
+    found: Algorithm = vars(owner)[name]
+    return found
 
 
 Kernels = dict[str, tuple[Algorithm, tuple[str, ...]]]

@@ -17,6 +17,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ...errors import GraphError
 from ..build import runtime
 from ..graph import CONDITIONS, Expr, Function
@@ -482,12 +484,18 @@ class Guard:
 
     finite  names of inputs whose entries have to be finite
     unit    (name of input, first entry) of each unit quaternion, four entries
-    tolerance  of | |quaternion|^2 - 1 |
+    tolerance  of | |quaternion|^2 - 1 |; None: any length from which a direction can be told
     """
 
     finite: Sequence[str] = ()
     unit: Sequence[tuple[str, int]] = ()
-    tolerance: float = 1e-6
+    tolerance: float | None = 1e-6
+
+    def bounds(self, dtype: Any, share: float = 1.0) -> tuple[float, float]:
+        """What |quaternion|^2 has to be between, with a share of the tolerance."""
+        if self.tolerance is not None:
+            return 1 - share * self.tolerance, 1 + share * self.tolerance
+        return float(np.finfo(dtype).tiny / np.finfo(dtype).eps), float(np.finfo(dtype).max)
 
 
 def prelude(lanes: int, single: bool = False) -> str:
@@ -602,8 +610,9 @@ class Plan:
         for name, first in guard.unit:
             k = names.index(name)
             square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(4))
-            excess, tolerance = f"absolute({square} - 1)", self.dialect.constant(guard.tolerance)
-            lines.append(f"bad += where(MASK({excess} < {tolerance}), splat(0), splat(1));")
+            low, high = map(self.dialect.constant, guard.bounds(np.float32 if self.dialect.suffix else np.float64))
+            within = f"MASK({square} > {low}) & MASK({square} < {high})"
+            lines.append(f"bad += where({within}, splat(0), splat(1));")
         return ["T bad = splat(0);", *lines] if lines else []
 
     def _row(self, body: Code, guard: Guard) -> str:
