@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from liebody import scalar
-from liebody.codegen import Flow, Samples, build, loop, together, trace
+from liebody.codegen import Flow, Samples, build, cache, loop, together, trace
 from liebody.codegen.march import Ensemble, Settings
 from liebody.groups import SO3, Product, R
 from liebody.integrators import coefficients, method_named, solve_ivp
@@ -244,7 +244,7 @@ def test_a_member_that_cannot_go_on_is_marked_and_left(way):
 def test_flows_are_kept_by_recipe(tmp_path, monkeypatch):
     if build.find_compiler() is None:
         pytest.skip("there is no C compiler")
-    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(cache, "_chosen", tmp_path)
     expected = run(make(recipe="flow")[1], states(1))[0]
     _, again = make(recipe="flow")
     monkeypatch.setattr(again, "_parts", None)  # nothing can be traced
@@ -259,7 +259,7 @@ def test_flows_together_do_what_each_does_alone(way, n, tmp_path, monkeypatch):
     names, y, options = ("rkmk1", "rkmk45", "cf3"), states(n), {"rows": 2, "interval": 0.05, "rtol": 1e-6}
     alone = [run(make(name)[1], y)[0] for name in names]
     one_by_one = controlled(make("rkmk45")[1], y, **options)
-    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(cache, "_chosen", tmp_path)
     flows, again = ([make(name)[1] for name in names] for _ in range(2))
     together(flows, recipe="together")
     for flow, expected in zip(flows, alone, strict=True):

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from liebody import scalar
-from liebody.codegen import Flow, Function, Kernel, Program, Samples, build, kernel, loop, trace
+from liebody.codegen import Flow, Function, Kernel, Program, Samples, build, cache, kernel, loop, trace
 from liebody.codegen.march import Ensemble, Settings
 from liebody.codegen.printers.explicit import FlowFunctions, explicit_source
 from liebody.codegen.printers.program import callable_c99, program_unit
@@ -146,7 +146,7 @@ def test_kernels_of_programs_take_single_precision_guards_buffers_and_threads(wa
 
 
 def test_a_kernel_of_a_program_is_found_by_its_recipe(tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(cache, "_chosen", tmp_path)
     if build.find_compiler() is None:
         pytest.skip("there is no C compiler")
     arrays = samples(chain(4))

@@ -12,6 +12,10 @@ class LiebodyError(ValueError):
     """Base of all errors of liebody; the message names the value, the expectation and the remedy."""
 
 
+class ArgumentError(LiebodyError, TypeError):
+    """An argument of a kind that a call does not take."""
+
+
 class ShapeError(LiebodyError):
     """An array has the wrong shape or a kind of entry that cannot be converted to floats."""
 
@@ -86,7 +90,10 @@ def positive(name: str, value: Any, unit: str = "", infinite: bool = False) -> f
 
     Raises IntegrationError.
     """
-    number = float(value) if isinstance(value, Real) or getattr(value, "shape", None) == () else math.nan
+    try:
+        number = float(value) if isinstance(value, Real) or getattr(value, "shape", None) == () else math.nan
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
     if not 0 < number < math.inf and not (infinite and number == math.inf):
         raise IntegrationError(f"{name} is {value!r}, expected a positive number{unit}")
     return number

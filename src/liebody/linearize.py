@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .codegen import Kernel, jacobian, trace, traced
+from .door import checked
 from .dynamics import Force, OpenTree
 from .errors import ModelError, ShapeError, positive, require
 from .integrators.methods import Method, method_named
@@ -40,6 +41,7 @@ class Regulator(NamedTuple):
     P: Array
 
 
+@checked
 def linearize(
     mechanism: Robot | OpenTree,
     q: Array,

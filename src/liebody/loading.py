@@ -8,12 +8,14 @@ from typing import Any
 
 from . import models
 from .bodies import Tree
+from .door import checked
 from .errors import ModelError
 from .io import OpenLoops, load_description
 from .robot import GRAVITY, Robot
 from .scalar import Array
 
 
+@checked
 def load(
     source: str | Path | Tree, floating: bool = False, gravity: Array | None = None, **options: Any
 ) -> Robot:

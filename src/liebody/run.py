@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -260,7 +261,7 @@ class Run:
         Arrays have Fletcher's checksum, and the file ends with its SHA-256 digest.
         A page (.html), film (.gif, .mp4) or picture (.png) of the motion is that of `view`.
         """
-        if Path(path).suffix in VIEWS:
+        if isinstance(path, (str, os.PathLike)) and Path(path).suffix in VIEWS:
             return self.view().save(path)
         import h5netcdf
 
@@ -289,7 +290,8 @@ class Run:
         except OSError as error:
             raise LiebodyError(f"cannot save {target}: {error.strerror or error}") from error
         finally:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], check: bool = True) -> Run:
@@ -480,9 +482,7 @@ def _netcdf(path: str | os.PathLike[str]) -> Path:
     except TypeError:
         raise LiebodyError(f"{path!r} is no path; give the name of a file, 'run.nc'") from None
     if path.suffix != ".nc":
-        raise LiebodyError(
-            f"runs are netCDF files; name it {path.with_suffix('.nc').name!r}, not {path.name!r}"
-        )
+        raise LiebodyError(f"runs are netCDF files; name it '{path.stem or 'run'}.nc', not {path.name!r}")
     return path
 
 

@@ -22,6 +22,7 @@ from .codegen.samples import equidistant
 from .codegen.watch import Nearest
 from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
+from .door import checked, count, floats
 from .dynamics import Force, JointDamping, Mechanism, OpenTree
 from .errors import (
     SECONDS,
@@ -48,6 +49,7 @@ from .scalar import Array
 from .systems import EventLog, HybridRun, HybridSystem
 
 MOST_STATES = 1000  # recorded by default
+MOST_ROWS = 10**9
 MOST_STEPS = 2**53  # beyond which t + dt is t
 MOST_EVENTS = 100_000  # of a member that are kept
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
@@ -90,6 +92,7 @@ def _or_hybrid(simulate: Callable[..., Run]) -> _Simulate:
 
 
 @_or_hybrid
+@checked
 def simulate(
     mechanism: Robot | Mechanism,
     q0: Array = None,
@@ -157,7 +160,7 @@ def simulate(
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
-    chosen = method_of(method)
+    chosen, threads = method_of(method), count("threads", threads)
     t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
     forces = tuple(forces)
     made = mechanism_of(mechanism, forces, damping)
@@ -261,7 +264,7 @@ def check_fit(method: MechanicalMethod, t_end: float, h: float | None, stabiliza
             f"{method.name} takes steps of one length: give dt, or take 'radau5', 'gauss4' or "
             "'generalized-alpha'"
         )
-    if h is not None and abs(round(t_end / h) * h - t_end) > 1e-9 * t_end:
+    if h is not None and abs(round(min(t_end / h, MOST_STEPS)) * h - t_end) > 1e-9 * t_end:
         raise IntegrationError(
             f"{method.name} takes steps of one length, and t_end = {t_end:g} s is no multiple of dt = {h:g} s"
         )
@@ -354,12 +357,7 @@ class _Clock:
             ends = []
         else:
             self.steps, self.rest = _whole(t_end, h)
-            if self.steps > MOST_STEPS:
-                raise IntegrationError(
-                    f"dt = {h} s is lost in the round-off of t_end = {t_end} s; take a longer step, or a "
-                    "shorter time"
-                )
-            every = self.steps / MOST_STATES if given is None else round(given / h)
+            every = self.steps / MOST_STATES if given is None else round(min(given / h, MOST_STEPS))
             self.every = max(1, math.ceil(every))
             if given is not None and abs(self.every * h - given) > 1e-6 * given:
                 raise IntegrationError(
@@ -369,6 +367,11 @@ class _Clock:
             interval = h * self.every
             self.rows, self.extra = divmod(self.steps, self.every)
             ends = [h * self.steps] if self.extra else []
+        if self.rows > MOST_ROWS:
+            raise IntegrationError(
+                f"record_every = {interval} s makes {self.rows} records; take {t_end / MOST_STATES:g}, for "
+                "instance"
+            )
         self.times = np.array(
             [*(interval * np.arange(self.rows + 1)), *ends, *([t_end] if self.rest else [])]
         )
@@ -376,9 +379,14 @@ class _Clock:
 
 def _whole(time: float, h: float) -> tuple[int, float]:
     """How many times h goes into a time, and the rest, if that is more than round-off."""
-    count = math.floor(time / h * (1 + 1e-12))
-    rest = time - count * h
-    return count, rest if rest > 1e-9 * h else 0.0
+    ratio = time / h
+    if not ratio < MOST_STEPS:
+        raise IntegrationError(
+            f"{h} s is lost in the round-off of t_end = {time} s; take longer steps, or a shorter time"
+        )
+    whole = math.floor(ratio * (1 + 1e-12))
+    rest = time - whole * h
+    return whole, rest if rest > 1e-9 * h else 0.0
 
 
 def _chunks(rows: int) -> Iterator[tuple[int, int]]:
@@ -450,8 +458,8 @@ def guards_of(
         function = trace(found, {"t": (), "y": point, "u": efforts}, "guards")
     except (GraphError, TypeError, AttributeError) as error:
         raise IntegrationError(
-            f"the events {', '.join(events)} cannot be traced: {error}; write them with NumPy operators and "
-            "liebody.scalar"
+            f"the events {', '.join(map(str, events))} cannot be traced: {error}; write them with NumPy "
+            "operators and liebody.scalar"
         ) from None
     directions = [int(np.sign(getattr(event, "direction", 0))) for event in events.values()]
     return Guards(
@@ -474,7 +482,7 @@ class _Efforts:
             return
         first, interval = 0.0, 1.0
         if isinstance(tau, tuple) and len(tau) == 2:
-            times, values = numbers("times of tau", tau[0]), numbers("tau", tau[1])
+            times, values = floats("times of tau", tau[0]), floats("tau", tau[1])
             if times.ndim != 1 or len(times) < 2 or values.ndim < 2 or values.shape[-2:] != (len(times), nu):
                 raise ShapeError(
                     f"tau is a pair of shapes {times.shape} and {values.shape}, expected times (samples,) "
@@ -482,7 +490,7 @@ class _Efforts:
                 )
             table, (first, interval) = values, equidistant("tau", times)
         else:
-            table = numbers("tau", tau)
+            table = floats("tau", tau)
             if table.ndim < 1 or table.shape[-1] != nu:
                 raise ShapeError(f"tau has shape {table.shape}, expected ({nu},) or (..., {nu})")
             table = table[..., None, :]
@@ -639,8 +647,8 @@ def states_of(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array,
     door = _doors[mechanism]
     if q0 is None and door.start is None:
         door.start = mechanism.start()
-    q = door.start if q0 is None else numbers("q0", q0)
-    v = np.zeros(mechanism.nv) if v0 is None else numbers("v0", v0)
+    q = door.start if q0 is None else floats("q0", q0)
+    v = np.zeros(mechanism.nv) if v0 is None else floats("v0", v0)
     for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
             raise ShapeError(
@@ -669,19 +677,6 @@ def states_of(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array,
             "from system.guess; if v0 belongs to another configuration, give that as q0"
         ) from None
     return q, v, batch
-
-
-def numbers(name: str, given: Any) -> Array:
-    try:
-        array = np.asarray(given, float)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"{name} cannot be read as an array of numbers: {error}") from None
-    if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ConfigurationError(
-            f"{name}[{', '.join(map(str, where))}] is {array[where]}, expected a finite number"
-        )
-    return array
 
 
 # -- afterwards --------------------------------------------------------------------------------------------

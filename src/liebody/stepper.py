@@ -11,6 +11,7 @@ from .codegen import Samples
 from .codegen.loop import Unable
 from .codegen.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
 from .codegen.watch import Nearest
+from .door import checked, count
 from .dynamics import Force, Mechanism
 from .errors import SECONDS, IntegrationError, ShapeError, positive
 from .integrators import MechanicalFlow, MechanicalMethod, Method
@@ -200,6 +201,7 @@ class Stepper:
         )
 
 
+@checked
 def stepper(
     mechanism: Robot | Mechanism,
     *,
@@ -235,7 +237,6 @@ def stepper(
     else:
         stabilized = made.stabilization(stabilization, h)
     flow = flow_of(made, chosen, stabilized, None)
-    batch = (members,) if isinstance(members, int) else tuple(members)
-    if any(not isinstance(n, int) or n < 1 for n in batch):
-        raise ShapeError(f"members is {members!r}, expected a positive number or a tuple of such")
+    batch = tuple(count("members", n) for n in (members if isinstance(members, tuple) else (members,)))
+    threads = count("threads", threads)
     return Stepper(made, flow, h, batch, events or {}, threads)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..door import array_of
 from ..errors import ModelError, ShapeError, counted
 from ..linear import is_numeric, skew, symmetric
 from ..scalar import Array
@@ -56,10 +57,10 @@ class SpatialInertia:
     rotational: Array = field(default_factory=lambda: np.zeros((3, 3)))
 
     def __post_init__(self) -> None:
-        com, rotational = np.asarray(self.com), np.asarray(self.rotational)
+        com, rotational = array_of("com", self.com), array_of("rotational", self.rotational)
         if rotational.shape == (3,):
             rotational = np.array([[rotational[i] if i == j else 0 for j in range(3)] for i in range(3)])
-        if np.shape(self.mass) != ():
+        if array_of("mass", self.mass).shape != ():
             raise ShapeError(f"mass has shape {np.shape(self.mass)}, expected a single number")
         if com.shape != (3,):
             raise ShapeError(f"com has shape {com.shape}, expected (3,)")

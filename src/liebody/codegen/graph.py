@@ -413,7 +413,7 @@ class Function:
     evaluate = __call__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By a list of nodes, whose operands are numbers of earlier ones: graphs are too deep to be nested."""
+        """By a list of nodes, whose operands are numbers of earlier ones: graphs are too deep to nest."""
         symbols = {x for array in self.inputs.values() for x in array.flat}
         nodes = sorted(symbols.union(self.nodes), key=lambda node: node.index)
         place = {node: k for k, node in enumerate(nodes)}
@@ -432,17 +432,21 @@ class Function:
 
 
 def _restored(
-    name: str, listed: Sequence[tuple[str, tuple[Any, ...]]], inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+    name: str,
+    listed: Sequence[tuple[str, tuple[Any, ...]]],
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
 ) -> Function:
     """The function that `Function.__reduce__` took apart, over a graph of its own."""
-    graph, nodes = Graph(), []
+    graph = Graph()
+    nodes: list[Expr] = []
     for op, args in listed:
         nodes.append(graph.new(op, tuple(nodes[a] if type(a) is int else a for a in args)))
 
     def found(array: Any) -> Any:
-        return np.array([nodes[x] if type(x) is int else x for x in array.flat] + [None], object)[:-1].reshape(
-            array.shape
-        )
+        return np.array([nodes[x] if type(x) is int else x for x in array.flat] + [None], object)[
+            :-1
+        ].reshape(array.shape)
 
     parts = ({key: found(x) for key, x in part.items()} for part in (inputs, outputs))
     return Function(name, *parts)

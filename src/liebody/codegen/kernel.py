@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..door import count
 from ..errors import ConfigurationError, GraphError, ShapeError
 from . import build, cache, entry
 from .graph import Function, holds_symbols
@@ -57,7 +58,8 @@ class Kernel:
     doc       what `help` shows of the kernel
 
     `k.call` is the entry with the least latency (about 0.1 us above the computation itself).
-    `k.source` is C99 text, `k.operations` counts operations. A kernel may be pickled. Kernels follow IEEE 754 on NaN and infinity.
+    `k.source` is C99 text, `k.operations` counts operations. Kernels follow IEEE 754 on NaN and infinity, and
+    may be pickled.
 
     Raises ShapeError, ConfigurationError (guard), CompilerError (refused source; without any compiler the
     kernel runs as NumPy source, with one warning), GraphError for a name that is no identifier.
@@ -71,7 +73,7 @@ class Kernel:
         recipe: str | None = None,
         doc: str = "",
     ) -> None:
-        self.dtype = np.dtype(dtype)
+        self.dtype = data_type(dtype)
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise GraphError(f"kernels compute in float64 or float32, not in {self.dtype}")
         self._single = self.dtype == np.dtype(np.float32)
@@ -214,7 +216,7 @@ class Kernel:
     # -- calls --------------------------------------------------------------------------------------------
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
-        if threads == 1 and (self.has_loop or self._is_single(arrays)):
+        if type(threads) is int and threads == 1 and (self.has_loop or self._is_single(arrays)):
             return self.call(*arrays) if out is None else self.call(*arrays, out=out)
         return self.general(*arrays, out=out, threads=threads)
 
@@ -235,6 +237,7 @@ class Kernel:
 
     def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
         """The call by the portable way: batches, strides, other types, threads, symbols, and the errors."""
+        threads = count("threads", threads)
         if any(map(holds_symbols, arrays)):
             return self._inlined(arrays, out)
         rows, batch = self._rows(arrays)
@@ -279,7 +282,7 @@ class Kernel:
                         raise TypeError(f"it holds {array.dtype}")
                     with np.errstate(over="ignore"):
                         array = array.astype(self.dtype)
-            except (TypeError, ValueError) as error:
+            except Exception as error:  # anything may be in the place of an array, with code of its own
                 raise ShapeError(
                     f"{self.name}: {key} cannot be read as an array of {self.dtype}: {error}"
                 ) from None
@@ -371,8 +374,8 @@ class Kernel:
             bad = max(build.in_threads(lambda first: share(first, min(first + step, count)), starts, threads))
         if bad < 0:
             raise MemoryError(f"{self.name}: no memory for intermediate results")
-        for share in (1.0, 0.5) if bad else ():  # sums round in another order here
-            self._check(rows, batch, share)
+        for part in (1.0, 0.5) if bad else ():  # sums round in another order here
+            self._check(rows, batch, part)
 
     def _run_numpy(self, rows: list[Any], results: list[Any], batch: tuple[int, ...]) -> None:
         lead = batch if math.prod(batch) > 1 else ()
@@ -420,6 +423,13 @@ class Kernel:
                     f"{row_of(quaternions, row)} has norm {math.sqrt(square[row]):.9g}, expected {expected}; "
                     f"{advice}"
                 )
+
+
+def data_type(dtype: Any) -> np.dtype[Any]:
+    try:
+        return np.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"kernels compute in float64 or float32, not in {dtype!r}: {error}") from None
 
 
 def _writable_directly(array: Any, dtype: Any) -> bool:

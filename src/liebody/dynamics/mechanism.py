@@ -19,6 +19,7 @@ from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Guard, Kernel, Program, traced
 from ..codegen.flow import Part
 from ..codegen.watch import Watch
+from ..door import floats
 from ..errors import IntegrationError, ModelError, ShapeError
 from ..groups import Product, R
 from ..labels import Labels, labels
@@ -193,7 +194,7 @@ class Mechanism:
 
     def configurations(self, q: Array) -> np.ndarray:
         """q as floats (..., nq), checked."""
-        q = np.asarray(q, float)
+        q = floats("q", q, finite=False)
         if q.ndim < 1 or q.shape[-1] != self.nq:
             raise ShapeError(f"q has shape {q.shape}, expected (..., {self.nq})")
         return q

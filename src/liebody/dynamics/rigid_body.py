@@ -19,6 +19,7 @@ import numpy as np
 
 from ..bodies import SpatialInertia
 from ..codegen import jacobian, trace
+from ..door import array_of, checked
 from ..errors import ConfigurationError, ModelError, ShapeError
 from ..groups import SE3, LieGroup, MotionSubgroup, Product, R
 from ..linear import back_substitute, cross, factor, is_numeric, solve
@@ -48,6 +49,7 @@ class RigidBody:
     and for a group whose bracket is none (`structure_constants`). From, eqs (58), (60), (75), (108).
     """
 
+    @checked
     def __init__(
         self,
         group: LieGroup,
@@ -71,7 +73,7 @@ class RigidBody:
 
     def _restricted(self, inertia: Array) -> Array:
         """M = S^T I S, or what is M already."""
-        inertia, n = np.asarray(inertia), self.group.dim
+        inertia, n = array_of("inertia", inertia), self.group.dim
         if inertia.shape == (6, 6) and _embedded(self.group):
             return self.twists.T @ inertia @ self.twists
         if inertia.shape != (n, n):

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..codegen.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
 from ..codegen.samples import Samples
+from ..door import checked, floats, short
 from ..errors import ConfigurationError, IntegrationError, ShapeError, positive
 from ..groups import LieGroup, Product
 from ..groups.real import RealGroup
@@ -116,6 +117,7 @@ class Solution:
         )
 
 
+@checked
 def solve_ivp(
     F: Callable[..., Any],
     t_span: Sequence[float],
@@ -587,7 +589,7 @@ def _rows(points: list[np.ndarray], nq: int) -> np.ndarray:
 def _span(t_span: Any) -> tuple[float, float]:
     try:
         t0, t1 = map(float, t_span)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise IntegrationError(f"t_span must be two times (start, end), not {t_span!r}") from None
     if not (math.isfinite(t0) and math.isfinite(t1)):
         raise IntegrationError(f"t_span must be finite, not {t_span!r}")
@@ -599,8 +601,8 @@ def _start(group: LieGroup, g0: Any) -> np.ndarray:
     wanted = f"coordinates of {group}, shape ({group.nq},), or an element, shape ({group.n}, {group.n})"
     try:
         g = np.array(g0, dtype=float)
-    except (TypeError, ValueError):
-        raise ShapeError(f"g0 must be {wanted}, not {g0!r}") from None
+    except Exception:  # anything may be in the place of an array, with code of its own
+        raise ShapeError(f"g0 must be {wanted}, not {short(g0)}") from None
     if g.shape == (group.nq,):
         return np.array(group.normalize(group.check(g)), dtype=float)
     if g.shape != (group.n, group.n):
@@ -619,7 +621,7 @@ def _start(group: LieGroup, g0: Any) -> np.ndarray:
 
 
 def _output_times(t_eval: Any, t0: float, t1: float) -> np.ndarray:
-    times = np.array(t_eval, dtype=float)
+    times = floats("t_eval", t_eval, finite=False)
     if times.ndim != 1:
         raise ShapeError(f"t_eval must be a list of times, shape (m,), but has shape {times.shape}")
     if not np.all((times >= min(t0, t1)) & (times <= max(t0, t1))):
@@ -634,7 +636,7 @@ def _output_times(t_eval: Any, t0: float, t1: float) -> np.ndarray:
 
 
 def _tolerances(group: LieGroup, rtol: Any, atol: Any) -> tuple[float, np.ndarray]:
-    atol = np.array(atol, dtype=float)
+    atol = floats("atol", atol)
     if atol.shape not in ((), (group.dim,)):
         raise ShapeError(
             f"atol is one number or, on {group}, has shape ({group.dim},), but has shape {atol.shape}"

@@ -38,7 +38,10 @@ def write_c(
         raise LiebodyError("no functions to export; name at least one, such as inverse_dynamics")
     prefix = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower() or "robot"
     prefix = prefix if prefix[0].isalpha() else f"robot_{prefix}"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise LiebodyError(f"cannot make the folder {str(folder)!r}: {error}") from error
     bodies, prototypes, cases, calls = [], [], [], []
     for key, kernel in kernels.items():
         function = identifier(f"{prefix}_{key}")

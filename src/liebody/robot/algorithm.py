@@ -14,6 +14,7 @@ import numpy as np
 
 from ..bodies import Tree
 from ..codegen import Function, Guard, Kernel, Program, traced
+from ..codegen.kernel import data_type
 from ..errors import ModelError
 from ..scalar import Array
 from .identity import quaternions
@@ -137,7 +138,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         entry = self.entries[{", ".join(key)},]
     except (KeyError, TypeError):
         return call(self, {values}, out, threads)
-    if out is None and threads == 1:
+    if out is None and type(threads) is int and threads == 1:
         return entry({arrays})
     return entry({arrays}, out=out, threads=threads)
 """
@@ -179,7 +180,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         self, robot: Robot, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = np.float64
     ) -> Kernel:
         """The kernel for the optional arrays that are given, and for values of all options."""
-        key = self, given, options, np.dtype(dtype)
+        key = self, given, options, data_type(dtype)
         if key not in robot.kernels:
             name, arguments = "_".join([self.name, *given]), self.arrays + given
             values = dict(zip(self.options, options, strict=True))

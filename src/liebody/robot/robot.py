@@ -11,7 +11,8 @@ import numpy as np
 from .. import dynamics
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel
-from ..errors import ModelError, ShapeError, counted
+from ..door import checked, count, floats
+from ..errors import LiebodyError, ModelError, ShapeError, counted
 from ..io.c_export import write_c
 from ..io.writing import mjcf_of, urdf_of
 from ..scalar import Array
@@ -46,8 +47,9 @@ class Robot(Algorithms, OfTree):
     that `K * (q_d - q) - D * v + robot.gravity(q)` is compiled with the rest.
     """
 
+    @checked
     def __init__(self, tree: Tree, gravity: Array = GRAVITY) -> None:
-        gravity = np.asarray(gravity, float)
+        gravity = floats("gravity", gravity, finite=False)
         if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         self.tree, self.gravity_vector = tree, gravity
@@ -75,13 +77,15 @@ class Robot(Algorithms, OfTree):
         """The configuration of all joints at their identity, (nq,)."""
         return self.group.neutral()
 
+    @checked
     def random(self, rng: np.random.Generator | int | None = None, shape: int | Sequence[int] = ()) -> Array:
         """Random configurations (*shape, nq).
 
         Angles lie within a turn, rotations are uniform, translations are normal with deviation 1 m.
         """
-        rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        rng = np.random.default_rng(rng if rng is None or not isinstance(rng, int) else count("rng", rng, 0))
+        sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+        shape = tuple(count("shape", size, 0) for size in sizes)
         draws = [self.group.random(rng) for _ in range(int(np.prod(shape)))]
         return np.reshape(draws, (*shape, self.nq)) if shape else draws[0]
 
@@ -180,6 +184,7 @@ class Robot(Algorithms, OfTree):
 
     # -- kernels ------------------------------------------------------------------------------------------
 
+    @checked
     def kernel(self, name: str, dtype: Any = np.float64, **options: Any) -> Kernel:
         """The compiled kernel behind the call `name`; `options` are those of the call, as frame="tool".
 
@@ -191,6 +196,7 @@ class Robot(Algorithms, OfTree):
         algorithm, given = known[name]
         return algorithm.kernel(self, given, algorithm.values(options), dtype)
 
+    @checked
     def derivatives(self, name: str, wrt: str = "q", product: str | None = None, **options: Any) -> Kernel:
         """The compiled derivative of the call `name` by the array `wrt`; by configurations along the group.
 
@@ -215,6 +221,7 @@ class Robot(Algorithms, OfTree):
             self.kernels[key] = Kernel(made, guard=algorithm.guard(self, algorithm.arrays + given))
         return self.kernels[key]
 
+    @checked
     def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
         """Write C99 source of `functions` (names of calls) to `folder`: source, header and self-test.
 
@@ -224,6 +231,7 @@ class Robot(Algorithms, OfTree):
         kernels = {name: self.kernel(name) for name in functions}
         return write_c(Path(folder), self.name, kernels, self._sample)
 
+    @checked
     def to_urdf(self, file: str | Path | None = None) -> str:
         """The robot as a URDF, which is also written to a file if one is given.
 
@@ -233,6 +241,7 @@ class Robot(Algorithms, OfTree):
         """
         return _written(urdf_of(self.tree), file)
 
+    @checked
     def to_mjcf(self, file: str | Path | None = None) -> str:
         """The robot as an MJCF, as `to_urdf`; with gravity, and with the actuators of one that was read.
 
@@ -258,7 +267,10 @@ class Robot(Algorithms, OfTree):
 
 def _written(text: str, file: str | Path | None) -> str:
     if file is not None:
-        Path(file).write_text(text, encoding="utf-8")
+        try:
+            Path(file).write_text(text, encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise LiebodyError(f"cannot write {str(file)!r}: {error}") from error
     return text
 
 

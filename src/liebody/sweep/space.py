@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..door import checked, count, floats
 from ..errors import ShapeError, SweepError, require
 
 MOST_IN_A_CHUNK = 512
@@ -24,6 +25,7 @@ class Sample(Mapping[str, Any]):
     Raises ShapeError where the arrays do not have the same number of members.
     """
 
+    @checked
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = {name: _values(name, value) for name, value in values.items()}
         sizes = {name: len(value) for name, value in self._values.items() if value.ndim}
@@ -44,6 +46,7 @@ class Sample(Mapping[str, Any]):
         return f"Sample of {self.size} members: {', '.join(self)}"
 
 
+@checked
 def sample(bounds: Mapping[str, Any], n: int, method: str = "sobol", seed: int = 0) -> Sample:
     """A sample of n members that fills a box evenly, for `sweep`.
 
@@ -58,7 +61,8 @@ def sample(bounds: Mapping[str, Any], n: int, method: str = "sobol", seed: int =
     require("samples", "scipy", extra="sweep")
     from scipy.stats import qmc
 
-    limits = {name: np.asarray(value, float) for name, value in bounds.items()}
+    n, seed = count("n", n), count("seed", seed, 0)
+    limits = {name: floats(f"bounds of {name}", value) for name, value in bounds.items()}
     free = [name for name, limit in limits.items() if limit.ndim]
     for name in free:
         if limits[name].shape != (2,) or not limits[name][0] < limits[name][1]:
@@ -170,7 +174,10 @@ def _box(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
 def _values(name: str, value: Any) -> np.ndarray:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise SweepError(f"parameter {name!r} must be called by a word: letters, digits, underscores")
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # anything may be in the place of an array, with code of its own
+        raise ShapeError(f"parameter {name} cannot be read as an array: {error}") from None
     if array.dtype.kind not in "biufU" or array.size == 0:
         raise ShapeError(f"parameter {name} is {value!r}, expected numbers or words, one or more")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

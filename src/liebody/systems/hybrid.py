@@ -32,6 +32,7 @@ from ..codegen import Kernel, Samples, trace
 from ..codegen.hybrid import HybridFlow
 from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.samples import equidistant
+from ..door import checked, count, floats, number
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
@@ -52,7 +53,7 @@ class FlatLayout:
             if not re.fullmatch(r"[A-Za-z]\w*", name):
                 raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
         self.kind = kind
-        self.defaults = {name: _floats(f"{kind} {name}", value) for name, value in defaults.items()}
+        self.defaults = {name: floats(f"{kind} {name}", value) for name, value in defaults.items()}
         self.size = sum(value.size for value in self.defaults.values())
         self.type: Any = namedtuple(kind, list(self.defaults))  # type: ignore[misc]
 
@@ -78,7 +79,7 @@ class FlatLayout:
             raise ModelError(f"there is no {self.kind} {unknown[0]!r}; there are {names}")
         columns = []
         for name, default in self.defaults.items():
-            value = _floats(f"{self.kind} {name}", given.get(name, default))
+            value = floats(f"{self.kind} {name}", given.get(name, default))
             wanted = (*batch, *default.shape)
             try:
                 columns.append(np.broadcast_to(value, wanted).reshape(*batch, default.size))
@@ -103,7 +104,7 @@ class Given:
                 )
         self.layout, self.constant = layout, constant
         self.sampled = {name: values for name, (_, values) in sampled.items()}
-        self.times = {name: _floats(f"times of {name}", times) for name, (times, _) in sampled.items()}
+        self.times = {name: floats(f"times of {name}", times) for name, (times, _) in sampled.items()}
 
     @property
     def batches(self) -> list[tuple[int, ...]]:
@@ -140,16 +141,6 @@ def _batches(layout: FlatLayout, given: Mapping[str, Any], own: int = 0) -> list
             extra = np.ndim(value) - layout.defaults[name].ndim - own
             found.append(np.shape(value)[: max(0, extra)])
     return found
-
-
-def _floats(name: str, value: Any) -> np.ndarray:
-    try:
-        array = np.array(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{name} is {value!r}, expected a number or an array of numbers") from None
-    if not np.isfinite(array).all():
-        raise ConfigurationError(f"{name} is {value!r}, expected finite numbers")
-    return array
 
 
 class HybridSystem:
@@ -365,6 +356,7 @@ class HybridSystem:
 
     # -- simulation -----------------------------------------------------------------------------------------
 
+    @checked
     def simulate(
         self,
         q0: Array,
@@ -412,11 +404,13 @@ class HybridSystem:
 
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
-        method, most = method_named(method), _number("events", events)
-        q = _floats("q0", q0)
+        method, most, limit = method_named(method), _number("events", events), count("limit", limit)
+        threads = (os.cpu_count() or 1) if threads is None else count("threads", threads)
+        locate, least = None if locate is None else number("locate", locate), number("least", least)
+        q = floats("q0", q0)
         if q.ndim == 0 or q.shape[-1] != self.nq:
             raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
-        v = _floats("v0", np.zeros(self.nv) if v0 is None else v0)
+        v = floats("v0", np.zeros(self.nv) if v0 is None else v0)
         if v.ndim == 0 or v.shape[-1] != self.nv:
             raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
         given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
@@ -429,7 +423,7 @@ class HybridSystem:
         v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
         t_end = positive("t_end", t_end, SECONDS)
         interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
-        rows = 1 + max(1, round(t_end / interval))
+        rows = 1 + max(1, round(min(t_end / interval, 2**53)))
         if abs((rows - 1) * interval - t_end) > 1e-9 * t_end:
             raise IntegrationError(
                 f"t_end = {t_end} s is no multiple of record_every = {interval} s; "
@@ -450,7 +444,7 @@ class HybridSystem:
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
         members = flow.ensemble(y, times)
         try:
-            flow.march(members, u, rows, settings, threads or os.cpu_count() or 1)
+            flow.march(members, u, rows, settings, threads)
         except KeyboardInterrupt as stop:
             stop.run = self._run(members, batch, times, u)  # type: ignore[attr-defined]
             raise
@@ -551,11 +545,11 @@ class EventLog:
     def of_members(cls, members: Ensemble, names: Sequence[str], read: Callable[..., Any]) -> list[EventLog]:
         """The log of each member; `read` gives q, v and memory of times and states."""
         logs = []
-        for entries, count in zip(members.log, members.counts[:, 0].tolist(), strict=True):
+        for entries, total in zip(members.log, members.counts[:, 0].tolist(), strict=True):
             t, signs = entries[:, 0], entries[:, 1].astype(int)
             guard = tuple(names[abs(k) - 1] for k in signs)
             q, v, memory = read(t, entries[:, 2:])
-            logs.append(cls(t, guard, np.sign(signs), q, v, memory, count - len(entries)))
+            logs.append(cls(t, guard, np.sign(signs), q, v, memory, total - len(entries)))
         return logs
 
     def __len__(self) -> int:

@@ -610,7 +610,9 @@ class Plan:
         for name, first in guard.unit:
             k = names.index(name)
             square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(4))
-            low, high = map(self.dialect.constant, guard.bounds(np.float32 if self.dialect.suffix else np.float64))
+            low, high = map(
+                self.dialect.constant, guard.bounds(np.float32 if self.dialect.suffix else np.float64)
+            )
             within = f"MASK({square} > {low}) & MASK({square} < {high})"
             lines.append(f"bad += where({within}, splat(0), splat(1));")
         return ["T bad = splat(0);", *lines] if lines else []

@@ -82,8 +82,8 @@ typedef struct { /* what `fixed_steps` is to do */
     long steps, every; /* how many; every `every`-th state is kept, */
     const Record *record;
     long row;    /* from this row on */
-    long *count; /* (3): iterations and Jacobians of implicit methods; steps that all members took,
-                    which are less than all only where `asked` said so; -1: of each another number */
+    long *count; /* (3): iterations and Jacobians of implicit methods; steps that all members
+                    took, fewer only where `asked` said so; -1: of each another number */
     int (*asked)(void); /* whether to end where it is, of Patience */
 } Course;
 

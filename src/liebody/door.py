@@ -1,0 +1,107 @@
+"""What is checked of arguments where a user's call comes in: kinds by annotations, arrays, counts."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .errors import ArgumentError, ConfigurationError, ShapeError
+
+F = TypeVar("F", bound=Callable[..., Any])
+WORDS = {Integral: "a whole number", Real: "a number", bool: "True or False", str: "text", type(None): "None"}
+LONGEST = 60  # characters of a value in a message
+
+
+def checked(function: F) -> F:
+    """The function, whose arguments have to be of the kinds that its annotations say.
+
+    What they do not say (`Any`, arrays) passes. Raises ArgumentError, which is a TypeError, too.
+    """
+    names = list(inspect.signature(function).parameters)
+    kinds: dict[str, tuple[Any, ...]] = {}
+
+    @functools.wraps(function)
+    def call(*given: Any, **options: Any) -> Any:
+        if not kinds:
+            kinds.update(_kinds(function, names))
+        for name, value in (*zip(names, given), *options.items()):
+            kind = kinds.get(name)
+            if kind and not (isinstance(value, kind) and (type(value) is not bool or bool in kind)):
+                words = [WORDS.get(x, x.__name__) for x in kind if x is not np.ndarray]
+                raise ArgumentError(
+                    f"{function.__name__}: {name} is {short(value)}, expected {' or '.join(words)}"
+                )
+        return function(*given, **options)
+
+    return typing.cast(F, call)
+
+
+def _kinds(function: Callable[..., Any], names: list[str]) -> dict[str, tuple[Any, ...]]:
+    found: dict[str, tuple[Any, ...]] = {}
+    for name in names:
+        try:
+            said = eval(function.__annotations__[name], function.__globals__)
+        except (KeyError, NameError, TypeError):  # known to type checkers alone
+            continue
+        parts = typing.get_args(said) if isinstance(said, types.UnionType) else (said,)
+        kind = [typing.get_origin(part) or part for part in parts]
+        if all(x is None or (isinstance(x, type) and x is not Any) for x in kind):
+            also: dict[Any, list[Any]] = {
+                int: [Integral],
+                float: [Real, np.ndarray],
+                bool: [bool, np.bool_],
+                None: [type(None)],
+            }
+            found[name] = tuple(y for x in kind for y in also.get(x, [x]))
+    return {"": (object,), **found}
+
+
+def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
+    """What was given as an array, of any entries or of a kind; raises ShapeError."""
+    try:
+        return np.asarray(given, kind)
+    except Exception as error:  # anything may be in the place of an array, with code of its own
+        raise ShapeError(f"{name} cannot be read as an array of numbers: {error}") from None
+
+
+def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:
+    """What was given as an array of finite floats; raises ShapeError and ConfigurationError."""
+    array = array_of(name, given, float)
+    if finite and not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ConfigurationError(
+            f"{name}[{', '.join(map(str, where))}] is {array[where]}, expected a finite number"
+        )
+    return array
+
+
+def number(name: str, given: Any) -> float:
+    """What was given as a finite float; raises ShapeError and ConfigurationError."""
+    array = floats(name, given)
+    if array.shape != ():
+        raise ShapeError(f"{name} has shape {array.shape}, expected a single number")
+    return float(array)
+
+
+def count(name: str, given: Any, least: int = 1) -> int:
+    """What was given as a whole number that is at least so large; raises ArgumentError."""
+    whole = isinstance(given, Integral) and type(given) is not bool
+    if not whole or not least <= given < 2**62:
+        raise ArgumentError(f"{name} is {short(given)}, expected a whole number, {least} or more")
+    return int(given)
+
+
+def short(value: Any) -> str:
+    """A value in a message."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
