@@ -29,9 +29,8 @@ def test_no_attack_gets_through(script):
     assert campaign.run(script.case, 10_000, COUNTS[script], seconds=5) == []
 
 
-@pytest.mark.parametrize("script", COUNTS, ids=lambda script: script.__name__)
-def test_scripts_run_by_hand(script):
-    command = [sys.executable, script.__file__, "--seed", "3", "--count", "2"]
+def test_scripts_run_by_hand():
+    command = [sys.executable, descriptions.__file__, "--seed", "3", "--count", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "0 failed" in done.stdout, done.stderr
 
