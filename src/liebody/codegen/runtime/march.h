@@ -81,8 +81,8 @@ typedef struct { /* what `fixed_steps` is to do */
     double t, h;       /* time at the start; length of a step */
     long steps, every; /* how many; every `every`-th state is kept, */
     const Record *record;
-    long row;    /* from this row on */
-    long *count; /* (3): iterations and Jacobians of implicit methods; steps that all members
+    long row;           /* from this row on */
+    long *count;        /* (3): iterations and Jacobians of implicit methods; steps that all members
                     took, fewer only where `asked` said so; -1: of each another number */
     int (*asked)(void); /* whether to end where it is, of Patience */
 } Course;
