@@ -34,6 +34,7 @@ def states(robot, shape, seed=0):
 
 CALLS = {
     "inverse_dynamics": ("q v a", dynamics.inverse_dynamics),
+    "joint_wrenches": ("q v a", dynamics.joint_wrenches),
     "forward_dynamics": ("q v a", dynamics.forward_dynamics),
     "bias": ("q v", dynamics.bias_forces),
     "mass_matrix": ("q", dynamics.mass_matrix),
@@ -95,6 +96,24 @@ def test_external_wrenches_enter_through_the_jacobians(robot):
     scale = np.abs(tau).max()
     np.testing.assert_allclose(tau, robot.inverse_dynamics(q, v, a) - pull, atol=1e-11 * scale)
     np.testing.assert_allclose(robot.forward_dynamics(q, v, tau, wrenches), a, rtol=1e-8, atol=1e-8)
+
+
+def test_motions_of_the_base_are_batches_too_and_gravity_is_one_of_them(robot):
+    q, v, a = states(robot, (4,))
+    wrenches = np.random.default_rng(2).standard_normal((len(robot.tree.bodies), 6))
+    moving = np.random.default_rng(3).standard_normal((4, 2, 6))
+    rising = np.zeros((2, 6))
+    rising[1, 3:] = -robot.gravity_vector
+    weightless = lb.Robot(robot.tree, gravity=(0, 0, 0))
+    for call in ("inverse_dynamics", "forward_dynamics", "joint_wrenches"):
+        found = getattr(weightless, call)(q, v, a, wrenches, base_motion=rising)
+        expected = getattr(robot, call)(q, v, a, wrenches)
+        np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(expected).max())
+        batch = getattr(robot, call)(q, v, a, wrenches, base_motion=moving)
+        single = [getattr(robot, call)(q[i], v[i], a[i], wrenches, base_motion=moving[i]) for i in range(4)]
+        np.testing.assert_allclose(batch, single, atol=1e-11 * np.abs(batch).max())
+    tau = robot.inverse_dynamics(q, v, a, base_motion=moving)
+    np.testing.assert_allclose(robot.forward_dynamics(q, v, tau, base_motion=moving), a, atol=1e-8)
 
 
 def test_group_operations_are_inverse_to_each_other(robot):

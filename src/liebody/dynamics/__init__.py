@@ -78,7 +78,7 @@ from .factorization import (
 )
 from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction, JointSpring
 from .forward import articulated_body, forward_dynamics
-from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics
+from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics, joint_wrenches
 from .kinematics import (
     body_poses,
     body_twists,
@@ -213,6 +213,7 @@ __all__ = [
     "jacobian_mass_matrix",
     "jacobian_mass_matrix_derivative",
     "joint_group",
+    "joint_wrenches",
     "kinetic_energy",
     "link_jacobian",
     "link_jacobian_derivative",

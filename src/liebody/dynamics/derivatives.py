@@ -29,7 +29,7 @@ from ..codegen import Function, Program, step, trace
 from ..linear import back_substitute, cross, factor, is_zero, skew, symmetric
 from ..scalar import Array
 from .coriolis import Flux, JointMatrix, bracket, composites, flux_of, gather, momentum_of, operator_of
-from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning
+from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning, world_rates
 from .mass import mass_matrix
 from .spatial import REST, Pair, Transformation, added_wrench, transformation, twists_of
 
@@ -53,7 +53,7 @@ def inverse_dynamics_derivatives(
     Carpentier and Mansard (2018), and Singh, Russo and Wensing (2022), in the bodies' frames: recursion over
     pairs of a joint and its ancestors, O(n d) at depth d.
     """
-    T, rates, F = motions(tree, q, v, a, gravity, wrenches)
+    T, rates, F = motions(tree, q, v, a, world_rates(gravity), wrenches)
     twists = twists_of(tree, T, v, moving_origin=True)
     inertias = composites(tree, T)
     fluxes = gather(

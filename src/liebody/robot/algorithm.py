@@ -26,6 +26,7 @@ ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and the
     **dict.fromkeys(CONFIGURATIONS, ("nq",)),
     **dict.fromkeys(("v", "a", "tau", "w", "F", "v_r", "a_r"), ("nv",)),
     "wrenches": ("n", 6),
+    "base_motion": (2, 6),
     "s": (),
 }
 KNOWN = ("tree", "gravity")  # arguments that a robot has itself

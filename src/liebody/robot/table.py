@@ -21,6 +21,7 @@ class Algorithms:
 
     # -- the equations of motion --------------------------------------------------------------------------
     inverse_dynamics = Algorithm(dynamics.inverse_dynamics)
+    joint_wrenches = Algorithm(dynamics.joint_wrenches)
     forward_dynamics = Algorithm(dynamics.forward_dynamics)
     mass_matrix = Algorithm(dynamics.mass_matrix)
     bias = Algorithm(dynamics.bias_forces)

@@ -34,14 +34,17 @@ class Algorithms:
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
-    def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, *, out: Any = None, threads: int = 1) -> Array:
+    def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, base_motion: ArrayLike | None = None, *, out: Any = None, threads: int = 1) -> Array:
         """Joint efforts tau = M(q) a + C(q, v) v + g(q) - J^T F_ext, by recursive Newton-Euler, O(n).
 
-        q         configuration, (nq,)
-        v, a      velocity and acceleration, left-trivialised, (nv,)           [rad/s, m/s], [rad/s2, m/s2]
-        wrenches  external wrench on each body in its own frame, (n, 6)        [N m, N]; none if None
-        damping   whether to add the joints' damping, D v; armature is always part of M
-        returns   (nv,)                                                        [N m, N]
+        q            configuration, (nq,)
+        v, a         velocity and acceleration, left-trivialised, (nv,)        [rad/s, m/s], [rad/s2, m/s2]
+        wrenches     external wrench on each body in its own frame, (n, 6)     [N m, N]; none if None
+        damping      whether to add the joints' damping, D v; armature is always part of M
+        base_motion  twist V_0 and its rate dV_0/dt of what the robot stands on, in its axes, (2, 6)
+                     [rad/s, m/s; rad/s2, m/s2]; at rest if None. Gravity is in these axes, too: where they have
+                     turned by R, dV_0/dt + (0, g - R^T g) is to be given
+        returns      (nv,)                                                     [N m, N]
 
         Ploen (1999), eqs (13)-(18); Featherstone (2008), table 5.1. The linear acceleration is that of a point, a
         + omega x v in terms of the twist (Luh, Walker and Paul 1980), so linear velocities never enter; the
@@ -52,15 +55,29 @@ class Algorithms:
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
-    def forward_dynamics(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, *, out: Any = None, threads: int = 1) -> Array:
+    def joint_wrenches(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None, base_motion: ArrayLike | None = None, *, out: Any = None, threads: int = 1) -> Array:
+        """F (n, 6): what each joint transmits to its body, (moment, force) in the body's axes at its origin, O(n).
+
+            F_i = J_i dV_i/dt - ad(V_i)^T J_i V_i - F_ext,i + sum over children c of Ad(T_c^-1)^T F_c
+
+        Arguments as in `inverse_dynamics`, whose efforts are S^T F and what rotors and damping add. The rest of F
+        is the reaction of what guides the joint: what its bearings carry.  [N m, N]
+
+        Ploen (1999), eq. (18); Luh, Walker and Paul (1980).
+
+        Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
+        """
+
+    def forward_dynamics(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, base_motion: ArrayLike | None = None, *, out: Any = None, threads: int = 1) -> Array:
         """Accelerations a = M(q)^-1 (tau - C(q, v) v - g(q) + J^T F_ext), left-trivialised, O(n).
 
-        q         configuration, (nq,)
-        v         velocity, left-trivialised, (nv,)                            [rad/s, m/s]
-        tau       joint efforts, (nv,)                                         [N m, N]
-        wrenches  external wrench on each body in its own frame, (n, 6)        [N m, N]; none if None
-        damping   whether the joints' damping takes D v from the efforts; armature is always part of M
-        returns   (nv,)                                                        [rad/s2, m/s2]
+        q            configuration, (nq,)
+        v            velocity, left-trivialised, (nv,)                         [rad/s, m/s]
+        tau          joint efforts, (nv,)                                      [N m, N]
+        wrenches     external wrench on each body in its own frame, (n, 6)     [N m, N]; none if None
+        damping      whether the joints' damping takes D v from the efforts; armature is always part of M
+        base_motion  as in `inverse_dynamics`, (2, 6); at rest if None
+        returns      (nv,)                                                     [rad/s2, m/s2]
 
         Articulated-body algorithm; trees with joints that follow others go by the mass matrix and its sparse L^T
         D L factors.
@@ -81,7 +98,7 @@ class Algorithms:
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
-    def bias(self, q: ArrayLike, v: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, *, out: Any = None, threads: int = 1) -> Array:
+    def bias(self, q: ArrayLike, v: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, base_motion: ArrayLike | None = None, *, out: Any = None, threads: int = 1) -> Array:
         """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts that make the acceleration zero.
 
         Arguments as in `inverse_dynamics`.
