@@ -78,6 +78,14 @@ from .factorization import (
 )
 from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction, JointSpring
 from .forward import articulated_body, forward_dynamics
+from .hamiltonian import (
+    HamiltonianForm,
+    HamiltonianRates,
+    hamiltonian,
+    hamiltonian_dynamics,
+    inverse_legendre_transform,
+    legendre_transform,
+)
 from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics, joint_wrenches
 from .kinematics import (
     body_poses,
@@ -107,6 +115,7 @@ from .momentum import (
     momentum_in_frame,
     momentum_rate_in_frame,
 )
+from .potential import Potential, gradient, tangents
 from .regressor import (
     BaseParameters,
     base_parameters,
@@ -134,6 +143,8 @@ __all__ = [
     "Factorization",
     "Force",
     "FrameForce",
+    "HamiltonianForm",
+    "HamiltonianRates",
     "Holonomy",
     "Integrability",
     "InternalRank",
@@ -144,6 +155,7 @@ __all__ = [
     "Mechanism",
     "MovingFrame",
     "OpenTree",
+    "Potential",
     "RigidBody",
     "SelectedMotions",
     "Task",
@@ -194,7 +206,10 @@ __all__ = [
     "frame_pose",
     "frame_twist",
     "generalized_inverse",
+    "gradient",
     "gravity_forces",
+    "hamiltonian",
+    "hamiltonian_dynamics",
     "holonomy",
     "inertial_parameters",
     "integrability",
@@ -209,12 +224,14 @@ __all__ = [
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
     "inverse_dynamics_regressor",
+    "inverse_legendre_transform",
     "is_momentum_conserved",
     "jacobian_mass_matrix",
     "jacobian_mass_matrix_derivative",
     "joint_group",
     "joint_wrenches",
     "kinetic_energy",
+    "legendre_transform",
     "link_jacobian",
     "link_jacobian_derivative",
     "locked_angle",
@@ -235,6 +252,7 @@ __all__ = [
     "rank_of",
     "roll_pitch_yaw_transformation",
     "structure_constants",
+    "tangents",
     "total_momentum",
     "transform_equations",
     "transformed_dynamics",

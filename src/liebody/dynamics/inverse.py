@@ -98,7 +98,7 @@ def joint_wrenches(
     wrenches: Array | None = None,
     base_motion: Array | None = None,
 ) -> Array:
-    """F (n, 6): what each joint transmits to its body, (moment, force) in the body's axes at its origin, O(n).
+    """F (n, 6): what each joint transmits to its body, a wrench in the body's axes at its origin, O(n).
 
         F_i = J_i dV_i/dt - ad(V_i)^T J_i V_i - F_ext,i + sum over children c of Ad(T_c^-1)^T F_c
 

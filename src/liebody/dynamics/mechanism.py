@@ -289,6 +289,10 @@ class OpenTree(OfTree, Mechanism):
         """dv/dt (nv,), with further wrenches on the bodies as in `forward_dynamics`."""
         return forward_dynamics(self.tree, q, v, self.efforts(t, q, v, u), tuple(self.gravity), wrenches)
 
+    def rates(self, t: Any, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+        """The velocity of the state (q, v): that of q in the algebra, and dv/dt, (nv,) each."""
+        return v, self.acceleration(t, q, v, u)
+
     def stored(self, q: Array) -> Any:
         """Potential energy of the forces, ()."""
         return sum((f.energy_in_tree(self.tree, q) for f in self.forces if f.stores), start=0.0)
@@ -317,7 +321,7 @@ class OpenTree(OfTree, Mechanism):
             q, v = y[:nq], y[nq:]
             if feedback is not None:
                 u = np.asarray(feedback(t, q, v))
-            return np.concatenate([v, self.acceleration(t, q, v, u)])
+            return np.concatenate(self.rates(t, q, v, u))
 
         shapes: Mapping[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nv}
         return Parts(partial(traced, field, shapes), *self.moves())

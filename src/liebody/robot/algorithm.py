@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CONFIGURATIONS = ("q", "q0", "q1")
 ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and their shapes
     **dict.fromkeys(CONFIGURATIONS, ("nq",)),
-    **dict.fromkeys(("v", "a", "tau", "w", "F", "v_r", "a_r"), ("nv",)),
+    **dict.fromkeys(("v", "p", "a", "tau", "w", "F", "v_r", "a_r"), ("nv",)),
     "wrenches": ("n", 6),
     "base_motion": (2, 6),
     "s": (),

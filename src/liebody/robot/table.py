@@ -29,6 +29,12 @@ class Algorithms:
     kinetic_energy = Algorithm(dynamics.kinetic_energy)
     potential_energy = Algorithm(dynamics.potential_energy)
 
+    # -- Hamilton's equations -----------------------------------------------------------------------------
+    legendre_transform = Algorithm(dynamics.legendre_transform)
+    inverse_legendre_transform = Algorithm(dynamics.inverse_legendre_transform)
+    hamiltonian = Algorithm(dynamics.hamiltonian)
+    hamiltonian_dynamics = Algorithm(dynamics.hamiltonian_dynamics)
+
     # -- Coriolis matrices, and what controllers build from them ------------------------------------------
     coriolis_matrix = Algorithm(dynamics.coriolis_matrix)
     mass_matrix_derivative = Algorithm(dynamics.mass_matrix_derivative)

@@ -2,6 +2,7 @@
 
 from liebody.bodies.tree import Frame
 from liebody.dynamics.decoupling import Decoupled
+from liebody.dynamics.hamiltonian import HamiltonianRates
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 from typing import Any
@@ -56,7 +57,7 @@ class Algorithms:
         """
 
     def joint_wrenches(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None, base_motion: ArrayLike | None = None, *, out: Any = None, threads: int = 1) -> Array:
-        """F (n, 6): what each joint transmits to its body, (moment, force) in the body's axes at its origin, O(n).
+        """F (n, 6): what each joint transmits to its body, a wrench in the body's axes at its origin, O(n).
 
             F_i = J_i dV_i/dt - ad(V_i)^T J_i V_i - F_ext,i + sum over children c of Ad(T_c^-1)^T F_c
 
@@ -125,6 +126,42 @@ class Algorithms:
         """U = -gravity . (sum of m c), zero where the centre of mass lies in the world's origin; a scalar.  [J]
 
         q        configuration, (nq,)
+
+        Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
+        """
+
+    def legendre_transform(self, q: ArrayLike, v: ArrayLike, *, out: Any = None, threads: int = 1) -> Array:
+        """p = dL/dv = M(q) v (nv,): the conjugate momenta, with those of rotors. O(n).  [kg m2/s, kg m/s]
+
+        q, v  configuration (nq,) and velocity, left-trivialised, (nv,)
+
+        The base's part is its momentum h_b, the joints' h_q. Feurstein (2021), eqs (3.33), (3.34).
+
+        Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
+        """
+
+    def inverse_legendre_transform(self, q: ArrayLike, p: ArrayLike, *, out: Any = None, threads: int = 1) -> Array:
+        """v = dH/dp = M(q)^-1 p (nv,), of the momenta p (nv,) of `legendre_transform`; O(n).  [rad/s, m/s]
+
+        Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
+        """
+
+    def hamiltonian(self, q: ArrayLike, p: ArrayLike, *, out: Any = None, threads: int = 1) -> Array:
+        """H(q, p) = p^T M(q)^-1 p / 2 + U(q), the energy; a scalar. Feurstein (2021), eq. (3.35).  [J]
+
+        q, p     configuration (nq,) and momenta (nv,)
+
+        Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
+        """
+
+    def hamiltonian_dynamics(self, q: ArrayLike, p: ArrayLike, tau: ArrayLike, *, out: Any = None, threads: int = 1) -> HamiltonianRates:
+        """v = M(q)^-1 p and dp/dt = ad_v^T p - dH/dq + tau = C(q, v)^T v - g(q) + tau, each (nv,), O(n).
+
+        q, p     configuration (nq,) and momenta, as `legendre_transform` gives them, (nv,)
+        tau      joint efforts, (nv,)                                          [N m, N]
+
+        dH/dq is taken along the group, at fixed p. Rotors, numbers on the diagonal of M, have no part in
+        ad_v^T p. Feurstein (2021), eq. (3.36).
 
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
