@@ -34,6 +34,14 @@ from .forces import (
     with_law,
 )
 from .system import GROUND, System
+from .velocities import (
+    GeneralVelocity,
+    contact,
+    knife_edge,
+    relative_motion,
+    relative_pose,
+    rolling,
+)
 
 
 @dataclass(frozen=True)
@@ -230,6 +238,84 @@ class SystemBuilder:
         """
         kind = General(function, len(bodies), timed, name)
         return self._add("constraint", name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
+
+    def velocity_constraint(
+        self, name: str, function: Callable[..., Any], bodies: Sequence[str], timed: bool = False
+    ) -> SystemBuilder:
+        """Require function(T_1, V_1, T_2, V_2, ...) = 0 of poses (4, 4) and twists (6,) of these bodies.
+
+        function  of NumPy operators and `liebody.scalar`, affine in the twists; a number or a vector. Both are
+                  those of the bodies' own frames, the twists in their axes. With `timed`, the time comes first
+
+        It need not be integrable: it limits where bodies can go in an instant, not where they can get.
+        """
+        kind = GeneralVelocity(function, len(bodies), timed, name)
+        return self._add("constraint", name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
+
+    def knife_edge(
+        self,
+        name: str,
+        body: str,
+        on_body: Array = None,
+        on: str = WORLD,
+        slip: float | Callable[[Any], Any] = 0.0,
+    ) -> SystemBuilder:
+        """A blade, or a wheel seen from above: the frame's origin does not move along its y axis.
+
+        on_body  the frame on the body; the blade lies along x
+        on       the body against which it does not move
+        slip     velocity along y that is given instead, a number or a function of time                [m/s]
+        """
+        return self._sliding(name, knife_edge(slip), (on, np.eye(4)), (body, _pose(on_body, name)), slip)
+
+    def rolling(
+        self,
+        name: str,
+        body: str,
+        radius: float,
+        axis: Array = None,
+        center: Array = None,
+        on: str = WORLD,
+        plane: Array = None,
+        slip: Any = 0.0,
+        held: bool = True,
+    ) -> SystemBuilder:
+        """A ball, or a thin disc, that rolls on a plane without slipping.
+
+        axis    of a disc, a direction of the body; None: a ball
+        center  a point of the body
+        plane   the frame on the body `on` whose x and y axes span the plane; the wheel stays on the side of z
+        slip    velocity of the point that touches the plane which is given instead, (2,), or a function of
+                time: along x and y; of a disc along its track, where it goes when it turns about its axis,
+                and across                                                                             [m/s]
+        held    whether the wheel is held on the plane, by a constraint `name`.contact that can push and pull
+
+        A disc must not lie flat: there no point is the lowest one. Raises ModelError for a radius that is not
+        positive.
+        """
+        if not (np.isfinite(radius) and radius > 0):
+            raise ModelError(f"wheel {name!r} has radius {radius!r}, expected a positive number of metres")
+        d = None if axis is None else _direction(axis, name)
+        base, wheel = (on, _pose(plane, name)), (body, _pose(center, name))
+        if held:
+            height, bodies = contact(radius, d), [body] if on == WORLD else [on, body]
+            self.constraint(
+                f"{name}.contact", lambda *T: height(relative_pose(base[1], wheel[1], *T)), bodies
+            )
+        return self._sliding(name, rolling(radius, d, slip), base, wheel, slip)
+
+    def _sliding(
+        self, name: str, law: Callable[..., Any], base: tuple[str, Array], frame: tuple[str, Array], slip: Any
+    ) -> SystemBuilder:
+        """A velocity constraint law(t, X, V) of the motion of a frame on a body against a base on another."""
+        timed = callable(slip)
+
+        def function(*given: Any) -> Any:
+            motion = relative_motion(base[1], frame[1], *given[timed:])
+            return law(given[0] if timed else 0.0, *motion)
+
+        bodies = [frame[0]] if base[0] == WORLD else [base[0], frame[0]]
+        return self.velocity_constraint(name, function, bodies, timed)
 
     # -- forces -------------------------------------------------------------------------------------------
 

@@ -143,16 +143,20 @@ class Constrained(Assembly):
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`: g and J are all equations, `redundant` whether they depend on each other.
 
+        J alone, without g, where some of them are of velocities only.
+
         Raises ModelError for curves and for constraints that move, which methods for g(q) = 0 do not know.
         """
         for c in self.constraints:
-            if c.kind.parameters or getattr(c.kind, "timed", False):
+            if c.kind.parameters or c.kind.timed or c.kind.is_driven:
                 raise ModelError(
-                    f"constraint {c.name!r} has a coordinate of its own or depends on time, which methods "
-                    "for g(q) = 0 do not take; use an explicit method, such as 'rkmk4'"
+                    f"constraint {c.name!r} has a coordinate of its own, depends on time or gives a velocity, "
+                    "which methods for g(q) = 0, J(q) v = 0 do not take; use an explicit method, such as "
+                    "'rkmk4'"
                 )
         g, J = (lambda q: self.constraints_at(q)[0]), (lambda q: self.constraints_at(q)[1])
-        return {"g": g, "J": J, "redundant": self.redundant} if self.nc else {}
+        found = {"J": J, "redundant": self.redundant} if self.nc else {}
+        return {"g": g, **found} if self.nc and self.of_places.all() else found
 
     def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
         """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""

@@ -3,8 +3,8 @@
     H(q, p) = p^T M(q)^-1 p / 2 + U(q),    dq/dt = v = dH/dp,    dp/dt = ad_v^T p - dH/dq + tau
 
 where dH/dq is the derivative along the group, and ad the bracket of it. With a Coriolis matrix C for which
-dM/dt = C + C^T the latter is dp/dt = C(q, v)^T v - g(q) + tau, which needs no derivative of M. Feurstein (2021),
-eqs (3.33)-(3.36), for a floating base and joints; Marsden and Ratiu (1999), section 13.1.
+dM/dt = C + C^T the latter is dp/dt = C(q, v)^T v - g(q) + tau, which needs no derivative of M. Feurstein
+(2021), eqs (3.33)-(3.36), for a floating base and joints; Marsden and Ratiu (1999), section 13.1.
 """
 
 from __future__ import annotations
