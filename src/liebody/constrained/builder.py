@@ -244,8 +244,9 @@ class SystemBuilder:
     ) -> SystemBuilder:
         """Require function(T_1, V_1, T_2, V_2, ...) = 0 of poses (4, 4) and twists (6,) of these bodies.
 
-        function  of NumPy operators and `liebody.scalar`, affine in the twists; a number or a vector. Both are
-                  those of the bodies' own frames, the twists in their axes. With `timed`, the time comes first
+        function  of NumPy operators and `liebody.scalar`, affine in the twists; a number or a vector. Poses
+                  and twists are those of the bodies' own frames, the twists in their axes. With `timed`, the
+                  time comes first
 
         It need not be integrable: it limits where bodies can go in an instant, not where they can get.
         """

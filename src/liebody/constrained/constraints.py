@@ -486,7 +486,7 @@ class General(ConstraintKind):
 
 
 def own_frames(states: States, constants: Sequence[Array]) -> list[tuple[Array, Array, Array, Array]]:
-    """R, p, omega, v of the bodies' own frames, which lie at r in the axes of the centres of mass, turned by Q.
+    """R, p, omega, v of the bodies' own frames: at r in the axes of the centres of mass, turned by Q.
 
     constants  Q, r of each body
     """

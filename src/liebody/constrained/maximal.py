@@ -62,7 +62,7 @@ class VelocityCondition:
 
 @dataclass(frozen=True, eq=False)
 class KnifeEdge:
-    """A blade along x of a frame of a tree, whose origin does not move along y: `SystemBuilder.knife_edge`."""
+    """A blade along x of a frame, whose origin does not move along y: `SystemBuilder.knife_edge`."""
 
     name: str
     frame: str

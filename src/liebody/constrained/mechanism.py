@@ -150,9 +150,9 @@ class Constrained(Assembly):
         for c in self.constraints:
             if c.kind.parameters or c.kind.timed or c.kind.is_driven:
                 raise ModelError(
-                    f"constraint {c.name!r} has a coordinate of its own, depends on time or gives a velocity, "
-                    "which methods for g(q) = 0, J(q) v = 0 do not take; use an explicit method, such as "
-                    "'rkmk4'"
+                    f"constraint {c.name!r} has a coordinate of its own, depends on time or gives a "
+                    "velocity, which methods for g(q) = 0 or J(q) v = 0 do not take; use an explicit method, "
+                    "such as 'rkmk4'"
                 )
         g, J = (lambda q: self.constraints_at(q)[0]), (lambda q: self.constraints_at(q)[1])
         found = {"J": J, "redundant": self.redundant} if self.nc else {}

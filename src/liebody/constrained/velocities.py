@@ -1,7 +1,7 @@
 """Constraints of velocities: J(q) v = b(q, t), which need not be integrable; knife edges and rolling.
 
-They enter the equations of motion by their derivative, J dv/dt = db/dt - (dJ/dt) v, as all constraints do, and
-have no residual: what they forbid are velocities, and no place. Neimark and Fufaev (1972); their equations in
+They enter the equations of motion by their derivative, J dv/dt = db/dt - (dJ/dt) v, as all constraints do,
+and have no residual: what they forbid are velocities, and no place. Neimark and Fufaev (1972). Equations in
 velocities that obey them are those of Boltzmann and Hamel.
 """
 
@@ -26,8 +26,8 @@ DOWN = np.array([0, 0, -1])
 class GeneralVelocity(ConstraintKind):
     """f(T_1, V_1, ...) = 0 or f(t, T_1, V_1, ...) = 0, affine in the twists, with derivatives of f's graph.
 
-    function  takes pose (4, 4) in the world and twist (6,) in its own axes of each body's own frame, after the
-              time if `timed`; returns a number or a vector (m,)
+    function  takes pose (4, 4) in the world and twist (6,) in its own axes of each body's own frame, after
+              the time if `timed`; returns a number or a vector (m,)
 
     With T(e) = T exp(e V), J = df/dV and bias = df/de at e = 0.
     """
@@ -148,7 +148,7 @@ def knife_edge(slip: Any) -> Callable[..., Any]:
 def rolling(radius: float, axis: Array | None, slip: Any) -> Callable[..., Any]:
     """f(t, X, V) (2,) of a ball or disc on z = 0: the velocity of what touches the plane, less a given one.
 
-    Of a ball along x and y; of a disc along its track, where it goes when it turns about its axis, and across.
+    Of a ball along x and y; of a disc along its track, where it goes as it turns about its axis, and across.
     """
 
     def f(t: Any, X: Array, V: Array) -> Array:
