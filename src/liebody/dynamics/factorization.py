@@ -4,9 +4,9 @@
     V = G (S v + P_0 V_0),    dV/dt = G (S a + ad_Sv (Gamma V + P_0 V_0) + P_0 dV_0/dt)
     F = G^T (J dV/dt + ad_V J V),    tau = S^T F
 
-with the stacked twists V of all bodies, and the wrenches F that their joints bear. The matrices are dense, of size 6 n: this is for
-reading, proving and checking. What is fast are the recursions that they stand for: `mass_matrix`,
-`coriolis_matrix`, `inverse_dynamics`.
+with the stacked twists V of all bodies, and the wrenches F that their joints bear. The matrices are dense, of
+size 6 n: this is for reading, proving and checking. What is fast are the recursions that they stand for:
+`mass_matrix`, `coriolis_matrix`, `inverse_dynamics`, `joint_wrenches`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Factorization:
         """dV/dt = G (S a + ad_Sv (Gamma V + P_0 V_0) + P_0 dV_0/dt) (6n,), eq. (20).
 
         a         accelerations of the joints, (nv,)
-        V_0_rate  dV_0/dt (6,) less free fall, whose rate is (0, gravity); None: `upwards()`, of a base at rest
+        V_0_rate  dV_0/dt (6,) less free fall, (0, gravity); None: `upwards()`, of a base at rest
         """
         start = upwards() if V_0_rate is None else V_0_rate
         carried = self.ad_Sv @ (self.Gamma @ self.V + self.P_0 @ self.V_0)
