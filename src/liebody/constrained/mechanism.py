@@ -10,6 +10,7 @@ import numpy as np
 
 from ..codegen import jvp, trace, traced
 from ..codegen.flow import Part
+from ..codegen.graph import live
 from ..codegen.watch import Watch
 from ..dynamics.mechanism import Feedback, Functions, Parts
 from ..errors import ConfigurationError, IntegrationError, ModelError
@@ -143,20 +144,31 @@ class Constrained(Assembly):
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`: g and J are all equations, `redundant` whether they depend on each other.
 
-        J alone, without g, where some of them are of velocities only.
+        J alone, without g, where some of them are of velocities only; and drift(t, q) where some move.
 
-        Raises ModelError for curves and for constraints that move, which methods for g(q) = 0 do not know.
+        Raises ModelError for curves, and where J depends on time.
         """
-        for c in self.constraints:
-            if c.kind.parameters or c.kind.timed or c.kind.is_driven:
-                raise ModelError(
-                    f"constraint {c.name!r} has a coordinate of its own, depends on time or gives a "
-                    "velocity, which methods for g(q) = 0 or J(q) v = 0 do not take; use an explicit method, "
-                    "such as 'rkmk4'"
-                )
+        if not self.nc:
+            return {}
         g, J = (lambda q: self.constraints_at(q)[0]), (lambda q: self.constraints_at(q)[1])
-        found = {"J": J, "redundant": self.redundant} if self.nc else {}
-        return {"g": g, **found} if self.nc and self.of_places.all() else found
+        found: dict[str, Any] = {"J": J, "redundant": self.redundant}
+        driven = [c for c in self.constraints if c.kind.timed or c.kind.is_driven]
+        for c in self.constraints:
+            if c.kind.parameters or (c in driven and self._changes_with_time(self.rows[c.name])):
+                raise ModelError(
+                    f"constraint {c.name!r} has a coordinate of its own, or a Jacobian that depends on time, "
+                    "which methods for mechanical systems do not take; use an explicit method, such as "
+                    "'rkmk4'"
+                )
+        if driven:
+            return {**found, "drift": lambda t, q: self.residuals(t, q, np.zeros(self.nv, int))[1]}
+        return {"g": g, **found} if self.of_places.all() else found
+
+    def _changes_with_time(self, rows: slice) -> bool:
+        """Whether these rows of J depend on time."""
+        made = trace(lambda t, q: self.constraints_at(q, t)[1][rows], {"t": (), "q": self.nq}, "J")
+        (J,) = made.outputs.values()
+        return any(x.op == "input" and x is made.inputs["t"].flat[0] for x in live(J.flat))
 
     def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
         """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""

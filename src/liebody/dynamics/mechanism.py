@@ -125,7 +125,7 @@ class Mechanism:
         )
 
     def mechanics(self) -> dict[str, Any]:
-        """group, M, b, Q(t, q, v, u), g, J, redundant and efforts, as `liebody.integrators` takes them:
+        """group, M, b, Q(t, q, v, u), g, J, drift, redundant, efforts, as `liebody.integrators` takes them:
 
         flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**mechanism.mechanics())
         """

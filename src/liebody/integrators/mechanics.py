@@ -54,6 +54,7 @@ class MechanicalEquations:
     g        holonomic constraints g(q), (m,), independent of each other; None if there are none
     J        J(q) (m, dim) with dg/dt = J v; default: from the derivatives of the graph of g. J without g
              stands for constraints J v = 0 which need not be integrable (half-explicit and Radau methods)
+    drift    drift(t, q) (m,), with J alone: constraints J(q) v + drift(t, q) = 0. None: zero
     b        inertial forces b(q, v), (dim,). Default: those of M. For a constant M, b = -ad_v^T M v (Euler,
              Poincare; From, eq. (68)); for M(q), b = (dM/dt) v - grad(v^T M v)/2 - ad_v^T M v, from the
              derivatives of the graph. Worth giving where there is a cheaper form, such as recursive ones;
@@ -76,12 +77,13 @@ class MechanicalEquations:
         b: Callable[..., Any] | None = None,
         efforts: int = 0,
         redundant: bool = False,
+        drift: Callable[..., Any] | None = None,
     ) -> None:
         if not isinstance(group, LieGroup):
             raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
         self.group, self.dim, self.nq, self.efforts = group, group.dim, group.nq, efforts
         self.constant = not callable(M)
-        self._M, self._Q, self._g, self._J, self._b = M, Q, g, J, b
+        self._M, self._Q, self._g, self._J, self._b, self._drift = M, Q, g, J, b, drift
         self.redundant = redundant
         self._last: tuple[bytes | None, Entries] = None, []  # entries of J, at the last q
         dim = self.dim
@@ -105,6 +107,8 @@ class MechanicalEquations:
         self.m, self.holonomic = m[0], g is not None or J is None
         if J is not None:
             self._shape("J", J(q), (self.m, dim))
+        if drift is not None:
+            self._shape("drift", drift(0.0, q), (self.m,))
 
     def _shape(self, name: str, value: Any, expected: tuple[int, ...]) -> None:
         if np.shape(value) != expected:
@@ -199,6 +203,11 @@ class MechanicalEquations:
         """J(q) v, (m,)."""
         return _product(self.entries(q), v, self.m)
 
+    def velocity_defect(self, t: Any, q: Array, v: Array) -> Array:
+        """J(q) v + drift(t, q), (m,): zero where velocities obey the constraints."""
+        rate = self.constraint_rate(q, v)
+        return rate if self._drift is None else rate + self._drift(t, q)
+
     def reaction(self, q: Array, multipliers: Array) -> Array:
         """J(q)^T lambda, (dim,)."""
         return _product([(j, i, x) for i, j, x in self.entries(q)], multipliers, self.dim)
@@ -255,9 +264,22 @@ class MechanicalEquations:
             made = self._rates[order - 1] = made.unroll()
         return made(0.0, *state) if isinstance(made, Function) else made.evaluate(0.0, *state)
 
-    def constraint_bias(self, q: Array, v: Array) -> Array:
-        """(dJ/dt) v, (m,)."""
-        return self._rate(1, q, v, np.zeros(self.dim, int))
+    def constraint_bias(self, t: Any, q: Array, v: Array) -> Array:
+        """(dJ/dt) v and the rate of `drift`, (m,)."""
+        bias = self._rate(1, q, v, np.zeros(self.dim, int))
+        return bias if self._drift is None else bias + self._drifting(0.0, t, q, v)
+
+    @cached_property
+    def _drifting(self) -> Function:
+        """d drift/ds along the motion, from (s, t, q, v) at s = 0."""
+        drift, group = self._drift, self.group
+        assert drift is not None
+
+        def along(s: Any, t: Any, q: Array, v: Array) -> Array:
+            return drift(t + s, group.integrate(q, s * v))
+
+        shapes = {"s": (), **{name: self.shapes[name] for name in ("t", "q", "v")}}
+        return jacobian(trace(along, shapes, "drift"), "s", "forward")
 
     def constraint_jerk(self, q: Array, v: Array, dv: Array) -> Array:
         """J d2v/dt2, (m,), from the third derivative of the constraints, where v and dv/dt obey the others.
@@ -273,11 +295,11 @@ class MechanicalEquations:
         """
         forces = self.applied(t, q, v, u) - self.inertial(q, v)
         if self._known(q, forces):
-            return self._solved(q, forces, -self.constraint_bias(q, v) if self.m else np.zeros(0))
+            return self._solved(q, forces, -self.constraint_bias(t, q, v) if self.m else np.zeros(0))
         free = self.solve_mass(q, forces)
         if not self.m:
             return free, np.zeros(0)
-        multipliers, change = self.react(q, self.constraint_rate(q, free) + self.constraint_bias(q, v))
+        multipliers, change = self.react(q, self.constraint_rate(q, free) + self.constraint_bias(t, q, v))
         return free - change, multipliers
 
     def react(self, q: Array, rate: Array) -> tuple[Array, Array]:
@@ -428,7 +450,7 @@ class MechanicalFlow(ImplicitFlow):
             raise IntegrationError(f"the velocity at the start is not finite: {v[~np.isfinite(v).all(1)][0]}")
         plain = self._plainly(n)
         with undisturbed():
-            self._consistent(q, v, plain)
+            self._consistent(t, q, v, plain)
         if self._begin is None:
             return np.concatenate([q, v], axis=-1)
         if not h > 0:
@@ -446,16 +468,16 @@ class MechanicalFlow(ImplicitFlow):
         system = self.mechanics
         return not system.redundant and MANY * members <= system.dim + system.m
 
-    def _consistent(self, q: Any, v: Any, plain: bool) -> None:
+    def _consistent(self, t: float, q: Any, v: Any, plain: bool) -> None:
         system = self.mechanics
         m = system.m
         if not m:
             return
         if plain:
-            found = [self._measured(*state) for state in zip(q, v, strict=True)]
+            found = [self._measured(t, *state) for state in zip(q, v, strict=True)]
             g, largest, rate, ranks = (np.array(x, float) for x in zip(*found, strict=True))
         else:
-            g, J, rate = self._door(q, v)
+            g, J, rate = self._door(np.full(len(q), t), q, v)
             largest, ranks = np.abs(J).max(axis=(-1, -2)), np.linalg.matrix_rank(J, rtol=1e-10)
         if (ranks < m).any() and not system.redundant:
             member = int(np.argmax(ranks < m))
@@ -480,17 +502,18 @@ class MechanicalFlow(ImplicitFlow):
     def _door(self) -> Callable[..., Any]:
         system = self.mechanics
 
-        def constraints(q: Array, v: Array) -> tuple[Array, Array, Array]:
-            return system.constraint(q), system.jacobian(q), system.constraint_rate(q, v)
+        def constraints(t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:
+            return system.constraint(q), system.jacobian(q), system.velocity_defect(t, q, v)
 
-        return compile_numpy(trace(constraints, {"q": system.nq, "v": system.dim}, "constraints"))
+        return compile_numpy(trace(constraints, {"t": (), "q": system.nq, "v": system.dim}, "constraints"))
 
-    def _measured(self, q: Array, v: Array) -> tuple[Array, float, Array, int]:
+    def _measured(self, t: float, q: Array, v: Array) -> tuple[Array, float, Array, int]:
         """g, the largest entry of J, J v, and m, or less where the constraints depend on each other."""
         system = self.mechanics
         entries = system.entries(q)
         rank = system.m - (not system.independent(entries))
-        return system.constraint(q), max(abs(x) for _, _, x in entries), system.constraint_rate(q, v), rank
+        defect = system.velocity_defect(t, q, v)
+        return system.constraint(q), max(abs(x) for _, _, x in entries), defect, rank
 
     @cached_property
     def _beginning(self) -> Callable[..., Any]:
@@ -631,6 +654,7 @@ class MechanicalMethod:
         b: Callable[..., Any] | None = None,
         efforts: int = 0,
         redundant: bool = False,
+        drift: Callable[..., Any] | None = None,
         tolerance: float = 1e-15,
         recipe: str | None = None,
     ) -> MechanicalFlow:
@@ -639,7 +663,7 @@ class MechanicalMethod:
         tolerance  of Newton's method, relative; the default is round-off
         recipe     a text that determines all arguments, with which compiled code is found untraced
         """
-        system = MechanicalEquations(group, M, Q, g, J, b, efforts, redundant)
+        system = MechanicalEquations(group, M, Q, g, J, b, efforts, redundant, drift)
         if system.m and not self.takes_constraints:
             raise IntegrationError(
                 f"{self.name} takes no constraints; take 'generalized-alpha', 'variational' or "
