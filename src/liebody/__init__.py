@@ -26,6 +26,7 @@ from .run import Run
 from .simulate import SingularPosition, simulate
 from .stepper import stepper
 from .sweep import Sample, sample, sweep
+from .symmetries import symmetries
 from .systems import HybridSystem
 from .view import view
 
@@ -65,6 +66,7 @@ __all__ = [
     "solve_ivp",
     "stepper",
     "sweep",
+    "symmetries",
     "systems",
     "view",
 ]

@@ -20,6 +20,7 @@ from .connection import (
     joint_group,
     locked_angle,
     locked_frame,
+    locked_inertia_derivative,
     motion_without_momentum,
 )
 from .coriolis import (
@@ -237,6 +238,7 @@ __all__ = [
     "locked_angle",
     "locked_frame",
     "locked_inertia",
+    "locked_inertia_derivative",
     "locked_velocity",
     "mass_and_coriolis",
     "mass_matrix",

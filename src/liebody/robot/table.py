@@ -75,6 +75,7 @@ class Algorithms:
     locked_velocity = Algorithm(dynamics.locked_velocity)
     mechanical_connection = Algorithm(dynamics.mechanical_connection)
     connection_curvature = Algorithm(dynamics.connection_curvature)
+    locked_inertia_derivative = Algorithm(dynamics.locked_inertia_derivative)
 
     # -- derivatives --------------------------------------------------------------------------------------
     inverse_dynamics_derivatives = Algorithm(dynamics.inverse_dynamics_derivatives, least=LONG)

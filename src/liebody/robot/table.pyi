@@ -547,6 +547,18 @@ class Algorithms:
         Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
         """
 
+    def locked_inertia_derivative(self, q: ArrayLike, *, out: Any = None, threads: int = 1) -> Array:
+        """D_i Mbb = d_i Mbb + ad(m_i)^T Mbb + Mbb ad(m_i), (n, k, k): the locked inertia along the connection.
+
+        q  configuration, (nq,); of the base nothing depends
+
+        External and internal energy are exchanged by it: without forces d/dt (nu^T Mbb nu)/2 = -nu^T (sum of D_i
+        Mbb q_i') nu/2 with the locked velocity nu, in any coordinates that decouple M (docs/symmetries.md).
+        Raises ModelError for a tree without a floating base, and where Mbb is singular.
+
+        Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`.
+        """
+
     def inverse_dynamics_derivatives(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, *, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
         """d tau/dq, d tau/dv and d tau/da = M, each (nv, nv).
 
