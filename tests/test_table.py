@@ -23,6 +23,7 @@ from liebody.robot.reference import STUB, page, stub
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 PAGE = Path(__file__).parents[1] / "docs" / "algorithms.md"
+KEYWORDS = ("parameters", "out", "threads")
 ALGORITHMS = {algorithm.name: algorithm for algorithm, _ in kernels_of(lb.Robot).values()}
 
 
@@ -57,7 +58,7 @@ def test_the_stub_has_the_methods_with_their_arguments_and_docstrings():
 def test_a_method_takes_what_its_function_takes_but_for_what_the_robot_knows(name):
     method, function = getattr(lb.Robot, name), ALGORITHMS[name].function
     taken, given = inspect.signature(method).parameters, inspect.signature(function).parameters
-    assert list(taken) == ["self", *(x for x in given if x not in ("tree", "gravity")), "out", "threads"]
+    assert list(taken) == ["self", *(x for x in given if x not in ("tree", "gravity")), *KEYWORDS]
     assert all(taken[x].default == given[x].default for x in given if x in taken)
     assert (method.__name__, method.__qualname__) == (name, f"Algorithms.{name}")
 

@@ -165,8 +165,8 @@ class Tree:
         """
         P = [np.zeros((4, 4), int), *(_pseudo_inertia(b.inertia.moments) for b in self.bodies)]
         for body in reversed(self.bodies):
-            shared = _shared_entries(*map(tuple, body.joint.S.T.tolist()))
-            T = body.placement @ body.joint.pose(body.joint.group.neutral())
+            shared = _shared_entries(*map(tuple, _generic(body.joint.S).T.tolist()))
+            T = body.placement
             P[body.parent] = P[body.parent] + T @ (P[body.index] * shared) @ T.T
             P[body.index] = P[body.index] * (1 - shared)
         return tuple(map(_moments, P))
@@ -499,6 +499,14 @@ def _pseudo_inertia(moments: Moments) -> Array:
     """[Sigma h; h^T m], (4, 4)."""
     m, h, Sigma = moments
     return np.block([[Sigma, np.reshape(h, (3, 1))], [np.reshape(h, (1, 3)), np.reshape(m, (1, 1))]])
+
+
+def _generic(S: Array) -> Array:
+    """S with numbers in place of symbols, among which no equation holds but by chance."""
+    if is_numeric(S):
+        return S
+    numbers = np.sqrt(np.arange(2.0, 2 + S.size)).reshape(S.shape)
+    return np.where([[is_numeric(x) for x in row] for row in S], S, numbers).astype(float)
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ derivatives of rigid-body dynamics using spatial vector algebra".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,21 +118,23 @@ class _Loop(NamedTuple):
 
 
 def derivatives_by_columns(
-    tree: Tree, shapes: Mapping[str, Any], name: str, **options: Any
+    n: int, shapes: Mapping[str, Any], name: str, given: Callable[..., Any]
 ) -> Function | Program:
     """`forward_dynamics_derivatives` of arguments of these shapes; where it is long, loops over columns.
+
+    n      degrees of freedom
+    given  (function, *arrays) -> function(tree, **arguments) of the tree's and the arrays' arguments
 
     The columns that belong to joints of one branch are zero in the same places, and so make one loop; those
     of M^-1 another one, which ends with the branch, as M^-1 is symmetric.
     """
-    n, each = tree.nv, range(tree.nv)
+    each = range(n)
     entries: list[tuple[int, int]] = []  # of L that are not zero
     places: dict[_Loop, list[tuple[int, int]]] = {}  # result and column
     free: list[dict[int, Array]] = []
 
     def prepared(*arrays: Array) -> tuple[Array, ...]:
-        given = {**options, **dict(zip(shapes, arrays, strict=True))}
-        by_q, by_v, (L, reciprocals), known = _equations(tree, **given)
+        by_q, by_v, (L, reciprocals), known = given(_equations, *arrays)
         free.extend(known)
         entries.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
         for j in each:

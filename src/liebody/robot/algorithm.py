@@ -29,9 +29,11 @@ ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and the
     "base_motion": (2, 6),
     "s": (),
 }
+PARAMETERS = "parameters"  # the last array of kernels of robots that have free ones
 KNOWN = ("tree", "gravity")  # arguments that a robot has itself
 OF_BATCHES = (
-    "Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`."
+    "Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all\n"
+    "of `Robot`."
 )
 
 
@@ -49,8 +51,8 @@ class Algorithm:
     function  f(tree, ...) on a single state, of NumPy operators: a result, several, or a NamedTuple of them.
               Arguments with names of `ARRAYS` are arrays, which may be left out where their default is None;
               `gravity` is the robot's; all others are options, whose values belong to a kernel
-    program   program(tree, shapes, name, **options) makes what is compiled, where that is not the traced
-              function
+    program   program(nv, shapes, name, given) makes what is compiled, where that is not the traced function;
+              given(function, *arrays) calls a function of the same arguments with all that is known
     unit      whether quaternions have to be unit
     least     work (in operations) from which on its steps become loops; None: as for all
     """
@@ -129,11 +131,15 @@ class Algorithm:
             given.append(f"*[x for x in ({', '.join(self.optional)},) if x is not None]")
         arrays = ", ".join(given)
         text = f"""
-def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1):
+def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out=None, threads=1):
     try:
         entry = self.entries[{", ".join(key)},]
     except (KeyError, TypeError):
-        return call(self, {values}, out, threads)
+        return call(self, {values}, parameters, out, threads)
+    if parameters is not None:
+        if not self.layout.size:
+            return call(self, {values}, parameters, out, threads)
+        return entry({arrays}, parameters=parameters, out=out, threads=threads)
     if out is None and threads == 1:
         return entry({arrays})
     return entry({arrays}, out=out, threads=threads)
@@ -146,17 +152,29 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         method.__annotations__ = {k: x for k, x in self.function.__annotations__.items() if k not in KNOWN}
         return method
 
-    def call(self, robot: Robot, arrays: Any, optional: Any, options: Any, out: Array, threads: int) -> Any:
+    def call(
+        self,
+        robot: Robot,
+        arrays: Any,
+        optional: Any,
+        options: Any,
+        parameters: Any,
+        out: Array,
+        threads: int,
+    ) -> Any:
         """The method on its arrays, on the optional ones or None, and with values of all options."""
+        robot = robot.freed(parameters)
+        last = (robot.packed(parameters),) if robot.layout.size else ()
         given = tuple(k for k, x in zip(self.optional, optional, strict=True) if x is not None)
         arrays += tuple(x for x in optional if x is not None)
         key = (self, *(x is not None for x in optional), *options)
         options = tuple(map(_hashable, options))
         kernel = self.kernel(robot, given, options)
-        result = kernel(*arrays, out=out, threads=threads)
+        result = kernel(*arrays, *last, out=out, threads=threads)
         if kernel.has_loop and _is_hashable(key):
-            robot.entries[key] = self._packed(kernel.call) if self.tuple_of else kernel.call
-            if not given and self.name not in vars(robot) and self._is_direct(robot, options):
+            entry = _of_values(robot, kernel.call) if last else kernel.call
+            robot.entries[key] = self._packed(entry) if self.tuple_of else entry
+            if not last and not given and self.name not in vars(robot) and self._is_direct(robot, options):
                 # from now on the library's own entry replaces the method, and calls it where it cannot
                 vars(robot)[self.name] = kernel.entry(self.__get__(robot))
         return self.tuple_of(*result) if self.tuple_of else result
@@ -178,16 +196,20 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         """The kernel for the optional arrays that are given, and for values of all options."""
         key = self, given, options, np.dtype(dtype)
         if key not in robot.kernels:
-            name, arguments = "_".join([self.name, *given]), self.arrays + given
+            name, arguments = "_".join([self.name, *given]), self.arguments(robot, given)
             values = dict(zip(self.options, options, strict=True))
             robot.kernels[key] = Kernel(
-                lambda: self.traced(robot.tree, robot.gravity_vector, name, arguments, values),
+                lambda: self.traced(robot, name, arguments, values),
                 dtype=dtype,
                 guard=self.guard(robot, arguments),
                 recipe=robot.recipe(name, values) if self._is_ours else None,
                 doc=self.doc,
             )
         return robot.kernels[key]
+
+    def arguments(self, robot: Robot, given: tuple[str, ...]) -> tuple[str, ...]:
+        """The arrays of a kernel, with the optional ones that are given; parameters are the last."""
+        return self.arrays + given + ((PARAMETERS,) if robot.layout.size else ())
 
     def guard(self, robot: Robot, arguments: tuple[str, ...]) -> Guard:
         """What is checked of these arguments."""
@@ -202,20 +224,20 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         return tuple(map(_hashable, values.values()))
 
     def traced(
-        self, tree: Tree, gravity: Array, name: str, arguments: tuple[str, ...], options: Mapping[str, Any]
+        self, robot: Robot, name: str, arguments: tuple[str, ...], options: Mapping[str, Any]
     ) -> Function | Program:
         """The function on symbols, or its program."""
-        shapes = {argument: shape(tree, argument) for argument in arguments}
-        given = dict(options)
-        if "gravity" in inspect.signature(self.function).parameters:
-            given["gravity"] = tuple(gravity)
+        shapes = {argument: robot.shape(argument) for argument in arguments}
+        falls = "gravity" in inspect.signature(self.function).parameters
+
+        def given(function: Callable[..., Any], *arrays: Array) -> Any:
+            known = {**options, **dict(zip(shapes, arrays, strict=True))}
+            tree, gravity = robot.at(known.pop(PARAMETERS, None))
+            return function(tree, **known, **({"gravity": tuple(gravity)} if falls else {}))
+
         if self.program:
-            return self.program(tree, shapes, name, **given)
-
-        def on_tree(*arrays: Array) -> Any:
-            return self.function(tree, **dict(zip(shapes, arrays, strict=True)), **given)
-
-        return traced(on_tree, shapes, name, self.least)
+            return self.program(robot.nv, shapes, name, given)
+        return traced(functools.partial(given, self.function), shapes, name, self.least)
 
     @property
     def _is_ours(self) -> bool:
@@ -239,6 +261,18 @@ def _kernels_of(kind: type) -> Kernels:
         found[algorithm.name] = algorithm, ()
         found |= {f"{algorithm.name}_{k}": (algorithm, (k,)) for k in algorithm.optional}
     return found
+
+
+def _of_values(robot: Robot, entry: Callable[..., Any]) -> Callable[..., Any]:
+    """The entry with the robot's own values of its parameters, or others, as the last array."""
+
+    def call(*arrays: Array, parameters: Any = None, out: Any = None, threads: int = 1) -> Any:
+        flat = parameters if type(parameters) is np.ndarray else robot.packed(parameters)
+        if out is None and threads == 1:
+            return entry(*arrays, flat)
+        return entry(*arrays, flat, out=out, threads=threads)
+
+    return call
 
 
 def _is_hashable(key: Any) -> bool:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .. import dynamics
+from ..bodies import Parameter, parameters_of, with_values
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel
+from ..codegen.graph import holds_symbols
+from ..codegen.layout import FlatLayout
 from ..errors import ModelError, ShapeError, counted
 from ..io.c_export import write_c
 from ..io.writing import mjcf_of, urdf_of
 from ..scalar import Array
-from .algorithm import CONFIGURATIONS, kernels_of, shape
+from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import derived
 from .identity import fingerprint, library_digest
+from .parameters import Parameters
 from .table import Algorithms
 
 if TYPE_CHECKING:
@@ -35,8 +41,9 @@ class Robot(Algorithms, OfTree):
     q are flat coordinates (nq,), v left-trivialised velocities (nv,); see docs/conventions.md. Every call
     takes single states or batches, (..., nq) and (..., nv) with leading axes that broadcast, and the keywords
 
-        out      array to write the result into, a tuple of arrays where there are several results
-        threads  number of threads that share a batch
+        parameters  values of parameters, as `with_parameters` says
+        out         array to write the result into, a tuple of arrays where there are several results
+        threads     number of threads that share a batch
 
     The first call of a function traces and compiles it (later processes find it in the cache); from then on a
     call with single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity
@@ -51,13 +58,15 @@ class Robot(Algorithms, OfTree):
         if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         self.tree, self.gravity_vector = tree, gravity
+        self.layout, self._plain = FlatLayout("parameter", {}), self
+        self._variants: dict[Any, Any] = {}
         self.kernels: dict[tuple[Any, ...], Kernel] = {}
         self.entries: dict[tuple[Any, ...], Any] = {}
         self.flows: dict[tuple[Any, ...], Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The definition without what is compiled, so that robots can be sent to other processes."""
-        state = {**vars(self), "kernels": {}, "entries": {}, "flows": {}}
+        state = {**vars(self), "kernels": {}, "entries": {}, "flows": {}, "_variants": {}}
         return {name: value for name, value in state.items() if name not in kernels_of(type(self))}
 
     @property
@@ -68,6 +77,145 @@ class Robot(Algorithms, OfTree):
     def __repr__(self) -> str:
         bodies = counted(len(self.tree.bodies), "body", "bodies")
         return f"Robot {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}"
+
+    # -- parameters ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """What may be a parameter, {name: Parameter} with shapes, units and values; free ones are marked."""
+        found: dict[str, Parameter] = parameters_of(self.tree)
+        found["gravity"] = Parameter("gravity", self.gravity_vector, "m/s2")
+        own = {name: Parameter(name, x) for name, x in self.layout.defaults.items() if name not in found}
+        return Parameters({**found, **own}, tuple(self.layout.defaults))
+
+    def with_parameters(self, *given: str | Mapping[str, Any]) -> Self:
+        """This robot with free parameters: numbers that every call may be given anew, without compiling.
+
+            arm = robot.with_parameters("wrist_3_link.mass", "wrist_3_link.center")
+            arm.inverse_dynamics(q, v, a, parameters={"wrist_3_link.mass": np.linspace(0.1, 2.0, 1000)})
+
+        given  names of `robot.parameters`, or {name: value}, then the values by default. A name that
+               is not the robot's, a word, is a parameter of your own, such as a gain, and needs a value
+
+        Every call takes `parameters`: {name: values (..., *shape)}, with leading axes that broadcast with
+        those of the arrays, or all of them in one array (..., np), as `packed` gives it, which is faster.
+        Kernels have that array as their last input, "parameters"; `derivatives(name, wrt="parameters")`
+        differentiates by it. Names that are left out have the robot's own values. A plain robot takes
+        `parameters` as well, and frees those that are named. What belongs to names and equations, such as
+        `tree`, `mass` and `to_urdf`, is that of the values by default.
+
+        Raises ModelError for a name that is unknown, and for values that no mechanism can have: masses that
+        are not positive, inertias of no body, axes and quaternions without norm 1, negative losses.
+        """
+        values = dict(self.layout.defaults)
+        for one in given:
+            values.update(one if isinstance(one, Mapping) else {one: self._nominal(one)})
+        known = self._plain.parameters
+        names = [name for name in known if name in values] + [name for name in values if name not in known]
+        for name in names:
+            if name not in known and not name.isidentifier():
+                known.refuse(name, self.name)
+        layout = FlatLayout("parameter", {name: values[name] for name in names})
+        for name, x in layout.defaults.items():
+            if name in known and x.shape != known[name].shape:
+                raise ShapeError(
+                    f"{name} has shape {x.shape}, expected {known[name].shape}; batches of values are given "
+                    "to the calls"
+                )
+        key = _key(layout)
+        variants = self._plain._variants
+        if key not in variants:
+            nominal = {name: known[name].value if name in known else values[name] for name in names}
+            variants[key] = self._plain._varied(FlatLayout("parameter", nominal), {})
+        first = variants[key]
+        same = all(np.array_equal(layout.defaults[name], x) for name, x in first.layout.defaults.items())
+        return first if same else self._plain._varied(layout, first.kernels)
+
+    def _nominal(self, name: str) -> Array:
+        """The robot's own value of a parameter."""
+        if name not in self.parameters:
+            self.parameters.refuse(name, self.name)
+        return self.parameters[name].value
+
+    def _varied(self, layout: FlatLayout, kernels: dict[tuple[Any, ...], Kernel]) -> Self:
+        """This plain robot with free parameters, and kernels that it shares with others of these."""
+        made = copy.copy(self)
+        for name in [*kernels_of(type(self)), "parameters", "values"]:
+            vars(made).pop(name, None)
+        made.layout, made.kernels, made.entries, made.flows = layout, kernels, {}, {}
+        made.layout = FlatLayout("parameter", layout.named(made.packed(layout.defaults)))
+        own = self.parameters
+        differ = {
+            name: x
+            for name, x in made.layout.defaults.items()
+            if name in own and not np.array_equal(x, own[name].value)
+        }
+        made.tree = with_values(self.tree, differ)
+        made.gravity_vector = differ.get("gravity", self.gravity_vector)
+        return made
+
+    @property
+    def prototype(self) -> Self:
+        """The robot with the same free parameters at which simulations of all of them are kept."""
+        return self._plain._variants.setdefault(_key(self.layout), self) if self.layout.size else self
+
+    @cached_property
+    def values(self) -> Array:
+        """The values of the free parameters by default, (np,)."""
+        return self.layout.write(self.layout.defaults.values()).astype(float)
+
+    def freed(self, parameters: Any) -> Self:
+        """This robot, or, if it has no free parameters, the one in which those that are named are free."""
+        if parameters is None or self.layout.size:
+            return self
+        if not isinstance(parameters, Mapping):
+            raise ModelError(
+                f"{self.name} has no free parameters, and values come without names; give {{name: values}}, "
+                "or make a robot with robot.with_parameters(names)"
+            )
+        return self.with_parameters(*[name for name in parameters if name in self._plain.parameters])
+
+    def packed(self, parameters: Any = None) -> Array:
+        """Values of the free parameters (..., np), checked: of {name: values}, or of an array (..., np).
+
+        Symbols of a trace are not checked. Raises ModelError and ShapeError, as `with_parameters` says.
+        """
+        if parameters is None:
+            return self.values
+        given = parameters._asdict() if hasattr(parameters, "_asdict") else parameters
+        if not isinstance(given, Mapping):
+            flat = np.asarray(given)
+            if flat.shape[-1:] != (self.layout.size,):
+                raise ShapeError(
+                    f"parameters have shape {flat.shape}, expected (..., {self.layout.size}) or names and "
+                    f"values of {', '.join(self.layout.defaults)}"
+                )
+            given = self.layout.named(flat)
+        self.layout.check(given)
+        if any(holds_symbols(np.asarray(x)) for x in given.values()):
+            return self.layout.write({**self.layout.defaults, **given}.values())
+        known = self._plain.parameters
+        batch = np.broadcast_shapes(*self.layout.batches(given))
+        flat = self.layout.values(given, batch)
+        return np.concatenate(
+            [np.zeros((*batch, 0))]
+            + [
+                (known[name].checked(x) if name in known and name in given else x).reshape(*batch, -1)
+                for name, x in self.layout.named(flat).items()
+            ],
+            axis=-1,
+        )
+
+    def at(self, flat: Array = None) -> tuple[Tree, Array]:
+        """Tree and gravity at values of the parameters (np,), numbers or symbols; None: the own ones."""
+        if flat is None:
+            return self.tree, self.gravity_vector
+        values = self.layout.named(flat)
+        return with_values(self._plain.tree, values), values.get("gravity", self._plain.gravity_vector)
+
+    def shape(self, argument: str) -> tuple[int, ...]:
+        """The shape of an array that kernels take."""
+        return (self.layout.size,) if argument == PARAMETERS else shape(self.tree, argument)
 
     # -- the configuration group --------------------------------------------------------------------------
 
@@ -101,9 +249,10 @@ class Robot(Algorithms, OfTree):
         """The parameters that efforts identify: columns of the regressors, and combinations K pi."""
         return dynamics.base_parameters(self.tree, tuple(self.gravity_vector))
 
-    def energy(self, q: Array, v: Array) -> Array:
+    def energy(self, q: Array, v: Array, *, parameters: Any = None) -> Array:
         """Kinetic plus potential energy, (...)                                                       [J]"""
-        return self.kinetic_energy(q, v) + self.potential_energy(q)
+        kinetic = self.kinetic_energy(q, v, parameters=parameters)
+        return kinetic + self.potential_energy(q, parameters=parameters)
 
     def internal_inverse(
         self, q: Array, task: Any, inverse: str = "moore-penrose", *, threads: int = 1
@@ -212,7 +361,7 @@ class Robot(Algorithms, OfTree):
         if key not in self.kernels:
             straight = function if isinstance(function, Function) else function.unroll()
             made = derived(straight, wrt, product, self.group)
-            self.kernels[key] = Kernel(made, guard=algorithm.guard(self, algorithm.arrays + given))
+            self.kernels[key] = Kernel(made, guard=algorithm.guard(self, algorithm.arguments(self, given)))
         return self.kernels[key]
 
     def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
@@ -245,15 +394,22 @@ class Robot(Algorithms, OfTree):
         """A random value of an argument of kernels."""
         if argument in CONFIGURATIONS:
             return self.group.random(rng)
-        return rng.standard_normal(shape(self.tree, argument))
+        if argument == PARAMETERS:
+            return self.values
+        return rng.standard_normal(self.shape(argument))
 
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
         """A text that determines the traced function `name`; None if users' code or symbols are in it."""
-        identity = fingerprint(self.tree)
+        identity = fingerprint(self._plain.tree)
         if identity is None or not all(map(_says_all, options.values())):
             return None
-        gravity = self.gravity_vector.tobytes().hex()
-        return "|".join([identity, gravity, name, repr(sorted(options.items())), library_digest()])
+        parts = [identity, self._plain.gravity_vector.tobytes().hex(), repr(_key(self.layout)), name]
+        return "|".join([*parts, repr(sorted(options.items())), library_digest()])
+
+
+def _key(layout: FlatLayout) -> tuple[Any, ...]:
+    """What determines kernels beside the plain robot."""
+    return tuple((name, x.shape) for name, x in layout.defaults.items())
 
 
 def _written(text: str, file: str | Path | None) -> str:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import operator
 import os
-import re
 import warnings
 from collections import Counter, namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +29,7 @@ import numpy as np
 
 from ..codegen import Kernel, Samples, trace
 from ..codegen.hybrid import HybridFlow
+from ..codegen.layout import FlatLayout, floats
 from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.samples import equidistant
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
@@ -42,52 +42,6 @@ MOST_EVENTS = 100_000  # of a member that are kept by default
 
 class LostEvents(UserWarning):
     """Members had more events than were to be kept; the later ones are counted only."""
-
-
-class FlatLayout:
-    """Names for the parts of a flat array, given by their default values: an entry or an array each."""
-
-    def __init__(self, kind: str, defaults: Mapping[str, Any]) -> None:
-        for name in defaults:
-            if not re.fullmatch(r"[A-Za-z]\w*", name):
-                raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
-        self.kind = kind
-        self.defaults = {name: _floats(f"{kind} {name}", value) for name, value in defaults.items()}
-        self.size = sum(value.size for value in self.defaults.values())
-        self.type: Any = namedtuple(kind, list(self.defaults))  # type: ignore[misc]
-
-    def read(self, flat: Array) -> Any:
-        """The parts of flat (..., size), by their names."""
-        parts, first = [], 0
-        for value in self.defaults.values():
-            part = flat[..., first : first + value.size]
-            parts.append(part.reshape((*part.shape[:-1], *value.shape)))
-            first += value.size
-        return self.type(*(part[()] if part.ndim == 0 else part for part in parts))
-
-    def write(self, parts: Any) -> Array:
-        """The flat array of the parts."""
-        flat = [np.reshape(np.asarray(part), -1) for part in parts]
-        return np.concatenate([np.zeros(0, int), *flat])
-
-    def values(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
-        """Flat values (*batch, size): defaults, or what is given instead, (*batch, *shape) or `shape`."""
-        unknown = [name for name in given if name not in self.defaults]
-        if unknown:
-            names = ", ".join(self.defaults) or "none"
-            raise ModelError(f"there is no {self.kind} {unknown[0]!r}; there are {names}")
-        columns = []
-        for name, default in self.defaults.items():
-            value = _floats(f"{self.kind} {name}", given.get(name, default))
-            wanted = (*batch, *default.shape)
-            try:
-                columns.append(np.broadcast_to(value, wanted).reshape(*batch, default.size))
-            except ValueError:
-                raise ShapeError(
-                    f"{self.kind} {name} has shape {value.shape}, expected {default.shape}, or {wanted} for "
-                    "each member of the ensemble"
-                ) from None
-        return np.concatenate([np.zeros((*batch, 0)), *columns], axis=-1)
 
 
 class Given:
@@ -103,12 +57,12 @@ class Given:
                 )
         self.layout, self.constant = layout, constant
         self.sampled = {name: values for name, (_, values) in sampled.items()}
-        self.times = {name: _floats(f"times of {name}", times) for name, (times, _) in sampled.items()}
+        self.times = {name: floats(f"times of {name}", times) for name, (times, _) in sampled.items()}
 
     @property
     def batches(self) -> list[tuple[int, ...]]:
         """The leading axes."""
-        return _batches(self.layout, self.constant) + _batches(self.layout, self.sampled, own=1)
+        return self.layout.batches(self.constant) + self.layout.batches(self.sampled, own=1)
 
     def samples(self, hold: str, batch: tuple[int, ...], dt: float) -> Samples:
         """Parameters of each member, and the step dt behind them."""
@@ -130,26 +84,6 @@ class Given:
         table = table.reshape(math.prod(batch), rows, self.layout.size)
         table = np.concatenate([table, np.full((*table.shape[:2], 1), dt)], axis=-1)
         return Samples(np.ascontiguousarray(table), first, interval, hold == "linear")
-
-
-def _batches(layout: FlatLayout, given: Mapping[str, Any], own: int = 0) -> list[tuple[int, ...]]:
-    """The leading axes of what is given; `own` of the last ones are not the ensemble's."""
-    found = []
-    for name, value in given.items():
-        if name in layout.defaults:
-            extra = np.ndim(value) - layout.defaults[name].ndim - own
-            found.append(np.shape(value)[: max(0, extra)])
-    return found
-
-
-def _floats(name: str, value: Any) -> np.ndarray:
-    try:
-        array = np.array(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{name} is {value!r}, expected a number or an array of numbers") from None
-    if not np.isfinite(array).all():
-        raise ConfigurationError(f"{name} is {value!r}, expected finite numbers")
-    return array
 
 
 class HybridSystem:
@@ -412,15 +346,15 @@ class HybridSystem:
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
         method, most = method_named(method), _number("events", events)
-        q = _floats("q0", q0)
+        q = floats("q0", q0)
         if q.ndim == 0 or q.shape[-1] != self.nq:
             raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
-        v = _floats("v0", np.zeros(self.nv) if v0 is None else v0)
+        v = floats("v0", np.zeros(self.nv) if v0 is None else v0)
         if v.ndim == 0 or v.shape[-1] != self.nv:
             raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
         given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
         batch = np.broadcast_shapes(
-            q.shape[:-1], v.shape[:-1], *given.batches, *_batches(self.memory, memory or {})
+            q.shape[:-1], v.shape[:-1], *given.batches, *self.memory.batches(memory or {})
         )
         n = math.prod(batch)
         q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
@@ -454,7 +388,7 @@ class HybridSystem:
         return self._run(members, batch, times, u)
 
     def _run(self, members: Ensemble, batch: tuple[int, ...], t: Array, u: Samples) -> HybridRun:
-        p = self.parameters.read(u.table[:, 0, : self.parameters.size].reshape(*batch, -1))
+        p = u.table[:, 0, : self.parameters.size].reshape(*batch, -1)
         end_times = np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1])
         times = np.broadcast_to(t, members.record.shape[:2])
         samples = self._states(times, members.record, u.along(times), batch)
@@ -473,7 +407,7 @@ class HybridSystem:
             work=samples.work,
             outputs=samples.outputs,
             final=final,
-            parameters=dict(zip(p._fields, p, strict=True)),
+            parameters=self.parameters.named(p),
             events=logs[0] if not batch else logs,
             counts=members.counts[:, :3].reshape(*batch, 3),
             end_times=final.t,
