@@ -11,9 +11,10 @@ from random_trees import close, random_inertia, random_tree
 import liebody as lb
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Program, build
-from liebody.errors import ConfigurationError, ModelError, ShapeError
+from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.groups import SE3, SO3, Prismatic, Revolute
 from liebody.robot import kernels_of
+from liebody.simulate import CalledEfforts
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 JOINTS = ["free", "revolute", "prismatic", "spherical", "helical", "revolute"]
@@ -288,3 +289,270 @@ def test_wrong_names_and_shapes_are_named(arm):
         arm.with_parameters("gravity").gravity(np.zeros(6), parameters=[0, 0])
     with pytest.raises(ModelError, match="without names"):
         arm.gravity(np.zeros(6), parameters=[0, 0, 1])
+
+
+# -- simulations --------------------------------------------------------------------------------------------
+
+
+METHODS = ["rkmk4", "cf4", "generalized-alpha", "variational", "half-explicit3", "radau5", "gauss4"]
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    """A ball joint that carries an arm on a hinge, with damping."""
+    tree = TreeBuilder("pendulum").add(
+        "ball", lb.groups.Spherical(), random_inertia(np.random.default_rng(0))
+    )
+    joint = Joint("elbow", Revolute([0, 1, 0]), damping=0.1)
+    tree.add("arm", joint, random_inertia(np.random.default_rng(1)), "ball", [0, 0, -0.5])
+    return lb.Robot(tree.build())
+
+
+VALUES = {"arm.mass": [0.7, 1.9, 1.2], "arm.center": [0.1, 0.2, -0.3], "elbow.position": [0.1, 0, -0.4],
+          "elbow.damping": [0.0, 0.3, 0.2], "gravity": [0.0, 3.0, -8.0]}  # fmt: skip
+
+
+def ordinary(robot, i):
+    """The robot of member i as one without parameters."""
+    single = {"arm.mass": VALUES["arm.mass"][i], "elbow.damping": VALUES["elbow.damping"][i]}
+    bound = robot.with_parameters({**VALUES, **single})
+    return lb.Robot(bound.tree, bound.gravity_vector)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_member_moves_as_the_robot_with_its_numbers(pendulum, method):
+    options = {"t_end": 0.2, "dt": 0.01, "method": method}
+    v0 = [1.0, -0.5, 0.3, 2.0]
+    run = lb.simulate(pendulum, None, v0, parameters=VALUES, **options)
+    assert run.q.shape == (3, 21, 5) and run.parameters["elbow.position"].shape == (3, 3)
+    for i in range(3):
+        expected = lb.simulate(ordinary(pendulum, i), None, v0, **options)
+        close(run.q[i], expected.q, 1e-11)
+        close(run.v[i], expected.v, 1e-11)
+        close(run.energy[i], expected.energy, 1e-11)
+        close(run.member(i).energy, expected.energy, 1e-11)
+
+
+@pytest.mark.parametrize("method", ["rkmk45", "radau5"])
+def test_error_control_sees_the_members_parameters(pendulum, method):
+    v0 = [1.0, -0.5, 0.3, 2.0]
+    run = lb.simulate(pendulum, None, v0, t_end=0.3, parameters=VALUES, method=method, rtol=1e-9)
+    for i in range(3):
+        exact = lb.simulate(ordinary(pendulum, i), None, v0, t_end=0.3, dt=1e-3, method="rkmk8")
+        assert np.abs(run.q[i, -1] - exact.q[-1]).max() < 1e-7
+
+
+def gains(t, q, v, p):
+    return -p.K_p * q[1:] - p.K_d * v + p.arm_mass * np.array([0, 0, 0, 1.0]) * t
+
+
+ORDERS = {"rkmk4": (4, 0.0075), "rkmk2": (2, 0.01), "radau5": (5, 0.06), "generalized-alpha": (2, 0.03)}
+
+
+@pytest.mark.parametrize("method", ORDERS)
+def test_methods_keep_their_order_with_parameters_and_gains(pendulum, method):
+    given = {"arm.mass": [0.5, 2.0], "K_p": [3.0, 5.0], "K_d": 0.2}
+
+    def end(method, dt):
+        return lb.simulate(
+            pendulum, None, [1.0, 0, 0, 1], t_end=0.48, dt=dt, method=method, tau=gains, parameters=given
+        ).v[:, -1]
+
+    exact = end("rkmk8", 2e-3)
+    order, h = ORDERS[method]
+    coarse, fine = (np.abs(end(method, dt) - exact).max(axis=-1) for dt in (h, h / 2))
+    assert (abs(np.log2(coarse / fine) - order) < 0.15).all()
+
+
+@pytest.mark.parametrize("method", ["rkmk4", "radau5"])
+def test_gains_act_as_numbers_in_the_controller_do(pendulum, method):
+    options = {"t_end": 0.2, "dt": 0.01, "method": method}
+    run = lb.simulate(
+        pendulum, None, tau=gains, parameters={"K_p": [3, 5], "K_d": 0.2, "arm.mass": 1.5}, **options
+    )
+    bound = pendulum.with_parameters({"arm.mass": 1.5})
+    mass = np.array([0, 0, 0, 1.0]) * 1.5
+    for i, K in enumerate((3.0, 5.0)):
+        expected = lb.simulate(bound, tau=lambda t, q, v, K=K: -K * q[1:] - 0.2 * v + mass * t, **options)
+        close(run.q[i], expected.q, 1e-12)
+        close(run.tau[i], expected.tau, 1e-12)
+    assert run.parameters["K_p"].tolist() == [3, 5] and run.metadata["parameters"] == "arm.mass, K_p, K_d"
+
+
+def test_efforts_that_can_only_be_called_take_the_members_parameters(pendulum):
+    def called(t, q, v, p):
+        return -float(p.K_p) * np.array(q[1:]) if float(q[0]) < 2 else None
+
+    options = {"t_end": 0.1, "dt": 0.01, "parameters": {"arm.mass": [0.5, 1.0], "K_p": [1.0, 4.0]}}
+    v0 = [1.0, 0, 0, 1]
+    with pytest.warns(CalledEfforts):
+        run = lb.simulate(pendulum, None, v0, tau=called, **options)
+    expected = lb.simulate(pendulum, None, v0, tau=lambda t, q, v, p: -p.K_p * q[1:], **options)
+    close(run.q, expected.q, 1e-12)
+    close(run.tau, expected.tau, 1e-12)
+
+
+def test_methods_of_a_robot_take_the_parameters_within_traced_efforts(pendulum):
+    """tau = g(q) of the plant holds it at rest; g(q) of the nominal robot does not."""
+    q0 = pendulum.random(0)
+    robot = pendulum.with_parameters("arm.mass")
+    options = {"t_end": 0.1, "dt": 0.01, "parameters": {"arm.mass": [0.5, 3.0]}}
+    still = lb.simulate(robot, q0, tau=lambda t, q, v, p: robot.gravity(q, parameters=p), **options)
+    assert np.abs(still.v).max() < 1e-13
+    assert np.abs(lb.simulate(robot, q0, tau=lambda t, q, v: robot.gravity(q), **options).v).max() > 1e-2
+
+
+def test_sampled_efforts_and_events_go_with_parameters(pendulum):
+    times = np.linspace(0, 0.3, 4)
+    tau = times, np.random.default_rng(0).normal(size=(3, 4, 4))
+
+    def passing(t, q, v, p):
+        return v[3] - p.level
+
+    given = {**VALUES, "level": [0.0, 0.1, 0.2]}
+    options = {"t_end": 0.3, "dt": 0.01, "hold": "linear"}
+    run = lb.simulate(pendulum, parameters=given, tau=tau, events={"passing": passing}, **options)
+    for i, level in enumerate(given["level"]):
+        expected = lb.simulate(
+            ordinary(pendulum, i),
+            tau=(times, tau[1][i]),
+            events={"passing": lambda t, q, v, level=level: v[3] - level},
+            **options,
+        )
+        close(run.q[i], expected.q, 1e-12)
+        close(run.events[i].t, expected.events.t, 1e-12)
+        assert len(run.events[i])
+
+
+@pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha"])
+def test_a_stepper_takes_the_steps_of_the_simulation(pendulum, method):
+    rng = np.random.default_rng(0)
+    u, options = rng.normal(size=(5, 3, 4)), {"method": method, "parameters": VALUES}
+    sim = lb.stepper(pendulum, dt=0.01, members=3, **options)
+    state = sim.start()
+    u[0] = 0  # of which generalized-alpha makes its memory at the start
+    for efforts in u:
+        state = sim.step(state, efforts)
+    held = 0.01 * np.arange(5), u.transpose(1, 0, 2)
+    run = lb.simulate(pendulum, t_end=0.05, dt=0.01, tau=held, **options)
+    assert np.array_equal(state.q, run.q[:, -1]) and np.array_equal(state.v, run.v[:, -1])
+
+
+@needs_compiler
+@pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha"])
+def test_a_simulation_with_new_values_compiles_nothing_and_traces_its_efforts_alone(
+    pendulum, method, monkeypatch
+):
+    options = {"t_end": 0.1, "dt": 0.01, "method": method}
+
+    def run(K, mass):
+        given = {"K_p": K, "K_d": 0.1, "arm.mass": mass}
+        return lb.simulate(pendulum, tau=gains, parameters=given, **options).q[..., -1, :]
+
+    first = run(1.0, 1.0)
+    compiled, traced = count_of_runs(monkeypatch)
+    second = run(2.0, 0.5)
+    bound = pendulum.with_parameters({"arm.mass": 0.5})
+    third = lb.simulate(bound, tau=gains, parameters={"K_p": 2.0, "K_d": 0.1}, **options).q[-1]
+    assert not compiled and len(traced) <= 4
+    assert np.array_equal(second, third) and np.abs(first - second).max() > 1e-4
+
+
+def test_an_ensemble_has_the_axes_of_states_and_parameters(pendulum):
+    v0 = np.random.default_rng(0).normal(size=(4, 4))
+    options = {"t_end": 0.02, "dt": 0.01}
+    run = lb.simulate(pendulum, None, v0, parameters={"arm.mass": [[0.5], [1.0]]}, **options)
+    assert run.q.shape == (2, 4, 3, 5) and run.parameters["arm.mass"].shape == (2, 4)
+    one = lb.simulate(pendulum.with_parameters({"arm.mass": 1.0}), None, v0[3], **options)
+    close(run.q[1, 3], one.q, 1e-14)
+    with pytest.raises(ShapeError, match=r"parameters \(3,\) differ in their leading axes"):
+        lb.simulate(pendulum, None, v0, parameters={"arm.mass": [1, 2, 3]}, **options)
+
+
+def test_names_of_simulations_that_nobody_knows_are_refused(pendulum):
+    options = {"t_end": 0.02, "dt": 0.01}
+    with pytest.raises(ModelError, match=r"did you mean arm\.mass"):
+        lb.simulate(pendulum, parameters={"arm.mas": 1.0}, **options)
+    with pytest.raises(ModelError, match=r"no parameter .K_p"):
+        lb.simulate(pendulum, parameters={"K_p": 1.0}, tau=lambda t, q, v, K_p=2.0: -K_p * v, **options)
+    with pytest.raises(IntegrationError, match="takes parameters, and there are none"):
+        lb.simulate(pendulum, tau=gains, **options)
+    with pytest.raises(ModelError, match=r"of member 1 is -1\.0 kg"):
+        lb.simulate(pendulum, parameters={"arm.mass": [1.0, -1.0]}, **options)
+    system = lb.constrained.AbsoluteTree(pendulum.tree).system
+    with pytest.raises(IntegrationError, match="has no parameters"):
+        lb.simulate(system, parameters={"arm.mass": 1.0}, **options)
+
+
+# -- hybrid systems, sweeps, equations, C -------------------------------------------------------------------
+
+
+def dropped(robot, **options):
+    """A monopod that is dropped on its leg, which a spring holds."""
+    elements = lb.systems.Contact("foot"), lb.systems.JointPD(K=[500.0], q_des=[0.3], D=[2.0])
+    return lb.systems.robot_system(robot, *elements, **options)
+
+
+@pytest.fixture(scope="module")
+def hopper():
+    return lb.models.prismatic_hopper()
+
+
+def test_a_hybrid_system_takes_the_parameters_of_its_robot(hopper):
+    given = {"base.mass": [0.5, 1.5], "gravity": [[0, 0, -9.81], [0, 0, -5.0]]}
+    q0, options = [-np.pi / 2, 0, 0.33, 0.3], {"t_end": 0.3, "record_every": 0.1}
+    system = dropped(hopper.with_parameters(*given))
+    run = system.simulate(q0, parameters=given, **options)
+    assert run.parameters["gravity"].shape == (2, 3) and min(map(len, run.events))
+    bound = hopper.with_parameters({name: x[1] for name, x in given.items()})
+    expected = dropped(lb.Robot(bound.tree, bound.gravity_vector)).simulate(q0, **options)
+    close(run.q[1], expected.q, 1e-8)
+    close(run.outputs["kinetic_energy"][1], expected.outputs["kinetic_energy"], 1e-7)
+    for ledger in (system.ledger(run, i) for i in range(2)):
+        assert abs(ledger.residual) < 1e-5 * ledger.throughput
+    with pytest.raises(ModelError, match=r"base.mass of member .* is -1.0 kg"):
+        system.simulate(q0, parameters={"base.mass": [1.0, -1.0]}, **options)
+    with pytest.raises(ModelError, match="leave out gravity"):
+        dropped(hopper.with_parameters(*given), gravity=(0, 0, -1))
+
+
+def test_a_sweep_takes_parameters_of_a_robot_and_gains(pendulum, tmp_path):
+    options = {"v0": [1.0, 0, 0, 1], "t_end": 0.1, "dt": 0.01, "tau": gains}
+    axes = {"arm.mass": [0.5, 1.0, 2.0], "K_p": [1.0, 3.0]}
+    store = lb.sweep(pendulum, axes, tmp_path / "s", workers=0, parameters={"K_d": 0.1}, **options)
+    assert store.q.shape[:2] == (3, 2) and store.q.dims[:2] == ("arm.mass", "K_p")
+    given = {"arm.mass": 2.0, "K_p": 3.0, "K_d": 0.1}
+    close(store.q[2, 1], lb.simulate(pendulum, None, parameters=given, **options).q, 1e-12)
+    with pytest.raises(lb.errors.SweepError, match="nothing depends on 'K_p'"):
+        lb.sweep(pendulum, axes, tmp_path / "t", workers=0, t_end=0.1, dt=0.01)
+
+
+def test_free_parameters_are_symbols_of_the_closed_forms():
+    import sympy
+
+    robot = lb.models.double_pendulum()
+    second = robot.tree.bodies[1].name
+    free = robot.with_parameters({f"{second}.mass": 3.0}, "gravity")
+    eq = lb.equations(free)
+    names = {str(s): s for s in eq.parameters}
+    assert set(names) == {f"{second}_mass", "gravity_x", "gravity_y", "gravity_z"}
+    assert eq.values[names[f"{second}_mass"]] == 3.0 and eq.values[names["gravity_z"]] == -9.81
+    values = dict(eq.values) | dict(zip(eq.q, (0.3, -0.7), strict=True))
+    M = np.array(sympy.Matrix(eq.M).subs(values), float)
+    close(M, free.mass_matrix(np.array([0.3, -0.7])), 1e-14)
+    assert eq.M.free_symbols >= {names[f"{second}_mass"]}
+
+
+@needs_compiler
+def test_exported_c_takes_parameters_as_its_last_argument(pendulum, tmp_path):
+    import subprocess
+
+    robot = pendulum.with_parameters("arm.mass", "gravity")
+    source, header, test = robot.export_c(tmp_path, ["inverse_dynamics", "gravity"])
+    text = header.read_text()
+    assert "parameters[0] arm_mass, parameters[1..3] gravity" in " ".join(text.split())
+    assert text.count("const double *parameters") == 2
+    program = tmp_path / "run"
+    command = build.find_compiler().command
+    subprocess.run([*command, "-std=c99", str(source), str(test), "-lm", "-o", str(program)], check=True)
+    assert subprocess.run([str(program)], check=False).returncode == 0

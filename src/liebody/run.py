@@ -54,6 +54,9 @@ class Run:
     events              of `simulate(events=...)`: an EventLog, of a batch a list of them, one a member; None:
                         none were looked for. They are not kept in files
 
+    parameters          values that the simulation was given, {name: (..., *shape)}; None: none. They are not
+                        kept in files
+
     tau is what acts from its time on: where samples jump, it is the value after the jump.
 
     Raises ShapeError where the arrays do not fit together.
@@ -73,6 +76,7 @@ class Run:
     efforts: Callable[[], np.ndarray] | None = None
     events: Any = None
     tree: Tree | None = None
+    parameters: Mapping[str, np.ndarray] | None = None
 
     def __post_init__(self) -> None:
         given = vars(self)
@@ -113,8 +117,10 @@ class Run:
                 given["tau"], given["efforts"] = np.asarray(given["efforts"](), float), None
             elif name in ENERGIES and given.get("mechanism") is not None:
                 finite, mechanism = self._finite, given["mechanism"]
-                q, v = self.q[finite], self.v[finite]
-                found = mechanism.kinetic_energy(q, v), mechanism.potential_energy(q)
+                q, v, more = self.q[finite], self.v[finite], {}
+                if self.parameters:
+                    more["parameters"] = {k: self._at_rows(x)[finite] for k, x in self.parameters.items()}
+                found = mechanism.kinetic_energy(q, v, **more), mechanism.potential_energy(q, **more)
                 for energy, values in zip(ENERGIES, found, strict=True):
                     given[energy] = np.full(finite.shape, np.nan)
                     given[energy][finite] = values
@@ -167,6 +173,11 @@ class Run:
         """Whether each state is finite, (..., nt)."""
         return np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
 
+    def _at_rows(self, x: np.ndarray) -> np.ndarray:
+        """Values (..., *shape) of a parameter, for each state: (..., nt, *shape)."""
+        k, own = len(self.batch), x.shape[len(self.batch) :]
+        return np.broadcast_to(np.expand_dims(x, k), (*self.batch, len(self.t), *own))
+
     @property
     def finite(self) -> np.ndarray:
         """Whether each simulation stayed finite to its end, (...); the numbers above leave out the rest."""
@@ -188,6 +199,7 @@ class Run:
         return {
             **{name: None if values is None else values[index] for name, values in parts.items()},
             **{name: getattr(self, name) for name in shared},
+            "parameters": self.parameters and {k: x[index] for k, x in self.parameters.items()},
             "efforts": None if self.efforts is None else lambda: np.asarray(self.tau)[index],
             "events": self.events and self.events[int(np.ravel_multi_index(index, self.batch, "wrap"))],
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import sys
 import time
@@ -16,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .codegen import Flow, Function, Kernel, Samples, trace
+from .codegen.layout import FlatLayout
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
@@ -49,6 +51,7 @@ from .systems import EventLog, HybridRun, HybridSystem
 
 MOST_STATES = 1000  # recorded by default
 MOST_EVENTS = 100_000  # of a member that are kept
+MOST_EFFORTS = 8  # functions whose compiled loops are kept with a mechanism
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
@@ -106,6 +109,7 @@ def simulate(
     damping: bool = True,
     stabilization: str | Stabilization | None = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     threads: int = 1,
     progress: bool | None = None,
 ) -> Run:
@@ -141,6 +145,10 @@ def simulate(
                   liebody.scalar. An event is a change of the sign of such a number, located to round-off by
                   steps that end there. A function may have attributes, as in `solve_ivp`: `direction`
                   (positive: only upwards, negative: only downwards), `terminal` (True: the run ends there)
+    parameters    {name: values} of a Robot: those of `robot.parameters`, such as masses, and numbers of your
+                  own, such as gains, which tau and events read as p.K_p of a fourth argument, p: tau(t, q, v,
+                  p). Values have their shape, or (..., *shape), for each member of the ensemble. New ones
+                  never compile anew (docs/parameters.md)
     threads       threads that share an ensemble
     progress      whether to show a progress bar; default: on a terminal, when it takes long
 
@@ -159,13 +167,15 @@ def simulate(
     chosen = method_of(method)
     t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
     forces = tuple(forces)
+    functions = (tau, *(events or {}).values())
+    mechanism, p = with_parameters(mechanism, parameters, functions)
     made = mechanism_of(mechanism, forces, damping)
     if isinstance(chosen, MechanicalMethod):
         check_fit(chosen, t_end, h, stabilization)
         stabilized = None
     else:
         stabilized = made.stabilization(stabilization, h)
-    q, v, batch = states_of(made, q0, v0)
+    q, v, batch = states_of(made, q0, v0, p.shape[:-1])
     if h is None and isinstance(chosen, Method) and not chosen.error_weights:
         raise IntegrationError(
             f"{chosen.name} has no embedded method, so its error cannot be controlled: give dt, or take "
@@ -174,6 +184,8 @@ def simulate(
     if hold not in ("zero", "linear"):
         raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
     u = _Efforts(made.nu, tau, hold == "linear", batch)
+    p = np.broadcast_to(p, (*batch, p.shape[-1])) if p.ndim > 1 else p
+    u.take(made.layout, p)
     clock = _Clock(t_end, h, record_every)
     if callable(tau):
         why = u.traced_from(made, tau, q[0], v[0])
@@ -183,7 +195,7 @@ def simulate(
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     flow = flow_of(made, chosen, stabilized, u.traced)
-    y = points_of(flow, q, v, h or clock.first, None if callable(tau) else u.samples.at(0.0))
+    y = points_of(flow, q, v, h or clock.first, u.taken(flow).at(0.0))
     if events:
         flow = flow.watching(guards_of(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
     if u.called is not None:
@@ -214,11 +226,14 @@ def simulate(
         **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
         "efforts": "none" if tau is None else "called" if u.called else "compiled",
         **({"forces": ", ".join(type(force).__name__ for force in forces)} if forces else {}),
+        **({"parameters": ", ".join(made.layout.defaults)} if made.layout.size else {}),
         "seconds": seconds,
     }
     found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
     found["tree"] = getattr(made, "tree", None)
     found["efforts"] = functools.partial(u.recorded, times, Q, V) if made.nu and tau is not None else None
+    if made.layout.size:
+        found["parameters"] = made.layout.named(np.broadcast_to(p, (*batch, made.layout.size)))
     kind = Run
     if isinstance(made, Constrained):
         kind, found = ConstrainedRun, {**found, "constraints": made.rows, "system": made}
@@ -270,7 +285,7 @@ class _OfRobot(OpenTree):
     """The joint coordinates of a robot, with forces; energies by the robot's own kernels."""
 
     def __init__(self, robot: Robot, forces: tuple[Force, ...]) -> None:
-        super().__init__(robot.tree, robot.gravity_vector, forces)
+        super().__init__(robot.tree, robot.gravity_vector, forces, robot)
         self.robot = robot
 
     def recipe(self) -> str | None:
@@ -278,12 +293,15 @@ class _OfRobot(OpenTree):
         ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
         return self.robot.recipe("flow", {"forces": self.forces}) if ours else None
 
-    def kinetic_energy(self, q: Array, v: Array) -> Array:
-        return self.robot.kinetic_energy(q, v)
+    def kinetic_energy(self, q: Array, v: Array, parameters: Any = None) -> Array:
+        return self.robot.kinetic_energy(q, v, parameters=parameters)
 
-    def potential_energy(self, q: Array) -> Array:
-        energy = self.robot.potential_energy(q)
-        return energy + self.kernel("stored")(q) if any(f.stores for f in self.forces) else energy
+    def potential_energy(self, q: Array, parameters: Any = None) -> Array:
+        energy = self.robot.potential_energy(q, parameters=parameters)
+        if not any(f.stores for f in self.forces):
+            return energy
+        given = [self.robot.packed(parameters)] if self.layout.size else []
+        return energy + self.kernel("stored")(q, *given)
 
 
 def mechanism_of(given: Robot | Mechanism, forces: tuple[Force, ...], damping: bool) -> Mechanism:
@@ -298,20 +316,55 @@ def mechanism_of(given: Robot | Mechanism, forces: tuple[Force, ...], damping: b
     return given.flows[key].with_forces(*forces)
 
 
+def with_parameters(
+    mechanism: Any, parameters: Mapping[str, Any] | None, functions: Iterable[Any]
+) -> tuple[Any, Array]:
+    """The mechanism in which these parameters are free, and their values (..., np).
+
+    Names that a Robot does not know are numbers of the user's own, for functions that take parameters.
+    """
+    if not isinstance(mechanism, Robot):
+        if parameters:
+            raise IntegrationError(
+                f"{mechanism!r} has no parameters; those of a Robot and of a HybridSystem may be given"
+            )
+        return mechanism, np.zeros(0)
+    known, taken = mechanism.parameters, any(map(takes_parameters, functions))
+    own = [name for name in parameters or {} if name not in known]
+    if own and not taken:
+        known.refuse(own[0], mechanism.name)
+    if parameters:
+        free = [name for name in parameters if name in known]
+        mechanism = mechanism.with_parameters(*free, dict.fromkeys(own, 0.0))
+    if taken and not mechanism.layout.size:
+        raise IntegrationError(
+            "a function of (t, q, v, p) takes parameters, and there are none; give parameters={'K_p': 5.0}, "
+            "for instance, or give its fourth argument a default"
+        )
+    p = mechanism.packed(parameters)
+    return mechanism.prototype, p
+
+
+def takes_parameters(function: Any) -> bool:
+    """Whether a function of (t, q, v) has a fourth argument, without a default: the parameters."""
+    try:
+        arguments = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # it is none, or does not tell
+        return False
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(x.kind in places and x.default is x.empty for x in arguments) > 3
+
+
 def flow_of(
     mechanism: Mechanism, method: Method | MechanicalMethod, stabilized: Any, feedback: Function | None
 ) -> Any:
-    """The compiled loop of this method; kept with the mechanism unless it holds a user's efforts."""
-    key = (method, stabilized, mechanism.redundant)
-    if feedback is None and key in mechanism.flows:
+    """The compiled loop of this method, kept with the mechanism; of users' efforts the last few."""
+    key = (feedback and feedback.form, method, stabilized, mechanism.redundant)
+    if key in mechanism.flows:
         return mechanism.flows[key]
     flow: Flow | MechanicalFlow
     if isinstance(method, MechanicalMethod):
-        given = mechanism.mechanics()
-        if feedback is not None:
-            applied = given["Q"]
-            given |= {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v)), "efforts": 0}
-        flow = method.flow(**given)
+        flow = method.flow(**_driven(mechanism.mechanics(), feedback, mechanism.values))
     else:
         parts = mechanism.parts(stabilized, feedback=feedback, watched=mechanism.nc > 0)
         flow = Flow(
@@ -324,9 +377,23 @@ def flow_of(
             after=parts.after,
             watch=parts.watch,
         )
-    if feedback is None:
-        mechanism.flows[key] = flow
+    if feedback is not None:
+        kept = [k for k in mechanism.flows if isinstance(k[0], tuple)]
+        for old in kept[: 1 - MOST_EFFORTS]:
+            del mechanism.flows[old]
+    mechanism.flows[key] = flow
     return flow
+
+
+def _driven(mechanics: dict[str, Any], feedback: Callable[..., Any] | None, p: Array) -> dict[str, Any]:
+    """The equations of a mechanical method with efforts (t, q, v) -> u, or (t, q, v, p) with parameters p."""
+    if feedback is None:
+        return mechanics
+    applied, at, more = mechanics["Q"], mechanics.get("at"), [p] if len(p) else []
+    driven = {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v, *more)), "efforts": len(p)}
+    if at:
+        driven["at"] = lambda u: _driven(at(u), feedback, u)
+    return {**mechanics, **driven}
 
 
 def points_of(flow: Any, q: Array, v: Array, h: float, u: Array = None) -> Array:
@@ -418,12 +485,13 @@ def guards_of(
     mechanism: Mechanism, events: Mapping[str, Callable[..., Any]], point: int, efforts: int
 ) -> Guards:
     """The events' functions, traced together."""
-    nq, nv = mechanism.nq, mechanism.nv
+    nq, nv, layout = mechanism.nq, mechanism.nv, mechanism.layout
 
     def found(t: Any, y: Array, u: Array) -> Array:
         values = []
         for name, event in events.items():
-            value = np.asarray(event(t, y[:nq], y[nq : nq + nv]))
+            more = [layout.read(u[len(u) - layout.size :])] if takes_parameters(event) else []
+            value = np.asarray(event(t, y[:nq], y[nq : nq + nv], *more))
             if value.shape != ():
                 raise ShapeError(f"event {name} returned shape {value.shape}; it must return one number")
             values.append(value[()])
@@ -479,6 +547,10 @@ class _Efforts:
         table = np.ascontiguousarray(table.reshape(math.prod(lead), *table.shape[-2:]))
         self.samples = Samples(table, first, interval, linear)
 
+    def take(self, layout: FlatLayout, p: Array) -> None:
+        """Parameters (..., np), which stand behind the efforts, and which functions may take."""
+        self.layout, self.p = layout, p
+
     def traced_from(
         self, mechanism: Mechanism, feedback: Callable[..., Any], q: Array, v: Array
     ) -> str | None:
@@ -487,18 +559,21 @@ class _Efforts:
         Raises what the function raises on the numbers of a state (q, v), and ShapeError for a result of
         another shape.
         """
-        self.nq = mechanism.nq
+        self.nq, taken = mechanism.nq, takes_parameters(feedback)
 
-        def efforts(t: Any, q: Array, v: Array) -> Array:
-            return np.asarray(feedback(t, q, v))
+        def efforts(t: Any, q: Array, v: Array, *p: Array) -> Array:
+            return np.asarray(feedback(t, q, v, *([self.layout.read(*p)] if taken else [])))
 
+        shapes: dict[str, Any] = {"t": (), "q": mechanism.nq, "v": mechanism.nv}
+        if self.layout.size:
+            shapes["parameters"] = self.layout.size
         try:
-            traced = trace(efforts, {"t": (), "q": mechanism.nq, "v": mechanism.nv}, "tau")
+            traced = trace(efforts, shapes, "tau")
         except Exception as error:  # of the user's code, in which anything may refuse symbols
             why = _place(error) + f"{type(error).__name__}: {error}"
-            self.called = feedback
+            self.called = efforts
             try:
-                self.at(0.0, q.copy(), v.copy())
+                self.at(0.0, q.copy(), v.copy(), self._rows(1)[0])
             except LiebodyError:
                 raise
             except Exception as failed:
@@ -518,35 +593,46 @@ class _Efforts:
         if shape != (self.nu,):
             raise ShapeError(f"tau(t, q, v) returned an array of shape {shape}, expected ({self.nu},)")
 
-    def at(self, t: float, q: Array, v: Array) -> Array:
+    def at(self, t: float, q: Array, v: Array, p: Array) -> Array:
         """What the function returns at a state."""
         assert self.called is not None
-        u = np.asarray(self.called(t, q, v), float)
+        u = np.asarray(self.called(t, q, v, *([p] if len(p) else [])), float)
         self._check(u.shape)
         return u
 
     def at_states(self, t: float, y: Array) -> Array:
         """The same of an ensemble's states y (n, nq + nv), (n, nu); NaN where they are not finite."""
-        lost, nq = np.full(self.nu, np.nan), self.nq
-        return np.array([self.at(t, x[:nq], x[nq:]) if np.isfinite(x).all() else lost for x in y])
+        lost, nq, rows = np.full(self.nu, np.nan), self.nq, self._rows(len(y))
+        u = [
+            self.at(t, x[:nq], x[nq:], p) if np.isfinite(x).all() else lost
+            for x, p in zip(y, rows, strict=True)
+        ]
+        return np.concatenate([u, rows], axis=-1)
+
+    def _rows(self, n: int) -> Array:
+        """The parameters of n members, (n, np)."""
+        flat = self.p.reshape(-1, self.layout.size) if self.layout.size else np.zeros((1, 0))
+        return np.broadcast_to(flat[:n], (n, self.layout.size))
 
     def taken(self, flow: Flow | MechanicalFlow) -> Samples:
         """The samples that a flow takes; implicit methods take none where efforts are a function."""
-        return (
-            Samples(np.zeros((1, 1, 0))) if self.traced and isinstance(flow, MechanicalFlow) else self.samples
-        )
+        none = self.traced and isinstance(flow, MechanicalFlow)
+        efforts = Samples(np.zeros((1, 1, 0))) if none else self.samples
+        return efforts.beside(self.p.reshape(-1, self.layout.size)) if self.layout.size else efforts
 
     def recorded(self, times: Array, Q: Array, V: Array) -> Array:
         """The efforts at the recorded times, (..., times, nu); NaN where the states are not finite."""
         finite = np.isfinite(Q).all(axis=-1) & np.isfinite(V).all(axis=-1)
         u = np.full((*finite.shape, self.nu), np.nan)
+        p = np.broadcast_to(self.p[..., None, :], (*finite.shape, self.layout.size))
         if self.traced is not None:
+            more = [p[finite]] if self.layout.size else []
             u[finite] = Kernel(self.traced)(
-                np.broadcast_to(times, finite.shape)[finite], Q[finite], V[finite]
+                np.broadcast_to(times, finite.shape)[finite], Q[finite], V[finite], *more
             )
         elif self.called is not None:
             for at in map(tuple, np.argwhere(finite)):
-                u[at] = self.at(times[at[-1]], Q[at], V[at])
+                u[at] = self.at(times[at[-1]], Q[at], V[at], p[at])
         else:
             sampled = np.stack([self.samples.at(t) for t in times], axis=-2)
             shape = (*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), self.nu)
@@ -615,8 +701,10 @@ def _has_own_normal_form(group: LieGroup) -> bool:
 _doors: WeakKeyDictionary[Mechanism, _Door] = WeakKeyDictionary()
 
 
-def states_of(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
-    """Initial states as (n, nq) and (n, nv), and the ensemble's shape."""
+def states_of(
+    mechanism: Mechanism, q0: Array, v0: Array, shape: tuple[int, ...] = ()
+) -> tuple[Array, Array, tuple[int, ...]]:
+    """Initial states as (n, nq) and (n, nv), and the ensemble's shape; `shape` is that of its parameters."""
     if mechanism not in _doors:
         _doors[mechanism] = _Door(mechanism.group)
     door = _doors[mechanism]
@@ -630,12 +718,13 @@ def states_of(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array,
                 f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size})"
             )
     batch = q.shape[:-1]
-    if batch != v.shape[:-1]:
+    if not batch == v.shape[:-1] == shape:
         try:
-            batch = np.broadcast_shapes(batch, v.shape[:-1])
+            batch = np.broadcast_shapes(batch, v.shape[:-1], shape)
         except ValueError:
+            more = f" and parameters {shape}" if shape else ""
             raise ShapeError(
-                f"q0 {q.shape} and v0 {v.shape} differ in their leading axes; make the ensembles equal"
+                f"q0 {q.shape} and v0 {v.shape}{more} differ in their leading axes; make the ensembles equal"
             ) from None
         q, v = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v))
     q, v = (np.array(x, order="C").reshape(-1, x.shape[-1]) for x in (q, v))

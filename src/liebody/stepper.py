@@ -25,6 +25,7 @@ from .simulate import (
     method_of,
     points_of,
     states_of,
+    with_parameters,
 )
 from .systems import EventLog
 
@@ -74,15 +75,19 @@ class Stepper:
         batch: tuple[int, ...],
         events: Mapping[str, Callable[..., Any]],
         threads: int,
+        p: Array,
     ) -> None:
         self.mechanism, self.dt, self.batch, self.threads = mechanism, dt, batch, threads
         self.nq, self.nv, self.nu = mechanism.nq, mechanism.nv, mechanism.nu
+        efforts = self.nu + p.shape[-1]  # with the parameters behind them
         self._events, self._implicit, n = tuple(events), isinstance(flow, MechanicalFlow), int(np.prod(batch))
         point = flow.point if self._implicit else self.nq + self.nv
-        self._flow = flow.watching(guards_of(mechanism, events, point, self.nu)) if events else flow
-        self._y, self._table = np.zeros((n, point)), np.zeros((n, 1, self.nu))
+        self._flow = flow.watching(guards_of(mechanism, events, point, efforts)) if events else flow
+        self._y, self._table = np.zeros((n, point)), np.zeros((n, 1, efforts))
+        self._table[:, 0, self.nu :] = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(n, -1)
         self._kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
-        self._state, self._u = self._y.reshape(*batch, point), self._table.reshape(*batch, self.nu)
+        self._efforts = self._table[..., : self.nu]
+        self._state, self._u = self._y.reshape(*batch, point), self._efforts.reshape(*batch, self.nu)
         self._all_on = np.zeros(batch, bool)
         self._all_on.flags.writeable = False
         self._course = None
@@ -91,8 +96,8 @@ class Stepper:
 
     def start(self, q0: Array = None, v0: Array = None) -> StepperState:
         """The state at t = 0; states of all members, or one for all. Default as of `simulate`."""
-        y = self._points(q0, v0, self.batch).copy()
-        state = StepperState(self, 0, y, self._all_on, 0 * self._table if self._implicit else None)
+        y = self._points(q0, v0, self._table.reshape(*self.batch, -1))
+        state = StepperState(self, 0, y, self._all_on, 0 * self._efforts if self._implicit else None)
         if self._events:
             state._last = np.full((len(self._y), len(self._events)), -np.inf)
         return state
@@ -100,7 +105,7 @@ class Stepper:
     def reset(self, state: StepperState, members: Array, q0: Array = None, v0: Array = None) -> StepperState:
         """The same state, but for members (a mask or indices of the ensemble) that begin anew at q0, v0."""
         new = StepperState(self, state._number, state.y.copy(), state.ended.copy())
-        new.y[members] = self._points(q0, v0, new.y[members].shape[:-1])
+        new.y[members] = self._points(q0, v0, self._table.reshape(*self.batch, -1)[members])
         new.ended[members] = False
         new.events = state.events
         if state._last is not None:
@@ -120,7 +125,7 @@ class Stepper:
         """
         self._state[...] = state.y
         if u is None:
-            self._table.fill(0)
+            self._u[...] = 0
         else:
             try:
                 self._u[...] = u
@@ -142,24 +147,31 @@ class Stepper:
                 self._take(state, t, steps)
         if not self.batch and self._kept[1][0]:
             self._raise(state, t)
-        before = self._table.copy() if self._implicit else None
+        before = self._efforts.copy() if self._implicit else None
         return StepperState(self, number, self._state.copy(), state.ended, before)
 
-    def _points(self, q0: Array, v0: Array, batch: tuple[int, ...]) -> Array:
+    def _points(self, q0: Array, v0: Array, table: Array) -> Array:
+        """Points (..., point) of members without efforts, from their rows of the table."""
         q, v, given = states_of(self.mechanism, q0, v0)
-        y = points_of(self._flow, q, v, self.dt)
+        batch = table.shape[:-1]
         try:
-            return np.broadcast_to(y.reshape(*given, y.shape[-1]), (*batch, y.shape[-1]))
+            q, v = (np.broadcast_to(x.reshape(*given, -1), (*batch, x.shape[-1])) for x in (q, v))
         except ValueError:
             raise ShapeError(
                 f"q0 and v0 have the leading axes {given}, those of the members to start are {batch}"
             ) from None
+        u = table.reshape(-1, table.shape[-1]).copy()
+        u[:, : self.nu] = 0
+        y = points_of(self._flow, q.reshape(len(u), -1), v.reshape(len(u), -1), self.dt, u)
+        return y.reshape(*batch, -1)
 
     def _samples(self, state: StepperState, t: float) -> Samples:
         """The efforts from t on; with those before, where a method remembers what they have done."""
-        if state._before is None or (state._before == self._table).all():
+        if state._before is None or (state._before == self._efforts).all():
             return Samples(self._table)
-        return Samples(np.concatenate([state._before, self._table], axis=1), t - self.dt, self.dt)
+        table = np.repeat(self._table, 2, axis=1)
+        table[:, :1, : self.nu] = state._before
+        return Samples(table, t - self.dt, self.dt)
 
     def _take(self, state: StepperState, t: float, steps: int) -> None:
         record, failed, losses, nearest = self._kept
@@ -183,7 +195,7 @@ class Stepper:
         m.y[lost] = np.nan
         nq, nv = self.nq, self.nv
         logs = EventLog.of_members(m, self._events, lambda _, y: (y[:, :nq], y[:, nq : nq + nv], {}))
-        before = self._table.copy() if self._implicit else None
+        before = self._efforts.copy() if self._implicit else None
         ended = (reasons == STOPPED).reshape(self.batch)
         new = StepperState(self, number, m.y.reshape(self._state.shape), ended, before)
         new.events, new._last = logs if self.batch else logs[0], m.last
@@ -210,6 +222,7 @@ def stepper(
     damping: bool = True,
     stabilization: Any = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     threads: int = 1,
 ) -> Stepper:
     """What takes a simulation one step at a time, with efforts of your own in between.
@@ -228,6 +241,7 @@ def stepper(
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
     h, chosen = positive("dt", dt, SECONDS), method_of(method)
+    mechanism, p = with_parameters(mechanism, parameters, (events or {}).values())
     made = mechanism_of(mechanism, tuple(forces), damping)
     stabilized = None
     if isinstance(chosen, MechanicalMethod):
@@ -238,4 +252,6 @@ def stepper(
     batch = (members,) if isinstance(members, int) else tuple(members)
     if any(not isinstance(n, int) or n < 1 for n in batch):
         raise ShapeError(f"members is {members!r}, expected a positive number or a tuple of such")
-    return Stepper(made, flow, h, batch, events or {}, threads)
+    if np.broadcast_shapes(batch, p.shape[:-1]) != batch:
+        raise ShapeError(f"parameters have leading axes {p.shape[:-1]}, those of the members are {batch}")
+    return Stepper(made, flow, h, batch, events or {}, threads, p)

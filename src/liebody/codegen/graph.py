@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -388,6 +389,18 @@ class Function:
     def operations(self) -> Counter[str]:
         """How often each operation occurs."""
         return Counter(node.op for node in self.nodes if node.op != "input")
+
+    @cached_property
+    def form(self) -> tuple[Any, ...]:
+        """What it computes, equal and hashable for functions that compute the same."""
+        place = {node: k for k, node in enumerate(self.nodes)}
+
+        def known(x: Any) -> Any:
+            return place[x] if type(x) is Expr else repr(x)
+
+        rows = [repr(x) if x.op == "input" else (x.op, *map(known, x.args)) for x in self.nodes]
+        results = [(key, y.shape, *map(known, y.flat)) for key, y in self.outputs.items()]
+        return tuple((key, x.shape) for key, x in self.inputs.items()), *rows, *results
 
     def __call__(self, *arguments: Any) -> Any:
         values: dict[Any, Any] = {}

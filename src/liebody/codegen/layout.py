@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,22 +14,26 @@ import numpy as np
 from ..errors import ConfigurationError, ModelError, ShapeError
 from ..scalar import Array
 
+Check = Callable[[np.ndarray], np.ndarray]
+NONE: Mapping[str, Check] = {}
+
 
 class FlatLayout:
     """Names for the parts of a flat array, given by their default values: an entry or an array each.
 
     A name is a word, or what it belongs to, a dot and a word: "wrist_3_link.mass". `fields` are the names in
     the tuples that `read` gives, with underscores for what is no letter or digit: `p.wrist_3_link_mass`.
+    `checks` are functions of values (..., *shape), which raise errors for impossible ones.
     """
 
-    def __init__(self, kind: str, defaults: Mapping[str, Any]) -> None:
+    def __init__(self, kind: str, defaults: Mapping[str, Any], checks: Mapping[str, Check] = NONE) -> None:
         for name in defaults:
             if not re.fullmatch(r"[A-Za-z]\w*|.+\.[A-Za-z]\w*", name):
                 raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
-        self.kind = kind
+        self.kind, self.checks = kind, dict(checks)
         self.defaults = {name: floats(f"{kind} {name}", value) for name, value in defaults.items()}
         self.size = sum(value.size for value in self.defaults.values())
-        self.fields = {name: _field(name) for name in self.defaults}
+        self.fields = {name: word_of(name) for name in self.defaults}
         if len(set(self.fields.values())) < len(self.fields):
             raise ModelError(
                 f"two of the {kind}s {', '.join(self.fields)} are one word without their dots; rename one"
@@ -70,12 +74,15 @@ class FlatLayout:
             value = floats(f"{self.kind} {name}", given.get(name, default))
             wanted = (*batch, *default.shape)
             try:
-                columns.append(np.broadcast_to(value, wanted).reshape(*batch, default.size))
+                value = np.broadcast_to(value, wanted)
             except ValueError:
                 raise ShapeError(
                     f"{self.kind} {name} has shape {value.shape}, expected {default.shape}, or {wanted} for "
                     "each member of the ensemble"
                 ) from None
+            if name in given and name in self.checks:
+                value = self.checks[name](value)
+            columns.append(value.reshape(*batch, default.size))
         return np.concatenate([np.zeros((*batch, 0)), *columns], axis=-1)
 
     def check(self, names: Mapping[str, Any]) -> None:
@@ -95,8 +102,9 @@ class FlatLayout:
         return found
 
 
-def _field(name: str) -> str:
-    word = re.sub(r"\W", "_", name)
+def word_of(name: str) -> str:
+    """The name's word in tuples."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
     return word if re.match("[A-Za-z]", word) and not keyword.iskeyword(word) else f"p_{word}"
 
 

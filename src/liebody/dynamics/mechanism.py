@@ -18,6 +18,7 @@ import numpy as np
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Guard, Kernel, Program, traced
 from ..codegen.flow import Part
+from ..codegen.layout import FlatLayout
 from ..codegen.watch import Watch
 from ..errors import IntegrationError, ModelError, ShapeError
 from ..groups import Product, R
@@ -29,7 +30,7 @@ from .forward import forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces
 from .mass import mass_matrix
 
-Feedback = Callable[[Any, Array, Array], Array]
+Feedback = Callable[..., Array]
 Functions = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
 LONG_POINT = 500  # operations from which on y exp(psi) of a long tree is a loop
 
@@ -50,6 +51,8 @@ class Mechanism:
     name    for messages and records
     labels  names and units of q and of v
     drives  those of u; None where there is one for each of v
+    layout  its parameters, if it has some; flows take them behind the efforts, (u, p)
+    values  those that it has by default
 
     Subclasses say how the equations of motion are computed: `parts` for explicit methods, `mechanics` for
     implicit ones, `functions` for kernels.
@@ -59,6 +62,8 @@ class Mechanism:
     nc = 0  # number of constraint equations
     redundant = False  # whether they depend on each other
     drives: Labels | None = None
+    layout = FlatLayout("parameter", {})
+    values: Array = np.zeros(0)
 
     @property
     def loops(self) -> bool | None:
@@ -103,7 +108,8 @@ class Mechanism:
         """The parts of a compiled loop of an explicit method.
 
         stabilized  what is done against drift of constraints, as `stabilization` gives it
-        feedback    (t, q, v) -> u (nu,), which takes the place of the efforts
+        feedback    (t, q, v) -> u (nu,), which takes the place of the efforts; (t, q, v, p) where there are
+                    parameters
         watched     whether they are made for `Flow` to watch the pivots of the constraints
         """
         raise NotImplementedError
@@ -125,7 +131,7 @@ class Mechanism:
         )
 
     def mechanics(self) -> dict[str, Any]:
-        """group, M, b, Q(t, q, v, u), g, J, drift, redundant, efforts, as `liebody.integrators` takes them:
+        """group, M, b, Q(t, q, v, u), g, J, drift, redundant, efforts, at, as `liebody.integrators` takes them:
 
         flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**mechanism.mechanics())
         """
@@ -253,13 +259,18 @@ class OpenTree(OfTree, Mechanism):
     tree     bodies on joints
     gravity  acceleration of free fall, (3,)                                                          [m/s2]
     forces   what acts beside the efforts
+    robot    a Robot of this tree, whose free parameters are the mechanism's
     """
 
-    def __init__(self, tree: Tree, gravity: Array = FREE_FALL, forces: tuple[Force, ...] = ()) -> None:
+    def __init__(
+        self, tree: Tree, gravity: Array = FREE_FALL, forces: tuple[Force, ...] = (), robot: Any = None
+    ) -> None:
         self.tree, self.name, self.forces = tree, tree.name, tuple(forces)
         self.gravity = np.asarray(gravity, float)
         if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
+        if robot is not None:
+            self.layout, self.values, self._source = robot.layout, robot.values, robot.at
         for force in self.forces:
             check_force(force, self.joints)
 
@@ -275,6 +286,19 @@ class OpenTree(OfTree, Mechanism):
         self.forces += forces
 
     # -- equations, on floats or symbols ------------------------------------------------------------------
+
+    def at(self, p: Array) -> OpenTree:
+        """This mechanism with these values of its parameters (np,), numbers or symbols."""
+        if not self.layout.size:
+            return self
+        here = copy.copy(self)
+        here.tree, here.gravity = self._source(p)
+        return here
+
+    def given(self, u: Array) -> tuple[OpenTree, Array, Array]:
+        """The mechanism at the parameters behind efforts u, the efforts alone, and the parameters."""
+        k = len(u) - self.layout.size
+        return self.at(u[k:]), u[:k], u[k:]
 
     def efforts(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Efforts u with all forces but weight, (nv,)."""
@@ -303,14 +327,15 @@ class OpenTree(OfTree, Mechanism):
     # -- what is made of them -------------------------------------------------------------------------------
 
     def mechanics(self) -> dict[str, Any]:
-        tree = self.tree
-        return {
-            "group": self.group,
+        tree, nu = self.tree, self.nu
+        laws = {
             "M": lambda q: mass_matrix(tree, q),
             "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
-            "Q": self.applied,
-            "efforts": self.nu,
+            "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu]),
         }
+        if self.layout.size:
+            laws["at"] = lambda u: self.given(u)[0].mechanics()
+        return {"group": self.group, "efforts": nu + self.layout.size, **laws}
 
     def parts(
         self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
@@ -319,11 +344,12 @@ class OpenTree(OfTree, Mechanism):
 
         def field(t: Any, y: Array, u: Array) -> Array:
             q, v = y[:nq], y[nq:]
+            here, u, p = self.given(u)
             if feedback is not None:
-                u = np.asarray(feedback(t, q, v))
-            return np.concatenate(self.rates(t, q, v, u))
+                u = np.asarray(feedback(t, q, v, *([p] if len(p) else [])))
+            return np.concatenate(here.rates(t, q, v, u))
 
-        shapes: Mapping[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nv}
+        shapes: Mapping[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nv + self.layout.size}
         return Parts(partial(traced, field, shapes), *self.moves())
 
     def functions(self) -> Functions:
@@ -332,7 +358,11 @@ class OpenTree(OfTree, Mechanism):
         def energies(q: Array, v: Array) -> dict[str, Array]:
             return {"kinetic": kinetic_energy(self.tree, q, v), "potential": self.potential(q)}
 
-        return {"energies": (energies, {"q": self.nq, "v": self.nv}), "stored": (self.stored, {"q": self.nq})}
+        def stored(q: Array, *p: Array) -> Any:
+            return (self.at(*p) if p else self).stored(q)
+
+        given = {"q": self.nq, **({"parameters": self.layout.size} if self.layout.size else {})}
+        return {"energies": (energies, {"q": self.nq, "v": self.nv}), "stored": (stored, given)}
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
         return self.kernel("energies")(q, v)[0]

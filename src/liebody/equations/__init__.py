@@ -34,6 +34,7 @@ def equations(
 
     robot     a Robot, a Tree, the name of a bundled model, or a URDF file. The masses, centres of mass,
               inertias, armatures and placements of a tree may be SymPy symbols and expressions
+              The free parameters of a Robot are symbols: arm_mass, arm_center_x for "arm.mass", "arm.center"
     form      of the Coriolis matrix, a key of `dynamics.coriolis.FORMS`
     simplify  True: bring every entry to a short form. Measured, with all forms: planar arms of three links in
               symbols 1 s, PUMA 560 and UR5 10 s, a floating quadruped of 18 degrees of freedom minutes; what

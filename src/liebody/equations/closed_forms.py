@@ -23,7 +23,14 @@ from ..robot import GRAVITY, Robot, quaternions
 from ..scalar import Array
 from . import floating, sources
 from .numbers import exact, readable_numbers
-from .parameters import exact_numbers, model_with_symbols, parameters_of, replaced, with_symbols
+from .parameters import (
+    exact_numbers,
+    free_parameters,
+    model_with_symbols,
+    parameters_of,
+    replaced,
+    with_symbols,
+)
 from .polynomials import Ring, TooLarge
 
 PARTS = ("M", "C", "g", "kinetic", "potential", "equations")
@@ -379,6 +386,9 @@ def make(
     else:
         held = robot if isinstance(robot, Robot) else load(robot, floating=floating)
         tree, direction = held.tree, held.gravity_vector
+        if held.layout.size:
+            tree, fall, values = free_parameters(held)
+            gravity = tuple(fall) if gravity is None else gravity
         if symbols:
             tree, values = with_symbols(tree)
     if not tree.nv:

@@ -13,6 +13,9 @@ import sympy
 
 from .. import models
 from ..bodies import Body, SpatialInertia, Tree
+from ..codegen.layout import word_of
+from ..errors import ModelError
+from ..robot import Robot
 from ..scalar import Array
 from .numbers import exact
 
@@ -85,6 +88,25 @@ def with_symbols(tree: Tree) -> tuple[Tree, dict[Any, float]]:
         return symbol
 
     return replaced(tree, of), values
+
+
+def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
+    """Tree and gravity of a robot with symbols for its free parameters, and their numbers by the symbols."""
+    symbols, values = [], {}
+    for name, default in robot.layout.defaults.items():
+        kind = name.rpartition(".")[2]
+        if kind == "axis":
+            raise ModelError(f"{name} is free, and axes of closed forms are numbers; leave it out")
+        endings = {"inertia": ("xx", "xy", "xz", "yy", "yz", "zz"), "orientation": ("w", *AXES)}.get(
+            kind, AXES
+        )
+        for k, x in enumerate(default.flat):
+            ending = "" if not default.ndim else f"_{endings[k] if len(endings) == default.size else k}"
+            symbols.append(
+                sympy.Symbol(word_of(name) + ending, positive=True if kind == "mass" else None, real=True)
+            )
+            values[symbols[-1]] = float(x)
+    return *robot.at(np.array(symbols)), values
 
 
 def model_with_symbols(name: str) -> tuple[Tree, dict[Any, float]] | None:

@@ -17,8 +17,10 @@ The mechanics enter as functions on flat coordinates that can be traced: nothing
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -60,6 +62,8 @@ class MechanicalEquations:
              derivatives of the graph. Worth giving where there is a cheaper form, such as recursive ones;
              `Variational` has no use for it, its inertial forces follow from M
     efforts  length of u
+    at       u -> {"M", "b", "Q"} of the parameters among u, where equations have such; those above are then
+             of some values, to be checked
     redundant  whether constraints may depend on each other, as long as they do not contradict each other. Of
              all multipliers then those are found whose norm sqrt(lambda^T D lambda) is least, D the diagonal
              of J M^-1 J^T (the proximal point method; Rockafellar 1976)
@@ -78,13 +82,15 @@ class MechanicalEquations:
         efforts: int = 0,
         redundant: bool = False,
         drift: Callable[..., Any] | None = None,
+        at: Callable[[Any], dict[str, Any]] | None = None,
     ) -> None:
         if not isinstance(group, LieGroup):
             raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
         self.group, self.dim, self.nq, self.efforts = group, group.dim, group.nq, efforts
         self.constant = not callable(M)
         self._M, self._Q, self._g, self._J, self._b, self._drift = M, Q, g, J, b, drift
-        self.redundant = redundant
+        self.redundant, self.at, self._whole = redundant, at, self
+        self._u: tuple[Any, ...] = ()
         self._last: tuple[bytes | None, Entries] = None, []  # entries of J, at the last q
         dim = self.dim
         if self.constant:
@@ -109,6 +115,13 @@ class MechanicalEquations:
             self._shape("J", J(q), (self.m, dim))
         if drift is not None:
             self._shape("drift", drift(0.0, q), (self.m,))
+
+    def with_parameters(self, u: Any) -> MechanicalEquations:
+        """The equations at the parameters among u (efforts,), numbers or symbols."""
+        assert self.at is not None
+        other, laws = copy.copy(self), self.at(u)
+        other._M, other._b, other._Q, other._u = laws["M"], laws["b"], laws["Q"], (u,)
+        return other
 
     def _shape(self, name: str, value: Any, expected: tuple[int, ...]) -> None:
         if np.shape(value) != expected:
@@ -170,16 +183,18 @@ class MechanicalEquations:
 
     def momentum_gradient(self, q: Array, v: Array) -> Array:
         """d(M(q exp s) v)/ds at s = 0, (dim, dim), for a fixed v."""
-        return self._momentum(q, np.zeros(self.dim, int), v)
+        return self._whole._momentum(q, np.zeros(self.dim, int), v, *self._u)
 
     @cached_property
     def _momentum(self) -> Function:
         group, dim = self.group, self.dim
 
-        def momentum(q: Array, s: Array, v: Array) -> Array:
-            return product(self._M(group.integrate(q, s)), v)
+        def momentum(q: Array, s: Array, v: Array, *u: Array) -> Array:
+            M = self.at(*u)["M"] if self.at else self._M
+            return product(M(group.integrate(q, s)), v)
 
-        return jacobian(trace(momentum, {"q": group.nq, "s": dim, "v": dim}, "momentum"), "s", "forward")
+        shapes = {"q": group.nq, "s": dim, "v": dim, **({"u": self.efforts} if self.at else {})}
+        return jacobian(trace(momentum, shapes, "momentum"), "s", "forward")
 
     def constraint(self, q: Array) -> Array:
         """g(q), (m,)."""
@@ -634,6 +649,43 @@ class MechanicalFlow(ImplicitFlow):
         )
 
 
+def _with_parameters(flow: MechanicalFlow, at: Callable[[Any], MechanicalFlow]) -> MechanicalFlow:
+    """The flow whose functions are those of `at(u)`, u being the efforts and parameters they are given."""
+
+    def bound(part: Callable[[Any], Any], place: int = -1) -> Any:
+        """A function of a flow, u being its argument at this place; None where there is none."""
+
+        def function(*arguments: Any) -> Any:
+            u = np.asarray(arguments[place])
+            return part(at(u[0] if u.ndim == 2 else u))(*arguments)
+
+        return function if part(flow) else None
+
+    def phases(of: Callable[[Any], Sequence[Phase]]) -> tuple[Phase, ...]:
+        return tuple(
+            Phase(
+                bound(lambda f, k=k: of(f)[k].predict),  # type: ignore[misc]
+                bound(lambda f, k=k: of(f)[k].residual),  # type: ignore[misc]
+                bound(lambda f, k=k: of(f)[k].keep),  # type: ignore[misc]
+                phase.linear,
+                bound(lambda f, k=k: of(f)[k].soften),  # type: ignore[misc]
+            )
+            for k, phase in enumerate(of(flow))
+        )
+
+    made = copy.copy(flow)
+    made.phases, made.finish = phases(lambda f: f.phases), bound(lambda f: f.finish)
+    made._begin = bound(lambda f: f._begin, 3)
+    if flow.control:
+        error, between = bound(lambda f: f.control.error, -2), bound(lambda f: f.control.between, -2)
+        made.control = replace(
+            flow.control, phases=phases(lambda f: f.control.phases), error=error, between=between
+        )
+    if flow.memory:
+        made.memory = replace(flow.memory, restart=bound(lambda f: f.memory.restart))
+    return made
+
+
 class MechanicalMethod:
     """A method for mechanical systems: `flow` makes its compiled steps, `_flow` says what they are."""
 
@@ -655,6 +707,7 @@ class MechanicalMethod:
         efforts: int = 0,
         redundant: bool = False,
         drift: Callable[..., Any] | None = None,
+        at: Callable[[Any], dict[str, Any]] | None = None,
         tolerance: float = 1e-15,
         recipe: str | None = None,
     ) -> MechanicalFlow:
@@ -663,7 +716,7 @@ class MechanicalMethod:
         tolerance  of Newton's method, relative; the default is round-off
         recipe     a text that determines all arguments, with which compiled code is found untraced
         """
-        system = MechanicalEquations(group, M, Q, g, J, b, efforts, redundant, drift)
+        system = MechanicalEquations(group, M, Q, g, J, b, efforts, redundant, drift, at)
         if system.m and not self.takes_constraints:
             raise IntegrationError(
                 f"{self.name} takes no constraints; take 'generalized-alpha', 'variational' or "
@@ -674,7 +727,8 @@ class MechanicalMethod:
                 f"{self.name} needs the constraints as g(q) = 0, not only J; half-explicit and Radau methods "
                 "take J alone"
             )
-        return self._flow(system, tolerance=tolerance, recipe=f"{recipe} {self!r}" if recipe else None)
+        flow = self._flow(system, tolerance=tolerance, recipe=f"{recipe} {self!r}" if recipe else None)
+        return flow if at is None else _with_parameters(flow, lambda u: self._flow(system.with_parameters(u)))
 
     def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
         raise NotImplementedError

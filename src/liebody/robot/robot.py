@@ -15,7 +15,7 @@ from ..bodies import Parameter, parameters_of, with_values
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel
 from ..codegen.graph import holds_symbols
-from ..codegen.layout import FlatLayout
+from ..codegen.layout import FlatLayout, word_of
 from ..errors import ModelError, ShapeError, counted
 from ..io.c_export import write_c
 from ..io.writing import mjcf_of, urdf_of
@@ -58,7 +58,8 @@ class Robot(Algorithms, OfTree):
         if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         self.tree, self.gravity_vector = tree, gravity
-        self.layout, self._plain = FlatLayout("parameter", {}), self
+        self.layout = FlatLayout("parameter", {})
+        self._plain: Any = self  # without free parameters
         self._variants: dict[Any, Any] = {}
         self.kernels: dict[tuple[Any, ...], Kernel] = {}
         self.entries: dict[tuple[Any, ...], Any] = {}
@@ -142,9 +143,11 @@ class Robot(Algorithms, OfTree):
         made = copy.copy(self)
         for name in [*kernels_of(type(self)), "parameters", "values"]:
             vars(made).pop(name, None)
-        made.layout, made.kernels, made.entries, made.flows = layout, kernels, {}, {}
-        made.layout = FlatLayout("parameter", layout.named(made.packed(layout.defaults)))
+        made.kernels, made.entries, made.flows = kernels, {}, {}
         own = self.parameters
+        checks = {name: own[name].checked for name in layout.defaults if name in own}
+        made.layout = FlatLayout("parameter", layout.defaults, checks)
+        made.layout.defaults = made.layout.named(made.packed(layout.defaults))
         differ = {
             name: x
             for name, x in made.layout.defaults.items()
@@ -168,6 +171,8 @@ class Robot(Algorithms, OfTree):
         """This robot, or, if it has no free parameters, the one in which those that are named are free."""
         if parameters is None or self.layout.size:
             return self
+        if hasattr(parameters, "_fields"):
+            return self.with_parameters(*[x for x in self.parameters if word_of(x) in parameters._fields])
         if not isinstance(parameters, Mapping):
             raise ModelError(
                 f"{self.name} has no free parameters, and values come without names; give {{name: values}}, "
@@ -182,7 +187,10 @@ class Robot(Algorithms, OfTree):
         """
         if parameters is None:
             return self.values
-        given = parameters._asdict() if hasattr(parameters, "_asdict") else parameters
+        given = parameters
+        if hasattr(parameters, "_fields"):  # what traced functions take
+            fields = self.layout.fields.items()
+            given = {name: getattr(parameters, x) for name, x in fields if x in parameters._fields}
         if not isinstance(given, Mapping):
             flat = np.asarray(given)
             if flat.shape[-1:] != (self.layout.size,):
@@ -194,17 +202,7 @@ class Robot(Algorithms, OfTree):
         self.layout.check(given)
         if any(holds_symbols(np.asarray(x)) for x in given.values()):
             return self.layout.write({**self.layout.defaults, **given}.values())
-        known = self._plain.parameters
-        batch = np.broadcast_shapes(*self.layout.batches(given))
-        flat = self.layout.values(given, batch)
-        return np.concatenate(
-            [np.zeros((*batch, 0))]
-            + [
-                (known[name].checked(x) if name in known and name in given else x).reshape(*batch, -1)
-                for name, x in self.layout.named(flat).items()
-            ],
-            axis=-1,
-        )
+        return self.layout.values(given, np.broadcast_shapes(*self.layout.batches(given)))
 
     def at(self, flat: Array = None) -> tuple[Tree, Array]:
         """Tree and gravity at values of the parameters (np,), numbers or symbols; None: the own ones."""
@@ -367,11 +365,21 @@ class Robot(Algorithms, OfTree):
     def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
         """Write C99 source of `functions` (names of calls) to `folder`: source, header and self-test.
 
-        The test compares the functions with numbers of this library at random states; it needs nothing but
+        Free parameters are the last argument of each function; the header says in which order. The test
+        compares the functions with numbers of this library at random states; it needs nothing but
         `cc -std=c99 source test -lm`. Returns the paths.
         """
         kernels = {name: self.kernel(name) for name in functions}
-        return write_c(Path(folder), self.name, kernels, self._sample)
+        return write_c(Path(folder), self.name, kernels, self._sample, self._places())
+
+    def _places(self) -> str:
+        """Which parameter stands where in the array that kernels take, by their words."""
+        first, words = 0, []
+        for name, x in self.layout.defaults.items():
+            last = first + x.size - 1
+            words.append(f"{PARAMETERS}[{first}{f'..{last}' if last > first else ''}] {word_of(name)}")
+            first = last + 1
+        return ", ".join(words)
 
     def to_urdf(self, file: str | Path | None = None) -> str:
         """The robot as a URDF, which is also written to a file if one is given.
