@@ -33,3 +33,11 @@ def test_a_rolling_disc_keeps_its_integrals_and_does_not_slip(tmp_path):
         curve = np.polynomial.Chebyshev.fit(found.tilt[order], rate[order], 12)
         assert np.abs(curve(found.tilt) - rate).max() < 1e-9
     assert found.tilt.min() < found.tilt[0] - 0.1
+
+
+def test_the_arm_is_identified_as_well_as_its_noise_allows_and_one_call_compiles(capsys):
+    found = load("identify_arm").main()
+    errors, deviations = found["errors"], found["deviations"]
+    assert errors[0].max() > 0.2 and (errors[-1] < 4 * deviations).all()
+    assert deviations.max() < 0.01
+    assert capsys.readouterr().out.count("friction") == 6
