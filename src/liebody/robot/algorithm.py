@@ -125,7 +125,7 @@ class Algorithm:
         """
         groups = (self.arrays, self.optional, self.options)
         values = ", ".join(f"({''.join(f'{name}, ' for name in names)})" for names in groups)
-        key = ["of", *(f"{name} is not None" for name in self.optional), *self.options]
+        key = ["of", *(f"{name} is not None" for name in ("parameters", *self.optional)), *self.options]
         given = [*self.arrays]
         if self.optional:
             given.append(f"*[x for x in ({', '.join(self.optional)},) if x is not None]")
@@ -137,14 +137,16 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
     except (KeyError, TypeError):
         return call(self, {values}, parameters, out, threads)
     if parameters is not None:
-        if not self.layout.size:
-            return call(self, {values}, parameters, out, threads)
-        return entry({arrays}, parameters=parameters, out=out, threads=threads)
+        p = parameters if type(parameters) is ndarray else self.packed(parameters)
+        if out is None and threads == 1:
+            return entry({arrays}, p)
+        return entry({arrays}, p, out=out, threads=threads)
     if out is None and threads == 1:
         return entry({arrays})
     return entry({arrays}, out=out, threads=threads)
 """
-        scope: dict[str, Any] = {"call": self.call, "of": self, "__name__": self.owner.__module__}
+        scope: dict[str, Any] = {"call": self.call, "of": self, "ndarray": np.ndarray}
+        scope["__name__"] = self.owner.__module__
         exec(text, scope)
         method = scope[self.name]
         method.__doc__, method.__qualname__ = self.doc, f"{self.owner.__qualname__}.{self.name}"
@@ -167,13 +169,15 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
         last = (robot.packed(parameters),) if robot.layout.size else ()
         given = tuple(k for k, x in zip(self.optional, optional, strict=True) if x is not None)
         arrays += tuple(x for x in optional if x is not None)
-        key = (self, *(x is not None for x in optional), *options)
+        key = (*(x is not None for x in optional), *options)
         options = tuple(map(_hashable, options))
         kernel = self.kernel(robot, given, options)
         result = kernel(*arrays, *last, out=out, threads=threads)
         if kernel.has_loop and _is_hashable(key):
-            entry = _of_values(robot, kernel.call) if last else kernel.call
-            robot.entries[key] = self._packed(entry) if self.tuple_of else entry
+            entry = self._packed(kernel.call) if self.tuple_of else kernel.call
+            if last:
+                robot.entries[self, True, *key], entry = entry, _of_values(entry, robot.values)
+            robot.entries[self, False, *key] = entry
             if not last and not given and self.name not in vars(robot) and self._is_direct(robot, options):
                 # from now on the library's own entry replaces the method, and calls it where it cannot
                 vars(robot)[self.name] = kernel.entry(self.__get__(robot))
@@ -263,16 +267,9 @@ def _kernels_of(kind: type) -> Kernels:
     return found
 
 
-def _of_values(robot: Robot, entry: Callable[..., Any]) -> Callable[..., Any]:
-    """The entry with the robot's own values of its parameters, or others, as the last array."""
-
-    def call(*arrays: Array, parameters: Any = None, out: Any = None, threads: int = 1) -> Any:
-        flat = parameters if type(parameters) is np.ndarray else robot.packed(parameters)
-        if out is None and threads == 1:
-            return entry(*arrays, flat)
-        return entry(*arrays, flat, out=out, threads=threads)
-
-    return call
+def _of_values(entry: Callable[..., Any], values: Array) -> Callable[..., Any]:
+    """The entry with these values of the parameters."""
+    return lambda *arrays, **options: entry(*arrays, values, **options)
 
 
 def _is_hashable(key: Any) -> bool:
