@@ -436,6 +436,11 @@ def test_a_stepper_takes_the_steps_of_the_simulation(pendulum, method):
     held = 0.01 * np.arange(5), u.transpose(1, 0, 2)
     run = lb.simulate(pendulum, t_end=0.05, dt=0.01, tau=held, **options)
     assert np.array_equal(state.q, run.q[:, -1]) and np.array_equal(state.v, run.v[:, -1])
+    anew = sim.reset(sim.reset(state, np.zeros(3, bool)), [1], v0=[1.0, 0, 0, 0])
+    alone = lb.stepper(ordinary(pendulum, 1), dt=0.01, method=method)
+    close(sim.step(anew).q[1], alone.step(alone.start(v0=[1.0, 0, 0, 0])).q, 1e-12)
+    with pytest.raises(ShapeError, match=r"parameters have the leading axes \(3,\)"):
+        lb.stepper(pendulum, dt=0.01, members=2, **options)
 
 
 @needs_compiler

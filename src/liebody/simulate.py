@@ -329,11 +329,12 @@ def with_parameters(
                 f"{mechanism!r} has no parameters; those of a Robot and of a HybridSystem may be given"
             )
         return mechanism, np.zeros(0)
-    known, taken = mechanism.parameters, any(map(takes_parameters, functions))
-    own = [name for name in parameters or {} if name not in known]
-    if own and not taken:
-        known.refuse(own[0], mechanism.name)
+    taken = any(map(takes_parameters, functions))
     if parameters:
+        known = mechanism.parameters
+        own = [name for name in parameters if name not in known]
+        if own and not taken:
+            known.refuse(own[0], mechanism.name)
         free = [name for name in parameters if name in known]
         mechanism = mechanism.with_parameters(*free, dict.fromkeys(own, 0.0))
     if taken and not mechanism.layout.size:
@@ -341,8 +342,7 @@ def with_parameters(
             "a function of (t, q, v, p) takes parameters, and there are none; give parameters={'K_p': 5.0}, "
             "for instance, or give its fourth argument a default"
         )
-    p = mechanism.packed(parameters)
-    return mechanism.prototype, p
+    return mechanism.prototype, mechanism.packed(parameters)
 
 
 def takes_parameters(function: Any) -> bool:

@@ -84,7 +84,7 @@ class Stepper:
         point = flow.point if self._implicit else self.nq + self.nv
         self._flow = flow.watching(guards_of(mechanism, events, point, efforts)) if events else flow
         self._y, self._table = np.zeros((n, point)), np.zeros((n, 1, efforts))
-        self._table[:, 0, self.nu :] = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(n, -1)
+        self._table[:, 0, self.nu :] = p.reshape(n, -1)
         self._kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
         self._efforts = self._table[..., : self.nu]
         self._state, self._u = self._y.reshape(*batch, point), self._efforts.reshape(*batch, self.nu)
@@ -160,9 +160,12 @@ class Stepper:
             raise ShapeError(
                 f"q0 and v0 have the leading axes {given}, those of the members to start are {batch}"
             ) from None
-        u = table.reshape(-1, table.shape[-1]).copy()
+        n = int(np.prod(batch))
+        if not n:
+            return np.zeros((*batch, self._y.shape[1]))
+        u = table.reshape(n, -1).copy()
         u[:, : self.nu] = 0
-        y = points_of(self._flow, q.reshape(len(u), -1), v.reshape(len(u), -1), self.dt, u)
+        y = points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, u)
         return y.reshape(*batch, -1)
 
     def _samples(self, state: StepperState, t: float) -> Samples:
@@ -252,6 +255,10 @@ def stepper(
     batch = (members,) if isinstance(members, int) else tuple(members)
     if any(not isinstance(n, int) or n < 1 for n in batch):
         raise ShapeError(f"members is {members!r}, expected a positive number or a tuple of such")
-    if np.broadcast_shapes(batch, p.shape[:-1]) != batch:
-        raise ShapeError(f"parameters have leading axes {p.shape[:-1]}, those of the members are {batch}")
+    try:
+        p = np.broadcast_to(p, (*batch, p.shape[-1]))
+    except ValueError:
+        raise ShapeError(
+            f"parameters have the leading axes {p.shape[:-1]}, those of the members are {batch}"
+        ) from None
     return Stepper(made, flow, h, batch, events or {}, threads, p)
