@@ -1,12 +1,12 @@
 """The numbers of a tree as parameters: what they are called, what they may be, and the tree that has others.
 
-    <body>.mass           ()                                                                       [kg]
-    <body>.center         (3,)  centre of mass in the body's frame                                 [m]
-    <body>.inertia        (6,)  xx, xy, xz, yy, yz, zz about it, in the axes of the body's frame   [kg m2]
-    <joint>.position      (3,)  of the joint's fixed frame in the parent's frame                   [m]
-    <joint>.orientation   (4,)  of that frame, a unit quaternion (w, x, y, z)
-    <joint>.axis          (3,)  of a hinge or a slide, a unit vector in the joint's frame
-    <joint>.damping, ...  () or (dim,), and friction, armature, stiffness, rest, as in `Joint`
+<body>.mass           ()                                                                       [kg]
+<body>.center         (3,)  centre of mass in the body's frame                                 [m]
+<body>.inertia        (6,)  xx, xy, xz, yy, yz, zz about it, in the axes of the body's frame   [kg m2]
+<joint>.position      (3,)  of the joint's fixed frame in the parent's frame                   [m]
+<joint>.orientation   (4,)  of that frame, a unit quaternion (w, x, y, z)
+<joint>.axis          (3,)  of a hinge or a slide, a unit vector in the joint's frame
+<joint>.damping, ...  () or (dim,), and friction, armature, stiffness, rest, as in `Joint`
 """
 
 from __future__ import annotations

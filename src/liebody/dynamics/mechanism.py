@@ -131,7 +131,7 @@ class Mechanism:
         )
 
     def mechanics(self) -> dict[str, Any]:
-        """group, M, b, Q(t, q, v, u), g, J, drift, redundant, efforts, at, as `liebody.integrators` takes them:
+        """group, M, b, Q(t, q, v, u), g, J, drift, redundant, efforts, at, for `liebody.integrators`:
 
         flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**mechanism.mechanics())
         """

@@ -137,10 +137,11 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
     except (KeyError, TypeError):
         return call(self, {values}, parameters, out, threads)
     if parameters is not None:
-        p = parameters if type(parameters) is ndarray else self.packed(parameters)
+        if type(parameters) is not ndarray:
+            parameters = self.packed(parameters)
         if out is None and threads == 1:
-            return entry({arrays}, p)
-        return entry({arrays}, p, out=out, threads=threads)
+            return entry({arrays}, parameters)
+        return entry({arrays}, parameters, out=out, threads=threads)
     if out is None and threads == 1:
         return entry({arrays})
     return entry({arrays}, out=out, threads=threads)
