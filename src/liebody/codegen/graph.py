@@ -41,8 +41,16 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sqrt": scalar.sqrt,
     "exp": scalar.exp,
     "log": scalar.log,
+    "sinh": scalar.sinh,
+    "cosh": scalar.cosh,
+    "tanh": scalar.tanh,
+    "arcsin": scalar.arcsin,
+    "arccos": scalar.arccos,
+    "sign": scalar.sign,
+    "floor": scalar.floor,
     "absolute": scalar.absolute,
     "arctan2": scalar.arctan2,
+    "hypot": scalar.hypot,
     "minimum": scalar.minimum,
     "maximum": scalar.maximum,
     "lt": operator.lt,
@@ -54,7 +62,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "where": scalar.where,
 }
 CONDITIONS = frozenset({"lt", "le", "eq", "and", "or", "not"})
-EVEN, ODD = frozenset({"cos", "absolute"}), frozenset({"sin", "tan"})
+FUNCTIONS = frozenset(  # those that take as long as many of the others
+    ("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan2", "hypot")
+)
+EVEN = frozenset({"cos", "cosh", "absolute"})
+ODD = frozenset({"sin", "tan", "sinh", "tanh", "arcsin", "sign"})
 SMALLEST_NORMAL = np.finfo(float).smallest_normal.item()  # below it, 1 / x may overflow
 NO_NUMBER = (
     "a condition is used as a number; write liebody.scalar.where(condition, 1.0, 0.0), "
@@ -283,9 +295,17 @@ class Expr:
         return self.graph.node(name, *args)
 
     sin, cos, tan, sqrt, exp, log = map(_unary, ("sin", "cos", "tan", "sqrt", "exp", "log"))
+    sinh, cosh, tanh, arcsin, arccos = map(_unary, ("sinh", "cosh", "tanh", "arcsin", "arccos"))
+    __floor__ = _unary("floor")
+
+    def arctan(self) -> Scalar:
+        return self.apply("arctan2", (self, 1.0))
 
     def arctan2(self, other: Any) -> Scalar:
         return self.apply("arctan2", (self, other))
+
+    def hypot(self, other: Any) -> Scalar:
+        return self.apply("hypot", (self, other))
 
     def __abs__(self) -> Scalar:
         return self.apply("absolute", (self,))
@@ -352,8 +372,8 @@ class Expr:
     def __bool__(self) -> bool:
         raise GraphError(
             f"the value of {self!r} is not known while tracing, so Python cannot branch on it; "
-            "use liebody.scalar.where(condition, a, b), and & | ~ for and, or, not; compare arrays entry by "
-            "entry"
+            "use liebody.scalar.where(condition, a, b), minimum, maximum, clip, sign, absolute of liebody.scalar, "
+            "and & | ~ for and, or, not; compare arrays entry by entry"
         )
 
     def __float__(self) -> float:
