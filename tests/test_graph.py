@@ -2,6 +2,7 @@
 
 import itertools
 import operator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import INPUTS, OPERANDS, assert_within, points, programs, traced, with_bounds
 
-from liebody import scalar
+from liebody import codegen, scalar
 from liebody.codegen import Function, Graph, jacobian, jvp, trace, vjp
 from liebody.codegen.derivatives import PARTIALS
 from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr
@@ -258,6 +259,38 @@ def test_an_output_of_another_trace_is_refused():
 def test_what_cannot_be_traced_is_refused_with_advice(use, message):
     with pytest.raises(GraphError, match=message):
         trace(use, {"x": ()})
+
+
+def steeply(x):
+    return np.log1p(x)
+
+
+@pytest.mark.parametrize(
+    ("use", "line", "operation"),
+    [
+        (lambda x: 1 if x[0] < 0 else 2, "(lambda x: 1 if x[0] < 0 else 2,", "Python cannot branch on it"),
+        (lambda x: np.clip(x, -1, 1), "np.clip(x, -1, 1)", "its minimum, maximum, clip, sign"),
+        (lambda x: np.linalg.inv(np.diag(x)), "np.linalg.inv(np.diag(x))", "'inv'"),
+        (lambda x: steeply(2 * x), "return np.log1p(x)", "log1p"),
+        (lambda x: x[0].real, "x[0].real", "'real'"),
+    ],
+)
+@pytest.mark.parametrize("by", [trace, codegen.traced], ids=["trace", "traced"])
+def test_a_refusal_names_the_operation_and_the_users_line(use, line, operation, by):
+    with pytest.raises(GraphError) as refusal:
+        by(use, {"x": 2}, "mine")
+    told = str(refusal.value)
+    number = next(k for k, text in enumerate(Path(__file__).read_text().splitlines(), 1) if line in text)
+    assert told.startswith("mine cannot be traced at `") and line in told and operation in told
+    assert f"(test_graph.py, line {number})" in told
+
+
+def test_errors_of_ones_own_stay_what_they_are():
+    def refuse(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        trace(refuse, {"x": ()})
 
 
 COMPARED = {

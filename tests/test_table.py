@@ -54,6 +54,11 @@ def test_the_stub_has_the_methods_with_their_arguments_and_docstrings():
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_has_one_name_everywhere(name):
+    assert getattr(dynamics, name) is ALGORITHMS[name].function and name in dynamics.__all__
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_method_takes_what_its_function_takes_but_for_what_the_robot_knows(name):
     method, function = getattr(lb.Robot, name), ALGORITHMS[name].function
     taken, given = inspect.signature(method).parameters, inspect.signature(function).parameters

@@ -39,6 +39,8 @@ class DescriptionError(ModelError):
 class GraphError(LiebodyError):
     """A trace that cannot be: symbols of two traces mixed, or a symbol used where a number must be known."""
 
+    has_line = False  # whether the message names the line of a user's function
+
 
 class CompilerError(LiebodyError):
     """The C compiler is missing where it is required, or it refused the generated source."""

@@ -6,10 +6,8 @@ import functools
 import math
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Protocol, overload
 from weakref import WeakKeyDictionary
 
@@ -433,8 +431,8 @@ def guards_of(
         function = trace(found, {"t": (), "y": point, "u": efforts}, "guards")
     except (GraphError, TypeError, AttributeError) as error:
         raise IntegrationError(
-            f"the events {', '.join(events)} cannot be traced: {error}; write them with NumPy operators and "
-            "liebody.scalar"
+            f"the events {', '.join(events)} cannot be traced: {error}; write them with NumPy operators, "
+            "liebody.scalar and methods of a Robot"
         ) from None
     directions = [int(np.sign(getattr(event, "direction", 0))) for event in events.values()]
     return Guards(
@@ -495,20 +493,21 @@ class _Efforts:
         try:
             traced = trace(efforts, {"t": (), "q": mechanism.nq, "v": mechanism.nv}, "tau")
         except Exception as error:  # of the user's code, in which anything may refuse symbols
-            why = _place(error) + f"{type(error).__name__}: {error}"
+            told = getattr(error, "has_line", False)
+            why = str(error) if told else f"tau cannot be traced, {type(error).__name__}: {error}"
+            cause = (told and error.__cause__) or error
             self.called = feedback
             try:
                 self.at(0.0, q.copy(), v.copy())
             except LiebodyError:
                 raise
             except Exception as failed:
-                if not isinstance(error, GraphError):
+                if not isinstance(cause, GraphError):
                     raise
                 raise GraphError(
-                    f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and it cannot be "
-                    f"traced{why}"
+                    f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and {why}"
                 ) from failed
-            return f"tau(t, q, v) cannot be traced{why}"
+            return why
         (result,) = traced.outputs.values()
         self._check(result.shape)
         self.traced = traced
@@ -552,16 +551,6 @@ class _Efforts:
             shape = (*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), self.nu)
             u[finite] = np.broadcast_to(sampled.reshape(shape), u.shape)[finite]
         return u
-
-
-def _place(error: Exception) -> str:
-    """The line of the user's code at which it was raised, for messages."""
-    ours = str(Path(__file__).parent)
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not frame.filename.startswith(ours)]
-    if not outside:
-        return ", "
-    return f" at `{outside[0].line}` ({Path(outside[0].filename).name}, line {outside[0].lineno}), "
 
 
 def _may_be_called(method: Method | MechanicalMethod, h: float | None, why: str) -> None:

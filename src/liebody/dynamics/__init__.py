@@ -124,6 +124,11 @@ from .rigid_body import (
     structure_constants,
 )
 
+# By the names of the methods of `Robot`; the longer names are older.
+bias, gravity, momentum = bias_forces, gravity_forces, total_momentum
+poses, twists, pose, twist = body_poses, body_twists, frame_pose, frame_twist
+jacobian, jacobian_rate, acceleration = frame_jacobian, frame_jacobian_rate, frame_acceleration
+
 __all__ = [
     "FREE_FALL",
     "INVERSES",
@@ -147,11 +152,13 @@ __all__ = [
     "RigidBody",
     "SelectedMotions",
     "Task",
+    "acceleration",
     "articulated_body",
     "base_blocks",
     "base_dofs",
     "base_momentum",
     "base_parameters",
+    "bias",
     "bias_forces",
     "body_poses",
     "body_twists",
@@ -194,6 +201,7 @@ __all__ = [
     "frame_pose",
     "frame_twist",
     "generalized_inverse",
+    "gravity",
     "gravity_forces",
     "holonomy",
     "inertial_parameters",
@@ -210,8 +218,10 @@ __all__ = [
     "inverse_dynamics_derivatives",
     "inverse_dynamics_regressor",
     "is_momentum_conserved",
+    "jacobian",
     "jacobian_mass_matrix",
     "jacobian_mass_matrix_derivative",
+    "jacobian_rate",
     "joint_group",
     "kinetic_energy",
     "link_jacobian",
@@ -224,12 +234,15 @@ __all__ = [
     "mass_matrix",
     "mass_matrix_derivative",
     "mechanical_connection",
+    "momentum",
     "momentum_in_frame",
     "momentum_rate_in_frame",
     "motion_without_momentum",
     "normalize",
     "passive_inverse_dynamics",
     "passive_regressor",
+    "pose",
+    "poses",
     "potential_energy",
     "rank_of",
     "roll_pitch_yaw_transformation",
@@ -237,6 +250,8 @@ __all__ = [
     "total_momentum",
     "transform_equations",
     "transformed_dynamics",
+    "twist",
+    "twists",
     "velocity_from_decoupled",
     "velocity_from_external_internal",
 ]
