@@ -83,7 +83,7 @@ def test_demo_says_how_good_it_is_and_draws_a_picture(liebody, tmp_path):
     assert f"{run.energy_drift:.1e}" in result.stdout and result.stdout.count("steps/s") == 2
 
 
-@pytest.mark.parametrize("model", models.__all__)
+@pytest.mark.parametrize("model", models.names())
 def test_every_bundled_model_has_information_and_moves(liebody, model):
     assert liebody("info", model).exit_code == 0
     start = ("--q0", "leg=0.12") if model == "prismatic_hopper" else ()  # point masses must lie apart

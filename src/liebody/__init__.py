@@ -11,7 +11,7 @@ manifold, `solve_ivp` integrates any vector field on any Lie group. `groups`, `b
 and `codegen` are the parts they are made of.
 """
 
-from . import bodies, codegen, constrained, dynamics, gaits, groups, integrators, models, systems
+from . import bodies, codegen, constrained, dynamics, gaits, groups, integrators, io, models, scalar, systems
 from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
 from .constrained import System, SystemBuilder
 from .dynamics import RigidBody
@@ -55,12 +55,14 @@ __all__ = [
     "gaits",
     "groups",
     "integrators",
+    "io",
     "linearize",
     "load",
     "lqr",
     "models",
     "rigid_body_equations",
     "sample",
+    "scalar",
     "simulate",
     "solve_ivp",
     "stepper",

@@ -23,7 +23,7 @@ from .integrators import method_named
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
 from .labels import Labels, labels
-from .loading import load
+from .loading import described, load
 from .robot import Robot, kernels_of
 from .run import VIEWS, Run
 from .scalar import Array
@@ -182,13 +182,13 @@ def info(source: str, floating: bool) -> None:
     Lists bodies and joints with their groups, limits and masses, and checks the description: are the
     inertias those of real bodies, is the mass matrix well conditioned? Plain advice for each finding.
     """
-    if source in models.__all__:
+    if source in models.names():
         tree = load(source, floating=floating).tree
     else:
         warnings.simplefilter("ignore", DoubtfulInertia)  # these are among the findings
         for category in (AssumedDynamics, UnusedElements):
             warnings.simplefilter("ignore", category)
-        tree = load_description(source, floating=floating, check="warn")
+        tree = load_description(described(source), floating=floating, check="warn")
     click.echo(report(tree))
 
 
@@ -414,16 +414,14 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
         if len(words) != len(names):
             raise Refused(f"{option} needs {len(names)} numbers ({', '.join(names.names)}), not {len(words)}")
         return np.broadcast_to([_number(option, word) for word in words], values.shape).copy()
-    values = values.copy()
+    given = {}
     for word, (name, equals, number) in zip(words, named, strict=True):
         if not equals:
             raise Refused(
                 f"{option}: {word!r} names no entry; write all as name=number, or all numbers without names"
             )
-        if name.strip() not in names.names:
-            raise Refused(f"{option}: there is no {name.strip()!r}; there are {', '.join(names.names)}")
-        values[..., names.names.index(name.strip())] = _number(option, number)
-    return values
+        given[name.strip()] = _number(option, number)
+    return names.filled(given, values, option)
 
 
 def _number(option: str, word: str) -> float:

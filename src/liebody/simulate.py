@@ -109,8 +109,9 @@ def simulate(
 ) -> Run:
     """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) on the configuration manifold, over [0, t_end].
 
-    q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are
-                  lanes of vectors and shares of threads. Default: the neutral configuration (of a System:
+    q0, v0        initial states, (..., nq) and (..., nv), or entries by name, {"elbow_joint": 1.2}, where
+                  others are as by default. Leading axes make an ensemble, whose members are lanes of vectors
+                  and shares of threads. Default: the neutral configuration (of a System:
                   `system.assemble()`, the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
     dt            fixed step; None: steps under error control, where the method estimates its error. Explicit
@@ -611,6 +612,10 @@ def states_of(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array,
     door = _doors[mechanism]
     if q0 is None and door.start is None:
         door.start = mechanism.start()
+    if isinstance(q0, Mapping):
+        q0 = mechanism.labels[0].filled(q0, mechanism.start())
+    if isinstance(v0, Mapping):
+        v0 = mechanism.labels[1].filled(v0, np.zeros(mechanism.nv), "v0")
     q = door.start if q0 is None else numbers("q0", q0)
     v = np.zeros(mechanism.nv) if v0 is None else numbers("v0", v0)
     for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):

@@ -69,8 +69,13 @@ def _numpy_functions() -> Any:
     return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p)) if address else None
 
 
-def builtin(library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    """The function `call` of a generated library as a built-in; calls it cannot take go to `general`."""
+def builtin(
+    library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: str, options: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """The function `call` of a generated library as a built-in; calls it cannot take go to `general`.
+
+    options  what must be given behind the arrays, these very objects
+    """
     library.setup(_table())
     definition = _definition(_address(library.call), name, doc)
     make = (
@@ -79,7 +84,8 @@ def builtin(library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: s
         else ctypes.pythonapi.PyCFunction_NewEx
     )
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(definition), general, None)
+    bound = [x for name, value in options.items() for x in (sys.intern(name), value)]
+    return make(ctypes.addressof(definition), (general, *bound), None)
 
 
 def use_loops(library: ctypes.CDLL, loops: Mapping[str, ctypes.CDLL]) -> None:

@@ -88,7 +88,7 @@ from .kinematics import (
     frame_pose,
     frame_twist,
 )
-from .mass import mass_matrix
+from .mass import mass_matrix, mass_matrix_pattern
 from .mechanism import Mechanism, OpenTree
 from .momentum import (
     BaseBlocks,
@@ -233,6 +233,7 @@ __all__ = [
     "mass_and_coriolis",
     "mass_matrix",
     "mass_matrix_derivative",
+    "mass_matrix_pattern",
     "mechanical_connection",
     "momentum",
     "momentum_in_frame",

@@ -371,7 +371,7 @@ def make(
     _check_form(form)
     values: dict[Any, float] = {}
     bundled = (
-        model_with_symbols(robot) if symbols and isinstance(robot, str) and robot in models.__all__ else None
+        model_with_symbols(robot) if symbols and isinstance(robot, str) and robot in models.names() else None
     )
     if bundled:
         tree, values = bundled
