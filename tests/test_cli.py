@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import liebody as lb
 from liebody import models
 from liebody.cli import DEMO_STEP, main
+from liebody_studies import STUDIES
 
 COMMANDS = ("demo", "info", "simulate", "export")
 
@@ -260,7 +261,7 @@ def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path)
         ("simulate double_pendulum --q0 1,x", "'x' is not a number"),
         ("simulate double_pendulum --q0 link1=x", "'x' is not a number"),
         ("simulate double_pendulum --q0 link1=1,2", "'2' names no entry"),
-        ("simulate double_pendulum --v0 elbow=1", "there is no 'elbow'; there are link1, link2"),
+        ("simulate double_pendulum --v0 elbow=1", "there is no 'elbow'; known are link1, link2"),
         ("simulate double_pendulum --tau 1,2,3", "--tau needs 2 numbers"),
         ("simulate double_pendulum --q0 nan,0", "expected a finite number"),
         ("simulate spherical_pendulum --q0 1,2,3,4", "norm"),
@@ -301,3 +302,26 @@ def test_a_mistake_costs_no_traceback_in_a_process_of_its_own(tmp_path):
     result = subprocess.run(call, capture_output=True, text=True, timeout=60)
     assert result.returncode == 2 and result.stdout == ""
     assert len(result.stderr.strip().splitlines()) == 1 and result.stderr.startswith("liebody: ")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("command", [None, *main.list_commands(click.Context(main))])
+def test_help_breaks_no_word_at_its_hyphen(command, width):
+    text = CliRunner().invoke(main, [*filter(None, [command]), "--help"], terminal_width=width).output
+    assert not re.findall(r"\w-$", text, re.MULTILINE) and "\u2011" not in text
+    if command == "reproduce":
+        for study in STUDIES:
+            assert f"\n    {study}\n" in text
+
+
+@pytest.mark.parametrize("command", ["info puma560", "equations double_pendulum", "reproduce --help"])
+def test_a_reader_that_has_read_enough_hears_no_more(command):
+    """As `liebody info robot.urdf | head -1` does."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "liebody", *command.split()], stdout=writer, stderr=subprocess.PIPE, text=True,
+        check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.stderr == ""

@@ -18,6 +18,7 @@ from .dynamics import RigidBody
 from .equations import equations
 from .errors import LiebodyError
 from .integrators import solve_ivp
+from .inverse_kinematics import InverseKinematics, inverse_kinematics
 from .linearize import Linearization, linearize, lqr
 from .loading import load
 from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "HybridSystem",
+    "InverseKinematics",
     "Joint",
     "LiebodyError",
     "Linearization",
@@ -55,6 +57,7 @@ __all__ = [
     "gaits",
     "groups",
     "integrators",
+    "inverse_kinematics",
     "io",
     "linearize",
     "load",

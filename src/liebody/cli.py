@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import sys
 import time
@@ -31,6 +32,7 @@ from .simulate import simulate
 from .view import view
 
 DEFAULT_STEP = 1e-3
+HYPHEN, UNBROKEN = re.compile(r"(?<=\w)-(?=\w)"), "\u2011"
 ROUNDED = 1e-3  # a quaternion typed with a few decimals is this near to unit
 EXPORTED = "inverse_dynamics,forward_dynamics,mass_matrix"
 DEMO_TURN, DEMO_VELOCITY = (1.9, 0, 0, 0.3, 0.8, 0), (0, 1.5, 0.3, 0, 0, 2.0)
@@ -46,18 +48,40 @@ class Refused(click.ClickException):
         click.echo(f"liebody: {self.format_message()}", file=file or sys.stderr)
 
 
+class WholeWords(click.HelpFormatter):
+    """Help whose words are not broken at their hyphens."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(HYPHEN.sub(UNBROKEN, text))
+
+    def write_dl(self, rows: Any, *args: Any, **options: Any) -> None:
+        super().write_dl([(term, HYPHEN.sub(UNBROKEN, text)) for term, text in rows], *args, **options)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(UNBROKEN, "-")
+
+
+class CommandContext(click.Context):
+    formatter_class = WholeWords
+
+
 class Commands(click.Group):
     """Commands whose user errors and warnings are messages, not tracebacks.
 
-    Packages beside this one add commands as entry points of the group `liebody.commands`.
+    Help keeps words whole. Packages beside this one add commands as entry points of `liebody.commands`.
     """
+
+    context_class = CommandContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *entry_points(group="liebody.commands").names})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         own = super().get_command(ctx, name)
-        return own or next((e.load() for e in entry_points(group="liebody.commands", name=name)), None)
+        found = own or next((e.load() for e in entry_points(group="liebody.commands", name=name)), None)
+        if found is not None:
+            found.context_class = CommandContext
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         with warnings.catch_warnings():
@@ -66,6 +90,8 @@ class Commands(click.Group):
                 return super().invoke(ctx)
             except LiebodyError as error:
                 raise Refused(str(error)) from error
+            except BrokenPipeError:  # whoever reads has read enough: click ends without a word
+                raise
             except OSError as error:
                 raise Refused(f"{error.filename or 'files'}: {error.strerror or error}") from error
 

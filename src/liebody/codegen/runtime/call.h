@@ -1,9 +1,9 @@
 /* The call from Python: `call(args...)`, with `out=array` and `threads=1` or without. Where all
    arrays are float64, of the right shape or batches of one shape of such, C-contiguous and aligned
    (a float or np.float64 where the shape is (), lists and tuples of numbers where they make such an
-   array), it goes straight to the loops; every other call goes to a Python callable. `self` is a tuple
-   of that and of the options that the entry is for, (callable, name, value, ...): the very objects
-   must be given, behind the arrays in this order or by keyword.
+   array), it goes straight to the loops; every other call goes to a Python callable. `self` is a
+   tuple of that and of the options that the entry is for, (callable, name, value, ...): the very
+   objects must be given, behind the arrays in this order or by keyword.
    Python's and NumPy's headers are not needed: the structures below are part of their stable layout
    (checked by liebody.codegen.entry before use), and the functions come as pointers through
    `setup`. */
