@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import numpy as np
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -20,3 +22,13 @@ def test_computed_torque_converges_with_the_true_model_and_not_with_a_wrong_one(
     assert errors["true model"][-1] < 1e-10
     assert 1e-4 < errors["hand 30 % lighter"][-1] < 1e-2
     assert capsys.readouterr().out.count("controller compiled") == 2
+
+
+def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
+    error, step, found = load("inverse_kinematics").main()
+    assert error < 1e-9 and step < 0.1
+    reached = found.converged.all(axis=1)
+    assert reached[[2, 3, 4, 5]].all() and not reached[6:].any()
+    away = found.residual.max(axis=1)[6:]
+    assert (np.diff(away) > 0.05).all()
+    assert capsys.readouterr().out.count("out of reach by") == np.count_nonzero(~reached)
