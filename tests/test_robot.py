@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 import types
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from random_trees import JOINTS, random_tree
 
 import liebody as lb
 from liebody import dynamics
-from liebody.bodies import SpatialInertia, TreeBuilder
+from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Program, build, trace
 from liebody.errors import GraphError
 from liebody.groups import SE3, Revolute
@@ -475,3 +476,21 @@ def test_single_precision_kernels_are_as_accurate_as_their_numbers(robot):
     single = robot.kernel("inverse_dynamics", dtype=np.float32)(q, v, a)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, exact, atol=2e-5 * np.abs(exact).max())
+
+
+def test_notebooks_show_robots_runs_and_equations():
+    """Tables of names that are text, whatever they hold, and formulas that MathJax reads."""
+    tree = TreeBuilder("arm & hand")
+    elbow = Joint("elbow", Revolute([0, 1, 0]), lower=-1, upper=0.5)
+    tree.add("fore[arm] & co", elbow, SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0]))
+    robot = lb.Robot(tree.build())
+    shown = ElementTree.fromstring(f"<div>{robot._repr_html_()}</div>")
+    head, row = ([cell.text for cell in line] for line in shown.iter("tr"))
+    assert head[0] == "body" and [cell.tag for cell in next(shown.iter("tr"))] == ["th"] * 6
+    assert row == ["fore[arm] & co", "world", "elbow", repr(elbow.group), "-1 to 0.5", "2"]
+    assert "arm & hand" in shown.find("p").text
+    run = lb.simulate(robot, t_end=0.01, dt=1e-3)
+    assert ElementTree.fromstring(run._repr_html_()).text.startswith(run.summary())
+    formulas = lb.equations("double_pendulum")._repr_latex_()
+    assert formulas.startswith("$$") and formulas.endswith("$$") and "M(q) = " in formulas
+    assert formulas.count(r"\begin") == formulas.count(r"\end") and formulas.count("{") == formulas.count("}")

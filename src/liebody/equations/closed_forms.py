@@ -276,6 +276,11 @@ class Equations:
                 lines.append(f"{left[part]} = {tex(content)}")
         return "\n".join(lines) + "\n"
 
+    def _repr_latex_(self) -> str:
+        """A notebook's cell: what `latex` writes, a line each."""
+        lines = self.latex().splitlines()
+        return "$$\\begin{gathered}\n" + " \\\\\n".join(lines) + "\n\\end{gathered}$$"
+
     def text(self, *parts: str) -> str:
         """The parts (all, if none is named) for a terminal: matrices drawn where they fit, else entries."""
         definitions, contents = self._contents(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,23 @@ class Robot(Algorithms, OfTree):
     def __repr__(self) -> str:
         bodies = counted(len(self.tree.bodies), "body", "bodies")
         return f"Robot {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}"
+
+    def _repr_html_(self) -> str:
+        """A notebook's cell: the bodies, what they hang on, their joints, limits and masses."""
+        rows = [("body", "parent", "joint", "group", "limits [rad, m]", "mass [kg]")]
+        names = ["world", *(body.name for body in self.tree.bodies)]
+        for body in self.tree.bodies:
+            joint, limits = (
+                body.joint,
+                "" if body.joint.mimic is None else f"follows {body.joint.mimic.joint}",
+            )
+            ends = zip(joint.lower, joint.upper, strict=True)
+            limits = limits or ", ".join(f"{a:.4g} to {b:.4g}" for a, b in ends if np.isfinite([a, b]).any())
+            mass = f"{body.inertia.mass:.4g}"
+            rows.append((body.name, names[body.parent], joint.name, repr(joint.group), limits, mass))
+        cells = ("".join(f"<td>{html.escape(x)}</td>" for x in row) for row in rows)
+        table = "".join(f"<tr>{row}</tr>" for row in cells).replace("td>", "th>", 2 * len(rows[0]))
+        return f"<p>{html.escape(repr(self))}</p><table>{table}</table>"
 
     # -- the configuration group --------------------------------------------------------------------------
 
