@@ -219,6 +219,14 @@ def test_names_of_functions_are_completed():
     assert completed("jacobian") == [], "it needs a frame"
 
 
+def test_names_of_models_are_completed_and_else_files():
+    source = main.commands["info"].params[0]
+    found = source.shell_complete(click.Context(main.commands["info"]), "two")
+    assert [(item.value, item.type) for item in found] == [("two_joint_hopper", "plain")]
+    found = source.shell_complete(click.Context(main.commands["info"]), "./robo")
+    assert [(item.value, item.type) for item in found] == [("./robo", "file")]
+
+
 def test_exported_source_passes_its_own_test_with_the_command_that_is_printed(liebody, tmp_path):
     result = liebody(
         "export", "swing.urdf", "--to", "c", "--out", "out", "--functions", "inverse_dynamics, mass_matrix"

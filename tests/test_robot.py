@@ -15,9 +15,9 @@ from random_trees import JOINTS, random_tree
 import liebody as lb
 from liebody import dynamics
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import Program, build, trace
+from liebody.codegen import Kernel, Program, build, jacobian, trace
 from liebody.errors import GraphError
-from liebody.groups import SE3, Revolute
+from liebody.groups import SE3, R, Revolute
 from liebody.robot import kernels_of
 
 ALGORITHMS = {algorithm.name: algorithm for algorithm, _ in kernels_of(lb.Robot).values()}
@@ -494,3 +494,31 @@ def test_notebooks_show_robots_runs_and_equations():
     formulas = lb.equations("double_pendulum")._repr_latex_()
     assert formulas.startswith("$$") and formulas.endswith("$$") and "M(q) = " in formulas
     assert formulas.count(r"\begin") == formulas.count(r"\end") and formulas.count("{") == formulas.count("}")
+
+
+def test_methods_of_a_robot_are_traced_behind_every_door():
+    """Each time what holds the weight, under a gravity of its own: joints at rest stay, and kernels agree."""
+    robot = lb.load("double_pendulum", gravity=(0, 0, -1.62))
+    q = np.array([0.7, -0.4])
+    kernel = Kernel(trace(lambda q: robot.gravity(q) / 2, {"q": 2}))
+    np.testing.assert_allclose(kernel(q), robot.gravity(q) / 2, rtol=1e-14)
+    assert np.abs(robot.gravity(q)).max() < 0.2 * np.abs(lb.dynamics.gravity(robot.tree, q)).max()
+    slope = Kernel(jacobian(trace(robot.gravity, {"q": 2}, "g"), "q"))(q)
+    np.testing.assert_allclose(slope, robot.derivatives("gravity")(q), rtol=1e-12)
+
+    def hold(t, q, v):
+        return robot.gravity(q) - 0.5 * v
+
+    run = lb.simulate(robot, q, tau=hold, t_end=0.2, dt=1e-3)
+    feedback = lb.systems.Feedback(lambda s, p: hold(s.t, s.q, s.v))
+    hybrid = lb.systems.robot_system(robot, feedback, step=1e-3).simulate(q, t_end=0.2)
+    implicit = lb.simulate(robot, q, tau=hold, t_end=0.2, dt=1e-2, method="radau5")
+    for found in (run.q, hybrid.q, implicit.q):
+        np.testing.assert_allclose(found, np.broadcast_to(q, found.shape), atol=1e-12)
+    assert run.metadata["efforts"] == "compiled"
+
+    def field(t, y):
+        return np.concatenate([y[2:], robot.forward_dynamics(y[:2], y[2:], hold(t, y[:2], y[2:]))])
+
+    solution = lb.solve_ivp(field, (0, 0.2), [*q, 0, 0], R(4))
+    np.testing.assert_allclose(solution.q[-1], [*q, 0, 0], atol=1e-12)

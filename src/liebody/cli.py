@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.shell_completion import CompletionItem
 
 from . import models
 from .equations import equations
@@ -112,7 +113,13 @@ def _examples(command: str) -> Callable[[Any], Any]:
     return extend
 
 
-SOURCE = click.argument("source", metavar="FILE|MODEL")
+def _complete_source(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Names of bundled models, else files."""
+    names = [CompletionItem(name) for name in models.names() if name.startswith(typed)]
+    return names or [CompletionItem(typed, type="file")]
+
+
+SOURCE = click.argument("source", metavar="FILE|MODEL", shell_complete=_complete_source)
 FLOATING = click.option(
     "--floating", is_flag=True, help="Let the root link move freely instead of fixing it."
 )
