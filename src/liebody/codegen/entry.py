@@ -19,8 +19,8 @@ import numpy as np
 from .build import fields
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
-# PyArray_New, PyArray_FromAny, PyArray_Return in NumPy's table of C functions, fixed since NumPy 1.0
-NEW_ARRAY, AS_ARRAY, AS_SCALAR = 93, 69, 76
+# PyArray_New, PyArray_FromAny, PyArray_Scalar in NumPy's table of C functions, fixed since NumPy 1.0
+NEW_ARRAY, AS_ARRAY, NEW_SCALAR = 93, 69, 60
 OUT, THREADS = sys.intern("out"), sys.intern("threads")  # keywords of the entry, compared by identity
 ONE = 1  # of which CPython has one object
 
@@ -107,7 +107,7 @@ def _table() -> Any:
     table = (
         *map(id, known),
         tuple.__basicsize__ // ctypes.sizeof(ctypes.c_void_p),
-        *(numpy_functions[k] for k in (NEW_ARRAY, AS_ARRAY, AS_SCALAR)),
+        *(numpy_functions[k] for k in (NEW_ARRAY, AS_ARRAY, NEW_SCALAR)),
         _address(api.PyObject_Vectorcall),
         _address(api.PyTuple_New),
         _address(api.PyTuple_SetItem),

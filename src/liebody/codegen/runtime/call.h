@@ -28,7 +28,7 @@ static struct {
     array *(*new_array)(void *type, int nd, intptr_t *shape, int number, intptr_t *strides,
                         void *data, int size, int flags, void *of);
     array *(*as_array)(void *of, void *type, int least_nd, int most_nd, int flags, void *context);
-    void *(*as_scalar)(void *of_no_dimensions);
+    void *(*new_scalar)(const void *number, void *type, void *of);
     void *(*vectorcall)(void *callable, void *const *args, size_t count, void *names);
     void *(*new_tuple)(intptr_t size);
     int (*set_item)(void *tuple, intptr_t index, void *item);
@@ -88,6 +88,7 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
     real *out[OUTPUTS];
     long in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
     void *made[OUTPUTS];
+    real number[OUTPUTS]; /* results without dimensions */
     array *read[INPUTS + 1], *given = 0; /* arrays of lists; `out` */
     int lists = 0;
     Lead lead = {-1, {0}};
@@ -149,6 +150,10 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
                     in[j] < (real *)a->data + rows * output_size[k])
                     goto general;
             }
+        } else if (!dimensions) {
+            made[k] = 0;
+            out[k] = number + k;
+            continue;
         } else {
             a = python.new_array(python.array_type, dimensions, shape, DOUBLE, 0, 0, 0, 0, 0);
             if (!a) {
@@ -177,8 +182,13 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
         python.keep(given);
         return given;
     }
-    for (int k = 0; k < OUTPUTS; k++)
-        if (!lead.axes && !output_dimensions[k]) made[k] = python.as_scalar(made[k]);
+    for (int k = 0; k < OUTPUTS; k++) {
+        if (!made[k]) made[k] = python.new_scalar(number + k, python.float64, 0);
+        if (!made[k]) { /* no memory; dropping nothing does nothing */
+            for (int j = 0; j < OUTPUTS; j++) python.drop(made[j]);
+            return 0;
+        }
+    }
     if (OUTPUTS == 1) return made[0];
     void *tuple = python.new_tuple(OUTPUTS);
     for (int k = 0; k < OUTPUTS; k++) {
