@@ -1,6 +1,5 @@
 """The bundled models: published numbers, closed forms, and what stays constant."""
 
-import importlib.util
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -15,7 +14,7 @@ import liebody as lb
 from liebody import dynamics, models
 from liebody.cli import main
 from liebody.codegen import trace
-from liebody.errors import DescriptionError, MissingPackage, ModelError
+from liebody.errors import DescriptionError, ModelError
 
 MODELS = {
     "double_pendulum": models.double_pendulum,
@@ -273,10 +272,3 @@ def test_robots_of_robot_descriptions_have_names(monkeypatch, tmp_path):
         lb.load("harm_description")
     with pytest.raises(DescriptionError, match="did you mean 'arm_description'"):
         lb.load("arm_descr")
-
-
-def test_without_robot_descriptions_the_package_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "robot_descriptions", None)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackage, match=r"pip install robot_descriptions"):
-        lb.load("ur5_description")

@@ -64,7 +64,7 @@ def described(source: str | Path) -> str | Path:
     if not isinstance(source, str) or not NAME.fullmatch(source) or Path(source).exists():
         return source
     if source.endswith("_description"):
-        require(f"the robot {source!r}", DESCRIPTIONS)
+        require(f"the robot {source!r}", DESCRIPTIONS, extra="descriptions")
         try:
             module = importlib.import_module(f"{DESCRIPTIONS}.{source}")
         except ModuleNotFoundError:

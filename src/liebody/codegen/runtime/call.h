@@ -88,7 +88,7 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
     real *out[OUTPUTS];
     long in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
     void *made[OUTPUTS];
-    real number[OUTPUTS]; /* results without dimensions */
+    real number[OUTPUTS];                /* results without dimensions */
     array *read[INPUTS + 1], *given = 0; /* arrays of lists; `out` */
     int lists = 0;
     Lead lead = {-1, {0}};
