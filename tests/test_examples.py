@@ -33,3 +33,13 @@ def test_a_rolling_disc_keeps_its_integrals_and_does_not_slip(tmp_path):
         curve = np.polynomial.Chebyshev.fit(found.tilt[order], rate[order], 12)
         assert np.abs(curve(found.tilt) - rate).max() < 1e-9
     assert found.tilt.min() < found.tilt[0] - 0.1
+
+
+def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
+    error, step, found = load("inverse_kinematics").main()
+    assert error < 1e-9 and step < 0.1
+    reached = found.converged.all(axis=1)
+    assert reached[[2, 3, 4, 5]].all() and not reached[6:].any()
+    away = found.residual.max(axis=1)[6:]
+    assert (np.diff(away) > 0.05).all()
+    assert capsys.readouterr().out.count("out of reach by") == np.count_nonzero(~reached)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import secrets
@@ -217,6 +218,9 @@ class Run:
             lines.append(f"  quaternions within {self.quaternion_error:.2g} of unit norm")
         lines += [""] + _table([(self.coordinates, self.q), (self.dofs, self.v)], single=not self.batch)
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
 
     def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> matplotlib.figure.Figure:
         """Picture of coordinates, velocities and energy over time; written to `path` if one is given.

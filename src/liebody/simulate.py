@@ -6,10 +6,8 @@ import functools
 import math
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Protocol, overload
 from weakref import WeakKeyDictionary
 
@@ -111,8 +109,9 @@ def simulate(
 ) -> Run:
     """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) on the configuration manifold, over [0, t_end].
 
-    q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are
-                  lanes of vectors and shares of threads. Default: the neutral configuration (of a System:
+    q0, v0        initial states, (..., nq) and (..., nv), or entries by name, {"elbow_joint": 1.2}, where
+                  others are as by default. Leading axes make an ensemble, whose members are lanes of vectors
+                  and shares of threads. Default: the neutral configuration (of a System:
                   `system.assemble()`, the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
     dt            fixed step; None: steps under error control, where the method estimates its error. Explicit
@@ -433,8 +432,8 @@ def guards_of(
         function = trace(found, {"t": (), "y": point, "u": efforts}, "guards")
     except (GraphError, TypeError, AttributeError) as error:
         raise IntegrationError(
-            f"the events {', '.join(events)} cannot be traced: {error}; write them with NumPy operators and "
-            "liebody.scalar"
+            f"the events {', '.join(events)} cannot be traced: {error}; write them with NumPy operators, "
+            "liebody.scalar and methods of a Robot"
         ) from None
     directions = [int(np.sign(getattr(event, "direction", 0))) for event in events.values()]
     return Guards(
@@ -495,20 +494,21 @@ class _Efforts:
         try:
             traced = trace(efforts, {"t": (), "q": mechanism.nq, "v": mechanism.nv}, "tau")
         except Exception as error:  # of the user's code, in which anything may refuse symbols
-            why = _place(error) + f"{type(error).__name__}: {error}"
+            told = getattr(error, "has_line", False)
+            why = str(error) if told else f"tau cannot be traced, {type(error).__name__}: {error}"
+            cause = (told and error.__cause__) or error
             self.called = feedback
             try:
                 self.at(0.0, q.copy(), v.copy())
             except LiebodyError:
                 raise
             except Exception as failed:
-                if not isinstance(error, GraphError):
+                if not isinstance(cause, GraphError):
                     raise
                 raise GraphError(
-                    f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and it cannot be "
-                    f"traced{why}"
+                    f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and {why}"
                 ) from failed
-            return f"tau(t, q, v) cannot be traced{why}"
+            return why
         (result,) = traced.outputs.values()
         self._check(result.shape)
         self.traced = traced
@@ -552,16 +552,6 @@ class _Efforts:
             shape = (*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), self.nu)
             u[finite] = np.broadcast_to(sampled.reshape(shape), u.shape)[finite]
         return u
-
-
-def _place(error: Exception) -> str:
-    """The line of the user's code at which it was raised, for messages."""
-    ours = str(Path(__file__).parent)
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not frame.filename.startswith(ours)]
-    if not outside:
-        return ", "
-    return f" at `{outside[0].line}` ({Path(outside[0].filename).name}, line {outside[0].lineno}), "
 
 
 def _may_be_called(method: Method | MechanicalMethod, h: float | None, why: str) -> None:
@@ -622,6 +612,10 @@ def states_of(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array,
     door = _doors[mechanism]
     if q0 is None and door.start is None:
         door.start = mechanism.start()
+    if isinstance(q0, Mapping):
+        q0 = mechanism.labels[0].filled(q0, mechanism.start())
+    if isinstance(v0, Mapping):
+        v0 = mechanism.labels[1].filled(v0, np.zeros(mechanism.nv), "v0")
     q = door.start if q0 is None else numbers("q0", q0)
     v = np.zeros(mechanism.nv) if v0 is None else numbers("v0", v0)
     for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, known
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric, symmetric
 from ..scalar import Array
@@ -360,7 +360,7 @@ class TreeBuilder:
                 raise ModelError(f"frame {name!r} is called like a body; give it its own name")
             if body_name not in index:
                 raise ModelError(
-                    f"frame {name!r} is fixed to {body_name!r}, and there is no such body; {_known(index)}"
+                    f"frame {name!r} is fixed to {body_name!r}, and there is no such body; {known(index)}"
                 )
             frames[name] = Frame(name, index[body_name], placement)
         tree = Tree(self.name, tuple(bodies), frames)
@@ -377,7 +377,7 @@ class TreeBuilder:
         for name, (_, _, parent, _) in self._bodies.items():
             if parent not in children:
                 raise ModelError(
-                    f"body {name!r} hangs on {parent!r}, and there is no such body; {_known(children)}"
+                    f"body {name!r} hangs on {parent!r}, and there is no such body; {known(children)}"
                 )
             children[parent].append(name)
         order: list[str] = []
@@ -410,7 +410,7 @@ class TreeBuilder:
                         f"joints {', '.join(followers)} mimic each other in a circle; one must lead"
                     )
                 if joint.mimic.joint not in joints:
-                    raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}; {_known(joints)}")
+                    raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}; {known(joints)}")
                 followers[joint.name] = joint.mimic
                 joint = joints[joint.mimic.joint]
             if followers and (joint.dim, joint.nq) != (1, 1):
@@ -427,14 +427,9 @@ class TreeBuilder:
         return leaders
 
 
-def _known(names: Iterable[str]) -> str:
-    listed = list(names)
-    return "known are " + ", ".join(listed[:20]) + (", ..." if len(listed) > 20 else "")
-
-
 def _find(name: str, table: dict[str, Any], kind: str, tree: str) -> Any:
     if name not in table:
-        raise ModelError(f"{tree} has no {kind} called {name!r}; {_known(table)}")
+        raise ModelError(f"{tree} has no {kind} called {name!r}; {known(table, name)}")
     return table[name]
 
 

@@ -193,12 +193,15 @@ class Kernel:
         """The entry with the least latency: a built-in function where the interpreter allows it."""
         return self.entry(self.general)
 
-    def entry(self, general: Callable[..., Any]) -> Callable[..., Any]:
-        """A built-in function for states and batches, which leaves what it cannot take to `general`."""
+    def entry(self, general: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        """A built-in function for states and batches, which leaves what it cannot take to `general`.
+
+        options  what its callers give behind the arrays, or by name: these very objects
+        """
         if self._compiler is None or self._single or not entry.available():
             return general
         library = next(iter(self._loops.values()), None) or self._one
-        return entry.builtin(library, general, self.name, self.__doc__ or "")
+        return entry.builtin(library, general, self.name, self.__doc__ or "", options)
 
     # -- calls --------------------------------------------------------------------------------------------
 

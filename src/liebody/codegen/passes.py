@@ -11,14 +11,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..scalar import Array
-from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, trace, undisturbed
+from .graph import CONDITIONS, FUNCTIONS, OPERATIONS, Expr, Function, Graph, trace, undisturbed
 from .program import Call, Program
 
 LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
 REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
 FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation is 1
 PHASES = 4  # levels of kinds that wait for each other, per kind, up to which each is a pass
-FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "log", "arctan2"})
 STRUCTURAL = {0.0: "0", 1.0: "1", -1.0: "-"}  # numbers that make terms vanish
 
 

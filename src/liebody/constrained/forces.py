@@ -209,7 +209,7 @@ class OwnWrench(ForceKind):
         try:
             traced = trace(self._evaluate, shapes, "wrench")
         except GraphError as error:
-            raise GraphError(f"force {name!r} cannot be traced: {error}") from None
+            raise GraphError(f"force {name!r}: {error}") from None
         found = next(iter(traced.outputs.values())).shape
         if found != (count, 6):
             raise ShapeError(f"force {name!r} returns an array of shape {found}, expected {(count, 6)}")

@@ -97,7 +97,7 @@ from .kinematics import (
     frame_pose,
     frame_twist,
 )
-from .mass import mass_matrix
+from .mass import mass_matrix, mass_matrix_pattern
 from .mechanism import Mechanism, OpenTree
 from .momentum import (
     BaseBlocks,
@@ -134,6 +134,11 @@ from .rigid_body import (
     structure_constants,
 )
 
+# By the names of the methods of `Robot`; the longer names are older.
+bias, gravity, momentum = bias_forces, gravity_forces, total_momentum
+poses, twists, pose, twist = body_poses, body_twists, frame_pose, frame_twist
+jacobian, jacobian_rate, acceleration = frame_jacobian, frame_jacobian_rate, frame_acceleration
+
 __all__ = [
     "FREE_FALL",
     "INVERSES",
@@ -160,11 +165,13 @@ __all__ = [
     "RigidBody",
     "SelectedMotions",
     "Task",
+    "acceleration",
     "articulated_body",
     "base_blocks",
     "base_dofs",
     "base_momentum",
     "base_parameters",
+    "bias",
     "bias_forces",
     "body_poses",
     "body_twists",
@@ -208,6 +215,7 @@ __all__ = [
     "frame_twist",
     "generalized_inverse",
     "gradient",
+    "gravity",
     "gravity_forces",
     "hamiltonian",
     "hamiltonian_dynamics",
@@ -227,8 +235,10 @@ __all__ = [
     "inverse_dynamics_regressor",
     "inverse_legendre_transform",
     "is_momentum_conserved",
+    "jacobian",
     "jacobian_mass_matrix",
     "jacobian_mass_matrix_derivative",
+    "jacobian_rate",
     "joint_group",
     "joint_wrenches",
     "kinetic_energy",
@@ -243,13 +253,17 @@ __all__ = [
     "mass_and_coriolis",
     "mass_matrix",
     "mass_matrix_derivative",
+    "mass_matrix_pattern",
     "mechanical_connection",
+    "momentum",
     "momentum_in_frame",
     "momentum_rate_in_frame",
     "motion_without_momentum",
     "normalize",
     "passive_inverse_dynamics",
     "passive_regressor",
+    "pose",
+    "poses",
     "potential_energy",
     "rank_of",
     "roll_pitch_yaw_transformation",
@@ -258,6 +272,8 @@ __all__ = [
     "total_momentum",
     "transform_equations",
     "transformed_dynamics",
+    "twist",
+    "twists",
     "velocity_from_decoupled",
     "velocity_from_external_internal",
 ]

@@ -276,6 +276,11 @@ class Equations:
                 lines.append(f"{left[part]} = {tex(content)}")
         return "\n".join(lines) + "\n"
 
+    def _repr_latex_(self) -> str:
+        """A notebook's cell: what `latex` writes, a line each."""
+        lines = self.latex().splitlines()
+        return "$$\\begin{gathered}\n" + " \\\\\n".join(lines) + "\n\\end{gathered}$$"
+
     def text(self, *parts: str) -> str:
         """The parts (all, if none is named) for a terminal: matrices drawn where they fit, else entries."""
         definitions, contents = self._contents(parts)
@@ -371,7 +376,7 @@ def make(
     _check_form(form)
     values: dict[Any, float] = {}
     bundled = (
-        model_with_symbols(robot) if symbols and isinstance(robot, str) and robot in models.__all__ else None
+        model_with_symbols(robot) if symbols and isinstance(robot, str) and robot in models.names() else None
     )
     if bundled:
         tree, values = bundled

@@ -30,6 +30,7 @@ ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and the
     "s": (),
 }
 KNOWN = ("tree", "gravity")  # arguments that a robot has itself
+ENTRIES = 8  # of a method, for as many options, that are asked one after the other
 OF_BATCHES = (
     "Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`."
 )
@@ -151,14 +152,18 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         given = tuple(k for k, x in zip(self.optional, optional, strict=True) if x is not None)
         arrays += tuple(x for x in optional if x is not None)
         key = (self, *(x is not None for x in optional), *options)
+        chosen = dict(zip(self.options, options, strict=True))
         options = tuple(map(_hashable, options))
         kernel = self.kernel(robot, given, options)
         result = kernel(*arrays, out=out, threads=threads)
         if kernel.has_loop and _is_hashable(key):
             robot.entries[key] = self._packed(kernel.call) if self.tuple_of else kernel.call
-            if not given and self.name not in vars(robot) and self._is_direct(robot, options):
+            said = {k: x for k, x in chosen.items() if x is not self.options[k]}
+            first = [*self.parameters][: len(self.arrays) + len(said)]
+            if not given and first == [*self.arrays, *said] and self._is_direct(robot):
                 # from now on the library's own entry replaces the method, and calls it where it cannot
-                vars(robot)[self.name] = kernel.entry(self.__get__(robot))
+                before = vars(robot).get(self.name) or self.__get__(robot)
+                vars(robot)[self.name] = kernel.entry(before, **said)
         return self.tuple_of(*result) if self.tuple_of else result
 
     def _packed(self, entry: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,10 +172,10 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         assert packed is not None
         return lambda *arrays, **options: packed(*entry(*arrays, **options))
 
-    def _is_direct(self, robot: Robot, options: tuple[Any, ...]) -> bool:
-        """Whether a kernel with these options alone does what the robot's method does."""
-        plain = options == tuple(self.options.values()) and self.tuple_of is None
-        return plain and getattr(type(robot), self.name) is self.method
+    def _is_direct(self, robot: Robot) -> bool:
+        """Whether a kernel alone does what the robot's method does, and it has few entries so far."""
+        few = sum(key[0] is self for key in robot.entries) <= ENTRIES
+        return few and self.tuple_of is None and getattr(type(robot), self.name) is self.method
 
     def kernel(
         self, robot: Robot, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = np.float64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ..codegen import Function, Kernel
 from ..errors import ModelError, ShapeError, counted
 from ..io.c_export import write_c
 from ..io.writing import mjcf_of, urdf_of
+from ..labels import labels
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, kernels_of, shape
 from .derived import derived
@@ -69,11 +71,42 @@ class Robot(Algorithms, OfTree):
         bodies = counted(len(self.tree.bodies), "body", "bodies")
         return f"Robot {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}"
 
+    def _repr_html_(self) -> str:
+        """A notebook's cell: the bodies, what they hang on, their joints, limits and masses."""
+        rows = [("body", "parent", "joint", "group", "limits [rad, m]", "mass [kg]")]
+        names = ["world", *(body.name for body in self.tree.bodies)]
+        for body in self.tree.bodies:
+            joint, limits = (
+                body.joint,
+                "" if body.joint.mimic is None else f"follows {body.joint.mimic.joint}",
+            )
+            ends = zip(joint.lower, joint.upper, strict=True)
+            limits = limits or ", ".join(f"{a:.4g} to {b:.4g}" for a, b in ends if np.isfinite([a, b]).any())
+            mass = f"{body.inertia.mass:.4g}"
+            rows.append((body.name, names[body.parent], joint.name, repr(joint.group), limits, mass))
+        cells = ("".join(f"<td>{html.escape(x)}</td>" for x in row) for row in rows)
+        table = "".join(f"<tr>{row}</tr>" for row in cells).replace("td>", "th>", 2 * len(rows[0]))
+        return f"<p>{html.escape(repr(self))}</p><table>{table}</table>"
+
     # -- the configuration group --------------------------------------------------------------------------
 
     def neutral(self) -> Array:
         """The configuration of all joints at their identity, (nq,)."""
         return self.group.neutral()
+
+    def configuration(self, values: Mapping[str, Any]) -> Array:
+        """The configuration with these values of joints, the others at their identity, (..., nq).
+
+            robot.configuration({"elbow_joint": 1.2, "base.z": 0.5})
+
+        A coordinate has the name of its joint; those of a joint with several are "base.qw", ..., or "base"
+        for all of them. Values may be batches, with leading axes that broadcast.
+
+        `simulate`, `stepper` and `view` take such names in place of a configuration, too.
+
+        Raises ModelError for unknown names, ShapeError for values of another shape.
+        """
+        return labels(self.tree)[0].filled(values, self.neutral(), "configuration")
 
     def random(self, rng: np.random.Generator | int | None = None, shape: int | Sequence[int] = ()) -> Array:
         """Random configurations (*shape, nq).
@@ -82,8 +115,7 @@ class Robot(Algorithms, OfTree):
         """
         rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        draws = [self.group.random(rng) for _ in range(int(np.prod(shape)))]
-        return np.reshape(draws, (*shape, self.nq)) if shape else draws[0]
+        return self.group.random(rng, shape)
 
     # -- what combines several algorithms -----------------------------------------------------------------
 
@@ -96,6 +128,13 @@ class Robot(Algorithms, OfTree):
     def inertial_parameters(self) -> Array:
         """pi, (10 n,), the bodies' parameters in the order of the regressors            [kg, kg m, kg m2]"""
         return dynamics.inertial_parameters(self.tree).astype(float)
+
+    def mass_matrix_pattern(self) -> tuple[Array, Array]:
+        """Rows and columns, (m,) each, of the entries of `mass_matrix(q, layout="nonzeros")`.
+
+        They lie in the upper triangle: scipy.sparse.coo_array((values, pattern)) is that triangle.
+        """
+        return dynamics.mass_matrix_pattern(self.tree)
 
     def base_parameters(self) -> dynamics.BaseParameters:
         """The parameters that efforts identify: columns of the regressors, and combinations K pi."""
@@ -168,11 +207,11 @@ class Robot(Algorithms, OfTree):
 
     # -- to look at ---------------------------------------------------------------------------------------
 
-    def view(self, q: Array | None = None, **options: Any) -> View:
-        """The robot in a configuration (nq,), or several side by side (..., nq); neutral if q is None.
+    def view(self, q: Any = None, **options: Any) -> View:
+        """The robot in a configuration (nq,) or given by names, or several side by side, (..., nq).
 
-        A notebook shows it, `.show()` opens a browser, `.save("robot.html")` writes a page. Options are those
-        of `liebody.view`.
+        A notebook shows it, `.show()` opens a browser, `.save("robot.html")` writes a page. Without q it is
+        in its neutral configuration. Options are those of `liebody.view`.
         """
         from ..view import view
 

@@ -35,6 +35,7 @@ from ..codegen.samples import equidistant
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
+from ..labels import labels_of
 from ..scalar import Array
 
 MOST_EVENTS = 100_000  # of a member that are kept by default
@@ -386,7 +387,8 @@ class HybridSystem:
     ) -> HybridRun:
         """Simulate from (q0, v0) over [0, t_end], or an ensemble of such.
 
-        q0, v0        states at the start, (..., nq), (..., nv); leading axes: an ensemble; default: at rest
+        q0, v0        states at the start, (..., nq), (..., nv); leading axes: an ensemble; default: at rest.
+                      Of robots, also entries by name, as {"elbow": 1.2}
         t_end         end of the simulation                                                              [s]
         dt            the step, for systems without a `step` of their own                                 [s]
         record_every  time between samples; default: a thousandth of t_end                                [s]
@@ -412,6 +414,10 @@ class HybridSystem:
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
         method, most = method_named(method), _number("events", events)
+        if isinstance(q0, Mapping):
+            q0 = labels_of(self)[0].filled(q0, self.group.neutral())
+        if isinstance(v0, Mapping):
+            v0 = labels_of(self)[1].filled(v0, np.zeros(self.nv), "v0")
         q = _floats("q0", q0)
         if q.ndim == 0 or q.shape[-1] != self.nq:
             raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")

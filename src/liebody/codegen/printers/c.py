@@ -19,14 +19,14 @@ from typing import Any
 
 from ...errors import GraphError
 from ..build import runtime
-from ..graph import CONDITIONS, Expr, Function
+from ..graph import CONDITIONS, FUNCTIONS, Expr, Function
 
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many
 STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
 UNROLLED = 100  # blocks of an output up to which its stores are printed one by one; above, by a loop
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
-LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(("sin", "cos", "tan", "exp", "log", "arctan2"), 30)
+LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(FUNCTIONS, 30)
 SKIPPED = 30  # operations that are worth a branch which skips them; each LONG one counts as so many
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
@@ -40,8 +40,16 @@ LANES_RULES: dict[str, str] = {
     "sqrt": "square_root({0})",
     "exp": "exponential({0})",
     "log": "logarithm({0})",
+    "sinh": "hyperbolic_sine({0})",
+    "cosh": "hyperbolic_cosine({0})",
+    "tanh": "hyperbolic_tangent({0})",
+    "arcsin": "arcsine({0})",
+    "arccos": "arccosine({0})",
+    "sign": "sign_of({0})",
+    "floor": "floor_of({0})",
     "absolute": "absolute({0})",
     "arctan2": "angle_of({0}, {1})",
+    "hypot": "hypotenuse({0}, {1})",
     "minimum": "minimum({0}, {1})",
     "maximum": "maximum({0}, {1})",
     "lt": "MASK({0} < {1})",
@@ -57,8 +65,13 @@ C99_RULES: dict[str, str] = LANES_RULES | {
     "sqrt": "sqrt({0})",
     "exp": "exp({0})",
     "log": "log({0})",
+    **{name: f"{name}({{0}})" for name in ("sinh", "cosh", "tanh", "floor")},
+    "arcsin": "asin({0})",
+    "arccos": "acos({0})",
+    "sign": "{0} != {0} ? {0} : ({0} > 0.0) - ({0} < 0.0)",
     "absolute": "fabs({0})",
     "arctan2": "atan2({0}, {1})",
+    "hypot": "hypot({0}, {1})",
     "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
     "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
     "lt": "{0} < {1}",

@@ -115,17 +115,52 @@ INLINE T unless_finite(const T *x, long n, T bad) {
         EACH_LANE(y, f, LANE(a)); \
         return y; \
     }
+#define PER_LANE_OF_TWO(name, f) \
+    INLINE T name(T a, T b) { \
+        T y = a; \
+        EACH_LANE(y, f, LANE(a), LANE(b)); \
+        return y; \
+    }
 #if SINGLE
 PER_LANE(square_root, sqrtf)
 PER_LANE(tangent, tanf)
 PER_LANE(exponential, expf)
 PER_LANE(logarithm, logf)
+PER_LANE(hyperbolic_sine, sinhf)
+PER_LANE(hyperbolic_cosine, coshf)
+PER_LANE(arcsine, asinf)
+PER_LANE(arccosine, acosf)
+PER_LANE(floor_of, floorf)
+PER_LANE_OF_TWO(hypotenuse, hypotf)
 #else
 PER_LANE(square_root, sqrt)
 PER_LANE(tangent, tan)
 PER_LANE(exponential, exp)
 PER_LANE(logarithm, log)
+PER_LANE(hyperbolic_sine, sinh)
+PER_LANE(hyperbolic_cosine, cosh)
+PER_LANE(arcsine, asin)
+PER_LANE(arccosine, acos)
+PER_LANE(floor_of, floor)
+PER_LANE_OF_TWO(hypotenuse, hypot)
 #endif
+
+INLINE T sign_of(T a) {
+    I one = bits(splat(1)), minus = bits(splat(-1)), nan = bits(a) & MASK(a != a);
+    return number((one & MASK(a > 0)) | (minus & MASK(a < 0)) | nan);
+}
+
+/* tanh x to 2 ulp: 1 - 2/(1 + exp(2 |x|)), and near 0 the rational function of Cephes (Moshier,
+   1989). */
+INLINE T hyperbolic_tangent(T x) {
+    T a = absolute(x), z = x * x, far = 1 - 2 / (1 + exponential(2 * a));
+    T p = (real)-1.61468768441708447952e3 +
+          z * ((real)-9.92877231001918586564e1 + z * (real)-9.64399179425052238628e-1);
+    T q = (real)4.84406305325125486048e3 +
+          z * ((real)2.23548839060100448583e3 + z * ((real)1.12811678491632931402e2 + z));
+    I sign = bits(x) & bits(splat((real)-0.0));
+    return where(MASK(a < (real)0.625), x + x * (z * p / q), number(bits(far) | sign));
+}
 
 #if SINGLE
 #define UPPER_HALF (~(whole)0xfff) /* of the digits */
