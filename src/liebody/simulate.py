@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from .bodies import JOINT_KINDS, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
 from .codegen.printers.march import Guards
@@ -22,7 +23,7 @@ from .codegen.samples import equidistant
 from .codegen.watch import Nearest
 from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
-from .dynamics import Force, JointDamping, Mechanism, OpenTree
+from .dynamics import Force, JointLimits, Mechanism, OpenTree, joint_laws, passed_limits
 from .errors import (
     SECONDS,
     ConfigurationError,
@@ -42,6 +43,7 @@ from .integrators import (
     mechanical_method,
     method_named,
 )
+from .linear import is_numeric
 from .robot import Robot, quaternions
 from .run import LATER, Run
 from .scalar import Array
@@ -50,6 +52,9 @@ from .systems import EventLog, HybridRun, HybridSystem
 MOST_STATES = 1000  # recorded by default
 MOST_EVENTS = 100_000  # of a member that are kept
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
+AS_DESCRIBED = ("armature", "damping")  # what acts in joints by default
+CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
+STEPS_OF_CONTACT = 10  # at least
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
 
@@ -63,6 +68,10 @@ class DivergedMembers(UserWarning):
 
 class CalledEfforts(UserWarning):
     """Efforts by a function that cannot be traced: it is called at every stage, slower."""
+
+
+class PassedLimits(UserWarning):
+    """A motion went beyond limits of its joints, which did not act."""
 
 
 class _Simulate(Protocol):
@@ -103,7 +112,7 @@ def simulate(
     atol: float = 1e-10,
     hold: str = "zero",
     forces: Iterable[Force] = (),
-    damping: bool = True,
+    joints: str | Iterable[str] | None = None,
     stabilization: str | Stabilization | None = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
     threads: int = 1,
@@ -134,7 +143,11 @@ def simulate(
     forces        what acts beside efforts and weight, such as `JointFriction()`, or a `Force` of your own
                   (docs/integration.md): the same in every mechanism, by every method. Each is compiled once,
                   so keep those that are no frozen dataclasses. A HybridSystem has its forces already
-    damping       whether the joints' damping acts, of a Robot
+    joints        of a Robot, what of its description acts in the joints: "ideal" (nothing), "real" (all), or
+                  some of "armature", "damping", "friction" (`JointFriction`), "springs" (`JointSpring`),
+                  "limits" (`JointLimits.stops`, with contacts of 20 ms, or of ten steps where that is longer)
+                  and "efforts" (tau is kept within the effort limits). Default: armature and damping act, and
+                  a motion that goes beyond limits is named in a PassedLimits warning and in its metadata
     stabilization against drift of a System's constraints: "projection" after each step (the default),
                   "none", "baumgarte", "index-2", or a `constrained.Stabilization` (docs/constrained.md)
     events        {name: event(t, q, v)}, functions of a single state made of NumPy operators and
@@ -159,7 +172,7 @@ def simulate(
     chosen = method_of(method)
     t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
     forces = tuple(forces)
-    made = mechanism_of(mechanism, forces, damping)
+    made = mechanism_of(mechanism, forces, joints, h)
     if isinstance(chosen, MechanicalMethod):
         check_fit(chosen, t_end, h, stabilization)
         stabilized = None
@@ -214,11 +227,15 @@ def simulate(
         **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
         "efforts": "none" if tau is None else "called" if u.called else "compiled",
         **({"forces": ", ".join(type(force).__name__ for force in forces)} if forces else {}),
+        **({} if joints is None else {"joints": ", ".join(sorted(joint_kinds(joints))) or "ideal"}),
         "seconds": seconds,
     }
     found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
     found["tree"] = getattr(made, "tree", None)
-    found["efforts"] = functools.partial(u.recorded, times, Q, V) if made.nu and tau is not None else None
+    if made.nu and tau is not None:
+        found["efforts"] = lambda: made.acting(u.recorded(times, Q, V))
+    if joints is None and isinstance(made, OpenTree):
+        _note_passed_limits(made, times, Q, metadata)
     kind = Run
     if isinstance(made, Constrained):
         kind, found = ConstrainedRun, {**found, "constraints": made.rows, "system": made}
@@ -269,14 +286,19 @@ def check_fit(method: MechanicalMethod, t_end: float, h: float | None, stabiliza
 class _OfRobot(OpenTree):
     """The joint coordinates of a robot, with forces; energies by the robot's own kernels."""
 
-    def __init__(self, robot: Robot, forces: tuple[Force, ...]) -> None:
-        super().__init__(robot.tree, robot.gravity_vector, forces)
+    def __init__(self, robot: Robot, forces: tuple[Force, ...], clipped: bool) -> None:
+        super().__init__(robot.tree, robot.gravity_vector, forces, clipped)
         self.robot = robot
 
     def recipe(self) -> str | None:
-        """As `Mechanism.recipe`; forces of this library are determined by their names and values."""
+        """As `Mechanism.recipe`; our own laws are determined by their text and the joints' numbers."""
         ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
-        return self.robot.recipe("flow", {"forces": self.forces}) if ours else None
+        fields = [name for kind in JOINT_KINDS.values() for name in kind]
+        joints = [getattr(body.joint, name) for body in self.tree.bodies for name in fields]
+        if not ours or not is_numeric(*joints):
+            return None
+        acting = {"forces": repr(self.forces), "joints": repr([x.tolist() for x in joints])}
+        return self.robot.recipe("flow", {**acting, "clipped": self.clipped})
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
         return self.robot.kinetic_energy(q, v)
@@ -286,15 +308,29 @@ class _OfRobot(OpenTree):
         return energy + self.kernel("stored")(q) if any(f.stores for f in self.forces) else energy
 
 
-def mechanism_of(given: Robot | Mechanism, forces: tuple[Force, ...], damping: bool) -> Mechanism:
-    """The mechanism with forces; made once for the same ones."""
+def mechanism_of(
+    given: Robot | Mechanism,
+    forces: tuple[Force, ...],
+    joints: str | Iterable[str] | None = None,
+    h: float | None = None,
+) -> Mechanism:
+    """The mechanism with forces and, of a robot, these kinds of joints, for steps of h; made once."""
     if isinstance(given, Mechanism):
+        if joints is not None:
+            raise IntegrationError(
+                f"joints is {joints!r}, which a Robot takes; {given.name} has the damping that it was built "
+                "with: give it forces=[JointFriction(), JointLimits(1e4), ...]"
+            )
         return given.with_forces(*forces)
     if not isinstance(given, Robot):
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
-    key = ("mechanism", damping)
+    kinds = joint_kinds(AS_DESCRIBED if joints is None else joints)
+    contact = max(CONTACT, STEPS_OF_CONTACT * (h or 0)) if "limits" in kinds else CONTACT
+    key = ("mechanism", kinds, contact)
     if key not in given.flows:
-        given.flows[key] = _OfRobot(given, (JointDamping(),) if damping else ())
+        robot = given if "armature" in kinds else given.with_joints(JOINT_KINDS.keys() - {"armature"})
+        laws = joint_laws(given.tree, kinds, contact)
+        given.flows[key] = _OfRobot(robot, laws, clipped="efforts" in kinds)
     return given.flows[key].with_forces(*forces)
 
 
@@ -701,6 +737,22 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], members: Ens
         f"{len(lost)} of {len(losses)} members did not stay finite: {named}"
         + (", ..." if len(lost) > 5 else f"; of the first one: {told(int(lost[0]))}"),
         DivergedMembers,
+        stacklevel=4,
+    )
+
+
+def _note_passed_limits(mechanism: OpenTree, times: Array, q: Array, metadata: dict[str, Any]) -> None:
+    """Warn of joints beyond their limits, where these do not act, and say so in the metadata of the run."""
+    if any(isinstance(force, JointLimits) for force in mechanism.forces):
+        return
+    passed = passed_limits(mechanism.tree, times, q)
+    if not passed:
+        return
+    metadata["passed_limits"] = ", ".join(f"{name} at {t:.6g} s" for name, t in passed.items())
+    warnings.warn(
+        f"joints went beyond their limits, which do not act by themselves: {metadata['passed_limits']}. Give "
+        "joints='real', or 'ideal' where limits do not matter",
+        PassedLimits,
         stacklevel=4,
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric, symmetric
 from ..scalar import Array
 from .inertia import Moments, SpatialInertia
-from .joints import Joint, Mimic
+from .joints import Joint, Mimic, joint_kinds
 
 WORLD = "world"
 
@@ -175,6 +175,12 @@ class Tree:
         """What no real mechanism has, in words: inertias no body can have, motions without inertia."""
         inertias = [f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()]
         return [*inertias, *_motions_without_inertia(self)]
+
+    def with_joints(self, joints: str | Iterable[str]) -> Self:
+        """The same tree whose joints have only these kinds of what was said about them; see `joint_kinds`."""
+        kinds = joint_kinds(joints)
+        bodies = tuple(replace(b, joint=b.joint.with_only(kinds)) for b in self.bodies)
+        return replace(self, bodies=bodies)
 
     def merge_fixed(self) -> Tree:
         """The same mechanism without fixed joints.

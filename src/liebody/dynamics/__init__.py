@@ -76,7 +76,17 @@ from .factorization import (
     jacobian_mass_matrix,
     jacobian_mass_matrix_derivative,
 )
-from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction, JointSpring
+from .forces import (
+    Force,
+    FrameForce,
+    JointDamping,
+    JointForce,
+    JointFriction,
+    JointLimits,
+    JointSpring,
+    joint_laws,
+    passed_limits,
+)
 from .forward import articulated_body, forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics
 from .kinematics import (
@@ -140,6 +150,7 @@ __all__ = [
     "JointDamping",
     "JointForce",
     "JointFriction",
+    "JointLimits",
     "JointSpring",
     "Mechanism",
     "MovingFrame",
@@ -213,6 +224,7 @@ __all__ = [
     "jacobian_mass_matrix",
     "jacobian_mass_matrix_derivative",
     "joint_group",
+    "joint_laws",
     "kinetic_energy",
     "link_jacobian",
     "link_jacobian_derivative",
@@ -228,6 +240,7 @@ __all__ = [
     "momentum_rate_in_frame",
     "motion_without_momentum",
     "normalize",
+    "passed_limits",
     "passive_inverse_dynamics",
     "passive_regressor",
     "potential_energy",

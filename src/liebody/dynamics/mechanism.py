@@ -22,7 +22,7 @@ from ..codegen.watch import Watch
 from ..errors import IntegrationError, ModelError, ShapeError
 from ..groups import Product, R
 from ..labels import Labels, labels
-from ..scalar import Array
+from ..scalar import Array, maximum, minimum
 from .energy import kinetic_energy, potential_energy
 from .forces import Force
 from .forward import forward_dynamics
@@ -130,6 +130,10 @@ class Mechanism:
         flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**mechanism.mechanics())
         """
         raise NotImplementedError
+
+    def acting(self, u: Array) -> Array:
+        """What acts of the efforts u (..., nu)."""
+        return u
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Q(t, q, v, u): efforts, forces and weight, (nv,)."""
@@ -253,10 +257,13 @@ class OpenTree(OfTree, Mechanism):
     tree     bodies on joints
     gravity  acceleration of free fall, (3,)                                                          [m/s2]
     forces   what acts beside the efforts
+    clipped  whether efforts u are kept within the joints' effort limits
     """
 
-    def __init__(self, tree: Tree, gravity: Array = FREE_FALL, forces: tuple[Force, ...] = ()) -> None:
-        self.tree, self.name, self.forces = tree, tree.name, tuple(forces)
+    def __init__(
+        self, tree: Tree, gravity: Array = FREE_FALL, forces: tuple[Force, ...] = (), clipped: bool = False
+    ) -> None:
+        self.tree, self.name, self.forces, self.clipped = tree, tree.name, tuple(forces), clipped
         self.gravity = np.asarray(gravity, float)
         if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
@@ -276,14 +283,31 @@ class OpenTree(OfTree, Mechanism):
 
     # -- equations, on floats or symbols ------------------------------------------------------------------
 
+    def acting(self, u: Array) -> Array:
+        """What acts of efforts u (..., nv): all of them, or as much as the effort limits allow."""
+        if not self.clipped:
+            return u
+        limits = np.full(self.nv, np.inf)
+        for body in self.tree.bodies:
+            if body.joint.mimic is None:
+                limits[body.dofs] = body.joint.effort_limit
+        return np.stack(
+            [u[..., i] if np.isinf(x) else minimum(maximum(u[..., i], -x), x) for i, x in enumerate(limits)],
+            axis=-1,
+        )
+
     def efforts(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Efforts u with all forces but weight, (nv,)."""
+        return self._with_forces(t, q, v, self.acting(u))
+
+    def _with_forces(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         for force in self.forces:
             u = u + force.on_tree(self.tree, t, q, v)
         return u
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
-        return self.efforts(t, q, v, u - gravity_forces(self.tree, q, tuple(self.gravity)))
+        weight = gravity_forces(self.tree, q, tuple(self.gravity))
+        return self._with_forces(t, q, v, self.acting(u) - weight)
 
     def acceleration(self, t: Any, q: Array, v: Array, u: Array, wrenches: Array | None = None) -> Array:
         """dv/dt (nv,), with further wrenches on the bodies as in `forward_dynamics`."""

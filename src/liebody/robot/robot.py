@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -68,6 +68,17 @@ class Robot(Algorithms, OfTree):
     def __repr__(self) -> str:
         bodies = counted(len(self.tree.bodies), "body", "bodies")
         return f"Robot {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}"
+
+    def with_joints(self, joints: str | Iterable[str]) -> Self:
+        """The robot whose joints have only these kinds of what a description says about them.
+
+        joints  "ideal": none; "real": all, as it is; or some of "armature", "damping", "friction", "springs",
+                "limits", "efforts"
+
+        Without "armature" the rotors are no part of M; the other kinds are what `simulate` finds in the
+        joints. Raises ModelError for unknown kinds.
+        """
+        return type(self)(self.tree.with_joints(joints), self.gravity_vector)
 
     # -- the configuration group --------------------------------------------------------------------------
 
