@@ -95,11 +95,12 @@ class ConstrainedRun(Run):
         change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
         return np.asarray(np.fmax.reduce(np.abs(change), axis=-1, initial=0.0))
 
-    def reactions(self, constraint: str) -> np.ndarray:
+    def reactions(self, constraint: str, passive: bool = False) -> np.ndarray:
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
         if self.system is None:
             raise LiebodyError("a loaded run does not know its system; build it again")
-        return self.system.reaction_wrenches(constraint, self.q, self.multipliers, self.t)
+        F = self.system.reaction_wrenches(constraint, self.q, self.multipliers, self.t)
+        return F + self.system.carried(constraint, self.q, self.v, self.t) if passive else F
 
     def summary(self) -> str:
         """A table of what happened, as text."""

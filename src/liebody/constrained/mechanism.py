@@ -177,15 +177,25 @@ class Constrained(Assembly):
         _, rate = self.kernel("residuals")(t, q, v)
         return {name: rate[..., rows] for name, rows in self.rows.items()}
 
-    def reactions(self, q: Array, v: Array, u: Array = None, t: float = 0.0) -> dict[str, np.ndarray]:
+    def reactions(
+        self, q: Array, v: Array, u: Array = None, t: Array = 0.0, passive: bool = False
+    ) -> dict[str, np.ndarray]:
         """The wrench (moment, force) of each constraint on its last moving body                 [N m, N]
 
         At the constraint's frame on that body and in its axes (for conditions of the user's own: the body's
-        frame). It does not contain efforts and damping along a joint's motions.
+        frame).
+
+        passive  whether it contains what springs, dampers and other laws in a joint of a System carry along
+                 the joint's motions; efforts u along them are never in it
         """
         _, multipliers = self.accelerations(q, v, u, t)
         q = self.configurations(q)
-        return {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+        found = {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+        return {name: F + self.carried(name, q, v, t) if passive else F for name, F in found.items()}
+
+    def carried(self, constraint: str, q: Array, v: Array, t: Array = 0.0) -> np.ndarray:
+        """The wrench (..., 6) of springs, dampers and other laws in a joint, as `reactions` has it."""
+        raise ModelError(f"{self.name} has its joints in its tree; those of a System know what they carry")
 
     def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
         """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""

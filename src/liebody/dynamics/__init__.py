@@ -77,6 +77,7 @@ from .factorization import (
     jacobian_mass_matrix_derivative,
 )
 from .forces import (
+    Bushing,
     Force,
     FrameForce,
     JointDamping,
@@ -140,6 +141,7 @@ __all__ = [
     "BaseBlocks",
     "BaseParameters",
     "BoltzmannHamel",
+    "Bushing",
     "Decoupled",
     "Factorization",
     "Force",

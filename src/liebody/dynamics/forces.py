@@ -25,7 +25,7 @@ import numpy as np
 from ..bodies import Joint, Tree
 from ..errors import ModelError, ShapeError
 from ..groups import Prismatic, Revolute
-from ..linear import is_numeric
+from ..linear import cross, is_numeric
 from ..scalar import Array, arctan2, cos, maximum, minimum, sin, tanh, where
 from .kinematics import frame_jacobian, frame_pose, frame_twist
 from .mass import mass_matrix
@@ -145,6 +145,70 @@ class FrameForce(Force):
 
     def energy_in_tree(self, tree: Tree, q: Array) -> Any:
         return self.energy(*(frame_pose(tree, q, f) for f in self.frames))
+
+
+@dataclass(frozen=True)
+class Bushing(FrameForce):
+    """Springs and dampers along and about the axes of frame a, between it and frame b.
+
+        f = -(K p + D dp/dt),    m = -2 vee(skew(G R)) - D_r w,    G = tr(K_r)/2 - K_r
+
+    p, R  position and attitude of b in a; f acts on b at its origin, in the axes of a
+    w     angular velocity of b relative to a; m acts on b, both in its axes
+
+    a, b               frames; of a robot, "world" is one, too
+    stiffness          K: a number, or (3,) along the axes                                             [N/m]
+    damping            D, likewise                                                                   [N s/m]
+    turning_stiffness  K_r, likewise; the moment is that of the energy tr(G (1 - R)), K_r times the angle
+                       where that is small, without a singularity at any attitude                  [N m/rad]
+    turning_damping    D_r, likewise                                                             [N m s/rad]
+    """
+
+    a: str
+    b: str
+    stiffness: float | tuple[float, float, float] = 0.0
+    damping: float | tuple[float, float, float] = 0.0
+    turning_stiffness: float | tuple[float, float, float] = 0.0
+    turning_damping: float | tuple[float, float, float] = 0.0
+    name = "bushing"
+
+    def __post_init__(self) -> None:
+        for name in ("stiffness", "damping", "turning_stiffness", "turning_damping"):
+            given = np.asarray(getattr(self, name), float)
+            if given.shape not in ((), (3,)) or not (np.isfinite(given) & (given >= 0)).all():
+                raise ModelError(
+                    f"Bushing: {name} is {getattr(self, name)!r}; give a number or three, zero or more"
+                )
+            object.__setattr__(self, name, tuple(np.broadcast_to(given, 3).tolist()))
+
+    @property
+    def frames(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.a, self.b
+
+    def wrenches(self, t: Any, *motions: Array) -> Sequence[Array]:
+        Ta, Va, Tb, Vb = motions
+        p, C = _relative(Ta, Tb)
+        rate = C @ Vb[3:] - Va[3:] - cross(Va[:3], p)
+        f = -(np.array(self.stiffness) * p + np.array(self.damping) * rate)
+        A = self._turning[:, None] * C
+        m = -np.array([A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]])
+        m = m - np.array(self.turning_damping) * (Vb[:3] - C.T @ Va[:3])
+        return [np.concatenate([-(C @ m) - cross(p, f), -f]), np.concatenate([m, C.T @ f])]
+
+    def energy(self, *at: Any, **more: Any) -> Any:
+        p, C = _relative(*at)
+        return 0.5 * (np.array(self.stiffness) * p) @ p + self._turning @ (1 - np.diagonal(C))
+
+    @property
+    def _turning(self) -> Array:
+        """The diagonal of G."""
+        k = np.array(self.turning_stiffness)
+        return k.sum() / 2 - k
+
+
+def _relative(Ta: Array, Tb: Array) -> tuple[Array, Array]:
+    """Position and attitude of b in a."""
+    return Ta[:3, :3].T @ (Tb[:3, 3] - Ta[:3, 3]), Ta[:3, :3].T @ Tb[:3, :3]
 
 
 @dataclass(frozen=True)
