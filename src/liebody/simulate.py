@@ -201,23 +201,28 @@ def simulate(
         flow = flow.watching(guards_of(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
     if u.called is not None:
         flow = flow.calling(u.at_states)
-    start = time.perf_counter()
-    with _Progress(progress, t_end) as bar:
-        members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
-        if h is not None and not events:
-            failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
-        else:
-            settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
-            failed = _march(flow, u.taken(flow), members, settings, threads, bar)
-    seconds = time.perf_counter() - start
 
-    for i in np.flatnonzero(failed):
-        members.record[i, failed[i] :] = np.nan
-    times, states = clock.times, members.record
-    if events and not batch and members.ends[0, 1] == STOPPED:  # the event is the last row
-        rows = int(members.clock["row"][0])
-        times = np.append(times[:rows], members.ends[0, 0])
-        states = np.concatenate([states[:, :rows], members.y[:, None]], axis=1)
+    def marched(flow: Any, y: Array, shown: bool | None) -> tuple[Ensemble, Array, Array, Array]:
+        """The members at their ends, which of them failed, and the recorded times and states."""
+        with _Progress(shown, t_end) as bar:
+            members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
+            if h is not None and not events:
+                failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
+            else:
+                settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
+                failed = _march(flow, u.taken(flow), members, settings, threads, bar)
+        for i in np.flatnonzero(failed):
+            members.record[i, failed[i] :] = np.nan
+        times, states = clock.times, members.record
+        if events and not batch and members.ends[0, 1] == STOPPED:  # the event is the last row
+            rows = int(members.clock["row"][0])
+            times = np.append(times[:rows], members.ends[0, 0])
+            states = np.concatenate([states[:, :rows], members.y[:, None]], axis=1)
+        return members, failed, times, states
+
+    start = time.perf_counter()
+    members, failed, times, states = marched(flow, y, progress)
+    seconds = time.perf_counter() - start
     shape = (*batch, len(times))
     Q = states[..., : made.nq].reshape(*shape, made.nq)
     V = states[..., made.nq : made.nq + made.nv].reshape(*shape, made.nv)
@@ -232,8 +237,27 @@ def simulate(
     }
     found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
     found["tree"] = getattr(made, "tree", None)
+    later = found["later"] = {}
     if made.nu and tau is not None:
-        found["efforts"] = lambda: made.acting(u.recorded(times, Q, V))
+        later["tau"] = lambda: made.acting(u.recorded(times, Q, V))
+    if "tau" in later or made.works:
+        if isinstance(chosen, Method) and type(made) is _OfRobot:
+
+            def along() -> Array:
+                """The work of all forces, integrated with the motion."""
+                meter = flow_of(made, chosen, None, u.traced, metered=True)
+                start = np.concatenate([q, v, np.zeros((len(q), 1))], axis=1)
+                if events:
+                    meter = meter.watching(guards_of(made, events, start.shape[1], u.samples.table.shape[-1]))
+                if u.called is not None:
+                    meter = meter.calling(u.at_states)
+                return marched(meter, start, False)[3][..., -1].reshape(shape)
+
+            later["work_done"] = lambda: along() + _stored(made, Q)
+        else:
+            later["work_done"] = lambda: _work(made, times, Q, V, run.tau)
+    if isinstance(made, OpenTree) and made.forces and made.works:
+        later["forces"] = lambda: _forces(made, times, Q, V)
     if joints is None and isinstance(made, OpenTree):
         _note_passed_limits(made, times, Q, metadata)
     kind = Run
@@ -248,7 +272,7 @@ def simulate(
         at = slice(made.nq), slice(made.nq, made.nq + made.nv)
         logs = EventLog.of_members(members, tuple(events), lambda _, y: (y[:, at[0]], y[:, at[1]], {}))
         found["events"] = logs if batch else logs[0]
-    run = kind(times, Q, V, LATER, LATER, *made.labels, **found)
+    run: Run = kind(times, Q, V, LATER, LATER, *made.labels, **found)
     if failed.any():
         if isinstance(flow, Flow):
             members.ends[:] = 0  # of explicit methods diagnosis says more
@@ -335,10 +359,17 @@ def mechanism_of(
 
 
 def flow_of(
-    mechanism: Mechanism, method: Method | MechanicalMethod, stabilized: Any, feedback: Function | None
+    mechanism: Any,
+    method: Method | MechanicalMethod,
+    stabilized: Any,
+    feedback: Function | None,
+    metered: bool = False,
 ) -> Any:
-    """The compiled loop of this method; kept with the mechanism unless it holds a user's efforts."""
-    key = (method, stabilized, mechanism.redundant)
+    """The compiled loop of this method; kept with the mechanism unless it holds a user's efforts.
+
+    metered  whether the last entry of the state is the work done, as `OpenTree.metered` has it
+    """
+    key = (method, stabilized, mechanism.redundant, metered)
     if feedback is None and key in mechanism.flows:
         return mechanism.flows[key]
     flow: Flow | MechanicalFlow
@@ -349,14 +380,18 @@ def flow_of(
             given |= {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v)), "efforts": 0}
         flow = method.flow(**given)
     else:
-        parts = mechanism.parts(stabilized, feedback=feedback, watched=mechanism.nc > 0)
+        if metered:
+            parts = mechanism.metered(feedback)
+        else:
+            parts = mechanism.parts(stabilized, feedback=feedback, watched=mechanism.nc > 0)
+        recipe = mechanism.recipe() if feedback is None else None
         flow = Flow(
             parts.field,
             parts.advance,
             parts.pull,
             coefficients(method),
             rigid=mechanism.group.dim,
-            recipe=mechanism.recipe() if feedback is None else None,
+            recipe=recipe and (f"{recipe}|metered" if metered else recipe),
             after=parts.after,
             watch=parts.watch,
         )
@@ -485,7 +520,7 @@ class _Efforts:
     """Efforts that are numbers, of all members or of each; or those of a function, traced or called."""
 
     def __init__(self, nu: int, tau: Any, linear: bool, batch: tuple[int, ...]) -> None:
-        self.nu, self.nq = nu, 0
+        self.nu, self.nq, self.nv = nu, 0, 0
         self.traced: Function | None = None
         self.called: Callable[..., Any] | None = None
         self.samples = Samples(np.zeros((1, 1, nu)))
@@ -523,7 +558,7 @@ class _Efforts:
         Raises what the function raises on the numbers of a state (q, v), and ShapeError for a result of
         another shape.
         """
-        self.nq = mechanism.nq
+        self.nq, self.nv = mechanism.nq, mechanism.nv
 
         def efforts(t: Any, q: Array, v: Array) -> Array:
             return np.asarray(feedback(t, q, v))
@@ -562,9 +597,9 @@ class _Efforts:
         return u
 
     def at_states(self, t: float, y: Array) -> Array:
-        """The same of an ensemble's states y (n, nq + nv), (n, nu); NaN where they are not finite."""
-        lost, nq = np.full(self.nu, np.nan), self.nq
-        return np.array([self.at(t, x[:nq], x[nq:]) if np.isfinite(x).all() else lost for x in y])
+        """The same of an ensemble's states y (n, nq + nv, ...), (n, nu); NaN where they are not finite."""
+        lost, nq, end = np.full(self.nu, np.nan), self.nq, self.nq + self.nv
+        return np.array([self.at(t, x[:nq], x[nq:end]) if np.isfinite(x).all() else lost for x in y])
 
     def taken(self, flow: Flow | MechanicalFlow) -> Samples:
         """The samples that a flow takes; implicit methods take none where efforts are a function."""
@@ -588,6 +623,50 @@ class _Efforts:
             shape = (*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), self.nu)
             u[finite] = np.broadcast_to(sampled.reshape(shape), u.shape)[finite]
         return u
+
+
+# -- work and forces, when they are asked for ----------------------------------------------------------------
+
+
+def _stored(mechanism: OpenTree, q: Array) -> Any:
+    """What the forces store, less what they stored at the start, (..., nt)."""
+    if not any(force.stores for force in mechanism.forces):
+        return 0.0
+    finite = np.isfinite(q).all(axis=-1)
+    energy = np.full(finite.shape, np.nan)
+    energy[finite] = mechanism.kernel("stored")(q[finite])
+    return energy - energy[..., :1]
+
+
+def _work(mechanism: Mechanism, t: Array, q: Array, v: Array, tau: Array) -> Array:
+    """The work since the first time, (..., nt), from powers P at the times: an error of order four.
+
+    The integral over an interval h is h (P_0 + P_1)/2 + h^2 (P'_0 - P'_1)/12, with differences for P'.
+    """
+    finite = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
+    power = np.full(finite.shape, np.nan)
+    u = np.zeros(mechanism.nu) if tau is None else tau[finite]
+    power[finite] = mechanism.kernel("power")(
+        np.broadcast_to(t, finite.shape)[finite], q[finite], v[finite], u
+    )
+    h, work = np.diff(t), np.zeros(finite.shape)
+    slope: Array = np.gradient(power, t, axis=-1, edge_order=2 if len(h) > 1 else 1) if len(h) else power
+    pieces = h * (power[..., 1:] + power[..., :-1]) / 2 + h**2 * (slope[..., :-1] - slope[..., 1:]) / 12
+    work[..., 1:] = np.cumsum(pieces, axis=-1)
+    return work
+
+
+def _forces(mechanism: OpenTree, t: Array, q: Array, v: Array) -> dict[str, Array]:
+    """{name: generalised forces (..., nt, nv)} of the forces beside efforts and weight."""
+    finite = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
+    forces = np.full((*finite.shape, len(mechanism.forces), mechanism.nv), np.nan)
+    forces[finite] = mechanism.kernel("forces")(
+        np.broadcast_to(t, finite.shape)[finite], q[finite], v[finite]
+    )
+    found: dict[str, Array] = {}
+    for i, force in enumerate(mechanism.forces):
+        found[force.name] = found.get(force.name, 0) + forces[..., i, :]
+    return found
 
 
 def _place(error: Exception) -> str:

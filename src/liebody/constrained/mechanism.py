@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import jvp, trace, traced
+from ..codegen import traced
 from ..codegen.flow import Part
 from ..codegen.watch import Watch
 from ..dynamics.mechanism import Feedback, Functions, Parts
@@ -109,8 +109,7 @@ class Constrained(Assembly):
     def functions(self) -> Functions:
         """As `Mechanism.functions`.
 
-        "power" is that of efforts and forces less what they store: the rate of the energy, where constraints
-        do no work. "towards_constraints" does not ask whether equations are redundant.
+        "towards_constraints" does not ask whether equations are redundant.
         """
         shapes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
 
@@ -126,16 +125,10 @@ class Constrained(Assembly):
             y, _ = self.projected(t, np.concatenate([q, v]), Regularization.plain(redundant()))
             return {"q": y[: self.nq], "v": y[self.nq :]}
 
-        def power(t: Any, q: Array, v: Array, u: Array) -> Any:
-            space = {"q": self.nq, "s": self.group.dim}
-            moved = trace(lambda q, s: self.potential(self.group.integrate(q, s)), space, "potential")
-            still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
-            return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, np.concatenate([v, slides]))
-
         return {
             "accelerations": (accelerations, {**shapes, "u": self.nu}),
             "residuals": (residuals, shapes),
-            "power": (power, {**shapes, "u": self.nu}),
+            "power": (self.power, {**shapes, "u": self.nu}),
             "on_constraints": (partial(put_back, lambda: self.redundant), shapes),
             "towards_constraints": (partial(put_back, lambda: True), shapes),
         }

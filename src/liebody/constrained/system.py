@@ -72,6 +72,10 @@ class System(Constrained):
         return sum(f.kind.efforts for f in self.forces)
 
     @property
+    def works(self) -> bool:
+        return bool(self.forces or self.generalised)
+
+    @property
     def joints(self) -> list[str]:
         return [c.name for c in self.constraints if c.joint]
 
