@@ -21,10 +21,10 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from .bodies import Tree
 from .errors import LiebodyError
 from .labels import UNIT_OF_QUATERNIONS, Labels
-from .robot import Robot
 from .scalar import Array
 
 if TYPE_CHECKING:
+    from .robot import Robot
     from .run import Run
 
 

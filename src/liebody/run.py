@@ -69,6 +69,7 @@ class Run:
     """
 
     mark: ClassVar[str] = ""  # a variable that only files of this kind of run have
+    needs: ClassVar[tuple[str, ...]] = ENERGIES  # variables that they all have, beside those of states
 
     t: np.ndarray
     q: np.ndarray
@@ -423,7 +424,9 @@ class Run:
                 f"{source} has format version {attributes.get('format_version')}, and this liebody reads "
                 f"{FORMAT_VERSION}; install the liebody that wrote it ({attributes.get('source', 'unknown')})"
             )
+        kind = next((kind for kind in Run.__subclasses__() if kind.mark in found), Run)
         needed = (
+            *kind.needs,
             "time",
             "q",
             "v",
@@ -435,7 +438,6 @@ class Run:
         missing = [name for name in needed if name not in found]
         if missing:
             raise LiebodyError(f"{source} lacks the variables {', '.join(missing)}; save the run again")
-        kind = next((kind for kind in Run.__subclasses__() if kind.mark in found), Run)
         forces = {name.removeprefix(OF_FORCE): x for name, x in found.items() if name.startswith(OF_FORCE)}
         return kind(
             found["time"],

@@ -127,6 +127,24 @@ class Tree:
         return any(b.joint.mimic is not None for b in self.bodies)
 
     @cached_property
+    def limits(self) -> tuple[list[str], np.ndarray, np.ndarray]:
+        """Joints with limits, by coordinates: names, places in q (n,), and numbers (4, n).
+
+        The numbers are ratio and offset of followers, ratio q + offset, and the lower and upper limit. Of
+        joints with as many coordinates as velocities, whose limits are numbers.
+        """
+        names, places, numbers = [], [], []
+        for body in self.bodies:
+            joint = body.joint
+            if joint.dim != joint.nq or not is_numeric(joint.lower, joint.upper, body.ratio, body.offset):
+                continue
+            for k in np.flatnonzero(np.isfinite(joint.lower) | np.isfinite(joint.upper)).tolist():
+                names.append(joint.name)
+                places.append(body.coordinates.start + k)
+                numbers.append((body.ratio, body.offset, joint.lower[k], joint.upper[k]))
+        return names, np.array(places, int), np.array(numbers, float).reshape(-1, 4).T
+
+    @cached_property
     def mass(self) -> Any:
         """Total mass [kg]."""
         return sum((b.inertia.mass for b in self.bodies), start=0.0)

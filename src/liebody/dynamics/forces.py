@@ -420,20 +420,15 @@ def passed_limits(tree: Tree, t: Array, q: Array) -> dict[str, float]:
 
     Of joints with as many coordinates as velocities; beyond is more than 1e-9 (1 + |q|).
     """
-    found = {}
-    for body in tree.bodies:
-        joint = body.joint
-        if joint.dim != joint.nq or not joint.dim or not is_numeric(joint.lower, joint.upper):
-            continue
-        lower, upper = (np.asarray(x, float) for x in (joint.lower, joint.upper))
-        if np.isinf(lower).all() and np.isinf(upper).all():
-            continue
-        x = q[..., body.coordinates]
-        x = x if joint.mimic is None else body.ratio * x + body.offset
-        slack = 1e-9 * (1 + np.abs(x))
-        beyond = ((x < lower - slack) | (x > upper + slack)).any(axis=-1).reshape(-1, len(t)).any(axis=0)
-        if beyond.any():
-            found[joint.name] = float(t[np.argmax(beyond)])
+    names, columns, (ratio, offset, lower, upper) = tree.limits
+    if not names:
+        return {}
+    x = ratio * q[..., columns] + offset
+    slack = 1e-9 * (1 + np.abs(x))
+    beyond = ((x < lower - slack) | (x > upper + slack)).reshape(-1, len(t), len(names)).any(axis=0)
+    found: dict[str, float] = {}
+    for i in np.flatnonzero(beyond.any(axis=0)):
+        found[names[i]] = min(float(t[np.argmax(beyond[:, i])]), found.get(names[i], np.inf))
     return found
 
 

@@ -194,7 +194,7 @@ class Mechanism:
         key = ("forces", *forces)
         if forces and key not in self.flows:
             made = copy.copy(self)
-            for compiled in ("flows", "_kernels"):
+            for compiled in ("flows", "_kernels", "works"):
                 vars(made).pop(compiled, None)
             made.take(forces)
             self.flows[key] = made
@@ -372,7 +372,7 @@ class OpenTree(OfTree, Mechanism):
         shapes: Mapping[str, Any] = {"t": (), "y": end + meters, "u": self.nv}
         return Parts(partial(traced, field, shapes), *self.moves(meters))
 
-    @property
+    @cached_property
     def works(self) -> bool:
         """Whether forces do work, where no efforts are given."""
 

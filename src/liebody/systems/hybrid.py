@@ -573,6 +573,7 @@ class HybridRun(Run):
     """
 
     mark: ClassVar[str] = "end_time"
+    needs: ClassVar[tuple[str, ...]] = ()
 
     memory: dict[str, Array]
     work: dict[str, Array]
