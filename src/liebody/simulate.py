@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from .bodies import JOINT_KINDS, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
 from .codegen.printers.march import Guards
@@ -20,7 +21,7 @@ from .codegen.samples import equidistant
 from .codegen.watch import Nearest
 from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
-from .dynamics import Force, JointDamping, Mechanism, OpenTree
+from .dynamics import Force, JointLimits, Mechanism, OpenTree, joint_laws, passed_limits
 from .errors import (
     SECONDS,
     ConfigurationError,
@@ -40,6 +41,7 @@ from .integrators import (
     mechanical_method,
     method_named,
 )
+from .linear import is_numeric
 from .robot import Robot, quaternions
 from .run import LATER, Run
 from .scalar import Array
@@ -48,6 +50,9 @@ from .systems import EventLog, HybridRun, HybridSystem
 MOST_STATES = 1000  # recorded by default
 MOST_EVENTS = 100_000  # of a member that are kept
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
+AS_DESCRIBED = ("armature", "damping")  # what acts in joints by default
+CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
+STEPS_OF_CONTACT = 10  # at least
 CHUNK = 0.25  # seconds between two looks at the progress bar and at Ctrl-C
 
 
@@ -61,6 +66,10 @@ class DivergedMembers(UserWarning):
 
 class CalledEfforts(UserWarning):
     """Efforts by a function that cannot be traced: it is called at every stage, slower."""
+
+
+class PassedLimits(UserWarning):
+    """A motion went beyond limits of its joints, which did not act."""
 
 
 class _Simulate(Protocol):
@@ -101,7 +110,7 @@ def simulate(
     atol: float = 1e-10,
     hold: str = "zero",
     forces: Iterable[Force] = (),
-    damping: bool = True,
+    joints: str | Iterable[str] | None = None,
     stabilization: str | Stabilization | None = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
     threads: int = 1,
@@ -133,7 +142,11 @@ def simulate(
     forces        what acts beside efforts and weight, such as `JointFriction()`, or a `Force` of your own
                   (docs/integration.md): the same in every mechanism, by every method. Each is compiled once,
                   so keep those that are no frozen dataclasses. A HybridSystem has its forces already
-    damping       whether the joints' damping acts, of a Robot
+    joints        of a Robot, what of its description acts in the joints: "ideal" (nothing), "real" (all), or
+                  some of "armature", "damping", "friction" (`JointFriction`), "springs" (`JointSpring`),
+                  "limits" (`JointLimits.stops`, with contacts of 20 ms, or of ten steps where that is longer)
+                  and "efforts" (tau is kept within the effort limits). Default: armature and damping act, and
+                  a motion that goes beyond limits is named in a PassedLimits warning and in its metadata
     stabilization against drift of a System's constraints: "projection" after each step (the default),
                   "none", "baumgarte", "index-2", or a `constrained.Stabilization` (docs/constrained.md)
     events        {name: event(t, q, v)}, functions of a single state made of NumPy operators and
@@ -158,7 +171,7 @@ def simulate(
     chosen = method_of(method)
     t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
     forces = tuple(forces)
-    made = mechanism_of(mechanism, forces, damping)
+    made = mechanism_of(mechanism, forces, joints, h)
     if isinstance(chosen, MechanicalMethod):
         check_fit(chosen, t_end, h, stabilization)
         stabilized = None
@@ -187,23 +200,28 @@ def simulate(
         flow = flow.watching(guards_of(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
     if u.called is not None:
         flow = flow.calling(u.at_states)
-    start = time.perf_counter()
-    with _Progress(progress, t_end) as bar:
-        members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
-        if h is not None and not events:
-            failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
-        else:
-            settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
-            failed = _march(flow, u.taken(flow), members, settings, threads, bar)
-    seconds = time.perf_counter() - start
 
-    for i in np.flatnonzero(failed):
-        members.record[i, failed[i] :] = np.nan
-    times, states = clock.times, members.record
-    if events and not batch and members.ends[0, 1] == STOPPED:  # the event is the last row
-        rows = int(members.clock["row"][0])
-        times = np.append(times[:rows], members.ends[0, 0])
-        states = np.concatenate([states[:, :rows], members.y[:, None]], axis=1)
+    def marched(flow: Any, y: Array, shown: bool | None) -> tuple[Ensemble, Array, Array, Array]:
+        """The members at their ends, which of them failed, and the recorded times and states."""
+        with _Progress(shown, t_end) as bar:
+            members = Ensemble(y, clock.times, h or clock.first, len(events or ()))
+            if h is not None and not events:
+                failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
+            else:
+                settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
+                failed = _march(flow, u.taken(flow), members, settings, threads, bar)
+        for i in np.flatnonzero(failed):
+            members.record[i, failed[i] :] = np.nan
+        times, states = clock.times, members.record
+        if events and not batch and members.ends[0, 1] == STOPPED:  # the event is the last row
+            rows = int(members.clock["row"][0])
+            times = np.append(times[:rows], members.ends[0, 0])
+            states = np.concatenate([states[:, :rows], members.y[:, None]], axis=1)
+        return members, failed, times, states
+
+    start = time.perf_counter()
+    members, failed, times, states = marched(flow, y, progress)
+    seconds = time.perf_counter() - start
     shape = (*batch, len(times))
     Q = states[..., : made.nq].reshape(*shape, made.nq)
     V = states[..., made.nq : made.nq + made.nv].reshape(*shape, made.nv)
@@ -213,11 +231,34 @@ def simulate(
         **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
         "efforts": "none" if tau is None else "called" if u.called else "compiled",
         **({"forces": ", ".join(type(force).__name__ for force in forces)} if forces else {}),
+        **({} if joints is None else {"joints": ", ".join(sorted(joint_kinds(joints))) or "ideal"}),
         "seconds": seconds,
     }
     found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
     found["tree"] = getattr(made, "tree", None)
-    found["efforts"] = functools.partial(u.recorded, times, Q, V) if made.nu and tau is not None else None
+    later = found["later"] = {}
+    if made.nu and tau is not None:
+        later["tau"] = lambda: made.acting(u.recorded(times, Q, V))
+    if "tau" in later or made.works:
+        if isinstance(chosen, Method) and type(made) is _OfRobot:
+
+            def along() -> Array:
+                """The work of all forces, integrated with the motion."""
+                meter = flow_of(made, chosen, None, u.traced, metered=True)
+                start = np.concatenate([q, v, np.zeros((len(q), 1))], axis=1)
+                if events:
+                    meter = meter.watching(guards_of(made, events, start.shape[1], u.samples.table.shape[-1]))
+                if u.called is not None:
+                    meter = meter.calling(u.at_states)
+                return marched(meter, start, False)[3][..., -1].reshape(shape)
+
+            later["work_done"] = lambda: along() + _stored(made, Q)
+        else:
+            later["work_done"] = lambda: _work(made, times, Q, V, run.tau)
+    if isinstance(made, OpenTree) and made.forces and made.works:
+        later["forces"] = lambda: _forces(made, times, Q, V)
+    if joints is None and isinstance(made, OpenTree):
+        _note_passed_limits(made, times, Q, metadata)
     kind = Run
     if isinstance(made, Constrained):
         kind, found = ConstrainedRun, {**found, "constraints": made.rows, "system": made}
@@ -230,7 +271,7 @@ def simulate(
         at = slice(made.nq), slice(made.nq, made.nq + made.nv)
         logs = EventLog.of_members(members, tuple(events), lambda _, y: (y[:, at[0]], y[:, at[1]], {}))
         found["events"] = logs if batch else logs[0]
-    run = kind(times, Q, V, LATER, LATER, *made.labels, **found)
+    run: Run = kind(times, Q, V, LATER, LATER, *made.labels, **found)
     if failed.any():
         if isinstance(flow, Flow):
             members.ends[:] = 0  # of explicit methods diagnosis says more
@@ -268,14 +309,19 @@ def check_fit(method: MechanicalMethod, t_end: float, h: float | None, stabiliza
 class _OfRobot(OpenTree):
     """The joint coordinates of a robot, with forces; energies by the robot's own kernels."""
 
-    def __init__(self, robot: Robot, forces: tuple[Force, ...]) -> None:
-        super().__init__(robot.tree, robot.gravity_vector, forces)
+    def __init__(self, robot: Robot, forces: tuple[Force, ...], clipped: bool) -> None:
+        super().__init__(robot.tree, robot.gravity_vector, forces, clipped)
         self.robot = robot
 
     def recipe(self) -> str | None:
-        """As `Mechanism.recipe`; forces of this library are determined by their names and values."""
+        """As `Mechanism.recipe`; our own laws are determined by their text and the joints' numbers."""
         ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
-        return self.robot.recipe("flow", {"forces": self.forces}) if ours else None
+        fields = [name for kind in JOINT_KINDS.values() for name in kind]
+        joints = [getattr(body.joint, name) for body in self.tree.bodies for name in fields]
+        if not ours or not is_numeric(*joints):
+            return None
+        acting = {"forces": repr(self.forces), "joints": repr([x.tolist() for x in joints])}
+        return self.robot.recipe("flow", {**acting, "clipped": self.clipped})
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
         return self.robot.kinetic_energy(q, v)
@@ -285,23 +331,44 @@ class _OfRobot(OpenTree):
         return energy + self.kernel("stored")(q) if any(f.stores for f in self.forces) else energy
 
 
-def mechanism_of(given: Robot | Mechanism, forces: tuple[Force, ...], damping: bool) -> Mechanism:
-    """The mechanism with forces; made once for the same ones."""
+def mechanism_of(
+    given: Robot | Mechanism,
+    forces: tuple[Force, ...],
+    joints: str | Iterable[str] | None = None,
+    h: float | None = None,
+) -> Mechanism:
+    """The mechanism with forces and, of a robot, these kinds of joints, for steps of h; made once."""
     if isinstance(given, Mechanism):
+        if joints is not None:
+            raise IntegrationError(
+                f"joints is {joints!r}, which a Robot takes; {given.name} has the damping that it was built "
+                "with: give it forces=[JointFriction(), JointLimits(1e4), ...]"
+            )
         return given.with_forces(*forces)
     if not isinstance(given, Robot):
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
-    key = ("mechanism", damping)
+    kinds = joint_kinds(AS_DESCRIBED if joints is None else joints)
+    contact = max(CONTACT, STEPS_OF_CONTACT * (h or 0)) if "limits" in kinds else CONTACT
+    key = ("mechanism", kinds, contact)
     if key not in given.flows:
-        given.flows[key] = _OfRobot(given, (JointDamping(),) if damping else ())
+        robot = given if "armature" in kinds else given.with_joints(JOINT_KINDS.keys() - {"armature"})
+        laws = joint_laws(given.tree, kinds, contact)
+        given.flows[key] = _OfRobot(robot, laws, clipped="efforts" in kinds)
     return given.flows[key].with_forces(*forces)
 
 
 def flow_of(
-    mechanism: Mechanism, method: Method | MechanicalMethod, stabilized: Any, feedback: Function | None
+    mechanism: Any,
+    method: Method | MechanicalMethod,
+    stabilized: Any,
+    feedback: Function | None,
+    metered: bool = False,
 ) -> Any:
-    """The compiled loop of this method; kept with the mechanism unless it holds a user's efforts."""
-    key = (method, stabilized, mechanism.redundant)
+    """The compiled loop of this method; kept with the mechanism unless it holds a user's efforts.
+
+    metered  whether the last entry of the state is the work done, as `OpenTree.metered` has it
+    """
+    key = (method, stabilized, mechanism.redundant, metered)
     if feedback is None and key in mechanism.flows:
         return mechanism.flows[key]
     flow: Flow | MechanicalFlow
@@ -312,14 +379,18 @@ def flow_of(
             given |= {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v)), "efforts": 0}
         flow = method.flow(**given)
     else:
-        parts = mechanism.parts(stabilized, feedback=feedback, watched=mechanism.nc > 0)
+        if metered:
+            parts = mechanism.metered(feedback)
+        else:
+            parts = mechanism.parts(stabilized, feedback=feedback, watched=mechanism.nc > 0)
+        recipe = mechanism.recipe() if feedback is None else None
         flow = Flow(
             parts.field,
             parts.advance,
             parts.pull,
             coefficients(method),
             rigid=mechanism.group.dim,
-            recipe=mechanism.recipe() if feedback is None else None,
+            recipe=recipe and (f"{recipe}|metered" if metered else recipe),
             after=parts.after,
             watch=parts.watch,
         )
@@ -448,7 +519,7 @@ class _Efforts:
     """Efforts that are numbers, of all members or of each; or those of a function, traced or called."""
 
     def __init__(self, nu: int, tau: Any, linear: bool, batch: tuple[int, ...]) -> None:
-        self.nu, self.nq = nu, 0
+        self.nu, self.nq, self.nv = nu, 0, 0
         self.traced: Function | None = None
         self.called: Callable[..., Any] | None = None
         self.samples = Samples(np.zeros((1, 1, nu)))
@@ -486,7 +557,7 @@ class _Efforts:
         Raises what the function raises on the numbers of a state (q, v), and ShapeError for a result of
         another shape.
         """
-        self.nq = mechanism.nq
+        self.nq, self.nv = mechanism.nq, mechanism.nv
 
         def efforts(t: Any, q: Array, v: Array) -> Array:
             return np.asarray(feedback(t, q, v))
@@ -526,9 +597,9 @@ class _Efforts:
         return u
 
     def at_states(self, t: float, y: Array) -> Array:
-        """The same of an ensemble's states y (n, nq + nv), (n, nu); NaN where they are not finite."""
-        lost, nq = np.full(self.nu, np.nan), self.nq
-        return np.array([self.at(t, x[:nq], x[nq:]) if np.isfinite(x).all() else lost for x in y])
+        """The same of an ensemble's states y (n, nq + nv, ...), (n, nu); NaN where they are not finite."""
+        lost, nq, end = np.full(self.nu, np.nan), self.nq, self.nq + self.nv
+        return np.array([self.at(t, x[:nq], x[nq:end]) if np.isfinite(x).all() else lost for x in y])
 
     def taken(self, flow: Flow | MechanicalFlow) -> Samples:
         """The samples that a flow takes; implicit methods take none where efforts are a function."""
@@ -552,6 +623,50 @@ class _Efforts:
             shape = (*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), self.nu)
             u[finite] = np.broadcast_to(sampled.reshape(shape), u.shape)[finite]
         return u
+
+
+# -- work and forces, when they are asked for ----------------------------------------------------------------
+
+
+def _stored(mechanism: OpenTree, q: Array) -> Any:
+    """What the forces store, less what they stored at the start, (..., nt)."""
+    if not any(force.stores for force in mechanism.forces):
+        return 0.0
+    finite = np.isfinite(q).all(axis=-1)
+    energy = np.full(finite.shape, np.nan)
+    energy[finite] = mechanism.kernel("stored")(q[finite])
+    return energy - energy[..., :1]
+
+
+def _work(mechanism: Mechanism, t: Array, q: Array, v: Array, tau: Array) -> Array:
+    """The work since the first time, (..., nt), from powers P at the times: an error of order four.
+
+    The integral over an interval h is h (P_0 + P_1)/2 + h^2 (P'_0 - P'_1)/12, with differences for P'.
+    """
+    finite = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
+    power = np.full(finite.shape, np.nan)
+    u = np.zeros(mechanism.nu) if tau is None else tau[finite]
+    power[finite] = mechanism.kernel("power")(
+        np.broadcast_to(t, finite.shape)[finite], q[finite], v[finite], u
+    )
+    h, work = np.diff(t), np.zeros(finite.shape)
+    slope: Array = np.gradient(power, t, axis=-1, edge_order=2 if len(h) > 1 else 1) if len(h) else power
+    pieces = h * (power[..., 1:] + power[..., :-1]) / 2 + h**2 * (slope[..., :-1] - slope[..., 1:]) / 12
+    work[..., 1:] = np.cumsum(pieces, axis=-1)
+    return work
+
+
+def _forces(mechanism: OpenTree, t: Array, q: Array, v: Array) -> dict[str, Array]:
+    """{name: generalised forces (..., nt, nv)} of the forces beside efforts and weight."""
+    finite = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
+    forces = np.full((*finite.shape, len(mechanism.forces), mechanism.nv), np.nan)
+    forces[finite] = mechanism.kernel("forces")(
+        np.broadcast_to(t, finite.shape)[finite], q[finite], v[finite]
+    )
+    found: dict[str, Array] = {}
+    for i, force in enumerate(mechanism.forces):
+        found[force.name] = found.get(force.name, 0) + forces[..., i, :]
+    return found
 
 
 def _may_be_called(method: Method | MechanicalMethod, h: float | None, why: str) -> None:
@@ -695,6 +810,22 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], members: Ens
         f"{len(lost)} of {len(losses)} members did not stay finite: {named}"
         + (", ..." if len(lost) > 5 else f"; of the first one: {told(int(lost[0]))}"),
         DivergedMembers,
+        stacklevel=4,
+    )
+
+
+def _note_passed_limits(mechanism: OpenTree, times: Array, q: Array, metadata: dict[str, Any]) -> None:
+    """Warn of joints beyond their limits, where these do not act, and say so in the metadata of the run."""
+    if any(isinstance(force, JointLimits) for force in mechanism.forces):
+        return
+    passed = passed_limits(mechanism.tree, times, q)
+    if not passed:
+        return
+    metadata["passed_limits"] = ", ".join(f"{name} at {t:.6g} s" for name, t in passed.items())
+    warnings.warn(
+        f"joints went beyond their limits, which do not act by themselves: {metadata['passed_limits']}. Give "
+        "joints='real', or 'ideal' where limits do not matter",
+        PassedLimits,
         stacklevel=4,
     )
 

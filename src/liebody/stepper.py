@@ -207,7 +207,7 @@ def stepper(
     method: str | Method | MechanicalMethod = "rkmk4",
     members: int | tuple[int, ...] = (),
     forces: Iterable[Force] = (),
-    damping: bool = True,
+    joints: str | Iterable[str] | None = None,
     stabilization: Any = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
     threads: int = 1,
@@ -228,7 +228,7 @@ def stepper(
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
     h, chosen = positive("dt", dt, SECONDS), method_of(method)
-    made = mechanism_of(mechanism, tuple(forces), damping)
+    made = mechanism_of(mechanism, tuple(forces), joints, h)
     stabilized = None
     if isinstance(chosen, MechanicalMethod):
         check_fit(chosen, h, h, stabilization)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric, symmetric
 from ..scalar import Array
 from .inertia import Moments, SpatialInertia
-from .joints import Joint, Mimic
+from .joints import Joint, Mimic, joint_kinds
 
 WORLD = "world"
 
@@ -127,6 +127,24 @@ class Tree:
         return any(b.joint.mimic is not None for b in self.bodies)
 
     @cached_property
+    def limits(self) -> tuple[list[str], np.ndarray, np.ndarray]:
+        """Joints with limits, by coordinates: names, places in q (n,), and numbers (4, n).
+
+        The numbers are ratio and offset of followers, ratio q + offset, and the lower and upper limit. Of
+        joints with as many coordinates as velocities, whose limits are numbers.
+        """
+        names, places, numbers = [], [], []
+        for body in self.bodies:
+            joint = body.joint
+            if joint.dim != joint.nq or not is_numeric(joint.lower, joint.upper, body.ratio, body.offset):
+                continue
+            for k in np.flatnonzero(np.isfinite(joint.lower) | np.isfinite(joint.upper)).tolist():
+                names.append(joint.name)
+                places.append(body.coordinates.start + k)
+                numbers.append((body.ratio, body.offset, joint.lower[k], joint.upper[k]))
+        return names, np.array(places, int), np.array(numbers, float).reshape(-1, 4).T
+
+    @cached_property
     def mass(self) -> Any:
         """Total mass [kg]."""
         return sum((b.inertia.mass for b in self.bodies), start=0.0)
@@ -175,6 +193,12 @@ class Tree:
         """What no real mechanism has, in words: inertias no body can have, motions without inertia."""
         inertias = [f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()]
         return [*inertias, *_motions_without_inertia(self)]
+
+    def with_joints(self, joints: str | Iterable[str]) -> Self:
+        """The same tree whose joints have only these kinds of what was said about them; see `joint_kinds`."""
+        kinds = joint_kinds(joints)
+        bodies = tuple(replace(b, joint=b.joint.with_only(kinds)) for b in self.bodies)
+        return replace(self, bodies=bodies)
 
     def merge_fixed(self) -> Tree:
         """The same mechanism without fixed joints.

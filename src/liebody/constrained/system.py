@@ -72,6 +72,10 @@ class System(Constrained):
         return sum(f.kind.efforts for f in self.forces)
 
     @property
+    def works(self) -> bool:
+        return bool(self.forces or self.generalised)
+
+    @property
     def joints(self) -> list[str]:
         return [c.name for c in self.constraints if c.joint]
 
@@ -269,6 +273,34 @@ class System(Constrained):
         i = [b for b in c.bodies if b >= 0][-1]
         J = self.measure(q, t=t)[1][self.rows[c.name], 6 * i : 6 * i + 6]
         return J @ SE3.Ad(c.frame) if i == c.bodies[-1] else J
+
+    def carried(self, constraint: str, q: Array, v: Array, t: Array = 0.0) -> np.ndarray:
+        q, v = self.configurations(q), np.asarray(v, float)
+        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
+        for force in self.forces:
+            if force.name == constraint and isinstance(force.kind, JointEffort) and force.kind.laws:
+                for at in np.ndindex(q.shape[:-1]):
+                    states = equations.bodies(self, q[at], v[at]).states
+                    acting = [states[b] for b in force.bodies]
+                    F[at] = force.constants[5] @ force.kind.carried(acting, force.constants, times[at])
+        return F
+
+    def world_accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> np.ndarray:
+        """(d omega/dt, d^2 p/dt^2) (..., n, 6) of the bodies' own frames, in the world's axes.
+
+        They are derivatives of the angular velocity and of the position of the frame's origin, not of a
+        twist: what an inertial sensor there feels is d^2 p/dt^2 - gravity.                    [rad/s2, m/s2]
+        """
+        R, _ = self._axes(q)
+        w, linear = self._body_velocities(q, v)
+        a = self.accelerations(q, v, u, t)[0].reshape(*w.shape[:-1], 6)
+        rigid = np.array([b.group == SE3 for b in self.bodies])[:, None]
+        turning, moving = np.einsum("...ij,...j->...i", R, a[..., :3]), a[..., 3:]
+        own = np.einsum("...ij,...j->...i", R, moving + np.cross(w, linear))
+        to_origin = -np.einsum("...ij,...j->...i", R, np.array([b.offset[:3, 3] for b in self.bodies]))
+        spin = np.einsum("...ij,...j->...i", R, w)
+        of_origin = np.cross(turning, to_origin) + np.cross(spin, np.cross(spin, to_origin))
+        return np.concatenate([turning, np.where(rigid, own, moving) + of_origin], axis=-1)
 
     # -- functions ----------------------------------------------------------------------------------------
 

@@ -77,7 +77,18 @@ from .factorization import (
     jacobian_mass_matrix,
     jacobian_mass_matrix_derivative,
 )
-from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction, JointSpring
+from .forces import (
+    Bushing,
+    Force,
+    FrameForce,
+    JointDamping,
+    JointForce,
+    JointFriction,
+    JointLimits,
+    JointSpring,
+    joint_laws,
+    passed_limits,
+)
 from .forward import articulated_body, forward_dynamics
 from .hamiltonian import (
     HamiltonianForm,
@@ -145,6 +156,7 @@ __all__ = [
     "BaseBlocks",
     "BaseParameters",
     "BoltzmannHamel",
+    "Bushing",
     "Decoupled",
     "Factorization",
     "Force",
@@ -157,6 +169,7 @@ __all__ = [
     "JointDamping",
     "JointForce",
     "JointFriction",
+    "JointLimits",
     "JointSpring",
     "Mechanism",
     "MovingFrame",
@@ -240,6 +253,7 @@ __all__ = [
     "jacobian_mass_matrix_derivative",
     "jacobian_rate",
     "joint_group",
+    "joint_laws",
     "joint_wrenches",
     "kinetic_energy",
     "legendre_transform",
@@ -260,6 +274,7 @@ __all__ = [
     "momentum_rate_in_frame",
     "motion_without_momentum",
     "normalize",
+    "passed_limits",
     "passive_inverse_dynamics",
     "passive_regressor",
     "pose",

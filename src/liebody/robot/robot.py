@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -87,6 +87,17 @@ class Robot(Algorithms, OfTree):
         cells = ("".join(f"<td>{html.escape(x)}</td>" for x in row) for row in rows)
         table = "".join(f"<tr>{row}</tr>" for row in cells).replace("td>", "th>", 2 * len(rows[0]))
         return f"<p>{html.escape(repr(self))}</p><table>{table}</table>"
+
+    def with_joints(self, joints: str | Iterable[str]) -> Self:
+        """The robot whose joints have only these kinds of what a description says about them.
+
+        joints  "ideal": none; "real": all, as it is; or some of "armature", "damping", "friction", "springs",
+                "limits", "efforts"
+
+        Without "armature" the rotors are no part of M; the other kinds are what `simulate` finds in the
+        joints. Raises ModelError for unknown kinds.
+        """
+        return type(self)(self.tree.with_joints(joints), self.gravity_vector)
 
     # -- the configuration group --------------------------------------------------------------------------
 
