@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .codegen import Samples
+from .codegen import Function, Samples, trace
 from .codegen.loop import Unable
 from .codegen.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
 from .codegen.watch import Nearest
@@ -144,6 +144,28 @@ class Stepper:
             self._raise(state, t)
         before = self._table.copy() if self._implicit else None
         return StepperState(self, number, self._state.copy(), state.ended, before)
+
+    def function(self, name: str = "step") -> Function:
+        """A step of one mechanism as a traced function (t (), q, v, u) -> q_next, v_next, without events.
+
+        It is for traced code, such as the model of a predictive controller, and for C:
+
+            lb.export_c("out", "arm", [lb.stepper(robot, dt=1e-3).function()])
+
+        Raises IntegrationError for implicit methods, which iterate.
+        """
+        if self._implicit:
+            raise IntegrationError(
+                "a step of an implicit method iterates, and is no straight code; take an explicit one, "
+                'such as method="rkmk4"'
+            )
+        step = self._flow.traced(self.dt, name)
+
+        def parted(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
+            y = step(t, np.concatenate([q, v]), u)
+            return {"q_next": y[: self.nq], "v_next": y[self.nq :]}
+
+        return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu}, name)
 
     def _points(self, q0: Array, v0: Array, batch: tuple[int, ...]) -> Array:
         q, v, given = states_of(self.mechanism, q0, v0)
