@@ -33,7 +33,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"models", "constrained_run"},
         {"loading", "simulate"},
         {"stepper"},
-        {"sweep", "equations", "linearize", "symmetries"},
+        {"sweep", "gym", "equations", "linearize", "symmetries"},
         {"gaits"},
     ],
     6: [{"plot", "view"}, {"cli"}, {"__init__", "__main__"}],

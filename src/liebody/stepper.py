@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from .simulate import (
     points_of,
     states_of,
 )
-from .systems import EventLog
+from .systems import EventLog, HybridStepper, HybridSystem
 
 
 class StepperState:
@@ -222,6 +223,24 @@ class Stepper:
         )
 
 
+class _MakesSteppers(Protocol):
+    @overload
+    def __call__(self, mechanism: HybridSystem, *, dt: float, **options: Any) -> HybridStepper: ...
+    @overload
+    def __call__(self, mechanism: Robot | Mechanism, *, dt: float, **options: Any) -> Stepper: ...
+
+
+def _or_hybrid(stepper: Callable[..., Stepper]) -> _MakesSteppers:
+    """`stepper`; of hybrid systems a `HybridStepper`."""
+
+    @functools.wraps(stepper)
+    def either(mechanism: Any, **options: Any) -> Any:
+        return (HybridStepper if isinstance(mechanism, HybridSystem) else stepper)(mechanism, **options)
+
+    return either
+
+
+@_or_hybrid
 def stepper(
     mechanism: Robot | Mechanism,
     *,
@@ -246,6 +265,9 @@ def stepper(
     others   as of `simulate`, whose steps these are: the states agree to the last bit with those of a run
              whose efforts are samples that are held. Events end a step early, and it goes on from there;
              those that are `terminal` end a member, until it is `reset`
+
+    A `systems.HybridSystem` gives a `systems.HybridStepper`, with the options members, method and threads;
+    what is held during dt are its parameters.
 
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
