@@ -3,11 +3,11 @@
     python benchmarks/mujoco_steps.py [robot ...]       (ur5 panda anymal talos)
 
 MuJoCo reads the URDF that `to_urdf` writes, in which bodies on fixed joints are one body; damping and all
-constraints (limits, friction) are off. Both integrate from the same states in this process, alternately, each
-in a loop of its own in C (`simulate` and `mj_step`) on one thread; medians over the rounds of the processor time
-per step, and of the ratio round by round with its quartiles. MuJoCo steps one member after the other. At first
-both fall for 20 steps, and must agree: ours is a Runge-Kutta-Munthe-Kaas method, so that on a floating base the
-two differ by the error of a step.
+constraints (limits, friction) are off. Both integrate from the same states in this process, alternately,
+each in a loop of its own in C (`simulate` and `mj_step`) on one thread; medians over the rounds of the
+processor time per step, and of the ratio round by round with its quartiles. MuJoCo steps one member after
+the other. At first both fall for 20 steps, and must agree: ours is a Runge-Kutta-Munthe-Kaas method, so that
+on a floating base the two differ by the error of a step.
 """
 
 from __future__ import annotations
