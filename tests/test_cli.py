@@ -232,7 +232,8 @@ def test_exported_source_passes_its_own_test_with_the_command_that_is_printed(li
         "export", "swing.urdf", "--to", "c", "--out", "out", "--functions", "inverse_dynamics, mass_matrix"
     )
     assert result.exit_code == 0
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["swing.c", "swing.h", "swing_test.c"]
+    files = ["CMakeLists.txt", "swing.c", "swing.h", "swing_test.c"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == files
     header = (tmp_path / "out" / "swing.h").read_text()
     assert "swing_inverse_dynamics" in header and "swing_mass_matrix" in header and "forward" not in header
     command = result.stdout.strip().splitlines()[-1]
@@ -284,6 +285,7 @@ def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path)
         ("simulate double_pendulum --threads 0", "--threads"),
         ("export double_pendulum --functions dance", "there is no function 'dance'"),
         ("export double_pendulum --functions ,", "no functions to export"),
+        ("export double_pendulum --functions pose:tip", "'pose:tip' has an option without a value"),
         ("export double_pendulum --to fortran", "fortran"),
         ("demo --out swing.urdf", "swing.urdf"),
         ("demo --out swing.urdf/pictures", "swing.urdf"),

@@ -434,7 +434,7 @@ def test_exported_c_compiles_without_warnings_and_passes_its_own_test(robot, tmp
         "integrate",
     ]
     paths = robot.export_c(tmp_path / "out", names)
-    assert [p.suffix for p in paths] == [".c", ".h", ".c"]
+    assert [p.suffix for p in paths] == [".c", ".h", ".c", ".txt"]
     program = tmp_path / "selftest"
     compiler = build.find_compiler()
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]

@@ -19,6 +19,7 @@ from .equations import equations
 from .errors import LiebodyError
 from .integrators import solve_ivp
 from .inverse_kinematics import InverseKinematics, inverse_kinematics
+from .io.c_export import export_c
 from .linearize import Linearization, linearize, lqr
 from .loading import load
 from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
@@ -55,6 +56,7 @@ __all__ = [
     "constrained",
     "dynamics",
     "equations",
+    "export_c",
     "gaits",
     "groups",
     "integrators",

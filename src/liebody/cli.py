@@ -361,6 +361,7 @@ def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> li
 @_examples("""
 liebody export ur5.urdf --to c --out out/
 liebody export anymal.urdf --floating --to c --out out/ --functions forward_dynamics,poses
+liebody export double_pendulum --functions gravity,jacobian:frame=tip --single
 """)
 @SOURCE
 @FLOATING
@@ -376,21 +377,31 @@ liebody export anymal.urdf --floating --to c --out out/ --functions forward_dyna
 )
 @click.option(
     "--functions", default=EXPORTED, show_default=True, metavar="NAMES", shell_complete=_complete_functions,
-    help="Functions, separated by commas; a wrong name lists them all.",
+    help="Functions, separated by commas; a wrong name lists them all. Options follow: pose:frame=foot.",
 )  # fmt: skip
-def export(source: str, floating: bool, language: str, out: Path, functions: str) -> None:
+@click.option("--single", is_flag=True, help="Numbers are floats, instead of doubles.")
+def export(source: str, floating: bool, language: str, out: Path, functions: str, single: bool) -> None:
     """Write a robot's equations of motion as source text.
 
-    C99 without dependencies, allocation or state: a source, a header, and a program that compares them with
-    this library's numbers.
+    C99 without dependencies, allocation or state: a source, a header, a program that compares them with
+    this library's numbers, and a file for CMake.
     """
-    names = [name.strip() for name in functions.split(",") if name.strip()]
-    paths = load(source, floating=floating).export_c(out, names)
+    calls = [_call(text.strip()) for text in functions.split(",") if text.strip()]
+    dtype = np.float32 if single else np.float64
+    paths = load(source, floating=floating).export_c(out, calls, dtype=dtype)
     for path in paths:
         click.echo(f"wrote {path}")
     sources = " ".join(str(path) for path in paths if path.suffix == ".c")
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
     click.echo(f"\ntest it:\n  {compiler} -std=c99 -O2 {sources} -lm -o {out / 'test'} && {out / 'test'}")
+
+
+def _call(text: str) -> tuple[str, dict[str, str]]:
+    """A function and its options: name:option=value:option=value."""
+    name, *options = text.split(":")
+    if any("=" not in option for option in options):
+        raise click.BadParameter(f"{text!r} has an option without a value, expected {name}:option=value")
+    return name, dict(option.split("=", 1) for option in options)
 
 
 @main.command(name="equations")

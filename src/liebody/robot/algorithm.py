@@ -98,14 +98,19 @@ class Algorithm:
         """Whether no option must be said."""
         return Parameter.empty not in self.options.values()
 
-    @cached_property
+    @property
     def doc(self) -> str:
-        """That of the method: the function's, without what a robot has itself, methods by their names."""
+        """That of the method."""
+        return f"{self.text}\n{OF_BATCHES}\n"
+
+    @cached_property
+    def text(self) -> str:
+        """What the function says, without what a robot has itself, methods by their names."""
         entries = (entry for entry, _ in kernels_of(self.owner).values())
         methods = {f"`{entry.function.__name__}`": f"`{entry.name}`" for entry in entries}
         text = (inspect.getdoc(self.function) or self.name) + "\n"
         text = re.sub(rf"^({'|'.join(KNOWN)})  .*\n( .*\n)*", "", text, flags=re.MULTILINE)
-        return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text) + f"\n{OF_BATCHES}\n"
+        return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text)
 
     @cached_property
     def tuple_of(self) -> Callable[..., Any] | None:

@@ -13,11 +13,11 @@ from .. import dynamics
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel
 from ..errors import ModelError, ShapeError, counted
-from ..io.c_export import write_c
+from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
 from ..labels import labels
 from ..scalar import Array
-from .algorithm import CONFIGURATIONS, kernels_of, shape
+from .algorithm import CONFIGURATIONS, kernels_of
 from .derived import derived
 from .identity import fingerprint, library_digest
 from .table import Algorithms
@@ -262,17 +262,56 @@ class Robot(Algorithms, OfTree):
         if key not in self.kernels:
             straight = function if isinstance(function, Function) else function.unroll()
             made = derived(straight, wrt, product, self.group)
-            self.kernels[key] = Kernel(made, guard=algorithm.guard(self, algorithm.arrays + given))
+            doc = f"The {product or 'Jacobian'} of `{name}` by {wrt}, along the group of a configuration."
+            guard = algorithm.guard(self, algorithm.arrays + given)
+            self.kernels[key] = Kernel(made, guard=guard, doc=doc)
         return self.kernels[key]
 
-    def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
-        """Write C99 source of `functions` (names of calls) to `folder`: source, header and self-test.
+    def export_c(
+        self, folder: str | Path, functions: Iterable[Any] | Mapping[str, Any], *, dtype: Any = np.float64
+    ) -> list[Path]:
+        """Write C99 source of functions to `folder`: source, header, self-test and a file for CMake.
+
+            law = lb.codegen.trace(lambda q, v, K: robot.gravity(q) - K * v, {"q": 6, "v": 6, "K": 6}, "law")
+            robot.export_c("out", ["gravity", ("jacobian", {"frame": "tool0"}), law])
+
+        functions  names of calls; pairs of a name and options; traced functions and kernels, as derivatives,
+                   controllers and steps of one's own. A mapping calls them in C as its keys say
+        dtype      float64: numbers are `double`; float32: `float`
 
         The test compares the functions with numbers of this library at random states; it needs nothing but
-        `cc -std=c99 source test -lm`. Returns the paths.
+        `cc -std=c99 source test -lm`. More in `liebody.export_c`. Returns the paths.
         """
-        kernels = {name: self.kernel(name) for name in functions}
-        return write_c(Path(folder), self.name, kernels, self._sample)
+        given = [functions] if isinstance(functions, str) else functions
+        pairs = given.items() if isinstance(given, Mapping) else [(None, x) for x in given]
+        found = [self._exportable(name, x) for name, x in pairs]
+        return export_c(folder, self.name, found, dtype=dtype, about=self._about)
+
+    def _exportable(self, name: str | None, given: Any) -> tuple[str, Any]:
+        """What is exported, with its name in C."""
+        if not isinstance(given, str | tuple):
+            return name or given.name, given
+        call, options = (given, {}) if isinstance(given, str) else given
+        kernel = self.kernel(call, **options)
+        algorithm, _ = kernels_of(type(self))[call]
+        words = [call, *(x if isinstance(x, str) else key for key, x in options.items())]
+        values = zip(algorithm.options, algorithm.values(options), strict=True)
+        said = "".join(f"\n{key} = {x!r}" for key, x in values)
+        return name or "_".join(words), Kernel(kernel.function, doc=f"{algorithm.text}{said}")
+
+    @property
+    def _about(self) -> About:
+        """What a header in C says of this robot."""
+        tree, fall = self.tree, ", ".join(f"{x:.9g}" for x in self.gravity_vector)
+        lines = [f"Robot {self.name}, with free fall ({fall}) m/s2 in the world."]
+        for symbol, entries in zip("qv", labels(tree), strict=True):
+            rows = enumerate(zip(entries.names, entries.units, strict=True))
+            lines += [f"    {symbol}[{i}]  {name} [{unit}]" for i, (name, unit) in rows]
+        lines.append("Bodies, in their order: " + ", ".join(body.name for body in tree.bodies))
+        bodies = ["the world", *(body.name for body in tree.bodies)]
+        lines += [f"Frame {x.name} on {bodies[x.body]}" for x in tree.frames.values()]
+        sizes = {"NQ": self.nq, "NV": self.nv, "BODIES": len(tree.bodies)}
+        return About(lines, sizes, self._sample)
 
     def to_urdf(self, file: str | Path | None = None) -> str:
         """The robot as a URDF, which is also written to a file if one is given.
@@ -291,11 +330,10 @@ class Robot(Algorithms, OfTree):
         """
         return _written(mjcf_of(self.tree, self.gravity_vector), file)
 
-    def _sample(self, argument: str, rng: np.random.Generator) -> Array:
+    def _sample(self, argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """A random value of an argument of kernels."""
-        if argument in CONFIGURATIONS:
-            return self.group.random(rng)
-        return rng.standard_normal(shape(self.tree, argument))
+        is_configuration = argument in CONFIGURATIONS and shape == (self.nq,)
+        return self.group.random(rng) if is_configuration else normal(argument, shape, rng)
 
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
         """A text that determines the traced function `name`; None if users' code or symbols are in it."""

@@ -367,6 +367,30 @@ class HybridSystem:
         found = self.memory.read(self._start(q, v, z, u))
         return found._replace(**{name: getattr(self.memory.read(z), name) for name in given})
 
+    def _checked(self, q0: Array, v0: Array) -> tuple[Array, Array]:
+        """States to start from, as arrays (..., nq) and (..., nv), or by names of entries; at rest without v0."""
+        if isinstance(q0, Mapping):
+            q0 = labels_of(self)[0].filled(q0, self.group.neutral())
+        if isinstance(v0, Mapping):
+            v0 = labels_of(self)[1].filled(v0, np.zeros(self.nv), "v0")
+        q = _floats("q0", q0)
+        if q.ndim == 0 or q.shape[-1] != self.nq:
+            raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
+        v = _floats("v0", np.zeros(self.nv) if v0 is None else v0)
+        if v.ndim == 0 or v.shape[-1] != self.nv:
+            raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
+        normal = [self.group.normalize(self.group.check(x)) for x in q.reshape(-1, self.nq)]
+        return np.reshape(normal, q.shape), v
+
+    def _points(self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: Any) -> Array:
+        """Flat states y (n, point) of the members of an ensemble at the start, with parameters u there."""
+        n = math.prod(batch)
+        q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
+        v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
+        z = [x.reshape(n, -1) for x in self._memory_at_start(q, v, u, memory, batch)]
+        k, works = len(self._still.defaults), np.zeros((n, len(self.power_names)))
+        return np.concatenate([np.zeros((n, 0)), *z[:k], q, v, *z[k:], works], axis=1)
+
     # -- simulation -----------------------------------------------------------------------------------------
 
     def simulate(
@@ -417,24 +441,11 @@ class HybridSystem:
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
         method, most = method_named(method), _number("events", events)
-        if isinstance(q0, Mapping):
-            q0 = labels_of(self)[0].filled(q0, self.group.neutral())
-        if isinstance(v0, Mapping):
-            v0 = labels_of(self)[1].filled(v0, np.zeros(self.nv), "v0")
-        q = _floats("q0", q0)
-        if q.ndim == 0 or q.shape[-1] != self.nq:
-            raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
-        v = _floats("v0", np.zeros(self.nv) if v0 is None else v0)
-        if v.ndim == 0 or v.shape[-1] != self.nv:
-            raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
+        q, v = self._checked(q0, v0)
         given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
         batch = np.broadcast_shapes(
             q.shape[:-1], v.shape[:-1], *given.batches, *_batches(self.memory, memory or {})
         )
-        n = math.prod(batch)
-        q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
-        q = np.stack([self.group.normalize(self.group.check(x)) for x in q]) if n else q
-        v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
         t_end = positive("t_end", t_end, SECONDS)
         interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
         rows = 1 + max(1, round(t_end / interval))
@@ -449,11 +460,7 @@ class HybridSystem:
         u = given.samples(hold, batch, step)
 
         flow = self._flow(method)
-        z = [x.reshape(n, -1) for x in self._memory_at_start(q, v, u.at(0.0), memory or {}, batch)]
-        k = len(self._still.defaults)
-        y = np.concatenate(
-            [np.zeros((n, 0)), *z[:k], q, v, *z[k:], np.zeros((n, len(self.power_names)))], axis=1
-        )
+        y = self._points(q, v, u.at(0.0), memory or {}, batch)
         times = interval * np.arange(rows)
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
         members = flow.ensemble(y, times)

@@ -21,13 +21,13 @@ from ..graph import Expr, Function, trace
 from ..program import Application, Pass, Program
 from ..schedule import Loop, Schedule, Segment, line
 from .c import (
-    C99,
     PIECE,
     Code,
     Dialect,
     Guard,
     Plan,
     c99,
+    c99_dialect,
     c99_names,
     c_function,
     constant_table,
@@ -74,15 +74,16 @@ def program_unit(
     return "\n".join([prelude(lanes, single), *text.functions, whole, loop])
 
 
-def callable_c99(program: Function | Program, name: str | None = None) -> str:
-    """C99 functions of plain doubles, of which the last computes `program`; see `c99`."""
+def callable_c99(program: Function | Program, name: str | None = None, single: bool = False) -> str:
+    """C99 functions of plain doubles (or floats), of which the last computes `program`; see `c99`."""
     if isinstance(program, Function):
-        return c99(program, name)
+        return c99(program, name, single=single)
     name, arguments, results = c99_names(program, name, r"w|i|j|k|next|run|[alort]\d+")
-    text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), C99)
-    takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results)]
+    dialect = c99_dialect(single)
+    text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), dialect)
+    takes = [*(f"const {dialect.real} *{x}" for x in arguments), *(f"{dialect.real} *{y}" for y in results)]
     head = f"void {name}({', '.join(takes) or 'void'})"
-    memory = [f"double w[{text.size}];"] if text.size else []
+    memory = [f"{dialect.real} w[{text.size}];"] if text.size else []
     return "\n".join([*text.functions, c_function(head, [*memory, *text.lines])])
 
 
@@ -139,10 +140,10 @@ class _Text:
                     source = self._arrays[space[entries[0]]]
                     self._copy(key, entries, source, schedule.spot[positions[entries]])
         tables = [constant_table(kind, table, values) for values, (kind, table) in self._tables.items()]
-        self.functions = [
-            *tables,
-            *(text for form in self._forms.values() for text in form.text(self.dialect, piece)),
-        ]
+        forms, lines = list(self._forms.values()), "\n".join(self.lines)
+        if self.dialect.value != "T":  # compilers warn of functions that are nowhere called
+            forms = [form for form in forms if f"{form.name}(" in lines]
+        self.functions = [*tables, *(text for form in forms for text in form.text(self.dialect, piece))]
 
     def _copy(self, target: str, to: Any, source: str, of: Any) -> None:
         """Statements for target[to] = source[of]; entries follow each other in the target."""
@@ -375,7 +376,7 @@ class _Form:
         small = sum(function.operations.values()) <= SMALL
         # `restrict` speaks of one place: what a place leaves to the next one is read after a call
         inline = small and not any(any(part.written) for part in self.parts)
-        attribute = "" if (inline and not self.rare) or dialect is C99 else "__attribute__((noinline)) "
+        attribute = "" if (inline and not self.rare) or dialect.value != "T" else "__attribute__((noinline)) "
         return over_lanes(function, self.name, dialect, self.free, attribute, piece)
 
 
