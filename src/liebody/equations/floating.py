@@ -5,10 +5,11 @@ Where the velocities of the base are sorted into r that turn and t that translat
     Mbb = [A, B; B^T, m 1],    J = m A - B B^T,    D = det J,
 
 the momentum (h_w, h_v) of a joint moves the base by w = N / D, N = adj(J) (m h_w - B h_v), and v = (h_v D -
-B^T N) / (m D). N and D are polynomials in sines, cosines and parameters, so that zero is decided without
-round-off. So is the numerator of the curvature's angular part,
+B^T N) / (m D). The curvature's angular part is
 
     d_j w_i - d_i w_j + w_i x w_j  =  ((d_j N_i - d_i N_j) D - N_i d_j D + N_j d_i D + N_i x N_j) / D^2.
+
+N and D are polynomials in sines, cosines and parameters, so that zero is decided without round-off.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ def connection(equations: Equations) -> Any:
     k, n = base_dofs(tree)[0].stop, tree.nv - base_dofs(tree)[0].stop
     if not n:
         return sympy.ImmutableMatrix(k, 0, [])
-    N = _matrix(equations, "m, turning", lambda x: x.N, len(turning), n)
-    v = _matrix(equations, "m, translating", lambda x: x.v, len(sliding), n)
-    D, mass = _scalar(equations, "D", lambda x: x.D), _scalar(equations, "m", lambda x: x.m)
-    rows = dict(zip([*turning, *sliding], [*(N / D).tolist(), *(v / (mass * D)).tolist()], strict=True))
-    return sympy.ImmutableMatrix([[_reduced(x) for x in rows[i]] for i in range(k)])
+
+    def rows(x: _Parts) -> Array:
+        found = np.concatenate([np.reshape(x.N / x.D, (-1, n)), np.reshape(x.v / (x.m * x.D), (-1, n))])
+        return found[np.argsort([*turning, *sliding])]
+
+    return _matrix(equations, "connection", rows, k, n)
 
 
 def curvature(equations: Equations) -> Any:
@@ -62,12 +64,10 @@ def curvature(equations: Equations) -> Any:
     entries: dict[tuple[int, int, int], Any] = {}
     pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
     if r and pairs:
-        D = _scalar(equations, "D", lambda x: x.D)
-        numerators = _curvature_numerators(equations)
+        upper = _upper_curvature(equations)
         for row in range(r):
             for column, (i, j) in enumerate(pairs):
-                entry = _reduced(numerators[row, column] / D**2)
-                entries[row, i, j], entries[row, j, i] = entry, -entry
+                entries[row, i, j], entries[row, j, i] = upper[row, column], -upper[row, column]
     flat = [entries.get((row, i, j), zero) for row in range(r) for i in range(n) for j in range(n)]
     return sympy.ImmutableDenseNDimArray(flat, (r, n, n))
 
@@ -196,8 +196,8 @@ def _adjugate(J: Array) -> tuple[Array, Any]:
     return np.eye(len(J), dtype=int), J[0, 0] if len(J) else 1
 
 
-def _curvature_numerators(equations: Equations) -> Any:
-    """The numerators over D^2, (r, n (n - 1) / 2), pairs i < j; N and D are differentiated as graphs."""
+def _upper_curvature(equations: Equations) -> Any:
+    """The columns of pairs i < j, (r, n (n - 1) / 2); N and D are differentiated as graphs."""
     tree = equations.tree
     k, r = base_dofs(tree)[0].stop, len(_sorted(tree)[0])
     n = tree.nv - k
@@ -209,7 +209,7 @@ def _curvature_numerators(equations: Equations) -> Any:
     function = equations._traced(moved, "curvature")
     by_v, still = jacobian(function, "v"), np.zeros(tree.nv).astype(object)
 
-    def numerators(q: Array, v: Array, a: Array, parameter: Array) -> Array:
+    def pairs(q: Array, v: Array, a: Array, parameter: Array) -> Array:
         value, rate = function(q, still, a, parameter), by_v(q, still, a, parameter)[:, k:]
         N, D = np.reshape(value[:-1], (r, n)), value[-1]
         dN, dD = np.reshape(rate[:-1], (r, n, n)), rate[-1]
@@ -220,10 +220,10 @@ def _curvature_numerators(equations: Equations) -> Any:
                 change = dN[:, i, j] - dN[:, j, i] + N @ bracket[:, j]
                 column = change * D - N[:, i] * dD[j] + N[:, j] * dD[i]
                 columns.append(column + cross(N[:, i], N[:, j]) if r == 3 else column)
-        return np.stack(columns, axis=1)
+        return np.stack(columns, axis=1) / D**2
 
     shapes = {key: x.shape for key, x in function.inputs.items()}
-    return equations._expressions("curvature", trace(numerators, shapes, "curvature"))
+    return equations._expressions("curvature", trace(pairs, shapes, "curvature"))
 
 
 def _expressions(equations: Equations, name: str, algorithm: Callable[[Tree, Array], Array]) -> Any:
@@ -238,9 +238,3 @@ def _matrix(equations: Equations, name: str, part: Callable[[_Parts], Array], ro
 
 def _scalar(equations: Equations, name: str, part: Callable[[_Parts], Any]) -> Any:
     return _expressions(equations, name, lambda tree, q: np.array([part(_parts(tree, q))]))[0, 0]
-
-
-def _reduced(x: Any) -> Any:
-    """A quotient with a short numerator."""
-    numerator, denominator = sympy.fraction(sympy.together(x))
-    return sympy.factor_terms(numerator) / denominator
