@@ -285,6 +285,10 @@ class Ring:
         """The polynomial as it stands, a sum of monomials."""
         return sympy.Add(*(readable(x) * self._power_product(m) for m, x in a.items()))
 
+    def shortest(self, expression: Any) -> Any:
+        """The short form of a SymPy expression."""
+        return self.expression(self.from_sympy(sympy.expand_trig(expression)))
+
     def expression(self, a: Polynomial) -> Any:
         """A short expression of a polynomial in normal form.
 
