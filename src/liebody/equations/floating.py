@@ -211,7 +211,7 @@ def _upper_curvature(equations: Equations) -> Any:
 def _matrix(equations: Equations, name: str, part: Callable[[_Parts], Array], rows: int, columns: int) -> Any:
     if not rows * columns:
         return sympy.zeros(rows, columns)
-    (found,) = equations._found(name, lambda tree, q: part(_parts(tree, q)))
+    ((_, found),) = equations._found(name, lambda tree, q: part(_parts(tree, q)))
     return found
 
 
