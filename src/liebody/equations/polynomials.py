@@ -43,6 +43,7 @@ LARGEST_PRODUCT = 2_000_000  # products of terms in one step
 READABLE = 2_000  # terms of an entry; beyond, nobody reads what comes out
 FEW = 40  # terms of which everything that could make them shorter is tried
 FOURIER = 400  # terms that are still turned into sines and cosines of sums
+LARGEST_NUMBER = 1_000_000  # of the whole numbers in quotients; beyond, decimals stay
 FACTORED = 200  # terms of a denominator that is still factored
 
 
@@ -204,6 +205,8 @@ class Ring:
         content, factors = _factor_list(a, places) if len(a) <= FACTORED else (1, [(a, 1)])
         for d, e in factors:
             scale = _content(d)
+            if max(abs(x / scale) for x in d.values()) > LARGEST_NUMBER:  # decimals: as they were met
+                scale = 1 / Fraction(content) if len(factors) == e == 1 else max(d.values(), key=abs)
             content *= scale**e
             d = scaled(d, Fraction(1) / scale)
             k = self.place(1 / self.expression(d))
@@ -304,6 +307,8 @@ class Ring:
         a, powers = self.split(a)
         if powers:
             content, common = _content(a), _common(a)
+            if max(abs(content.numerator), content.denominator) > LARGEST_NUMBER:
+                content = 1
             rest = self.expression({m - common: _simple(Fraction(x) / content) for m, x in a.items()})
             reciprocals = (self.generators[k] ** e for k, e in powers.items())
             return sympy.Mul(readable(content), self._power_product(common), rest, *reciprocals)
