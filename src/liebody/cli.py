@@ -417,6 +417,7 @@ liebody equations ur5.urdf --matlab --form coadjoint
 @click.option("--python", "language", flag_value="python", help="A Python function.")
 @click.option("--c", "language", flag_value="c", help="A C99 function.")
 @click.option("--matlab", "language", flag_value="matlab", help="A MATLAB or Octave function.")
+@click.option("--julia", "language", flag_value="julia", help="A Julia function.")
 @click.option(
     "--form",
     default="christoffel",
@@ -427,7 +428,8 @@ liebody equations ur5.urdf --matlab --form coadjoint
 @click.option("--no-simplify", is_flag=True, help="Expressions as they are computed, for large robots.")
 @click.option(
     "--parts", metavar="NAMES",
-    help="Some of M, C, g, kinetic, potential, and equations (tau in code), separated by commas.",
+    help="Some of M, C, g, kinetic, potential, equations (tau in code), connection, and of the methods of "
+    "robots (center_of_mass), separated by commas.",
 )  # fmt: skip
 def equations_(
     source: str,
