@@ -210,7 +210,9 @@ class StepPlan:
             cells = np.array([self._cell[x.index] if type(x) is Expr else -1 for x in entries], np.int64)
             constant = [k for k, x in enumerate(entries) if type(x) is not Expr]
             if constant:
-                cells[constant] = program.constants(np.array([entries[k] for k in constant], float))
+                bits = np.array([entries[k] for k in constant], float).view(np.int64)  # -0.0 is not 0.0
+                different, which = np.unique(bits, return_inverse=True)
+                cells[constant] = program.constants(different.view(float))[which]
             program.output(key, cells.reshape(y.shape))
         return program
 

@@ -7,6 +7,7 @@ Editors and type checkers read table.pyi, which `python -m liebody.robot.referen
 
 from .. import dynamics
 from ..dynamics.derivatives import LONG, derivatives_by_columns
+from ..dynamics.regressor import regressor_by_blocks
 from .algorithm import Algorithm
 
 
@@ -42,8 +43,8 @@ class Algorithms:
     christoffel_symbols = Algorithm(dynamics.christoffel_symbols)
     passive_inverse_dynamics = Algorithm(dynamics.passive_inverse_dynamics)
     coriolis_transpose_times = Algorithm(dynamics.coriolis_transpose_times)
-    inverse_dynamics_regressor = Algorithm(dynamics.inverse_dynamics_regressor)
-    passive_regressor = Algorithm(dynamics.passive_regressor)
+    inverse_dynamics_regressor = Algorithm(dynamics.inverse_dynamics_regressor, regressor_by_blocks)
+    passive_regressor = Algorithm(dynamics.passive_regressor, regressor_by_blocks)
 
     # -- external and internal motion of floating robots --------------------------------------------------
     decoupling_transform = Algorithm(dynamics.decoupling_transform)

@@ -61,7 +61,7 @@ def program_unit(
 ) -> str:
     """The translation unit that defines `run` over batches of states; see `batch_units`."""
     dialect = lanes_dialect(single)
-    plan = Plan(program.interface(), lanes, dialect)
+    plan = Plan(program.interface(lanes > 1), lanes, dialect)  # of one state, results are where they belong
     outputs = _outputs(program)
     if lanes > 1:  # each distinct cell once
         outputs = [np.array([cell.args[0] for cell in plan.place], int)]
@@ -134,6 +134,9 @@ class _Text:
             self.lines += self._turns(loop.step) if loop.alternating else self._loop(loop)
         for j, (key, positions) in enumerate(results.items()):
             space = schedule.space[positions]
+            if (space == 1 + len(arguments) + j).any():
+                self._fill(key, np.flatnonzero(schedule.constant[positions]), positions)
+                space[schedule.constant[positions]] = 1 + len(arguments) + j
             edges = np.flatnonzero(np.diff(space)) + 1
             for entries in np.split(np.arange(len(positions)), edges):
                 if len(entries) and space[entries[0]] != 1 + len(arguments) + j:
@@ -149,6 +152,22 @@ class _Text:
         """Statements for target[to] = source[of]; entries follow each other in the target."""
         entry = self._regular(of, np.arange(len(of)), "j")
         self.lines.append(_each(len(to), f"{target}[{to[0]} + j]", f"{source}[{entry}]"))
+
+    def _fill(self, target: str, to: Any, positions: Any) -> None:
+        """Statements that write the entries `to` of a result, which are constant."""
+        values = self._schedule.start[positions[to]]
+        for value in np.unique(values):
+            entries = to[values == value]
+            edges = np.flatnonzero(np.diff(entries) != 1) + 1
+            first, counts = (
+                np.array(x, int) for x in zip(*((run[0], len(run)) for run in np.split(entries, edges)))
+            )
+            each = np.arange(len(first))
+            begin, count = (self._regular(x, each, "k") for x in (first, counts))
+            word = self.dialect.splat.format(self._literal(value))
+            self.lines.append(
+                f"for (int k = 0; k < {len(first)}; k++) {_each(count, f'{target}[{begin} + j]', word)}"
+            )
 
     def _begin(self, cells: Any, values: Any) -> None:
         """Statements that give cells their values at the start."""
@@ -321,11 +340,13 @@ class _Text:
     def _regular(self, values: Any, x: Any, counter: str) -> str:
         """The entry of whole numbers (n,) where a counter has the value x (n,)."""
         found = line(x, values)
-        if found is None:
+        if found is None:  # by a table, which others share that are lines over it
+            start, step = int(values.min()), int(np.gcd.reduce(values - values.min()))
             entries = np.zeros(int(x.max()) + 1, int)
-            entries[x] = values
-            return f"{self._named('int', map(str, entries))}[{counter}]"
-        start, step = found
+            entries[x] = (values - start) // step
+            counter = f"{self._named('int', map(str, entries.tolist()))}[{counter}]"
+        else:
+            start, step = found
         words = [str(start)] if start or not step else []
         words += [f"{step} * {counter}" if step != 1 else counter] if step else []
         return " + ".join(words)
@@ -389,5 +410,5 @@ def _indented(lines: Sequence[str], depth: int = 1) -> list[str]:
     return ["    " * depth + line for line in lines]
 
 
-def _each(count: int, target: str, value: str) -> str:
+def _each(count: int | str, target: str, value: str) -> str:
     return f"for (int j = 0; j < {count}; j++) {target} = {value};"
