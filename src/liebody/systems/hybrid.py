@@ -368,7 +368,7 @@ class HybridSystem:
         return found._replace(**{name: getattr(self.memory.read(z), name) for name in given})
 
     def _checked(self, q0: Array, v0: Array) -> tuple[Array, Array]:
-        """States to start from, (..., nq) and (..., nv), of arrays or names of entries; at rest without v0."""
+        """States to start from, (..., nq) and (..., nv), of arrays or of names; at rest without v0."""
         if isinstance(q0, Mapping):
             q0 = labels_of(self)[0].filled(q0, self.group.neutral())
         if isinstance(v0, Mapping):
