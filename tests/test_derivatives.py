@@ -103,7 +103,7 @@ def test_loops_over_columns_give_what_the_definition_gives(name, acting, monkeyp
     def given(function, *values):
         return function(tree, **dict(zip(shapes, values, strict=True)), **options)
 
-    program = derivatives.derivatives_by_columns(tree.nv, shapes, "solved", given)
+    program = derivatives.derivatives_by_columns(tree, shapes, "solved", given)
     assert isinstance(program, Program)
     expected = dyn.forward_dynamics_derivatives(tree, **arrays, **options)
     for found in (program.evaluate(*arrays.values()), program.unroll()(*arrays.values())):

@@ -87,7 +87,7 @@ def test_a_function_with_parameters_is_that_of_the_tree_rebuilt_with_their_value
     options = {} if name in COMPLETE else {"frame": "frame-1"}
     made = lb.Robot(rebuilt(tree, values), values["gravity"])
     kernel, plain = free.kernel(name, **options), made.kernel(name, **options)
-    arrays = [made._sample(argument, rng) for argument in plain.inputs]
+    arrays = [made._sample(argument, shape, rng) for argument, shape in plain.inputs.items()]
     found = evaluated(kernel, *arrays, free.packed(values))
     for one, other in zip(found, evaluated(plain, *arrays), strict=True):
         close(one, other, 1e-13 * max(1, np.linalg.cond(made.mass_matrix(made.random(rng)))) ** 0.5)
@@ -110,7 +110,8 @@ def test_loops_over_steps_have_parameters_as_straight_lines_have(tree, name, mon
         robot.with_parameters(*reversed([*robot.parameters]), {"own": 1.0}).kernel(name, **options).function
     )
     assert isinstance(looped, Program) or name == "pose"
-    arrays = [robot._sample(argument, rng) for argument in looped.inputs if argument != "parameters"]
+    inputs = {argument: x.shape for argument, x in looped.inputs.items() if argument != "parameters"}
+    arrays = [robot._sample(argument, shape, rng) for argument, shape in inputs.items()]
     expected = straight(*arrays, free.packed(values))
     flat = np.append(free.packed(values), 1.0)
     found = looped.evaluate(*arrays, flat) if isinstance(looped, Program) else looped(*arrays, flat)
@@ -553,7 +554,7 @@ def test_exported_c_takes_parameters_as_its_last_argument(pendulum, tmp_path):
     import subprocess
 
     robot = pendulum.with_parameters("arm.mass", "gravity")
-    source, header, test = robot.export_c(tmp_path, ["inverse_dynamics", "gravity"])
+    source, header, test, _ = robot.export_c(tmp_path, ["inverse_dynamics", "gravity"])
     text = header.read_text()
     assert "parameters[0] arm_mass, parameters[1..3] gravity" in " ".join(text.split())
     assert text.count("const double *parameters") == 2

@@ -196,7 +196,9 @@ def test_momentum_is_kept_to_round_off_by_the_variational_method():
     q, v = robot.neutral(), np.concatenate([[0.3, -0.4, 0.5, 0, 0, 0], np.linspace(-2, 2, 7)])
     A = robot.centroidal_momentum_matrix(q)
     v[3:6] -= np.linalg.solve(A[3:, 3:6], A[3:] @ v)
-    run = lb.simulate(robot, q, v, t_end=10.0, dt=2e-3, method="variational", damping=False, progress=False)
+    run = lb.simulate(
+        robot, q, v, t_end=10.0, dt=2e-3, method="variational", joints={"armature"}, progress=False
+    )
     for momentum in (robot.momentum, robot.centroidal_momentum):
         start, end = (momentum(run.q[k], run.v[k]) for k in (0, -1))
         assert left(end - start, start) < 1e-12

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol, overload
 
 import numpy as np
 
-from .codegen import Samples
+from .codegen import Function, Samples, trace
 from .codegen.loop import Unable
 from .codegen.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
 from .codegen.watch import Nearest
@@ -27,7 +28,7 @@ from .simulate import (
     states_of,
     with_parameters,
 )
-from .systems import EventLog
+from .systems import EventLog, HybridStepper, HybridSystem
 
 
 class StepperState:
@@ -150,6 +151,29 @@ class Stepper:
         before = self._efforts.copy() if self._implicit else None
         return StepperState(self, number, self._state.copy(), state.ended, before)
 
+    def function(self, name: str = "step") -> Function:
+        """A step of one mechanism as a traced function (t (), q, v, u) -> q_next, v_next, without events.
+
+        It is for traced code, such as the model of a predictive controller, and for C:
+
+            lb.export_c("out", "arm", [lb.stepper(robot, dt=1e-3).function()])
+
+        Free parameters (np,) come last. Raises IntegrationError for implicit methods, which iterate.
+        """
+        if self._implicit:
+            raise IntegrationError(
+                "a step of an implicit method iterates, and is no straight code; take an explicit one, "
+                'such as method="rkmk4"'
+            )
+        step, free = self._flow.traced(self.dt, name), self._table.shape[-1] - self.nu
+
+        def parted(t: Any, q: Array, v: Array, u: Array, *p: Array) -> dict[str, Array]:
+            y = step(t, np.concatenate([q, v]), np.concatenate([u, *p]))
+            return {"q_next": y[: self.nq], "v_next": y[self.nq :]}
+
+        given = {"parameters": free} if free else {}
+        return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu, **given}, name)
+
     def _points(self, q0: Array, v0: Array, table: Array) -> Array:
         """Points (..., point) of members without efforts, from their rows of the table."""
         q, v, given = states_of(self.mechanism, q0, v0)
@@ -215,6 +239,24 @@ class Stepper:
         )
 
 
+class _MakesSteppers(Protocol):
+    @overload
+    def __call__(self, mechanism: HybridSystem, *, dt: float, **options: Any) -> HybridStepper: ...
+    @overload
+    def __call__(self, mechanism: Robot | Mechanism, *, dt: float, **options: Any) -> Stepper: ...
+
+
+def _or_hybrid(stepper: Callable[..., Stepper]) -> _MakesSteppers:
+    """`stepper`; of hybrid systems a `HybridStepper`."""
+
+    @functools.wraps(stepper)
+    def either(mechanism: Any, **options: Any) -> Any:
+        return (HybridStepper if isinstance(mechanism, HybridSystem) else stepper)(mechanism, **options)
+
+    return either
+
+
+@_or_hybrid
 def stepper(
     mechanism: Robot | Mechanism,
     *,
@@ -222,7 +264,7 @@ def stepper(
     method: str | Method | MechanicalMethod = "rkmk4",
     members: int | tuple[int, ...] = (),
     forces: Iterable[Force] = (),
-    damping: bool = True,
+    joints: str | Iterable[str] | None = None,
     stabilization: Any = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -241,11 +283,14 @@ def stepper(
              whose efforts are samples that are held. Events end a step early, and it goes on from there;
              those that are `terminal` end a member, until it is `reset`
 
+    A `systems.HybridSystem` gives a `systems.HybridStepper`, with the options members, method and threads;
+    what is held during dt are its parameters.
+
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
     h, chosen = positive("dt", dt, SECONDS), method_of(method)
     mechanism, p = with_parameters(mechanism, parameters, (events or {}).values())
-    made = mechanism_of(mechanism, tuple(forces), damping)
+    made = mechanism_of(mechanism, tuple(forces), joints, h)
     stabilized = None
     if isinstance(chosen, MechanicalMethod):
         check_fit(chosen, h, h, stabilization)

@@ -60,7 +60,10 @@ class Symmetries:
 
 
 def symmetries(
-    mechanism: Robot | OpenTree, forces: Iterable[Force] = (), damping: bool = True, seed: int = 0
+    mechanism: Robot | OpenTree,
+    forces: Iterable[Force] = (),
+    joints: str | Iterable[str] | None = None,
+    seed: int = 0,
 ) -> Symmetries:
     """All conserved momenta of a tree that come of motions of its joints' groups: Noether's theorem by rank.
 
@@ -75,11 +78,11 @@ def symmetries(
     confirm that. Efforts u are zero.
 
     forces   what acts beside weight, as in `simulate`
-    damping  whether the joints' damping acts
+    joints   what of the joints' descriptions acts, as in `simulate`
 
     Raises ModelError for what is no tree of joints. Marsden and Ratiu (1999), section 11.4.
     """
-    made = mechanism_of(mechanism, tuple(forces), damping) if _is_known(mechanism) else None
+    made = mechanism_of(mechanism, tuple(forces), joints) if _is_known(mechanism) else None
     if not isinstance(made, OpenTree) or made.nc:
         raise ModelError(f"{mechanism!r} is no tree of joints without constraints; give a Robot")
     tree, gravity = made.tree, tuple(made.gravity)
@@ -132,7 +135,7 @@ def symmetries(
 
 def _is_known(mechanism: Any) -> bool:
     try:
-        mechanism_of(mechanism, (), False)
+        mechanism_of(mechanism, ())
     except IntegrationError:
         return False
     return True

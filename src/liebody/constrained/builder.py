@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia
-from ..dynamics import JointDamping, JointSpring
+from ..dynamics import Bushing, JointDamping, JointSpring
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from ..scalar import Array
@@ -127,12 +127,16 @@ class SystemBuilder:
         on_child: Array = None,
         damping: Array = 0.0,
         driven: bool = False,
+        offset: Array = 0.0,
     ) -> SystemBuilder:
         """Join two bodies, or a body and the world, by a motion subgroup of SE(3) (any but Free()).
 
-        on_parent, on_child  where the joint's frame lies on either body; they coincide if it is neutral
+        on_parent, on_child  where the joint's frame lies on either body; they coincide if it is neutral, or
+                             where its coordinate is `offset`
         damping              effort per velocity of the joint's motions, a number or (dim,)
         driven               whether efforts u act along its motions; they are appended to the system's u
+        offset               of a joint of one motion: its coordinate where the frames coincide, from which
+                             springs and limits in it count                                          [rad, m]
         """
         if isinstance(joint, Joint) and (joint.mimic is not None or np.any(joint.armature)):
             raise ModelError(
@@ -147,6 +151,13 @@ class SystemBuilder:
         made = replace(made, damping=damping) if np.any(np.asarray(damping)) else made
         kind, _, _ = lower_pair(made.group)
         frames = _pose(on_parent, name), _pose(on_child, name)
+        if np.any(np.asarray(offset)):
+            if (made.group.dim, made.group.nq) != (1, 1) or np.size(offset) != 1:
+                raise ModelError(
+                    f"joint {name!r}: offset is {offset!r}, and {made.group!r} has {made.group.dim} motions; "
+                    "give one number, to a joint of one motion"
+                )
+            frames = frames[0] @ SE3.inverse(made.group.pose(np.reshape(offset, 1))).astype(float), frames[1]
         if child == WORLD:
             if driven or np.any(made.damping):
                 raise ModelError(
@@ -227,6 +238,23 @@ class SystemBuilder:
             return surface(S[:3, :3].T @ (T[:3, :3] @ place + T[:3, 3] - S[:3, 3]))
 
         return self.constraint(name, g, [body] if on == WORLD else [on, body])
+
+    def point_on_line(
+        self,
+        name: str,
+        body: str,
+        point: Array = None,
+        on: str = WORLD,
+        through: Array = (0.0, 0.0, 0.0),
+        direction: Array = (1.0, 0.0, 0.0),
+    ) -> SystemBuilder:
+        """Keep a point of `body` on a line through a point of the body `on`, in its own frame.
+
+        Two equations, and no further coordinate: n . (x - through) = 0 for two directions n across the line.
+        """
+        start, along = _vector(through, f"through of {name!r}"), _direction(direction, name)
+        across = np.linalg.svd(along[None])[2][1:]
+        return self.point_on_surface(name, lambda x: across @ (x - start), body, point, on)
 
     def constraint(
         self, name: str, function: Callable[..., Any], bodies: Sequence[str], timed: bool = False
@@ -330,11 +358,32 @@ class SystemBuilder:
         stiffness: float = 0.0,
         length: float = 0.0,
         damping: float = 0.0,
+        tension: Callable[[Any, Any], Any] | None = None,
+        energy: Callable[[Any], Any] | None = None,
     ) -> SystemBuilder:
-        """A spring of a rest length and a damper along it between two points   [N/m, m, N s/m]"""
+        """A spring of a rest length and a damper along it between two points   [N/m, m, N s/m]
+
+        tension  a further tension as a function of the distance and its rate, for springs and dampers that
+                 are not linear                                                                            [N]
+        energy   the potential energy of that, as a function of the distance; None: it stores none         [J]
+        """
         numbers = (float(stiffness), float(damping), float(length))
         frames = (_pose(on_a, name), _pose(on_b, name))
-        return self._add("force", name, SpringDamper(), (a, b), frames, constants=numbers)
+        kind = SpringDamper(tension, energy)
+        return self._add("force", name, kind, (a, b), frames, constants=numbers)
+
+    def bushing(
+        self, name: str, a: str, b: str, on_a: Array = None, on_b: Array = None, **numbers: Any
+    ) -> SystemBuilder:
+        """Springs and dampers along and about the axes of a frame on a, between it and one on b.
+
+        numbers  stiffness, damping, turning_stiffness, turning_damping of a `dynamics.Bushing`, which has the
+                 equations: a number, or three
+        """
+        law = Bushing(a, b, **numbers)
+        frames = (_pose(on_a, name), _pose(on_b, name))
+        kind = OwnWrench(law.wrenches, 2, 0, name, law.energy)
+        return self._add("force", name, kind, (a, b), frames)
 
     def joint_spring(self, name: str, joint: str, stiffness: float, rest: float = 0.0) -> SystemBuilder:
         """A spring in a Revolute or Prismatic joint: effort -stiffness (x - rest) along its coordinate x.
@@ -352,15 +401,22 @@ class SystemBuilder:
         return self._add("force", name, None, link.bodies, link.frames, link.joint, numbers)
 
     def wrench(
-        self, name: str, function: Callable[..., Any], bodies: str | Sequence[str], efforts: int = 0
+        self,
+        name: str,
+        function: Callable[..., Any],
+        bodies: str | Sequence[str],
+        efforts: int = 0,
+        energy: Callable[..., Any] | None = None,
     ) -> SystemBuilder:
         """Wrenches by a function(t, T_1, V_1, ...) of time, poses (4, 4) and twists (6,) of bodies.
 
         All in the bodies' own frames, the twists and the wrenches (moment, force) also in their axes. For one
         body the result is (6,), for several (k, 6). With `efforts`, so many entries of u come after t.
+
+        energy  the potential energy of what of them is conservative, energy(T_1, ...)                     [J]
         """
         bodies = (bodies,) if isinstance(bodies, str) else tuple(bodies)
-        kind = OwnWrench(function, len(bodies), efforts, name)
+        kind = OwnWrench(function, len(bodies), efforts, name, energy)
         return self._add("force", name, kind, bodies, (np.eye(4),) * len(bodies))
 
     def _add(self, what: str, *given: Any, **more: Any) -> SystemBuilder:

@@ -509,7 +509,7 @@ def traced_function(
     try:
         traced = trace(function, shapes, "user")
     except GraphError as error:
-        raise GraphError(f"{what} cannot be traced: {error}") from None
+        raise GraphError(f"{what}: {error}") from None
     found = next(iter(traced.outputs.values())).shape
     if shape is not None and found != shape:
         raise ShapeError(f"{what} returns an array of shape {found}, expected {shape}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import jvp, trace, traced
+from ..codegen import trace, traced
 from ..codegen.flow import Part
 from ..codegen.graph import live
 from ..codegen.watch import Watch
@@ -110,8 +110,7 @@ class Constrained(Assembly):
     def functions(self) -> Functions:
         """As `Mechanism.functions`.
 
-        "power" is that of efforts and forces less what they store: the rate of the energy, where constraints
-        do no work. "towards_constraints" does not ask whether equations are redundant.
+        "towards_constraints" does not ask whether equations are redundant.
         """
         shapes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
 
@@ -127,16 +126,10 @@ class Constrained(Assembly):
             y, _ = self.projected(t, np.concatenate([q, v]), Regularization.plain(redundant()))
             return {"q": y[: self.nq], "v": y[self.nq :]}
 
-        def power(t: Any, q: Array, v: Array, u: Array) -> Any:
-            space = {"q": self.nq, "s": self.group.dim}
-            moved = trace(lambda q, s: self.potential(self.group.integrate(q, s)), space, "potential")
-            still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
-            return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, np.concatenate([v, slides]))
-
         return {
             "accelerations": (accelerations, {**shapes, "u": self.nu}),
             "residuals": (residuals, shapes),
-            "power": (power, {**shapes, "u": self.nu}),
+            "power": (self.power, {**shapes, "u": self.nu}),
             "on_constraints": (partial(put_back, lambda: self.redundant), shapes),
             "towards_constraints": (partial(put_back, lambda: True), shapes),
         }
@@ -193,15 +186,25 @@ class Constrained(Assembly):
         _, rate = self.kernel("residuals")(t, q, v)
         return {name: rate[..., rows] for name, rows in self.rows.items()}
 
-    def reactions(self, q: Array, v: Array, u: Array = None, t: float = 0.0) -> dict[str, np.ndarray]:
+    def reactions(
+        self, q: Array, v: Array, u: Array = None, t: Array = 0.0, passive: bool = False
+    ) -> dict[str, np.ndarray]:
         """The wrench (moment, force) of each constraint on its last moving body                 [N m, N]
 
         At the constraint's frame on that body and in its axes (for conditions of the user's own: the body's
-        frame). It does not contain efforts and damping along a joint's motions.
+        frame).
+
+        passive  whether it contains what springs, dampers and other laws in a joint of a System carry along
+                 the joint's motions; efforts u along them are never in it
         """
         _, multipliers = self.accelerations(q, v, u, t)
         q = self.configurations(q)
-        return {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+        found = {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+        return {name: F + self.carried(name, q, v, t) if passive else F for name, F in found.items()}
+
+    def carried(self, constraint: str, q: Array, v: Array, t: Array = 0.0) -> np.ndarray:
+        """The wrench (..., 6) of springs, dampers and other laws in a joint, as `reactions` has it."""
+        raise ModelError(f"{self.name} has its joints in its tree; those of a System know what they carry")
 
     def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
         """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""

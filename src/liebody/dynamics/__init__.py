@@ -77,7 +77,18 @@ from .factorization import (
     jacobian_mass_matrix,
     jacobian_mass_matrix_derivative,
 )
-from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction, JointSpring
+from .forces import (
+    Bushing,
+    Force,
+    FrameForce,
+    JointDamping,
+    JointForce,
+    JointFriction,
+    JointLimits,
+    JointSpring,
+    joint_laws,
+    passed_limits,
+)
 from .forward import articulated_body, forward_dynamics
 from .hamiltonian import (
     HamiltonianForm,
@@ -97,7 +108,7 @@ from .kinematics import (
     frame_pose,
     frame_twist,
 )
-from .mass import mass_matrix
+from .mass import mass_matrix, mass_matrix_pattern
 from .mechanism import Mechanism, OpenTree
 from .momentum import (
     BaseBlocks,
@@ -134,12 +145,18 @@ from .rigid_body import (
     structure_constants,
 )
 
+# By the names of the methods of `Robot`; the longer names are older.
+bias, gravity, momentum = bias_forces, gravity_forces, total_momentum
+poses, twists, pose, twist = body_poses, body_twists, frame_pose, frame_twist
+jacobian, jacobian_rate, acceleration = frame_jacobian, frame_jacobian_rate, frame_acceleration
+
 __all__ = [
     "FREE_FALL",
     "INVERSES",
     "BaseBlocks",
     "BaseParameters",
     "BoltzmannHamel",
+    "Bushing",
     "Decoupled",
     "Factorization",
     "Force",
@@ -152,6 +169,7 @@ __all__ = [
     "JointDamping",
     "JointForce",
     "JointFriction",
+    "JointLimits",
     "JointSpring",
     "Mechanism",
     "MovingFrame",
@@ -160,11 +178,13 @@ __all__ = [
     "RigidBody",
     "SelectedMotions",
     "Task",
+    "acceleration",
     "articulated_body",
     "base_blocks",
     "base_dofs",
     "base_momentum",
     "base_parameters",
+    "bias",
     "bias_forces",
     "body_poses",
     "body_twists",
@@ -208,6 +228,7 @@ __all__ = [
     "frame_twist",
     "generalized_inverse",
     "gradient",
+    "gravity",
     "gravity_forces",
     "hamiltonian",
     "hamiltonian_dynamics",
@@ -227,9 +248,12 @@ __all__ = [
     "inverse_dynamics_regressor",
     "inverse_legendre_transform",
     "is_momentum_conserved",
+    "jacobian",
     "jacobian_mass_matrix",
     "jacobian_mass_matrix_derivative",
+    "jacobian_rate",
     "joint_group",
+    "joint_laws",
     "joint_wrenches",
     "kinetic_energy",
     "legendre_transform",
@@ -243,13 +267,18 @@ __all__ = [
     "mass_and_coriolis",
     "mass_matrix",
     "mass_matrix_derivative",
+    "mass_matrix_pattern",
     "mechanical_connection",
+    "momentum",
     "momentum_in_frame",
     "momentum_rate_in_frame",
     "motion_without_momentum",
     "normalize",
+    "passed_limits",
     "passive_inverse_dynamics",
     "passive_regressor",
+    "pose",
+    "poses",
     "potential_energy",
     "rank_of",
     "roll_pitch_yaw_transformation",
@@ -258,6 +287,8 @@ __all__ = [
     "total_momentum",
     "transform_equations",
     "transformed_dynamics",
+    "twist",
+    "twists",
     "velocity_from_decoupled",
     "velocity_from_external_internal",
 ]

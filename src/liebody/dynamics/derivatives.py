@@ -118,16 +118,16 @@ class _Loop(NamedTuple):
 
 
 def derivatives_by_columns(
-    n: int, shapes: Mapping[str, Any], name: str, given: Callable[..., Any]
+    tree: Tree, shapes: Mapping[str, Any], name: str, given: Callable[..., Any]
 ) -> Function | Program:
     """`forward_dynamics_derivatives` of arguments of these shapes; where it is long, loops over columns.
 
-    n      degrees of freedom
     given  (function, *arrays) -> function(tree, **arguments) of the tree's and the arrays' arguments
 
     The columns that belong to joints of one branch are zero in the same places, and so make one loop; those
     of M^-1 another one, which ends with the branch, as M^-1 is symmetric.
     """
+    n = tree.nv
     each = range(n)
     entries: list[tuple[int, int]] = []  # of L that are not zero
     places: dict[_Loop, list[tuple[int, int]]] = {}  # result and column

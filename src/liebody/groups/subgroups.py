@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import ModelError, ShapeError
 from ..linear import cross, is_numeric, skew
 from ..scalar import Array, Coordinates, GroupElement, cos, sin
-from .base import LieGroup
+from .base import LieGroup, random_angles
 from .product import Product
 from .real import R, RealGroup
 from .se2 import SE2, SE2CoverGroup, SE2Group
@@ -125,8 +125,8 @@ class Revolute(_OfAxis):
     def pose(self, q: Coordinates) -> GroupElement:
         return SE3.motion(*_rotation_about(self.axis, self.point, q[0]))
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.uniform(-np.pi, np.pi, 1)
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return random_angles(rng, shape)
 
 
 class Helical(MotionSubgroup, RealGroup):
@@ -142,8 +142,8 @@ class Helical(MotionSubgroup, RealGroup):
         rotation, shift = _rotation_about(self.axis, self.point, q[0])
         return SE3.motion(rotation, shift + self.axis * (self.pitch * q[0]))
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.uniform(-np.pi, np.pi, 1)
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return random_angles(rng, shape)
 
 
 class PlanarTranslation(MotionSubgroup, RealGroup):
@@ -185,8 +185,8 @@ class Cylindrical(MotionSubgroup, RealGroup):
         rotation, shift = _rotation_about(self.axis, self.point, q[0])
         return SE3.motion(rotation, shift + self.axis * q[1])
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return np.concatenate([rng.uniform(-np.pi, np.pi, 1), rng.standard_normal(1)])
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return np.concatenate([random_angles(rng, shape), rng.standard_normal((*shape, 1))], axis=-1)
 
 
 class Planar(MotionSubgroup, SE2Group):

@@ -54,8 +54,9 @@ class MechanicalEquations:
     Q        applied forces Q(t, q, v, u), (dim,), potential forces among them, without inertial forces: those
              are b. None if there are none
     g        holonomic constraints g(q), (m,), independent of each other; None if there are none
-    J        J(q) (m, dim) with dg/dt = J v; default: from the derivatives of the graph of g. J without g
-             stands for constraints J v = 0 which need not be integrable (half-explicit and Radau methods)
+    J        J(q) (m, dim) with dg/dt = J v, or a list of (row, column, value) of its entries; default: from
+             the derivatives of the graph of g. J without g stands for constraints J v = 0 which need not
+             be integrable (half-explicit and Radau methods)
     drift    drift(t, q) (m,), with J alone: constraints J(q) v + drift(t, q) = 0. None: zero
     b        inertial forces b(q, v), (dim,). Default: those of M. For a constant M, b = -ad_v^T M v (Euler,
              Poincare; From, eq. (68)); for M(q), b = (dM/dt) v - grad(v^T M v)/2 - ad_v^T M v, from the
@@ -111,7 +112,7 @@ class MechanicalEquations:
         if len(m) != 1:
             raise ShapeError(f"g(q) has shape {m}, expected (m,) for m constraints")
         self.m, self.holonomic = m[0], g is not None or J is None
-        if J is not None:
+        if J is not None and not isinstance(J(q), list):
             self._shape("J", J(q), (self.m, dim))
         if drift is not None:
             self._shape("drift", drift(0.0, q), (self.m,))
@@ -206,8 +207,9 @@ class MechanicalEquations:
 
     def jacobian(self, q: Array) -> Array:
         """J(q), (m, dim)."""
-        if self._J is not None:
-            return self._J(q)
+        given = self._J(q) if self._J is not None else []
+        if not isinstance(given, list):
+            return given
         J = np.zeros((self.m, self.dim), int).astype(object)
         entries = self.entries(q)
         for i, j, x in entries:
@@ -235,7 +237,10 @@ class MechanicalEquations:
         last, entries = self._last
         if key is None or key != last:
             if self._J is not None:
-                found: Any = np.ndenumerate(self._J(q))
+                given = self._J(q)
+                found: Any = (
+                    (((i, j), x) for i, j, x in given) if isinstance(given, list) else np.ndenumerate(given)
+                )
             else:
                 places, values = self._constraint_jacobian
                 found = zip(places, values(q), strict=True)

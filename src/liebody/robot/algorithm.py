@@ -31,6 +31,7 @@ ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and the
 }
 PARAMETERS = "parameters"  # the last array of kernels of robots that have free ones
 KNOWN = ("tree", "gravity")  # arguments that a robot has itself
+ENTRIES = 8  # of a method, for as many options, that are asked one after the other
 OF_BATCHES = (
     "Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all\n"
     "of `Robot`."
@@ -51,7 +52,7 @@ class Algorithm:
     function  f(tree, ...) on a single state, of NumPy operators: a result, several, or a NamedTuple of them.
               Arguments with names of `ARRAYS` are arrays, which may be left out where their default is None;
               `gravity` is the robot's; all others are options, whose values belong to a kernel
-    program   program(nv, shapes, name, given) makes what is compiled, where that is not the traced function;
+    program   program(tree, shapes, name, given) makes what is compiled, if that is not the traced function;
               given(function, *arrays) calls a function of the same arguments with all that is known
     unit      whether quaternions have to be unit
     least     work (in operations) from which on its steps become loops; None: as for all
@@ -99,14 +100,19 @@ class Algorithm:
         """Whether no option must be said."""
         return Parameter.empty not in self.options.values()
 
-    @cached_property
+    @property
     def doc(self) -> str:
-        """That of the method: the function's, without what a robot has itself, methods by their names."""
+        """That of the method."""
+        return f"{self.text}\n{OF_BATCHES}\n"
+
+    @cached_property
+    def text(self) -> str:
+        """What the function says, without what a robot has itself, methods by their names."""
         entries = (entry for entry, _ in kernels_of(self.owner).values())
         methods = {f"`{entry.function.__name__}`": f"`{entry.name}`" for entry in entries}
         text = (inspect.getdoc(self.function) or self.name) + "\n"
         text = re.sub(rf"^({'|'.join(KNOWN)})  .*\n( .*\n)*", "", text, flags=re.MULTILINE)
-        return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text) + f"\n{OF_BATCHES}\n"
+        return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text)
 
     @cached_property
     def tuple_of(self) -> Callable[..., Any] | None:
@@ -171,6 +177,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
         given = tuple(k for k, x in zip(self.optional, optional, strict=True) if x is not None)
         arrays += tuple(x for x in optional if x is not None)
         key = (*(x is not None for x in optional), *options)
+        chosen = dict(zip(self.options, options, strict=True))
         options = tuple(map(_hashable, options))
         kernel = self.kernel(robot, given, options)
         result = kernel(*arrays, *last, out=out, threads=threads)
@@ -179,9 +186,13 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
             if last:
                 robot.entries[self, True, *key], entry = entry, _of_values(entry, robot.values)
             robot.entries[self, False, *key] = entry
-            if not last and not given and self.name not in vars(robot) and self._is_direct(robot, options):
+            said = {k: x for k, x in chosen.items() if x is not self.options[k]}
+            first = [*self.parameters][: len(self.arrays) + len(said)]
+            direct = not last and not given and self._is_direct(robot)
+            if direct and first == [*self.arrays, *said]:
                 # from now on the library's own entry replaces the method, and calls it where it cannot
-                vars(robot)[self.name] = kernel.entry(self.__get__(robot))
+                before = vars(robot).get(self.name) or self.__get__(robot)
+                vars(robot)[self.name] = kernel.entry(before, **said)
         return self.tuple_of(*result) if self.tuple_of else result
 
     def _packed(self, entry: Callable[..., Any]) -> Callable[..., Any]:
@@ -190,10 +201,10 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
         assert packed is not None
         return lambda *arrays, **options: packed(*entry(*arrays, **options))
 
-    def _is_direct(self, robot: Robot, options: tuple[Any, ...]) -> bool:
-        """Whether a kernel with these options alone does what the robot's method does."""
-        plain = options == tuple(self.options.values()) and self.tuple_of is None
-        return plain and getattr(type(robot), self.name) is self.method
+    def _is_direct(self, robot: Robot) -> bool:
+        """Whether a kernel alone does what the robot's method does, and it has few entries so far."""
+        few = sum(key[0] is self for key in robot.entries) <= ENTRIES
+        return few and self.tuple_of is None and getattr(type(robot), self.name) is self.method
 
     def kernel(
         self, robot: Robot, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = np.float64
@@ -241,7 +252,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
             return function(tree, **known, **({"gravity": tuple(gravity)} if falls else {}))
 
         if self.program:
-            return self.program(robot.nv, shapes, name, given)
+            return self.program(robot.tree, shapes, name, given)
         return traced(functools.partial(given, self.function), shapes, name, self.least)
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import html
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,8 +18,9 @@ from ..codegen import Function, Kernel
 from ..codegen.graph import holds_symbols
 from ..codegen.layout import FlatLayout, word_of
 from ..errors import ModelError, ShapeError, counted
-from ..io.c_export import write_c
+from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
+from ..labels import labels
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import derived
@@ -215,11 +217,54 @@ class Robot(Algorithms, OfTree):
         """The shape of an array that kernels take."""
         return (self.layout.size,) if argument == PARAMETERS else shape(self.tree, argument)
 
+    def _repr_html_(self) -> str:
+        """A notebook's cell: the bodies, what they hang on, their joints, limits and masses."""
+        rows = [("body", "parent", "joint", "group", "limits [rad, m]", "mass [kg]")]
+        names = ["world", *(body.name for body in self.tree.bodies)]
+        for body in self.tree.bodies:
+            joint, limits = (
+                body.joint,
+                "" if body.joint.mimic is None else f"follows {body.joint.mimic.joint}",
+            )
+            ends = zip(joint.lower, joint.upper, strict=True)
+            limits = limits or ", ".join(f"{a:.4g} to {b:.4g}" for a, b in ends if np.isfinite([a, b]).any())
+            mass = f"{body.inertia.mass:.4g}"
+            rows.append((body.name, names[body.parent], joint.name, repr(joint.group), limits, mass))
+        cells = ("".join(f"<td>{html.escape(x)}</td>" for x in row) for row in rows)
+        table = "".join(f"<tr>{row}</tr>" for row in cells).replace("td>", "th>", 2 * len(rows[0]))
+        return f"<p>{html.escape(repr(self))}</p><table>{table}</table>"
+
+    def with_joints(self, joints: str | Iterable[str]) -> Self:
+        """The robot whose joints have only these kinds of what a description says about them.
+
+        joints  "ideal": none; "real": all, as it is; or some of "armature", "damping", "friction", "springs",
+                "limits", "efforts"
+
+        Without "armature" the rotors are no part of M; the other kinds are what `simulate` finds in the
+        joints. Raises ModelError for unknown kinds.
+        """
+        made = type(self)(self.tree.with_joints(joints), self.gravity_vector)
+        return made.with_parameters(self.layout.defaults) if self.layout.size else made
+
     # -- the configuration group --------------------------------------------------------------------------
 
     def neutral(self) -> Array:
         """The configuration of all joints at their identity, (nq,)."""
         return self.group.neutral()
+
+    def configuration(self, values: Mapping[str, Any]) -> Array:
+        """The configuration with these values of joints, the others at their identity, (..., nq).
+
+            robot.configuration({"elbow_joint": 1.2, "base.z": 0.5})
+
+        A coordinate has the name of its joint; those of a joint with several are "base.qw", ..., or "base"
+        for all of them. Values may be batches, with leading axes that broadcast.
+
+        `simulate`, `stepper` and `view` take such names in place of a configuration, too.
+
+        Raises ModelError for unknown names, ShapeError for values of another shape.
+        """
+        return labels(self.tree)[0].filled(values, self.neutral(), "configuration")
 
     def random(self, rng: np.random.Generator | int | None = None, shape: int | Sequence[int] = ()) -> Array:
         """Random configurations (*shape, nq).
@@ -228,8 +273,7 @@ class Robot(Algorithms, OfTree):
         """
         rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        draws = [self.group.random(rng) for _ in range(int(np.prod(shape)))]
-        return np.reshape(draws, (*shape, self.nq)) if shape else draws[0]
+        return self.group.random(rng, shape)
 
     # -- what combines several algorithms -----------------------------------------------------------------
 
@@ -242,6 +286,13 @@ class Robot(Algorithms, OfTree):
     def inertial_parameters(self) -> Array:
         """pi, (10 n,), the bodies' parameters in the order of the regressors            [kg, kg m, kg m2]"""
         return dynamics.inertial_parameters(self.tree).astype(float)
+
+    def mass_matrix_pattern(self) -> tuple[Array, Array]:
+        """Rows and columns, (m,) each, of the entries of `mass_matrix(q, layout="nonzeros")`.
+
+        They lie in the upper triangle: scipy.sparse.coo_array((values, pattern)) is that triangle.
+        """
+        return dynamics.mass_matrix_pattern(self.tree)
 
     def base_parameters(self) -> dynamics.BaseParameters:
         """The parameters that efforts identify: columns of the regressors, and combinations K pi."""
@@ -315,11 +366,11 @@ class Robot(Algorithms, OfTree):
 
     # -- to look at ---------------------------------------------------------------------------------------
 
-    def view(self, q: Array | None = None, **options: Any) -> View:
-        """The robot in a configuration (nq,), or several side by side (..., nq); neutral if q is None.
+    def view(self, q: Any = None, **options: Any) -> View:
+        """The robot in a configuration (nq,) or given by names, or several side by side, (..., nq).
 
-        A notebook shows it, `.show()` opens a browser, `.save("robot.html")` writes a page. Options are those
-        of `liebody.view`.
+        A notebook shows it, `.show()` opens a browser, `.save("robot.html")` writes a page. Without q it is
+        in its neutral configuration. Options are those of `liebody.view`.
         """
         from ..view import view
 
@@ -359,18 +410,58 @@ class Robot(Algorithms, OfTree):
         if key not in self.kernels:
             straight = function if isinstance(function, Function) else function.unroll()
             made = derived(straight, wrt, product, self.group)
-            self.kernels[key] = Kernel(made, guard=algorithm.guard(self, algorithm.arguments(self, given)))
+            doc = f"The {product or 'Jacobian'} of `{name}` by {wrt}, along the group of a configuration."
+            guard = algorithm.guard(self, algorithm.arguments(self, given))
+            self.kernels[key] = Kernel(made, guard=guard, doc=doc)
         return self.kernels[key]
 
-    def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
-        """Write C99 source of `functions` (names of calls) to `folder`: source, header and self-test.
+    def export_c(
+        self, folder: str | Path, functions: Iterable[Any] | Mapping[str, Any], *, dtype: Any = np.float64
+    ) -> list[Path]:
+        """Write C99 source of functions to `folder`: source, header, self-test and a file for CMake.
 
-        Free parameters are the last argument of each function; the header says in which order. The test
-        compares the functions with numbers of this library at random states; it needs nothing but
-        `cc -std=c99 source test -lm`. Returns the paths.
+            law = lb.codegen.trace(lambda q, v, K: robot.gravity(q) - K * v, {"q": 6, "v": 6, "K": 6}, "law")
+            robot.export_c("out", ["gravity", ("jacobian", {"frame": "tool0"}), law])
+
+        functions  names of calls; pairs of a name and options; traced functions and kernels, as derivatives,
+                   controllers and steps of one's own. A mapping calls them in C as its keys say
+        dtype      float64: numbers are `double`; float32: `float`
+
+        The test compares the functions with numbers of this library at random states; it needs nothing but
+        `cc -std=c99 source test -lm`. More in `liebody.export_c`. Returns the paths.
         """
-        kernels = {name: self.kernel(name) for name in functions}
-        return write_c(Path(folder), self.name, kernels, self._sample, self._places())
+        given = [functions] if isinstance(functions, str) else functions
+        pairs = given.items() if isinstance(given, Mapping) else [(None, x) for x in given]
+        found = [self._exportable(name, x) for name, x in pairs]
+        return export_c(folder, self.name, found, dtype=dtype, about=self._about)
+
+    def _exportable(self, name: str | None, given: Any) -> tuple[str, Any]:
+        """What is exported, with its name in C."""
+        if not isinstance(given, str | tuple):
+            return name or given.name, given
+        call, options = (given, {}) if isinstance(given, str) else given
+        kernel = self.kernel(call, **options)
+        algorithm, _ = kernels_of(type(self))[call]
+        words = [call, *(x if isinstance(x, str) else key for key, x in options.items())]
+        values = zip(algorithm.options, algorithm.values(options), strict=True)
+        said = "".join(f"\n{key} = {x!r}" for key, x in values)
+        return name or "_".join(words), Kernel(kernel.function, doc=f"{algorithm.text}{said}")
+
+    @property
+    def _about(self) -> About:
+        """What a header in C says of this robot."""
+        tree, fall = self.tree, ", ".join(f"{x:.9g}" for x in self.gravity_vector)
+        lines = [f"Robot {self.name}, with free fall ({fall}) m/s2 in the world."]
+        for symbol, entries in zip("qv", labels(tree), strict=True):
+            rows = enumerate(zip(entries.names, entries.units, strict=True))
+            lines += [f"    {symbol}[{i}]  {name} [{unit}]" for i, (name, unit) in rows]
+        lines.append("Bodies, in their order: " + ", ".join(body.name for body in tree.bodies))
+        bodies = ["the world", *(body.name for body in tree.bodies)]
+        lines += [f"Frame {x.name} on {bodies[x.body]}" for x in tree.frames.values()]
+        sizes = {"NQ": self.nq, "NV": self.nv, "BODIES": len(tree.bodies)}
+        if self.layout.size:
+            lines.append(f"Parameters, the last argument: {self._places()}")
+        return About(lines, sizes, self._sample)
 
     def _places(self) -> str:
         """Which parameter stands where in the array that kernels take, by their words."""
@@ -398,13 +489,12 @@ class Robot(Algorithms, OfTree):
         """
         return _written(mjcf_of(self.tree, self.gravity_vector), file)
 
-    def _sample(self, argument: str, rng: np.random.Generator) -> Array:
+    def _sample(self, argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """A random value of an argument of kernels."""
-        if argument in CONFIGURATIONS:
-            return self.group.random(rng)
         if argument == PARAMETERS:
             return self.values
-        return rng.standard_normal(self.shape(argument))
+        is_configuration = argument in CONFIGURATIONS and shape == (self.nq,)
+        return self.group.random(rng) if is_configuration else normal(argument, shape, rng)
 
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
         """A text that determines the traced function `name`; None if users' code or symbols are in it."""

@@ -93,10 +93,13 @@ class Algorithms:
         of `Robot`.
         """
 
-    def mass_matrix(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
+    def mass_matrix(self, q: ArrayLike, layout: str = 'full', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """M(q) (nv, nv), symmetric positive definite, with the joints' armature on its diagonal.
 
-        q  configuration, (nq,)
+        q       configuration, (nq,)
+        layout  "full"; "packed" (nv (nv+1)/2,): the columns of the upper triangle one after the other, LAPACK's
+                packed storage, M_ij at i + j (j+1)/2; or "nonzeros": of those, what is not zero in every
+                configuration, at `mass_matrix_pattern`
 
         Composite-rigid-body algorithm: M_ij = S_j^T F_i, where F_i = I_i^c S_i is the wrench that moves all
         behind joint i as one rigid body, carried to the frame of j, an ancestor of i. Featherstone (2008), table

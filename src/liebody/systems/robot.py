@@ -29,9 +29,10 @@ from ..bodies import Frame, Tree
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
+from ..labels import labels
 from ..linear import cross, is_numeric
 from ..scalar import Array, maximum, sqrt, where
-from .hybrid import EventLog, HybridRun, HybridSystem
+from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
 
 
 class State:
@@ -327,7 +328,7 @@ class RobotSystem(HybridSystem):
                 "here, and give robot.with_parameters({'gravity': ...})"
             )
         fall: Any = getattr(robot, "gravity_vector", FREE_FALL) if gravity is None else gravity
-        self.mechanism = OpenTree(tree, fall, tuple(forces), robot if free else None)
+        self.mechanism = OpenTree(tree, fall, tuple(forces), robot=robot if free else None)
         self.tree, self._more = tree, outputs
         self.gravity = tuple(self.mechanism.gravity)
         self.elements = tuple(copy.deepcopy(given) for given in flat if isinstance(given, Element))
@@ -511,6 +512,39 @@ class RobotSystem(HybridSystem):
             u = J @ v
             found.append(u @ np.linalg.pinv(mobility, rcond=1e-9, hermitian=True) @ u / 2)
         return np.array(found)
+
+    def described(self, states: HybridStates) -> dict[str, Any]:
+        """As `HybridSystem.described`: what a ledger says, along the run."""
+        outputs, work = states.outputs, states.work
+        coordinates, dofs = labels(self.tree)
+        potential, done = outputs["potential_energy"], np.zeros_like(outputs["potential_energy"])
+        done = done + sum(work[name] for name in self.power_names if name.startswith("joint_"))
+
+        def change(x: Array) -> Array:
+            return x - x[..., :1]
+
+        for force in self.mechanism.forces if self.power_names else ():
+            stored = outputs.get(f"{force.name}_energy", 0 * done)
+            potential, done = potential + stored, done + work[force.name] + change(stored)
+        for e in self.elements if self.power_names else ():
+            given, energy, lost = (_full(e, x) for x in ("work", "energy", "lost"))
+            if e.driven:
+                continue
+            if energy in outputs:
+                potential = potential + outputs[energy]
+                done = done - sum(work[name] for name in self._lossy[e] if name in work)
+                done = done - (change(outputs[lost]) if lost in outputs else 0)
+            elif given in work:
+                done = done + work[given]
+        return {
+            "coordinates": coordinates,
+            "dofs": dofs,
+            "kinetic": outputs["kinetic_energy"],
+            "potential": potential,
+            **({"tau": outputs["efforts"]} if outputs["efforts"].shape == states.v.shape else {}),
+            "work_done": done if self.power_names else None,
+            "tree": self.tree,
+        }
 
     # -- the ledger -----------------------------------------------------------------------------------------
 
