@@ -122,7 +122,7 @@ def simulate(robot: lb.Robot, hits: tuple[Hit, ...], t_end: float, dt: float = D
         dt=STEP,
         record_every=dt,
         tau=lambda t, q, v: law(t, q, v) + push(t, q),
-        damping=False,
+        joints={"armature"},
     )
     efforts = Kernel(trace(lambda t, q, v: (law(t, q, v), push(t, q)), {"t": (), "q": 6, "v": 6}, "efforts"))
     return Samples(run.t, run.q, run.v, *efforts(run.t, run.q, run.v))

@@ -25,6 +25,11 @@ def _finite(function):
     return lambda x: function(x) if mpmath.isfinite(x) else mpmath.nan
 
 
+def _of_size(function, x):
+    """A function that grows as exp(|x|)."""
+    return function(x) if not abs(x) > 1e4 else function(math.copysign(mpmath.inf, x))
+
+
 # Elementary functions, which libraries round differently; at zeros, infinities and NaN as in IEEE 754
 FUNCTIONS = {
     "sin": _finite(mpmath.sin),
@@ -32,7 +37,13 @@ FUNCTIONS = {
     "tan": _finite(mpmath.tan),
     "exp": lambda x: mpmath.exp(x) if not abs(x) > 1e4 else mpmath.inf if x > 0 else mpmath.mpf(0),
     "log": lambda x: mpmath.log(x) if x > 0 else -mpmath.inf if x == 0 else mpmath.nan,
+    "sinh": lambda x: _of_size(mpmath.sinh, x),
+    "cosh": lambda x: _of_size(mpmath.cosh, x),
+    "tanh": lambda x: mpmath.tanh(x) if abs(x) < 1e4 else mpmath.sign(x),
+    "arcsin": lambda x: mpmath.asin(x) if abs(x) <= 1 else mpmath.nan,
+    "arccos": lambda x: mpmath.acos(x) if abs(x) <= 1 else mpmath.nan,
     "arctan2": _angle,
+    "hypot": lambda x, y: mpmath.inf if mpmath.isinf(x) or mpmath.isinf(y) else mpmath.hypot(x, y),
 }
 OPERATIONS = FUNCTIONS | {
     "add": operator.add,
@@ -42,6 +53,8 @@ OPERATIONS = FUNCTIONS | {
     "neg": operator.neg,
     "sqrt": lambda x: mpmath.sqrt(x) if x >= 0 else mpmath.nan,
     "absolute": abs,
+    "sign": mpmath.sign,
+    "floor": mpmath.floor,
     "minimum": min,
     "maximum": max,
     "lt": operator.lt,

@@ -18,6 +18,7 @@ CONSTANTS = (-2.0, -1.0, 0.0, 0.3, 0.5, 1.0, 3.0)
 OPERANDS = {  # what each operation takes: numbers or conditions
     **dict.fromkeys(OPERATIONS, "nn"),
     **dict.fromkeys(("neg", "sin", "cos", "tan", "sqrt", "exp", "log", "absolute"), "n"),
+    **dict.fromkeys(("sinh", "cosh", "tanh", "arcsin", "arccos", "sign", "floor"), "n"),
     **dict.fromkeys(("and", "or"), "cc"),
     "not": "c",
     "where": "cnn",
@@ -93,7 +94,8 @@ def with_bounds(function, x, require=assume):
     def operate(node):
         args, errors = [value(a) for a in node.args], [bound(a) for a in node.args]
         y = values[node] = precise.OPERATIONS[node.op](*args)
-        if node.op in ("lt", "le", "eq", "minimum", "maximum", "absolute"):
+        if node.op in ("lt", "le", "eq", "minimum", "maximum", "absolute", "sign", "floor"):
+            args = [args[0] - mpmath.nint(args[0])] if node.op == "floor" else args  # jumps at whole numbers
             margin = abs(args[0] - args[-1]) if len(args) == 2 else abs(args[0])
             require(margin > 100 * sum(errors) or sum(errors) == 0)
         if node.op in ("arctan2", "absolute"):  # at 0 the signs count that folding drops

@@ -541,6 +541,7 @@ OPTIONAL = {
     "functions of CasADi": ("casadi", "casadi", lambda: to_casadi(trace(lambda x: x + 1, {"x": ()}))),
     "samples": ("scipy", "sweep", lambda: lb.sample({"x": (0, 1)}, 4)),
     "sweeps": ("zarr", "sweep", lambda: lb.sweep(print, {"x": [1.0]}, "store.zarr")),
+    "the robot 'ur5_description'": ("robot_descriptions", "descriptions", lambda: lb.load("ur5_description")),
     "studies": ("cloudpickle", "studies", lambda: reproduce("rnea-notes")),
     "to_xarray": (
         "xarray",

@@ -140,6 +140,29 @@ def test_angles_follow_ieee_on_zeros_infinities_and_nan(lanes, single, angle):
         np.testing.assert_array_equal(np.signbit(found)[number], np.signbit(y)[number])
 
 
+# -- hyperbolic functions, arcsines, lengths ----------------------------------------------------------------
+
+
+def decades(op, real):
+    """Arguments of every size for which the function is finite, of both signs; close to 1 where it ends."""
+    rng, top = np.random.default_rng(0), {"sinh": 6.4, "cosh": 6.4, "arcsin": 0, "arccos": 0}.get(op, 60)
+    x = np.concatenate([2.0 ** rng.uniform(-100, top, 3000), rng.uniform(0.5, 0.75, 500)])
+    x = np.concatenate([x, 1 - 2.0 ** rng.uniform(-50, -1, 500)]).astype(real)
+    return np.concatenate([x, -x])
+
+
+@pytest.mark.parametrize("real", [np.float64, np.float32])
+@pytest.mark.parametrize("op", ["sinh", "cosh", "tanh", "arcsin", "arccos", "hypot"])
+def test_these_functions_are_within_2_ulp_and_the_same_at_any_number_of_lanes(op, real):
+    x = (decades(op, real), np.roll(decades(op, real), 1))[: len(OPERANDS[op])]
+    exact = precise.values(op, *x)
+    f = trace(getattr(scalar, op), dict.fromkeys("xy"[: len(x)], ()), "f")
+    found = [compiled(f, lanes, real is np.float32)(*x)[1][0] for lanes in LANES]
+    assert precise.units_off(found[0], exact).max() <= 2
+    for y in found[1:]:
+        np.testing.assert_array_equal(y, found[0])
+
+
 # -- every operation ----------------------------------------------------------------------------------------
 
 SPECIAL = (

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import liebody as lb
 from liebody import models
 from liebody.cli import DEMO_STEP, main
+from liebody_studies import STUDIES
 
 COMMANDS = ("demo", "info", "simulate", "export")
 
@@ -83,7 +84,7 @@ def test_demo_says_how_good_it_is_and_draws_a_picture(liebody, tmp_path):
     assert f"{run.energy_drift:.1e}" in result.stdout and result.stdout.count("steps/s") == 2
 
 
-@pytest.mark.parametrize("model", models.__all__)
+@pytest.mark.parametrize("model", models.names())
 def test_every_bundled_model_has_information_and_moves(liebody, model):
     assert liebody("info", model).exit_code == 0
     start = ("--q0", "leg=0.12") if model == "prismatic_hopper" else ()  # point masses must lie apart
@@ -218,12 +219,21 @@ def test_names_of_functions_are_completed():
     assert completed("jacobian") == [], "it needs a frame"
 
 
+def test_names_of_models_are_completed_and_else_files():
+    source = main.commands["info"].params[0]
+    found = source.shell_complete(click.Context(main.commands["info"]), "two")
+    assert [(item.value, item.type) for item in found] == [("two_joint_hopper", "plain")]
+    found = source.shell_complete(click.Context(main.commands["info"]), "./robo")
+    assert [(item.value, item.type) for item in found] == [("./robo", "file")]
+
+
 def test_exported_source_passes_its_own_test_with_the_command_that_is_printed(liebody, tmp_path):
     result = liebody(
         "export", "swing.urdf", "--to", "c", "--out", "out", "--functions", "inverse_dynamics, mass_matrix"
     )
     assert result.exit_code == 0
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["swing.c", "swing.h", "swing_test.c"]
+    files = ["CMakeLists.txt", "swing.c", "swing.h", "swing_test.c"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == files
     header = (tmp_path / "out" / "swing.h").read_text()
     assert "swing_inverse_dynamics" in header and "swing_mass_matrix" in header and "forward" not in header
     command = result.stdout.strip().splitlines()[-1]
@@ -260,7 +270,7 @@ def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path)
         ("simulate double_pendulum --q0 1,x", "'x' is not a number"),
         ("simulate double_pendulum --q0 link1=x", "'x' is not a number"),
         ("simulate double_pendulum --q0 link1=1,2", "'2' names no entry"),
-        ("simulate double_pendulum --v0 elbow=1", "there is no 'elbow'; there are link1, link2"),
+        ("simulate double_pendulum --v0 elbow=1", "there is no 'elbow'; known are link1, link2"),
         ("simulate double_pendulum --tau 1,2,3", "--tau needs 2 numbers"),
         ("simulate double_pendulum --q0 nan,0", "expected a finite number"),
         ("simulate spherical_pendulum --q0 1,2,3,4", "norm"),
@@ -275,6 +285,7 @@ def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path)
         ("simulate double_pendulum --threads 0", "--threads"),
         ("export double_pendulum --functions dance", "there is no function 'dance'"),
         ("export double_pendulum --functions ,", "no functions to export"),
+        ("export double_pendulum --functions pose:tip", "'pose:tip' has an option without a value"),
         ("export double_pendulum --to fortran", "fortran"),
         ("demo --out swing.urdf", "swing.urdf"),
         ("demo --out swing.urdf/pictures", "swing.urdf"),
@@ -301,3 +312,26 @@ def test_a_mistake_costs_no_traceback_in_a_process_of_its_own(tmp_path):
     result = subprocess.run(call, capture_output=True, text=True, timeout=60)
     assert result.returncode == 2 and result.stdout == ""
     assert len(result.stderr.strip().splitlines()) == 1 and result.stderr.startswith("liebody: ")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("command", [None, *main.list_commands(click.Context(main))])
+def test_help_breaks_no_word_at_its_hyphen(command, width):
+    text = CliRunner().invoke(main, [*filter(None, [command]), "--help"], terminal_width=width).output
+    assert not re.findall(r"\w-$", text, re.MULTILINE) and "\u2011" not in text
+    if command == "reproduce":
+        for study in STUDIES:
+            assert f"\n    {study}\n" in text
+
+
+@pytest.mark.parametrize("command", ["info puma560", "equations double_pendulum", "reproduce --help"])
+def test_a_reader_that_has_read_enough_hears_no_more(command):
+    """As `liebody info robot.urdf | head -1` does."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "liebody", *command.split()], stdout=writer, stderr=subprocess.PIPE, text=True,
+        check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.stderr == ""

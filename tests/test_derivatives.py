@@ -98,9 +98,14 @@ def test_loops_over_columns_give_what_the_definition_gives(name, acting, monkeyp
     tree, q, v, tau, wrenches = state(name)
     arrays = {"q": q, "v": v, "tau": tau} | ({"wrenches": wrenches} if acting else {})
     shapes = {key: shape(tree, key) for key in arrays}
-    program = derivatives.derivatives_by_columns(tree, shapes, "solved", gravity=WEIGHT, damping=acting)
+    options = {"gravity": WEIGHT, "damping": acting}
+
+    def given(function, *values):
+        return function(tree, **dict(zip(shapes, values, strict=True)), **options)
+
+    program = derivatives.derivatives_by_columns(tree, shapes, "solved", given)
     assert isinstance(program, Program)
-    expected = dyn.forward_dynamics_derivatives(tree, **arrays, gravity=WEIGHT, damping=acting)
+    expected = dyn.forward_dynamics_derivatives(tree, **arrays, **options)
     for found in (program.evaluate(*arrays.values()), program.unroll()(*arrays.values())):
         for one, other in zip(found, expected, strict=True):
             close(one, other, 1e-14 * (np.linalg.cond(dyn.mass_matrix(tree, q)) if tree.nv else 1.0))

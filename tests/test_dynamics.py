@@ -113,6 +113,58 @@ def test_gravity_is_the_slope_of_potential_energy(mechanism):
     close(dyn.gravity_forces(tree, q, WEIGHT), slope, 1e-12)
 
 
+def test_joint_wrenches_are_what_newton_and_euler_take_for_all_that_a_joint_carries(mechanism):
+    """F_i = sum over the bodies on joint i of Ad^T (J dV/dt - ad_V^T J V - F_ext); S^T F is its effort."""
+    tree, _, q, v, a, wrenches = mechanism
+    found = dyn.joint_wrenches(tree, q, v, a, WEIGHT, wrenches)
+    for body in tree.bodies:
+        T, total = dyn.frame_pose(tree, q, body.name), np.zeros(6)
+        for b in (b for b in tree.bodies if body in tree.ancestors(b.index)):
+            J, T_b = b.inertia.matrix(), dyn.frame_pose(tree, q, b.name)
+            V, A = (dyn.frame_twist(tree, q, v, b.name), dyn.frame_acceleration(tree, q, v, a, b.name))
+            A[3:] -= T_b[:3, :3].T @ WEIGHT
+            own = J @ A - SE3.ad(V).T @ J @ V - wrenches[b.index - 1]
+            total += SE3.Ad(SE3.inverse(T_b) @ T).T @ own
+        close(found[body.index - 1], total, 1e-10)
+    efforts = dyn.factorization(tree, q, v).rotors * a
+    for body, F in zip(tree.bodies, found, strict=True):
+        np.add.at(efforts, np.arange(tree.nv)[body.dofs], body.twist.T @ F)
+    close(efforts, dyn.inverse_dynamics(tree, q, v, a, WEIGHT, wrenches), 1e-10)
+
+
+@pytest.mark.parametrize("followers", [0, 2])
+def test_prescribed_motion_of_the_base_is_that_of_a_free_base_with_this_acceleration(followers):
+    """The same arm on the world that moves, and on a free body at that pose, twist and acceleration."""
+    kinds = ["revolute", "prismatic", "spherical", "revolute", "helical"]
+    arm = random_tree(np.random.default_rng(3), kinds, followers)
+    builder = TreeBuilder("on a free base")
+    builder.add("base", Free(), random_inertia(np.random.default_rng(4)))
+    for body in arm.bodies:
+        parent = arm.bodies[body.parent - 1].name if body.parent else "base"
+        builder.add(body.name, body.joint, body.inertia, parent, body.placement)
+    tree = builder.build()
+    rng = np.random.default_rng(5)
+    q, v, a = random_state(rng, arm)
+    base, twist, rate = Free().random(rng), rng.normal(size=6), rng.normal(size=6)
+    T = SE3.element(base)
+    order = [tree.body(b.name).index - 1 for b in arm.bodies]
+    wrenches = rng.normal(size=(len(tree.bodies), 6))
+    motion = np.array([twist, rate])
+    motion[1, 3:] += np.subtract(WEIGHT, T[:3, :3].T @ WEIGHT)  # gravity in the axes of the base
+    whole = np.concatenate([base, q]), np.concatenate([twist, v]), np.concatenate([rate, a])
+    assert [b.joint.name for b in tree.bodies[1:]] == [b.joint.name for b in arm.bodies]
+    tau = dyn.inverse_dynamics(tree, *whole, WEIGHT, wrenches, True)
+    given = WEIGHT, wrenches[order], True, motion
+    close(dyn.inverse_dynamics(arm, q, v, a, *given), tau[6:], 1e-12)
+    close(dyn.forward_dynamics(arm, q, v, tau[6:], *given), a, 1e-9)
+    close(dyn.bias_forces(arm, q, v, *given) + dyn.mass_matrix(arm, q) @ a, tau[6:], 1e-12)
+    close(
+        dyn.joint_wrenches(arm, q, v, a, WEIGHT, wrenches[order], motion),
+        dyn.joint_wrenches(tree, *whole, WEIGHT, wrenches)[order],
+        1e-12,
+    )
+
+
 def test_external_wrenches_act_through_the_jacobians(mechanism):
     tree, _, q, v, a, wrenches = mechanism
     effort = sum(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -15,8 +18,49 @@ def load(name):
     return module
 
 
+def test_a_control_loop_in_plain_python_holds_the_pole(capsys):
+    angles = load("control_loop").main()
+    assert abs(angles[0]) > 8 and 1 < np.abs(angles[1000:2000]).max() < 10
+    assert np.abs(angles[-500:]).max() < 1.0  # some counts of the encoder
+
+
+def test_the_hopper_learns_to_stay_up(capsys):
+    pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
+    history, _ = load("hopper_gym").main(generations=10)
+    assert np.mean(history[-3:]) > 1.4 * history[0]
+
+
 def test_computed_torque_converges_with_the_true_model_and_not_with_a_wrong_one(capsys):
     errors = load("computed_torque").main()
     assert errors["true model"][-1] < 1e-10
     assert 1e-4 < errors["hand 30 % lighter"][-1] < 1e-2
     assert capsys.readouterr().out.count("controller compiled") == 2
+
+
+def test_a_rolling_disc_keeps_its_integrals_and_does_not_slip(tmp_path):
+    found = load("rolling_disc").main(str(tmp_path / "disc.png"))
+    assert found.slip.max() < 1e-12 and np.ptp(found.energy) < 1e-9
+    assert np.abs(found.foot[:, 2]).max() < 1e-12
+    order = np.argsort(found.tilt)  # several times to and fro: each rate is one curve over the tilt
+    for rate in found.rates[:, 1:].T:
+        curve = np.polynomial.Chebyshev.fit(found.tilt[order], rate[order], 12)
+        assert np.abs(curve(found.tilt) - rate).max() < 1e-9
+    assert found.tilt.min() < found.tilt[0] - 0.1
+
+
+def test_the_arm_is_identified_as_well_as_its_noise_allows_and_one_call_compiles(capsys):
+    found = load("identify_arm").main()
+    errors, deviations = found["errors"], found["deviations"]
+    assert errors[0].max() > 0.2 and (errors[-1] < 4 * deviations).all()
+    assert deviations.max() < 0.01
+    assert capsys.readouterr().out.count("friction") == 6
+
+
+def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
+    error, step, found = load("inverse_kinematics").main()
+    assert error < 1e-9 and step < 0.1
+    reached = found.converged.all(axis=1)
+    assert reached[[2, 3, 4, 5]].all() and not reached[6:].any()
+    away = found.residual.max(axis=1)[6:]
+    assert (np.diff(away) > 0.05).all()
+    assert capsys.readouterr().out.count("out of reach by") == np.count_nonzero(~reached)

@@ -61,6 +61,25 @@ def test_G_is_the_inverse_and_holds_the_relative_poses(mechanism):
             close(block, expected, 1e-12)
 
 
+def test_stacked_rates_and_wrenches_are_those_of_the_recursion_on_a_base_that_moves(mechanism):
+    """(20), (21), (22), and (19) with V_0."""
+    tree, q, v, _ = mechanism
+    a, V_0, rate = np.random.default_rng(11).normal(size=(3, max(tree.nv, 6)))
+    a, V_0, rate = a[: tree.nv], V_0[:6], rate[:6]
+    moving = dyn.factorization(tree, q, v, V_0)
+    tight(moving.V, moving.G @ (moving.S @ v + moving.P_0 @ V_0))
+    against_fall = rate - np.array([0, 0, 0, *WEIGHT])
+    F = moving.F(a, against_fall)
+    motion = np.array([V_0, rate])
+    close(F.reshape(-1, 6), dyn.joint_wrenches(tree, q, v, a, WEIGHT, base_motion=motion), 1e-12)
+    tau = dyn.inverse_dynamics(tree, q, v, a, WEIGHT, base_motion=motion)
+    close(moving.S.T @ F + moving.rotors * a, tau, 1e-12)
+    still = dyn.factorization(tree, q, v)
+    rates = still.V_rate(a, np.zeros(6)).reshape(-1, 6)
+    for body, found in zip(tree.bodies, rates, strict=True):
+        close(found, dyn.frame_acceleration(tree, q, v, a, body.name), 1e-12)
+
+
 @pytest.mark.parametrize("form", BODY_FORMS)
 def test_coriolis_matrices_are_those_of_the_recursion(mechanism, form):
     """(25), (37)."""

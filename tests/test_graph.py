@@ -2,6 +2,7 @@
 
 import itertools
 import operator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import INPUTS, OPERANDS, assert_within, points, programs, traced, with_bounds
 
-from liebody import scalar
+from liebody import codegen, scalar
 from liebody.codegen import Function, Graph, jacobian, jvp, trace, vjp
 from liebody.codegen.derivatives import PARTIALS
 from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr
@@ -260,6 +261,38 @@ def test_what_cannot_be_traced_is_refused_with_advice(use, message):
         trace(use, {"x": ()})
 
 
+def steeply(x):
+    return np.log1p(x)
+
+
+@pytest.mark.parametrize(
+    ("use", "line", "operation"),
+    [
+        (lambda x: 1 if x[0] < 0 else 2, "(lambda x: 1 if x[0] < 0 else 2,", "Python cannot branch on it"),
+        (lambda x: np.clip(x, -1, 1), "np.clip(x, -1, 1)", "its minimum, maximum, clip, sign"),
+        (lambda x: np.linalg.inv(np.diag(x)), "np.linalg.inv(np.diag(x))", "'inv'"),
+        (lambda x: steeply(2 * x), "return np.log1p(x)", "log1p"),
+        (lambda x: x[0].real, "x[0].real", "'real'"),
+    ],
+)
+@pytest.mark.parametrize("by", [trace, codegen.traced], ids=["trace", "traced"])
+def test_a_refusal_names_the_operation_and_the_users_line(use, line, operation, by):
+    with pytest.raises(GraphError) as refusal:
+        by(use, {"x": 2}, "mine")
+    told = str(refusal.value)
+    number = next(k for k, text in enumerate(Path(__file__).read_text().splitlines(), 1) if line in text)
+    assert told.startswith("mine cannot be traced at `") and line in told and operation in told
+    assert f"(test_graph.py, line {number})" in told
+
+
+def test_errors_of_ones_own_stay_what_they_are():
+    def refuse(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        trace(refuse, {"x": ()})
+
+
 COMPARED = {
     "<": lambda x: x < 0,
     "!=": lambda x: x != 1,
@@ -435,6 +468,14 @@ COMPLEX = {  # each operation on x + i h: the imaginary part carries the derivat
     "sqrt": lambda z: np.sqrt(np.complex128(z)),
     "exp": lambda z: np.exp(np.complex128(z)),
     "log": lambda z: np.log(np.complex128(z)),
+    "sinh": lambda z: np.sinh(np.complex128(z)),
+    "cosh": lambda z: np.cosh(np.complex128(z)),
+    "tanh": lambda z: np.tanh(np.complex128(z)),
+    "arcsin": lambda z: np.arcsin(np.complex128(z)) if abs(z.real) <= 1 else np.nan,
+    "arccos": lambda z: np.arccos(np.complex128(z)) if abs(z.real) <= 1 else np.nan,
+    "sign": lambda z: np.sign(z.real),
+    "floor": lambda z: np.floor(z.real),
+    "hypot": lambda a, b: np.sqrt(np.complex128(a * a + b * b)),
     "absolute": lambda z: -z if z.real < 0 else z,
     "arctan2": lambda y, x: complex_arctan2(np.complex128(y), np.complex128(x)),
     "minimum": lambda a, b: a if a.real < b.real else b,
@@ -543,6 +584,10 @@ KINKS = [
     (lambda x: scalar.minimum(x, 1), 1.0, 0.0),
     (lambda x: scalar.minimum(1, x), 1.0, 1.0),
     (lambda x: scalar.maximum(3 * x, 2 * x), 0.0, 2.0),
+    (lambda x: scalar.clip(x, -1, 1), 0.5, 1.0),
+    (lambda x: scalar.clip(x, -1, 1), 3.0, 0.0),
+    (lambda x: scalar.sign(x) * x, -2.0, -1.0),
+    (lambda x: scalar.sign(x) + scalar.floor(x), 0.0, 0.0),
     (lambda x: scalar.where(x < 0, 2 * x, 3 * x), 0.0, 3.0),
     (lambda x: scalar.where(x <= 0, 2 * x, 3 * x), 0.0, 2.0),
 ]

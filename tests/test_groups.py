@@ -660,3 +660,18 @@ def test_the_page_about_groups_runs():
 @pytest.fixture
 def rng(request):
     return np.random.default_rng(sum(map(ord, request.node.name)))
+
+
+@pytest.mark.parametrize("group", [Product(SE3, Planar([0, 0, 1]), Revolute([0, 0, 1]), R(2)), SO3])
+def test_many_random_elements_are_drawn_at_once(group):
+    """Rotations uniform: R has mean zero and E[R_ij^2] = 1/3; translations of deviation 1."""
+    one = group.random(np.random.default_rng(3))
+    np.testing.assert_array_equal(group.random(np.random.default_rng(3), ()), one)
+    q = group.random(np.random.default_rng(3), (50, 400))
+    assert q.shape == (50, 400, group.nq)
+    group.check(q)
+    rotations = np.array([SO3.element(x) for x in q.reshape(-1, group.nq)[:5000, :4]])
+    assert np.abs(rotations.mean(axis=0)).max() < 0.05
+    np.testing.assert_allclose((rotations**2).mean(axis=0), 1 / 3, atol=0.03)
+    if group.nq > 4:
+        np.testing.assert_allclose(q[..., 4:7].std(axis=(0, 1)), 1, atol=0.03)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody import scalar
+from liebody import models, scalar
 from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.groups import SO3, Product, R
-from liebody.systems import HybridSystem, LostEvents
+from liebody.systems import Contact, Fall, HybridSystem, LostEvents, controller_2, robot_system
 
 INERTIA = np.array([1.0, 2.0, 2.5])
 
@@ -245,3 +245,65 @@ def test_quantities_flow_and_start_where_they_are_told():
     for options in ({"flows": {"a": 0.0}}, {"memory": {"a": 0.0}, "flows": {"a": 0.0}}):
         with pytest.raises(ModelError):
             HybridSystem(R(1), lambda t, q, v, z, p: v, **options)
+
+
+# -- one interval at a time ---------------------------------------------------------------------------------
+
+
+def gaits(members=()):
+    """Hoppers that fall for soft springs, a stepper for them, and a start."""
+    floor = Contact("foot", stiffness=1e4, damping=300.0)
+    controller = controller_2("foot", K_r=2200, r_des=0.1410659, D_r=20, K_p=6, K_E=10, E_des=2.8382)
+    system = robot_system(models.revolute_hopper(), controller, floor, Fall(0.03))
+    start = np.array([-2.5243, 2.7676, 0.2574, 1.7802]), np.array([0.3301, -0.1919, 0.1263, 0])
+    return system, lb.stepper(system, dt=0.02, members=members), start
+
+
+def test_intervals_of_a_stepper_are_a_run_with_parameters_that_are_held():
+    system, sim, (q0, v0) = gaits(3)
+    K_p = np.random.default_rng(0).uniform([[0.0], [5.5], [5.5]], [[1.0], [6.5], [6.5]], (3, 100))
+    times = 0.02 * np.arange(100)
+    run = system.simulate(q0, v0, t_end=2.0, record_every=0.02, sampled={"K_p": (times, K_p)})
+    state = sim.start(q0, v0)
+    for k in range(100):
+        state = sim.step(state, {"K_p": K_p[:, k]})
+        on = ~state.ended
+        np.testing.assert_array_equal(state.q[on], run.q[on, k + 1])
+        np.testing.assert_array_equal(state.memory.floor_contact[on], run.memory["floor_contact"][on, k + 1])
+    assert state.t == pytest.approx(2.0)
+    assert state.ends.tolist() == run.ends.tolist() and 0 < np.count_nonzero(state.ended) < 3
+    np.testing.assert_array_equal(state.q, run.final.q)
+
+
+def test_members_of_a_stepper_begin_anew_one_by_one():
+    _, sim, (q0, v0) = gaits((2, 2))
+    state = first = sim.start(q0, v0)
+    for _ in range(5):
+        state = sim.step(state, {"K_p": 6.0})
+    which = np.array([[False, True], [False, False]])
+    again = sim.reset(state, which, q0, v0)
+    assert np.array_equal(again.q[~which], state.q[~which]) and np.array_equal(again.q[which], first.q[which])
+    assert np.array_equal(state.q[0, 1], state.q[0, 0])  # states do not change
+    for _ in range(5):
+        again = sim.step(again, {"K_p": 6.0})
+    np.testing.assert_allclose(again.q[0, 1], state.q[0, 1], rtol=1e-12)
+
+
+def test_members_of_a_stepper_that_ended_stay_where_they_are():
+    _, sim, (q0, v0) = gaits(2)
+    state = sim.start([q0, [0.0, 2.0, 0.02, 0.5]], v0)
+    ended = sim.step(state)
+    assert ended.ended.tolist() == [False, True] and ended.ends.tolist() == ["", "stopped"]
+    after = sim.step(ended)
+    assert np.array_equal(after.q[1], ended.q[1]) and not np.array_equal(after.q[0], ended.q[0])
+    assert not sim.reset(after, after.ended, q0, v0).ended.any()
+
+
+def test_what_a_stepper_of_a_hybrid_system_cannot_take_is_refused():
+    _, sim, (q0, v0) = gaits(3)
+    with pytest.raises(ShapeError, match=r"\(2, 4\).*\(3,\)"):
+        sim.start([q0, q0], v0)
+    with pytest.raises(ModelError, match="no parameter 'K_q'"):
+        sim.step(sim.start(q0, v0), {"K_q": 1.0})
+    with pytest.raises(IntegrationError, match="dt"):
+        lb.stepper(sim.system, dt=0.0)

@@ -1,14 +1,20 @@
 """The bundled models: published numbers, closed forms, and what stays constant."""
 
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
 import numpy as np
 import pytest
 import sympy as sp
+from click.testing import CliRunner
 from scipy.integrate import solve_ivp
 
 import liebody as lb
 from liebody import dynamics, models
+from liebody.cli import main
 from liebody.codegen import trace
-from liebody.errors import ModelError
+from liebody.errors import DescriptionError, ModelError
 
 MODELS = {
     "double_pendulum": models.double_pendulum,
@@ -50,7 +56,7 @@ PLANAR = {
 }
 
 
-@pytest.mark.parametrize("name", models.__all__)
+@pytest.mark.parametrize("name", models.names())
 def test_bundled_models_fall_as_the_conventions_say(name):
     """Along the world's -z (the space robot: not at all); planar ones move in the world's x, z plane."""
     robot = getattr(models, name)(*[4] * (name == "planar_chain"))
@@ -234,3 +240,35 @@ def test_parameters_can_be_symbols_of_a_trace():
     q = np.array([0.5, 0.5, -0.5, 0.5])
     traced = trace(gravity, {"p": (3,), "q": (4,)})
     np.testing.assert_allclose(traced.evaluate(values[:3], q), gravity(values, q), rtol=1e-14, atol=1e-14)
+
+
+def test_an_unknown_name_is_told_what_there_is_and_what_may_be_meant():
+    with pytest.raises(
+        DescriptionError, match=r"no model 'ur5'.*'ur5_description'.*known are double_pendulum"
+    ):
+        lb.load("ur5")
+    with pytest.raises(DescriptionError, match="did you mean 'puma560'"):
+        lb.load("Pumma560")
+    assert set(models.names()) < set(models.__all__) and "names" not in models.names()
+    assert CliRunner().invoke(main, ["info", "heavy_tip"]).output.endswith("did you mean 'heavy_top'?\n")
+
+
+def test_robots_of_robot_descriptions_have_names(monkeypatch, tmp_path):
+    """A stand-in for the package, which fetches a file when the module of a robot is imported."""
+    file = tmp_path / "arm.urdf"
+    file.write_text(lb.models.planar_chain(6).to_urdf())
+    fetched = {
+        "robot_descriptions": {"__path__": [], "__spec__": ModuleSpec("robot_descriptions", None)},
+        "robot_descriptions._descriptions": {"DESCRIPTIONS": {"arm_description": None}},
+        "robot_descriptions.arm_description": {"URDF_PATH": str(file)},
+    }
+    for name, contents in fetched.items():
+        module = ModuleType(name)
+        vars(module).update(contents)
+        monkeypatch.setitem(sys.modules, name, module)
+    assert lb.load("arm_description").nq == 6
+    assert "6 bodies" in CliRunner().invoke(main, ["info", "arm_description"]).output
+    with pytest.raises(DescriptionError, match=r"has no 'harm_description'.*did you mean 'arm_description'"):
+        lb.load("harm_description")
+    with pytest.raises(DescriptionError, match="did you mean 'arm_description'"):
+        lb.load("arm_descr")

@@ -164,3 +164,11 @@ def test_motion_is_drawn_in_the_plane_or_in_space(tmp_path, spherical):
     links, dots = 3 * 3, 3 * 2
     assert len(scene.lines) == links + dots
     assert size_of_png(tmp_path / "motion.png")[0] > 1000
+
+
+def test_twelve_curves_differ_in_colour_or_dashes():
+    axis = plot_run(a_run(models.planar_chain(12).tree)).axes[0]
+    lines = axis.get_legend().get_lines()
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 12
+    drawn = [c for c in axis.collections if isinstance(c, LineCollection)]
+    assert len({(tuple(c.get_colors()[0]), str(c.get_linestyles()[0])) for c in drawn}) == 12

@@ -11,11 +11,14 @@ from random_trees import (
     random_mechanism,
     random_state,
 )
+from test_steps import repeated_tree
 
 import liebody as lb
 from liebody import dynamics as dyn
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import trace
+from liebody.codegen import Program, trace
+from liebody.dynamics import regressor
+from liebody.dynamics.regressor import BODY_FORMS
 from liebody.errors import ModelError
 from liebody.groups import Free, Prismatic, Revolute
 from liebody.linear import skew
@@ -142,6 +145,50 @@ def test_rocks_have_none():
     tree = TreeBuilder().add("a", JOINTS["fixed"](None), SpatialInertia.sphere(1, 1)).build()
     with pytest.raises(ModelError, match="no degree of freedom"):
         dyn.base_parameters(tree)
+
+
+# -- loops over blocks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [*BODY_FORMS, None])
+def test_loops_over_blocks_are_the_definition(mechanism, form, monkeypatch):
+    """On trees of all joints, one state and several: the entries of the straight line, and Y pi = tau."""
+    tree, q, v, a, v_r = mechanism
+    monkeypatch.setattr(regressor, "LONG", 0)
+    monkeypatch.setattr(lb.Robot, "recipe", lambda *_: None)
+    robot = lb.Robot(tree, WEIGHT)
+    name, options = ("passive_regressor", {"form": form}) if form else ("inverse_dynamics_regressor", {})
+    v_r = v_r if form else v
+    kernel, arrays = robot.kernel(name, **options), (q, v, v_r, a) if form else (q, v, a)
+    assert isinstance(kernel.function, Program) != tree.has_mimics
+    compiled = form in ("coadjoint", None)
+    Y = (kernel if compiled else kernel.function.evaluate)(*arrays)
+    expected = getattr(dyn, name)(tree, *arrays, WEIGHT, **options)
+    close(Y, expected)
+    M, C = dyn.mass_matrix(tree, q), dyn.coriolis_matrix(tree, q, v, form or "christoffel")
+    close(Y @ dyn.inertial_parameters(tree), M @ a + C @ v_r + dyn.gravity_forces(tree, q, WEIGHT))
+
+
+def test_the_regressor_of_a_long_tree_is_text_of_bounded_length():
+    """A chain of 200 and one of 400 joints, with branches: tables apart, their text is as long."""
+
+    def lines(n):
+        source = lb.Robot(repeated_tree(n, branching=0.05)).kernel("inverse_dynamics_regressor").source
+        return sum(len(line) for line in source.splitlines() if not line.startswith("static const"))
+
+    short, long = lines(200), lines(400)
+    assert long < 1.2 * short < 500_000
+
+
+def test_the_regressor_of_a_long_tree_multiplies_to_its_efforts():
+    robot = lb.Robot(repeated_tree(150, branching=0.1))
+    rng = np.random.default_rng(8)
+    q, (v, a) = robot.random(rng, 3), rng.normal(size=(2, 3, robot.nv))
+    Y = robot.inverse_dynamics_regressor(q, v, a)
+    efforts = dyn.inverse_dynamics(robot.tree, q[0], v[0], a[0])
+    armature = np.concatenate([b.armature * a[0, b.dofs] for b in robot.tree.bodies])
+    close(Y[0] @ robot.inertial_parameters, efforts - armature, 1e-9)
+    close(Y[0], dyn.inverse_dynamics_regressor(robot.tree, q[0], v[0], a[0]), 1e-9)
 
 
 # -- traces and robots -----------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 """What `liebody info` says of a mechanism."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from liebody import models
-from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
+from liebody.bodies import Frame, Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.dynamics import mass_matrix
-from liebody.groups import Free, Prismatic, Revolute
+from liebody.groups import SE3, Free, Prismatic, Revolute
 from liebody.io import load_urdf
 from liebody.io.report import report
 
@@ -83,10 +85,21 @@ def test_damping_that_acts_and_friction_that_does_not_are_told():
     lossy = '<dynamics damping="0.5" friction="0.25"/>'
     told = report(_described("ab", "ac", "ad", "ae", rest=lossy))
     names = "'ab', 'ac', 'ad', 'ae'"
-    assert f"damping            acts in simulations, unless damping=False: {names}\n" in str(told)
+    assert f"damping            acts in simulations, unless joints='ideal': {names}\n" in str(told)
     assert any("dry friction does not act" in x and names in x for x in told.findings)
     plain = report(_described("ab", "ac", "ad", "ae"))
     assert "damping" not in str(plain) and "friction" not in str(plain)
+
+
+def test_frames_limits_and_losses_of_joints_are_listed():
+    joint = Joint("j", Revolute((0, 1, 0)), -1.5, 2.5, 3.0, 40.0, damping=0.25, friction=0.125, armature=0.01)
+    tree = _tree(BODY, joint)
+    tree = dataclasses.replace(tree, frames={"tool": Frame("tool", 2, SE3.motion(np.eye(3), [0, 0, 0.5]))})
+    lines = [line.split() for line in str(report(tree)).splitlines()]
+    assert "velocity limit  effort limit  damping  friction  armature" in str(report(tree))
+    assert ["j", "3", "40", "0.25", "0.125", "0.01"] in lines
+    assert ["tool", "b", "(0,", "0,", "0.5)"] in lines
+    assert any(line[-3:] == ["-1.5", "..", "2.5"] for line in lines)
 
 
 def _on_one_axis(first):

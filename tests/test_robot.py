@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 import types
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ from random_trees import JOINTS, random_tree
 
 import liebody as lb
 from liebody import dynamics
-from liebody.codegen import Program, build, trace
+from liebody.bodies import Joint, SpatialInertia, TreeBuilder
+from liebody.codegen import Kernel, Program, build, jacobian, trace
 from liebody.errors import ConfigurationError, GraphError
-from liebody.groups import SE3, Revolute
+from liebody.groups import SE3, R, Revolute
+from liebody.robot import kernels_of
 
+ALGORITHMS = {algorithm.name: algorithm for algorithm, _ in kernels_of(lb.Robot).values()}
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
 
@@ -34,6 +38,7 @@ def states(robot, shape, seed=0):
 
 CALLS = {
     "inverse_dynamics": ("q v a", dynamics.inverse_dynamics),
+    "joint_wrenches": ("q v a", dynamics.joint_wrenches),
     "forward_dynamics": ("q v a", dynamics.forward_dynamics),
     "bias": ("q v", dynamics.bias_forces),
     "mass_matrix": ("q", dynamics.mass_matrix),
@@ -95,6 +100,24 @@ def test_external_wrenches_enter_through_the_jacobians(robot):
     scale = np.abs(tau).max()
     np.testing.assert_allclose(tau, robot.inverse_dynamics(q, v, a) - pull, atol=1e-11 * scale)
     np.testing.assert_allclose(robot.forward_dynamics(q, v, tau, wrenches), a, rtol=1e-8, atol=1e-8)
+
+
+def test_motions_of_the_base_are_batches_too_and_gravity_is_one_of_them(robot):
+    q, v, a = states(robot, (4,))
+    wrenches = np.random.default_rng(2).standard_normal((len(robot.tree.bodies), 6))
+    moving = np.random.default_rng(3).standard_normal((4, 2, 6))
+    rising = np.zeros((2, 6))
+    rising[1, 3:] = -robot.gravity_vector
+    weightless = lb.Robot(robot.tree, gravity=(0, 0, 0))
+    for call in ("inverse_dynamics", "forward_dynamics", "joint_wrenches"):
+        found = getattr(weightless, call)(q, v, a, wrenches, base_motion=rising)
+        expected = getattr(robot, call)(q, v, a, wrenches)
+        np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(expected).max())
+        batch = getattr(robot, call)(q, v, a, wrenches, base_motion=moving)
+        single = [getattr(robot, call)(q[i], v[i], a[i], wrenches, base_motion=moving[i]) for i in range(4)]
+        np.testing.assert_allclose(batch, single, atol=1e-11 * np.abs(batch).max())
+    tau = robot.inverse_dynamics(q, v, a, base_motion=moving)
+    np.testing.assert_allclose(robot.forward_dynamics(q, v, tau, base_motion=moving), a, atol=1e-8)
 
 
 def test_group_operations_are_inverse_to_each_other(robot):
@@ -273,6 +296,99 @@ def test_after_the_first_call_a_built_in_function_takes_the_place_of_the_method(
 
 
 @needs_compiler
+@pytest.mark.parametrize(
+    ("name", "option"), [("pose", "frame"), ("jacobian", "frame"), ("coriolis_matrix", "form")]
+)
+def test_calls_with_options_are_calls_of_the_library(name, option):
+    """Of as many options as were asked for, by position or by name; anything else goes the long way."""
+    robot = lb.models.puma560()
+    q, v, _ = states(robot, ())
+    arrays = (q, v)[: len(ALGORITHMS[name].arrays)]
+    values = [body.name for body in robot.tree.bodies[:3]] if option == "frame" else ["ploen", "coadjoint"]
+    first = [getattr(robot, name)(*arrays, x) for x in values]
+    entry = getattr(robot, name)
+    assert isinstance(entry, types.BuiltinFunctionType)
+    in_python = []
+
+    def watch(frame, event, _):
+        if event == "call" and frame.f_code.co_name == name:
+            in_python.append(name)
+
+    def watched(*given, **options):
+        sys.setprofile(watch)
+        try:
+            return entry(*given, **options)
+        finally:
+            sys.setprofile(None)
+
+    for value, expected in zip(values, first, strict=True):
+        np.testing.assert_array_equal(watched(*arrays, value), expected)
+        np.testing.assert_array_equal(watched(*arrays, **{option: value}), expected)
+        np.testing.assert_array_equal(watched(*arrays, value, threads=1), expected)
+        out = np.empty_like(expected)
+        assert watched(*arrays, out=out, **{option: value}) is out and (out == expected).all()
+    assert not in_python
+    other = "".join([*values[0]])  # equal, but another object
+    np.testing.assert_array_equal(watched(*arrays, other), first[0])
+    assert in_python == [name]
+
+
+@needs_compiler
+def test_calls_with_options_that_cannot_be_fail_as_those_of_a_method():
+    robot = lb.models.puma560()
+    q = robot.random(0)
+    hand = robot.tree.bodies[-1].name
+    expected = robot.pose(q, hand)
+    assert (robot.pose(q, "".join([*hand])) == expected).all(), "an equal name that is another object"
+    with pytest.raises(TypeError, match="frame"):
+        robot.pose(q)
+    with pytest.raises(TypeError, match="multiple values"):
+        robot.pose(q, hand, frame=hand)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        robot.pose(q, hand, mass=1)
+    with pytest.raises(TypeError, match="positional"):
+        robot.pose(q, hand, hand)
+    with pytest.raises(lb.LiebodyError, match="nowhere"):
+        robot.pose(q, "nowhere")
+
+
+def test_the_mass_matrix_comes_packed_as_lapack_takes_it_or_by_its_non_zeros():
+    robot = lb.Robot(random_tree(np.random.default_rng(6), ["free", "revolute", "prismatic", "spherical"]))
+    n, q = robot.nv, robot.random(0, (3, 2))
+    M = robot.mass_matrix(q)
+    packed = robot.mass_matrix(q, layout="packed")
+    assert packed.shape == (3, 2, n * (n + 1) // 2)
+    columns = [M[..., : j + 1, j] for j in range(n)]  # of the upper triangle, one after the other
+    np.testing.assert_array_equal(packed, np.concatenate(columns, axis=-1))
+    lapack = pytest.importorskip("scipy.linalg").lapack
+    factor, info = lapack.dpptrf(n, packed[0, 0])
+    tau = np.arange(1.0, n + 1)
+    a, _ = lapack.dpptrs(n, factor, tau)
+    assert info == 0
+    np.testing.assert_allclose(M[0, 0] @ a, tau, rtol=1e-9)
+    rows, columns = robot.mass_matrix_pattern()
+    found = robot.mass_matrix(q, layout="nonzeros")
+    assert found.shape == (3, 2, len(rows)) and (rows <= columns).all()
+    filled = np.zeros_like(M)
+    filled[..., rows, columns] = found
+    filled[..., columns, rows] = found
+    np.testing.assert_array_equal(filled, M)
+    with pytest.raises(lb.LiebodyError, match=r"'lower'.*'full', 'packed', 'nonzeros'"):
+        robot.mass_matrix(q, layout="lower")
+
+
+def test_the_non_zeros_of_a_star_are_its_blocks():
+    """Of n arms on the world, no motion of one accelerates another."""
+    tree = TreeBuilder("star")
+    for k in range(5):
+        tree.add(f"arm {k}", Revolute([0, 1, 0]), SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0]))
+    robot = lb.Robot(tree.build())
+    rows, columns = robot.mass_matrix_pattern()
+    np.testing.assert_array_equal([rows, columns], [range(5), range(5)])
+    assert robot.mass_matrix(robot.neutral(), layout="nonzeros").shape == (5,)
+
+
+@needs_compiler
 def test_a_second_process_finds_the_kernel_without_tracing(tmp_path):
     script = """
 import sys, numpy as np, liebody as lb
@@ -318,7 +434,7 @@ def test_exported_c_compiles_without_warnings_and_passes_its_own_test(robot, tmp
         "integrate",
     ]
     paths = robot.export_c(tmp_path / "out", names)
-    assert [p.suffix for p in paths] == [".c", ".h", ".c"]
+    assert [p.suffix for p in paths] == [".c", ".h", ".c", ".txt"]
     program = tmp_path / "selftest"
     compiler = build.find_compiler()
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
@@ -390,3 +506,49 @@ def test_a_quaternion_without_a_direction_is_not_normalized(length):
             robot.normalize(given)
     np.testing.assert_allclose(robot.normalize(1e-9 * q[0])[:4], q[0, :4], rtol=1e-15)
     np.testing.assert_allclose(robot.normalize(1e9 * q[:1])[0, :4], q[0, :4], rtol=1e-15)
+
+
+def test_notebooks_show_robots_runs_and_equations():
+    """Tables of names that are text, whatever they hold, and formulas that MathJax reads."""
+    tree = TreeBuilder("arm & hand")
+    elbow = Joint("elbow", Revolute([0, 1, 0]), lower=-1, upper=0.5)
+    tree.add("fore[arm] & co", elbow, SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0]))
+    robot = lb.Robot(tree.build())
+    shown = ElementTree.fromstring(f"<div>{robot._repr_html_()}</div>")
+    head, row = ([cell.text for cell in line] for line in shown.iter("tr"))
+    assert head[0] == "body" and [cell.tag for cell in next(shown.iter("tr"))] == ["th"] * 6
+    assert row == ["fore[arm] & co", "world", "elbow", repr(elbow.group), "-1 to 0.5", "2"]
+    assert "arm & hand" in shown.find("p").text
+    run = lb.simulate(robot, t_end=0.01, dt=1e-3)
+    assert ElementTree.fromstring(run._repr_html_()).text.startswith(run.summary())
+    formulas = lb.equations("double_pendulum")._repr_latex_()
+    assert formulas.startswith("$$") and formulas.endswith("$$") and "M(q) = " in formulas
+    assert formulas.count(r"\begin") == formulas.count(r"\end") and formulas.count("{") == formulas.count("}")
+
+
+def test_methods_of_a_robot_are_traced_behind_every_door():
+    """Each time what holds the weight, under a gravity of its own: joints at rest stay, and kernels agree."""
+    robot = lb.load("double_pendulum", gravity=(0, 0, -1.62))
+    q = np.array([0.7, -0.4])
+    kernel = Kernel(trace(lambda q: robot.gravity(q) / 2, {"q": 2}))
+    np.testing.assert_allclose(kernel(q), robot.gravity(q) / 2, rtol=1e-14)
+    assert np.abs(robot.gravity(q)).max() < 0.2 * np.abs(lb.dynamics.gravity(robot.tree, q)).max()
+    slope = Kernel(jacobian(trace(robot.gravity, {"q": 2}, "g"), "q"))(q)
+    np.testing.assert_allclose(slope, robot.derivatives("gravity")(q), rtol=1e-12)
+
+    def hold(t, q, v):
+        return robot.gravity(q) - 0.5 * v
+
+    run = lb.simulate(robot, q, tau=hold, t_end=0.2, dt=1e-3)
+    feedback = lb.systems.Feedback(lambda s, p: hold(s.t, s.q, s.v))
+    hybrid = lb.systems.robot_system(robot, feedback, step=1e-3).simulate(q, t_end=0.2)
+    implicit = lb.simulate(robot, q, tau=hold, t_end=0.2, dt=1e-2, method="radau5")
+    for found in (run.q, hybrid.q, implicit.q):
+        np.testing.assert_allclose(found, np.broadcast_to(q, found.shape), atol=1e-12)
+    assert run.metadata["efforts"] == "compiled"
+
+    def field(t, y):
+        return np.concatenate([y[2:], robot.forward_dynamics(y[:2], y[2:], hold(t, y[:2], y[2:]))])
+
+    solution = lb.solve_ivp(field, (0, 0.2), [*q, 0, 0], R(4))
+    np.testing.assert_allclose(solution.q[-1], [*q, 0, 0], atol=1e-12)

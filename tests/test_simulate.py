@@ -293,7 +293,7 @@ def test_efforts_are_computed_once_and_only_when_they_are_asked_for():
     assert len(calls) == before
     np.testing.assert_array_equal(one.tau, -run.v)
     np.testing.assert_array_equal(run.tau, -run.v)
-    assert len(calls) == before + 11 and run.efforts is None
+    assert len(calls) == before + 11 and "tau" not in run.later
 
 
 @pytest.mark.parametrize("dt", [0.0125, 0.07, 0.7])
@@ -331,7 +331,7 @@ def test_damping_of_the_joints_acts_unless_it_is_switched_off():
     robot = lb.Robot(builder.build())
     run = lb.simulate(robot, v0=[1.0], t_end=1.0, dt=1e-2)
     assert run.v[-1, 0] == pytest.approx(np.exp(-0.8 / 0.4), rel=1e-7)
-    assert lb.simulate(robot, v0=[1.0], t_end=1.0, dt=1e-2, damping=False).v[-1, 0] == pytest.approx(1.0)
+    assert lb.simulate(robot, v0=[1.0], t_end=1.0, dt=1e-2, joints="ideal").v[-1, 0] == pytest.approx(1.0)
 
 
 def test_a_single_simulation_that_diverges_says_when_and_keeps_what_it_reached():
@@ -497,3 +497,44 @@ def test_simulations_start_from_the_normal_form_of_users_groups():
     q0 = np.array([[-0.6, 0, 0.8, 0], [0.6, 0, 0.8, 0]])
     run = lb.simulate(robot, q0, t_end=0.1, dt=1e-2)
     np.testing.assert_array_equal(run.q[:, 0], [[0.6, 0, -0.8, 0], [0.6, 0, 0.8, 0]])
+
+
+def test_initial_states_are_given_by_the_names_of_joints():
+    """Of robots, of systems with closed loops, of hybrid systems, of views and steppers; batches, too."""
+    robot = lb.models.space_robot()
+    named = {"joint3": 0.5, "bus.z": 1.0}
+    q = robot.configuration(named)
+    assert q[robot.tree.joint("joint3").nq - 1 + 9] == 0.5 and q[6] == 1 and np.count_nonzero(q) == 3
+    options = {"t_end": 0.01, "dt": 1e-3}
+    given = lb.simulate(robot, q, np.eye(robot.nv)[8], **options)
+    run = lb.simulate(robot, named, {"joint3": 1.0}, **options)
+    np.testing.assert_array_equal(run.q, given.q)
+    np.testing.assert_array_equal(
+        lb.stepper(robot, dt=1e-3).start(named, {"joint3": 1.0}).y, given_state(given)
+    )
+    np.testing.assert_array_equal(robot.view(named).scene.poses, robot.view(q).scene.poses)
+    hybrid = lb.systems.robot_system(robot, step=1e-3)
+    np.testing.assert_array_equal(hybrid.simulate(named, t_end=0.01).q, hybrid.simulate(q, t_end=0.01).q)
+    many = robot.configuration({"joint3": [0.1, 0.2, 0.3], "bus": [1, 0, 0, 0, 5, 6, 7]})
+    assert many.shape == (3, robot.nq)
+    np.testing.assert_array_equal(many[:, 4:7], [[5, 6, 7]] * 3)
+    np.testing.assert_array_equal(many[:, 9], [0.1, 0.2, 0.3])
+    assert lb.simulate(robot, {"joint3": [0.1, 0.2]}, **options).q.shape[0] == 2
+
+
+def given_state(run):
+    return np.concatenate([run.q[0], run.v[0]])
+
+
+@pytest.mark.parametrize(
+    ("q0", "message"),
+    [
+        ({"joint33": 1.0}, r"q0: there is no 'joint33'.*did you mean 'joint3'"),
+        ({"bus": [1.0, 2.0]}, r"q0: 'bus' has shape \(2,\), expected \(\.\.\., 7\)"),
+        ({"joint3": "straight"}, r"q0: 'joint3' cannot be read as numbers"),
+        ({"joint3": [1.0, 2.0], "joint4": [1.0, 2.0, 3.0]}, r"q0: the leading axes do not broadcast"),
+    ],
+)
+def test_names_of_joints_that_cannot_be_are_refused(q0, message):
+    with pytest.raises(lb.LiebodyError, match=message):
+        lb.simulate(lb.models.space_robot(), q0, t_end=0.01, dt=1e-3)

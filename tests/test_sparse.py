@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from liebody import scalar
+from liebody.bodies import SpatialInertia
 from liebody.codegen import Program, trace, traced
 from liebody.codegen.sparse import derivative, differentiable, sparse_jacobian
+from liebody.constrained import SystemBuilder
 from liebody.errors import IntegrationError
-from liebody.groups import SE3, SO3, Product, SO3xR3
+from liebody.groups import SE3, SO3, Product, SO3xR3, Spherical
 from liebody.integrators import GeneralizedAlpha, MechanicalEquations, RadauIIA, Variational
 
 HALF = np.array([0, 0, 0.5])
@@ -179,3 +181,32 @@ def test_a_long_chain_falls_by_the_laws(method):
     assert np.abs(motion.v[-1]).max() > 0.1
     np.testing.assert_allclose(energy, energy[0], rtol=2e-6)
     assert max(np.abs(system[3](x)).max() for x in motion.q) < 1e-12
+
+
+@pytest.mark.parametrize("group", ["SE3", "SO3xR3"])
+def test_a_system_gives_its_jacobian_by_entries(group):
+    """As many entries as its blocks have, whatever the number of bodies; the matrix is dg/dq."""
+    builder, parent = SystemBuilder("chain"), "world"
+    for k in range(12):
+        builder.body(
+            f"b{k}",
+            SpatialInertia(1.0, rotational=np.full(3, 0.01)),
+            [0.2 * k + 0.1, 0, 0],
+            configuration=group,
+        )
+        builder.joint(f"j{k}", Spherical(), parent, f"b{k}", [0.1 * (k > 0), 0, 0], [-0.1, 0, 0])
+        parent = f"b{k}"
+    system = builder.build()
+    q, v = system.guess, np.random.default_rng(0).normal(size=system.nv)
+    given = system.mechanics()
+    entries = given["J"](q)
+    assert len(entries) <= 2 * 18 * system.nc / 3
+    J = np.zeros((system.nc, system.nv))
+    for i, j, x in entries:
+        J[i, j] = x
+    h = 1e-6
+    moved = [given["g"](system.group.integrate(q, s * v)) for s in (h, -h)]
+    np.testing.assert_allclose(J @ v, (moved[0] - moved[1]).astype(float) / (2 * h), atol=1e-8)
+    equations = MechanicalEquations(**given)
+    np.testing.assert_allclose(equations.jacobian(q), J)
+    np.testing.assert_allclose(equations.constraint_rate(q, v), J @ v, atol=1e-13)

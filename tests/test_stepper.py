@@ -92,6 +92,40 @@ def test_constrained_systems_keep_their_constraints(method):
     assert np.abs(system.measure(state.q)[0]).max() < 1e-6
 
 
+class Swelling(lb.dynamics.JointForce):
+    """tau = 1 + t in every joint."""
+
+    def effort(self, t, x, v):
+        return 1 + t + 0 * v
+
+
+@pytest.mark.parametrize("method", ["rkmk4", "cf4", "rkmk-euler"])
+def test_the_function_of_a_stepper_makes_its_steps(method):
+    robot, rng = lb.load("heavy_top"), np.random.default_rng(0)
+    sim = lb.stepper(robot, dt=1e-2, method=method, forces=[Swelling()])
+    state, u = sim.step(sim.start(robot.random(rng), rng.normal(size=3)), steps=20), rng.normal(size=3)
+    q, v = sim.function()(state.t, state.q, state.v, u)
+    after = sim.step(state, u)
+    np.testing.assert_allclose(q, after.q, atol=1e-14)
+    np.testing.assert_allclose(v, after.v, rtol=1e-13, atol=1e-13)
+
+
+def test_the_function_of_a_stepper_projects_onto_constraints():
+    system = four_bar()
+    sim = lb.stepper(system, dt=1e-2)
+    state = sim.start()
+    q, v = sim.function()(0.0, state.q, state.v, [0.4])
+    after = sim.step(state, [0.4])
+    np.testing.assert_allclose(q, after.q, atol=1e-13)
+    np.testing.assert_allclose(v, after.v, rtol=1e-11, atol=1e-11)
+    assert np.abs(system.measure(q)[0]).max() < 1e-9
+
+
+def test_implicit_steps_are_no_functions():
+    with pytest.raises(IntegrationError, match=r"iterates.*rkmk4"):
+        lb.stepper(lb.load("double_pendulum"), dt=1e-2, method="radau5").function()
+
+
 def test_forces_act_in_steps():
     tree = lb.TreeBuilder("slide")
     tree.add("body", lb.Joint("joint", Prismatic([1, 0, 0])), random_inertia(np.random.default_rng(0)))

@@ -22,6 +22,7 @@ GRAVITY = (0.3, -1.0, -9.0)
 
 ALGORITHMS = {  # with their arguments
     "inverse_dynamics": "q v a",
+    "joint_wrenches": "q v a",
     "bias_forces": "q v",
     "gravity_forces": "q",
     "forward_dynamics": "q v tau",

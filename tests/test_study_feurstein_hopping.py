@@ -399,3 +399,26 @@ def test_pictures_of_the_page(six, curve):
         (pictures.tuning({"K_p = 0, K_E = 0": curve}), 2),
     ):
         assert sum(axis.get_xlabel() != "" or axis.has_data() for axis in figure.axes) >= number
+
+
+def test_legends_stand_off_the_data():
+    """Curves that fill their panels, under each legend of a panel of several curves."""
+    t = np.linspace(0, 20, 2000)
+    figure, axes = pictures.figure_of(1, 1, (4.8, 2.7))
+    curves = {f"curve {k}": (np.sin(40 * t + k), "black") for k in range(5)}
+    pictures._lines(axes[0, 0], t, curves, "y", "(f) a title of usual length")
+    figure.draw_without_rendering()
+    legend, axis = axes[0, 0].get_legend().get_window_extent(), axes[0, 0]
+    title = axis._left_title.get_window_extent()
+    assert legend.y0 >= axis.get_window_extent().y1 and title.y0 >= legend.y1
+    assert legend.x1 <= figure.bbox.x1
+
+
+def test_long_runs_show_their_last_hops():
+    short, long = run("revolute I"), run("revolute V")
+    assert len(short.touch_downs.t) <= pictures.BANDS < len(long.touch_downs.t)
+    assert len([a for a in pictures.four_panels(short).axes if "hops" in a.get_title(loc="left")]) == 0
+    zoomed = [a for a in pictures.four_panels(long).axes if "last hops" in a.get_title(loc="left")]
+    assert len(zoomed) == 4
+    start, end = zoomed[1].lines[0].get_xdata()[[0, -1]]
+    assert start >= long.touch_downs.t[-pictures.SEEN] and end == long.t[-1]

@@ -50,9 +50,9 @@ def test_every_equation_is_what_the_page_says(seed, k):
 
 def test_every_correction_is_right_and_every_slip_is_one(slips):
     assert {c.number: (c.before, c.after) for c in slips if not c.confirmed} == {}
-    assert Counter(c.says for c in slips) == {"misprint": 36, "wrong": 10, "imprecise": 5}
+    assert Counter(c.says for c in slips) == {"misprint": 37, "wrong": 12, "imprecise": 5}
     before = [c.before for c in slips if c.before is not None]
-    assert len(before) == 36 and min(before) > APART
+    assert len(before) == 39 and min(before) > APART
 
 
 def test_no_equation_is_left_out(pair, slips):
@@ -196,7 +196,9 @@ def test_momentum_is_kept_to_round_off_by_the_variational_method():
     q, v = robot.neutral(), np.concatenate([[0.3, -0.4, 0.5, 0, 0, 0], np.linspace(-2, 2, 7)])
     A = robot.centroidal_momentum_matrix(q)
     v[3:6] -= np.linalg.solve(A[3:, 3:6], A[3:] @ v)
-    run = lb.simulate(robot, q, v, t_end=10.0, dt=2e-3, method="variational", damping=False, progress=False)
+    run = lb.simulate(
+        robot, q, v, t_end=10.0, dt=2e-3, method="variational", joints={"armature"}, progress=False
+    )
     for momentum in (robot.momentum, robot.centroidal_momentum):
         start, end = (momentum(run.q[k], run.v[k]) for k in (0, -1))
         assert left(end - start, start) < 1e-12

@@ -294,6 +294,20 @@ FORMULAS = [
 ]
 
 
+@pytest.fixture
+def page():
+    report = Report("t", "s")
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n: "
+    report.part(Part(table + "[folded] The numbers.\n\n" + table + "Seen.", {}))
+    return report.html
+
+
+def test_folded_tables_show_their_caption(page):
+    assert page.count("<details><summary>The numbers.</summary>") == 1
+    assert page.count("</table></div></details>") == 1
+    assert page.count("<caption>Seen.</caption>") == 1 and "[folded]" not in page
+
+
 @pytest.mark.parametrize("latex", FORMULAS)
 def test_formulas_are_drawn_inside_their_box(latex):
     setter = Typesetter()

@@ -303,7 +303,7 @@ def test_the_page_holds_everything(page):
     assert words["wrong"] == 3 and words["misprint"] == 5 and words["holds"] > 35
     numbers = [int(m[1]) for m in (re.match(r"Figure (\d+): ", c) for c in captions) if m]
     assert numbers == [2, 3, 5, 6, 7, 9, 10, 12, 13, 14, 15]
-    assert len(captions) == len(numbers) + 5 + 4 + 3 * len(EXAMPLES)
+    assert len(captions) == len(numbers) + 5 + 4 + 4 * len(EXAMPLES)
     html = re.sub(r"<svg.*?</svg>", "", report.html, flags=re.S)
     assert not re.search(r"\bnan\b|\binf\b|not confirmed", html)
 

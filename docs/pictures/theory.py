@@ -84,7 +84,7 @@ def screws() -> None:
 
 
 def step() -> None:
-    """A Munthe-Kaas step: a curve in the algebra, and its image under exp on the sphere of SO(3) x = g e_z."""
+    """A Munthe-Kaas step: a curve in the algebra, and its image on the sphere of all g e_z."""
     figure = plt.figure(figsize=(8, 3.4))
     flat = figure.add_subplot(1, 2, 1)
     s = np.linspace(0, 1, 60)

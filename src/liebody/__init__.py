@@ -11,13 +11,15 @@ manifold, `solve_ivp` integrates any vector field on any Lie group. `groups`, `b
 and `codegen` are the parts they are made of.
 """
 
-from . import bodies, codegen, constrained, dynamics, gaits, groups, integrators, models, systems
+from . import bodies, codegen, constrained, dynamics, gaits, groups, integrators, io, models, scalar, systems
 from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
 from .constrained import System, SystemBuilder
 from .dynamics import RigidBody
 from .equations import equations
 from .errors import LiebodyError
 from .integrators import solve_ivp
+from .inverse_kinematics import InverseKinematics, inverse_kinematics
+from .io.c_export import export_c
 from .linearize import Linearization, linearize, lqr
 from .loading import load
 from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
@@ -26,6 +28,7 @@ from .run import Run
 from .simulate import SingularPosition, simulate
 from .stepper import stepper
 from .sweep import Sample, sample, sweep
+from .symmetries import symmetries
 from .systems import HybridSystem
 from .view import view
 
@@ -33,6 +36,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "HybridSystem",
+    "InverseKinematics",
     "Joint",
     "LiebodyError",
     "Linearization",
@@ -52,19 +56,24 @@ __all__ = [
     "constrained",
     "dynamics",
     "equations",
+    "export_c",
     "gaits",
     "groups",
     "integrators",
+    "inverse_kinematics",
+    "io",
     "linearize",
     "load",
     "lqr",
     "models",
     "rigid_body_equations",
     "sample",
+    "scalar",
     "simulate",
     "solve_ivp",
     "stepper",
     "sweep",
+    "symmetries",
     "systems",
     "view",
 ]

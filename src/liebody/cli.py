@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.shell_completion import CompletionItem
 
 from . import models
 from .codegen import cache
@@ -24,7 +26,7 @@ from .integrators import method_named
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
 from .labels import Labels, labels
-from .loading import load
+from .loading import described, load
 from .robot import Robot, kernels_of
 from .run import VIEWS, Run
 from .scalar import Array
@@ -32,6 +34,7 @@ from .simulate import simulate
 from .view import view
 
 DEFAULT_STEP = 1e-3
+HYPHEN, UNBROKEN = re.compile(r"(?<=\w)-(?=\w)"), "\u2011"
 ROUNDED = 1e-3  # a quaternion typed with a few decimals is this near to unit
 EXPORTED = "inverse_dynamics,forward_dynamics,mass_matrix"
 DEMO_TURN, DEMO_VELOCITY = (1.9, 0, 0, 0.3, 0.8, 0), (0, 1.5, 0.3, 0, 0, 2.0)
@@ -47,18 +50,40 @@ class Refused(click.ClickException):
         click.echo(f"liebody: {self.format_message()}", file=file or sys.stderr)
 
 
+class WholeWords(click.HelpFormatter):
+    """Help whose words are not broken at their hyphens."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(HYPHEN.sub(UNBROKEN, text))
+
+    def write_dl(self, rows: Any, *args: Any, **options: Any) -> None:
+        super().write_dl([(term, HYPHEN.sub(UNBROKEN, text)) for term, text in rows], *args, **options)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(UNBROKEN, "-")
+
+
+class CommandContext(click.Context):
+    formatter_class = WholeWords
+
+
 class Commands(click.Group):
     """Commands whose user errors and warnings are messages, not tracebacks.
 
-    Packages beside this one add commands as entry points of the group `liebody.commands`.
+    Help keeps words whole. Packages beside this one add commands as entry points of `liebody.commands`.
     """
+
+    context_class = CommandContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *entry_points(group="liebody.commands").names})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         own = super().get_command(ctx, name)
-        return own or next((e.load() for e in entry_points(group="liebody.commands", name=name)), None)
+        found = own or next((e.load() for e in entry_points(group="liebody.commands", name=name)), None)
+        if found is not None:
+            found.context_class = CommandContext
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         with warnings.catch_warnings():
@@ -67,6 +92,8 @@ class Commands(click.Group):
                 return super().invoke(ctx)
             except LiebodyError as error:
                 raise Refused(str(error)) from error
+            except BrokenPipeError:  # whoever reads has read enough: click ends without a word
+                raise
             except OSError as error:
                 raise Refused(f"{error.filename or 'files'}: {error.strerror or error}") from error
 
@@ -87,7 +114,13 @@ def _examples(command: str) -> Callable[[Any], Any]:
     return extend
 
 
-SOURCE = click.argument("source", metavar="FILE|MODEL")
+def _complete_source(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Names of bundled models, else files."""
+    names = [CompletionItem(name) for name in models.names() if name.startswith(typed)]
+    return names or [CompletionItem(typed, type="file")]
+
+
+SOURCE = click.argument("source", metavar="FILE|MODEL", shell_complete=_complete_source)
 FLOATING = click.option(
     "--floating", is_flag=True, help="Let the root link move freely instead of fixing it."
 )
@@ -183,13 +216,13 @@ def info(source: str, floating: bool) -> None:
     Lists bodies and joints with their groups, limits and masses, and checks the description: are the
     inertias those of real bodies, is the mass matrix well conditioned? Plain advice for each finding.
     """
-    if source in models.__all__:
+    if source in models.names():
         tree = load(source, floating=floating).tree
     else:
         warnings.simplefilter("ignore", DoubtfulInertia)  # these are among the findings
         for category in (AssumedDynamics, UnusedElements):
             warnings.simplefilter("ignore", category)
-        tree = load_description(source, floating=floating, check="warn")
+        tree = load_description(described(source), floating=floating, check="warn")
     click.echo(report(tree))
 
 
@@ -329,6 +362,7 @@ def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> li
 @_examples("""
 liebody export ur5.urdf --to c --out out/
 liebody export anymal.urdf --floating --to c --out out/ --functions forward_dynamics,poses
+liebody export double_pendulum --functions gravity,jacobian:frame=tip --single
 """)
 @SOURCE
 @FLOATING
@@ -344,21 +378,31 @@ liebody export anymal.urdf --floating --to c --out out/ --functions forward_dyna
 )
 @click.option(
     "--functions", default=EXPORTED, show_default=True, metavar="NAMES", shell_complete=_complete_functions,
-    help="Functions, separated by commas; a wrong name lists them all.",
+    help="Functions, separated by commas; a wrong name lists them all. Options follow: pose:frame=foot.",
 )  # fmt: skip
-def export(source: str, floating: bool, language: str, out: Path, functions: str) -> None:
+@click.option("--single", is_flag=True, help="Numbers are floats, instead of doubles.")
+def export(source: str, floating: bool, language: str, out: Path, functions: str, single: bool) -> None:
     """Write a robot's equations of motion as source text.
 
-    C99 without dependencies, allocation or state: a source, a header, and a program that compares them with
-    this library's numbers.
+    C99 without dependencies, allocation or state: a source, a header, a program that compares them with
+    this library's numbers, and a file for CMake.
     """
-    names = [name.strip() for name in functions.split(",") if name.strip()]
-    paths = load(source, floating=floating).export_c(out, names)
+    calls = [_call(text.strip()) for text in functions.split(",") if text.strip()]
+    dtype = np.float32 if single else np.float64
+    paths = load(source, floating=floating).export_c(out, calls, dtype=dtype)
     for path in paths:
         click.echo(f"wrote {path}")
     sources = " ".join(str(path) for path in paths if path.suffix == ".c")
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
     click.echo(f"\ntest it:\n  {compiler} -std=c99 -O2 {sources} -lm -o {out / 'test'} && {out / 'test'}")
+
+
+def _call(text: str) -> tuple[str, dict[str, str]]:
+    """A function and its options: name:option=value:option=value."""
+    name, *options = text.split(":")
+    if any("=" not in option for option in options):
+        raise click.BadParameter(f"{text!r} has an option without a value, expected {name}:option=value")
+    return name, dict(option.split("=", 1) for option in options)
 
 
 @main.command(name="equations")
@@ -374,6 +418,7 @@ liebody equations ur5.urdf --matlab --form coadjoint
 @click.option("--python", "language", flag_value="python", help="A Python function.")
 @click.option("--c", "language", flag_value="c", help="A C99 function.")
 @click.option("--matlab", "language", flag_value="matlab", help="A MATLAB or Octave function.")
+@click.option("--julia", "language", flag_value="julia", help="A Julia function.")
 @click.option(
     "--form",
     default="christoffel",
@@ -384,7 +429,8 @@ liebody equations ur5.urdf --matlab --form coadjoint
 @click.option("--no-simplify", is_flag=True, help="Expressions as they are computed, for large robots.")
 @click.option(
     "--parts", metavar="NAMES",
-    help="Some of M, C, g, kinetic, potential, and equations (tau in code), separated by commas.",
+    help="Some of M, C, g, kinetic, potential, equations (tau in code), connection, and of the methods of "
+    "robots (center_of_mass), separated by commas.",
 )  # fmt: skip
 def equations_(
     source: str,
@@ -464,16 +510,14 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
         if len(words) != len(names):
             raise Refused(f"{option} needs {len(names)} numbers ({', '.join(names.names)}), not {len(words)}")
         return np.broadcast_to([_number(option, word) for word in words], values.shape).copy()
-    values = values.copy()
+    given = {}
     for word, (name, equals, number) in zip(words, named, strict=True):
         if not equals:
             raise Refused(
                 f"{option}: {word!r} names no entry; write all as name=number, or all numbers without names"
             )
-        if name.strip() not in names.names:
-            raise Refused(f"{option}: there is no {name.strip()!r}; there are {', '.join(names.names)}")
-        values[..., names.names.index(name.strip())] = _number(option, number)
-    return values
+        given[name.strip()] = _number(option, number)
+    return names.filled(given, values, option)
 
 
 def _number(option: str, word: str) -> float:

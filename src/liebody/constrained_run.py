@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class ConstrainedRun(Run):
 
     Violations and multipliers are computed when they are first asked for, from the states and the efforts.
     """
+
+    mark: ClassVar[str] = "equation"
 
     constraints: Mapping[str, slice] = field(default_factory=dict)
     system: Constrained | None = None
@@ -95,11 +97,12 @@ class ConstrainedRun(Run):
         change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
         return np.asarray(np.fmax.reduce(np.abs(change), axis=-1, initial=0.0))
 
-    def reactions(self, constraint: str) -> np.ndarray:
+    def reactions(self, constraint: str, passive: bool = False) -> np.ndarray:
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
         if self.system is None:
             raise LiebodyError("a loaded run does not know its system; build it again")
-        return self.system.reaction_wrenches(constraint, self.q, self.multipliers, self.t)
+        F = self.system.reaction_wrenches(constraint, self.q, self.multipliers, self.t)
+        return F + self.system.carried(constraint, self.q, self.v, self.t) if passive else F
 
     def summary(self) -> str:
         """A table of what happened, as text."""
@@ -111,14 +114,12 @@ class ConstrainedRun(Run):
             line += f"; smallest relative pivot {np.min(self.smallest_pivot):.2g}"
         return "\n".join([head, *([line] if worst else []), *rest])
 
-    def member(self, *index: int) -> Run:
-        """One simulation of the batch, by its place in it."""
-        fields = self._member(index)
+    def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
+        fields = Run._member(self, index)
         stored = {name: getattr(self, name)[index] for name in ("residual", "rate", "multipliers")}
         closest: Any = {name: x if x is None else x[index] for name, x in self._closest().items()}
-        return ConstrainedRun(
-            **fields, constraints=self.constraints, system=self.system, stored=stored, **closest
-        )
+        own = {"constraints": self.constraints, "system": self.system, "stored": stored}
+        return {**fields, **own, **closest}
 
     def _closest(self) -> dict[str, Any]:
         return {"smallest_pivot": self.smallest_pivot, "smallest_pivot_time": self.smallest_pivot_time}
@@ -136,8 +137,6 @@ class ConstrainedRun(Run):
 
     @classmethod
     def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        if "equation" not in found:
-            return {}
         names = [name.rpartition(".")[0] for name in found["equation"]]
         constraints = {
             name: slice(names.index(name), names.index(name) + names.count(name)) for name in names

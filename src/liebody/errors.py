@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import math
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -43,6 +45,8 @@ class DescriptionError(ModelError):
 class GraphError(LiebodyError):
     """A trace that cannot be: symbols of two traces mixed, or a symbol used where a number must be known."""
 
+    has_line = False  # whether the message names the line of a user's function
+
 
 class CompilerError(LiebodyError):
     """The C compiler is missing where it is required, or it refused the generated source."""
@@ -72,6 +76,15 @@ def require(purpose: str, *packages: str, extra: str = "") -> None:
             f"{', '.join(missing)} {verb} not installed; for {purpose}: pip install {' '.join(missing)}"
             + (f", or liebody with its extra {extra!r}" if extra else "")
         )
+
+
+def known(names: Iterable[str], wanted: Any = "") -> str:
+    """The end of a message on a name that is not among `names`: what there is, and what may be meant."""
+    listed = list(names)
+    folded = {name.lower(): name for name in listed}
+    near = [folded[name] for name in difflib.get_close_matches(str(wanted).lower(), folded, n=3, cutoff=0.5)]
+    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return "known are " + ", ".join(listed[:20]) + (", ..." if len(listed) > 20 else "") + meant
 
 
 def counted(n: int, one: str, many: str = "") -> str:

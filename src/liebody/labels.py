@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from .bodies import Tree
-from .errors import ShapeError
+from .errors import ModelError, ShapeError, known
 from .groups import subgroups
+from .scalar import Array
 
 UNIT_OF_QUATERNIONS = "1"
 
@@ -29,6 +33,38 @@ class Labels:
     def of(cls, entries: Sequence[tuple[str, str]]) -> Labels:
         """From pairs (name, unit)."""
         return cls(tuple(name for name, _ in entries), tuple(unit for _, unit in entries))
+
+    def filled(self, given: Mapping[str, Any], values: Array, what: str = "q0") -> Array:
+        """`values` (..., n), where entries that are given by name have what is given, as {"elbow": 1.2}.
+
+        A joint with several entries is given one of them, {"base.z": 0.5}, or all, {"base": [1, 0, 0, ...]}.
+        Values may be batches, with leading axes that broadcast.
+
+        Raises ModelError for unknown names, ShapeError for values of another shape; `what` is their subject.
+        """
+        places, parts = [], []
+        for name, value in given.items():
+            whole = [i for i, own in enumerate(self.names) if own.startswith(f"{name}.")]
+            at = [self.names.index(name)] if name in self.names else whole
+            if not at:
+                raise ModelError(f"{what}: there is no {name!r}; {known(self.names, str(name))}")
+            try:
+                part = np.asarray(value, float)
+            except (TypeError, ValueError) as error:
+                raise ShapeError(f"{what}: {name!r} cannot be read as numbers: {error}") from None
+            part = part if whole else part[..., None]
+            if part.shape[-1:] != (len(at),):
+                raise ShapeError(f"{what}: {name!r} has shape {part.shape}, expected (..., {len(at)})")
+            places.append(at)
+            parts.append(part)
+        try:
+            batch = np.broadcast_shapes(np.shape(values)[:-1], *(part.shape[:-1] for part in parts))
+        except ValueError as error:
+            raise ShapeError(f"{what}: the leading axes do not broadcast: {error}") from None
+        filled = np.array(np.broadcast_to(values, (*batch, len(self))))
+        for at, part in zip(places, parts, strict=True):
+            filled[..., at] = part
+        return filled
 
     def __len__(self) -> int:
         return len(self.names)
@@ -69,3 +105,12 @@ def labels(tree: Tree) -> tuple[Labels, Labels]:
         for vector, entries in zip(found, _ENTRIES.get(type(joint.group), numbered), strict=True):
             vector += [(f"{joint.name}.{entry}" if entry else joint.name, unit) for entry, unit in entries]
     return Labels.of(found[0]), Labels.of(found[1])
+
+
+def labels_of(system: Any) -> tuple[Labels, Labels]:
+    """Those of a mechanism, a Robot, a Tree, or a system of one; ModelError for what has no names."""
+    own = getattr(system, "labels", None)
+    tree = getattr(system, "tree", system)
+    if own is None and not isinstance(tree, Tree):
+        raise ModelError(f"the coordinates of {system!r} have no names; give them as an array")
+    return own or labels(tree)

@@ -51,7 +51,7 @@ def linearize(
     *,
     method: str | Method = "rkmk4",
     forces: Iterable[Force] = (),
-    damping: bool = True,
+    joints: str | Iterable[str] | None = None,
 ) -> Linearization:
     """A and B of the equations of motion along the group, at any state, or of one step of a method.
 
@@ -63,11 +63,11 @@ def linearize(
     q, v, tau        state and efforts, (..., nq), (..., nv), (..., nv), at t = 0; v and tau are zero if None
     dt               length of a step; None: continuous                                                [s]
     method           an explicit method of `simulate`, by which the step is taken
-    forces, damping  as in `simulate`
+    forces, joints   as in `simulate`
 
     Raises ModelError for mechanisms with constraints, IntegrationError for methods that are not explicit.
     """
-    made = mechanism_of(mechanism, tuple(forces), damping)
+    made = mechanism_of(mechanism, tuple(forces), joints, dt)
     if not isinstance(made, OpenTree):
         raise ModelError(
             f"{made.name} has constraints, and linearize takes a Robot or an OpenTree; differentiate its runs"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 from . import models
 from .bodies import Tree
 from .door import checked
-from .errors import ModelError
+from .errors import DescriptionError, ModelError, known, require
 from .io import OpenLoops, load_description
 from .robot import GRAVITY, Robot
 from .scalar import Array
@@ -19,24 +21,28 @@ from .scalar import Array
 def load(
     source: str | Path | Tree, floating: bool = False, gravity: Array | None = None, **options: Any
 ) -> Robot:
-    """A robot from a URDF or MJCF file (or its text), the name of a bundled model, or a `Tree`.
+    """A robot from a URDF or MJCF file (or its text), by its name, or from a `Tree`.
 
+    source    names are those of bundled models (`models.names()`) and, with the package robot_descriptions,
+              those of that, as "ur5_description", which it fetches when they are first read
     floating  whether the root moves freely, with a joint of group SE(3) to the world
     gravity   acceleration of free fall, (3,); None: the model's own, (0, 0, -9.81) where it has none   [m/s2]
     options   of `liebody.io.load_urdf` or `load_mjcf`, e.g. merge_fixed=False
 
-    Raises DescriptionError for a file that is missing or cannot be read, ModelError for a mechanism that
-    cannot be. Warns (OpenLoops) of loops in the file, which a Robot leaves open (docs/constrained.md), and as
-    `load_urdf` does of what the file leaves open (docs/reading.md).
+    Raises DescriptionError for an unknown name and a file that is missing or cannot be read, MissingPackage
+    without robot_descriptions, ModelError for a mechanism that cannot be. Warns (OpenLoops) of loops in the
+    file, which a Robot leaves open (docs/constrained.md), and as `load_urdf` does of what the file leaves
+    open (docs/reading.md).
     """
-    if isinstance(source, str) and source in models.__all__:
+    if isinstance(source, str) and source in models.names():
         if floating or options:
             raise ModelError(
                 f"{source!r} is a bundled model; floating and reading options apply to descriptions only"
             )
         robot = getattr(models, source)()
         return robot if gravity is None else Robot(robot.tree, gravity)
-    tree = source if isinstance(source, Tree) else load_description(source, floating=floating, **options)
+    found = source if isinstance(source, Tree) else described(source)
+    tree = found if isinstance(found, Tree) else load_description(found, floating=floating, **options)
     loops = [closure.name for closure in getattr(tree, "closures", ())]
     if loops and not isinstance(source, Tree):
         warnings.warn(
@@ -46,3 +52,35 @@ def load(
             stacklevel=2,
         )
     return Robot(tree, getattr(tree, "gravity", GRAVITY) if gravity is None else gravity)
+
+
+NAME = re.compile(r"\w+")
+DESCRIPTIONS = "robot_descriptions"
+
+
+def described(source: str | Path) -> str | Path:
+    """The file or text of a description; names are looked up in the package robot_descriptions.
+
+    Raises DescriptionError for names that nobody knows, MissingPackage where that package is not there.
+    """
+    if not isinstance(source, str) or not NAME.fullmatch(source) or Path(source).exists():
+        return source
+    if source.endswith("_description"):
+        require(f"the robot {source!r}", DESCRIPTIONS, extra="descriptions")
+        try:
+            module = importlib.import_module(f"{DESCRIPTIONS}.{source}")
+        except ModuleNotFoundError:
+            raise DescriptionError(f"{DESCRIPTIONS} has no {source!r}; {known(_fetched(), source)}") from None
+        return Path(getattr(module, "URDF_PATH", None) or module.MJCF_PATH)
+    raise DescriptionError(
+        f"there is no file and no model {source!r} (the package robot_descriptions has more, such as "
+        f"'ur5_description'); {known([*models.names(), *_fetched()], source)}"
+    )
+
+
+def _fetched() -> list[str]:
+    """The names that robot_descriptions knows, if it is installed."""
+    try:
+        return sorted(importlib.import_module(f"{DESCRIPTIONS}._descriptions").DESCRIPTIONS)
+    except (ImportError, AttributeError):
+        return []

@@ -6,7 +6,7 @@ Figures are made without pyplot: no display is needed, and no state is left behi
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +21,15 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from .bodies import Tree
 from .errors import LiebodyError
 from .labels import UNIT_OF_QUATERNIONS, Labels
-from .robot import Robot
 from .scalar import Array
 
 if TYPE_CHECKING:
+    from .robot import Robot
     from .run import Run
 
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fa0", "#4d4d4d")
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)))
 LONGEST_LEGEND = 12
 LONGEST_NAME = 26
 MOST_MEMBERS = 40
@@ -52,17 +53,21 @@ def plot_run(
 
     Raises LiebodyError for a file that cannot be written.
     """
-    chosen, q, v, tau, kinetic, potential = _members(run, members)
+    chosen, of = _members(run, members)
     panels: list[tuple[str, Labels, Array]] = []
-    for labels, values in ((run.coordinates, q), (run.dofs, v)):
+    for labels, values in ((run.coordinates, of(run.q, 2)), (run.dofs, of(run.v, 2))):
         for unit in dict.fromkeys(labels.units):
             panels.append((_title(unit), *_of_unit(labels, values, unit)))
-    if tau is not None:
-        panels.append(("effort [N m, N]", run.dofs if run.drives is None else run.drives, tau))
-    energies = Labels(("kinetic", "potential", "total"), ("J",) * 3)
-    panels.append(("energy [J]", energies, np.stack([kinetic, potential, kinetic + potential], axis=-1)))
-    energy = (kinetic + potential)[..., None]
-    panels.append(("energy change [J]", Labels(("E(t) - E(0)",), ("J",)), energy - energy[:, :1]))
+    if run.tau is not None:
+        panels.append(("effort [N m, N]", run.dofs if run.drives is None else run.drives, of(run.tau, 2)))
+    if run.has_energies:
+        kinds = {"kinetic": run.kinetic, "potential": run.potential, "total": run.energy}
+        if run.work_done is not None:
+            kinds["work done"] = run.work_done
+        energies = Labels(tuple(kinds), ("J",) * len(kinds))
+        panels.append(("energy [J]", energies, np.stack([of(x, 1) for x in kinds.values()], axis=-1)))
+        left = "E(t) - E(0)" if run.work_done is None else "E(t) - E(0) - W"
+        panels.append(("energy change [J]", Labels((left,), ("J",)), of(run.energy_balance, 1)[..., None]))
 
     figure = Figure(figsize=(9.5, 0.7 + 1.75 * len(panels)), layout="constrained")
     axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
@@ -130,23 +135,23 @@ def plot_motion(
     table = np.stack([run.kinetic, run.potential, run.energy], axis=-1)[None]
     _curves(energies, run.t, Labels(("kinetic", "potential", "total"), ("J",) * 3), table, legend="above")
     energies.set_ylabel("energy [J]")
-    drift = Labels(("E(t) - E(0)",), ("J",))
-    _curves(change, run.t, drift, run.energy_change[None, :, None], legend="above")
+    drift = Labels(("E(t) - E(0)" if run.work_done is None else "E(t) - E(0) - W",), ("J",))
+    _curves(change, run.t, drift, run.energy_balance[None, :, None], legend="above")
     change.set_ylabel("energy change [J]")
     change.set_xlabel("time [s]")
     figure.suptitle(_headline(run, 1), x=0.02, ha="left", fontsize=11)
     return _written(figure, path)
 
 
-def _members(run: Run, most: int) -> tuple[int, Array, Array, Array, Array, Array]:
-    """How many members are drawn, and their q, v, tau, kinetic and potential, (members, nt, ...)."""
+def _members(run: Run, most: int) -> tuple[int, Callable[[Array, int], Array]]:
+    """How many members are drawn; and what takes theirs, (members, nt, ...), of values with own axes."""
     count = int(np.prod(run.batch))
     chosen = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
 
-    def of(values: Array, width: int) -> Array:
-        return None if values is None else values.reshape(count, *values.shape[values.ndim - width :])[chosen]
+    def of(values: Array, own: int) -> Array:
+        return values.reshape(count, *values.shape[values.ndim - own :])[chosen]
 
-    return len(chosen), of(run.q, 2), of(run.v, 2), of(run.tau, 2), of(run.kinetic, 1), of(run.potential, 1)
+    return len(chosen), of
 
 
 def _of_unit(labels: Labels, values: Array, unit: str) -> tuple[Labels, Array]:
@@ -170,33 +175,36 @@ def _headline(run: Run, drawn: int) -> str:
     return ",  ".join(word for word in words if word)
 
 
-def _colors(n: int) -> Sequence[Any]:
-    if n <= len(PALETTE):
-        return PALETTE[:n]
+def _styles(n: int) -> Sequence[tuple[Any, Any]]:
+    """Colour and dashes of each of n curves: every colour in turn, solid, then dashed; many: a gradient."""
+    if n <= len(PALETTE) * len(DASHES):
+        return [(PALETTE[i % len(PALETTE)], DASHES[i // len(PALETTE)]) for i in range(n)]
     from matplotlib import colormaps
 
-    return list(colormaps["viridis"](np.linspace(0.0, 0.93, n)))
+    return [(color, "solid") for color in colormaps["viridis"](np.linspace(0.0, 0.93, n))]
 
 
 def _curves(axis: Any, t: Array, labels: Labels, values: Array, legend: str = "right") -> None:
     """A curve for each label and member, values (members, nt, labels); at most LONGEST_LEGEND are named."""
     n, members = len(labels), len(values)
     style = {"lw": 1.2} if members == 1 else {"lw": 0.5, "alpha": max(0.25, 0.9 / members**0.3)}
-    colors = _colors(n)
+    styles = _styles(n)
     for i in range(n):
         curves = np.stack([np.broadcast_to(t, values.shape[:2]), values[..., i]], axis=-1)
-        axis.add_collection(LineCollection(list(curves), colors=[colors[i]], **style))
+        color, dashes = styles[i]
+        axis.add_collection(LineCollection(list(curves), colors=[color], linestyles=[dashes], **style))
     axis.autoscale_view()
     axis.margins(x=0)
     named = range(n) if n <= LONGEST_LEGEND else np.linspace(0, n - 1, LONGEST_LEGEND - 1).round().astype(int)
     for i in named:
-        axis.plot([], [], color=colors[i], lw=1.6, label=_short(labels.names[i]))
+        color, dashes = styles[i]
+        axis.plot([], [], color=color, ls=dashes, lw=1.6, label=_short(labels.names[i]))
     if len(named) < n:
         axis.plot([], [], " ", label=f"{len(named)} of {n} named")
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02)}
     if legend == "above":
         place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": n}
-    axis.legend(fontsize=7.5, frameon=False, borderaxespad=0.4, handlelength=1.2, labelspacing=0.25, **place)
+    axis.legend(fontsize=7.5, frameon=False, borderaxespad=0.4, handlelength=2.2, labelspacing=0.25, **place)
     axis.grid(alpha=0.25, lw=0.5)
     axis.spines[["top", "right"]].set_visible(False)
     axis.yaxis.set_major_locator(MaxNLocator(5))

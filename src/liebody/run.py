@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import html
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -27,9 +31,10 @@ if TYPE_CHECKING:
 FORMAT = "liebody run"
 FORMAT_VERSION = 1
 OWN_ATTRIBUTES = ("format", "format_version", "source", "title")
-ENERGIES = ("kinetic", "potential")
+ARRAYS, ENERGIES, LATE = ("t", "q", "v"), ("kinetic", "potential"), ("tau", "work_done", "forces")
 LATER: Any = None  # energies and efforts that are computed when they are first asked for
 UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
+OF_FORCE = "force_"  # and its name: a force's variable in a file
 LONGEST_TABLE = 24
 VIEWS = (".html", ".gif", ".mp4", ".png")  # suffixes of files that show a motion
 
@@ -46,20 +51,31 @@ class Run:
                         damping is not among them; None: none were given                        [N m, N]
     coordinates, dofs   names and units of the entries of q and of v, as `labels(tree)` gives them
     drives              those of the entries of tau, where they are not one for each of v
+    work_done           of efforts and of forces that do not store it, since the first time, (..., nt): by an
+                        explicit method of a Robot integrated along with the motion, by the same method and
+                        steps; otherwise from the powers at the times of the run, by a rule of order four.
+                        None: nothing does work                                                     [J]
+    forces              {name: generalised forces (..., nt, nv)} of each force of a Robot beside efforts and
+                        weight                                                                      [N m, N]
     metadata            what made it: names with text, int or float (model, method, dt, ...)
     mechanism           where energies are given as LATER: an object with `kinetic_energy(q, v)` and
                         `potential_energy(q)`, which computes them when they are first asked for and is
                         released then
-    efforts             where tau is given as LATER, a call that returns it, likewise; None: no efforts
-
+    later               calls that give tau, work_done and forces when they are first asked for
     tree                the bodies and joints, for pictures; None after loading, and where there are none
     events              of `simulate(events=...)`: an EventLog, of a batch a list of them, one a member; None:
-                        none were looked for. They are not kept in files
+                        none were looked for
+
+    parameters          values that the simulation was given, {name: (..., *shape)}; None: none. They are not
+                        kept in files
 
     tau is what acts from its time on: where samples jump, it is the value after the jump.
 
     Raises ShapeError where the arrays do not fit together.
     """
+
+    mark: ClassVar[str] = ""  # a variable that only files of this kind of run have
+    needs: ClassVar[tuple[str, ...]] = ENERGIES  # variables that they all have, beside those of states
 
     t: np.ndarray
     q: np.ndarray
@@ -69,22 +85,26 @@ class Run:
     coordinates: Labels
     dofs: Labels
     tau: np.ndarray | None = field(default_factory=lambda: LATER)  # no default that hides it from __getattr__
+    work_done: np.ndarray | None = field(default_factory=lambda: LATER)
+    forces: Mapping[str, np.ndarray] = field(default_factory=dict)
     metadata: Mapping[str, str | int | float] = field(default_factory=dict)
     mechanism: Any = None
     drives: Labels | None = None
-    efforts: Callable[[], np.ndarray] | None = None
+    later: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     events: Any = None
     tree: Tree | None = None
+    parameters: Mapping[str, np.ndarray] | None = None
 
     def __post_init__(self) -> None:
         given = vars(self)
-        for name in ("t", "q", "v", "kinetic", "potential", "tau"):
+        for name in (*ARRAYS, *ENERGIES, "tau", "work_done"):
             if given[name] is not None:
                 given[name] = np.asarray(given[name], dtype=float)
         if self.mechanism is not None and self.kinetic is LATER and self.potential is LATER:
             del given["kinetic"], given["potential"]
-        if self.efforts is not None and self.tau is LATER:
-            del given["tau"]
+        for name in self.later:
+            del given[name]
+        given["later"] = dict(self.later)
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
         if self.q.ndim < 2:
@@ -96,12 +116,15 @@ class Run:
             "tau": (*rows, len(self.dofs if self.drives is None else self.drives)),
             "kinetic": rows,
             "potential": rows,
+            "work_done": rows,
+            **{name: (*rows, len(self.dofs)) for name in given.get("forces", ())},
         }
+        given_of = {**given, **given.get("forces", {})}
         for name, shape in expected.items():
-            value = given.get(name)
-            if value is not None and value.shape != shape:
+            value = given_of.get(name)
+            if value is not None and np.shape(value) != shape:
                 raise ShapeError(
-                    f"{name} has shape {value.shape}, expected {shape}: batch {self.batch}, "
+                    f"{name} has shape {np.shape(value)}, expected {shape}: batch {self.batch}, "
                     f"{len(self.t)} times, {len(self.coordinates)} coordinates, {len(self.dofs)} velocities"
                 )
         given["metadata"] = _checked_metadata(self.metadata)
@@ -111,12 +134,15 @@ class Run:
         def __getattr__(self, name: str) -> Any:
             """What was given as LATER, computed now."""
             given = vars(self)
-            if name == "tau" and given.get("efforts") is not None:
-                given["tau"], given["efforts"] = np.asarray(given["efforts"](), float), None
+            if name in given.get("later", ()):
+                given[name] = given["later"][name]()
+                given["later"].pop(name)
             elif name in ENERGIES and given.get("mechanism") is not None:
                 finite, mechanism = self._finite, given["mechanism"]
-                q, v = self.q[finite], self.v[finite]
-                found = mechanism.kinetic_energy(q, v), mechanism.potential_energy(q)
+                q, v, more = self.q[finite], self.v[finite], {}
+                if self.parameters:
+                    more["parameters"] = {k: self._at_rows(x)[finite] for k, x in self.parameters.items()}
+                found = mechanism.kinetic_energy(q, v, **more), mechanism.potential_energy(q, **more)
                 for energy, values in zip(ENERGIES, found, strict=True):
                     given[energy] = np.full(finite.shape, np.nan)
                     given[energy][finite] = values
@@ -127,8 +153,8 @@ class Run:
 
     def __getstate__(self) -> dict[str, Any]:
         """All values, and nothing that they are computed with."""
-        values = {name: getattr(self, name) for name in (*ENERGIES, "tau")}
-        return {**vars(self), **values, "mechanism": None, "efforts": None}
+        values = {name: getattr(self, name) for name in (*ENERGIES, *LATE)}
+        return {**vars(self), **values, "mechanism": None, "later": {}}
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -139,6 +165,8 @@ class Run:
     @np.errstate(all="ignore")
     def energy(self) -> np.ndarray:
         """Kinetic plus potential energy, (..., nt) [J]."""
+        if not self.has_energies:
+            raise LiebodyError(f"{self!r} has no energies; give its system outputs with them")
         return self.kinetic + self.potential
 
     @property
@@ -149,9 +177,15 @@ class Run:
 
     @property
     @np.errstate(all="ignore")
+    def energy_balance(self) -> np.ndarray:
+        """E - E(0) - W, the energy change less the work done, (..., nt) [J]: zero but for errors."""
+        return self.energy_change if self.work_done is None else self.energy_change - self.work_done
+
+    @property
+    @np.errstate(all="ignore")
     def energy_drift(self) -> float:
-        """The largest energy change over the largest kinetic energy: the error, where energy is conserved."""
-        largest, kinetic = largest_of(np.abs(self.energy_change)), largest_of(self.kinetic)
+        """The largest of |E - E(0) - W| over the largest kinetic energy: the error of the energy."""
+        largest, kinetic = largest_of(np.abs(self.energy_balance)), largest_of(self.kinetic)
         return largest / kinetic if kinetic else largest and np.inf
 
     @property
@@ -169,15 +203,20 @@ class Run:
         """Whether each state is finite, (..., nt)."""
         return np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
 
+    def _at_rows(self, x: np.ndarray) -> np.ndarray:
+        """Values (..., *shape) of a parameter, for each state: (..., nt, *shape)."""
+        k, own = len(self.batch), x.shape[len(self.batch) :]
+        return np.broadcast_to(np.expand_dims(x, k), (*self.batch, len(self.t), *own))
+
     @property
     def finite(self) -> np.ndarray:
         """Whether each simulation stayed finite to its end, (...); the numbers above leave out the rest."""
         stayed: Any = self._finite.all(axis=-1)
         return stayed
 
-    def member(self, *index: int) -> Run:
+    def member(self, *index: int) -> Self:
         """One simulation of the batch, by its place in it: `run.member(3)`."""
-        return Run(**self._member(index))
+        return type(self)(**self._member(index))
 
     def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
         """The fields of a member; its energies and efforts are computed later, if those of all are."""
@@ -185,12 +224,19 @@ class Run:
             not -n <= i < n for i, n in zip(index, self.batch, strict=True)
         ):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
-        parts = {name: vars(self).get(name) for name in ("q", "v", "kinetic", "potential", "tau")}
+        parts = {name: vars(self).get(name) for name in ("q", "v", *ENERGIES, "tau", "work_done")}
         shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives", "tree")
+
+        def of_member(name: str) -> Any:
+            values = getattr(self, name)
+            return {k: x[index] for k, x in values.items()} if name == "forces" else values[index]
+
         return {
             **{name: None if values is None else values[index] for name, values in parts.items()},
             **{name: getattr(self, name) for name in shared},
-            "efforts": None if self.efforts is None else lambda: np.asarray(self.tau)[index],
+            "parameters": self.parameters and {k: x[index] for k, x in self.parameters.items()},
+            **({} if "forces" in self.later else {"forces": of_member("forces")}),
+            "later": {name: partial(of_member, name) for name in self.later},
             "events": self.events and self.events[int(np.ravel_multi_index(index, self.batch, "wrap"))],
         }
 
@@ -206,19 +252,44 @@ class Run:
         lines = [repr(self)]
         if self.metadata:
             lines.append("  " + ", ".join(_words(self.metadata)))
-        if not np.all(self.finite):
-            lines.append(f"  {np.sum(~self.finite)} of {self.finite.size} did not stay finite")
-        change = largest_of(np.abs(self.energy_change))
-        first = self.energy[..., 0]
-        start = f"{first:.6g}" if not self.batch else f"{first.min():.6g} to {first.max():.6g}"
-        lines.append(
-            f"  energy {start} J at the start; largest change {change:.2g} J, "
-            f"{self.energy_drift:.2g} of the largest kinetic energy"
-        )
+        lines += self._told_ends()
+        if self.has_energies:
+            lines.append(self._told_energies())
         if self.quaternion_error is not None:
             lines.append(f"  quaternions within {self.quaternion_error:.2g} of unit norm")
         lines += [""] + _table([(self.coordinates, self.q), (self.dofs, self.v)], single=not self.batch)
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
+
+    def _told_ends(self) -> list[str]:
+        """Which members ended early, as lines of the summary."""
+        lost = np.sum(~self.finite)
+        return [f"  {lost} of {self.finite.size} did not stay finite"] if lost else []
+
+    @property
+    def has_energies(self) -> bool:
+        """Whether the energies are known; those of a hybrid system without such outputs are not."""
+        return vars(self).get("kinetic", True) is not None
+
+    @np.errstate(all="ignore")
+    def _told_energies(self) -> str:
+        first = self.energy[..., 0]
+        start = f"{first:.6g}" if not self.batch else f"{first.min():.6g} to {first.max():.6g}"
+        told = f"  energy {start} J at the start; "
+        if self.work_done is None:
+            change = largest_of(np.abs(self.energy_change))
+            return (
+                told + f"largest change {change:.2g} J, {self.energy_drift:.2g} of the largest kinetic energy"
+            )
+        last = self.work_done[..., -1]
+        done = f"{last:.6g}" if not self.batch else f"{np.nanmin(last):.6g} to {np.nanmax(last):.6g}"
+        left = largest_of(np.abs(self.energy_balance))
+        return told + (
+            f"work done {done} J; largest change without it {left:.2g} J, "
+            f"{self.energy_drift:.2g} of the largest kinetic energy"
+        )
 
     def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> matplotlib.figure.Figure:
         """Picture of coordinates, velocities and energy over time; written to `path` if one is given.
@@ -253,6 +324,63 @@ class Run:
         variables = self._variables()
         dataset = xarray.Dataset(variables, attrs=self._attributes())
         return dataset.set_coords([name for name in variables if name.endswith(UNITS)])
+
+    def to_dataframe(self) -> Any:
+        """A wide pandas DataFrame: a row for each time (of each member), a column for each number.
+
+        Columns are called q.NAME, v.NAME, tau.NAME, force_FORCE.NAME, kinetic, potential, work_done, ...; a
+        batch is in the index, before the time. `attrs["units"]` has the units that are known.
+        """
+        require("to_dataframe", "pandas", extra="sweep")
+        import pandas
+
+        index, columns, units = self._columns()
+        if self.batch:
+            rows = pandas.MultiIndex.from_arrays(list(index.values()), names=list(index))
+        else:
+            rows = pandas.Index(self.t, name="time")
+        frame = pandas.DataFrame(columns, index=rows)
+        frame.attrs["units"] = units
+        return frame
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """The columns of `to_dataframe` as text, to the last digit; the head has units, `q.arm [rad]`."""
+        index, columns, units = self._columns()
+        both = {**index, **columns}
+        heads = [f"{name} [{units[name]}]" if units.get(name) else name for name in both]
+        try:
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(heads)
+                writer.writerows(zip(*(x.tolist() for x in both.values()), strict=True))
+        except OSError as error:
+            raise LiebodyError(f"cannot save {path}: {error.strerror or error}") from error
+
+    def _columns(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, str]]:
+        """Index, columns, and their units, of all variables along time, each (rows,)."""
+        variables = self._variables()
+        rows = (*self.batch, len(self.t))
+        names = [*variables["kinetic" if self.has_energies else "q"][0][: len(rows)]]
+        counted = np.meshgrid(*map(np.arange, self.batch), self.t, indexing="ij")
+        index = {name: x.ravel() for name, x in zip(names, counted, strict=True)}
+        columns: dict[str, np.ndarray] = {}
+        units = {"time": "s"}
+        for name, (dims, values, attributes) in variables.items():
+            if dims[: len(rows)] != tuple(names) or name in index:
+                continue
+            flat = values.reshape(int(np.prod(rows)), -1)
+            label = dims[-1] if len(dims) == len(rows) + 1 else ""
+            if label in variables:
+                entries, unit = variables[label][1], variables.get(label + UNITS)
+                found = [f"{name}.{entry}" for entry in entries]
+                same = dict(zip(found, unit[1] if unit else [""] * len(found)))
+                units |= same if name in ("q", "v") else {}
+            else:
+                shape = values.shape[len(rows) :]
+                found = [".".join([name, *map(str, at)]) for at in np.ndindex(shape)]
+                units |= {x: attributes["units"] for x in found if "units" in attributes}
+            columns |= dict(zip(found, flat.T, strict=True))
+        return index, columns, units
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write netCDF-4 (.nc), self-describing; `Run.load` and `xarray.open_dataset` read it.
@@ -337,12 +465,12 @@ class Run:
                 f"{source} has format version {attributes.get('format_version')}, and this liebody reads "
                 f"{FORMAT_VERSION}; install the liebody that wrote it ({attributes.get('source', 'unknown')})"
             )
+        kind = next((kind for kind in Run.__subclasses__() if kind.mark in found), Run)
         needed = (
+            *kind.needs,
             "time",
             "q",
             "v",
-            "kinetic",
-            "potential",
             "coordinate",
             "coordinate_units",
             "dof",
@@ -351,18 +479,22 @@ class Run:
         missing = [name for name in needed if name not in found]
         if missing:
             raise LiebodyError(f"{source} lacks the variables {', '.join(missing)}; save the run again")
-        return cls(
+        forces = {name.removeprefix(OF_FORCE): x for name, x in found.items() if name.startswith(OF_FORCE)}
+        return kind(
             found["time"],
             found["q"],
             found["v"],
-            found["kinetic"],
-            found["potential"],
+            found.get("kinetic", LATER),
+            found.get("potential", LATER),
             tau=found.get("tau"),
+            work_done=found.get("work_done"),
+            forces=forces,
+            events=_events_of(found, found["q"].shape[:-2]),
             coordinates=_labels_of(found, "coordinate"),
             dofs=_labels_of(found, "dof"),
             drives=_labels_of(found, "drive") if "drive" in found else None,
             metadata={name: value for name, value in attributes.items() if name not in OWN_ATTRIBUTES},
-            **cls._extras(found),
+            **kind._extras(found),
         )
 
     @classmethod
@@ -394,14 +526,117 @@ class Run:
                 self.v,
                 {"units": "see dof_units (rad/s, m/s)", "long_name": "velocities, body-fixed"},
             ),
-            "kinetic": (rows, self.kinetic, {"units": "J", "long_name": "kinetic energy"}),
-            "potential": (rows, self.potential, {"units": "J", "long_name": "potential energy"}),
         }
+        if self.has_energies:
+            variables |= {
+                name: (rows, getattr(self, name), {"units": "J", "long_name": f"{name} energy"})
+                for name in ENERGIES
+            }
+        if self.work_done is not None:
+            meaning = {"units": "J", "long_name": "work of efforts and of forces that do not store it"}
+            variables["work_done"] = (rows, self.work_done, meaning)
+        for name, values in self.forces.items():
+            meaning = {"units": "N m, N", "long_name": f"generalised forces of {name}"}
+            variables[OF_FORCE + name] = ((*rows, "dof"), values, meaning)
         if self.tau is not None:
             meaning = {"units": "N m, N", "long_name": "efforts as they were given"}
             variables["tau"] = ((*rows, "dof" if self.drives is None else "drive"), self.tau, meaning)
             variables.update({} if self.drives is None else _label_variables("drive", self.drives))
+        if self.events is not None:
+            variables.update(_event_variables(self.events, self.batch))
         return variables
+
+
+@dataclass(frozen=True, repr=False)
+class EventLog:
+    """The events of one member, in their order: times, guards, directions of the change, states after.
+
+    lost   how many came after these and were not kept (of any guard, also in what `of` chooses)
+    """
+
+    t: np.ndarray
+    guard: tuple[str, ...]
+    direction: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    memory: dict[str, np.ndarray]
+    lost: int = 0
+
+    @classmethod
+    def of_members(cls, members: Any, names: Sequence[str], read: Callable[..., Any]) -> list[EventLog]:
+        """The log of each member of an `Ensemble`; `read` gives q, v and memory of times and states."""
+        logs = []
+        for entries, count in zip(members.log, members.counts[:, 0].tolist(), strict=True):
+            t, signs = entries[:, 0], entries[:, 1].astype(int)
+            guard = tuple(names[abs(k) - 1] for k in signs)
+            q, v, memory = read(t, entries[:, 2:])
+            logs.append(cls(t, guard, np.sign(signs), q, v, memory, count - len(entries)))
+        return logs
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __repr__(self) -> str:
+        kinds = "".join(f", {number} {name}" for name, number in Counter(self.guard).items())
+        until = f" to t = {self.t[-1]:g} s" if len(self) else ""
+        lost = f"; {self.lost} more were not kept" if self.lost else ""
+        return f"EventLog({len(self)} events{until}{kinds}{lost})"
+
+    def of(self, guard: str, direction: int = 0) -> EventLog:
+        """The events of one guard, in one direction (+1, -1), or in both (0)."""
+        keep = np.array([name == guard for name in self.guard], bool)
+        return self.where(keep & ((direction == 0) | (self.direction == direction)))
+
+    def where(self, keep: Any) -> EventLog:
+        """Some of the events: a mask, indices, or a slice."""
+        return EventLog(
+            self.t[keep],
+            tuple(np.array(self.guard, dtype=object)[keep]),
+            self.direction[keep],
+            self.q[keep],
+            self.v[keep],
+            {name: x[keep] for name, x in self.memory.items()},
+            self.lost,
+        )
+
+
+def _event_variables(events: Any, batch: tuple[int, ...]) -> dict[str, Any]:
+    """The variables of an event log, or of one for each member, along one dimension "event"."""
+    logs = [events] if isinstance(events, EventLog) else list(events)
+    counts = [len(log) for log in logs]
+    found = {
+        "member": (np.repeat(np.arange(len(logs)), counts), "place of the member in the flat batch"),
+        "time": (np.concatenate([log.t for log in logs]), "time of the event"),
+        "guard": (np.array([name for log in logs for name in log.guard], object), "what changed its sign"),
+        "direction": (np.concatenate([log.direction for log in logs]).astype(int), "of that change"),
+        "q": (np.concatenate([log.q for log in logs]), "coordinates after it"),
+        "v": (np.concatenate([log.v for log in logs]), "velocities after it"),
+    }
+    for name in logs[0].memory:
+        found[f"memory_{name}"] = np.concatenate([log.memory[name] for log in logs]), f"{name} after it"
+    ends = {"q": ("coordinate",), "v": ("dof",)}
+    variables: dict[str, Any] = {}
+    for name, (values, meaning) in found.items():
+        own = ends.get(name, tuple(f"event_{name}_{i}" for i in range(values.ndim - 1)))
+        variables[f"event_{name}"] = ("event", *own), values, {"long_name": meaning}
+    lost = np.reshape([log.lost for log in logs], batch)
+    axes = tuple(f"batch_{i}" for i in range(len(batch))) if len(batch) > 1 else ("batch",) * len(batch)
+    variables["events_lost"] = axes, lost, {"long_name": "how many later events were not kept"}
+    return variables
+
+
+def _events_of(found: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> Any:
+    """The event log of a file, or one for each member; None where it has none."""
+    if "event_time" not in found:
+        return None
+    memory = {name.removeprefix("event_memory_"): x for name, x in found.items() if "event_memory_" in name}
+    logs = []
+    for i, lost in enumerate(found["events_lost"].ravel()):
+        at = found["event_member"] == i
+        t, direction, q, v = (found[f"event_{name}"][at] for name in ("time", "direction", "q", "v"))
+        own = {name: x[at] for name, x in memory.items()}
+        logs.append(EventLog(t, tuple(found["event_guard"][at]), direction, q, v, own, int(lost)))
+    return logs if batch else logs[0]
 
 
 def _label_variables(

@@ -47,25 +47,21 @@ tan = _function("tan", np.tan, 1)
 sqrt = _function("sqrt", np.sqrt, 1)
 exp = _function("exp", np.exp, 1)
 log = _function("log", np.log, 1)
+sinh = _function("sinh", np.sinh, 1)
+cosh = _function("cosh", np.cosh, 1)
+tanh = _function("tanh", np.tanh, 1)
+arcsin = _function("arcsin", np.arcsin, 1)
+arccos = _function("arccos", np.arccos, 1)
+sign = _function("sign", np.sign, 1)
+floor = _function("floor", np.floor, 1)
 absolute = _function("absolute", np.absolute, 1)
 arctan2 = _function("arctan2", np.arctan2, 2)
+hypot = _function("hypot", np.hypot, 2)
 minimum = _function("minimum", np.minimum, 2)
 maximum = _function("maximum", np.maximum, 2)
 where = _function("where", np.where, 3)
 
 
-def _tanh(x: Any) -> Any:
-    """sign(x) (1 - e)/(1 + e), e = exp(-2 |x|), and near zero Lambert's continued fraction."""
-    size = where(x < 0, -x, x)
-    e, z = exp(-2 * size), x * x
-    far = (1 - e) / (1 + e)
-    near = x * (10395 + z * (1260 + 21 * z)) / (10395 + z * (4725 + z * (210 + z)))
-    return where(size < 0.25, near, where(x < 0, -far, far))
-
-
-_tanh_of_objects = np.frompyfunc(_tanh, 1, 1)
-
-
-def tanh(x: Array) -> Array:
-    """Elementwise tanh, of floats and of symbols; neither it nor its derivatives overflow."""
-    return _tanh_of_objects(x) if np.asarray(x).dtype == object else np.tanh(x)
+def clip(x: Array, low: Array, high: Array) -> Array:
+    """Elementwise min(max(x, low), high), of floats and of symbols."""
+    return minimum(maximum(x, low), high)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Protocol, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from .bodies import JOINT_KINDS, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
+from .codegen.layout import FlatLayout
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
@@ -23,7 +24,7 @@ from .codegen.watch import Nearest
 from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
 from .door import checked, count, floats
-from .dynamics import Force, JointDamping, Mechanism, OpenTree
+from .dynamics import Force, JointLimits, Mechanism, OpenTree, joint_laws, passed_limits
 from .errors import (
     SECONDS,
     ConfigurationError,
@@ -43,6 +44,7 @@ from .integrators import (
     mechanical_method,
     method_named,
 )
+from .linear import is_numeric
 from .robot import Robot, quaternions
 from .run import LATER, Run
 from .scalar import Array
@@ -52,7 +54,11 @@ MOST_STATES = 1000  # recorded by default
 MOST_ROWS = 10**9
 MOST_STEPS = 2**53  # beyond which t + dt is t
 MOST_EVENTS = 100_000  # of a member that are kept
+MOST_EFFORTS = 8  # functions whose compiled loops are kept with a mechanism
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
+AS_DESCRIBED = ("armature", "damping")  # what acts in joints by default
+CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
+STEPS_OF_CONTACT = 10  # at least
 CHUNK = 0.25  # seconds between two looks at the progress bar
 
 
@@ -66,6 +72,10 @@ class DivergedMembers(UserWarning):
 
 class CalledEfforts(UserWarning):
     """Efforts by a function that cannot be traced: it is called at every stage, slower."""
+
+
+class PassedLimits(UserWarning):
+    """A motion went beyond limits of its joints, which did not act."""
 
 
 class _Simulate(Protocol):
@@ -107,16 +117,18 @@ def simulate(
     atol: float = 1e-10,
     hold: str = "zero",
     forces: Iterable[Force] = (),
-    damping: bool = True,
+    joints: str | Iterable[str] | None = None,
     stabilization: str | Stabilization | None = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     threads: int = 1,
     progress: bool | None = None,
 ) -> Run:
     """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) on the configuration manifold, over [0, t_end].
 
-    q0, v0        initial states, (..., nq) and (..., nv): leading axes make an ensemble, whose members are
-                  lanes of vectors and shares of threads. Default: the neutral configuration (of a System:
+    q0, v0        initial states, (..., nq) and (..., nv), or entries by name, {"elbow_joint": 1.2}, where
+                  others are as by default. Leading axes make an ensemble, whose members are lanes of vectors
+                  and shares of threads. Default: the neutral configuration (of a System:
                   `system.assemble()`, the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
     dt            fixed step; None: steps under error control, where the method estimates its error. Explicit
@@ -138,13 +150,21 @@ def simulate(
     forces        what acts beside efforts and weight, such as `JointFriction()`, or a `Force` of your own
                   (docs/integration.md): the same in every mechanism, by every method. Each is compiled once,
                   so keep those that are no frozen dataclasses. A HybridSystem has its forces already
-    damping       whether the joints' damping acts, of a Robot
+    joints        of a Robot, what of its description acts in the joints: "ideal" (nothing), "real" (all), or
+                  some of "armature", "damping", "friction" (`JointFriction`), "springs" (`JointSpring`),
+                  "limits" (`JointLimits.stops`, with contacts of 20 ms, or of ten steps where that is longer)
+                  and "efforts" (tau is kept within the effort limits). Default: armature and damping act, and
+                  a motion that goes beyond limits is named in a PassedLimits warning and in its metadata
     stabilization against drift of a System's constraints: "projection" after each step (the default),
                   "none", "baumgarte", "index-2", or a `constrained.Stabilization` (docs/constrained.md)
     events        {name: event(t, q, v)}, functions of a single state made of NumPy operators and
                   liebody.scalar. An event is a change of the sign of such a number, located to round-off by
                   steps that end there. A function may have attributes, as in `solve_ivp`: `direction`
                   (positive: only upwards, negative: only downwards), `terminal` (True: the run ends there)
+    parameters    {name: values} of a Robot: those of `robot.parameters`, such as masses, and numbers of your
+                  own, such as gains, which tau and events read as p.K_p of a fourth argument, p: tau(t, q, v,
+                  p). Values have their shape, or (..., *shape), for each member of the ensemble. New ones
+                  never compile anew (docs/parameters.md)
     threads       threads that share an ensemble
     progress      whether to show a progress bar; default: on a terminal, when it takes long
 
@@ -163,13 +183,15 @@ def simulate(
     chosen, threads = method_of(method), count("threads", threads)
     t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
     forces = tuple(forces)
-    made = mechanism_of(mechanism, forces, damping)
+    functions = (tau, *(events or {}).values())
+    mechanism, p = with_parameters(mechanism, parameters, functions)
+    made = mechanism_of(mechanism, forces, joints, h)
     if isinstance(chosen, MechanicalMethod):
         check_fit(chosen, t_end, h, stabilization)
         stabilized = None
     else:
         stabilized = made.stabilization(stabilization, h)
-    q, v, batch = states_of(made, q0, v0)
+    q, v, batch = states_of(made, q0, v0, p.shape[:-1])
     if h is None and isinstance(chosen, Method) and not chosen.error_weights:
         raise IntegrationError(
             f"{chosen.name} has no embedded method, so its error cannot be controlled: give dt, or take "
@@ -178,6 +200,8 @@ def simulate(
     if hold not in ("zero", "linear"):
         raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
     u = _Efforts(made.nu, tau, hold == "linear", batch)
+    p = np.broadcast_to(p, (*batch, p.shape[-1])) if p.ndim > 1 else p
+    u.take(made.layout, p)
     clock = _Clock(t_end, h, record_every)
     if callable(tau):
         why = u.traced_from(made, tau, q[0], v[0])
@@ -187,29 +211,38 @@ def simulate(
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     flow = flow_of(made, chosen, stabilized, u.traced)
-    y = points_of(flow, q, v, h or clock.first, None if callable(tau) else u.samples.at(0.0))
+    y = points_of(flow, q, v, h or clock.first, u.taken(flow).at(0.0))
     if events:
         flow = flow.watching(guards_of(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
     if u.called is not None:
         flow = flow.calling(u.at_states)
-    start = time.perf_counter()
-    members, interrupted = Ensemble(y, clock.times, h or clock.first, len(events or ())), None
-    try:
-        with _Progress(progress, t_end) as bar:
+
+    def ensemble(y: Array) -> Ensemble:
+        return Ensemble(y, clock.times, h or clock.first, len(events or ()))
+
+    def marched(flow: Any, members: Ensemble, shown: bool | None) -> Array:
+        """Advance the members to their ends; which of them failed, and at which row."""
+        with _Progress(shown, t_end) as bar:
             if h is not None and not events:
-                failed = _fixed(flow, u.taken(flow), clock, members, threads, bar)
-            else:
-                settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
-                failed = _march(flow, u.taken(flow), members, settings, threads, bar)
+                return _fixed(flow, u.taken(flow), clock, members, threads, bar)
+            settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
+            return _march(flow, u.taken(flow), members, settings, threads, bar)
+
+    def recorded(members: Ensemble, failed: Array) -> tuple[Array, Array]:
+        """Times and states of the record; without those of members from which on they failed."""
+        for i in np.flatnonzero(failed):
+            members.record[i, failed[i] :] = np.nan
+        if interrupted or (events and not batch and members.ends[0, 1] == STOPPED):
+            return members.reached()
+        return clock.times, members.record
+
+    start, members, interrupted = time.perf_counter(), ensemble(y), None
+    try:
+        failed = marched(flow, members, progress)
     except KeyboardInterrupt as stop:
         interrupted, failed = stop, np.zeros(len(y), np.int64)
     seconds = time.perf_counter() - start
-
-    for i in np.flatnonzero(failed):
-        members.record[i, failed[i] :] = np.nan
-    times, states = clock.times, members.record
-    if interrupted or (events and not batch and members.ends[0, 1] == STOPPED):
-        times, states = members.reached()
+    times, states = recorded(members, failed)
     shape = (*batch, len(times))
     Q = states[..., : made.nq].reshape(*shape, made.nq)
     V = states[..., made.nq : made.nq + made.nv].reshape(*shape, made.nv)
@@ -219,11 +252,40 @@ def simulate(
         **({"rtol": rtol, "atol": atol} if h is None else {"dt": h}),
         "efforts": "none" if tau is None else "called" if u.called else "compiled",
         **({"forces": ", ".join(type(force).__name__ for force in forces)} if forces else {}),
+        **({} if joints is None else {"joints": ", ".join(sorted(joint_kinds(joints))) or "ideal"}),
+        **({"parameters": ", ".join(made.layout.defaults)} if made.layout.size else {}),
         "seconds": seconds,
     }
     found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
     found["tree"] = getattr(made, "tree", None)
-    found["efforts"] = functools.partial(u.recorded, times, Q, V) if made.nu and tau is not None else None
+    later = found["later"] = {}
+    P = np.broadcast_to(p[..., None, :], (*Q.shape[:-1], p.shape[-1]))
+    if made.nu and tau is not None:
+        later["tau"] = lambda: made.acting(u.recorded(times, Q, V))
+    if "tau" in later or made.works:
+        if isinstance(chosen, Method) and type(made) is _OfRobot and not interrupted:
+
+            def measured() -> Array:
+                """The work of all forces, integrated with the motion."""
+                meter = flow_of(made, chosen, None, u.traced, metered=True)
+                start = np.concatenate([q, v, np.zeros((len(q), 1))], axis=1)
+                if events:
+                    efforts = u.taken(meter).table.shape[-1]
+                    meter = meter.watching(guards_of(made, events, start.shape[1], efforts))
+                if u.called is not None:
+                    meter = meter.calling(u.at_states)
+                along = ensemble(start)
+                return recorded(along, marched(meter, along, False))[1][..., -1].reshape(shape)
+
+            later["work_done"] = lambda: measured() + _stored(made, Q, P)
+        else:
+            later["work_done"] = lambda: _work(made, times, Q, V, run.tau, P)
+    if isinstance(made, OpenTree) and made.forces and made.works:
+        later["forces"] = lambda: _forces(made, times, Q, V, P)
+    if joints is None and isinstance(made, OpenTree):
+        _note_passed_limits(made, times, Q, metadata)
+    if made.layout.size:
+        found["parameters"] = made.layout.named(np.broadcast_to(p, (*batch, made.layout.size)))
     kind = Run
     if isinstance(made, Constrained):
         kind, found = ConstrainedRun, {**found, "constraints": made.rows, "system": made}
@@ -236,7 +298,7 @@ def simulate(
         at = slice(made.nq), slice(made.nq, made.nq + made.nv)
         logs = EventLog.of_members(members, tuple(events), lambda _, y: (y[:, at[0]], y[:, at[1]], {}))
         found["events"] = logs if batch else logs[0]
-    run = kind(times, Q, V, LATER, LATER, *made.labels, **found)
+    run: Run = kind(times, Q, V, LATER, LATER, *made.labels, **found)
     if failed.any():
         if isinstance(flow, Flow):
             members.ends[:] = 0  # of explicit methods diagnosis says more
@@ -277,64 +339,146 @@ def check_fit(method: MechanicalMethod, t_end: float, h: float | None, stabiliza
 class _OfRobot(OpenTree):
     """The joint coordinates of a robot, with forces; energies by the robot's own kernels."""
 
-    def __init__(self, robot: Robot, forces: tuple[Force, ...]) -> None:
-        super().__init__(robot.tree, robot.gravity_vector, forces)
+    def __init__(self, robot: Robot, forces: tuple[Force, ...], clipped: bool) -> None:
+        super().__init__(robot.tree, robot.gravity_vector, forces, clipped, robot)
         self.robot = robot
 
     def recipe(self) -> str | None:
-        """As `Mechanism.recipe`; forces of this library are determined by their names and values."""
+        """As `Mechanism.recipe`; our own laws are determined by their text and the joints' numbers."""
         ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
-        return self.robot.recipe("flow", {"forces": self.forces}) if ours else None
+        fields = [name for kind in JOINT_KINDS.values() for name in kind]
+        joints = [getattr(body.joint, name) for body in self.tree.bodies for name in fields]
+        if not ours or not is_numeric(*joints):
+            return None
+        acting = {"forces": repr(self.forces), "joints": repr([x.tolist() for x in joints])}
+        return self.robot.recipe("flow", {**acting, "clipped": self.clipped})
 
-    def kinetic_energy(self, q: Array, v: Array) -> Array:
-        return self.robot.kinetic_energy(q, v)
+    def kinetic_energy(self, q: Array, v: Array, parameters: Any = None) -> Array:
+        return self.robot.kinetic_energy(q, v, parameters=parameters)
 
-    def potential_energy(self, q: Array) -> Array:
-        energy = self.robot.potential_energy(q)
-        return energy + self.kernel("stored")(q) if any(f.stores for f in self.forces) else energy
+    def potential_energy(self, q: Array, parameters: Any = None) -> Array:
+        energy = self.robot.potential_energy(q, parameters=parameters)
+        if not any(f.stores for f in self.forces):
+            return energy
+        given = [self.robot.packed(parameters)] if self.layout.size else []
+        return energy + self.kernel("stored")(q, *given)
 
 
-def mechanism_of(given: Robot | Mechanism, forces: tuple[Force, ...], damping: bool) -> Mechanism:
-    """The mechanism with forces; made once for the same ones."""
+def mechanism_of(
+    given: Robot | Mechanism,
+    forces: tuple[Force, ...],
+    joints: str | Iterable[str] | None = None,
+    h: float | None = None,
+) -> Mechanism:
+    """The mechanism with forces and, of a robot, these kinds of joints, for steps of h; made once."""
     if isinstance(given, Mechanism):
+        if joints is not None:
+            raise IntegrationError(
+                f"joints is {joints!r}, which a Robot takes; {given.name} has the damping that it was built "
+                "with: give it forces=[JointFriction(), JointLimits(1e4), ...]"
+            )
         return given.with_forces(*forces)
     if not isinstance(given, Robot):
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
-    key = ("mechanism", damping)
+    kinds = joint_kinds(AS_DESCRIBED if joints is None else joints)
+    contact = max(CONTACT, STEPS_OF_CONTACT * (h or 0)) if "limits" in kinds else CONTACT
+    key = ("mechanism", kinds, contact)
     if key not in given.flows:
-        given.flows[key] = _OfRobot(given, (JointDamping(),) if damping else ())
+        robot = given if "armature" in kinds else given.with_joints(JOINT_KINDS.keys() - {"armature"})
+        laws = joint_laws(given.tree, kinds, contact)
+        given.flows[key] = _OfRobot(robot, laws, clipped="efforts" in kinds)
     return given.flows[key].with_forces(*forces)
 
 
+def with_parameters(
+    mechanism: Any, parameters: Mapping[str, Any] | None, functions: Iterable[Any]
+) -> tuple[Any, Array]:
+    """The mechanism in which these parameters are free, and their values (..., np).
+
+    Names that a Robot does not know are numbers of the user's own, for functions that take parameters.
+    """
+    if not isinstance(mechanism, Robot):
+        if parameters:
+            raise IntegrationError(
+                f"{mechanism!r} has no parameters; those of a Robot and of a HybridSystem may be given"
+            )
+        return mechanism, np.zeros(0)
+    taken = any(map(takes_parameters, functions))
+    if parameters:
+        known = mechanism.parameters
+        own = [name for name in parameters if name not in known]
+        if own and not taken:
+            known.refuse(own[0], mechanism.name)
+        free = [name for name in parameters if name in known]
+        mechanism = mechanism.with_parameters(*free, dict.fromkeys(own, 0.0))
+    if taken and not mechanism.layout.size:
+        raise IntegrationError(
+            "a function of (t, q, v, p) takes parameters, and there are none; give parameters={'K_p': 5.0}, "
+            "for instance, or give its fourth argument a default"
+        )
+    return mechanism.prototype, mechanism.packed(parameters)
+
+
+def takes_parameters(function: Any) -> bool:
+    """Whether a function of (t, q, v) has a fourth argument, without a default: the parameters."""
+    try:
+        arguments = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # it is none, or does not tell
+        return False
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(x.kind in places and x.default is x.empty for x in arguments) > 3
+
+
 def flow_of(
-    mechanism: Mechanism, method: Method | MechanicalMethod, stabilized: Any, feedback: Function | None
+    mechanism: Any,
+    method: Method | MechanicalMethod,
+    stabilized: Any,
+    feedback: Function | None,
+    metered: bool = False,
 ) -> Any:
-    """The compiled loop of this method; kept with the mechanism unless it holds a user's efforts."""
-    key = (method, stabilized, mechanism.redundant)
-    if feedback is None and key in mechanism.flows:
+    """The compiled loop of this method, kept with the mechanism; of users' efforts the last few.
+
+    metered  whether the last entry of the state is the work done, as `OpenTree.metered` has it
+    """
+    key = (feedback and feedback.form, method, stabilized, mechanism.redundant, metered)
+    if key in mechanism.flows:
         return mechanism.flows[key]
     flow: Flow | MechanicalFlow
     if isinstance(method, MechanicalMethod):
-        given = mechanism.mechanics()
-        if feedback is not None:
-            applied = given["Q"]
-            given |= {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v)), "efforts": 0}
-        flow = method.flow(**given)
+        flow = method.flow(**_driven(mechanism.mechanics(), feedback, mechanism.values))
     else:
-        parts = mechanism.parts(stabilized, feedback=feedback, watched=mechanism.nc > 0)
+        if metered:
+            parts = mechanism.metered(feedback)
+        else:
+            parts = mechanism.parts(stabilized, feedback=feedback, watched=mechanism.nc > 0)
+        recipe = mechanism.recipe() if feedback is None else None
         flow = Flow(
             parts.field,
             parts.advance,
             parts.pull,
             coefficients(method),
             rigid=mechanism.group.dim,
-            recipe=mechanism.recipe() if feedback is None else None,
+            recipe=recipe and (f"{recipe}|metered" if metered else recipe),
             after=parts.after,
             watch=parts.watch,
         )
-    if feedback is None:
-        mechanism.flows[key] = flow
+    if feedback is not None:
+        kept = [k for k in mechanism.flows if isinstance(k[0], tuple)]
+        for old in kept[: 1 - MOST_EFFORTS]:
+            del mechanism.flows[old]
+    mechanism.flows[key] = flow
     return flow
+
+
+def _driven(mechanics: dict[str, Any], feedback: Callable[..., Any] | None, p: Array) -> dict[str, Any]:
+    """The equations of a mechanical method with efforts (t, q, v) -> u, or (t, q, v, p) with parameters p."""
+    if feedback is None:
+        return mechanics
+    applied, at, more = mechanics["Q"], mechanics.get("at"), [p] if len(p) else []
+    driven = {"Q": lambda t, q, v, u: applied(t, q, v, feedback(t, q, v, *more)), "efforts": len(p)}
+    if at:
+        driven["at"] = lambda u: _driven(at(u), feedback, u)
+    return {**mechanics, **driven}
 
 
 def points_of(flow: Any, q: Array, v: Array, h: float, u: Array = None) -> Array:
@@ -443,12 +587,13 @@ def guards_of(
     mechanism: Mechanism, events: Mapping[str, Callable[..., Any]], point: int, efforts: int
 ) -> Guards:
     """The events' functions, traced together."""
-    nq, nv = mechanism.nq, mechanism.nv
+    nq, nv, layout = mechanism.nq, mechanism.nv, mechanism.layout
 
     def found(t: Any, y: Array, u: Array) -> Array:
         values = []
         for name, event in events.items():
-            value = np.asarray(event(t, y[:nq], y[nq : nq + nv]))
+            more = [layout.read(u[len(u) - layout.size :])] if takes_parameters(event) else []
+            value = np.asarray(event(t, y[:nq], y[nq : nq + nv], *more))
             if value.shape != ():
                 raise ShapeError(f"event {name} returned shape {value.shape}; it must return one number")
             values.append(value[()])
@@ -459,7 +604,7 @@ def guards_of(
     except (GraphError, TypeError, AttributeError) as error:
         raise IntegrationError(
             f"the events {', '.join(map(str, events))} cannot be traced: {error}; write them with NumPy "
-            "operators and liebody.scalar"
+            "operators, liebody.scalar and methods of a Robot"
         ) from None
     directions = [int(np.sign(getattr(event, "direction", 0))) for event in events.values()]
     return Guards(
@@ -474,7 +619,7 @@ class _Efforts:
     """Efforts that are numbers, of all members or of each; or those of a function, traced or called."""
 
     def __init__(self, nu: int, tau: Any, linear: bool, batch: tuple[int, ...]) -> None:
-        self.nu, self.nq = nu, 0
+        self.nu, self.nq, self.nv = nu, 0, 0
         self.traced: Function | None = None
         self.called: Callable[..., Any] | None = None
         self.samples = Samples(np.zeros((1, 1, nu)))
@@ -504,6 +649,10 @@ class _Efforts:
         table = np.ascontiguousarray(table.reshape(math.prod(lead), *table.shape[-2:]))
         self.samples = Samples(table, first, interval, linear)
 
+    def take(self, layout: FlatLayout, p: Array) -> None:
+        """Parameters (..., np), which stand behind the efforts, and which functions may take."""
+        self.layout, self.p = layout, p
+
     def traced_from(
         self, mechanism: Mechanism, feedback: Callable[..., Any], q: Array, v: Array
     ) -> str | None:
@@ -512,28 +661,32 @@ class _Efforts:
         Raises what the function raises on the numbers of a state (q, v), and ShapeError for a result of
         another shape.
         """
-        self.nq = mechanism.nq
+        self.nq, self.nv, taken = mechanism.nq, mechanism.nv, takes_parameters(feedback)
 
-        def efforts(t: Any, q: Array, v: Array) -> Array:
-            return np.asarray(feedback(t, q, v))
+        def efforts(t: Any, q: Array, v: Array, *p: Array) -> Array:
+            return np.asarray(feedback(t, q, v, *([self.layout.read(*p)] if taken else [])))
 
+        shapes: dict[str, Any] = {"t": (), "q": mechanism.nq, "v": mechanism.nv}
+        if self.layout.size:
+            shapes["parameters"] = self.layout.size
         try:
-            traced = trace(efforts, {"t": (), "q": mechanism.nq, "v": mechanism.nv}, "tau")
+            traced = trace(efforts, shapes, "tau")
         except Exception as error:  # of the user's code, in which anything may refuse symbols
-            why = _place(error) + f"{type(error).__name__}: {error}"
-            self.called = feedback
+            told = getattr(error, "has_line", False)
+            why = str(error) if told else f"tau cannot be traced, {type(error).__name__}: {error}"
+            cause = (told and error.__cause__) or error
+            self.called = efforts
             try:
-                self.at(0.0, q.copy(), v.copy())
+                self.at(0.0, q.copy(), v.copy(), self._rows(1)[0])
             except LiebodyError:
                 raise
             except Exception as failed:
-                if not isinstance(error, GraphError):
+                if not isinstance(cause, GraphError):
                     raise
                 raise GraphError(
-                    f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and it cannot be "
-                    f"traced{why}"
+                    f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and {why}"
                 ) from failed
-            return f"tau(t, q, v) cannot be traced{why}"
+            return why
         (result,) = traced.outputs.values()
         self._check(result.shape)
         self.traced = traced
@@ -543,35 +696,46 @@ class _Efforts:
         if shape != (self.nu,):
             raise ShapeError(f"tau(t, q, v) returned an array of shape {shape}, expected ({self.nu},)")
 
-    def at(self, t: float, q: Array, v: Array) -> Array:
+    def at(self, t: float, q: Array, v: Array, p: Array) -> Array:
         """What the function returns at a state."""
         assert self.called is not None
-        u = np.asarray(self.called(t, q, v), float)
+        u = np.asarray(self.called(t, q, v, *([p] if len(p) else [])), float)
         self._check(u.shape)
         return u
 
     def at_states(self, t: float, y: Array) -> Array:
-        """The same of an ensemble's states y (n, nq + nv), (n, nu); NaN where they are not finite."""
-        lost, nq = np.full(self.nu, np.nan), self.nq
-        return np.array([self.at(t, x[:nq], x[nq:]) if np.isfinite(x).all() else lost for x in y])
+        """The same of an ensemble's states y (n, nq + nv, ...), (n, nu); NaN where they are not finite."""
+        lost, nq, end, rows = np.full(self.nu, np.nan), self.nq, self.nq + self.nv, self._rows(len(y))
+        u = [
+            self.at(t, x[:nq], x[nq:end], p) if np.isfinite(x).all() else lost
+            for x, p in zip(y, rows, strict=True)
+        ]
+        return np.concatenate([u, rows], axis=-1)
+
+    def _rows(self, n: int) -> Array:
+        """The parameters of n members, (n, np)."""
+        flat = self.p.reshape(-1, self.layout.size) if self.layout.size else np.zeros((1, 0))
+        return np.broadcast_to(flat[:n], (n, self.layout.size))
 
     def taken(self, flow: Flow | MechanicalFlow) -> Samples:
         """The samples that a flow takes; implicit methods take none where efforts are a function."""
-        return (
-            Samples(np.zeros((1, 1, 0))) if self.traced and isinstance(flow, MechanicalFlow) else self.samples
-        )
+        none = self.traced and isinstance(flow, MechanicalFlow)
+        efforts = Samples(np.zeros((1, 1, 0))) if none else self.samples
+        return efforts.beside(self.p.reshape(-1, self.layout.size)) if self.layout.size else efforts
 
     def recorded(self, times: Array, Q: Array, V: Array) -> Array:
         """The efforts at the recorded times, (..., times, nu); NaN where the states are not finite."""
         finite = np.isfinite(Q).all(axis=-1) & np.isfinite(V).all(axis=-1)
         u = np.full((*finite.shape, self.nu), np.nan)
+        p = np.broadcast_to(self.p[..., None, :], (*finite.shape, self.layout.size))
         if self.traced is not None:
+            more = [p[finite]] if self.layout.size else []
             u[finite] = Kernel(self.traced)(
-                np.broadcast_to(times, finite.shape)[finite], Q[finite], V[finite]
+                np.broadcast_to(times, finite.shape)[finite], Q[finite], V[finite], *more
             )
         elif self.called is not None:
             for at in map(tuple, np.argwhere(finite)):
-                u[at] = self.at(times[at[-1]], Q[at], V[at])
+                u[at] = self.at(times[at[-1]], Q[at], V[at], p[at])
         else:
             sampled = np.stack([self.samples.at(t) for t in times], axis=-2)
             shape = (*(Q.shape[:-2] if len(sampled) > 1 else ()), len(times), self.nu)
@@ -579,14 +743,49 @@ class _Efforts:
         return u
 
 
-def _place(error: Exception) -> str:
-    """The line of the user's code at which it was raised, for messages."""
-    ours = str(Path(__file__).parent)
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not frame.filename.startswith(ours)]
-    if not outside:
-        return ", "
-    return f" at `{outside[0].line}` ({Path(outside[0].filename).name}, line {outside[0].lineno}), "
+# -- work and forces, when they are asked for ----------------------------------------------------------------
+
+
+def _stored(mechanism: OpenTree, q: Array, p: Array) -> Any:
+    """What the forces store, less what they stored at the start, (..., nt)."""
+    if not any(force.stores for force in mechanism.forces):
+        return 0.0
+    energy = _along(mechanism, "stored", np.isfinite(q).all(axis=-1), q, p=p)
+    return energy - energy[..., :1]
+
+
+def _work(mechanism: Mechanism, t: Array, q: Array, v: Array, tau: Array, p: Array) -> Array:
+    """The work since the first time, (..., nt), from powers P at the times: an error of order four.
+
+    The integral over an interval h is h (P_0 + P_1)/2 + h^2 (P'_0 - P'_1)/12, with differences for P'.
+    """
+    finite = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
+    u = np.zeros((*finite.shape, mechanism.nu)) if tau is None else tau
+    power = _along(mechanism, "power", finite, np.broadcast_to(t, finite.shape), q, v, u, p=p)
+    h, work = np.diff(t), np.zeros(finite.shape)
+    slope: Array = np.gradient(power, t, axis=-1, edge_order=2 if len(h) > 1 else 1) if len(h) else power
+    pieces = h * (power[..., 1:] + power[..., :-1]) / 2 + h**2 * (slope[..., :-1] - slope[..., 1:]) / 12
+    work[..., 1:] = np.cumsum(pieces, axis=-1)
+    return work
+
+
+def _forces(mechanism: OpenTree, t: Array, q: Array, v: Array, p: Array) -> dict[str, Array]:
+    """{name: generalised forces (..., nt, nv)} of the forces beside efforts and weight."""
+    finite = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
+    forces = _along(mechanism, "forces", finite, np.broadcast_to(t, finite.shape), q, v, p=p)
+    found: dict[str, Array] = {}
+    for i, force in enumerate(mechanism.forces):
+        found[force.name] = found.get(force.name, 0) + forces[..., i, :]
+    return found
+
+
+def _along(mechanism: Mechanism, name: str, finite: Array, *arrays: Array, p: Array) -> Array:
+    """A function of a mechanism at recorded states and their parameters p; NaN where they are not finite."""
+    given = [x[finite] for x in (*arrays, *([p] if p.shape[-1] else []))]
+    values = mechanism.kernel(name)(*given)
+    found = np.full((*finite.shape, *values.shape[1:]), np.nan)
+    found[finite] = values
+    return found
 
 
 def _may_be_called(method: Method | MechanicalMethod, h: float | None, why: str) -> None:
@@ -640,13 +839,19 @@ def _has_own_normal_form(group: LieGroup) -> bool:
 _doors: WeakKeyDictionary[Mechanism, _Door] = WeakKeyDictionary()
 
 
-def states_of(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array, tuple[int, ...]]:
-    """Initial states as (n, nq) and (n, nv), and the ensemble's shape."""
+def states_of(
+    mechanism: Mechanism, q0: Array, v0: Array, shape: tuple[int, ...] = ()
+) -> tuple[Array, Array, tuple[int, ...]]:
+    """Initial states as (n, nq) and (n, nv), and the ensemble's shape; `shape` is that of its parameters."""
     if mechanism not in _doors:
         _doors[mechanism] = _Door(mechanism.group)
     door = _doors[mechanism]
     if q0 is None and door.start is None:
         door.start = mechanism.start()
+    if isinstance(q0, Mapping):
+        q0 = mechanism.labels[0].filled(q0, mechanism.start())
+    if isinstance(v0, Mapping):
+        v0 = mechanism.labels[1].filled(v0, np.zeros(mechanism.nv), "v0")
     q = door.start if q0 is None else floats("q0", q0)
     v = np.zeros(mechanism.nv) if v0 is None else floats("v0", v0)
     for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):
@@ -655,12 +860,13 @@ def states_of(mechanism: Mechanism, q0: Array, v0: Array) -> tuple[Array, Array,
                 f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size})"
             )
     batch = q.shape[:-1]
-    if batch != v.shape[:-1]:
+    if not batch == v.shape[:-1] == shape:
         try:
-            batch = np.broadcast_shapes(batch, v.shape[:-1])
+            batch = np.broadcast_shapes(batch, v.shape[:-1], shape)
         except ValueError:
+            more = f" and parameters {shape}" if shape else ""
             raise ShapeError(
-                f"q0 {q.shape} and v0 {v.shape} differ in their leading axes; make the ensembles equal"
+                f"q0 {q.shape} and v0 {v.shape}{more} differ in their leading axes; make the ensembles equal"
             ) from None
         q, v = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v))
     q, v = (np.array(x, order="C").reshape(-1, x.shape[-1]) for x in (q, v))
@@ -713,6 +919,22 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], members: Ens
         f"{len(lost)} of {len(losses)} members did not stay finite: {named}"
         + (", ..." if len(lost) > 5 else f"; of the first one: {told(int(lost[0]))}"),
         DivergedMembers,
+        stacklevel=4,
+    )
+
+
+def _note_passed_limits(mechanism: OpenTree, times: Array, q: Array, metadata: dict[str, Any]) -> None:
+    """Warn of joints beyond their limits, where these do not act, and say so in the metadata of the run."""
+    if any(isinstance(force, JointLimits) for force in mechanism.forces):
+        return
+    passed = passed_limits(mechanism.tree, times, q)
+    if not passed:
+        return
+    metadata["passed_limits"] = ", ".join(f"{name} at {t:.6g} s" for name, t in passed.items())
+    warnings.warn(
+        f"joints went beyond their limits, which do not act by themselves: {metadata['passed_limits']}. Give "
+        "joints='real', or 'ideal' where limits do not matter",
+        PassedLimits,
         stacklevel=4,
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol, overload
 
 import numpy as np
 
-from .codegen import Samples
+from .codegen import Function, Samples, trace
 from .codegen.loop import Unable
 from .codegen.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
 from .codegen.watch import Nearest
@@ -26,8 +27,9 @@ from .simulate import (
     method_of,
     points_of,
     states_of,
+    with_parameters,
 )
-from .systems import EventLog
+from .systems import EventLog, HybridStepper, HybridSystem
 
 
 class StepperState:
@@ -75,15 +77,19 @@ class Stepper:
         batch: tuple[int, ...],
         events: Mapping[str, Callable[..., Any]],
         threads: int,
+        p: Array,
     ) -> None:
         self.mechanism, self.dt, self.batch, self.threads = mechanism, dt, batch, threads
         self.nq, self.nv, self.nu = mechanism.nq, mechanism.nv, mechanism.nu
+        efforts = self.nu + p.shape[-1]  # with the parameters behind them
         self._events, self._implicit, n = tuple(events), isinstance(flow, MechanicalFlow), int(np.prod(batch))
         point = flow.point if self._implicit else self.nq + self.nv
-        self._flow = flow.watching(guards_of(mechanism, events, point, self.nu)) if events else flow
-        self._y, self._table = np.zeros((n, point)), np.zeros((n, 1, self.nu))
+        self._flow = flow.watching(guards_of(mechanism, events, point, efforts)) if events else flow
+        self._y, self._table = np.zeros((n, point)), np.zeros((n, 1, efforts))
+        self._table[:, 0, self.nu :] = p.reshape(n, -1)
         self._kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
-        self._state, self._u = self._y.reshape(*batch, point), self._table.reshape(*batch, self.nu)
+        self._efforts = self._table[..., : self.nu]
+        self._state, self._u = self._y.reshape(*batch, point), self._efforts.reshape(*batch, self.nu)
         self._all_on = np.zeros(batch, bool)
         self._all_on.flags.writeable = False
         self._course = None
@@ -92,8 +98,8 @@ class Stepper:
 
     def start(self, q0: Array = None, v0: Array = None) -> StepperState:
         """The state at t = 0; states of all members, or one for all. Default as of `simulate`."""
-        y = self._points(q0, v0, self.batch).copy()
-        state = StepperState(self, 0, y, self._all_on, 0 * self._table if self._implicit else None)
+        y = self._points(q0, v0, self._table.reshape(*self.batch, -1))
+        state = StepperState(self, 0, y, self._all_on, 0 * self._efforts if self._implicit else None)
         if self._events:
             state._last = np.full((len(self._y), len(self._events)), -np.inf)
         return state
@@ -101,7 +107,7 @@ class Stepper:
     def reset(self, state: StepperState, members: Array, q0: Array = None, v0: Array = None) -> StepperState:
         """The same state, but for members (a mask or indices of the ensemble) that begin anew at q0, v0."""
         new = StepperState(self, state._number, state.y.copy(), state.ended.copy())
-        new.y[members] = self._points(q0, v0, new.y[members].shape[:-1])
+        new.y[members] = self._points(q0, v0, self._table.reshape(*self.batch, -1)[members])
         new.ended[members] = False
         new.events = state.events
         if state._last is not None:
@@ -121,7 +127,7 @@ class Stepper:
         """
         self._state[...] = state.y
         if u is None:
-            self._table.fill(0)
+            self._u[...] = 0
         else:
             try:
                 self._u[...] = u
@@ -143,24 +149,57 @@ class Stepper:
                 self._take(state, t, steps)
         if not self.batch and self._kept[1][0]:
             self._raise(state, t)
-        before = self._table.copy() if self._implicit else None
+        before = self._efforts.copy() if self._implicit else None
         return StepperState(self, number, self._state.copy(), state.ended, before)
 
-    def _points(self, q0: Array, v0: Array, batch: tuple[int, ...]) -> Array:
+    def function(self, name: str = "step") -> Function:
+        """A step of one mechanism as a traced function (t (), q, v, u) -> q_next, v_next, without events.
+
+        It is for traced code, such as the model of a predictive controller, and for C:
+
+            lb.export_c("out", "arm", [lb.stepper(robot, dt=1e-3).function()])
+
+        Free parameters (np,) come last. Raises IntegrationError for implicit methods, which iterate.
+        """
+        if self._implicit:
+            raise IntegrationError(
+                "a step of an implicit method iterates, and is no straight code; take an explicit one, "
+                'such as method="rkmk4"'
+            )
+        step, free = self._flow.traced(self.dt, name), self._table.shape[-1] - self.nu
+
+        def parted(t: Any, q: Array, v: Array, u: Array, *p: Array) -> dict[str, Array]:
+            y = step(t, np.concatenate([q, v]), np.concatenate([u, *p]))
+            return {"q_next": y[: self.nq], "v_next": y[self.nq :]}
+
+        given = {"parameters": free} if free else {}
+        return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu, **given}, name)
+
+    def _points(self, q0: Array, v0: Array, table: Array) -> Array:
+        """Points (..., point) of members without efforts, from their rows of the table."""
         q, v, given = states_of(self.mechanism, q0, v0)
-        y = points_of(self._flow, q, v, self.dt)
+        batch = table.shape[:-1]
         try:
-            return np.broadcast_to(y.reshape(*given, y.shape[-1]), (*batch, y.shape[-1]))
+            q, v = (np.broadcast_to(x.reshape(*given, -1), (*batch, x.shape[-1])) for x in (q, v))
         except ValueError:
             raise ShapeError(
                 f"q0 and v0 have the leading axes {given}, those of the members to start are {batch}"
             ) from None
+        n = int(np.prod(batch))
+        if not n:
+            return np.zeros((*batch, self._y.shape[1]))
+        u = table.reshape(n, -1).copy()
+        u[:, : self.nu] = 0
+        y = points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, u)
+        return y.reshape(*batch, -1)
 
     def _samples(self, state: StepperState, t: float) -> Samples:
         """The efforts from t on; with those before, where a method remembers what they have done."""
-        if state._before is None or (state._before == self._table).all():
+        if state._before is None or (state._before == self._efforts).all():
             return Samples(self._table)
-        return Samples(np.concatenate([state._before, self._table], axis=1), t - self.dt, self.dt)
+        table = np.repeat(self._table, 2, axis=1)
+        table[:, :1, : self.nu] = state._before
+        return Samples(table, t - self.dt, self.dt)
 
     def _take(self, state: StepperState, t: float, steps: int) -> None:
         record, failed, losses, nearest = self._kept
@@ -184,7 +223,7 @@ class Stepper:
         m.y[lost] = np.nan
         nq, nv = self.nq, self.nv
         logs = EventLog.of_members(m, self._events, lambda _, y: (y[:, :nq], y[:, nq : nq + nv], {}))
-        before = self._table.copy() if self._implicit else None
+        before = self._efforts.copy() if self._implicit else None
         ended = (reasons == STOPPED).reshape(self.batch)
         new = StepperState(self, number, m.y.reshape(self._state.shape), ended, before)
         new.events, new._last = logs if self.batch else logs[0], m.last
@@ -201,6 +240,24 @@ class Stepper:
         )
 
 
+class _MakesSteppers(Protocol):
+    @overload
+    def __call__(self, mechanism: HybridSystem, *, dt: float, **options: Any) -> HybridStepper: ...
+    @overload
+    def __call__(self, mechanism: Robot | Mechanism, *, dt: float, **options: Any) -> Stepper: ...
+
+
+def _or_hybrid(stepper: Callable[..., Stepper]) -> _MakesSteppers:
+    """`stepper`; of hybrid systems a `HybridStepper`."""
+
+    @functools.wraps(stepper)
+    def either(mechanism: Any, **options: Any) -> Any:
+        return (HybridStepper if isinstance(mechanism, HybridSystem) else stepper)(mechanism, **options)
+
+    return either
+
+
+@_or_hybrid
 @checked
 def stepper(
     mechanism: Robot | Mechanism,
@@ -209,9 +266,10 @@ def stepper(
     method: str | Method | MechanicalMethod = "rkmk4",
     members: int | tuple[int, ...] = (),
     forces: Iterable[Force] = (),
-    damping: bool = True,
+    joints: str | Iterable[str] | None = None,
     stabilization: Any = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     threads: int = 1,
 ) -> Stepper:
     """What takes a simulation one step at a time, with efforts of your own in between.
@@ -227,10 +285,14 @@ def stepper(
              whose efforts are samples that are held. Events end a step early, and it goes on from there;
              those that are `terminal` end a member, until it is `reset`
 
+    A `systems.HybridSystem` gives a `systems.HybridStepper`, with the options members, method and threads;
+    what is held during dt are its parameters.
+
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
     h, chosen = positive("dt", dt, SECONDS), method_of(method)
-    made = mechanism_of(mechanism, tuple(forces), damping)
+    mechanism, p = with_parameters(mechanism, parameters, (events or {}).values())
+    made = mechanism_of(mechanism, tuple(forces), joints, h)
     stabilized = None
     if isinstance(chosen, MechanicalMethod):
         check_fit(chosen, h, h, stabilization)
@@ -238,5 +300,10 @@ def stepper(
         stabilized = made.stabilization(stabilization, h)
     flow = flow_of(made, chosen, stabilized, None)
     batch = tuple(count("members", n) for n in (members if isinstance(members, tuple) else (members,)))
-    threads = count("threads", threads)
-    return Stepper(made, flow, h, batch, events or {}, threads)
+    try:
+        p = np.broadcast_to(p, (*batch, p.shape[-1]))
+    except ValueError:
+        raise ShapeError(
+            f"parameters have the leading axes {p.shape[:-1]}, those of the members are {batch}"
+        ) from None
+    return Stepper(made, flow, h, batch, events or {}, count("threads", threads), p)

@@ -9,9 +9,11 @@ import click
 from . import STUDIES
 from . import reproduce as reproduce_
 
+PAPERS = "\n".join(["\b", "Papers:", *(f"  {name}" for name in sorted(STUDIES))])
 
-@click.command()
-@click.argument("name", type=click.Choice(sorted(STUDIES)))
+
+@click.command(epilog=PAPERS)
+@click.argument("name", type=click.Choice(sorted(STUDIES)), metavar="PAPER")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=".",
     help="Folder for the report; made if it is not there.  [default: here]",

@@ -20,6 +20,7 @@ from typing import Any
 
 from .formulas import Typesetter
 
+FOLDED = "[folded] "  # before the caption of a table that is folded
 EXACT = 1e-12  # what is called right, relative to the size of the terms
 APART = 1e-2  # what is called different
 WORDS = {
@@ -33,7 +34,7 @@ WORDS = {
     "not": ("not reproduced", "wrong"),
     "cannot be": ("cannot be reproduced", "slip"),
 }
-BORNE_OUT = "the numbers of this page bear out all of them."
+BORNE_OUT = "Each verdict, such as that a claim is not reproduced, is confirmed by the numbers of this page."
 STYLE = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
 
 
@@ -235,8 +236,9 @@ class Report:
         - [holds: four] $2 + 2$ is {{total}}
 
     A placeholder alone in a paragraph is a figure of matplotlib, a moving picture, a formula, a `Part` or a
-    list of such; lines that begin with a colon are its caption. A row of a table that is one placeholder
-    stands for rows; a cell `[holds: name]` is a verdict. Lines of three backticks enclose code.
+    list of such; lines that begin with a colon are its caption, and that of a table to be folded begins with
+    [folded]. A row of a table that is one placeholder stands for rows; a cell `[holds: name]` is a verdict.
+    Lines of three backticks enclose code.
     """
 
     def __init__(self, title: str, source: str) -> None:
@@ -279,8 +281,13 @@ class Report:
         name = f'<span class="label">{self._inline(label)}</span>' if label else ""
         self._parts.append(f'<div class="formula"><div>{self._formulas.svg(latex)}</div>{name}</div>')
 
-    def table(self, rows: Iterable[Sequence[Any]], header: Sequence[str], caption: str = "") -> None:
-        """A table. Cells are texts, numbers (set to three digits), verdicts or booleans."""
+    def table(
+        self, rows: Iterable[Sequence[Any]], header: Sequence[str], caption: str = "", folded: bool = False
+    ) -> None:
+        """A table. Cells are texts, numbers (set to three digits), verdicts or booleans.
+
+        folded  whether the caption alone is seen until it is opened
+        """
         rows = [list(row) for row in rows]
         if any(len(row) != len(header) for row in rows):
             raise ValueError(f"rows of {sorted({len(r) for r in rows})} cells under {len(header)} headings")
@@ -288,11 +295,13 @@ class Report:
         head = "".join(f"<th{_class(n)}>{self._inline(h)}</th>" for h, n in zip(header, numeric, strict=True))
         cells = ((f"<td{_class(n)}>{self._cell(x)}</td>" for x, n in zip(row, numeric)) for row in rows)
         body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
-        words = f"<caption>{self._inline(caption)}</caption>" if caption else ""
-        self._parts.append(
-            f'<div class="wide"><table class="rows">{words}<thead><tr>{head}</tr></thead>'
+        words = self._inline(caption)
+        title = f"<caption>{words}</caption>" if caption and not folded else ""
+        table = (
+            f'<div class="wide"><table class="rows">{title}<thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
+        self._parts.append(f"<details><summary>{words}</summary>{table}</details>" if folded else table)
 
     def figure(self, figure: Any, caption: str = "") -> None:
         """A matplotlib figure, drawn into the page; it is closed here."""
@@ -344,7 +353,9 @@ class Report:
             self.formula(_filled(latex, values), label.strip())
         elif chunk.startswith("|"):
             header, _, *rows = (_cells(line) for line in first.splitlines())
-            self.table(_table_rows(rows, values), [_filled(h, values) for h in header], caption)
+            folded = caption.startswith(FOLDED)
+            cells = _table_rows(rows, values)
+            self.table(cells, [_filled(h, values) for h in header], caption.removeprefix(FOLDED), folded)
         elif chunk.startswith("- ["):
             self.claims(*(_claim(item, values) for item in re.split(r"\n(?=- \[)", chunk)))
         elif found := FIELD.fullmatch(first.strip()):

@@ -1,7 +1,23 @@
 """Bodies, joints and trees: what a mechanism is, without what it does."""
 
 from .inertia import Moments, SpatialInertia
-from .joints import Joint, Mimic
+from .joints import JOINT_KINDS, Joint, Mimic, joint_kinds
+from .parameters import Parameter, parameters_of, with_values
 from .tree import WORLD, Body, Frame, Tree, TreeBuilder
 
-__all__ = ["WORLD", "Body", "Frame", "Joint", "Mimic", "Moments", "SpatialInertia", "Tree", "TreeBuilder"]
+__all__ = [
+    "JOINT_KINDS",
+    "WORLD",
+    "Body",
+    "Frame",
+    "Joint",
+    "Mimic",
+    "Moments",
+    "Parameter",
+    "SpatialInertia",
+    "Tree",
+    "TreeBuilder",
+    "joint_kinds",
+    "parameters_of",
+    "with_values",
+]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +14,30 @@ from ..scalar import Array
 
 LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 NOT_NEGATIVE = ("damping", "friction", "armature", "stiffness")
+
+JOINT_KINDS: dict[str, dict[str, float]] = {
+    "armature": {"armature": 0.0},
+    "damping": {"damping": 0.0},
+    "friction": {"friction": 0.0},
+    "springs": {"stiffness": 0.0, "rest": 0.0},
+    "limits": {"lower": -np.inf, "upper": np.inf},
+    "efforts": {"effort_limit": np.inf},
+}
+"""What a description says about joints, by kinds; the fields of each as an ideal joint has them."""
+
+
+def joint_kinds(joints: str | Iterable[str]) -> frozenset[str]:
+    """Kinds by name: "ideal" is none, "real" all of them, otherwise some of JOINT_KINDS.
+
+    Raises ModelError for unknown ones.
+    """
+    words: dict[str, Iterable[str]] = {"ideal": (), "real": JOINT_KINDS}
+    kinds = frozenset(words.get(joints, {joints}) if isinstance(joints, str) else joints)
+    if unknown := sorted(map(str, kinds - JOINT_KINDS.keys())):
+        raise ModelError(
+            f"joints cannot be {unknown[0]!r}; give 'ideal', 'real', or some of {', '.join(JOINT_KINDS)}"
+        )
+    return kinds
 
 
 @dataclass(frozen=True)
@@ -33,7 +59,7 @@ class Joint:
     velocity_limit  [rad/s, m/s]
     effort_limit    [N m, N]
     damping         effort opposing motion, per velocity; acts where an algorithm is asked for it
-    friction        dry friction; acts where `dynamics.JointFriction` is among the forces
+    friction        dry friction; acts where `dynamics.JointFriction` is among the forces       [N m, N]
     armature        inertia of a rotor behind a gear, added to the diagonal of M   [kg m2, kg]
     stiffness       of a spring; acts where `dynamics.JointSpring` is among the forces   [N m/rad, N/m]
     rest            where that spring is relaxed                                   [rad, m]
@@ -95,6 +121,13 @@ class Joint:
     def nq(self) -> int:
         """Number of coordinates."""
         return self.group.nq
+
+    def with_only(self, kinds: Collection[str]) -> Joint:
+        """The joint with what JOINT_KINDS has under these, and ideal otherwise."""
+        ideal: dict[str, Any] = {}
+        for kind, fields in JOINT_KINDS.items():
+            ideal |= {} if kind in kinds else fields
+        return replace(self, **ideal)
 
     def pose(self, q: Array) -> Array:
         """Pose (4, 4) of the frame that moves in the frame that does not, at coordinates q (nq,)."""

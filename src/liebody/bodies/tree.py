@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, known
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric, symmetric
 from ..scalar import Array
 from .inertia import Moments, SpatialInertia
-from .joints import Joint, Mimic
+from .joints import Joint, Mimic, joint_kinds
 
 WORLD = "world"
 
@@ -127,6 +127,24 @@ class Tree:
         return any(b.joint.mimic is not None for b in self.bodies)
 
     @cached_property
+    def limits(self) -> tuple[list[str], np.ndarray, np.ndarray]:
+        """Joints with limits, by coordinates: names, places in q (n,), and numbers (4, n).
+
+        The numbers are ratio and offset of followers, ratio q + offset, and the lower and upper limit. Of
+        joints with as many coordinates as velocities, whose limits are numbers.
+        """
+        names, places, numbers = [], [], []
+        for body in self.bodies:
+            joint = body.joint
+            if joint.dim != joint.nq or not is_numeric(joint.lower, joint.upper, body.ratio, body.offset):
+                continue
+            for k in np.flatnonzero(np.isfinite(joint.lower) | np.isfinite(joint.upper)).tolist():
+                names.append(joint.name)
+                places.append(body.coordinates.start + k)
+                numbers.append((body.ratio, body.offset, joint.lower[k], joint.upper[k]))
+        return names, np.array(places, int), np.array(numbers, float).reshape(-1, 4).T
+
+    @cached_property
     def mass(self) -> Any:
         """Total mass [kg]."""
         return sum((b.inertia.mass for b in self.bodies), start=0.0)
@@ -165,8 +183,8 @@ class Tree:
         """
         P = [np.zeros((4, 4), int), *(_pseudo_inertia(b.inertia.moments) for b in self.bodies)]
         for body in reversed(self.bodies):
-            shared = _shared_entries(*map(tuple, body.joint.S.T.tolist()))
-            T = body.placement @ body.joint.pose(body.joint.group.neutral())
+            shared = _shared_entries(*map(tuple, _generic(body.joint.S).T.tolist()))
+            T = body.placement
             P[body.parent] = P[body.parent] + T @ (P[body.index] * shared) @ T.T
             P[body.index] = P[body.index] * (1 - shared)
         return tuple(map(_moments, P))
@@ -175,6 +193,12 @@ class Tree:
         """What no real mechanism has, in words: inertias no body can have, motions without inertia."""
         inertias = [f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()]
         return [*inertias, *_motions_without_inertia(self)]
+
+    def with_joints(self, joints: str | Iterable[str]) -> Self:
+        """The same tree whose joints have only these kinds of what was said about them; see `joint_kinds`."""
+        kinds = joint_kinds(joints)
+        bodies = tuple(replace(b, joint=b.joint.with_only(kinds)) for b in self.bodies)
+        return replace(self, bodies=bodies)
 
     def merge_fixed(self) -> Tree:
         """The same mechanism without fixed joints.
@@ -360,7 +384,7 @@ class TreeBuilder:
                 raise ModelError(f"frame {name!r} is called like a body; give it its own name")
             if body_name not in index:
                 raise ModelError(
-                    f"frame {name!r} is fixed to {body_name!r}, and there is no such body; {_known(index)}"
+                    f"frame {name!r} is fixed to {body_name!r}, and there is no such body; {known(index)}"
                 )
             frames[name] = Frame(name, index[body_name], placement)
         tree = Tree(self.name, tuple(bodies), frames)
@@ -377,7 +401,7 @@ class TreeBuilder:
         for name, (_, _, parent, _) in self._bodies.items():
             if parent not in children:
                 raise ModelError(
-                    f"body {name!r} hangs on {parent!r}, and there is no such body; {_known(children)}"
+                    f"body {name!r} hangs on {parent!r}, and there is no such body; {known(children)}"
                 )
             children[parent].append(name)
         order: list[str] = []
@@ -410,7 +434,7 @@ class TreeBuilder:
                         f"joints {', '.join(followers)} mimic each other in a circle; one must lead"
                     )
                 if joint.mimic.joint not in joints:
-                    raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}; {_known(joints)}")
+                    raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}; {known(joints)}")
                 followers[joint.name] = joint.mimic
                 joint = joints[joint.mimic.joint]
             if followers and (joint.dim, joint.nq) != (1, 1):
@@ -427,14 +451,9 @@ class TreeBuilder:
         return leaders
 
 
-def _known(names: Iterable[str]) -> str:
-    listed = list(names)
-    return "known are " + ", ".join(listed[:20]) + (", ..." if len(listed) > 20 else "")
-
-
 def _find(name: str, table: dict[str, Any], kind: str, tree: str) -> Any:
     if name not in table:
-        raise ModelError(f"{tree} has no {kind} called {name!r}; {_known(table)}")
+        raise ModelError(f"{tree} has no {kind} called {name!r}; {known(table, name)}")
     return table[name]
 
 
@@ -499,6 +518,14 @@ def _pseudo_inertia(moments: Moments) -> Array:
     """[Sigma h; h^T m], (4, 4)."""
     m, h, Sigma = moments
     return np.block([[Sigma, np.reshape(h, (3, 1))], [np.reshape(h, (1, 3)), np.reshape(m, (1, 1))]])
+
+
+def _generic(S: Array) -> Array:
+    """S with numbers in place of symbols, among which no equation holds but by chance."""
+    if is_numeric(S):
+        return S
+    numbers = np.sqrt(np.arange(2.0, 2 + S.size)).reshape(S.shape)
+    return np.where([[is_numeric(x) for x in row] for row in S], S, numbers).astype(float)
 
 
 @lru_cache(maxsize=256)

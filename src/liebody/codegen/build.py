@@ -23,8 +23,10 @@ from ..errors import CompilerError
 from . import cache
 from .cache import NoPlace
 
+# GCC 12 takes wrong operands where it makes vectors of straight lines (products of matrices, AVX-512): lanes
+# are the vectors here.
 FLAGS = (
-    "-std=gnu11 -O2 -fPIC -march=native -ffp-contract=fast "
+    "-std=gnu11 -O2 -fPIC -march=native -ffp-contract=fast -fno-tree-slp-vectorize "
     "-fno-math-errno -fno-trapping-math -fno-semantic-interposition -w"
 ).split()
 # Very long code waits for memory: it runs as fast with less effort, and compiles in half the time.

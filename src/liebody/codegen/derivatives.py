@@ -18,6 +18,12 @@ from .. import scalar
 from ..errors import GraphError
 from .graph import CONDITIONS, Expr, Function, Graph, Scalar, live
 
+
+def _slope_of_tanh(e: Any) -> Any:
+    """1 - tanh(x)^2 of e = exp(-2 |x|), to its last digits where tanh(x) is nearly 1; nothing overflows."""
+    return 4.0 * e / ((1.0 + e) * (1.0 + e))
+
+
 Tangents = dict[Expr, dict[int, Scalar]]
 PARTIALS: dict[str, Callable[..., tuple[Any, ...]]] = {
     # of y = op(operands), with respect to each operand: (y, *operands) -> tuple
@@ -32,8 +38,16 @@ PARTIALS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "sqrt": lambda y, a: (0.5 / y,),
     "exp": lambda y, a: (y,),
     "log": lambda y, a: (1.0 / a,),
+    "sinh": lambda y, a: (scalar.cosh(a),),
+    "cosh": lambda y, a: (scalar.sinh(a),),
+    "tanh": lambda y, a: (_slope_of_tanh(scalar.exp(-2.0 * scalar.absolute(a))),),
+    "arcsin": lambda y, a: (1.0 / scalar.sqrt((1.0 - a) * (1.0 + a)),),
+    "arccos": lambda y, a: (-1.0 / scalar.sqrt((1.0 - a) * (1.0 + a)),),
+    "sign": lambda y, a: (0.0,),
+    "floor": lambda y, a: (0.0,),
     "absolute": lambda y, a: (scalar.where(a < 0.0, -1.0, 1.0),),
     "arctan2": lambda y, a, b: (b / (a * a + b * b), -a / (a * a + b * b)),
+    "hypot": lambda y, a, b: (a / y, b / y),
     "minimum": lambda y, a, b: (scalar.where(a < b, 1.0, 0.0), scalar.where(a < b, 0.0, 1.0)),
     "maximum": lambda y, a, b: (scalar.where(a > b, 1.0, 0.0), scalar.where(a > b, 0.0, 1.0)),
 }  # and `where`, which selects among derivatives

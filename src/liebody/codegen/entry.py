@@ -19,8 +19,8 @@ import numpy as np
 from .build import fields
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
-# PyArray_New, PyArray_FromAny, PyArray_Return in NumPy's table of C functions, fixed since NumPy 1.0
-NEW_ARRAY, AS_ARRAY, AS_SCALAR = 93, 69, 76
+# PyArray_New, PyArray_FromAny, PyArray_Scalar in NumPy's table of C functions, fixed since NumPy 1.0
+NEW_ARRAY, AS_ARRAY, NEW_SCALAR = 93, 69, 60
 OUT, THREADS = sys.intern("out"), sys.intern("threads")  # keywords of the entry, compared by identity
 ONE = 1  # of which CPython has one object
 
@@ -69,8 +69,13 @@ def _numpy_functions() -> Any:
     return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p)) if address else None
 
 
-def builtin(library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    """The function `call` of a generated library as a built-in; calls it cannot take go to `general`."""
+def builtin(
+    library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: str, options: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """The function `call` of a generated library as a built-in; calls it cannot take go to `general`.
+
+    options  what must be given behind the arrays, these very objects
+    """
     library.setup(_table())
     definition = _definition(_address(library.call), name, doc)
     make = (
@@ -79,7 +84,8 @@ def builtin(library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: s
         else ctypes.pythonapi.PyCFunction_NewEx
     )
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(definition), general, None)
+    bound = [x for name, value in options.items() for x in (sys.intern(name), value)]
+    return make(ctypes.addressof(definition), (general, *bound), None)
 
 
 def use_loops(library: ctypes.CDLL, loops: Mapping[str, ctypes.CDLL]) -> None:
@@ -101,7 +107,7 @@ def _table() -> Any:
     table = (
         *map(id, known),
         tuple.__basicsize__ // ctypes.sizeof(ctypes.c_void_p),
-        *(numpy_functions[k] for k in (NEW_ARRAY, AS_ARRAY, AS_SCALAR)),
+        *(numpy_functions[k] for k in (NEW_ARRAY, AS_ARRAY, NEW_SCALAR)),
         _address(api.PyObject_Vectorcall),
         _address(api.PyTuple_New),
         _address(api.PyTuple_SetItem),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .graph import Function
+from .graph import Function, trace
 from .kernel import Kernel
 from .loop import CompiledLoop, Course, OneOf, Unable
 from .march import Ensemble, Settings, Steps
@@ -136,6 +136,26 @@ class Flow(Explicit):
         other = copy.copy(self)
         other.guards, other._recipe, other._marching = guards, None, {}
         return other
+
+    def traced(self, h: float, name: str = "step") -> Function:
+        """A step of length h as a function (t, y, u) -> y at its end, with efforts that are held."""
+        straight = [f.unroll() if isinstance(f, Program) else f for f in self.functions]
+        field, advance, pull, settle = straight
+        assert field and advance
+
+        def at(function: Any, t: Any, y: Any, u: Any) -> Any:
+            found = function(_time(function, t), y, u)  # what is watched comes second
+            return found[0] if isinstance(found, tuple) else found
+
+        def step(t: Any, y: Any, u: Any) -> Any:
+            def velocity(now: Any, point: Any) -> Any:
+                return at(field, now, point, u)
+
+            end = stages(self.method, velocity, advance, pull, t, h, y)[1]
+            return at(settle, t + h, end, u) if settle else end
+
+        _, y, u = field.inputs.values()
+        return trace(step, {"t": (), "y": y.shape, "u": u.shape}, name)
 
     def calling(self, efforts: Callable[[float, Any], Any]) -> Flow:
         """The same flow, by compiled functions without a loop, with efforts (t, y (n, point)) -> (n, dim)."""

@@ -12,13 +12,18 @@ The graph knows operations (the table `OPERATIONS`), not algorithms, and no mech
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import linecache
 import operator
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,8 +46,16 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sqrt": scalar.sqrt,
     "exp": scalar.exp,
     "log": scalar.log,
+    "sinh": scalar.sinh,
+    "cosh": scalar.cosh,
+    "tanh": scalar.tanh,
+    "arcsin": scalar.arcsin,
+    "arccos": scalar.arccos,
+    "sign": scalar.sign,
+    "floor": scalar.floor,
     "absolute": scalar.absolute,
     "arctan2": scalar.arctan2,
+    "hypot": scalar.hypot,
     "minimum": scalar.minimum,
     "maximum": scalar.maximum,
     "lt": operator.lt,
@@ -54,7 +67,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "where": scalar.where,
 }
 CONDITIONS = frozenset({"lt", "le", "eq", "and", "or", "not"})
-EVEN, ODD = frozenset({"cos", "absolute"}), frozenset({"sin", "tan"})
+FUNCTIONS = frozenset(  # those that take as long as many of the others
+    ("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan2", "hypot")
+)
+EVEN = frozenset({"cos", "cosh", "absolute"})
+ODD = frozenset({"sin", "tan", "sinh", "tanh", "arcsin", "sign"})
 SMALLEST_NORMAL = np.finfo(float).smallest_normal.item()  # below it, 1 / x may overflow
 NO_NUMBER = (
     "a condition is used as a number; write liebody.scalar.where(condition, 1.0, 0.0), "
@@ -283,9 +300,17 @@ class Expr:
         return self.graph.node(name, *args)
 
     sin, cos, tan, sqrt, exp, log = map(_unary, ("sin", "cos", "tan", "sqrt", "exp", "log"))
+    sinh, cosh, tanh, arcsin, arccos = map(_unary, ("sinh", "cosh", "tanh", "arcsin", "arccos"))
+    __floor__ = _unary("floor")
+
+    def arctan(self) -> Scalar:
+        return self.apply("arctan2", (self, 1.0))
 
     def arctan2(self, other: Any) -> Scalar:
         return self.apply("arctan2", (self, other))
+
+    def hypot(self, other: Any) -> Scalar:
+        return self.apply("hypot", (self, other))
 
     def __abs__(self) -> Scalar:
         return self.apply("absolute", (self,))
@@ -352,8 +377,8 @@ class Expr:
     def __bool__(self) -> bool:
         raise GraphError(
             f"the value of {self!r} is not known while tracing, so Python cannot branch on it; "
-            "use liebody.scalar.where(condition, a, b), and & | ~ for and, or, not; compare arrays entry by "
-            "entry"
+            "use liebody.scalar.where(condition, a, b), its minimum, maximum, clip, sign, and & | ~ for and, "
+            "or, not; compare arrays entry by entry"
         )
 
     def __float__(self) -> float:
@@ -388,6 +413,18 @@ class Function:
     def operations(self) -> Counter[str]:
         """How often each operation occurs."""
         return Counter(node.op for node in self.nodes if node.op != "input")
+
+    @cached_property
+    def form(self) -> tuple[Any, ...]:
+        """What it computes, equal and hashable for functions that compute the same."""
+        place = {node: k for k, node in enumerate(self.nodes)}
+
+        def known(x: Any) -> Any:
+            return place[x] if type(x) is Expr else repr(x)
+
+        rows = [repr(x) if x.op == "input" else (x.op, *map(known, x.args)) for x in self.nodes]
+        results = [(key, y.shape, *map(known, y.flat)) for key, y in self.outputs.items()]
+        return tuple((key, x.shape) for key, x in self.inputs.items()), *rows, *results
 
     def __call__(self, *arguments: Any) -> Any:
         values: dict[Any, Any] = {}
@@ -494,9 +531,34 @@ def trace(
               dict of named arrays; an entry that is a condition becomes 1.0 or 0.0
     shapes    the name and shape of each argument; `6` is `(6,)`, and `()` is a scalar
 
-    Raises GraphError where the function branches on a symbol or needs its value.
+    Raises GraphError where the function branches on a symbol or needs its value; it names the line.
     """
-    return run_on_symbols(Graph(), function, shapes, name)
+    with naming_the_line(name or str(getattr(function, "__name__", "function"))):
+        return run_on_symbols(Graph(), function, shapes, name)
+
+
+@contextmanager
+def naming_the_line(name: str) -> Iterator[None]:
+    """What refuses symbols in a user's function becomes a GraphError that names the line and what refused."""
+    try:
+        yield
+    except (GraphError, TypeError, AttributeError) as error:
+        frames = [
+            (frame.f_code.co_filename, number, frame.f_globals)
+            for frame, number in traceback.walk_tb(error.__traceback__)
+            if frame.f_globals.get("__name__", "").partition(".")[0] not in ("liebody", "numpy")
+            and frame.f_code.co_filename != contextlib.__file__
+        ]
+        if not frames or getattr(error, "has_line", False):
+            raise
+        file, number, scope = frames[-1]
+        line = linecache.getline(file, number, scope).strip() or name
+        told = GraphError(
+            f"{name} cannot be traced at `{line}` ({Path(file).name}, line {number}), "
+            f"{type(error).__name__}: {error}"
+        )
+        told.has_line = True
+        raise told from error
 
 
 def run_on_symbols(

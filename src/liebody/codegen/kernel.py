@@ -29,6 +29,8 @@ from .program import Program
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
 LONG = 15_000  # operations from which on code is bound by memory, and compiled with less effort
+STORED = 4096  # different results from which on a program may be bound by writing them,
+PER_RESULT = 16  # with fewer operations for each: over lanes, they would leave the caches
 FEW_MEMBERS = 2  # an ensemble from here on runs over lanes
 FEW = 64  # rows up to which the scalar loop serves while the loop over lanes is not compiled
 
@@ -152,6 +154,9 @@ class Kernel:
             (printer.PIECE, tuple(build.FLAGS)) if total < LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
         )
         if isinstance(f, Program):
+            results = len(np.unique(np.concatenate([cells.ravel() for cells in f.outputs.values()])))
+            if results > STORED and sum(f.operations.values()) < PER_RESULT * results:
+                lanes = 1
             sources = [program_unit(f, lanes, self._single, self._guard, piece)]
         else:
             units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
@@ -206,12 +211,15 @@ class Kernel:
         """The entry with the least latency: a built-in function where the interpreter allows it."""
         return self.entry(self.general)
 
-    def entry(self, general: Callable[..., Any]) -> Callable[..., Any]:
-        """A built-in function for states and batches, which leaves what it cannot take to `general`."""
+    def entry(self, general: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        """A built-in function for states and batches, which leaves what it cannot take to `general`.
+
+        options  what its callers give behind the arrays, or by name: these very objects
+        """
         if self._single or not entry.available() or not (self.has_loop or self._is_compiled()):
             return general
         library = next(iter(self._loops.values()), None) or self._one
-        return entry.builtin(library, general, self.name, self.__doc__ or "")
+        return entry.builtin(library, general, self.name, self.__doc__ or "", options)
 
     # -- calls --------------------------------------------------------------------------------------------
 

@@ -11,14 +11,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..scalar import Array
-from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, trace, undisturbed
+from .graph import CONDITIONS, FUNCTIONS, OPERATIONS, Expr, Function, Graph, trace, undisturbed
 from .program import Call, Program
 
 LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
 REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
 FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation is 1
 PHASES = 4  # levels of kinds that wait for each other, per kind, up to which each is a pass
-FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "log", "arctan2"})
 STRUCTURAL = {0.0: "0", 1.0: "1", -1.0: "-"}  # numbers that make terms vanish
 
 
@@ -211,7 +210,9 @@ class StepPlan:
             cells = np.array([self._cell[x.index] if type(x) is Expr else -1 for x in entries], np.int64)
             constant = [k for k, x in enumerate(entries) if type(x) is not Expr]
             if constant:
-                cells[constant] = program.constants(np.array([entries[k] for k in constant], float))
+                bits = np.array([entries[k] for k in constant], float).view(np.int64)  # -0.0 is not 0.0
+                different, which = np.unique(bits, return_inverse=True)
+                cells[constant] = program.constants(different.view(float))[which]
             program.output(key, cells.reshape(y.shape))
         return program
 

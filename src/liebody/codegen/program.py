@@ -389,12 +389,15 @@ class Program:
         results = [memory[..., self.positions(cells)] for cells in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def interface(self) -> Function:
-        """A function with the same inputs and outputs, for loops around the program: its nodes are cells."""
+    def interface(self, cells: bool = True) -> Function:
+        """A function with the same inputs and outputs, for loops around the program: its nodes are cells.
+
+        cells  whether outputs have entries; each of them is a node
+        """
         graph = Graph()
         inputs = {key: graph.symbols(key, x.shape) for key, x in self.inputs.items()}
         of_cell = np.frompyfunc(lambda cell: graph.node("cell", int(cell)), 1, 1)
-        outputs = {key: of_cell(self.positions(x)) for key, x in self.outputs.items()}
+        outputs = {key: of_cell(self.positions(x) if cells else []) for key, x in self.outputs.items()}
         return Function(self.name, inputs, outputs)
 
     def __repr__(self) -> str:

@@ -117,6 +117,15 @@ class Samples:
         row = i if len(self.table) > 1 else 0
         return Samples(self.table[row : row + 1], self.first, self.interval, self.linear)
 
+    def beside(self, constant: np.ndarray) -> Samples:
+        """The same with further values (1 or n, k) behind them, which do not change."""
+        n, k = max(len(self.table), len(constant)), constant.shape[-1]
+        if not k:
+            return self
+        parts = (self.table, constant[:, None])
+        table = np.concatenate([np.broadcast_to(x, (n, self.last + 1, x.shape[-1])) for x in parts], axis=-1)
+        return Samples(np.ascontiguousarray(table), self.first, self.interval, self.linear)
+
     def in_c(self, start: int = 0) -> SamplesInC:
         """The same for C, for members from `start` on; the table must live as long as it is used."""
         n, samples, dim = self.table.shape

@@ -311,6 +311,7 @@ class Schedule:
     spot     its place there
     turns    how many rows of its block share their places in turn, 0 if each row has its own: then `spot` is
              `origin` + `stride` (`row` mod `turns`)
+    constant  of each cell: whether it keeps the value that it has at the start, `start`
     size     of the memory
     """
 
@@ -335,6 +336,12 @@ class Schedule:
             cells = np.arange(rows * width)
             self._column[first + cells], self.row[first + cells] = columns + cells % width, cells // width
             columns += width
+        self.start, self.constant = np.zeros(size), np.zeros(size, bool)
+        for first, values in program.starts:
+            self.start[first : first + len(values)] = values
+            self.constant[first : first + len(values)] = True
+        for part in (part for step in program.passes for part in step.parts):
+            self.constant[part.writes] = False
         self._live()
         copied = self._share_inputs()
         self._share_results(copied)
@@ -408,9 +415,11 @@ class Schedule:
             at[cells] = np.arange(len(cells))
             found: list[Any] = []
             for first, rows, width in self.program.blocks:
-                for mine in (first + np.arange(rows * width)).reshape(rows, width).T:
+                block = (first + np.arange(rows * width)).reshape(rows, width)
+                in_rows = width > 1 and (np.diff(at[block], axis=1) == 1).all()  # which follow each other
+                for mine in [block.ravel()] if in_rows else block.T:
                     single = (count[mine] == 1).all() and (at[mine] >= 0).all()
-                    if single and line(np.arange(rows), at[mine]) is not None:
+                    if single and (in_rows or line(np.arange(rows), at[mine]) is not None):
                         owner[mine] = len(found)
                         found.append(mine)
             mixed = {-1}
@@ -422,7 +431,8 @@ class Schedule:
                         mixed |= set(of.tolist()) - {-1}
                 for k in mixed:
                     owner[found[k]] = -1
-            if np.count_nonzero(np.diff(owner[cells] < 0)) <= SLACK:  # else the rest would be many pieces
+            rest = (owner[cells] < 0) & ~self.constant[cells]
+            if np.count_nonzero(np.diff(rest)) <= SLACK:  # else the rest would be many pieces
                 mine = cells[owner[cells] >= 0]
                 self.space[mine], self.spot[mine] = 1 + len(self.inputs) + j, at[mine]
 

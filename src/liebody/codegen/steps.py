@@ -30,7 +30,7 @@ import numpy as np
 from ..errors import GraphError
 from ..scalar import Array
 from . import passes
-from .graph import CONDITIONS, Expr, Function, Graph, run_on_symbols, trace, undisturbed
+from .graph import CONDITIONS, Expr, Function, Graph, naming_the_line, run_on_symbols, trace, undisturbed
 from .passes import STRUCTURAL, Kind, Place, StepPlan, objects, work_of
 from .program import Program
 
@@ -63,6 +63,17 @@ def traced(
     """
     if loops is False:
         return trace(function, shapes, name)
+    with naming_the_line(name or str(getattr(function, "__name__", "function"))):
+        return _as_loops(function, shapes, name, least, loops)
+
+
+def _as_loops(
+    function: Callable[..., Any],
+    shapes: Mapping[str, int | Sequence[int]],
+    name: str | None,
+    least: int | None,
+    loops: bool | None,
+) -> Function | Program:
     least = passes.LONG if least is None else least
     inputs = sum(math.prod((x,) if isinstance(x, int) else x) for x in shapes.values())
     straight = None if loops or inputs > LONGEST else _straight(function, shapes, name)

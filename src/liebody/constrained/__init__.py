@@ -4,7 +4,7 @@ from .assembly import Report
 from .builder import SystemBuilder
 from .closed_tree import ClosedTree
 from .equations import Stabilization
-from .maximal import AbsoluteTree, Closure, Condition
+from .maximal import AbsoluteTree, Closure, Condition, KnifeEdge, Rolling, VelocityCondition
 from .mechanism import STABILIZATIONS, Constrained, stabilization
 from .system import System
 
@@ -15,9 +15,12 @@ __all__ = [
     "Closure",
     "Condition",
     "Constrained",
+    "KnifeEdge",
     "Report",
+    "Rolling",
     "Stabilization",
     "System",
     "SystemBuilder",
+    "VelocityCondition",
     "stabilization",
 ]

@@ -126,6 +126,11 @@ class Assembly(Mechanism):
         ends = np.cumsum([0, *(c.rows for c in self.constraints)]).tolist()
         return {c.name: slice(*ends[k : k + 2]) for k, c in enumerate(self.constraints)}
 
+    @cached_property
+    def of_places(self) -> np.ndarray:
+        """Which equations forbid places, g = 0, (nc,); the others forbid velocities only."""
+        return np.repeat([c.kind.holonomic for c in self.constraints], [c.rows for c in self.constraints])
+
     # -- closing loops --------------------------------------------------------------------------------------
 
     def assemble(
@@ -169,12 +174,13 @@ class Assembly(Mechanism):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Where damped Gauss-Newton steps lead from q, and g there (Levenberg 1944, Marquardt 1963)."""
         root = self.inverse_mass_root(q, hold)
+        places = self.of_places
         g, J, _ = self.measure(q, t=t)
         damping = 0.0
         for _ in range(ITERATIONS):
             if np.abs(g).max(initial=0.0) <= tolerance:
                 break
-            step = -root @ _damped_solution(J @ root, g, damping)
+            step = -root @ _damped_solution((J @ root)[places], g[places], damping)
             step = step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300))
             trial = self.moved(q, step)
             new_g, new_J, _ = self.measure(trial, t=t)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia
-from ..dynamics import JointDamping, JointSpring
+from ..dynamics import Bushing, JointDamping, JointSpring
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from ..scalar import Array
@@ -34,6 +34,14 @@ from .forces import (
     with_law,
 )
 from .system import GROUND, System
+from .velocities import (
+    GeneralVelocity,
+    contact,
+    knife_edge,
+    relative_motion,
+    relative_pose,
+    rolling,
+)
 
 
 @dataclass(frozen=True)
@@ -119,12 +127,16 @@ class SystemBuilder:
         on_child: Array = None,
         damping: Array = 0.0,
         driven: bool = False,
+        offset: Array = 0.0,
     ) -> SystemBuilder:
         """Join two bodies, or a body and the world, by a motion subgroup of SE(3) (any but Free()).
 
-        on_parent, on_child  where the joint's frame lies on either body; they coincide if it is neutral
+        on_parent, on_child  where the joint's frame lies on either body; they coincide if it is neutral, or
+                             where its coordinate is `offset`
         damping              effort per velocity of the joint's motions, a number or (dim,)
         driven               whether efforts u act along its motions; they are appended to the system's u
+        offset               of a joint of one motion: its coordinate where the frames coincide, from which
+                             springs and limits in it count                                          [rad, m]
         """
         if isinstance(joint, Joint) and (joint.mimic is not None or np.any(joint.armature)):
             raise ModelError(
@@ -139,6 +151,13 @@ class SystemBuilder:
         made = replace(made, damping=damping) if np.any(np.asarray(damping)) else made
         kind, _, _ = lower_pair(made.group)
         frames = _pose(on_parent, name), _pose(on_child, name)
+        if np.any(np.asarray(offset)):
+            if (made.group.dim, made.group.nq) != (1, 1) or np.size(offset) != 1:
+                raise ModelError(
+                    f"joint {name!r}: offset is {offset!r}, and {made.group!r} has {made.group.dim} motions; "
+                    "give one number, to a joint of one motion"
+                )
+            frames = frames[0] @ SE3.inverse(made.group.pose(np.reshape(offset, 1))).astype(float), frames[1]
         if child == WORLD:
             if driven or np.any(made.damping):
                 raise ModelError(
@@ -220,6 +239,23 @@ class SystemBuilder:
 
         return self.constraint(name, g, [body] if on == WORLD else [on, body])
 
+    def point_on_line(
+        self,
+        name: str,
+        body: str,
+        point: Array = None,
+        on: str = WORLD,
+        through: Array = (0.0, 0.0, 0.0),
+        direction: Array = (1.0, 0.0, 0.0),
+    ) -> SystemBuilder:
+        """Keep a point of `body` on a line through a point of the body `on`, in its own frame.
+
+        Two equations, and no further coordinate: n . (x - through) = 0 for two directions n across the line.
+        """
+        start, along = _vector(through, f"through of {name!r}"), _direction(direction, name)
+        across = np.linalg.svd(along[None])[2][1:]
+        return self.point_on_surface(name, lambda x: across @ (x - start), body, point, on)
+
     def constraint(
         self, name: str, function: Callable[..., Any], bodies: Sequence[str], timed: bool = False
     ) -> SystemBuilder:
@@ -230,6 +266,85 @@ class SystemBuilder:
         """
         kind = General(function, len(bodies), timed, name)
         return self._add("constraint", name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
+
+    def velocity_constraint(
+        self, name: str, function: Callable[..., Any], bodies: Sequence[str], timed: bool = False
+    ) -> SystemBuilder:
+        """Require function(T_1, V_1, T_2, V_2, ...) = 0 of poses (4, 4) and twists (6,) of these bodies.
+
+        function  of NumPy operators and `liebody.scalar`, affine in the twists; a number or a vector. Poses
+                  and twists are those of the bodies' own frames, the twists in their axes. With `timed`, the
+                  time comes first
+
+        It need not be integrable: it limits where bodies can go in an instant, not where they can get.
+        """
+        kind = GeneralVelocity(function, len(bodies), timed, name)
+        return self._add("constraint", name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
+
+    def knife_edge(
+        self,
+        name: str,
+        body: str,
+        on_body: Array = None,
+        on: str = WORLD,
+        slip: float | Callable[[Any], Any] = 0.0,
+    ) -> SystemBuilder:
+        """A blade, or a wheel seen from above: the frame's origin does not move along its y axis.
+
+        on_body  the frame on the body; the blade lies along x
+        on       the body against which it does not move
+        slip     velocity along y that is given instead, a number or a function of time                [m/s]
+        """
+        return self._sliding(name, knife_edge(slip), (on, np.eye(4)), (body, _pose(on_body, name)), slip)
+
+    def rolling(
+        self,
+        name: str,
+        body: str,
+        radius: float,
+        axis: Array = None,
+        center: Array = None,
+        on: str = WORLD,
+        plane: Array = None,
+        slip: Any = 0.0,
+        held: bool = True,
+    ) -> SystemBuilder:
+        """A ball, or a thin disc, that rolls on a plane without slipping.
+
+        axis    of a disc, a direction of the body; None: a ball
+        center  a point of the body
+        plane   the frame on the body `on` whose x and y axes span the plane; the wheel stays on the side of z
+        slip    velocity of the point that touches the plane which is given instead, (2,), or a function of
+                time: along x and y; of a disc along its track, where it goes when it turns about its axis,
+                and across                                                                             [m/s]
+        held    whether the wheel is held on the plane, by a constraint `name`.contact that can push and pull
+
+        A disc must not lie flat: there no point is the lowest one. Raises ModelError for a radius that is not
+        positive.
+        """
+        if not (np.isfinite(radius) and radius > 0):
+            raise ModelError(f"wheel {name!r} has radius {radius!r}, expected a positive number of metres")
+        d = None if axis is None else _direction(axis, name)
+        base, wheel = (on, _pose(plane, name)), (body, _pose(center, name))
+        if held:
+            height, bodies = contact(radius, d), [body] if on == WORLD else [on, body]
+            self.constraint(
+                f"{name}.contact", lambda *T: height(relative_pose(base[1], wheel[1], *T)), bodies
+            )
+        return self._sliding(name, rolling(radius, d, slip), base, wheel, slip)
+
+    def _sliding(
+        self, name: str, law: Callable[..., Any], base: tuple[str, Array], frame: tuple[str, Array], slip: Any
+    ) -> SystemBuilder:
+        """A velocity constraint law(t, X, V) of the motion of a frame on a body against a base on another."""
+        timed = callable(slip)
+
+        def function(*given: Any) -> Any:
+            motion = relative_motion(base[1], frame[1], *given[timed:])
+            return law(given[0] if timed else 0.0, *motion)
+
+        bodies = [frame[0]] if base[0] == WORLD else [base[0], frame[0]]
+        return self.velocity_constraint(name, function, bodies, timed)
 
     # -- forces -------------------------------------------------------------------------------------------
 
@@ -243,11 +358,32 @@ class SystemBuilder:
         stiffness: float = 0.0,
         length: float = 0.0,
         damping: float = 0.0,
+        tension: Callable[[Any, Any], Any] | None = None,
+        energy: Callable[[Any], Any] | None = None,
     ) -> SystemBuilder:
-        """A spring of a rest length and a damper along it between two points   [N/m, m, N s/m]"""
+        """A spring of a rest length and a damper along it between two points   [N/m, m, N s/m]
+
+        tension  a further tension as a function of the distance and its rate, for springs and dampers that
+                 are not linear                                                                            [N]
+        energy   the potential energy of that, as a function of the distance; None: it stores none         [J]
+        """
         numbers = (float(stiffness), float(damping), float(length))
         frames = (_pose(on_a, name), _pose(on_b, name))
-        return self._add("force", name, SpringDamper(), (a, b), frames, constants=numbers)
+        kind = SpringDamper(tension, energy)
+        return self._add("force", name, kind, (a, b), frames, constants=numbers)
+
+    def bushing(
+        self, name: str, a: str, b: str, on_a: Array = None, on_b: Array = None, **numbers: Any
+    ) -> SystemBuilder:
+        """Springs and dampers along and about the axes of a frame on a, between it and one on b.
+
+        numbers  stiffness, damping, turning_stiffness, turning_damping of a `dynamics.Bushing`, which has the
+                 equations: a number, or three
+        """
+        law = Bushing(a, b, **numbers)
+        frames = (_pose(on_a, name), _pose(on_b, name))
+        kind = OwnWrench(law.wrenches, 2, 0, name, law.energy)
+        return self._add("force", name, kind, (a, b), frames)
 
     def joint_spring(self, name: str, joint: str, stiffness: float, rest: float = 0.0) -> SystemBuilder:
         """A spring in a Revolute or Prismatic joint: effort -stiffness (x - rest) along its coordinate x.
@@ -265,15 +401,22 @@ class SystemBuilder:
         return self._add("force", name, None, link.bodies, link.frames, link.joint, numbers)
 
     def wrench(
-        self, name: str, function: Callable[..., Any], bodies: str | Sequence[str], efforts: int = 0
+        self,
+        name: str,
+        function: Callable[..., Any],
+        bodies: str | Sequence[str],
+        efforts: int = 0,
+        energy: Callable[..., Any] | None = None,
     ) -> SystemBuilder:
         """Wrenches by a function(t, T_1, V_1, ...) of time, poses (4, 4) and twists (6,) of bodies.
 
         All in the bodies' own frames, the twists and the wrenches (moment, force) also in their axes. For one
         body the result is (6,), for several (k, 6). With `efforts`, so many entries of u come after t.
+
+        energy  the potential energy of what of them is conservative, energy(T_1, ...)                     [J]
         """
         bodies = (bodies,) if isinstance(bodies, str) else tuple(bodies)
-        kind = OwnWrench(function, len(bodies), efforts, name)
+        kind = OwnWrench(function, len(bodies), efforts, name, energy)
         return self._add("force", name, kind, bodies, (np.eye(4),) * len(bodies))
 
     def _add(self, what: str, *given: Any, **more: Any) -> SystemBuilder:

@@ -37,7 +37,7 @@ from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint
 from .elimination import REFINEMENTS, SINGULAR, Regularization
 from .equations import CORRECTIONS, Stabilization, StateRate
-from .maximal import Closure, Condition, add_closure
+from .maximal import AnyClosure, add_closure
 from .mechanism import Constrained
 
 FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
@@ -93,7 +93,8 @@ class ClosedTree(Constrained, OpenTree):
     """A tree whose loops are closed by constraints; q (nq,), v (nv,) and efforts tau (nv,) are the tree's.
 
     tree      the mechanism with its loops cut open
-    closures  what closes them: `Closure` (a joint or a rod between two frames), `Condition` (any g(q) = 0)
+    closures  what closes them: `Closure` (a joint or a rod between two frames), `Condition` (any g(q) = 0);
+              or what velocities obey: `Rolling`, `KnifeEdge`, `VelocityCondition` (any J(q) v = b(q, t))
     gravity   acceleration of free fall, (3,)                                                     [m/s2]
     damping   whether the joints' damping acts
 
@@ -103,7 +104,7 @@ class ClosedTree(Constrained, OpenTree):
     def __init__(
         self,
         tree: Tree,
-        closures: Sequence[Closure | Condition],
+        closures: Sequence[AnyClosure],
         gravity: Array = (0.0, 0.0, -9.81),
         damping: bool = True,
     ) -> None:

@@ -70,10 +70,16 @@ class ConstraintKind:
 
     rows        number of equations
     parameters  number of coordinates of its own (of a curve), carried in q after those of the bodies
+    holonomic   whether the equations have integrals, g = 0; those of velocities only have residuals of zero
+    timed       whether the time enters
+    is_driven   whether velocities are given that are not zero, without it
     """
 
     rows: int
     parameters: int = 0
+    holonomic: bool = True
+    timed: bool = False
+    is_driven: bool = False
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         """The equations at states of the bodies, with a constraint's constants, time and parameters."""
@@ -346,7 +352,7 @@ class OnCurve(ConstraintKind):
     rows, parameters = 2, 1
 
     def __init__(self, curve: Callable[[Any], Array]) -> None:
-        self.position = _traced(lambda s: np.asarray(curve(s)), {"s": ()}, "the curve", (3,))
+        self.position = traced_function(lambda s: np.asarray(curve(s)), {"s": ()}, "the curve", (3,))
         self.first = jacobian(self.position, "s", "forward")
         self.second = jacobian(self.first, "s", "forward")
 
@@ -421,7 +427,7 @@ class General(ConstraintKind):
         shapes: dict[str, Any] = {"t": ()}
         for i in range(count):
             shapes |= {f"R{i}": (3, 3), f"p{i}": (3,)}
-        self.residual = _traced(residual, shapes, f"constraint {name!r}", None)
+        self.residual = traced_function(residual, shapes, f"constraint {name!r}", None)
         self.rows = next(iter(self.residual.outputs.values())).size
         moves = np.zeros(self.rows, bool)
         for by_pose in (f for pair in self._gradients for f in pair):
@@ -457,10 +463,7 @@ class General(ConstraintKind):
         ]
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
-        # the bodies' own frames, at r in the axes of the centres of mass, turned by Q
-        frames = []
-        for body, Q, r in zip(states, constants[::2], constants[1::2], strict=True):
-            frames.append((body.R @ Q, body.p + body.R @ r, Q.T @ body.w, Q.T @ (body.v + cross(body.w, r))))
+        frames = own_frames(states, constants)
         places = [x for R, p, _, _ in frames for x in (R, p)]
         jacobians = []
         for (R, _, _, _), (by_R, by_p), Q, r in zip(
@@ -468,9 +471,7 @@ class General(ConstraintKind):
         ):
             G, P = by_R(t, *places), by_p(t, *places)
             turned = [(G * (R @ skew(e))[None]).sum(axis=(1, 2)) for e in ONE]
-            moved = P @ R  # (m, 3), in the frame's own axes
-            spin, slide = np.stack(turned, axis=1) @ Q.T, moved @ Q.T
-            jacobians.append(np.concatenate([spin + slide @ -skew(r), slide], axis=1))
+            jacobians.append(at_center(np.stack(turned, axis=1), P @ R, Q, r))
         first, second = self._along
         straight = [x for frame in frames for x in frame]
         bias = second(0.0, t, *straight)
@@ -484,12 +485,31 @@ class General(ConstraintKind):
         return Rows(jacobians, bias, self.residual(t, *places), drift)
 
 
-def _traced(function: Callable[..., Any], shapes: Any, what: str, shape: tuple[int, ...] | None) -> Function:
+def own_frames(states: States, constants: Sequence[Array]) -> list[tuple[Array, Array, Array, Array]]:
+    """R, p, omega, v of the bodies' own frames: at r in the axes of the centres of mass, turned by Q.
+
+    constants  Q, r of each body
+    """
+    return [
+        (body.R @ Q, body.p + body.R @ r, Q.T @ body.w, Q.T @ (body.v + cross(body.w, r)))
+        for body, Q, r in zip(states, constants[::2], constants[1::2], strict=True)
+    ]
+
+
+def at_center(turned: Array, moved: Array, Q: Array, r: Array) -> Array:
+    """Rows (m, 6) for (omega, v) of a body, from those (m, 3) for its own frame in the axes of that."""
+    spin, slide = turned @ Q.T, moved @ Q.T
+    return np.concatenate([spin + slide @ -skew(r), slide], axis=1)
+
+
+def traced_function(
+    function: Callable[..., Any], shapes: Any, what: str, shape: tuple[int, ...] | None
+) -> Function:
     """The trace of a user's function, with errors that name it."""
     try:
         traced = trace(function, shapes, "user")
     except GraphError as error:
-        raise GraphError(f"{what} cannot be traced: {error}") from None
+        raise GraphError(f"{what}: {error}") from None
     found = next(iter(traced.outputs.values())).shape
     if shape is not None and found != shape:
         raise ShapeError(f"{what} returns an array of shape {found}, expected {shape}")

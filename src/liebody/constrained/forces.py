@@ -54,8 +54,14 @@ class BodyForce:
 
 @dataclass(frozen=True)
 class SpringDamper(ForceKind):
-    """Between two points: tension f = k (|d| - L) + c d|d|/dt along d = p_b - p_a."""
+    """Between two points: tension f = k (|d| - L) + c d|d|/dt + F(|d|, d|d|/dt) along d = p_b - p_a.
 
+    tension    F, None: zero
+    potential  U(|d|), the energy that F stores; None: none
+    """
+
+    tension: Callable[[Any, Any], Any] | None = None
+    potential: Callable[[Any], Any] | None = None
     stores = True
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
@@ -66,7 +72,8 @@ class SpringDamper(ForceKind):
         length = sqrt(d @ d)
         along = d / length
         rate = along @ (b.v + cross(b.w, rb) - C @ (a.v + cross(a.w, ra)))
-        f = -(stiffness * (length - rest) + damping * rate) * along  # on b, in its axes
+        own = 0.0 if self.tension is None else self.tension(length, rate)
+        f = -(stiffness * (length - rest) + damping * rate + own) * along  # on b, in its axes
         on_a = -(f @ C)
         return [np.concatenate([cross(ra, on_a), on_a]), np.concatenate([cross(rb, f), f])]
 
@@ -74,8 +81,9 @@ class SpringDamper(ForceKind):
         a, b = states
         ra, rb, stiffness, _, rest = constants
         d = b.p + b.R @ rb - a.p - a.R @ ra
-        stretch = sqrt(d @ d) - rest
-        return 0.5 * stiffness * (stretch * stretch)
+        length = sqrt(d @ d)
+        stretch, own = length - rest, 0.0 if self.potential is None else self.potential(length)
+        return 0.5 * stiffness * (stretch * stretch) + own
 
 
 @dataclass(frozen=True)
@@ -104,14 +112,9 @@ class JointEffort(ForceKind):
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         a, b = states
-        Ra, ra, Rb, rb, inverse, wrenches = constants[:6]
+        Rb, rb, wrenches = constants[2], constants[3], constants[5]
         C = b.R.T @ a.R
-        effort: Any = 0
-        if self.laws:
-            v = inverse @ relative_twist(states, Ra, ra, Rb, rb)
-            x = self._coordinate(states, constants)
-            for law, numbers in self._with_numbers(constants):
-                effort = effort + law.checked(law.effort(t, x, v, *numbers), (self.dim,), "a joint")
+        effort = self.carried(states, constants, t)
         if self.driven:
             effort = effort + u
         F = wrenches @ effort
@@ -120,6 +123,16 @@ class JointEffort(ForceKind):
         arm = C.T @ (b.R.T @ (b.p - a.p) + rb)  # the same place, in the parent's axes
         moment, force = -(moment @ C), -(force @ C)
         return [np.concatenate([moment + cross(arm, force), force]), on_b]
+
+    def carried(self, states: States, constants: Sequence[Array], t: Any) -> Any:
+        """The efforts of the laws, (dim,)."""
+        effort: Any = 0
+        if self.laws:
+            v = constants[4] @ relative_twist(states, *constants[:4])
+            x = self._coordinate(states, constants)
+            for law, numbers in self._with_numbers(constants):
+                effort = effort + law.checked(law.effort(t, x, v, *numbers), (self.dim,), "a joint")
+        return effort
 
     def energy(self, states: States, constants: Sequence[Array]) -> Any:
         x = self._coordinate(states, constants)
@@ -209,7 +222,7 @@ class OwnWrench(ForceKind):
         try:
             traced = trace(self._evaluate, shapes, "wrench")
         except GraphError as error:
-            raise GraphError(f"force {name!r} cannot be traced: {error}") from None
+            raise GraphError(f"force {name!r}: {error}") from None
         found = next(iter(traced.outputs.values())).shape
         if found != (count, 6):
             raise ShapeError(f"force {name!r} returns an array of shape {found}, expected {(count, 6)}")

@@ -47,6 +47,48 @@ class Condition:
     timed: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class VelocityCondition:
+    """A constraint function(T_1, V_1, ...) = 0 of poses and twists (6,) of frames, affine in the twists.
+
+    Twists are in the frames' own axes; arguments as of `SystemBuilder.velocity_constraint`.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    frames: tuple[str, ...]
+    timed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class KnifeEdge:
+    """A blade along x of a frame, whose origin does not move along y: `SystemBuilder.knife_edge`."""
+
+    name: str
+    frame: str
+    slip: Any = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Rolling:
+    """A ball or disc, its centre in a frame of a tree, that rolls on a plane: `SystemBuilder.rolling`.
+
+    axis  of a disc, in the axes of its frame; None: a ball
+    on    the frame whose x and y axes span the plane, on the world or on another body
+    """
+
+    name: str
+    frame: str
+    radius: float
+    axis: Any = None
+    on: str = WORLD
+    slip: Any = 0.0
+    held: bool = True
+
+
+AnyClosure = Closure | Condition | VelocityCondition | KnifeEdge | Rolling
+
+
 class AbsoluteTree:
     """A tree in absolute coordinates: the `system`, and the way of states there and back.
 
@@ -63,7 +105,7 @@ class AbsoluteTree:
     def __init__(
         self,
         tree: Tree,
-        closures: Sequence[Closure | Condition] = (),
+        closures: Sequence[AnyClosure] = (),
         gravity: Array = (0.0, 0.0, -9.81),
         configuration: str = "auto",
         driven: bool = True,
@@ -121,22 +163,47 @@ def _effort_of_free(t: Any, u: Array, T: Array, V: Array) -> Array:
     return u
 
 
-def add_closure(builder: SystemBuilder, tree: Tree, closure: Closure | Condition) -> None:
+def add_closure(builder: SystemBuilder, tree: Tree, closure: AnyClosure) -> None:
     """The constraint of a closure, between the bodies that carry its frames."""
-    if isinstance(closure, Condition):
+    if isinstance(closure, (Condition, VelocityCondition)):
         frames = [tree.frame(name) for name in closure.frames]
+        of_velocities = isinstance(closure, VelocityCondition)
 
         def on_bodies(*arguments: Any) -> Any:
-            head, poses = arguments[: closure.timed], arguments[closure.timed :]
-            moving = iter(poses)
-            placed = [(next(moving) if f.body else np.eye(4, dtype=int)) @ f.placement for f in frames]
+            head, moving = arguments[: closure.timed], iter(arguments[closure.timed :])
+            placed: list[Array] = []
+            for f in frames:
+                placed.append((next(moving) if f.body else np.eye(4, dtype=int)) @ f.placement)
+                if of_velocities:
+                    twist = next(moving) if f.body else np.zeros(6, int)
+                    placed.append(SE3.Ad(SE3.inverse(f.placement)) @ twist)
             return closure.function(*head, *placed)
 
         numbers = [f.body for f in frames if f.body]
         if len(set(numbers)) < len(numbers):
             raise ModelError(f"condition {closure.name!r} names two frames of one body; compute one of them")
         names = [tree.bodies[i - 1].name for i in numbers]
-        builder.constraint(closure.name, on_bodies, names, closure.timed)
+        add = builder.velocity_constraint if of_velocities else builder.constraint
+        add(closure.name, on_bodies, names, closure.timed)
+        return
+    if isinstance(closure, (KnifeEdge, Rolling)):
+        frame = tree.frame(closure.frame)
+        body = tree.bodies[frame.body - 1].name if frame.body else WORLD
+        if isinstance(closure, KnifeEdge):
+            builder.knife_edge(closure.name, body, frame.placement, slip=closure.slip)
+            return
+        plane, (R, center) = tree.frame(closure.on), SE3.parts(frame.placement)
+        builder.rolling(
+            closure.name,
+            body,
+            closure.radius,
+            None if closure.axis is None else R @ np.asarray(closure.axis, float),
+            center,
+            on=tree.bodies[plane.body - 1].name if plane.body else WORLD,
+            plane=plane.placement,
+            slip=closure.slip,
+            held=closure.held,
+        )
         return
     a, b = tree.frame(closure.a), tree.frame(closure.b)
     names = [tree.bodies[f.body - 1].name if f.body else WORLD for f in (a, b)]

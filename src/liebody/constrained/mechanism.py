@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import jvp, trace, traced
+from ..codegen import trace, traced
 from ..codegen.flow import Part
+from ..codegen.graph import live
 from ..codegen.watch import Watch
 from ..dynamics.mechanism import Feedback, Functions, Parts
 from ..errors import ConfigurationError, IntegrationError, ModelError
@@ -109,8 +110,7 @@ class Constrained(Assembly):
     def functions(self) -> Functions:
         """As `Mechanism.functions`.
 
-        "power" is that of efforts and forces less what they store: the rate of the energy, where constraints
-        do no work. "towards_constraints" does not ask whether equations are redundant.
+        "towards_constraints" does not ask whether equations are redundant.
         """
         shapes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
 
@@ -126,16 +126,10 @@ class Constrained(Assembly):
             y, _ = self.projected(t, np.concatenate([q, v]), Regularization.plain(redundant()))
             return {"q": y[: self.nq], "v": y[self.nq :]}
 
-        def power(t: Any, q: Array, v: Array, u: Array) -> Any:
-            space = {"q": self.nq, "s": self.group.dim}
-            moved = trace(lambda q, s: self.potential(self.group.integrate(q, s)), space, "potential")
-            still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
-            return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, np.concatenate([v, slides]))
-
         return {
             "accelerations": (accelerations, {**shapes, "u": self.nu}),
             "residuals": (residuals, shapes),
-            "power": (power, {**shapes, "u": self.nu}),
+            "power": (self.power, {**shapes, "u": self.nu}),
             "on_constraints": (partial(put_back, lambda: self.redundant), shapes),
             "towards_constraints": (partial(put_back, lambda: True), shapes),
         }
@@ -143,16 +137,31 @@ class Constrained(Assembly):
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`: g and J are all equations, `redundant` whether they depend on each other.
 
-        Raises ModelError for curves and for constraints that move, which methods for g(q) = 0 do not know.
+        J alone, without g, where some of them are of velocities only; and drift(t, q) where some move.
+
+        Raises ModelError for curves, and where J depends on time.
         """
-        for c in self.constraints:
-            if c.kind.parameters or getattr(c.kind, "timed", False):
-                raise ModelError(
-                    f"constraint {c.name!r} has a coordinate of its own or depends on time, which methods "
-                    "for g(q) = 0 do not take; use an explicit method, such as 'rkmk4'"
-                )
+        if not self.nc:
+            return {}
         g, J = (lambda q: self.constraints_at(q)[0]), (lambda q: self.constraints_at(q)[1])
-        return {"g": g, "J": J, "redundant": self.redundant} if self.nc else {}
+        found: dict[str, Any] = {"J": J, "redundant": self.redundant}
+        driven = [c for c in self.constraints if c.kind.timed or c.kind.is_driven]
+        for c in self.constraints:
+            if c.kind.parameters or (c in driven and self._changes_with_time(self.rows[c.name])):
+                raise ModelError(
+                    f"constraint {c.name!r} has a coordinate of its own, or a Jacobian that depends on time, "
+                    "which methods for mechanical systems do not take; use an explicit method, such as "
+                    "'rkmk4'"
+                )
+        if driven:
+            return {**found, "drift": lambda t, q: self.residuals(t, q, np.zeros(self.nv, int))[1]}
+        return {"g": g, **found} if self.of_places.all() else found
+
+    def _changes_with_time(self, rows: slice) -> bool:
+        """Whether these rows of J depend on time."""
+        made = trace(lambda t, q: self.constraints_at(q, t)[1][rows], {"t": (), "q": self.nq}, "J")
+        (J,) = made.outputs.values()
+        return any(x.op == "input" and x is made.inputs["t"].flat[0] for x in live(J.flat))
 
     def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
         """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
@@ -177,15 +186,25 @@ class Constrained(Assembly):
         _, rate = self.kernel("residuals")(t, q, v)
         return {name: rate[..., rows] for name, rows in self.rows.items()}
 
-    def reactions(self, q: Array, v: Array, u: Array = None, t: float = 0.0) -> dict[str, np.ndarray]:
+    def reactions(
+        self, q: Array, v: Array, u: Array = None, t: Array = 0.0, passive: bool = False
+    ) -> dict[str, np.ndarray]:
         """The wrench (moment, force) of each constraint on its last moving body                 [N m, N]
 
         At the constraint's frame on that body and in its axes (for conditions of the user's own: the body's
-        frame). It does not contain efforts and damping along a joint's motions.
+        frame).
+
+        passive  whether it contains what springs, dampers and other laws in a joint of a System carry along
+                 the joint's motions; efforts u along them are never in it
         """
         _, multipliers = self.accelerations(q, v, u, t)
         q = self.configurations(q)
-        return {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+        found = {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+        return {name: F + self.carried(name, q, v, t) if passive else F for name, F in found.items()}
+
+    def carried(self, constraint: str, q: Array, v: Array, t: Array = 0.0) -> np.ndarray:
+        """The wrench (..., 6) of springs, dampers and other laws in a joint, as `reactions` has it."""
+        raise ModelError(f"{self.name} has its joints in its tree; those of a System know what they carry")
 
     def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
         """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""

@@ -72,6 +72,10 @@ class System(Constrained):
         return sum(f.kind.efforts for f in self.forces)
 
     @property
+    def works(self) -> bool:
+        return bool(self.forces or self.generalised)
+
+    @property
     def joints(self) -> list[str]:
         return [c.name for c in self.constraints if c.joint]
 
@@ -270,6 +274,34 @@ class System(Constrained):
         J = self.measure(q, t=t)[1][self.rows[c.name], 6 * i : 6 * i + 6]
         return J @ SE3.Ad(c.frame) if i == c.bodies[-1] else J
 
+    def carried(self, constraint: str, q: Array, v: Array, t: Array = 0.0) -> np.ndarray:
+        q, v = self.configurations(q), np.asarray(v, float)
+        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
+        for force in self.forces:
+            if force.name == constraint and isinstance(force.kind, JointEffort) and force.kind.laws:
+                for at in np.ndindex(q.shape[:-1]):
+                    states = equations.bodies(self, q[at], v[at]).states
+                    acting = [states[b] for b in force.bodies]
+                    F[at] = force.constants[5] @ force.kind.carried(acting, force.constants, times[at])
+        return F
+
+    def world_accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> np.ndarray:
+        """(d omega/dt, d^2 p/dt^2) (..., n, 6) of the bodies' own frames, in the world's axes.
+
+        They are derivatives of the angular velocity and of the position of the frame's origin, not of a
+        twist: what an inertial sensor there feels is d^2 p/dt^2 - gravity.                    [rad/s2, m/s2]
+        """
+        R, _ = self._axes(q)
+        w, linear = self._body_velocities(q, v)
+        a = self.accelerations(q, v, u, t)[0].reshape(*w.shape[:-1], 6)
+        rigid = np.array([b.group == SE3 for b in self.bodies])[:, None]
+        turning, moving = np.einsum("...ij,...j->...i", R, a[..., :3]), a[..., 3:]
+        own = np.einsum("...ij,...j->...i", R, moving + np.cross(w, linear))
+        to_origin = -np.einsum("...ij,...j->...i", R, np.array([b.offset[:3, 3] for b in self.bodies]))
+        spin = np.einsum("...ij,...j->...i", R, w)
+        of_origin = np.cross(turning, to_origin) + np.cross(spin, np.cross(spin, to_origin))
+        return np.concatenate([turning, np.where(rigid, own, moving) + of_origin], axis=-1)
+
     # -- functions ----------------------------------------------------------------------------------------
 
     @property
@@ -298,7 +330,16 @@ class System(Constrained):
             M[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = b.Theta
             M[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = b.mass * np.eye(3)
         given = {"group": self.group, "M": M, "Q": self.applied, "efforts": self.nu}
-        return {**given, **Constrained.mechanics(self)}
+        sparse = {"J": self._entries_of_J} if self.nc else {}
+        return {**given, **Constrained.mechanics(self), **sparse}
+
+    def _entries_of_J(self, q: Array) -> list[tuple[int, int, Any]]:
+        """Row, column and value of the entries in the blocks of J for the system's own velocities."""
+        return [
+            (row + r, 6 * i + c, x)
+            for row, i, block in self._blocks_at(q, None, 0.0, True)[1]
+            for (r, c), x in np.ndenumerate(block)
+        ]
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         state = equations.bodies(self, q, v)
@@ -319,20 +360,29 @@ class System(Constrained):
 
     def _measured(self, q: Array, v: Array | None, t: Any, own: bool) -> tuple[Array, Array, Array]:
         """g, J and rate of g on floats or symbols; J for the system's own velocities, or as `measure`."""
+        g, blocks, rate = self._blocks_at(q, v, t, own)
+        J = np.zeros((self.nc, self.nv), int).astype(object)
+        for row, i, block in blocks:
+            J[row : row + len(block), 6 * i : 6 * i + 6] = block
+        return g, J, rate
+
+    def _blocks_at(
+        self, q: Array, v: Array | None, t: Any, own: bool
+    ) -> tuple[Array, list[tuple[int, int, Array]], Array]:
+        """As `_measured`, with first row, body and block (., 6) of each block of J that is not zero."""
         v = np.zeros(self.nv, int) if v is None else np.asarray(v)
         state = equations.bodies(self, np.asarray(q), v)
         found = equations.blocks(self, state, t, None, equations.violations)
         g, rate = (np.concatenate([NONE, *(r[k] for r in found.right)]) for k in range(2))
-        lines = [np.zeros((0, self.nv))]
+        lines, row = [], 0
         for c, blocks in zip(self.constraints, found.J, strict=True):
-            line: list[Any] = [np.zeros((c.rows, 6), int)] * len(self.bodies)
             for i, block in blocks.items():
-                line[i] = block
                 if own and i in self.by_group[1]:
                     turned = block[:, 3:] @ state.states[i].R.T
-                    line[i] = np.concatenate([block[:, :3], turned], axis=1)
-            lines.append(np.concatenate(line, axis=1))
-        return g, np.concatenate(lines), rate
+                    block = np.concatenate([block[:, :3], turned], axis=1)
+                lines.append((row, i, block))
+            row += c.rows
+        return g, lines, rate
 
     def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
         """How many equations are redundant, and the share (nc,) that each has in that; for large systems.

@@ -20,6 +20,7 @@ from .connection import (
     joint_group,
     locked_angle,
     locked_frame,
+    locked_inertia_derivative,
     motion_without_momentum,
 )
 from .coriolis import (
@@ -76,9 +77,28 @@ from .factorization import (
     jacobian_mass_matrix,
     jacobian_mass_matrix_derivative,
 )
-from .forces import Force, FrameForce, JointDamping, JointForce, JointFriction, JointSpring
+from .forces import (
+    Bushing,
+    Force,
+    FrameForce,
+    JointDamping,
+    JointForce,
+    JointFriction,
+    JointLimits,
+    JointSpring,
+    joint_laws,
+    passed_limits,
+)
 from .forward import articulated_body, forward_dynamics
-from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics
+from .hamiltonian import (
+    HamiltonianForm,
+    HamiltonianRates,
+    hamiltonian,
+    hamiltonian_dynamics,
+    inverse_legendre_transform,
+    legendre_transform,
+)
+from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics, joint_wrenches
 from .kinematics import (
     body_poses,
     body_twists,
@@ -88,7 +108,7 @@ from .kinematics import (
     frame_pose,
     frame_twist,
 )
-from .mass import mass_matrix
+from .mass import mass_matrix, mass_matrix_pattern
 from .mechanism import Mechanism, OpenTree
 from .momentum import (
     BaseBlocks,
@@ -107,6 +127,7 @@ from .momentum import (
     momentum_in_frame,
     momentum_rate_in_frame,
 )
+from .potential import Potential, gradient, tangents
 from .regressor import (
     BaseParameters,
     base_parameters,
@@ -124,34 +145,46 @@ from .rigid_body import (
     structure_constants,
 )
 
+# By the names of the methods of `Robot`; the longer names are older.
+bias, gravity, momentum = bias_forces, gravity_forces, total_momentum
+poses, twists, pose, twist = body_poses, body_twists, frame_pose, frame_twist
+jacobian, jacobian_rate, acceleration = frame_jacobian, frame_jacobian_rate, frame_acceleration
+
 __all__ = [
     "FREE_FALL",
     "INVERSES",
     "BaseBlocks",
     "BaseParameters",
     "BoltzmannHamel",
+    "Bushing",
     "Decoupled",
     "Factorization",
     "Force",
     "FrameForce",
+    "HamiltonianForm",
+    "HamiltonianRates",
     "Holonomy",
     "Integrability",
     "InternalRank",
     "JointDamping",
     "JointForce",
     "JointFriction",
+    "JointLimits",
     "JointSpring",
     "Mechanism",
     "MovingFrame",
     "OpenTree",
+    "Potential",
     "RigidBody",
     "SelectedMotions",
     "Task",
+    "acceleration",
     "articulated_body",
     "base_blocks",
     "base_dofs",
     "base_momentum",
     "base_parameters",
+    "bias",
     "bias_forces",
     "body_poses",
     "body_twists",
@@ -194,7 +227,11 @@ __all__ = [
     "frame_pose",
     "frame_twist",
     "generalized_inverse",
+    "gradient",
+    "gravity",
     "gravity_forces",
+    "hamiltonian",
+    "hamiltonian_dynamics",
     "holonomy",
     "inertial_parameters",
     "integrability",
@@ -209,34 +246,49 @@ __all__ = [
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
     "inverse_dynamics_regressor",
+    "inverse_legendre_transform",
     "is_momentum_conserved",
+    "jacobian",
     "jacobian_mass_matrix",
     "jacobian_mass_matrix_derivative",
+    "jacobian_rate",
     "joint_group",
+    "joint_laws",
+    "joint_wrenches",
     "kinetic_energy",
+    "legendre_transform",
     "link_jacobian",
     "link_jacobian_derivative",
     "locked_angle",
     "locked_frame",
     "locked_inertia",
+    "locked_inertia_derivative",
     "locked_velocity",
     "mass_and_coriolis",
     "mass_matrix",
     "mass_matrix_derivative",
+    "mass_matrix_pattern",
     "mechanical_connection",
+    "momentum",
     "momentum_in_frame",
     "momentum_rate_in_frame",
     "motion_without_momentum",
     "normalize",
+    "passed_limits",
     "passive_inverse_dynamics",
     "passive_regressor",
+    "pose",
+    "poses",
     "potential_energy",
     "rank_of",
     "roll_pitch_yaw_transformation",
     "structure_constants",
+    "tangents",
     "total_momentum",
     "transform_equations",
     "transformed_dynamics",
+    "twist",
+    "twists",
     "velocity_from_decoupled",
     "velocity_from_external_internal",
 ]

@@ -37,13 +37,14 @@ from ..groups import Product
 from ..integrators import solve_ivp
 from ..linear import cross, is_numeric, skew
 from ..scalar import Array
-from .coriolis import composites, cross_moment, momentum_of
+from .coriolis import composites, cross_moment, mass_matrix_derivative, momentum_of
 from .momentum import (
     base_dofs,
     center_of_mass_frame,
     columns_in_base,
     divided,
     floating_base,
+    locked_inertia,
     mechanical_connection,
     poses_in_base,
 )
@@ -73,6 +74,25 @@ def connection_curvature(tree: Tree, q: Array) -> Array:
     zero = np.zeros(base_dofs(tree)[0].stop, int)
     rows = [[columns.get((i, j), zero) if i <= j else -columns[j, i] for j in n] for i in n]
     return np.moveaxis(np.array(rows), -1, 0) if rows else np.zeros((len(zero), 0, 0))
+
+
+def locked_inertia_derivative(tree: Tree, q: Array) -> Array:
+    """D_i Mbb = d_i Mbb + ad(m_i)^T Mbb + Mbb ad(m_i), (n, k, k): the locked inertia along the connection.
+
+    q  configuration, (nq,); of the base nothing depends
+
+    External and internal energy are exchanged by it: without forces d/dt (nu^T Mbb nu)/2 = -nu^T (sum of D_i
+    Mbb q_i') nu/2 with the locked velocity nu, in any coordinates that decouple M (docs/symmetries.md).
+    Raises ModelError for a tree without a floating base, and where Mbb is singular.
+    """
+    base, m = floating_base(tree), mechanical_connection(tree, q)
+    k, L = base.joint.dim, locked_inertia(tree, q)
+    found = []
+    for i, column in enumerate(m.T):
+        along = mass_matrix_derivative(tree, q, np.eye(tree.nv, dtype=int)[k + i])[:k, :k]
+        half = L @ base.joint.group.ad(column)
+        found.append(along + half + half.T)
+    return np.stack(found) if found else np.zeros((0, k, k), int)
 
 
 class Integrability(NamedTuple):

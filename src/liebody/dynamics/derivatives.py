@@ -19,7 +19,7 @@ derivatives of rigid-body dynamics using spatial vector algebra".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..codegen import Function, Program, step, trace
 from ..linear import back_substitute, cross, factor, is_zero, skew, symmetric
 from ..scalar import Array
 from .coriolis import Flux, JointMatrix, bracket, composites, flux_of, gather, momentum_of, operator_of
-from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning
+from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning, world_rates
 from .mass import mass_matrix
 from .spatial import REST, Pair, Transformation, added_wrench, transformation, twists_of
 
@@ -53,7 +53,7 @@ def inverse_dynamics_derivatives(
     Carpentier and Mansard (2018), and Singh, Russo and Wensing (2022), in the bodies' frames: recursion over
     pairs of a joint and its ancestors, O(n d) at depth d.
     """
-    T, rates, F = motions(tree, q, v, a, gravity, wrenches)
+    T, rates, F = motions(tree, q, v, a, world_rates(gravity), wrenches)
     twists = twists_of(tree, T, v, moving_origin=True)
     inertias = composites(tree, T)
     fluxes = gather(
@@ -118,21 +118,23 @@ class _Loop(NamedTuple):
 
 
 def derivatives_by_columns(
-    tree: Tree, shapes: Mapping[str, Any], name: str, **options: Any
+    tree: Tree, shapes: Mapping[str, Any], name: str, given: Callable[..., Any]
 ) -> Function | Program:
     """`forward_dynamics_derivatives` of arguments of these shapes; where it is long, loops over columns.
+
+    given  (function, *arrays) -> function(tree, **arguments) of the tree's and the arrays' arguments
 
     The columns that belong to joints of one branch are zero in the same places, and so make one loop; those
     of M^-1 another one, which ends with the branch, as M^-1 is symmetric.
     """
-    n, each = tree.nv, range(tree.nv)
+    n = tree.nv
+    each = range(n)
     entries: list[tuple[int, int]] = []  # of L that are not zero
     places: dict[_Loop, list[tuple[int, int]]] = {}  # result and column
     free: list[dict[int, Array]] = []
 
     def prepared(*arrays: Array) -> tuple[Array, ...]:
-        given = {**options, **dict(zip(shapes, arrays, strict=True))}
-        by_q, by_v, (L, reciprocals), known = _equations(tree, **given)
+        by_q, by_v, (L, reciprocals), known = given(_equations, *arrays)
         free.extend(known)
         entries.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
         for j in each:

@@ -1,15 +1,17 @@
 """The equations of motion in factors: Ploen's global matrices, for trees with any joints.
 
     M = S^T G^T J G S,    C = S^T G^T (J G ad_Sv Gamma + C_b) G S,    g = S^T G^T J G P_0 dV_0/dt
+    V = G (S v + P_0 V_0),    dV/dt = G (S a + ad_Sv (Gamma V + P_0 V_0) + P_0 dV_0/dt)
+    F = G^T (J dV/dt + ad_V J V),    tau = S^T F
 
-over the stacked twists V = G (S v + P_0 V_0) of all bodies. The matrices are dense, of size 6 n: this is for
-reading, proving and checking. What is fast are the recursions that they stand for: `mass_matrix`,
-`coriolis_matrix`, `inverse_dynamics`.
+with the stacked twists V of all bodies, and the wrenches F that their joints bear. The matrices are dense, of
+size 6 n: this is for reading, proving and checking. What is fast are the recursions that they stand for:
+`mass_matrix`, `coriolis_matrix`, `inverse_dynamics`, `joint_wrenches`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +40,7 @@ class Factorization:
     ad_Sv  (6n, 6n), block-diagonal: -ad of the joints' own twists; the sign is part of the definition
     ad_V   (6n, 6n), block-diagonal: -ad_V^T; likewise (Ploen's ad*_V)
     rotors (nv,), what the joints' armature adds to the diagonal of M
+    V_0    (6,), the twist of the world, or of what the tree stands on
     """
 
     Gamma: Array
@@ -48,6 +51,7 @@ class Factorization:
     ad_Sv: Array
     ad_V: Array
     rotors: Array
+    V_0: Array = field(default_factory=lambda: np.zeros(6, int))
 
     @cached_property
     def G(self) -> Array:
@@ -105,8 +109,24 @@ class Factorization:
 
     def g(self, gravity: Array = FREE_FALL) -> Array:
         """S^T G^T J G P_0 dV_0/dt (nv,), eq. (26), with the world's twist rate dV_0/dt = (0, -gravity)."""
-        start = np.concatenate([np.zeros(3, int), np.negative(gravity)])
-        return self.S.T @ self.G.T @ self.J @ self.G @ self.P_0 @ start
+        return self.S.T @ self.G.T @ self.J @ self.G @ self.P_0 @ upwards(gravity)
+
+    def V_rate(self, a: Array, V_0_rate: Array | None = None) -> Array:
+        """dV/dt = G (S a + ad_Sv (Gamma V + P_0 V_0) + P_0 dV_0/dt) (6n,), eq. (20).
+
+        a         accelerations of the joints, (nv,)
+        V_0_rate  dV_0/dt (6,) less free fall, (0, gravity); None: `upwards()`, of a base at rest
+        """
+        start = upwards() if V_0_rate is None else V_0_rate
+        carried = self.ad_Sv @ (self.Gamma @ self.V + self.P_0 @ self.V_0)
+        return self.G @ (self.S @ a + carried + self.P_0 @ start)
+
+    def F(self, a: Array, V_0_rate: Array | None = None) -> Array:
+        """G^T (J dV/dt + ad_V J V) (6n,), eq. (21): what the joints bear, as `joint_wrenches` in a stack.
+
+        tau = S^T F, eq. (22), and what rotors take. Arguments as of `V_rate`.
+        """
+        return self.G.T @ (self.J @ self.V_rate(a, V_0_rate) + self.ad_V @ self.J @ self.V)
 
     @property
     def _inertias(self) -> list[Array]:
@@ -117,11 +137,20 @@ class Factorization:
         return [self.V[k : k + 6] for k in range(0, len(self.V), 6)]
 
 
-def factorization(tree: Tree, q: Array, v: Array) -> Factorization:
-    """The global factors at the configuration q (nq,) and the velocity v (nv,), of any scalars."""
+def upwards(gravity: Array = FREE_FALL) -> Array:
+    """dV_0/dt = (0, -gravity) (6,), which stands for the bodies' weight."""
+    return np.concatenate([np.zeros(3, int), np.negative(gravity)])
+
+
+def factorization(tree: Tree, q: Array, v: Array, V_0: Array | None = None) -> Factorization:
+    """The global factors at the configuration q (nq,) and the velocity v (nv,), of any scalars.
+
+    V_0  twist (6,) of what the tree stands on, in its axes; at rest if None
+    """
+    V_0 = np.zeros(6, int) if V_0 is None else np.asarray(V_0)
     n = len(tree.bodies)
     Gamma, P_0, S = _blocks(n, n), _blocks(n, 1), [[0] * tree.nv for _ in range(6 * n)]
-    V: list[Any] = [np.zeros(6, int)]
+    V: list[Any] = [V_0]
     for body in tree.bodies:
         i, p = body.index, body.parent
         X = SE3.Ad(SE3.inverse(body.pose(q)))
@@ -142,6 +171,7 @@ def factorization(tree: Tree, q: Array, v: Array) -> Factorization:
         ad_Sv=_diagonal([-SE3.ad(body.twist @ v[body.dofs]) for body in tree.bodies]),
         ad_V=_diagonal([-SE3.ad(x).T for x in V[1:]]),
         rotors=armature(tree),
+        V_0=V_0,
     )
 
 

@@ -16,7 +16,7 @@ is compiled, so they are frozen dataclasses, or objects that are kept and used a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,12 @@ import numpy as np
 from ..bodies import Joint, Tree
 from ..errors import ModelError, ShapeError
 from ..groups import Prismatic, Revolute
-from ..linear import is_numeric
-from ..scalar import Array, arctan2, cos, sin, tanh, where
+from ..linear import cross, is_numeric
+from ..scalar import Array, arctan2, cos, maximum, minimum, sin, tanh, where
 from .kinematics import frame_jacobian, frame_pose, frame_twist
+from .mass import mass_matrix
+
+NO_LIMIT = 1e9  # limits from here on are none                                                    [rad, m]
 
 
 class Force:
@@ -145,6 +148,70 @@ class FrameForce(Force):
 
 
 @dataclass(frozen=True)
+class Bushing(FrameForce):
+    """Springs and dampers along and about the axes of frame a, between it and frame b.
+
+        f = -(K p + D dp/dt),    m = -2 vee(skew(G R)) - D_r w,    G = tr(K_r)/2 - K_r
+
+    p, R  position and attitude of b in a; f acts on b at its origin, in the axes of a
+    w     angular velocity of b relative to a; m acts on b, both in its axes
+
+    a, b               frames; of a robot, "world" is one, too
+    stiffness          K: a number, or (3,) along the axes                                             [N/m]
+    damping            D, likewise                                                                   [N s/m]
+    turning_stiffness  K_r, likewise; the moment is that of the energy tr(G (1 - R)), K_r times the angle
+                       where that is small, without a singularity at any attitude                  [N m/rad]
+    turning_damping    D_r, likewise                                                             [N m s/rad]
+    """
+
+    a: str
+    b: str
+    stiffness: float | tuple[float, float, float] = 0.0
+    damping: float | tuple[float, float, float] = 0.0
+    turning_stiffness: float | tuple[float, float, float] = 0.0
+    turning_damping: float | tuple[float, float, float] = 0.0
+    name = "bushing"
+
+    def __post_init__(self) -> None:
+        for name in ("stiffness", "damping", "turning_stiffness", "turning_damping"):
+            given = np.asarray(getattr(self, name), float)
+            if given.shape not in ((), (3,)) or not (np.isfinite(given) & (given >= 0)).all():
+                raise ModelError(
+                    f"Bushing: {name} is {getattr(self, name)!r}; give a number or three, zero or more"
+                )
+            object.__setattr__(self, name, tuple(np.broadcast_to(given, 3).tolist()))
+
+    @property
+    def frames(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.a, self.b
+
+    def wrenches(self, t: Any, *motions: Array) -> Sequence[Array]:
+        Ta, Va, Tb, Vb = motions
+        p, C = _relative(Ta, Tb)
+        rate = C @ Vb[3:] - Va[3:] - cross(Va[:3], p)
+        f = -(np.array(self.stiffness) * p + np.array(self.damping) * rate)
+        A = self._turning[:, None] * C
+        m = -np.array([A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]])
+        m = m - np.array(self.turning_damping) * (Vb[:3] - C.T @ Va[:3])
+        return [np.concatenate([-(C @ m) - cross(p, f), -f]), np.concatenate([m, C.T @ f])]
+
+    def energy(self, *at: Any, **more: Any) -> Any:
+        p, C = _relative(*at)
+        return 0.5 * (np.array(self.stiffness) * p) @ p + self._turning @ (1 - np.diagonal(C))
+
+    @property
+    def _turning(self) -> Array:
+        """The diagonal of G."""
+        k = np.array(self.turning_stiffness)
+        return k.sum() / 2 - k
+
+
+def _relative(Ta: Array, Tb: Array) -> tuple[Array, Array]:
+    """Position and attitude of b in a."""
+    return Ta[:3, :3].T @ (Tb[:3, 3] - Ta[:3, 3]), Ta[:3, :3].T @ Tb[:3, :3]
+
+
+@dataclass(frozen=True)
 class JointDamping(JointForce):
     """tau = -D v of each joint, D the joint's `damping`."""
 
@@ -237,10 +304,132 @@ class JointSpring(_ByJoint):
         return 0.5 * (numbers[0] * stretch) @ stretch
 
 
+@dataclass(frozen=True)
+class JointLimits(_ByJoint):
+    """Stops of hinges and slides at the joints' limits: a spring and a damper beyond them, which never pull.
+
+        tau = -k (d + clip(T v, -d, d)),    d = x - upper > 0,    and likewise beyond `lower`
+
+    Continuous, as long as the damper is no stronger than the spring, and of degree one in (d, v): a joint
+    rebounds with the same share of its speed at any speed, 0.40 of it where T = sqrt(m / k).
+
+    stiffness  k: a number for all, or {name of a joint: number}; `stops` chooses it           [N m/rad, N/m]
+    damping_time  T, the damper's number over k                                                          [s]
+
+    Explicit methods need steps of a tenth of the contact, pi sqrt(m / k), m the inertia that moves. In
+    absolute coordinates, which know angles between -pi and pi, limits beyond these are not reached.
+    """
+
+    stiffness: float | Mapping[str, float]
+    damping_time: float = 0.0
+    name = "limits"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given: Any = self.stiffness
+        numbers = [x for _, x in given] if isinstance(given, tuple) else [given]
+        if not all(x > 0 for x in numbers) or not self.damping_time >= 0:
+            raise ModelError(
+                f"JointLimits: stiffness is {given!r} and damping_time is {self.damping_time!r}; "
+                "give positive stiffnesses, and a time of zero or more"
+            )
+
+    @classmethod
+    def stops(cls, tree: Tree, contact: float = 0.02) -> JointLimits:
+        """Stops of a tree whose contacts take this time [s]: k = m (pi / contact)^2, T = contact / pi.
+
+        m is what a joint feels of the tree, 1 / (M^-1)_ii, with all joints in the middle of their limits.
+
+        Raises ModelError for a tree of symbols.
+        """
+        q = np.array(tree.group.neutral(), float)
+        limited = [b for b in tree.bodies if b.joint.mimic is None and _has_stops(b.joint)]
+        for body in limited:
+            ends = [x for x in (*body.joint.lower, *body.joint.upper) if abs(x) < NO_LIMIT]
+            q[body.coordinates] = np.mean(ends)
+        M = mass_matrix(tree, q)
+        if not is_numeric(M, q):
+            raise ModelError(f"{tree.name} has symbols; give the stiffness of its stops, JointLimits(1e4)")
+        felt = 1 / np.diag(np.linalg.inv(M.astype(float))) if tree.nv else np.zeros(0)
+        stiffness = {
+            b.joint.name: float(felt[b.dofs.start] / b.ratio**2 * (np.pi / contact) ** 2)
+            for b in tree.bodies
+            if _has_stops(b.joint)
+        }
+        return cls(stiffness or 1.0, contact / np.pi)
+
+    def numbers(self, joint: Joint) -> Sequence[Array] | None:
+        acting = _acting(_of(self.stiffness, joint)) if _has_stops(joint) else None
+        lower, upper = (_bounded(x) for x in (joint.lower, joint.upper))
+        return acting and (*acting, lower, upper, self.damping_time)
+
+    def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
+        k, lower, upper, T = numbers
+        below, above = _beyond(x, lower, upper)
+        return k * (_push(below, -T * v) - _push(above, T * v))
+
+    def energy(self, x: Array, *numbers: Array) -> Any:
+        below, above = _beyond(x, *numbers[1:3])
+        return 0.5 * ((numbers[0] * below) @ below + (numbers[0] * above) @ above)
+
+
+def _has_stops(joint: Joint) -> bool:
+    """Whether a joint is a hinge or slide with a limit."""
+    numeric = is_numeric(joint.lower, joint.upper)
+    limited = (
+        not numeric or min(*np.abs(joint.lower), *np.abs(joint.upper)) < NO_LIMIT if joint.dim else False
+    )
+    return isinstance(joint.group, (Revolute, Prismatic)) and bool(limited)
+
+
+def _bounded(limit: Array) -> Array:
+    return np.clip(limit, -NO_LIMIT, NO_LIMIT) if is_numeric(limit) else limit
+
+
+def _beyond(x: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """How far x is below its lower limit, and above its upper one; zero within."""
+    return maximum(lower - x, 0.0), maximum(x - upper, 0.0)
+
+
+def _push(d: Array, damping: Array) -> Array:
+    return d + minimum(maximum(damping, -d), d)
+
+
 def _stretch(x: Array, rest: Array, turns: Array) -> Array:
     """x - rest; of an angle between -pi and pi."""
     d = x - rest
     return where(turns > 0.5, arctan2(sin(d), cos(d)), d)
+
+
+def joint_laws(tree: Tree, kinds: Collection[str], contact: float = 0.02) -> tuple[JointForce, ...]:
+    """The forces that these kinds of what descriptions say of joints stand for (`bodies.JOINT_KINDS`).
+
+    contact  how long stops are touched, `JointLimits.stops`                                             [s]
+    """
+    laws: dict[str, Callable[[], JointForce]] = {
+        "damping": JointDamping,
+        "friction": JointFriction,
+        "springs": JointSpring,
+        "limits": lambda: JointLimits.stops(tree, contact),
+    }
+    return tuple(law() for kind, law in laws.items() if kind in kinds)
+
+
+def passed_limits(tree: Tree, t: Array, q: Array) -> dict[str, float]:
+    """{joint: when it was first seen beyond its limits}, of states q (..., nt, nq) at times t (nt,).   [s]
+
+    Of joints with as many coordinates as velocities; beyond is more than 1e-9 (1 + |q|).
+    """
+    names, columns, (ratio, offset, lower, upper) = tree.limits
+    if not names:
+        return {}
+    x = ratio * q[..., columns] + offset
+    slack = 1e-9 * (1 + np.abs(x))
+    beyond = ((x < lower - slack) | (x > upper + slack)).reshape(-1, len(t), len(names)).any(axis=0)
+    found: dict[str, float] = {}
+    for i in np.flatnonzero(beyond.any(axis=0)):
+        found[names[i]] = min(float(t[np.argmax(beyond[:, i])]), found.get(names[i], np.inf))
+    return found
 
 
 def _acting(values: Array) -> Sequence[Array] | None:

@@ -10,9 +10,9 @@ from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import back_substitute, cross, factor, is_numeric, skew, solve, symmetric
 from ..scalar import Array
-from .inverse import FREE_FALL, bias_forces
+from .inverse import FREE_FALL, bias_forces, world_rates
 from .mass import mass_matrix
-from .spatial import REST, Pair, Transformation, transformation
+from .spatial import Pair, Transformation, transformation
 
 
 def forward_dynamics(
@@ -23,23 +23,26 @@ def forward_dynamics(
     gravity: Array = FREE_FALL,
     wrenches: Array | None = None,
     damping: bool = False,
+    base_motion: Array | None = None,
 ) -> Array:
     """Accelerations a = M(q)^-1 (tau - C(q, v) v - g(q) + J^T F_ext), left-trivialised, O(n).
 
-    q         configuration, (nq,)
-    v         velocity, left-trivialised, (nv,)                            [rad/s, m/s]
-    tau       joint efforts, (nv,)                                         [N m, N]
-    gravity   acceleration of free fall in the world, (3,)                 [m/s2]
-    wrenches  external wrench on each body in its own frame, (n, 6)        [N m, N]; none if None
-    damping   whether the joints' damping takes D v from the efforts; armature is always part of M
-    returns   (nv,)                                                        [rad/s2, m/s2]
+    q            configuration, (nq,)
+    v            velocity, left-trivialised, (nv,)                         [rad/s, m/s]
+    tau          joint efforts, (nv,)                                      [N m, N]
+    gravity      acceleration of free fall in the world, (3,)              [m/s2]
+    wrenches     external wrench on each body in its own frame, (n, 6)     [N m, N]; none if None
+    damping      whether the joints' damping takes D v from the efforts; armature is always part of M
+    base_motion  as in `inverse_dynamics`, (2, 6); at rest if None
+    returns      (nv,)                                                     [rad/s2, m/s2]
 
     Articulated-body algorithm; trees with joints that follow others go by the mass matrix and its sparse L^T
     D L factors.
     """
     if tree.has_mimics:
-        return solve(mass_matrix(tree, q), tau - bias_forces(tree, q, v, gravity, wrenches, damping))
-    return articulated_body(tree, q, v, tau, gravity, wrenches, damping)
+        bias = bias_forces(tree, q, v, gravity, wrenches, damping, base_motion)
+        return solve(mass_matrix(tree, q), tau - bias)
+    return articulated_body(tree, q, v, tau, gravity, wrenches, damping, base_motion)
 
 
 def articulated_body(
@@ -50,6 +53,7 @@ def articulated_body(
     gravity: Array = FREE_FALL,
     wrenches: Array | None = None,
     damping: bool = False,
+    base_motion: Array | None = None,
 ) -> Array:
     """Forward dynamics of a tree without mimics; arguments as in `forward_dynamics`.
 
@@ -57,7 +61,8 @@ def articulated_body(
     `inverse_dynamics` the linear acceleration is that of a point, so linear velocities never enter.
     """
     T: list[Any] = [None]
-    w: list[Any] = [REST]  # index 0: the world
+    world = world_rates(gravity, base_motion)
+    w: list[Any] = [world.w]  # index 0: the world
     c: list[Any] = [None]
     bodies: list[Any] = [None]  # of each one: its inertia and the wrench that its velocity takes
     for body in tree.bodies:  # outward: velocities, and the forces and accelerations that they alone cause
@@ -80,7 +85,7 @@ def articulated_body(
         )
         bodies[p] = handed if p else None
 
-    rates: list[Any] = [(REST, np.negative(gravity))]
+    rates: list[Any] = [(world.alpha, world.acc)]
     a = [np.zeros(0, int)]
     for body in tree.bodies:  # outward: accelerations
         i = body.index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,15 +33,19 @@ def inverse_dynamics(
     gravity: Array = FREE_FALL,
     wrenches: Array | None = None,
     damping: bool = False,
+    base_motion: Array | None = None,
 ) -> Array:
     """Joint efforts tau = M(q) a + C(q, v) v + g(q) - J^T F_ext, by recursive Newton-Euler, O(n).
 
-    q         configuration, (nq,)
-    v, a      velocity and acceleration, left-trivialised, (nv,)           [rad/s, m/s], [rad/s2, m/s2]
-    gravity   acceleration of free fall in the world, (3,)                 [m/s2]
-    wrenches  external wrench on each body in its own frame, (n, 6)        [N m, N]; none if None
-    damping   whether to add the joints' damping, D v; armature is always part of M
-    returns   (nv,)                                                        [N m, N]
+    q            configuration, (nq,)
+    v, a         velocity and acceleration, left-trivialised, (nv,)        [rad/s, m/s], [rad/s2, m/s2]
+    gravity      acceleration of free fall in the world, (3,)              [m/s2]
+    wrenches     external wrench on each body in its own frame, (n, 6)     [N m, N]; none if None
+    damping      whether to add the joints' damping, D v; armature is always part of M
+    base_motion  twist V_0 and its rate dV_0/dt of what the robot stands on, in its axes, (2, 6)
+                 [rad/s, m/s; rad/s2, m/s2]; at rest if None. Gravity is in these axes, too: where they have
+                 turned by R, dV_0/dt + (0, g - R^T g) is to be given
+    returns      (nv,)                                                     [N m, N]
 
     Ploen (1999), eqs (13)-(18); Featherstone (2008), table 5.1. The linear acceleration is that of a point, a
     + omega x v in terms of the twist (Luh, Walker and Paul 1980), so linear velocities never enter; the
@@ -48,7 +53,7 @@ def inverse_dynamics(
     wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
     same efforts.
     """
-    T, _, F = motions(tree, q, v, a, gravity, wrenches)
+    T, _, F = motions(tree, q, v, a, world_rates(gravity, base_motion), wrenches)
     tau: list[Any] = [0] * tree.nv
     for body in reversed(tree.bodies):  # inward
         i, p = body.index, body.parent
@@ -68,12 +73,14 @@ def bias_forces(
     gravity: Array = FREE_FALL,
     wrenches: Array | None = None,
     damping: bool = False,
+    base_motion: Array | None = None,
 ) -> Array:
     """C(q, v) v + g(q) - J^T F_ext (nv,): the efforts that make the acceleration zero.
 
     Arguments as in `inverse_dynamics`.
     """
-    return inverse_dynamics(tree, q, v, np.zeros(tree.nv, int), gravity, wrenches, damping)
+    rest = np.zeros(tree.nv, int)
+    return inverse_dynamics(tree, q, v, rest, gravity, wrenches, damping, base_motion)
 
 
 def gravity_forces(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Array:
@@ -82,22 +89,64 @@ def gravity_forces(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Array:
     return inverse_dynamics(tree, q, rest, rest, gravity)
 
 
+def joint_wrenches(
+    tree: Tree,
+    q: Array,
+    v: Array,
+    a: Array,
+    gravity: Array = FREE_FALL,
+    wrenches: Array | None = None,
+    base_motion: Array | None = None,
+) -> Array:
+    """F (n, 6): what each joint transmits to its body, a wrench in the body's axes at its origin, O(n).
+
+        F_i = J_i dV_i/dt - ad(V_i)^T J_i V_i - F_ext,i + sum over children c of Ad(T_c^-1)^T F_c
+
+    Arguments as in `inverse_dynamics`, whose efforts are S^T F and what rotors and damping add. The rest of F
+    is the reaction of what guides the joint: what its bearings carry.  [N m, N]
+
+    Ploen (1999), eq. (18); Luh, Walker and Paul (1980).
+    """
+    moments = [body.inertia.moments for body in tree.bodies]
+    T, _, F = motions(tree, q, v, a, world_rates(gravity, base_motion), wrenches, moments)
+    for body in reversed(tree.bodies):  # inward
+        if body.parent:
+            F[body.parent] = added_wrench(T[body.index], F[body.parent], F[body.index])
+    return np.stack([np.concatenate(x) for x in F[1:]]) if tree.bodies else np.zeros((0, 6))
+
+
+def world_rates(gravity: Array, base_motion: Array | None = None) -> Rates:
+    """How the world moves, less free fall: upwards, which stands for the bodies' weight; or as it is told."""
+    if base_motion is None:
+        return Rates(REST, REST, np.negative(gravity), np.zeros((3, 3), int))
+    (w, u), (alpha, acc) = ((x[:3], x[3:]) for x in base_motion)
+    return Rates(w, alpha, acc + cross(w, u) - gravity, rate_of_turning(w, alpha))
+
+
 def motions(
-    tree: Tree, q: Array, v: Array, a: Array, gravity: Array, wrenches: Array | None = None
+    tree: Tree,
+    q: Array,
+    v: Array,
+    a: Array,
+    world: Rates,
+    wrenches: Array | None = None,
+    moments: Sequence[Moments] | None = None,
 ) -> tuple[list[Any], list[Rates], list[Any]]:
     """Motions in their parents, rates, and wrenches taken less those applied, of the world and all bodies.
 
-    The world accelerates upwards, which stands for the bodies' weight; it has neither motion nor wrench.
+    moments  of the bodies; None: those of the tree's base parameters, which take the same efforts. The world
+             has neither motion nor wrench
     """
     T: list[Any] = [None]
-    rates = [Rates(REST, REST, np.negative(gravity), np.zeros((3, 3), int))]
+    rates: list[Rates] = [world]
     F: list[Any] = [None]
+    moments = tree.base_moments[1:] if moments is None else moments
     for body in tree.bodies:  # parents come before children
         i = body.index
         T.append(transformation(body, q))  # here, where it is used: values that live for long cost loads
         applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
         moving, wrench = _outward(
-            T[i], body.twist, tree.base_moments[i], v[body.dofs], a[body.dofs], rates[body.parent], applied
+            T[i], body.twist, moments[i - 1], v[body.dofs], a[body.dofs], rates[body.parent], applied
         )
         rates.append(moving)
         F.append(wrench)

@@ -19,7 +19,7 @@ from ..bodies import Body, Frame, Tree
 from ..codegen import step
 from ..errors import ModelError
 from ..groups import SE3, MotionSubgroup
-from ..linear import cross
+from ..linear import cross, is_numeric
 from ..scalar import Array
 from .spatial import REST, Pair, Transformation, next_twist, transformation, transformations, twists_of
 
@@ -47,7 +47,9 @@ def frame_pose(tree: Tree, q: Array, frame: str | Frame) -> Array:
 
 
 def _pose(body: Body, q: Array) -> Array:
-    return _joint_pose(body.placement, body.joint.group, body.joint_coordinates(q))
+    group, x = body.joint.group, body.joint_coordinates(q)
+    known = is_numeric(group.S)  # otherwise its symbols may not stand within a step
+    return _joint_pose(body.placement, group, x) if known else body.placement @ group.pose(x)
 
 
 @step

@@ -8,21 +8,29 @@ import numpy as np
 
 from ..bodies import Moments, Tree
 from ..codegen import step
+from ..errors import ModelError
 from ..linear import cross
 from ..scalar import Array
 from .spatial import Pair, Transformation, added_moments, transformations
 
+LAYOUTS = ("full", "packed", "nonzeros")
 
-def mass_matrix(tree: Tree, q: Array) -> Array:
+
+def mass_matrix(tree: Tree, q: Array, layout: str = "full") -> Array:
     """M(q) (nv, nv), symmetric positive definite, with the joints' armature on its diagonal.
 
-    q  configuration, (nq,)
+    q       configuration, (nq,)
+    layout  "full"; "packed" (nv (nv+1)/2,): the columns of the upper triangle one after the other, LAPACK's
+            packed storage, M_ij at i + j (j+1)/2; or "nonzeros": of those, what is not zero in every
+            configuration, at `mass_matrix_pattern`
 
     Composite-rigid-body algorithm: M_ij = S_j^T F_i, where F_i = I_i^c S_i is the wrench that moves all
     behind joint i as one rigid body, carried to the frame of j, an ancestor of i. Featherstone (2008), table
     6.2, with the ten moments of each composite body instead of a 6 x 6 inertia. Only one triangle is
     computed.
     """
+    if layout not in LAYOUTS:
+        raise ModelError(f"layout is {layout!r}, expected one of {', '.join(map(repr, LAYOUTS))}")
     n = range(tree.nv)
     M: list[list[Any]] = [[0] * tree.nv for _ in n]
     T = transformations(tree, q)
@@ -48,7 +56,24 @@ def mass_matrix(tree: Tree, q: Array) -> Array:
             add(body.dofs, ancestor.dofs, block, False)
         if p:
             composite[p] = added_moments(T[i], composite[p], composite[i])
-    return np.array(M).reshape(tree.nv, tree.nv)
+    if layout == "full":
+        return np.array(M).reshape(tree.nv, tree.nv)
+    places = mass_matrix_pattern(tree) if layout == "nonzeros" else np.tril_indices(tree.nv)[::-1]
+    return np.array([M[i][j] for i, j in zip(*(x.tolist() for x in places), strict=True)])
+
+
+def mass_matrix_pattern(tree: Tree) -> tuple[Array, Array]:
+    """Rows i and columns j >= i of the entries of M that are not zero in every configuration, packed.
+
+    Those of joints of which one carries the other: the branch-induced sparsity. Featherstone (2008), 6.4.
+    """
+    on_path = np.eye(tree.nv, dtype=bool)
+    for body in tree.bodies:
+        for carrier in tree.ancestors(body.index):
+            on_path[carrier.dofs, body.dofs] = True
+            on_path[body.dofs, carrier.dofs] = True
+    columns, rows = np.nonzero(np.tril(on_path))
+    return rows, columns
 
 
 @step

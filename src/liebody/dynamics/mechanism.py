@@ -16,21 +16,22 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..bodies.tree import OfTree, Tree
-from ..codegen import Function, Guard, Kernel, Program, traced
+from ..codegen import Function, Guard, Kernel, Program, jvp, trace, traced
 from ..codegen.flow import Part
+from ..codegen.layout import FlatLayout
 from ..codegen.watch import Watch
 from ..door import floats
 from ..errors import IntegrationError, ModelError, ShapeError
 from ..groups import Product, R
 from ..labels import Labels, labels
-from ..scalar import Array
+from ..scalar import Array, maximum, minimum
 from .energy import kinetic_energy, potential_energy
-from .forces import Force
+from .forces import Force, JointForce
 from .forward import forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces
 from .mass import mass_matrix
 
-Feedback = Callable[[Any, Array, Array], Array]
+Feedback = Callable[..., Array]
 Functions = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
 LONG_POINT = 500  # operations from which on y exp(psi) of a long tree is a loop
 
@@ -51,6 +52,8 @@ class Mechanism:
     name    for messages and records
     labels  names and units of q and of v
     drives  those of u; None where there is one for each of v
+    layout  its parameters, if it has some; flows take them behind the efforts, (u, p)
+    values  those that it has by default
 
     Subclasses say how the equations of motion are computed: `parts` for explicit methods, `mechanics` for
     implicit ones, `functions` for kernels.
@@ -60,6 +63,8 @@ class Mechanism:
     nc = 0  # number of constraint equations
     redundant = False  # whether they depend on each other
     drives: Labels | None = None
+    layout = FlatLayout("parameter", {})
+    values: Array = np.zeros(0)
 
     @property
     def loops(self) -> bool | None:
@@ -104,14 +109,18 @@ class Mechanism:
         """The parts of a compiled loop of an explicit method.
 
         stabilized  what is done against drift of constraints, as `stabilization` gives it
-        feedback    (t, q, v) -> u (nu,), which takes the place of the efforts
+        feedback    (t, q, v) -> u (nu,), which takes the place of the efforts; (t, q, v, p) where there are
+                    parameters
         watched     whether they are made for `Flow` to watch the pivots of the constraints
         """
         raise NotImplementedError
 
-    def moves(self) -> tuple[Part, Part]:
-        """advance and pull of these parts: y exp(psi), normalised, and dexp^-1_(-psi) f, on G x R^nv."""
-        state, algebra = Product(self.group, R(self.nv)), self.group.dim + self.nv
+    def moves(self, more: int = 0) -> tuple[Part, Part]:
+        """advance and pull of these parts: y exp(psi), normalised, and dexp^-1_(-psi) f, on G x R^nv.
+
+        more  how many numbers stand in y after v
+        """
+        state, algebra = Product(self.group, R(self.nv + more)), self.group.dim + self.nv + more
 
         def advance(y: Array, psi: Array) -> Array:
             return state.normalize(state.integrate(y, psi))
@@ -119,18 +128,22 @@ class Mechanism:
         def pull(psi: Array, f: Array) -> Array:
             return state.dexp_inverse_times(-psi, f)
 
-        point, rates = {"y": self.nq + self.nv, "psi": algebra}, {"psi": algebra, "f": algebra}
+        point, rates = {"y": self.nq + self.nv + more, "psi": algebra}, {"psi": algebra, "f": algebra}
         return (
             partial(traced, advance, point, least=LONG_POINT),
             partial(traced, pull, rates, least=LONG_POINT),
         )
 
     def mechanics(self) -> dict[str, Any]:
-        """group, M, b, Q(t, q, v, u), g, J, redundant and efforts, as `liebody.integrators` takes them:
+        """group, M, b, Q(t, q, v, u), g, J, drift, redundant, efforts, at, for `liebody.integrators`:
 
         flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**mechanism.mechanics())
         """
         raise NotImplementedError
+
+    def acting(self, u: Array) -> Array:
+        """What acts of the efforts u (..., nu)."""
+        return u
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Q(t, q, v, u): efforts, forces and weight, (nv,)."""
@@ -139,6 +152,21 @@ class Mechanism:
     def potential(self, q: Array) -> Any:
         """Potential energy at one configuration, ()."""
         raise NotImplementedError
+
+    def power(self, t: Any, q: Array, v: Array, u: Array) -> Any:
+        """Power of efforts and forces less what they store, (): the rate of the energy.
+
+        dE/dt = Q . v + dV/dq v, where constraints do no work.                                           [W]
+        """
+        space = {"q": self.nq, "s": self.group.dim}
+        moved = trace(lambda q, s: self.potential(self.group.integrate(q, s)), space, "potential")
+        still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
+        return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, np.concatenate([v, slides]))
+
+    @property
+    def works(self) -> bool:
+        """Whether anything but efforts may do work."""
+        return True
 
     def functions(self) -> Functions:
         """By name, what kernels compute: a function on floats or symbols, and the shapes of its arguments."""
@@ -173,7 +201,7 @@ class Mechanism:
         key = ("forces", *forces)
         if forces and key not in self.flows:
             made = copy.copy(self)
-            for compiled in ("flows", "_kernels"):
+            for compiled in ("flows", "_kernels", "works"):
                 vars(made).pop(compiled, None)
             made.take(forces)
             self.flows[key] = made
@@ -254,13 +282,24 @@ class OpenTree(OfTree, Mechanism):
     tree     bodies on joints
     gravity  acceleration of free fall, (3,)                                                          [m/s2]
     forces   what acts beside the efforts
+    clipped  whether efforts u are kept within the joints' effort limits
+    robot    a Robot of this tree, whose free parameters are the mechanism's
     """
 
-    def __init__(self, tree: Tree, gravity: Array = FREE_FALL, forces: tuple[Force, ...] = ()) -> None:
-        self.tree, self.name, self.forces = tree, tree.name, tuple(forces)
+    def __init__(
+        self,
+        tree: Tree,
+        gravity: Array = FREE_FALL,
+        forces: tuple[Force, ...] = (),
+        clipped: bool = False,
+        robot: Any = None,
+    ) -> None:
+        self.tree, self.name, self.forces, self.clipped = tree, tree.name, tuple(forces), clipped
         self.gravity = np.asarray(gravity, float)
         if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
+        if robot is not None:
+            self.layout, self.values, self._source = robot.layout, robot.values, robot.at
         for force in self.forces:
             check_force(force, self.joints)
 
@@ -277,18 +316,52 @@ class OpenTree(OfTree, Mechanism):
 
     # -- equations, on floats or symbols ------------------------------------------------------------------
 
+    def acting(self, u: Array) -> Array:
+        """What acts of efforts u (..., nv): all of them, or as much as the effort limits allow."""
+        if not self.clipped:
+            return u
+        limits = np.full(self.nv, np.inf)
+        for body in self.tree.bodies:
+            if body.joint.mimic is None:
+                limits[body.dofs] = body.joint.effort_limit
+        return np.stack(
+            [u[..., i] if np.isinf(x) else minimum(maximum(u[..., i], -x), x) for i, x in enumerate(limits)],
+            axis=-1,
+        )
+
+    def at(self, p: Array) -> OpenTree:
+        """This mechanism with these values of its parameters (np,), numbers or symbols."""
+        if not self.layout.size:
+            return self
+        here = copy.copy(self)
+        here.tree, here.gravity = self._source(p)
+        return here
+
+    def given(self, u: Array) -> tuple[OpenTree, Array, Array]:
+        """The mechanism at the parameters behind efforts u, the efforts alone, and the parameters."""
+        k = len(u) - self.layout.size
+        return self.at(u[k:]), u[:k], u[k:]
+
     def efforts(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Efforts u with all forces but weight, (nv,)."""
+        return self._with_forces(t, q, v, self.acting(u))
+
+    def _with_forces(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         for force in self.forces:
             u = u + force.on_tree(self.tree, t, q, v)
         return u
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
-        return self.efforts(t, q, v, u - gravity_forces(self.tree, q, tuple(self.gravity)))
+        weight = gravity_forces(self.tree, q, tuple(self.gravity))
+        return self._with_forces(t, q, v, self.acting(u) - weight)
 
     def acceleration(self, t: Any, q: Array, v: Array, u: Array, wrenches: Array | None = None) -> Array:
         """dv/dt (nv,), with further wrenches on the bodies as in `forward_dynamics`."""
         return forward_dynamics(self.tree, q, v, self.efforts(t, q, v, u), tuple(self.gravity), wrenches)
+
+    def rates(self, t: Any, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+        """The velocity of the state (q, v): that of q in the algebra, and dv/dt, (nv,) each."""
+        return v, self.acceleration(t, q, v, u)
 
     def stored(self, q: Array) -> Any:
         """Potential energy of the forces, ()."""
@@ -300,36 +373,76 @@ class OpenTree(OfTree, Mechanism):
     # -- what is made of them -------------------------------------------------------------------------------
 
     def mechanics(self) -> dict[str, Any]:
-        tree = self.tree
-        return {
-            "group": self.group,
+        tree, nu = self.tree, self.nu
+        laws = {
             "M": lambda q: mass_matrix(tree, q),
             "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
-            "Q": self.applied,
-            "efforts": self.nu,
+            "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu]),
         }
+        if self.layout.size:
+            laws["at"] = lambda u: self.given(u)[0].mechanics()
+        return {"group": self.group, "efforts": nu + self.layout.size, **laws}
 
     def parts(
         self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
     ) -> Parts:
-        nq = self.nq
+        return self._parts(feedback, 0)
+
+    def metered(self, feedback: Feedback | None = None) -> Parts:
+        """As `parts`, of y = (q, v, W) with the work W of the efforts and of all forces but weight."""
+        return self._parts(feedback, 1)
+
+    def _parts(self, feedback: Feedback | None, meters: int) -> Parts:
+        nq, end = self.nq, self.nq + self.nv
 
         def field(t: Any, y: Array, u: Array) -> Array:
-            q, v = y[:nq], y[nq:]
+            q, v = y[:nq], y[nq:end]
+            here, u, p = self.given(u)
             if feedback is not None:
-                u = np.asarray(feedback(t, q, v))
-            return np.concatenate([v, self.acceleration(t, q, v, u)])
+                u = np.asarray(feedback(t, q, v, *([p] if len(p) else [])))
+            power = [np.reshape(here.efforts(t, q, v, u) @ v, 1)] * meters
+            return np.concatenate([*here.rates(t, q, v, u), *power])
 
-        shapes: Mapping[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nv}
-        return Parts(partial(traced, field, shapes), *self.moves())
+        shapes: Mapping[str, Any] = {"t": (), "y": end + meters, "u": self.nv + self.layout.size}
+        return Parts(partial(traced, field, shapes), *self.moves(meters))
+
+    @cached_property
+    def works(self) -> bool:
+        """Whether forces do work, where no efforts are given."""
+
+        def acts(force: Force) -> bool:
+            joints = (body.joint for body in self.tree.bodies)
+            return not isinstance(force, JointForce) or any(force.numbers_in(x) is not None for x in joints)
+
+        return any(map(acts, self.forces))
 
     def functions(self) -> Functions:
-        """As `Mechanism.functions`: "energies" (q, v), and "stored" (q), the potential energy of forces."""
+        """As `Mechanism.functions`.
+
+        "energies" (q, v); "stored" (q), the potential energy of forces; "forces" (t, q, v), a row (nv,) each.
+        """
+
+        def forces(t: Any, q: Array, v: Array, *p: Array) -> Array:
+            here = self.at(*p) if p else self
+            return np.stack([force.on_tree(here.tree, t, q, v) for force in self.forces])
 
         def energies(q: Array, v: Array) -> dict[str, Array]:
             return {"kinetic": kinetic_energy(self.tree, q, v), "potential": self.potential(q)}
 
-        return {"energies": (energies, {"q": self.nq, "v": self.nv}), "stored": (self.stored, {"q": self.nq})}
+        def stored(q: Array, *p: Array) -> Any:
+            return (self.at(*p) if p else self).stored(q)
+
+        def power(t: Any, q: Array, v: Array, u: Array, *p: Array) -> Any:
+            return (self.at(*p) if p else self).power(t, q, v, u)
+
+        state = {"q": self.nq, "v": self.nv}
+        given = {"parameters": self.layout.size} if self.layout.size else {}
+        return {
+            "energies": (energies, state),
+            "stored": (stored, {"q": self.nq, **given}),
+            "forces": (forces, {"t": (), **state, **given}),
+            "power": (power, {"t": (), **state, "u": self.nu, **given}),
+        }
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
         return self.kernel("energies")(q, v)[0]

@@ -10,18 +10,20 @@ and losses are none of them: M below is that without rotors.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..bodies import Moments, Tree
-from ..codegen import step
+from ..codegen import Function, Program, step, trace, traced
 from ..errors import ModelError
-from ..linear import cross, is_numeric
+from ..linear import cross, is_numeric, is_zero
 from ..scalar import Array
 from .coriolis import FORMS, Points, bracket, momentum_of, reference_accelerations
 from .inverse import FREE_FALL, vector_of_skew_part
-from .spatial import REST, Pair, Transformation, next_twist, transformations, twists_of
+from .spatial import REST, Pair, Transformation, next_pose, next_twist, transformations, twists_of
 
 PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
 SECOND_MOMENTS = {  # dSigma / dI = (tr(dI) 1 / 2 - dI)
@@ -34,6 +36,7 @@ UNIT_MOMENTS = [  # of bodies with one parameter equal to one, and no other
     *(Moments(0, e, np.zeros((3, 3), int)) for e in np.eye(3, dtype=int)),
     *(Moments(0, REST, dSigma) for dSigma in SECOND_MOMENTS.values()),
 ]
+LONG = 300  # blocks of a regressor from which on they are a loop
 BODY_FORMS = tuple(form for form in FORMS if form != "hamel")  # made of the bodies' matrices
 
 
@@ -67,38 +70,89 @@ def passive_regressor(
 
     Raises ModelError for another form.
     """
-    if form not in BODY_FORMS:
-        raise ModelError(f"there is no regressor of the form {form!r}; use one of {', '.join(BODY_FORMS)}")
     T = transformations(tree, q)
-    if form == "christoffel":
-        wrenches = _wrenches_of_points(tree, T, v, v_r, a_r, gravity)
-    else:
-        wrenches = _wrenches_of_form(form, tree, T, v, v_r, a_r, gravity)
-    Y: list[list[Any]] = [[0] * (10 * len(tree.bodies)) for _ in range(tree.nv)]
-    for body, columns in zip(tree.bodies, wrenches, strict=True):
-        ancestor = body
-        while True:
-            block = _on_joint(ancestor.twist, columns)
-            for row, values in zip(range(tree.nv)[ancestor.dofs], block, strict=True):
-                for j, x in enumerate(values, start=10 * (body.index - 1)):
-                    Y[row][j] = Y[row][j] + x
-            if not ancestor.parent:
-                break
-            columns = _wrenches_out(T[ancestor.index], columns)
-            ancestor = tree.bodies[ancestor.parent - 1]
-    return np.array(Y).reshape(tree.nv, 10 * len(tree.bodies))
+    Jacobians = [np.zeros((6, tree.nv), int)]  # of the world and the bodies, in their own axes
+    blocks = [np.zeros((tree.nv, 0))]
+    for body, wrenches in zip(tree.bodies, _wrenches(tree, T, v, v_r, a_r, gravity, form), strict=True):
+        before, after = np.zeros((6, body.dofs.start), int), np.zeros((6, tree.nv - body.dofs.stop), int)
+        J = Jacobians[body.parent]
+        carried = np.concatenate(T[body.index].twist_into(J[:3], J[3:]))
+        Jacobians.append(carried + np.hstack([before, body.twist, after]))
+        blocks.append(Jacobians[-1].T @ wrenches)
+    return np.hstack(blocks)
+
+
+def regressor_by_blocks(
+    tree: Tree, shapes: Mapping[str, Any], name: str, given: Callable[..., Any]
+) -> Function | Program:
+    """`passive_regressor` of arguments of these shapes, v_r = v if it is none; where it is long, a loop.
+
+    given  (function, *arrays) -> function(tree, **arguments) of the tree's and the arrays' arguments
+
+    With V_k = (omega, u) the twist by which joint velocity k moves a body that hangs on it, and the wrench F
+    = (n, f) of one of the body's parameters, the entries are then
+
+        omega . n + (u + omega x (p_body - p_joint)) . f
+
+    in the world's axes: no entry waits for another one.
+    """
+
+    def straight(
+        tree: Tree, q: Array, v: Array, a: Array = None, v_r: Array = None, a_r: Array = None, **options: Any
+    ) -> Array:
+        return passive_regressor(tree, q, v, *((v, a) if v_r is None else (v_r, a_r)), **options)
+
+    blocks = [
+        (row, joint.index - 1, body.index - 1)
+        for body in tree.bodies
+        for joint in tree.ancestors(body.index)
+        for row in range(tree.nv)[joint.dofs]
+    ]
+    if len(blocks) <= LONG or tree.has_mimics:
+        return traced(partial(given, straight), shapes, name)
+    used: list[bool] = []  # of the entries of wrenches, which are not zero in all bodies
+
+    def in_the_world(
+        tree: Tree, q: Array, v: Array, a: Array = None, v_r: Array = None, a_r: Array = None, **options: Any
+    ) -> dict[str, Array]:
+        rest = (v, v, a) if v_r is None else (v, v_r, a_r)
+        T, poses = transformations(tree, q), [(np.eye(3, dtype=int), REST)]
+        axes, wrenches = [], []
+        for body, columns in zip(tree.bodies, _wrenches(tree, T, *rest, **options), strict=True):
+            R, _ = pose = next_pose(T[body.index], *poses[body.parent])
+            poses.append(pose)
+            axes.append(_turned(R, body.twist))
+            wrenches.append(_turned(R, columns).ravel())
+        used.extend(not all(map(is_zero, entries)) for entries in zip(*wrenches, strict=True))
+        points = np.array([p for _, p in poses[1:]])
+        return {"axes": np.hstack(axes).T, "points": points, "wrenches": np.array(wrenches)[:, used]}
+
+    def block(axis: Array, joint: Array, body: Array, entries: Array) -> Array:
+        F = np.zeros(len(used), int).astype(object)
+        F[used] = entries
+        n, f = F.reshape(2, 3, -1)
+        return axis[:3] @ n + (axis[3:] + cross(axis[:3], body - joint)) @ f
+
+    program = traced(partial(given, in_the_world), shapes, name, loops=True)
+    assert isinstance(program, Program)
+    axes, points, wrenches = (  # in rows of the memory, wherever they come from
+        program.apply(
+            trace(lambda x: x, {"x": program.outputs[key].shape[1]}, "row"), program.outputs.pop(key)
+        )
+        for key in ("axes", "points", "wrenches")
+    )
+    rows, joints, bodies = np.transpose(sorted(blocks))
+    each = trace(block, {"axis": 6, "joint": 3, "body": 3, "entries": wrenches.shape[1]})
+    Y = np.full((tree.nv, len(tree.bodies), len(PARAMETERS)), program.zeros())
+    Y[rows, bodies] = program.apply(each, axes[rows], points[joints], points[bodies], wrenches[bodies])
+    program.output(name, Y.reshape(tree.nv, -1))
+    return program
 
 
 @step
-def _on_joint(S: Array, wrenches: list[Pair]) -> Array:
-    """S^T F (k, number)."""
-    rows = [[s[:3] @ n + s[3:] @ f for n, f in wrenches] for s in S.T]
-    return np.array(rows).reshape(S.shape[1], len(wrenches))
-
-
-@step
-def _wrenches_out(T: Transformation, wrenches: list[Pair]) -> list[Pair]:
-    return [T.wrench_out(*F) for F in wrenches]
+def _turned(R: Array, columns: Array) -> Array:
+    """R of both halves of vectors (6, k)."""
+    return np.concatenate([R @ columns[:3], R @ columns[3:]])
 
 
 def inverse_dynamics_regressor(tree: Tree, q: Array, v: Array, a: Array, gravity: Array = FREE_FALL) -> Array:
@@ -155,11 +209,11 @@ def _independent_columns(Y: Array, tree: Tree, tolerance: float) -> BaseParamete
     scale = np.linalg.norm(Y, axis=0)
     largest = scale.max(initial=0)
     scale = np.where(scale > tolerance * largest, scale, np.inf)
-    unit = Y / scale
+    unit: Array = np.linalg.qr(Y / scale, mode="r")  # the same lengths and angles in fewer rows
     rest = unit
     chosen: list[int] = []
-    basis = np.zeros((len(Y), 0))
-    for _ in range(min(Y.shape)):
+    basis = np.zeros((len(unit), 0))
+    for _ in range(min(unit.shape)):
         sizes = np.linalg.norm(rest, axis=0)
         k = int(np.argmax(sizes))
         if sizes[k] <= tolerance:
@@ -179,31 +233,32 @@ def _independent_columns(Y: Array, tree: Tree, tolerance: float) -> BaseParamete
     return BaseParameters(columns, K, tuple(names))
 
 
-def _wrenches_of_points(
-    tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array
-) -> list[list[Pair]]:
-    """Of each body, per parameter: f = m a + U h, n = h x a + vec(U Sigma), as `passive_inverse_dynamics`."""
-    points = reference_accelerations(tree, T, v, v_r, a_r, gravity)
-    return [_columns_of_points(x) for x in points[1:]]
+def _wrenches(
+    tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array, form: str = "christoffel"
+) -> list[Array]:
+    """Of each body, the wrenches (6, 10) that its parameters take, each one being one.
 
-
-@step
-def _columns_of_points(points: Points) -> list[Pair]:
-    a, U, one = points.acc, points.U, np.eye(3, dtype=int)
-    turning = [(vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values()]
-    return [(REST, a), *((cross(e, a), U @ e) for e in one), *turning]
-
-
-def _wrenches_of_form(
-    form: str, tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array
-) -> list[list[Pair]]:
-    """Of each body, per parameter: J A_r + B V_r, A_r = dV_r/dt + ad_V V_r, B = C_b - J ad_V of a form."""
+    By the accelerations of points f = m a + U h, n = h x a + vec(U Sigma), as `passive_inverse_dynamics`;
+    of other forms J A_r + B V_r, A_r = dV_r/dt + ad_V V_r, B = C_b - J ad_V.
+    """
+    if form == "christoffel":
+        points = reference_accelerations(tree, T, v, v_r, a_r, gravity)
+        return [_columns_of_points(x) for x in points[1:]]
+    if form not in BODY_FORMS:
+        raise ModelError(f"there is no regressor of the form {form!r}; use one of {', '.join(BODY_FORMS)}")
     V, V_r = twists_of(tree, T, v), twists_of(tree, T, v_r)
     A_r: list[Pair] = [(REST, np.negative(gravity))]
     for body in tree.bodies:
         i, S = body.index, body.twist
         A_r.append(_next_reference(T[i], S, v_r[body.dofs], a_r[body.dofs], V[i], A_r[body.parent]))
     return [_columns_of_form(FORMS[form], *x) for x in list(zip(V, V_r, A_r, strict=True))[1:]]
+
+
+@step
+def _columns_of_points(points: Points) -> Array:
+    a, U, one = points.acc, points.U, np.eye(3, dtype=int)
+    turning = [(vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values()]
+    return _columns([(REST, a), *((cross(e, a), U @ e) for e in one), *turning])
 
 
 @step
@@ -214,9 +269,14 @@ def _next_reference(T: Transformation, S: Array, v_r: Array, a_r: Array, V: Pair
 
 
 @step
-def _columns_of_form(operator: Any, V: Pair, V_r: Pair, A_r: Pair) -> list[Pair]:
+def _columns_of_form(operator: Any, V: Pair, V_r: Pair, A_r: Pair) -> Array:
     columns = []
     for moments in UNIT_MOMENTS:
         (n, f), (b, c) = momentum_of(moments, *A_r), operator(moments, *V).times(*V_r)
         columns.append((n + b, f + c))
-    return columns
+    return _columns(columns)
+
+
+def _columns(pairs: list[Pair]) -> Array:
+    """Vectors by their halves, as the columns of a matrix."""
+    return np.stack([np.concatenate(pair) for pair in pairs], axis=1)

@@ -17,17 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from ..bodies import SpatialInertia
-from ..codegen import jacobian, trace
+from ..bodies import SpatialInertia, Tree
+from ..codegen import Function, jacobian, trace
 from ..door import array_of, checked
 from ..errors import ConfigurationError, ModelError, ShapeError
 from ..groups import SE3, LieGroup, MotionSubgroup, Product, R
 from ..linear import back_substitute, cross, factor, is_numeric, solve
 from ..scalar import Array, cos, sin
+from .energy import potential_energy
 from .inverse import FREE_FALL
+from .mass import mass_matrix
+from .potential import gradient
 
 Transformation = Callable[[Array], Array]
 
+VARIABLES = ("body", "momenta", "spatial")
 ROUND_OFF = 1e-10  # of the largest entry, up to which a law of algebra may fail
 
 
@@ -42,6 +46,8 @@ class RigidBody:
                 S^T I S with the columns of S the twists that the group allows. Or M itself, (dim, dim)
     added_mass  (6, 6), added to the inertia: of the fluid around a body, for example. It has no weight
     buoyancy    (displaced mass, its centre in the body frame (3,)): a weight that points upwards
+    potential   U(q) of the coordinates (nq,), of NumPy operators and `liebody.scalar`, whose force acts in
+                `vector_field`; none by default                                                         [J]
 
     Velocities v (dim,) are left-trivialised (body-fixed), tau (dim,) is collocated with v: power is tau . v.
 
@@ -56,8 +62,10 @@ class RigidBody:
         inertia: SpatialInertia | Array,
         added_mass: Array | None = None,
         buoyancy: tuple[Any, Array] | None = None,
+        potential: Callable[[Array], Any] | None = None,
     ) -> None:
         self.group = group
+        self.potential = potential
         self.structure = structure_constants(group)
         self._weights: list[tuple[Any, Array]] = []
         self._weighs = isinstance(inertia, SpatialInertia)
@@ -118,6 +126,17 @@ class RigidBody:
         force = self.group.ad(v).T @ self.momentum(v)
         return back_substitute(self._factors, force if tau is None else force + np.asarray(tau))
 
+    def potential_wrench(self, q: Array) -> Array:
+        """-dU/dq of the potential, along the group, (dim,): R^T applied to -dU/do, and so on."""
+        if self.potential is None:
+            return np.zeros(self.group.dim, int)
+        return -self._gradient(q)
+
+    @cached_property
+    def _gradient(self) -> Callable[[Array], Array]:
+        assert self.potential is not None
+        return gradient(self.potential, self.group)
+
     def gravity_wrench(self, q: Array, gravity: Array = FREE_FALL) -> Array:
         """The weight as an effort, S^T (m c x R^T g, m R^T g), less that of the displaced fluid, (dim,).
 
@@ -151,22 +170,58 @@ class RigidBody:
         self,
         tau: Callable[[float, Array, Array], Array] | None = None,
         gravity: Array | None = None,
+        variables: str = "body",
     ) -> Callable[[float, Array], Array]:
-        """F(t, x) = (v, dv/dt) at the state x = (q, v), for `solve_ivp` on `state_group`.
+        """F(t, x), the velocity of the state x = (q, w), for `solve_ivp` on `state_group`.
 
-        tau      efforts tau(t, q, v), (dim,); none by default
-        gravity  acceleration of free fall, (3,), for a body with weight; none by default    [m/s2]
+        tau        body-fixed efforts tau(t, q, v), (dim,); none by default
+        gravity    acceleration of free fall, (3,), for a body with weight; none by default    [m/s2]
+        variables  what w (dim,) is: "body", the velocities v;
+                   "momenta", p = M v: dp/dt = ad_v^T p - dU/dq + tau, Hamilton's equations;
+                   "spatial", V = Ad(q) v, with the inertia of `spatial_mass_matrix`: dV/dt = Ad(q) dv/dt
+
+        Raises ModelError for other words.
         """
+        if variables not in VARIABLES:
+            raise ModelError(f"variables are {variables!r}, expected one of {', '.join(VARIABLES)}")
         nq = self.group.nq
 
         def F(t: float, x: Array) -> Array:
-            q, v = x[:nq], x[nq:]
-            effort: Any = 0 if tau is None else np.asarray(tau(t, q, v))
+            q, w = x[:nq], x[nq:]
+            v = w
+            if variables == "momenta":
+                v = back_substitute(self._factors, w)
+            elif variables == "spatial":
+                v = self._to_body(q) @ w
+            effort: Any = self.potential_wrench(q) if tau is None else self.potential_wrench(q) + tau(t, q, v)
             if gravity is not None:
                 effort = effort + self.gravity_wrench(q, gravity)
-            return np.concatenate([v, self.acceleration(v, effort)])
+            if variables == "momenta":
+                return np.concatenate([v, self.group.ad(v).T @ w + effort])
+            a = self.acceleration(v, effort)
+            return np.concatenate(
+                [v, self.group.Ad(self.group.element(q)) @ a if variables == "spatial" else a]
+            )
 
         return F
+
+    # -- in the spatial frame -----------------------------------------------------------------------------
+
+    def spatial_mass_matrix(self, q: Array) -> Array:
+        """M(q) = Ad(q^-1)^T M Ad(q^-1) (dim, dim), of the velocities V = Ad(q) v. From, eq. (61)."""
+        inverse = self._to_body(q)
+        return inverse.T @ self.mass_matrix @ inverse
+
+    def _to_body(self, q: Array) -> Array:
+        return self.group.Ad(self.group.inverse(self.group.element(q)))
+
+    def spatial_coriolis(self, q: Array, V: Array) -> Array:
+        """C(q, V) (dim, dim) with M(q) dV/dt + C V = Ad(q^-1)^T tau, and dM/dt - 2 C skew.
+
+        C = ad~_(M V) - M ad_V,    dM/dt = -ad_V^T M - M ad_V
+        """
+        M = self.spatial_mass_matrix(q)
+        return self.group.coad(M @ np.asarray(V)) - M @ self.group.ad(V)
 
     def __repr__(self) -> str:
         return f"RigidBody({self.group})"
@@ -334,32 +389,97 @@ def check_inertia(M: Array, what: str = "inertia") -> None:
 
 
 class BoltzmannHamel:
-    """M dv/dt + S^-T dU/dx + C(x, v) v = tau in velocities v = S(x) dx/dt, with constant M.
+    """M dv/dt + S^-T dU/dx + C(x, v) v = tau in velocities v = S(x) dx/dt.
 
     S          takes x (n,) and returns (n, n), in plain NumPy operators and the functions of
                `liebody.scalar`; its derivatives are those of its graph, without differences
-    inertia    M, (n, n)
+    inertia    M, (n, n), constant; or a function M(x) like S
     potential  U(x), likewise; zero by default
+    n          number of coordinates, where the inertia is a function
 
-    x may be floats, or symbols of a trace. Proposition 2.1 of From, eqs (26), (46), (54).
+    x may be floats, or symbols of a trace. Proposition 2.1 of From, eqs (26), (46), (54), is that of constant
+    M. Where M depends on x, C has Christoffel's symbols of M along the quasi-velocities, too. For a tree in
+    the coordinates of Duindam and Stramigioli (2008), q = q0 exp(x): `of_tree`.
 
     Raises ConfigurationError where S(x) is singular: there the coordinates end.
     """
 
-    def __init__(self, S: Transformation, inertia: Array, potential: Callable[[Array], Any] | None = None):
-        self.inertia = np.asarray(inertia)
-        check_inertia(self.inertia)
-        self.n = n = len(self.inertia)
+    def __init__(
+        self,
+        S: Transformation,
+        inertia: Array | Transformation,
+        potential: Callable[[Array], Any] | None = None,
+        n: int | None = None,
+    ):
+        if callable(inertia) and n is None:
+            raise ModelError("the inertia is a function M(x); say how many coordinates x has: n = ...")
+        self.n: int = len(np.asarray(inertia)) if n is None else n
+        self.S = self._square(S, "S")
+        self._dS = jacobian(self.S, "x")
+        self._dU = None if potential is None else jacobian(trace(potential, {"x": (self.n,)}, name="U"), "x")
+        self._M, self._dM = None, None
+        if callable(inertia):
+            self._M = self._square(inertia, "M")
+            self._dM = jacobian(self._M, "x")
+        else:
+            self._inertia = np.asarray(inertia)
+            check_inertia(self._inertia)
+
+    def _square(self, function: Transformation, name: str) -> Function:
+        """The trace of x -> (n, n)."""
+        n = self.n
 
         def square(x: Array) -> Array:
-            matrix = np.asarray(S(x), dtype=object)
+            matrix = np.asarray(function(x), dtype=object)
             if matrix.shape != (n, n):
-                raise ShapeError(f"S(x) has shape {matrix.shape}, expected that of the inertia, ({n}, {n})")
+                raise ShapeError(f"{name}(x) has shape {matrix.shape}, expected ({n}, {n})")
             return matrix
 
-        self.S = trace(square, {"x": (n,)}, name="S")
-        self._dS = jacobian(self.S, "x")
-        self._dU = None if potential is None else jacobian(trace(potential, {"x": (n,)}, name="U"), "x")
+        return trace(square, {"x": (n,)}, name=name)
+
+    @classmethod
+    def of_tree(
+        cls,
+        tree: Tree,
+        q0: Array | None = None,
+        S: Transformation | None = None,
+        gravity: Array = FREE_FALL,
+    ) -> BoltzmannHamel:
+        """A tree in local coordinates x about q0, q = q0 exp(x), and velocities w = S(x) dx/dt.
+
+        q0       configuration (nq,); the neutral one by default
+        S        None: w are the tree's own velocities v = dexp(-x) dx/dt, as Duindam and Stramigioli (2008)
+                 take them, eq. (23); the equations at x = 0 are then those of the tree at q0
+        gravity  acceleration of free fall in the world, (3,)                                      [m/s2]
+
+        Raises ModelError for rotors in joints whose motions do not commute, such as balls.
+        """
+        group = tree.group
+        for body in tree.bodies:
+            joint = body.joint
+            if np.any(body.armature) and structure_constants(joint.group).any():
+                raise ModelError(
+                    f"joint {joint.name!r} has a rotor and motions that do not commute; its armature is a "
+                    "number in M, of no kinetic energy on the group: leave it out"
+                )
+        q0 = group.neutral() if q0 is None else np.asarray(q0, float)
+        own = exponential_transformation(group)
+
+        def M(x: Array) -> Array:
+            M = mass_matrix(tree, group.integrate(q0, x))
+            if S is None:
+                return M
+            per_velocity = np.asarray(own(x)) @ inverse_of(np.asarray(S(x)))
+            return per_velocity.T @ M @ per_velocity
+
+        def U(x: Array) -> Any:
+            return potential_energy(tree, group.integrate(q0, x), gravity)
+
+        return cls(own if S is None else S, M, U, n=tree.nv)
+
+    def mass_matrix(self, x: Array) -> Array:
+        """M, (n, n), at x."""
+        return self._inertia if self._M is None else self._M(x)
 
     def transformation(self, x: Array) -> Array:
         """S(x), (n, n)."""
@@ -383,16 +503,19 @@ class BoltzmannHamel:
 
         form  "skew": eq. (54), which is (49) with its velocity and its index restored, and on a group
               ad~_(M v). "gamma": eq. (52), sum over k of gamma_k v_k M, on a group -ad_v^T M: not skew.
-              Both have the same C v.
+              Both have the same C v
+
+        Where M depends on x, Christoffel's symbols (D_k M_ij + D_j M_ik - D_i M_jk) v_k / 2 come on top, with
+        the derivatives D along the velocities: the skew form has dM/dt - 2 C skew.
         """
-        p = self.inertia @ np.asarray(v)
+        M = self.mass_matrix(x)
         if form == "skew":
             inverse = self._inverse(x)
-            twisted = sum((p_s * curl for p_s, curl in zip(p, self._curl(x), strict=True)), 0)
-            return inverse.T @ twisted @ inverse
+            twisted = sum((p_s * curl for p_s, curl in zip(M @ np.asarray(v), self._curl(x), strict=True)), 0)
+            return self._christoffel(x, v) + inverse.T @ twisted @ inverse
         if form == "gamma":
             gamma = self.hamel_coefficients(x)
-            return sum((v[k] * gamma[k] for k in range(self.n)), 0) @ self.inertia
+            return self._christoffel(x, v) + sum((v[k] * gamma[k] for k in range(self.n)), 0) @ M
         raise ModelError(f"there is no Coriolis matrix {form!r}; there are 'skew' and 'gamma'")
 
     def bias(self, x: Array, v: Array) -> Array:
@@ -403,11 +526,34 @@ class BoltzmannHamel:
     def acceleration(self, x: Array, v: Array, tau: Array | None = None) -> Array:
         """dv/dt, (n,), under the efforts tau (n,), which are zero by default."""
         force = -self.bias(x, v)
-        return solve(self.inertia, force if tau is None else force + np.asarray(tau))
+        return solve(self.mass_matrix(x), force if tau is None else force + np.asarray(tau))
 
     def rates(self, x: Array, v: Array) -> Array:
         """dx/dt = S(x)^-1 v, (n,)."""
         return self._inverse(x) @ np.asarray(v)
+
+    def vector_field(
+        self, tau: Callable[[float, Array, Array], Array] | None = None
+    ) -> Callable[[float, Array], Array]:
+        """F(t, y) = (dx/dt, dv/dt) at the state y = (x, v), for `solve_ivp` on R(2 n).
+
+        tau  efforts tau(t, x, v), (n,), collocated with v; none by default
+        """
+
+        def F(t: float, y: Array) -> Array:
+            x, v = y[: self.n], y[self.n :]
+            return np.concatenate([self.rates(x, v), self.acceleration(x, v, tau and tau(t, x, v))])
+
+        return F
+
+    def _christoffel(self, x: Array, v: Array) -> Any:
+        """Christoffel's symbols of M(x) along the velocities, times v, (n, n)."""
+        if self._dM is None:
+            return 0
+        D = self._dM(x) @ self._inverse(x)  # [i, j, k]: D_k M_ij
+        along = sum((v[k] * D[:, :, k] for k in range(self.n)), 0)
+        across = sum((v[k] * D[:, k, :] for k in range(self.n)), 0)
+        return 0.5 * (along + across - across.T)
 
     def _curl(self, x: Array) -> Array:
         """[j, l, m]: dS_jl/dx_m - dS_jm/dx_l."""
@@ -417,7 +563,7 @@ class BoltzmannHamel:
     def _inverse(self, x: Array) -> Array:
         S = self.S(x)
         if not is_numeric(S):
-            return np.reshape(solve(S.T @ S, S.T), S.shape)
+            return inverse_of(S)
         try:
             return np.linalg.inv(S)
         except np.linalg.LinAlgError:
@@ -425,6 +571,11 @@ class BoltzmannHamel:
                 f"S(x) is singular at x = {_numbers(x)}; no x reaches beyond. Take coordinates about another"
                 " point, or the group itself (RigidBody), which has no such place"
             ) from None
+
+
+def inverse_of(S: Array) -> Array:
+    """S^-1 (n, n) of symbols, by the normal equations."""
+    return np.reshape(solve(S.T @ S, S.T), S.shape)
 
 
 def exponential_transformation(group: LieGroup, terms: int | None = None) -> Transformation:

@@ -14,7 +14,7 @@ import numpy as np
 from ..bodies import Body, Moments, Tree
 from ..codegen import step
 from ..groups import MotionSubgroup
-from ..linear import cross, skew, symmetric
+from ..linear import cross, is_numeric, skew, symmetric
 from ..scalar import Array
 
 Pair = tuple[Array, Array]  # a twist (omega, v) or a wrench (n, f)
@@ -91,7 +91,10 @@ class Transformation(NamedTuple):
 
 def transformation(body: Body, q: Array) -> Transformation:
     """The motion of a body in its parent, at the tree's configuration q (nq,)."""
-    return _transformation(body.placement, body.joint.group, body.joint_coordinates(q))
+    group, x = body.joint.group, body.joint_coordinates(q)
+    if is_numeric(group.S):
+        return _transformation(body.placement, group, x)
+    return _moved(body.placement, group.pose(x))  # its symbols may not stand within a step
 
 
 def transformations(tree: Tree, q: Array) -> list[Any]:
@@ -101,7 +104,10 @@ def transformations(tree: Tree, q: Array) -> list[Any]:
 
 @step
 def _transformation(placement: Array, group: MotionSubgroup, q: Array) -> Transformation:
-    joint = group.pose(q)
+    return _moved(placement, group.pose(q))
+
+
+def _moved(placement: Array, joint: Array) -> Transformation:
     turns = [placement[:3, :3], joint[:3, :3]]
     if any(_axis(R) is None for R in turns):
         turns = [turns[0] @ turns[1]]

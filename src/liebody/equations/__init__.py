@@ -5,7 +5,7 @@ SymPy is imported with the first call of `equations`: pip install sympy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..bodies import Tree
@@ -23,7 +23,7 @@ def equations(
     form: str = "christoffel",
     simplify: bool = True,
     *,
-    symbols: bool = False,
+    symbols: bool | Iterable[str] = False,
     gravity: Sequence[Any] | None = None,
     q: Sequence[Any] | None = None,
     v: Sequence[Any] | None = None,
@@ -34,6 +34,7 @@ def equations(
 
     robot     a Robot, a Tree, the name of a bundled model, or a URDF file. The masses, centres of mass,
               inertias, armatures and placements of a tree may be SymPy symbols and expressions
+              The free parameters of a Robot are symbols: arm_mass, arm_center_x for "arm.mass", "arm.center"
     form      of the Coriolis matrix, a key of `dynamics.coriolis.FORMS`
     simplify  True: bring every entry to a short form. Measured, with all forms: planar arms of three links in
               symbols 1 s, PUMA 560 and UR5 10 s, a floating quadruped of 18 degrees of freedom minutes; what
@@ -41,7 +42,9 @@ def equations(
               seconds for all of these; everything that is printed then has common subexpressions
     symbols   whether the numbers of the robot become symbols: the parameters of a bundled model (m1, l1),
               or mass m1, centre of mass c1x, c1y, c1z, inertia about it I1xx, ..., placement p1x, ... and
-              armature J1 of each body. Zeros stay zero. Their numbers are in `Equations.values`
+              armature J1 of each body, and placement p_foot_x, ... of a frame "foot". Zeros stay zero. Names
+              of some of these instead of True: only they become symbols. Their numbers are in
+              `Equations.values`
     gravity   acceleration of free fall, (3,), numbers or symbols; by default the robot's, which has the size
               g (a symbol) where the robot has symbols                                        [m/s2]
     q, v, a   names or symbols for coordinates, velocities and accelerations. By default q1, v1, a1 for joints
@@ -51,7 +54,8 @@ def equations(
 
         eq = lb.equations("double_pendulum", symbols=True)
         eq.M, eq.C, eq.g                      # SymPy matrices
-        print(eq.text())                      # or latex(), python(), c(), matlab()
+        eq.of("pose", frame="foot")           # closed forms of all that robots compute
+        print(eq.text())                      # or latex(), python(), c(), matlab(), julia(), program()
 
     Raises ModelError for an unknown form, for symbols of one name, and when an entry is too large to be
     simplified; MissingPackage without SymPy.
@@ -76,5 +80,4 @@ def shortest(expression: Any) -> Any:
 
     if isinstance(expression, sympy.MatrixBase):
         return expression.applyfunc(shortest)
-    ring = Ring()
-    return ring.expression(ring.from_sympy(sympy.expand_trig(sympy.sympify(expression))))
+    return Ring().shortest(sympy.sympify(expression))

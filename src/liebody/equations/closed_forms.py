@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,22 +18,48 @@ from .. import dynamics, models
 from ..bodies import Tree
 from ..codegen import Function, jacobian, trace
 from ..codegen.printers.sympy_source import to_sympy
-from ..dynamics.coriolis import FORMS, coriolis_matrix
+from ..dynamics.coriolis import FORMS
 from ..errors import ModelError, ShapeError
 from ..labels import labels
+from ..linear import solve
 from ..loading import load
-from ..robot import GRAVITY, Robot, quaternions
+from ..robot import GRAVITY, Algorithm, Robot, kernels_of, quaternions
 from ..scalar import Array
 from . import floating, sources
 from .numbers import exact, readable_numbers
-from .parameters import exact_numbers, model_with_symbols, parameters_of, replaced, with_symbols
+from .parameters import (
+    exact_numbers,
+    free_parameters,
+    model_with_symbols,
+    parameters_of,
+    replaced,
+    with_symbols,
+)
 from .polynomials import Ring, TooLarge
 
-PARTS = ("M", "C", "g", "kinetic", "potential", "equations")
-OUTPUTS = ("M", "C", "g", "kinetic", "potential", "tau")
+PARTS = {  # what has a name here, and what stands before it in LaTeX
+    "M": "M(q)",
+    "C": "C(q, v)",
+    "g": "g(q)",
+    "kinetic": "T",
+    "potential": "U",
+    "equations": "",
+    "tau": r"\tau",
+    "energy": "T + U",
+    "M_inverse": "M(q)^{-1}",
+    "kinematics": "E(q)",
+    "locked_inertia": "M_{bb}(q)",
+    "connection": "m(q)",
+    "curvature": "B(q)",
+    "locked_angle": r"\theta_{bc}(q)",
+}
+SHOWN = ("M", "C", "g", "kinetic", "potential", "equations")
+STATE = ("tree", "q", "v", "a", "tau", "gravity")  # arguments of algorithms that equations have themselves
+ALGORITHMS = {name: algorithm for name, (algorithm, given) in kernels_of(Robot).items() if not given}
 LARGEST_GRAPH = 40_000  # operations that become SymPy expressions within minutes
 LARGEST_CONSTANT = 1000  # whole numbers up to this are exact in the floats of a trace, products of them too
 WIDTH = 100  # of a page of text
+SYMMETRIC = sympy.Symbol("*")  # in the lower triangle of a symmetric matrix
 
 
 class VelocityProducts(NamedTuple):
@@ -79,7 +108,12 @@ class Equations:
     @cached_property
     def M(self) -> Any:
         """The mass matrix M(q), (nv, nv)."""
-        return self._part("M", lambda tree, q, v, a, gravity: dynamics.mass_matrix(tree, q))
+        return self.of("mass_matrix")
+
+    @cached_property
+    def M_inverse(self) -> Any:
+        """M(q)^-1, (nv, nv)."""
+        return self.of(_inverse_mass_matrix)
 
     @cached_property
     def C(self) -> Any:
@@ -89,19 +123,33 @@ class Equations:
     @cached_property
     def g(self) -> Any:
         """The efforts that hold the mechanism at rest, g(q), (nv, 1)."""
-        return self._part("g", lambda tree, q, v, a, gravity: dynamics.gravity_forces(tree, q, gravity))
+        return self.of("gravity")
 
     @cached_property
     def kinetic(self) -> Any:
         """The kinetic energy v^T M v / 2, a scalar."""
-        return self._part("kinetic", lambda tree, q, v, a, gravity: dynamics.kinetic_energy(tree, q, v))
+        return self.of("kinetic_energy")
 
     @cached_property
     def potential(self) -> Any:
         """The potential energy, zero where all mass is in the world's origin, a scalar."""
-        return self._part(
-            "potential", lambda tree, q, v, a, gravity: dynamics.potential_energy(tree, q, gravity)
-        )
+        return self.of("potential_energy")
+
+    @cached_property
+    def energy(self) -> Any:
+        """The sum of both, a scalar."""
+        return self.kinetic + self.potential
+
+    @cached_property
+    def kinematics(self) -> Any:
+        """E(q) with dq/dt = E(q) v, (nq, nv); 1 where all joints have coordinates in R^n."""
+
+        def moved(tree: Tree, q: Array, v: Array) -> Array:
+            return tree.group.integrate(q, v)
+
+        by_v = jacobian(self._traced(moved, "kinematics"), "v")
+        still = np.zeros(self.tree.nv).astype(object)
+        return self._retraced("kinematics", lambda q, v, *others: by_v(q, still, *others))
 
     @cached_property
     def efforts(self) -> Any:
@@ -111,7 +159,7 @@ class Equations:
         from the recursive Newton-Euler algorithm.
         """
         if not self.simplified:
-            return self._part("tau", dynamics_of("inverse_dynamics"))
+            return self.of("inverse_dynamics")
         products = self.velocity_products()
         rows = []
         for i in range(self.tree.nv):
@@ -132,14 +180,67 @@ class Equations:
     def coriolis(self, form: str) -> Any:
         """The Coriolis matrix C(q, v), (nv, nv), of any form; all have the same product with v."""
         _check_form(form)
-        return self._part(
-            f"C, form {form!r}", lambda tree, q, v, a, gravity: coriolis_matrix(tree, q, v, form)
-        )
+        return self.of("coriolis_matrix", form=form)
+
+    def of(self, algorithm: str | Callable[..., Any], **options: Any) -> Any:
+        """What an algorithm computes, in closed form: a scalar, column, matrix or array, or several of them.
+
+        algorithm  the name of a method of robots, such as "pose", "jacobian", "centroidal_momentum_matrix";
+                   or a function f(tree, ...) of NumPy operators and `liebody.scalar`, whose arguments have
+                   some of the names q, v, a, tau, gravity
+        options    of the algorithm, such as frame="foot"; other arrays of it, of numbers or symbols
+
+            eq.of("decoupled_dynamics", x="centroidal").Mx
+
+        Raises ModelError for an unknown method or option, and for what becomes too long.
+        """
+        if isinstance(algorithm, str):
+            if algorithm not in ALGORITHMS:
+                raise ModelError(f"robots have no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}")
+            name, entry = algorithm, ALGORITHMS[algorithm]
+        else:
+            name, entry = getattr(algorithm, "__name__", "function"), Algorithm(algorithm)
+        others = {k: x for k, x in entry.parameters.items() if k not in STATE}
+        missing = {k for k, x in others.items() if x.default is x.empty} - set(options)
+        if missing or not set(options) <= set(others):
+            raise ModelError(f"{name} takes the options {list(others)}, got {list(options)}")
+        found = [x for _, x in self._found(name, entry.function, **options)]
+        if entry.tuple_of:
+            return entry.tuple_of(*found)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def rate(self, x: Any) -> Any:
+        """dx/dt of an expression or a matrix of expressions in q and v, along the motion.
+
+        (dx/dq) E(q) v + (dx/dv) a, with `kinematics` E(q).
+        """
+        moved = self.kinematics * self.v
+        state = [*zip(self.q, moved, strict=True), *zip(self.v, self.a, strict=True)]
+        return self._each(x, lambda y: sympy.Add(*(sympy.diff(y, s) * rate for s, rate in state)))
+
+    def jacobian(self, x: Any) -> Any:
+        """J(q), (n, nv), with dx/dt = J v, of an expression or a column (n, 1) of expressions in q.
+
+        (dx/dq) E(q), with `kinematics` E(q): Jydot of the toolbox of Feurstein (2021), appendix A.2.
+        """
+        return self._each(sympy.Matrix([x]).jacobian(self.q) * self.kinematics, lambda y: y)
+
+    def _each(self, x: Any, change: Callable[[Any], Any]) -> Any:
+        """The changed entries of x, in short form where the equations are simplified."""
+        if hasattr(x, "applyfunc"):
+            return x.applyfunc(lambda y: self._each(y, change)).as_immutable()
+        changed = change(sympy.sympify(x))
+        return self._ring.shortest(changed) if self.simplified else changed
+
+    @cached_property
+    def locked_inertia(self) -> Any:
+        """Mbb(q) of a floating base, (k, k): the inertia of the robot with its joints locked."""
+        return self.of("locked_inertia")
 
     @cached_property
     def connection(self) -> Any:
         """m(q) = Mbb^-1 Mbq of a floating base, (k, n): without momentum, q' moves the base by -m q'."""
-        return floating.connection(self)
+        return self.of("mechanical_connection")
 
     @cached_property
     def curvature(self) -> Any:
@@ -173,22 +274,21 @@ class Equations:
 
     @cached_property
     def _velocity_products(self) -> VelocityProducts:
-        def products(tree: Tree, q: Array, v: Array, a: Array, gravity: Array) -> Array:
+        def products(tree: Tree, q: Array, v: Array) -> Array:
             return dynamics.bias_forces(tree, q, v, gravity=(0, 0, 0))
 
         n = self.tree.nv
-        bias = self._traced(products, "products")
+        bias = self._traced(products, "velocity_products")
         twice = jacobian(jacobian(bias, "v"), "v")  # (n, n, n), without v: the products are quadratic
         still = np.zeros(n).astype(object)
         pairs = tuple((j, k) for j in range(n) for k in range(j + 1, n))
 
-        def coefficients(q: Array, v: Array, a: Array, parameter: Array) -> Array:
-            H = twice(q, still, a, parameter)
+        def coefficients(q: Array, v: Array, *others: Array) -> Array:
+            H = twice(q, still, *others)
             rows = [[0.5 * H[i, j, j] for j in range(n)] + [H[i, j, k] for j, k in pairs] for i in range(n)]
             return np.array(rows, dtype=object).reshape(n, n + len(pairs))
 
-        shapes = {key: x.shape for key, x in bias.inputs.items()}
-        table = self._expressions("velocity_products", trace(coefficients, shapes, "products"))
+        table = self._retraced("velocity_products", coefficients)
         return VelocityProducts(table[:, :n], table[:, n:], pairs)
 
     # -- how they come about ------------------------------------------------------------------------------
@@ -207,141 +307,274 @@ class Equations:
             ring.quaternion(list(self.q[start : start + 4]))
         return ring
 
-    def _traced(self, algorithm: Callable[..., Any], name: str) -> Function:
-        """algorithm(tree, q, v, a, gravity), traced with the tree's numbers as inputs."""
+    @cached_property
+    def _shapes(self) -> dict[str, int]:
+        nq, nv = self.tree.nq, self.tree.nv
+        return {"q": nq, "v": nv, "a": nv, "tau": nv, "parameter": len(self._numbers[1])}
+
+    def _found(
+        self, name: str, algorithm: Callable[..., Any], **options: Any
+    ) -> list[tuple[tuple[int, ...], Any]]:
+        """All results of an algorithm, of whose options some may hold symbols: shapes and closed forms."""
+        arrays = {k: np.asarray(x, object) for k, x in options.items() if _holds_symbols(x)}
+        rest = {k: x for k, x in options.items() if k not in arrays}
+        function = self._traced(functools.partial(algorithm, **rest), name, arrays)
+        return self._all_expressions(name, function, arrays)
+
+    def _traced(
+        self, algorithm: Callable[..., Any], name: str, arrays: Mapping[str, Array] | None = None
+    ) -> Function:
+        """algorithm(tree, ...) of some of q, v, a, tau, gravity, traced with the tree's numbers as inputs."""
         exact_tree, numbers = self._numbers
         places = {x: k for k, x in enumerate(numbers)}
+        wanted = [k for k in inspect.signature(algorithm).parameters if k in STATE]
 
-        def run(q: Array, v: Array, a: Array, parameter: Array) -> Array:
+        def run(q: Array, v: Array, a: Array, tau: Array, parameter: Array, *others: Array) -> Any:
             def value(x: Any, _: str = "") -> Any:
                 return parameter[places[x]] if x in places else int(x)
 
             gravity = np.array([value(x) for x in self.gravity], dtype=object)
-            return algorithm(replaced(exact_tree, value), q, v, a, gravity)
+            tree = replaced(exact_tree, value)
+            state = {"tree": tree, "q": q, "v": v, "a": a, "tau": tau, "gravity": gravity}
+            given = dict(zip(arrays or {}, others, strict=True))
+            return algorithm(**{k: state[k] for k in wanted}, **given)
 
-        nq, nv = self.tree.nq, self.tree.nv
-        function = trace(run, {"q": nq, "v": nv, "a": nv, "parameter": len(numbers)}, name)
+        shapes = {k: x.shape for k, x in (arrays or {}).items()}
+        return self._checked(trace(run, {**self._shapes, **shapes}, name))
+
+    def _checked(self, function: Function) -> Function:
         if len(function.nodes) > LARGEST_GRAPH:
             raise ModelError(
-                f"{self.tree.name}: {name} takes {len(function.nodes)} operations, and SymPy would need more "
-                f"than minutes for over {LARGEST_GRAPH}; Robot.kernel and Robot.export_c have no such limit"
+                f"{self.tree.name}: {function.name} takes {len(function.nodes)} operations, and SymPy would "
+                f"need more than minutes for over {LARGEST_GRAPH}; Robot.kernel and Robot.export_c have no "
+                "such limit"
             )
         return function
 
-    def _part(self, part: str, algorithm: Callable[..., Any]) -> Any:
-        return self._expressions(part, self._traced(algorithm, part.split(",")[0]))
+    def _retraced(self, name: str, function: Callable[..., Any]) -> Any:
+        """The expressions of a function of the inputs of traces."""
+        return self._expressions(name, self._checked(trace(function, self._shapes, name)))
 
     def _expressions(self, part: str, function: Function) -> Any:
-        """The one output of a traced function: a scalar, a column or a matrix."""
-        (output,) = function.outputs.values()
-        values = {"q": list(self.q), "v": list(self.v), "a": list(self.a), "parameter": self._numbers[1]}
+        """The one output of a traced function: a scalar, a column, a matrix, or an array."""
+        ((_, found),) = self._all_expressions(part, function)
+        return found
+
+    def _all_expressions(
+        self, part: str, function: Function, arrays: Mapping[str, Array] | None = None
+    ) -> list[tuple[tuple[int, ...], Any]]:
+        """The outputs of a traced function and their shapes, with values of inputs of its own."""
+        values = {"q": list(self.q), "v": list(self.v), "a": list(self.a), "tau": list(self.tau)}
+        values |= {"parameter": self._numbers[1], **(arrays or {})}
         if not self.simplified:
             with sympy.core.parameters.distribute(False):
-                (found,) = to_sympy(function, values).values()
-            return found.as_immutable() if output.shape else found
-        inputs = {s: x for key, row in function.inputs.items() for s, x in zip(row, values[key], strict=True)}
+                found = to_sympy(function, values).values()
+            fixed = [x.as_immutable() if hasattr(x, "as_immutable") else x for x in found]
+            return list(zip((y.shape for y in function.outputs.values()), fixed, strict=True))
+        inputs = {
+            s: sympy.sympify(x)
+            for key, symbols in function.inputs.items()
+            for s, x in zip(symbols.flat, np.ravel(values[key]), strict=True)
+        }
         try:
-            (polynomials,) = self._ring.evaluate(function, inputs).values()
-            entries = [self._ring.expression(p) for p in polynomials]
+            polynomials = self._ring.evaluate(function, inputs)
+            entries = {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}
         except TooLarge as error:
             raise ModelError(
                 f"{self.tree.name}: {part} becomes {error}, and is not simplified; ask with simplify=False "
                 "(liebody equations --no-simplify), and for code with common subexpressions "
-                "(python(), c(), matlab()), or for compiled functions (Robot.kernel, Robot.export_c)"
+                "(python(), c(), matlab(), julia()), or for compiled functions (Robot.kernel, Robot.export_c)"
             ) from error
-        if not output.shape:
-            return entries[0]
-        return sympy.ImmutableMatrix(len(output), len(entries) // max(len(output), 1), entries)
+        return [(y.shape, _arranged(entries[key], y.shape)) for key, y in function.outputs.items()]
 
     # -- what comes out -----------------------------------------------------------------------------------
 
-    def latex(self, *parts: str) -> str:
+    def latex(self, *parts: str, **expressions: Any) -> str:
         r"""LaTeX of some parts (all, if none is named), each an equation, one a line: `M(q) = ...`.
 
-        Not simplified, common subexpressions x_0, x_1, ... come first, each on its line.
+        parts        M, C, g, kinetic, potential, equations, tau, energy, M_inverse, kinematics,
+                     locked_inertia, connection, curvature, locked_angle, or a method of robots that needs no
+                     options, such as "center_of_mass"
+        expressions  others by name, as `rate`, `jacobian` and `of` make them:
+                     foot=eq.of("pose", frame="foot")
+
+        Of a symmetric matrix the upper triangle is written, and * below it. Not simplified, common
+        subexpressions x_0, x_1, ... come first, each on its line.
         """
-        left = {
-            "M": "M(q)", "C": "C(q, v)", "g": "g(q)", "kinetic": "T", "potential": "U",
-        }  # fmt: skip
-        definitions, contents = self._contents(parts)
+        definitions, contents = self._contents(parts, expressions)
 
         def tex(x: Any) -> str:
-            return sympy.latex(x, symbol_names=dict(self.symbol_names))
+            return sympy.latex(x, symbol_names={**self.symbol_names, SYMMETRIC: r"\ast"})
 
         lines = [f"{tex(s)} = {tex(x)}" for s, x in definitions]
         for part, content in contents:
             if part == "equations":
                 lines += [f"{tex(t)} = {tex(x)}" for t, x in zip(self.tau, content, strict=True)]
             else:
-                lines.append(f"{left[part]} = {tex(content)}")
+                left = PARTS.get(part) or rf"\mathrm{{{part}}}".replace("_", r"\_")
+                lines.append(f"{left} = {tex(_upper(content))}")
         return "\n".join(lines) + "\n"
 
-    def text(self, *parts: str) -> str:
-        """The parts (all, if none is named) for a terminal: matrices drawn where they fit, else entries."""
-        definitions, contents = self._contents(parts)
+    def _repr_latex_(self) -> str | None:
+        """M, C and g, as notebooks show them; None of equations that are not simplified."""
+        if not self.simplified:
+            return None
+        lines = self.latex("M", "C", "g").splitlines()
+        return (
+            r"$$\begin{aligned}"
+            + r"\\".join(line.replace(" = ", " &= ", 1) for line in lines)
+            + (r"\end{aligned}$$")
+        )
+
+    def text(self, *parts: str, **expressions: Any) -> str:
+        """The parts, as of `latex`, for a terminal: matrices drawn where they fit, else entries.
+
+        Of a symmetric matrix the upper triangle is printed.
+        """
+        definitions, contents = self._contents(parts, expressions)
         lines = [_wrapped(f"{s} = {x}") for s, x in definitions]
         for part, content in contents:
             if part == "equations":
                 lines += [_wrapped(f"{t} = {_plain(x)}") for t, x in zip(self.tau, content, strict=True)]
-            elif not isinstance(content, sympy.MatrixBase):
+            elif not hasattr(content, "shape"):
                 lines.append(_wrapped(f"{part} = {_plain(content)}"))
             else:
-                drawn = sympy.pretty(content, use_unicode=True, wrap_line=False, full_prec=False)
-                if max(map(len, drawn.splitlines())) <= WIDTH - len(part) - 3:
-                    lines.append(_beside(f"{part} = ", drawn))
-                else:
-                    entries = [
-                        ((i, j), content[i, j]) for i in range(content.rows) for j in range(content.cols)
-                    ]
-                    column = content.cols == 1
-                    lines.append("\n".join(
-                        _wrapped(f"{part}[{i + 1}{'' if column else f', {j + 1}'}] = {_plain(x)}")
-                        for (i, j), x in entries
-                    ))  # fmt: skip
+                lines.append(_drawn(part, content) or _listed(part, content))
         return "\n\n".join(lines) + "\n"
 
-    def python(self, *outputs: str, name: str | None = None) -> str:
+    def python(self, *outputs: str, name: str | None = None, **expressions: Any) -> str:
         """A Python module with one function of floats, from q, v, a (as far as needed) and the parameters.
 
-        outputs  what it returns, of M, C, g, kinetic, potential and tau; M, C and g if none is named
-        name     of the function; the robot's if None
+        outputs      what it returns, parts as of `latex`; M, C and g if none is named
+        name         of the function; the robot's if None
+        expressions  others by name, as of `latex`; their symbols become parameters
 
         Common subexpressions are computed once. Lists and tuples go in, NumPy arrays come out.
         """
-        return self._source("python", outputs, name)
+        return self._source("python", outputs, name, expressions)
 
-    def c(self, *outputs: str, name: str | None = None) -> str:
+    def c(self, *outputs: str, name: str | None = None, **expressions: Any) -> str:
         """C99 with one function, as `python`; row-major arrays, results go into the last arguments."""
-        return self._source("c", outputs, name)
+        return self._source("c", outputs, name, expressions)
 
-    def matlab(self, *outputs: str, name: str | None = None) -> str:
+    def matlab(self, *outputs: str, name: str | None = None, **expressions: Any) -> str:
         """A MATLAB or Octave function file, as `python`."""
-        return self._source("matlab", outputs, name)
+        return self._source("matlab", outputs, name, expressions)
 
-    def _source(self, language: str, outputs: Sequence[str], name: str | None) -> str:
-        outputs = tuple(outputs) or ("M", "C", "g")
-        _check_known(outputs, OUTPUTS, "output")
-        results = {x: self.efforts if x == "tau" else getattr(self, x) for x in outputs}
-        arguments = {"q": self.q}
-        if {"C", "kinetic", "tau"} & set(outputs):
-            arguments["v"] = self.v
-        if "tau" in outputs:
-            arguments["a"] = self.a
+    def julia(self, *outputs: str, name: str | None = None, **expressions: Any) -> str:
+        """A Julia function, as `python`."""
+        return self._source("julia", outputs, name, expressions)
+
+    def program(
+        self,
+        language: str,
+        start: tuple[Sequence[float], Sequence[float]],
+        t_end: float,
+        dt: float,
+        tau: Sequence[Any] | None = None,
+        values: Mapping[Any, float] | None = None,
+    ) -> str:
+        """A program that integrates M dv/dt + C v + g = tau, dq/dt = E(q) v, and prints the end state.
+
+        language  python, c, matlab or julia; MATLAB's is a function file NAME_program.m
+        start     q (nq,) and v (nv,)
+        t_end     until when, in steps of dt, of which a whole number is taken                        [s, s]
+        tau       efforts, (nv,): numbers or expressions in q, v, parameters and the symbol t of time; none if
+                  None
+        values    numbers of the parameters, by symbol or name; `values` of these equations by default
+
+        Classical Runge-Kutta steps of order 4; quaternions are brought to unit length after each. It prints q
+        and v, one number a line, to 17 digits. Nothing of this library is needed to run it.
+
+        Raises ModelError for a parameter without a number, ShapeError for a start of another shape.
+        """
+        _check_known((language,), tuple(sources.PRINTERS), "language")
+        for x, symbols, what in zip(start, (self.q, self.v), "qv", strict=True):
+            if np.shape(x) != (len(symbols),):
+                raise ShapeError(f"the start has {what} of shape {np.shape(x)}, expected ({len(symbols)},)")
+        if not (t_end > 0 and dt > 0 and math.isfinite(t_end / dt)):
+            raise ModelError(f"a program needs t_end > 0 and dt > 0, got {t_end} and {dt}")
+        efforts = sympy.zeros(self.tree.nv, 1) if tau is None else sympy.Matrix(list(tau))
+        if len(efforts) != self.tree.nv:
+            raise ShapeError(f"{len(efforts)} efforts, expected {self.tree.nv}")
+        outputs = {
+            "M": self.M,
+            "force": (efforts - self.of("bias")).as_immutable(),
+            "rate": (self.kinematics * self.v).as_immutable(),
+        }
+        used = sources.symbols_in(outputs.values()) - {*self.q, *self.v}
+        numbers = {str(key): x for key, x in {**self.values, **(values or {})}.items()}
+        parameters: dict[Any, float | None] = {}
+        for symbol in parameters_of([*used]):
+            if symbol.name not in numbers and symbol.name != "t":
+                raise ModelError(f"the program needs a number for {symbol}: values={{'{symbol}': ...}}")
+            parameters[symbol] = numbers.get(symbol.name)
+        run = sources.InitialValueProblem(
+            *start, t_end, max(1, round(t_end / dt)), quaternions(self.tree.group)
+        )
+        arguments = {"q": self.q, "v": self.v}
+        return sources.program(language, self.tree.name, arguments, parameters, outputs, run)
+
+    def _source(
+        self, language: str, outputs: Sequence[str], name: str | None, expressions: Mapping[str, Any]
+    ) -> str:
+        if not outputs and not expressions:
+            outputs = ("M", "C", "g")
+        if "equations" in outputs:
+            raise ModelError("there is no output 'equations' in code; ask for tau, their right-hand sides")
+        results, columns = self._parts(outputs, expressions)
         used = sources.symbols_in(results.values())
+        needed = {"v": {"C", "kinetic", "energy", "tau"}, "a": {"tau"}, "tau": set()}
+        arguments = {"q": self.q}
+        for key, by in needed.items():
+            symbols = getattr(self, key)
+            if by & set(outputs) or used & set(symbols):
+                arguments[key] = symbols
+        own = {s for symbols in arguments.values() for s in symbols}
+        own |= set(self.parameters)
         parameters = [p for p in self.parameters if p in used]
-        return sources.source(language, name or self.tree.name, arguments, parameters, results)
+        parameters += parameters_of([*(used - own)])
+        return sources.source(language, name or self.tree.name, arguments, parameters, results, columns)
 
-    def _contents(self, parts: Sequence[str]) -> tuple[list[tuple[Any, Any]], list[tuple[str, Any]]]:
+    def _parts(self, names: Sequence[str], expressions: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+        """Parts and expressions by name, and which of them are columns."""
+        found: dict[str, Any] = {}
+        columns = {"g", "tau"}
+        for name in names:
+            algorithm = ALGORITHMS.get(name)
+            if name in ("equations", "tau"):
+                found[name] = self.efforts
+            elif name in PARTS:
+                found[name] = getattr(self, name)
+            elif algorithm and algorithm.is_complete and set(algorithm.arrays) <= set(STATE):
+                results = self._found(name, algorithm.function)
+                numbered = [name, *(f"{name}_{k}" for k in range(1, len(results)))]
+                words = getattr(algorithm.tuple_of, "_fields", numbered)
+                for word, (shape, x) in zip(words, results, strict=True):
+                    found[word] = x
+                    columns |= {word} if len(shape) == 1 else set()
+            else:
+                raise ModelError(
+                    f"there is no part {name!r}; there are {', '.join(PARTS)}, and the methods of robots "
+                    f"that need no options; others as name=expression, with of({name!r}, ...)"
+                )
+        for name, x in expressions.items():
+            found[name] = x = sympy.sympify(x)
+            columns |= {name} if getattr(x, "shape", ())[1:] == (1,) else set()
+        return found, columns
+
+    def _contents(
+        self, parts: Sequence[str], expressions: Mapping[str, Any]
+    ) -> tuple[list[tuple[Any, Any]], list[tuple[str, Any]]]:
         """Definitions of common subexpressions, and the parts by their names."""
-        parts = tuple(parts) or PARTS
-        _check_known(parts, PARTS, "part")
-        contents = [self.efforts if part == "equations" else getattr(self, part) for part in parts]
+        found, _ = self._parts(parts or (() if expressions else SHOWN), expressions)
+        contents = list(found.values())
         if self.simplified:
-            return [], list(zip(parts, contents, strict=True))
+            return [], list(found.items())
         names = {s.name for s in (*self.q, *self.v, *self.a, *self.tau, *self.parameters)}
         definitions, contents = sources.common_subexpressions(contents, "x", names)
         shown = [(s, readable_numbers(x)) for s, x in definitions]
-        return shown, list(zip(parts, map(readable_numbers, contents), strict=True))
+        return shown, list(zip(found, map(readable_numbers, contents), strict=True))
 
     def __repr__(self) -> str:
         kind = "simplified" if self.simplified else "not simplified"
@@ -353,16 +586,30 @@ class Equations:
         )
 
 
-def dynamics_of(name: str) -> Callable[..., Any]:
-    algorithm = getattr(dynamics, name)
-    return lambda tree, q, v, a, gravity: algorithm(tree, q, v, a, gravity)
+def _inverse_mass_matrix(tree: Tree, q: Array) -> Array:
+    return solve(dynamics.mass_matrix(tree, q), np.eye(tree.nv, dtype=int))
+
+
+def _holds_symbols(x: Any) -> bool:
+    return isinstance(x, (np.ndarray, list, tuple, sympy.Basic, sympy.MatrixBase)) and any(
+        hasattr(y, "free_symbols") for y in np.ravel(np.asarray(x, dtype=object))
+    )
+
+
+def _arranged(entries: list[Any], shape: tuple[int, ...]) -> Any:
+    """Entries as a scalar, a column, a matrix or an array."""
+    if not shape:
+        return entries[0]
+    if len(shape) > 2:
+        return sympy.ImmutableDenseNDimArray(entries, shape)
+    return sympy.ImmutableMatrix(shape[0], (*shape, 1)[1], entries)
 
 
 def make(
     robot: Robot | Tree | str,
     form: str,
     simplify: bool,
-    symbols: bool,
+    symbols: bool | Iterable[str],
     gravity: Sequence[Any] | None,
     names: tuple[Sequence[Any] | None, ...],
     floating: bool,
@@ -370,17 +617,20 @@ def make(
     """The `Equations` of what `liebody.equations` takes."""
     _check_form(form)
     values: dict[Any, float] = {}
-    bundled = (
-        model_with_symbols(robot) if symbols and isinstance(robot, str) and robot in models.__all__ else None
-    )
+    bundled = None
+    if symbols is True and isinstance(robot, str) and robot in models.names():
+        bundled = model_with_symbols(robot)
     if bundled:
         tree, values = bundled
         direction: Any = GRAVITY
     else:
         held = robot if isinstance(robot, Robot) else load(robot, floating=floating)
         tree, direction = held.tree, held.gravity_vector
+        if held.layout.size:
+            tree, fall, values = free_parameters(held)
+            gravity = tuple(fall) if gravity is None else gravity
         if symbols:
-            tree, values = with_symbols(tree)
+            tree, values = with_symbols(tree, symbols)
     if not tree.nv:
         raise ModelError(f"{tree.name} has no degrees of freedom, and so no equations of motion")
     _, numbers = exact_numbers(tree)
@@ -508,6 +758,36 @@ def _times(coefficient: Any, x: Any) -> Any:
     if all(term.could_extract_minus_sign() for term in rest.args):
         number, rest = -number, -rest
     return number * x * rest
+
+
+def _upper(x: Any) -> Any:
+    """A symmetric matrix with a mark in place of what stands above the diagonal already."""
+    if not isinstance(x, sympy.MatrixBase) or x.rows < 2 or not sources.is_symmetric(x):
+        return x
+    return sympy.Matrix(x.rows, x.cols, lambda i, j: SYMMETRIC if i > j and x[i, j] != 0 else x[i, j])
+
+
+def _drawn(part: str, x: Any) -> str | None:
+    """A matrix as it is drawn; None where it is too wide, and of arrays of more axes."""
+    if not isinstance(x, sympy.MatrixBase):
+        return None
+    drawn = sympy.pretty(_upper(x), use_unicode=True, wrap_line=False, full_prec=False)
+    if max(map(len, drawn.splitlines()), default=0) > WIDTH - len(part) - 3:
+        return None
+    return _beside(f"{part} = ", drawn)
+
+
+def _listed(part: str, x: Any) -> str:
+    """The entries of a matrix or an array, one a line."""
+    lines, column = [], x.shape[1:] == (1,)
+    symmetric = len(x.shape) == 2 and sources.is_symmetric(x)
+    for at in np.ndindex(*x.shape):
+        if not (symmetric and at[0] > at[1]):
+            places = ", ".join(str(k + 1) for k in (at[:1] if column else at))
+            lines.append(_wrapped(f"{part}[{places}] = {_plain(x[at])}"))
+    if symmetric:
+        lines.append(f"{part}[j, i] = {part}[i, j]")
+    return "\n".join(lines)
 
 
 def _plain(x: Any) -> str:

@@ -1,14 +1,15 @@
-"""Closed forms of floating bases: the mechanical connection, its curvature, the angle of the locked frame.
+"""Closed forms of floating bases: the curvature of the mechanical connection, the angle of the locked frame.
 
 Where the velocities of the base are sorted into r that turn and t that translate,
 
     Mbb = [A, B; B^T, m 1],    J = m A - B B^T,    D = det J,
 
-the momentum (h_w, h_v) of a joint moves the base by w = N / D, N = adj(J) (m h_w - B h_v), and v = (h_v D -
-B^T N) / (m D). N and D are polynomials in sines, cosines and parameters, so that zero is decided without
-round-off. So is the numerator of the curvature's angular part,
+the momentum (h_w, h_v) of a joint turns the base by w = N / D, N = adj(J) (m h_w - B h_v). The curvature's
+angular part is
 
     d_j w_i - d_i w_j + w_i x w_j  =  ((d_j N_i - d_i N_j) D - N_i d_j D + N_j d_i D + N_i x N_j) / D^2.
+
+N and D are polynomials in sines, cosines and parameters, so that zero is decided without round-off.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 import sympy
 
 from ..bodies import Tree
-from ..codegen import jacobian, trace
+from ..codegen import jacobian
 from ..dynamics.centroidal import composites, transformations
 from ..dynamics.coriolis import momentum_of
 from ..dynamics.momentum import base_dofs, columns_in_base, floating_base, poses_in_base
@@ -36,22 +37,6 @@ if TYPE_CHECKING:
 class _Parts(NamedTuple):
     N: Array  # (r, n)
     D: Any
-    v: Array  # (t, n): h_v D - B^T N
-    m: Any
-
-
-def connection(equations: Equations) -> Any:
-    """m(q) = Mbb^-1 Mbq, (k, n)."""
-    tree = equations.tree
-    turning, sliding = _sorted(tree)
-    k, n = base_dofs(tree)[0].stop, tree.nv - base_dofs(tree)[0].stop
-    if not n:
-        return sympy.ImmutableMatrix(k, 0, [])
-    N = _matrix(equations, "m, turning", lambda x: x.N, len(turning), n)
-    v = _matrix(equations, "m, translating", lambda x: x.v, len(sliding), n)
-    D, mass = _scalar(equations, "D", lambda x: x.D), _scalar(equations, "m", lambda x: x.m)
-    rows = dict(zip([*turning, *sliding], [*(N / D).tolist(), *(v / (mass * D)).tolist()], strict=True))
-    return sympy.ImmutableMatrix([[_reduced(x) for x in rows[i]] for i in range(k)])
 
 
 def curvature(equations: Equations) -> Any:
@@ -62,12 +47,10 @@ def curvature(equations: Equations) -> Any:
     entries: dict[tuple[int, int, int], Any] = {}
     pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
     if r and pairs:
-        D = _scalar(equations, "D", lambda x: x.D)
-        numerators = _curvature_numerators(equations)
+        upper = _upper_curvature(equations)
         for row in range(r):
             for column, (i, j) in enumerate(pairs):
-                entry = _reduced(numerators[row, column] / D**2)
-                entries[row, i, j], entries[row, j, i] = entry, -entry
+                entries[row, i, j], entries[row, j, i] = upper[row, column], -upper[row, column]
     flat = [entries.get((row, i, j), zero) for row in range(r) for i in range(n) for j in range(n)]
     return sympy.ImmutableDenseNDimArray(flat, (r, n, n))
 
@@ -185,7 +168,7 @@ def _parts(tree: Tree, q: Array) -> _Parts:
     J = mass * A - B @ B.T if sliding else A
     adjoint, D = _adjugate(J)
     N = adjoint @ (mass * h_w - B @ h_v if sliding else h_w)
-    return _Parts(N, D, D * h_v - B.T @ N, mass)
+    return _Parts(N, D)
 
 
 def _adjugate(J: Array) -> tuple[Array, Any]:
@@ -196,21 +179,21 @@ def _adjugate(J: Array) -> tuple[Array, Any]:
     return np.eye(len(J), dtype=int), J[0, 0] if len(J) else 1
 
 
-def _curvature_numerators(equations: Equations) -> Any:
-    """The numerators over D^2, (r, n (n - 1) / 2), pairs i < j; N and D are differentiated as graphs."""
+def _upper_curvature(equations: Equations) -> Any:
+    """The columns of pairs i < j, (r, n (n - 1) / 2); N and D are differentiated as graphs."""
     tree = equations.tree
     k, r = base_dofs(tree)[0].stop, len(_sorted(tree)[0])
     n = tree.nv - k
 
-    def moved(tree: Tree, q: Array, v: Array, a: Array, gravity: Array) -> Array:
+    def moved(tree: Tree, q: Array, v: Array) -> Array:
         x = _parts(tree, tree.group.integrate(q, np.concatenate([np.zeros(k, int), v[k:]])))
         return np.concatenate([np.reshape(x.N, -1), [x.D]])
 
     function = equations._traced(moved, "curvature")
     by_v, still = jacobian(function, "v"), np.zeros(tree.nv).astype(object)
 
-    def numerators(q: Array, v: Array, a: Array, parameter: Array) -> Array:
-        value, rate = function(q, still, a, parameter), by_v(q, still, a, parameter)[:, k:]
+    def pairs(q: Array, v: Array, *others: Array) -> Array:
+        value, rate = function(q, still, *others), by_v(q, still, *others)[:, k:]
         N, D = np.reshape(value[:-1], (r, n)), value[-1]
         dN, dD = np.reshape(rate[:-1], (r, n, n)), rate[-1]
         columns = []
@@ -220,27 +203,17 @@ def _curvature_numerators(equations: Equations) -> Any:
                 change = dN[:, i, j] - dN[:, j, i] + N @ bracket[:, j]
                 column = change * D - N[:, i] * dD[j] + N[:, j] * dD[i]
                 columns.append(column + cross(N[:, i], N[:, j]) if r == 3 else column)
-        return np.stack(columns, axis=1)
+        return np.stack(columns, axis=1) / D / D
 
-    shapes = {key: x.shape for key, x in function.inputs.items()}
-    return equations._expressions("curvature", trace(numerators, shapes, "curvature"))
-
-
-def _expressions(equations: Equations, name: str, algorithm: Callable[[Tree, Array], Array]) -> Any:
-    return equations._part(name, lambda tree, q, v, a, gravity: algorithm(tree, q))
+    return equations._retraced("curvature", pairs)
 
 
 def _matrix(equations: Equations, name: str, part: Callable[[_Parts], Array], rows: int, columns: int) -> Any:
     if not rows * columns:
         return sympy.zeros(rows, columns)
-    return _expressions(equations, name, lambda tree, q: part(_parts(tree, q)))
+    ((_, found),) = equations._found(name, lambda tree, q: part(_parts(tree, q)))
+    return found
 
 
 def _scalar(equations: Equations, name: str, part: Callable[[_Parts], Any]) -> Any:
-    return _expressions(equations, name, lambda tree, q: np.array([part(_parts(tree, q))]))[0, 0]
-
-
-def _reduced(x: Any) -> Any:
-    """A quotient with a short numerator."""
-    numerator, denominator = sympy.fraction(sympy.together(x))
-    return sympy.factor_terms(numerator) / denominator
+    return _matrix(equations, name, lambda x: np.array([[part(x)]]), 1, 1)[0, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,9 @@ import sympy
 
 from .. import models
 from ..bodies import Body, SpatialInertia, Tree
+from ..codegen.layout import word_of
+from ..errors import ModelError
+from ..robot import Robot
 from ..scalar import Array
 from .numbers import exact
 
@@ -23,8 +26,8 @@ def replaced(tree: Tree, value: Callable[[Any, str], Any]) -> Tree:
     """The tree with value(x, name) for each of its numbers x but 0, and 1 and -1 in rotations.
 
     Numbers are called m1, c1x, I1xx, p1x, J1 (mass, centre of mass, inertia about it, placement and armature
-    of body 1), and those that have no name of their own R1, k1: entries of rotations, and ratio and offset of
-    mimics. Axes and pitches of joints stay.
+    of body 1), p_foot_x (placement of the frame "foot" on its body), and those that have no name of their own
+    R1, k1: entries of rotations, and ratio and offset of mimics. Axes and pitches of joints stay.
     """
 
     def of(x: Any, name: str) -> Any:
@@ -37,17 +40,19 @@ def replaced(tree: Tree, value: Callable[[Any, str], Any]) -> Tree:
         known = not hasattr(x, "free_symbols") and x in (-1, 0, 1)
         return int(x) if known else value(x, name)
 
+    def pose(T: Array, name: str, position: str) -> Array:
+        placed = np.zeros((4, 4), int).astype(object)
+        placed[3, 3] = 1
+        placed[:3, 3] = entries(T[:3, 3], position)
+        placed[:3, :3] = [[turn(x, f"R{name}") for x in row] for row in T[:3, :3]]
+        return placed
+
     def body(b: Body) -> Body:
-        i, I, T = b.index, b.inertia.rotational, b.placement
+        i, I = b.index, b.inertia.rotational
         upper = {(j, k): of(I[j, k], f"I{i}{AXES[j]}{AXES[k]}") for j in range(3) for k in range(j, 3)}
         rotational = np.array([[upper[min(j, k), max(j, k)] for k in range(3)] for j in range(3)])
         inertia = SpatialInertia(of(b.inertia.mass, f"m{i}"), entries(b.inertia.com, f"c{i}"), rotational)
-        placement = np.zeros((4, 4), int).astype(object)
-        placement[3, 3] = 1
-        placement[:3, 3] = entries(T[:3, 3], f"p{i}")
-        for j in range(3):
-            for k in range(3):
-                placement[j, k] = turn(T[j, k], f"R{i}")
+        placement = pose(b.placement, str(i), f"p{i}")
         armature = [
             of(x, f"J{i}" if b.joint.dim == 1 else f"J{i}_{k}")
             for k, x in enumerate(b.joint.armature, start=1)
@@ -58,7 +63,12 @@ def replaced(tree: Tree, value: Callable[[Any, str], Any]) -> Tree:
             changed = replace(changed, ratio=turn(b.ratio, f"k{i}"), offset=of(b.offset, f"k{i}"))
         return changed
 
-    return Tree(tree.name, tuple(map(body, tree.bodies)), tree.frames)
+    bodies = tuple(map(body, tree.bodies))
+    frames = {
+        key: replace(frame, placement=pose(frame.placement, f"_{key}", f"p_{key}_"))
+        for key, frame in tree.frames.items()
+    }
+    return Tree(tree.name, bodies, frames)
 
 
 def exact_numbers(tree: Tree) -> tuple[Tree, list[Any]]:
@@ -73,18 +83,53 @@ def exact_numbers(tree: Tree) -> tuple[Tree, list[Any]]:
     return replaced(tree, of), list(found)
 
 
-def with_symbols(tree: Tree) -> tuple[Tree, dict[Any, float]]:
-    """The tree with a symbol for each number that is not structure, and the numbers by their symbols."""
+def with_symbols(tree: Tree, chosen: bool | Iterable[str] = True) -> tuple[Tree, dict[Any, float]]:
+    """The tree with a symbol for each number that is not structure, and the numbers by their symbols.
+
+    chosen  names of those that become symbols; True for all
+
+    Raises ModelError for a name that no number has.
+    """
     values: dict[Any, float] = {}
+    wanted = None if chosen is True else {chosen} if isinstance(chosen, str) else set(chosen or ())
+    known: list[str] = []
 
     def of(x: Any, name: str) -> Any:
         if name[0] in "Rk" or hasattr(x, "free_symbols"):
+            return x
+        known.append(name)
+        if wanted is not None and name not in wanted:
             return x
         symbol = sympy.Symbol(name, real=True)
         values[symbol] = float(x)
         return symbol
 
-    return replaced(tree, of), values
+    found = replaced(tree, of)
+    for name in sorted((wanted or set()) - set(known)):
+        raise ModelError(
+            f"{tree.name} has no number {name!r} to be a symbol; there are {', '.join(dict.fromkeys(known))} "
+            "(what is zero stays zero)"
+        )
+    return found, values
+
+
+def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
+    """Tree and gravity of a robot with symbols for its free parameters, and their numbers by the symbols."""
+    symbols, values = [], {}
+    for name, default in robot.layout.defaults.items():
+        kind = name.rpartition(".")[2]
+        if kind == "axis":
+            raise ModelError(f"{name} is free, and axes of closed forms are numbers; leave it out")
+        endings = {"inertia": ("xx", "xy", "xz", "yy", "yz", "zz"), "orientation": ("w", *AXES)}.get(
+            kind, AXES
+        )
+        for k, x in enumerate(default.flat):
+            ending = "" if not default.ndim else f"_{endings[k] if len(endings) == default.size else k}"
+            symbols.append(
+                sympy.Symbol(word_of(name) + ending, positive=True if kind == "mass" else None, real=True)
+            )
+            values[symbols[-1]] = float(x)
+    return *robot.at(np.array(symbols)), values
 
 
 def model_with_symbols(name: str) -> tuple[Tree, dict[Any, float]] | None:

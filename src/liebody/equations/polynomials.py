@@ -1,18 +1,22 @@
-"""Traced functions as polynomials in sines, cosines and parameters, and the short expressions they have.
+"""Traced functions as quotients of polynomials in sines, cosines and parameters, and their short expressions.
 
 The equations of motion of a tree are polynomials in the sines and cosines of its angles, its quaternions,
 velocities and parameters. On polynomials sin^2 + cos^2 = 1 is a rewriting rule, and gives each function one
-normal form, in which what cancels is gone. That is decided by arithmetic, and needs no search:
+normal form, in which what cancels is gone. Quotients are kept in lowest terms: their denominators are
+products of known factors, so that trial division by these tells what cancels. All that is decided by
+arithmetic, and needs no search:
 
     trace -> normal form (`Ring.evaluate`) -> short expression (`Ring.expression`).
 
 A monomial is an integer: the exponent of generator k stands in its bits 8 k to 8 k + 7, so that a product of
 monomials is a sum of integers. A polynomial is a dict from monomials to coefficients, integers where they can
-be and fractions elsewhere.
+be and fractions elsewhere. The reciprocal of each factor of a denominator is a generator as well, and all
+terms of a quotient have the same product of reciprocals.
 """
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +43,8 @@ LARGEST_PRODUCT = 2_000_000  # products of terms in one step
 READABLE = 2_000  # terms of an entry; beyond, nobody reads what comes out
 FEW = 40  # terms of which everything that could make them shorter is tried
 FOURIER = 400  # terms that are still turned into sines and cosines of sums
+LARGEST_NUMBER = 1_000_000  # of the whole numbers in quotients; beyond, decimals stay
+FACTORED = 200  # terms of a denominator that is still factored
 
 
 class TooLarge(ModelError):
@@ -47,10 +53,10 @@ class TooLarge(ModelError):
 
 @dataclass(eq=False)
 class Ring:
-    """Polynomials over the rationals in generators that appear as they are met.
+    """Polynomials and their quotients over the rationals, in generators that appear as they are met.
 
     Rules x_k^2 = polynomial without x_k^2 are kept by every product: for the sine beside each cosine, the
-    scalar part of each unit quaternion, and square roots of integers.
+    scalar part of each unit quaternion, and square roots.
     """
 
     generators: list[Any] = field(default_factory=list)
@@ -58,6 +64,8 @@ class Ring:
     squares: dict[int, Polynomial] = field(default_factory=dict)
     circles: dict[Any, tuple[int, int]] = field(default_factory=dict)  # angle -> places of its cos and sin
     quaternions: list[tuple[int, ...]] = field(default_factory=list)
+    denominators: dict[int, Polynomial] = field(default_factory=dict)  # by the places of their reciprocals
+    _reciprocals: int = 0  # the bits of their exponents
     _rigid: int = 0  # a bit pattern that no reduced monomial meets
     _reduced: dict[Monomial, Polynomial] = field(default_factory=dict)
     _short: dict[Any, Any] = field(default_factory=dict)
@@ -119,7 +127,7 @@ class Ring:
         total = {m: _simple(x) for m, x in total.items() if x != 0}
         if len(total) > LARGEST:
             raise TooLarge(f"an expression of more than {LARGEST} terms")
-        return total
+        return self.lowest(total)
 
     def _reduced_monomial(self, m: Monomial) -> Polynomial:
         if m not in self._reduced:
@@ -127,6 +135,85 @@ class Ring:
             rest = m - (2 << (BITS * k))
             self._reduced[m] = self.reduced({rest + n: x for n, x in self.squares[k].items()})
         return self._reduced[m]
+
+    def sum(self, a: Polynomial, b: Polynomial, sign: int = 1) -> Polynomial:
+        """a + sign b, in normal form."""
+        return self.lowest(add(a, b, sign))
+
+    def lowest(self, a: Polynomial) -> Polynomial:
+        """A sum of quotients as one quotient, from which each factor that divides the numerator is gone."""
+        if not any(m & self._reciprocals for m in a):
+            return a
+        parts: dict[Monomial, Polynomial] = {}
+        for m, x in a.items():
+            parts.setdefault(m & self._reciprocals, {})[m & ~self._reciprocals] = x
+        powers = {k: max(exponent(m, k) for m in parts) for k in self.denominators}
+        numerator: Polynomial = {}
+        for m, p in parts.items():
+            missing = {k: e - exponent(m, k) for k, e in powers.items()}
+            numerator = add(numerator, self.product(p, self._denominator(missing)))
+        for k in powers:
+            while powers[k] and (q := self.quotient(numerator, self.denominators[k])) is not None:
+                numerator, powers[k] = q, powers[k] - 1
+        common = sum(e << (BITS * k) for k, e in powers.items())
+        return {m + common: x for m, x in numerator.items()}
+
+    def _denominator(self, powers: Mapping[int, int]) -> Polynomial:
+        """The product of denominators, given by the places of their reciprocals."""
+        total: Polynomial = {0: 1}
+        for k, e in powers.items():
+            for _ in range(e):
+                total = self.product(total, self.denominators[k])
+        return total
+
+    def split(self, a: Polynomial) -> tuple[Polynomial, dict[int, int]]:
+        """The numerator of a, and the powers of the denominators."""
+        common = next(iter(a), 0) & self._reciprocals
+        powers = {k: e for k in self.denominators if (e := exponent(common, k))}
+        return {m - common: x for m, x in a.items()}, powers
+
+    def quotient(self, a: Polynomial, b: Polynomial) -> Polynomial | None:
+        """a / b if it is a polynomial, of polynomials in normal form; else None.
+
+        (p + q x)(p - q x) is free of an x with a rule, and what divides by such a polynomial does so
+        coefficient by coefficient.
+        """
+        for k in self.squares:
+            if any(exponent(m, k) for m in b):
+                conjugate = _conjugate(b, k)
+                a, b = self.product(a, conjugate), self.product(b, conjugate)
+        return _divided(a, b)
+
+    def reciprocal(self, a: Polynomial) -> Polynomial:
+        """1 / a in normal form.
+
+        Raises ModelError where a is zero.
+        """
+        if not a:
+            raise ModelError("a closed form divides by what is zero for all coordinates and parameters")
+        a, powers = self.split(a)
+        numerator = self._denominator(powers)
+        for k in self.squares:
+            if self.generators[k].is_Pow and any(exponent(m, k) for m in a):  # a root
+                conjugate = _conjugate(a, k)
+                numerator, a = self.product(numerator, conjugate), self.product(a, conjugate)
+        common = 0
+        for k, d in self.denominators.items():
+            while (q := self.quotient(a, d)) is not None:
+                a, common = q, common + (1 << (BITS * k))
+        places = [k for k in range(len(self.generators)) if any(exponent(m, k) for m in a)]
+        content, factors = _factor_list(a, places) if len(a) <= FACTORED else (1, [(a, 1)])
+        for d, e in factors:
+            scale = _content(d)
+            if max(abs(x / scale) for x in d.values()) > LARGEST_NUMBER:  # decimals: as they were met
+                scale = 1 / Fraction(content) if len(factors) == e == 1 else max(d.values(), key=abs)
+            content *= scale**e
+            d = scaled(d, Fraction(1) / scale)
+            k = self.place(1 / self.expression(d))
+            self.denominators[k] = d
+            self._reciprocals |= self._mask([k])
+            common += e << (BITS * k)
+        return self.product(numerator, {common: _simple(Fraction(1) / content)})
 
     # -- from traces and from SymPy -----------------------------------------------------------------------
 
@@ -152,44 +239,46 @@ class Ring:
                 continue
             a, *others = map(value, node.args)
             if node.op in ("add", "sub"):
-                values[node] = add(a, others[0], 1 if node.op == "add" else -1)
+                values[node] = self.sum(a, others[0], 1 if node.op == "add" else -1)
             elif node.op == "neg":
                 values[node] = scaled(a, -1)
             elif node.op == "mul":
                 values[node] = self.product(a, others[0])
-            elif node.op == "div" and set(others[0]) == {0}:
-                values[node] = scaled(a, Fraction(1) / others[0][0])
+            elif node.op == "div":
+                values[node] = self.product(a, self.reciprocal(others[0]))
             elif node.op in ("sin", "cos"):
                 angle = self.polynomial_expression(a)
                 values[node] = self.from_sympy(rules[node.op](angle))
-            else:  # what is no polynomial becomes a generator
+            else:  # what is no quotient of polynomials becomes a generator
                 operands = [self.polynomial_expression(x) for x in (a, *others)]
                 values[node] = self.from_sympy(rules[node.op](*operands))
         return {key: [value(x) for x in y.flat] for key, y in function.outputs.items()}
 
     def from_sympy(self, expression: Any) -> Polynomial:
-        """A SymPy expression as a polynomial; subexpressions that are none become generators."""
+        """A SymPy expression as a quotient of polynomials; subexpressions that are none become generators."""
         if expression.is_Rational:
             return {0: _simple(Fraction(expression.p, expression.q))} if expression else {}
         if expression.is_Add:
             total: Polynomial = {}
             for term in expression.args:
-                total = add(total, self.from_sympy(term))
+                total = self.sum(total, self.from_sympy(term))
             return total
         if expression.is_Mul:
             total = {0: 1}
             for factor in expression.args:
                 total = self.product(total, self.from_sympy(factor))
             return total
-        if expression.is_Pow and expression.exp.is_Integer and 0 < expression.exp < 2**BITS:
+        if expression.is_Pow and expression.exp.is_Integer and abs(expression.exp) < 2**BITS:
             total, base = {0: 1}, self.from_sympy(expression.base)
-            for _ in range(int(expression.exp)):
+            if expression.exp < 0:
+                base = self.reciprocal(base)
+            for _ in range(abs(int(expression.exp))):
                 total = self.product(total, base)
             return total
         if isinstance(expression, sympy.sin | sympy.cos):
             places = self.circle(expression.args[0])
             return {1 << (BITS * places[isinstance(expression, sympy.sin)]): 1}
-        if expression.is_Pow and expression.exp == sympy.Rational(1, 2) and expression.base.is_Integer:
+        if expression.is_Pow and expression.exp == sympy.Rational(1, 2):
             self.rule(self.place(expression), self.from_sympy(expression.base))
         return self.generator(expression)
 
@@ -198,6 +287,10 @@ class Ring:
     def polynomial_expression(self, a: Polynomial) -> Any:
         """The polynomial as it stands, a sum of monomials."""
         return sympy.Add(*(readable(x) * self._power_product(m) for m, x in a.items()))
+
+    def shortest(self, expression: Any) -> Any:
+        """The short form of a SymPy expression."""
+        return self.expression(self.from_sympy(sympy.expand_trig(expression)))
 
     def expression(self, a: Polynomial) -> Any:
         """A short expression of a polynomial in normal form.
@@ -211,6 +304,14 @@ class Ring:
             return sympy.Integer(0)
         if len(a) > READABLE:
             raise TooLarge(f"an expression of {len(a)} terms")
+        a, powers = self.split(a)
+        if powers:
+            content, common = _content(a), _common(a)
+            if max(abs(content.numerator), content.denominator) > LARGEST_NUMBER:
+                content = 1
+            rest = self.expression({m - common: _simple(Fraction(x) / content) for m, x in a.items()})
+            reciprocals = (self.generators[k] ** e for k, e in powers.items())
+            return sympy.Mul(readable(content), self._power_product(common), rest, *reciprocals)
         by_outer: dict[Monomial, Polynomial] = {}
         inner = self._mask([k for pair in (*self.circles.values(), *self.quaternions) for k in pair])
         for m, x in a.items():
@@ -469,6 +570,39 @@ def add(a: Polynomial, b: Polynomial, sign: int = 1) -> Polynomial:
     return total
 
 
+def _conjugate(a: Polynomial, k: int) -> Polynomial:
+    """a with -x_k for x_k, of which there is no square."""
+    return {m: -x if exponent(m, k) else x for m, x in a.items()}
+
+
+def _divided(a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """a / b by long division in lexical order, with no rule for squares; None where a term remains."""
+    lead, total = max(b), {}
+    a, tail = dict(a), [(m - lead, x) for m, x in b.items() if m != lead]
+    heads = [-m for m in a]
+    heapq.heapify(heads)
+    while heads:
+        head = -heapq.heappop(heads)
+        if not (x := a.pop(head, 0)):
+            continue
+        if not _divides(lead, head):
+            return None
+        total[head - lead] = factor = _simple(Fraction(x) / b[lead])
+        for step, y in tail:
+            if head + step not in a:
+                heapq.heappush(heads, -(head + step))
+            a[head + step] = a.get(head + step, 0) - factor * y
+    return total
+
+
+def _divides(m: Monomial, n: Monomial) -> bool:
+    """Whether no exponent of m is larger than that of n."""
+    return all(
+        (m >> shift) & (2**BITS - 1) <= (n >> shift) & (2**BITS - 1)
+        for shift in range(0, m.bit_length(), BITS)
+    )
+
+
 def scaled(a: Polynomial, factor: Any) -> Polynomial:
     return {m: _simple(factor * x) for m, x in a.items()}
 
@@ -525,6 +659,8 @@ def _eliminated(p: Polynomial, k: int, circle: Sequence[int]) -> Polynomial:
 
 def _factor_list(p: Polynomial, places: Sequence[int]) -> tuple[Any, list[tuple[Polynomial, int]]]:
     """The factors of a polynomial over the rationals, and the number before them."""
+    if not places:
+        return p[0], []
     domain, *_ = sympy.ring([f"x{k}" for k in places], sympy.QQ)
     element = domain.from_dict(
         {

@@ -1,24 +1,34 @@
-"""SymPy expressions as complete functions in Python, C99 and MATLAB, with common subexpressions."""
+"""SymPy expressions as complete functions and programs in Python, C99, MATLAB and Julia.
+
+Common subexpressions are computed once, and of a symmetric matrix one triangle.
+"""
 
 from __future__ import annotations
 
 import itertools
 import keyword
+import math
+import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import sympy
 from sympy.printing.c import C99CodePrinter
 from sympy.printing.codeprinter import CodePrinter
+from sympy.printing.julia import JuliaCodePrinter
 from sympy.printing.octave import OctaveCodePrinter
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
 Assignments = list[tuple[Any, Any]]
+OF_PROGRAMS = frozenset(  # words of the templates in programs/
+    "field main start t y dy q v M force rate h k n i j k1 k2 k3 k4 x steps NQ NV N".split()
+)
 WORDS = {"g": "gravity"}  # what an output is called in code where g may be a parameter
-COLUMNS = ("gravity", "tau")
 INDENT = "    "
 WORDS_OF_C = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long"
@@ -30,12 +40,33 @@ WORDS_OF_MATLAB = frozenset(
     " for function global if otherwise parfor persistent return spmd switch try until unwind_protect while"
     " pi Inf NaN".split()
 )
+WORDS_OF_JULIA = frozenset(
+    "baremodule begin break catch const continue do else elseif end export false finally for function global"
+    " if import let local macro module quote return struct true try using while where in isa mutable type"
+    " abstract primitive pi im NaN Inf".split()
+)
+
+
+@dataclass(frozen=True)
+class InitialValueProblem:
+    """What a program has to know beside the functions that it integrates.
+
+    q, v         where it starts, (nq,) and (nv,)
+    t_end, steps  until when, in how many steps
+    quaternions  where quaternions begin in q
+    """
+
+    q: Sequence[float]
+    v: Sequence[float]
+    t_end: float
+    steps: int
+    quaternions: Sequence[int]
 
 
 def symbols_in(expressions: Iterable[Any]) -> set[Any]:
     """The symbols in expressions and matrices; what they share is looked at once, not wherever it occurs."""
     seen: set[Any] = set()
-    pending = [x for e in expressions for x in (e if isinstance(e, sympy.MatrixBase) else (e,))]
+    pending = [x for e in expressions for x in (sympy.flatten(e) if hasattr(e, "shape") else (e,))]
     while pending:
         x = pending.pop()
         if x not in seen:
@@ -66,35 +97,94 @@ def source(
     arguments: Mapping[str, Any],
     parameters: Sequence[Any],
     outputs: Mapping[str, Any],
+    columns: Container[str],
 ) -> str:
     """The text of a file with one function.
 
     name        of the function, made a word of the language
     arguments   columns of symbols by the names of the arrays that hold them
     parameters  symbols that are arguments of their own
-    outputs     expressions and matrices by name
+    outputs     expressions, matrices and arrays by name
+    columns     which of them are vectors, of matrices (n, 1)
     """
     printer = PRINTERS[language]()
-    results = {WORDS.get(key, key): x for key, x in outputs.items()}
-    function = printer.word(identifier(name), ())
+    text, _ = _function(printer, name, arguments, parameters, outputs, columns)
+    return printer.file(text, _title(name))
+
+
+def program(
+    language: str,
+    name: str,
+    arguments: Mapping[str, Any],
+    parameters: Mapping[Any, float | None],
+    outputs: Mapping[str, Any],
+    run: InitialValueProblem,
+) -> str:
+    """The text of a program that integrates dq/dt = rate, M dv/dt = force from a start, and prints the end.
+
+    parameters  symbols with their numbers; None for the time
+    outputs     M, force and rate; other arguments as of `source`
+
+    One classical Runge-Kutta step after another. The template in programs/ has @words@ in place of what
+    differs from one program to the next.
+    """
+    printer = PRINTERS[language]()
+    text, function = _function(printer, name, arguments, list(parameters), outputs, ("force", "rate"))
+    numbers = ["t" if x is None else repr(float(x)) for x in parameters.values()]
+    rows = [printer.unit.replace("@k@", str(k + printer.first)) for k in run.quaternions]
+    fields = {
+        "nq": str(len(run.q)),
+        "nv": str(len(run.v)),
+        "start": ", ".join(repr(float(x)) for x in (*run.q, *run.v)),
+        "end": repr(float(run.t_end)),
+        "steps": str(run.steps),
+        "unit": "".join(f"{2 * INDENT}{line}\n" for row in rows for line in row.splitlines()),
+        "call": printer.call(function, [*arguments, *numbers], list(outputs)),
+        "name": f"{function}_program",
+        "NAME": f"{function}_program".upper(),
+        "title": f"Motion of {_title(name)}, generated by liebody. SI units.",
+    }
+    template = (Path(__file__).parent / "programs" / printer.template).read_text(encoding="utf-8")
+    main = re.sub(r"@(\w+)@", lambda word: fields[word[1]], template)
+    return main + text if language == "matlab" else printer.file(text, _title(name)) + main
+
+
+def _function(
+    printer: Any,
+    name: str,
+    arguments: Mapping[str, Any],
+    parameters: Sequence[Any],
+    outputs: Mapping[str, Any],
+    columns: Container[str],
+) -> tuple[str, str]:
+    """The text of a function, and what it is called."""
+    function = printer.word(identifier(name), OF_PROGRAMS)
+    results: dict[str, bool] = {}  # whether they are columns
+    for key in outputs:
+        word = printer.word(identifier(WORDS.get(key, key)), {function, *arguments, *results})
+        results[word] = key in columns
     taken = {function, *arguments, *results, *printer.functions}
     words: dict[Any, str] = {}
     for symbol in (*parameters, *itertools.chain(*arguments.values())):
         words[symbol] = printer.word(identifier(symbol.name), taken)
         taken.add(words[symbol])
     printer.words = words
-    definitions, remaining = common_subexpressions(list(results.values()), "t", taken)
+    definitions, remaining = common_subexpressions(list(outputs.values()), "t", taken)
     for symbol, _ in definitions:
         words[symbol] = symbol.name
     used = symbols_in((*(x for _, x in definitions), *remaining))
-    return printer.file(
+    text = printer.function(
         function,
         {key: [(words[s], s in used) for s in symbols] for key, symbols in arguments.items()},
         [words[s] for s in parameters],
         [(words[s], printer.doprint(x)) for s, x in definitions],
-        {key: _entries(x, key in COLUMNS, printer) for key, x in zip(results, remaining, strict=True)},
+        {
+            key: _entries(x, column, printer)
+            for (key, column), x in zip(results.items(), remaining, strict=True)
+        },
         _title(name),
     )
+    return text, function
 
 
 def identifier(name: str) -> str:
@@ -104,34 +194,64 @@ def identifier(name: str) -> str:
 
 
 class Entries:
-    """The texts of a scalar (shape ()), a column (n,) or a matrix (m, n)."""
+    """The texts of a scalar (shape ()), a column (n,), a matrix (m, n) or an array of more axes.
 
-    def __init__(self, shape: tuple[int, ...], texts: list[str]) -> None:
-        self.shape, self.texts = shape, texts
+    symmetric  whether it is a matrix that equals its transpose
+    """
+
+    def __init__(self, shape: tuple[int, ...], texts: list[str], symmetric: bool = False) -> None:
+        self.shape, self.texts, self.symmetric = shape, texts, symmetric
+
+    def places(self, first: int, word: Callable[[tuple[int, ...]], str]) -> Iterator[tuple[str, str]]:
+        """Each place, counted from `first`, and what stands there: its text, or the place that it repeats."""
+        for at, text in zip(itertools.product(*map(range, self.shape)), self.texts, strict=True):
+            at = tuple(i + first for i in at)
+            repeats = self.symmetric and at[0] > at[1] and text != "0"
+            yield word(at), word(at[::-1]) if repeats else text
 
 
 def _entries(x: Any, column: bool, printer: Any) -> Entries:
-    if not isinstance(x, sympy.MatrixBase):
+    if not hasattr(x, "shape"):
         return Entries((), [printer.doprint(x)])
-    shape = (x.rows,) if column else (x.rows, x.cols)
-    return Entries(shape, [printer.doprint(entry) for entry in x])
+    shape = x.shape[:1] if column else x.shape
+    symmetric = len(shape) == 2 and shape[0] > 1 and is_symmetric(x)
+    return Entries(shape, [printer.doprint(entry) for entry in sympy.flatten(x)], symmetric)
+
+
+def is_symmetric(x: Any) -> bool:
+    """Whether a matrix equals its transpose as it is written."""
+    return bool(x.shape[0] == x.shape[1] and x == x.T)
 
 
 Arguments = Mapping[str, Sequence[tuple[str, bool]]]
 
 
-class _Numbers(CodePrinter):
-    """What the languages have in common: numbers as decimals, symbols by their words."""
+class _Language(CodePrinter):
+    """What the languages have in common: numbers as decimals, symbols by their words.
+
+    reserved   words that name nothing
+    functions  that the printers of SymPy may write
+    template   of a program, in programs/
+    first      number of the first entry of an array
+    unit       lines that bring the quaternion at place @k@ of y to unit length
+    """
 
     reserved: frozenset[str] = frozenset()
     functions: tuple[str, ...] = ()
     words: dict[Any, str]
+    template: str
+    first = 1
+    unit: str
 
     def word(self, name: str, taken: Iterable[str]) -> str:
         """`name`, with _ appended until it is neither taken nor a word of the language."""
         while name in self.reserved or name in taken:
             name += "_"
         return name
+
+    def file(self, text: str, title: str) -> str:
+        """A file with the text of a function."""
+        return text
 
     def parenthesize(self, item: Any, level: int, strict: bool = False) -> str:
         if item.is_Rational and not item.is_Integer and item > 0:  # a decimal, or in parentheses already
@@ -156,14 +276,23 @@ class _Numbers(CodePrinter):
     _print_Half = _print_Rational
 
 
-class _Python(_Numbers, PythonCodePrinter):
+class _Python(_Language, PythonCodePrinter):
     reserved = frozenset({*keyword.kwlist, "np", "math"})
     functions = ("sin", "cos", "tan", "sqrt", "exp", "log", "abs", "min", "max")
+    template = "program.py.txt"
+    first = 0
+    unit = "y[@k@ : @k@ + 4] /= np.linalg.norm(y[@k@ : @k@ + 4])"
 
     def __init__(self) -> None:
         super().__init__({"fully_qualified_modules": True})
 
-    def file(
+    def file(self, text: str, title: str) -> str:
+        return (
+            f'"""Equations of motion of {title}, generated by liebody. SI units."""\n\nimport math\n\n'
+            f"import numpy as np\n\n\n{text}"
+        )
+
+    def function(
         self, function: str, arguments: Arguments, parameters: list[str], lines: Any, results: Any, title: str
     ) -> str:
         body = []
@@ -176,11 +305,13 @@ class _Python(_Numbers, PythonCodePrinter):
         body.append(f"return {', '.join(results)}")
         signature = ", ".join([*arguments, *parameters])
         return (
-            f'"""Equations of motion of {title}, generated by liebody. SI units."""\n\nimport math\n\n'
-            f"import numpy as np\n\n\ndef {function}({signature}):\n"
+            f"def {function}({signature}):\n"
             f'{INDENT}"""{_summary(arguments, parameters, results)}"""\n'
             + "".join(f"{INDENT}{line}\n" for line in body)
         )
+
+    def call(self, function: str, arguments: list[str], results: list[str]) -> str:
+        return f"{', '.join(results)} = {function}({', '.join(arguments)})"
 
 
 def _python_array(entries: Entries) -> str:
@@ -190,10 +321,11 @@ def _python_array(entries: Entries) -> str:
         return f"np.array([{', '.join(entries.texts)}], dtype=float)"
     rows = [f"[{', '.join(row)}]" for row in _rows(entries)]
     inside = f",\n{2 * INDENT}".join(rows)
-    return f"np.array([\n{2 * INDENT}{inside},\n{INDENT}], dtype=float)"
+    shape = f".reshape({entries.shape})" if len(entries.shape) > 2 else ""
+    return f"np.array([\n{2 * INDENT}{inside},\n{INDENT}], dtype=float){shape}"
 
 
-class _C(_Numbers, C99CodePrinter):
+class _C(_Language, C99CodePrinter):
     reserved = WORDS_OF_C
     functions = (
         "sin",
@@ -209,6 +341,13 @@ class _C(_Numbers, C99CodePrinter):
         "fmax",
         "floor",
         "abs",
+        "printf",
+    )
+    template = "program.c"
+    first = 0
+    unit = (
+        "double size = sqrt(y[@k@] * y[@k@] + y[@k@ + 1] * y[@k@ + 1] + y[@k@ + 2] * y[@k@ + 2] + "
+        "y[@k@ + 3] * y[@k@ + 3]);\nfor (int i = 0; i < 4; i++)\n    y[@k@ + i] /= size;"
     )
 
     def _print_Pow(self, x: Any) -> str:
@@ -217,7 +356,7 @@ class _C(_Numbers, C99CodePrinter):
             return f"({'*'.join([base] * int(x.exp))})"
         return super()._print_Pow(x)
 
-    def file(
+    def function(
         self, function: str, arguments: Arguments, parameters: list[str], lines: Any, results: Any, title: str
     ) -> str:
         head = [f"const double {key}[{len(names)}]" for key, names in arguments.items()]
@@ -230,7 +369,12 @@ class _C(_Numbers, C99CodePrinter):
             body += [f"const double {word} = {key}[{k}];" for k, (word, used) in enumerate(names) if used]
         body += [f"const double {word} = {text};" for word, text in lines]
         for key, entries in results.items():
-            body += [f"{key}[{k}] = {text};" for k, text in enumerate(entries.texts)]
+            strides = [math.prod(entries.shape[k + 1 :]) for k in range(len(entries.shape))]
+
+            def place(at: tuple[int, ...], key: str = key, strides: list[int] = strides) -> str:
+                return f"{key}[{sum(map(operator.mul, at, strides))}]"
+
+            body += [f"{at} = {text};" for at, text in entries.places(0, place)]
         sizes = [f"{key} {' x '.join(map(str, e.shape)) or '1'}" for key, e in results.items()]
         return (
             f"/* Equations of motion of {title}, generated by liebody. SI units.\n"
@@ -242,12 +386,16 @@ class _C(_Numbers, C99CodePrinter):
             + "}\n"
         )
 
+    def call(self, function: str, arguments: list[str], results: list[str]) -> str:
+        return f"{function}({', '.join([*arguments, *results])});"
 
-class _Matlab(_Numbers, OctaveCodePrinter):
-    reserved = WORDS_OF_MATLAB
-    functions = ("sin", "cos", "tan", "sqrt", "exp", "log", "abs", "min", "max", "atan2", "zeros")
+
+class _Arrays(_Language):
+    """Languages whose arrays begin at 1, and are filled entry by entry."""
 
     _print_Mul = CodePrinter._print_Mul
+    end = ""  # of a statement
+    brackets = "(", ")"
 
     def _print_Pow(self, x: Any) -> str:
         if x.exp == sympy.Rational(1, 2):
@@ -257,36 +405,83 @@ class _Matlab(_Numbers, OctaveCodePrinter):
         base, power = (self.parenthesize(y, PRECEDENCE["Pow"]) for y in x.args)
         return f"{base}^{power}"
 
-    def file(
-        self, function: str, arguments: Arguments, parameters: list[str], lines: Any, results: Any, title: str
-    ) -> str:
+    def body(self, arguments: Arguments, lines: Any, results: Mapping[str, Entries]) -> list[str]:
+        """The statements of a function."""
+        opened, closed = self.brackets
         body = []
         for key, names in arguments.items():
-            body += [f"{word} = {key}({k});" for k, (word, used) in enumerate(names, start=1) if used]
-        body += [f"{word} = {text};" for word, text in lines]
+            body += [
+                f"{word} = {key}{opened}{k}{closed}" for k, (word, used) in enumerate(names, start=1) if used
+            ]
+        body += [f"{word} = {text}" for word, text in lines]
         for key, entries in results.items():
             if not entries.shape:
-                body.append(f"{key} = {entries.texts[0]};")
+                body.append(f"{key} = {entries.texts[0]}")
                 continue
-            rows, columns = (*entries.shape, 1)[:2]
-            body.append(f"{key} = zeros({rows}, {columns});")
-            for (i, j), text in zip(
-                itertools.product(range(rows), range(columns)), entries.texts, strict=True
-            ):
-                if text != "0":
-                    body.append(f"{key}({i + 1}, {j + 1}) = {text};")
+            sizes = self.sizes(entries.shape)
+            body.append(f"{key} = zeros({', '.join(map(str, sizes))})")
+
+            def place(at: tuple[int, ...], key: str = key, axes: int = len(sizes)) -> str:
+                at = (*at, 1)[: max(axes, len(at))]
+                return f"{key}{opened}{', '.join(map(str, at))}{closed}"
+
+            body += [f"{at} = {text}" for at, text in entries.places(1, place) if text != "0"]
+        return [f"{line}{self.end}" for line in body]
+
+    def sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape
+
+
+class _Matlab(_Arrays, OctaveCodePrinter):
+    reserved = WORDS_OF_MATLAB
+    functions = ("sin", "cos", "tan", "sqrt", "exp", "log", "abs", "min", "max", "atan2", "zeros", "fprintf")
+    template = "program.m"
+    unit = "y(@k@:@k@ + 3) = y(@k@:@k@ + 3)/norm(y(@k@:@k@ + 3));"
+    end = ";"
+
+    def sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape if len(shape) > 1 else (*shape, 1)
+
+    def function(
+        self, function: str, arguments: Arguments, parameters: list[str], lines: Any, results: Any, title: str
+    ) -> str:
         signature = ", ".join([*arguments, *parameters])
         return (
             f"function [{', '.join(results)}] = {function}({signature})\n"
             f"%{function.upper()}  Equations of motion of {title},\n"
             "%  generated by liebody. SI units.\n"
             f"%  {_summary(arguments, parameters, results)}\n"
-            + "".join(f"{INDENT}{line}\n" for line in body)
+            + "".join(f"{INDENT}{line}\n" for line in self.body(arguments, lines, results))
             + "end\n"
         )
 
+    def call(self, function: str, arguments: list[str], results: list[str]) -> str:
+        return f"[{', '.join(results)}] = {function}({', '.join(arguments)});"
 
-PRINTERS: dict[str, Any] = {"python": _Python, "c": _C, "matlab": _Matlab}
+
+class _Julia(_Arrays, JuliaCodePrinter):
+    reserved = WORDS_OF_JULIA
+    functions = ("sin", "cos", "tan", "sqrt", "exp", "log", "abs", "min", "max", "atan", "zeros", "norm")
+    template = "program.jl"
+    unit = "y[@k@:@k@ + 3] /= norm(y[@k@:@k@ + 3])"
+    brackets = "[", "]"
+
+    def function(
+        self, function: str, arguments: Arguments, parameters: list[str], lines: Any, results: Any, title: str
+    ) -> str:
+        signature = ", ".join([*arguments, *parameters])
+        return (
+            f"# Equations of motion of {title}, generated by liebody. SI units.\n"
+            f'"{_summary(arguments, parameters, results)}"\n'
+            f"function {function}({signature})\n"
+            + "".join(f"{INDENT}{line}\n" for line in self.body(arguments, lines, results))
+            + f"{INDENT}return {', '.join(results)}\nend\n"
+        )
+
+    call = _Python.call
+
+
+PRINTERS: dict[str, Any] = {"python": _Python, "c": _C, "matlab": _Matlab, "julia": _Julia}
 
 
 def _summary(arguments: Arguments, parameters: Sequence[str], results: Mapping[str, Entries]) -> str:
@@ -301,5 +496,5 @@ def _title(name: str) -> str:
 
 
 def _rows(entries: Entries) -> list[list[str]]:
-    columns = entries.shape[1]
+    columns = entries.shape[-1]
     return [entries.texts[k : k + columns] for k in range(0, len(entries.texts), columns)]

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codegen import Kernel, jvp, trace
+from ..codegen.layout import word_of
 from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from ..systems import EventLog, HybridRun, HybridSystem, VariedSystem
 from .section import QUIET, from_section, varied
@@ -568,7 +569,7 @@ def _derivative(function: Callable[..., Array], shapes: Mapping[str, Any], size:
 def _moved(p: Any, names: Sequence[str], x: Array) -> Any:
     """Parameters with those of these names changed by x."""
     new, first = {}, 0
-    for name in names:
+    for name in map(word_of, names):
         value = np.asarray(getattr(p, name))
         new[name] = np.asarray(value + x[first : first + value.size].reshape(value.shape))[()]
         first += value.size

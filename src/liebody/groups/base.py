@@ -209,9 +209,11 @@ class LieGroup:
         """q with unit quaternions made unit; other coordinates as they are."""
         return np.asarray(q)
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        """Coordinates of a random element: uniform over what is compact, standard normal over the rest."""
-        return np.asarray(self.integrate(self.neutral(), rng.standard_normal(self.dim)))
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        """Coordinates of random elements (*shape, nq): uniform over what is compact, else standard normal."""
+        draws = rng.standard_normal((*shape, self.dim)).reshape(-1, self.dim)
+        elements = [self.integrate(self.neutral(), u) for u in draws]
+        return np.reshape(np.array(elements, float), (*shape, self.nq))
 
     def check(self, q: Any) -> np.ndarray:
         """q as floats (..., nq), if it is a configuration.
@@ -334,6 +336,17 @@ def unit_quaternion(q: Coordinates) -> Array:
     """q/|q|."""
     q = np.asarray(q)
     return q / sqrt(q @ q)
+
+
+def random_quaternions(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Uniform rotations as unit quaternions (*shape, 4)."""
+    q = rng.standard_normal((*shape, 4))
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
+def random_angles(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Uniform angles (*shape, 1)."""
+    return rng.uniform(-np.pi, np.pi, (*shape, 1))
 
 
 def check_quaternions(q: np.ndarray, group: LieGroup) -> None:

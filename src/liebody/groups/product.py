@@ -112,8 +112,8 @@ class Product(LieGroup):
     def neutral(self) -> np.ndarray:
         return _concatenate([f.neutral() for f in self.factors])
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return _concatenate([f.random(rng) for f in self.factors])
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return np.concatenate([np.zeros((*shape, 0)), *(f.random(rng, shape) for f in self.factors)], axis=-1)
 
     def _check_values(self, q: np.ndarray) -> None:
         for f, s in zip(self.factors, self.coordinate_slices, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..scalar import Array, Coordinates, GroupElement, arctan2, cos, sin
-from .base import LieGroup
+from .base import LieGroup, random_angles
 
 
 class RealGroup(LieGroup):
@@ -72,8 +72,8 @@ class RealGroup(LieGroup):
     def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
         return np.asarray(q1) - np.asarray(q0)
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.standard_normal(self.nq)
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return rng.standard_normal((*shape, self.nq))
 
 
 class SO2Group(RealGroup):
@@ -106,8 +106,8 @@ class SO2Group(RealGroup):
     def coordinates(self, g: GroupElement) -> Coordinates:
         return np.array([arctan2(g[1, 0], g[0, 0])])
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.uniform(-np.pi, np.pi, 1)
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return random_angles(rng, shape)
 
 
 def R(size: int) -> RealGroup:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..scalar import Array, Coordinates, GroupElement, arctan2, cos, sin
 from . import coefficients
-from .base import LieGroup
+from .base import LieGroup, random_angles
 
 
 def rotate(angle: Array, p: Array) -> Array:
@@ -98,8 +98,8 @@ class SE2Group(LieGroup):
     def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
         return self._chord(self._turn(q1[0] - q0[0]), (q1[1] - q0[1], q1[2] - q0[2]), q0[0])
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return np.concatenate([rng.uniform(-np.pi, np.pi, 1), rng.standard_normal(2)])
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return np.concatenate([random_angles(rng, shape), rng.standard_normal((*shape, 2))], axis=-1)
 
     def _angle(self, g: GroupElement) -> Array:
         return arctan2(g[1, 0], g[0, 0])

@@ -158,8 +158,8 @@ class SE3Group(LieGroup):
         q = np.asarray(q)
         return np.concatenate([SO3.normalize(q[:4]), q[4:]])
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return np.concatenate([SO3.random(rng), rng.standard_normal(3)])
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return np.concatenate([SO3.random(rng, shape), rng.standard_normal((*shape, 3))], axis=-1)
 
     def _check_values(self, q: np.ndarray) -> None:
         SO3._check_values(q[..., :4])

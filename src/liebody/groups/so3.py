@@ -9,7 +9,7 @@ import numpy as np
 from ..linear import cross, skew
 from ..scalar import Array, Coordinates, GroupElement, absolute, sqrt, where
 from . import coefficients
-from .base import LieGroup, check_quaternions, unit_quaternion
+from .base import LieGroup, check_quaternions, random_quaternions, unit_quaternion
 
 
 def quaternion_product(p: Array, q: Coordinates) -> Array:
@@ -159,8 +159,8 @@ class SO3Group(LieGroup):
     def normalize(self, q: Coordinates) -> Coordinates:
         return unit_quaternion(q)
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return unit_quaternion(rng.standard_normal(4))
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return random_quaternions(rng, shape)
 
     def _check_values(self, q: np.ndarray) -> None:
         check_quaternions(q, self)

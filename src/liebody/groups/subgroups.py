@@ -11,14 +11,15 @@ x, (z, x) for y; in general e1 is the next coordinate axis after the one closest
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 
 from ..errors import ModelError, ShapeError
-from ..linear import cross, skew
+from ..linear import cross, is_numeric, skew
 from ..scalar import Array, Coordinates, GroupElement, cos, sin
-from .base import LieGroup
+from .base import LieGroup, random_angles
 from .product import Product
 from .real import R, RealGroup
 from .se2 import SE2, SE2CoverGroup, SE2Group
@@ -79,33 +80,53 @@ class Fixed(MotionSubgroup, RealGroup):
         return np.eye(4, dtype=int)
 
 
-class Prismatic(MotionSubgroup, RealGroup):
+class _OfAxis(MotionSubgroup, RealGroup):
+    """One degree of freedom, about or along an axis."""
+
+    axis: np.ndarray
+
+    def along(self, axis: Array) -> Self:
+        """The same motions about another axis (3,): symbols, of norm 1, or numbers."""
+        other = copy.copy(self)
+        other._set_axis(_direction(axis, "axis") if is_numeric(axis) else axis)
+        return other
+
+    def _set_axis(self, axis: Array) -> None:
+        raise NotImplementedError
+
+
+class Prismatic(_OfAxis):
     """Translation along an axis, q = (distance,)."""
 
     def __init__(self, axis: Any) -> None:
         super().__init__(1)
-        self.axis = _direction(axis, "axis")
-        self.name = f"Prismatic({_text(self.axis)})"
-        self._set_twists([_along(self.axis)])
+        self._set_axis(_direction(axis, "axis"))
+
+    def _set_axis(self, axis: Array) -> None:
+        self.axis, self.name = axis, f"Prismatic({_text(axis)})"
+        self._set_twists([_along(axis)])
 
     def pose(self, q: Coordinates) -> GroupElement:
         return SE3.motion(_ONE, self.axis * q[0])
 
 
-class Revolute(MotionSubgroup, RealGroup):
+class Revolute(_OfAxis):
     """Rotation about an axis, q = (angle,), which counts turns."""
 
     def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
         super().__init__(1)
-        self.axis, self.point = _direction(axis, "axis"), _point(point)
-        self.name = f"Revolute({_text(self.axis)}{_at(self.point)})"
-        self._set_twists([_about(self.axis, self.point)])
+        self.point = _point(point)
+        self._set_axis(_direction(axis, "axis"))
+
+    def _set_axis(self, axis: Array) -> None:
+        self.axis, self.name = axis, f"Revolute({_text(axis)}{_at(self.point)})"
+        self._set_twists([_about(axis, self.point)])
 
     def pose(self, q: Coordinates) -> GroupElement:
         return SE3.motion(*_rotation_about(self.axis, self.point, q[0]))
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.uniform(-np.pi, np.pi, 1)
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return random_angles(rng, shape)
 
 
 class Helical(MotionSubgroup, RealGroup):
@@ -121,8 +142,8 @@ class Helical(MotionSubgroup, RealGroup):
         rotation, shift = _rotation_about(self.axis, self.point, q[0])
         return SE3.motion(rotation, shift + self.axis * (self.pitch * q[0]))
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.uniform(-np.pi, np.pi, 1)
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return random_angles(rng, shape)
 
 
 class PlanarTranslation(MotionSubgroup, RealGroup):
@@ -164,8 +185,8 @@ class Cylindrical(MotionSubgroup, RealGroup):
         rotation, shift = _rotation_about(self.axis, self.point, q[0])
         return SE3.motion(rotation, shift + self.axis * q[1])
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return np.concatenate([rng.uniform(-np.pi, np.pi, 1), rng.standard_normal(1)])
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return np.concatenate([random_angles(rng, shape), rng.standard_normal((*shape, 1))], axis=-1)
 
 
 class Planar(MotionSubgroup, SE2Group):
@@ -320,7 +341,7 @@ def _pitch(value: Any, without: str) -> float:
 
 
 def _text(vector: np.ndarray) -> str:
-    return f"({', '.join(repr(float(x)) for x in vector)})"
+    return f"({', '.join(repr(float(x)) if is_numeric(x) else str(x) for x in vector)})"
 
 
 def _at(point: np.ndarray) -> str:

@@ -176,7 +176,7 @@ class Collocation(MechanicalMethod):
                 balance = h * system.momentum(place, A) + h * h * forces
                 if m:
                     balance = balance + system.reaction(place, multipliers[i])
-                    rates.append(h * system.constraint_rate(place, V[i]))
+                    rates.append(h * system.velocity_defect(t + c[i] * h, place, V[i]))
                 rows.append(balance)
             return np.concatenate([*rows, *rates])
 
@@ -204,7 +204,7 @@ class Collocation(MechanicalMethod):
             if not m:
                 return balance
             return np.concatenate(
-                [balance + system.reaction(place, x[n:]), h * system.constraint_rate(place, W)]
+                [balance + system.reaction(place, x[n:]), h * system.velocity_defect(t, place, W)]
             )
 
         def velocity(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:

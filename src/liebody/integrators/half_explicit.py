@@ -87,7 +87,8 @@ class HalfExplicit(MechanicalMethod):
                 else:
                     following = group.integrate(y[:nq], h * combined(i + 1, [*ks, k]))
                 V1 = y[nq:] + h * combined(i + 1, [*before, A])
-                rate = system.constraint_rate(following, V1) / (h * rows[i + 1][i])
+                then = t + h * (1.0 if i == s - 1 else c[i + 1])
+                rate = system.velocity_defect(then, following, V1) / (h * rows[i + 1][i])
                 return np.concatenate([balance + system.reaction(q, multipliers), rate])
 
             def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:

@@ -17,8 +17,10 @@ The mechanics enter as functions on flat coordinates that can be traced: nothing
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -52,13 +54,17 @@ class MechanicalEquations:
     Q        applied forces Q(t, q, v, u), (dim,), potential forces among them, without inertial forces: those
              are b. None if there are none
     g        holonomic constraints g(q), (m,), independent of each other; None if there are none
-    J        J(q) (m, dim) with dg/dt = J v; default: from the derivatives of the graph of g. J without g
-             stands for constraints J v = 0 which need not be integrable (half-explicit and Radau methods)
+    J        J(q) (m, dim) with dg/dt = J v, or a list of (row, column, value) of its entries; default: from
+             the derivatives of the graph of g. J without g stands for constraints J v = 0 which need not
+             be integrable (half-explicit and Radau methods)
+    drift    drift(t, q) (m,), with J alone: constraints J(q) v + drift(t, q) = 0. None: zero
     b        inertial forces b(q, v), (dim,). Default: those of M. For a constant M, b = -ad_v^T M v (Euler,
              Poincare; From, eq. (68)); for M(q), b = (dM/dt) v - grad(v^T M v)/2 - ad_v^T M v, from the
              derivatives of the graph. Worth giving where there is a cheaper form, such as recursive ones;
              `Variational` has no use for it, its inertial forces follow from M
     efforts  length of u
+    at       u -> {"M", "b", "Q"} of the parameters among u, where equations have such; those above are then
+             of some values, to be checked
     redundant  whether constraints may depend on each other, as long as they do not contradict each other. Of
              all multipliers then those are found whose norm sqrt(lambda^T D lambda) is least, D the diagonal
              of J M^-1 J^T (the proximal point method; Rockafellar 1976)
@@ -76,13 +82,16 @@ class MechanicalEquations:
         b: Callable[..., Any] | None = None,
         efforts: int = 0,
         redundant: bool = False,
+        drift: Callable[..., Any] | None = None,
+        at: Callable[[Any], dict[str, Any]] | None = None,
     ) -> None:
         if not isinstance(group, LieGroup):
             raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
         self.group, self.dim, self.nq, self.efforts = group, group.dim, group.nq, efforts
         self.constant = not callable(M)
-        self._M, self._Q, self._g, self._J, self._b = M, Q, g, J, b
-        self.redundant = redundant
+        self._M, self._Q, self._g, self._J, self._b, self._drift = M, Q, g, J, b, drift
+        self.redundant, self.at, self._whole = redundant, at, self
+        self._u: tuple[Any, ...] = ()
         self._last: tuple[bytes | None, Entries] = None, []  # entries of J, at the last q
         dim = self.dim
         if self.constant:
@@ -103,8 +112,17 @@ class MechanicalEquations:
         if len(m) != 1:
             raise ShapeError(f"g(q) has shape {m}, expected (m,) for m constraints")
         self.m, self.holonomic = m[0], g is not None or J is None
-        if J is not None:
+        if J is not None and not isinstance(J(q), list):
             self._shape("J", J(q), (self.m, dim))
+        if drift is not None:
+            self._shape("drift", drift(0.0, q), (self.m,))
+
+    def with_parameters(self, u: Any) -> MechanicalEquations:
+        """The equations at the parameters among u (efforts,), numbers or symbols."""
+        assert self.at is not None
+        other, laws = copy.copy(self), self.at(u)
+        other._M, other._b, other._Q, other._u = laws["M"], laws["b"], laws["Q"], (u,)
+        return other
 
     def _shape(self, name: str, value: Any, expected: tuple[int, ...]) -> None:
         if np.shape(value) != expected:
@@ -166,16 +184,18 @@ class MechanicalEquations:
 
     def momentum_gradient(self, q: Array, v: Array) -> Array:
         """d(M(q exp s) v)/ds at s = 0, (dim, dim), for a fixed v."""
-        return self._momentum(q, np.zeros(self.dim, int), v)
+        return self._whole._momentum(q, np.zeros(self.dim, int), v, *self._u)
 
     @cached_property
     def _momentum(self) -> Function:
         group, dim = self.group, self.dim
 
-        def momentum(q: Array, s: Array, v: Array) -> Array:
-            return product(self._M(group.integrate(q, s)), v)
+        def momentum(q: Array, s: Array, v: Array, *u: Array) -> Array:
+            M = self.at(*u)["M"] if self.at else self._M
+            return product(M(group.integrate(q, s)), v)
 
-        return jacobian(trace(momentum, {"q": group.nq, "s": dim, "v": dim}, "momentum"), "s", "forward")
+        shapes = {"q": group.nq, "s": dim, "v": dim, **({"u": self.efforts} if self.at else {})}
+        return jacobian(trace(momentum, shapes, "momentum"), "s", "forward")
 
     def constraint(self, q: Array) -> Array:
         """g(q), (m,)."""
@@ -187,8 +207,9 @@ class MechanicalEquations:
 
     def jacobian(self, q: Array) -> Array:
         """J(q), (m, dim)."""
-        if self._J is not None:
-            return self._J(q)
+        given = self._J(q) if self._J is not None else []
+        if not isinstance(given, list):
+            return given
         J = np.zeros((self.m, self.dim), int).astype(object)
         entries = self.entries(q)
         for i, j, x in entries:
@@ -198,6 +219,11 @@ class MechanicalEquations:
     def constraint_rate(self, q: Array, v: Array) -> Array:
         """J(q) v, (m,)."""
         return _product(self.entries(q), v, self.m)
+
+    def velocity_defect(self, t: Any, q: Array, v: Array) -> Array:
+        """J(q) v + drift(t, q), (m,): zero where velocities obey the constraints."""
+        rate = self.constraint_rate(q, v)
+        return rate if self._drift is None else rate + self._drift(t, q)
 
     def reaction(self, q: Array, multipliers: Array) -> Array:
         """J(q)^T lambda, (dim,)."""
@@ -211,7 +237,10 @@ class MechanicalEquations:
         last, entries = self._last
         if key is None or key != last:
             if self._J is not None:
-                found: Any = np.ndenumerate(self._J(q))
+                given = self._J(q)
+                found: Any = (
+                    (((i, j), x) for i, j, x in given) if isinstance(given, list) else np.ndenumerate(given)
+                )
             else:
                 places, values = self._constraint_jacobian
                 found = zip(places, values(q), strict=True)
@@ -255,9 +284,22 @@ class MechanicalEquations:
             made = self._rates[order - 1] = made.unroll()
         return made(0.0, *state) if isinstance(made, Function) else made.evaluate(0.0, *state)
 
-    def constraint_bias(self, q: Array, v: Array) -> Array:
-        """(dJ/dt) v, (m,)."""
-        return self._rate(1, q, v, np.zeros(self.dim, int))
+    def constraint_bias(self, t: Any, q: Array, v: Array) -> Array:
+        """(dJ/dt) v and the rate of `drift`, (m,)."""
+        bias = self._rate(1, q, v, np.zeros(self.dim, int))
+        return bias if self._drift is None else bias + self._drifting(0.0, t, q, v)
+
+    @cached_property
+    def _drifting(self) -> Function:
+        """d drift/ds along the motion, from (s, t, q, v) at s = 0."""
+        drift, group = self._drift, self.group
+        assert drift is not None
+
+        def along(s: Any, t: Any, q: Array, v: Array) -> Array:
+            return drift(t + s, group.integrate(q, s * v))
+
+        shapes = {"s": (), **{name: self.shapes[name] for name in ("t", "q", "v")}}
+        return jacobian(trace(along, shapes, "drift"), "s", "forward")
 
     def constraint_jerk(self, q: Array, v: Array, dv: Array) -> Array:
         """J d2v/dt2, (m,), from the third derivative of the constraints, where v and dv/dt obey the others.
@@ -273,11 +315,11 @@ class MechanicalEquations:
         """
         forces = self.applied(t, q, v, u) - self.inertial(q, v)
         if self._known(q, forces):
-            return self._solved(q, forces, -self.constraint_bias(q, v) if self.m else np.zeros(0))
+            return self._solved(q, forces, -self.constraint_bias(t, q, v) if self.m else np.zeros(0))
         free = self.solve_mass(q, forces)
         if not self.m:
             return free, np.zeros(0)
-        multipliers, change = self.react(q, self.constraint_rate(q, free) + self.constraint_bias(q, v))
+        multipliers, change = self.react(q, self.constraint_rate(q, free) + self.constraint_bias(t, q, v))
         return free - change, multipliers
 
     def react(self, q: Array, rate: Array) -> tuple[Array, Array]:
@@ -428,7 +470,7 @@ class MechanicalFlow(ImplicitFlow):
             raise IntegrationError(f"the velocity at the start is not finite: {v[~np.isfinite(v).all(1)][0]}")
         plain = self._plainly(n)
         with undisturbed():
-            self._consistent(q, v, plain)
+            self._consistent(t, q, v, plain)
         if self._begin is None:
             return np.concatenate([q, v], axis=-1)
         if not h > 0:
@@ -446,16 +488,16 @@ class MechanicalFlow(ImplicitFlow):
         system = self.mechanics
         return not system.redundant and MANY * members <= system.dim + system.m
 
-    def _consistent(self, q: Any, v: Any, plain: bool) -> None:
+    def _consistent(self, t: float, q: Any, v: Any, plain: bool) -> None:
         system = self.mechanics
         m = system.m
         if not m:
             return
         if plain:
-            found = [self._measured(*state) for state in zip(q, v, strict=True)]
+            found = [self._measured(t, *state) for state in zip(q, v, strict=True)]
             g, largest, rate, ranks = (np.array(x, float) for x in zip(*found, strict=True))
         else:
-            g, J, rate = self._door(q, v)
+            g, J, rate = self._door(np.full(len(q), t), q, v)
             largest, ranks = np.abs(J).max(axis=(-1, -2)), np.linalg.matrix_rank(J, rtol=1e-10)
         if (ranks < m).any() and not system.redundant:
             member = int(np.argmax(ranks < m))
@@ -480,17 +522,18 @@ class MechanicalFlow(ImplicitFlow):
     def _door(self) -> Callable[..., Any]:
         system = self.mechanics
 
-        def constraints(q: Array, v: Array) -> tuple[Array, Array, Array]:
-            return system.constraint(q), system.jacobian(q), system.constraint_rate(q, v)
+        def constraints(t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:
+            return system.constraint(q), system.jacobian(q), system.velocity_defect(t, q, v)
 
-        return compile_numpy(trace(constraints, {"q": system.nq, "v": system.dim}, "constraints"))
+        return compile_numpy(trace(constraints, {"t": (), "q": system.nq, "v": system.dim}, "constraints"))
 
-    def _measured(self, q: Array, v: Array) -> tuple[Array, float, Array, int]:
+    def _measured(self, t: float, q: Array, v: Array) -> tuple[Array, float, Array, int]:
         """g, the largest entry of J, J v, and m, or less where the constraints depend on each other."""
         system = self.mechanics
         entries = system.entries(q)
         rank = system.m - (not system.independent(entries))
-        return system.constraint(q), max(abs(x) for _, _, x in entries), system.constraint_rate(q, v), rank
+        defect = system.velocity_defect(t, q, v)
+        return system.constraint(q), max(abs(x) for _, _, x in entries), defect, rank
 
     @cached_property
     def _beginning(self) -> Callable[..., Any]:
@@ -611,6 +654,43 @@ class MechanicalFlow(ImplicitFlow):
         )
 
 
+def _with_parameters(flow: MechanicalFlow, at: Callable[[Any], MechanicalFlow]) -> MechanicalFlow:
+    """The flow whose functions are those of `at(u)`, u being the efforts and parameters they are given."""
+
+    def bound(part: Callable[[Any], Any], place: int = -1) -> Any:
+        """A function of a flow, u being its argument at this place; None where there is none."""
+
+        def function(*arguments: Any) -> Any:
+            u = np.asarray(arguments[place])
+            return part(at(u[0] if u.ndim == 2 else u))(*arguments)
+
+        return function if part(flow) else None
+
+    def phases(of: Callable[[Any], Sequence[Phase]]) -> tuple[Phase, ...]:
+        return tuple(
+            Phase(
+                bound(lambda f, k=k: of(f)[k].predict),  # type: ignore[misc]
+                bound(lambda f, k=k: of(f)[k].residual),  # type: ignore[misc]
+                bound(lambda f, k=k: of(f)[k].keep),  # type: ignore[misc]
+                phase.linear,
+                bound(lambda f, k=k: of(f)[k].soften),  # type: ignore[misc]
+            )
+            for k, phase in enumerate(of(flow))
+        )
+
+    made = copy.copy(flow)
+    made.phases, made.finish = phases(lambda f: f.phases), bound(lambda f: f.finish)
+    made._begin = bound(lambda f: f._begin, 3)
+    if flow.control:
+        error, between = bound(lambda f: f.control.error, -2), bound(lambda f: f.control.between, -2)
+        made.control = replace(
+            flow.control, phases=phases(lambda f: f.control.phases), error=error, between=between
+        )
+    if flow.memory:
+        made.memory = replace(flow.memory, restart=bound(lambda f: f.memory.restart))
+    return made
+
+
 class MechanicalMethod:
     """A method for mechanical systems: `flow` makes its compiled steps, `_flow` says what they are."""
 
@@ -631,6 +711,8 @@ class MechanicalMethod:
         b: Callable[..., Any] | None = None,
         efforts: int = 0,
         redundant: bool = False,
+        drift: Callable[..., Any] | None = None,
+        at: Callable[[Any], dict[str, Any]] | None = None,
         tolerance: float = 1e-15,
         recipe: str | None = None,
     ) -> MechanicalFlow:
@@ -639,7 +721,7 @@ class MechanicalMethod:
         tolerance  of Newton's method, relative; the default is round-off
         recipe     a text that determines all arguments, with which compiled code is found untraced
         """
-        system = MechanicalEquations(group, M, Q, g, J, b, efforts, redundant)
+        system = MechanicalEquations(group, M, Q, g, J, b, efforts, redundant, drift, at)
         if system.m and not self.takes_constraints:
             raise IntegrationError(
                 f"{self.name} takes no constraints; take 'generalized-alpha', 'variational' or "
@@ -650,7 +732,8 @@ class MechanicalMethod:
                 f"{self.name} needs the constraints as g(q) = 0, not only J; half-explicit and Radau methods "
                 "take J alone"
             )
-        return self._flow(system, tolerance=tolerance, recipe=f"{recipe} {self!r}" if recipe else None)
+        flow = self._flow(system, tolerance=tolerance, recipe=f"{recipe} {self!r}" if recipe else None)
+        return flow if at is None else _with_parameters(flow, lambda u: self._flow(system.with_parameters(u)))
 
     def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
         raise NotImplementedError

@@ -1,136 +1,251 @@
-"""C99 source of kernels, to compile into a controller: source, header, and a program that tests them."""
+"""C99 source of kernels, to compile into a controller: source, header, self-test and a file for CMake."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..codegen import Kernel
-from ..codegen.build import runtime
-from ..codegen.printers.c import identifier, literal
+from ..codegen import Function, Kernel, Program
+from ..codegen.build import digest, runtime
+from ..codegen.printers.c import c99_names, identifier, literal
 from ..codegen.printers.program import callable_c99
 from ..errors import LiebodyError
 from ..scalar import Array
 
 STATES = 3  # random states in the self-test
+DRAWS = 20  # of arguments, to find results that are finite
 TOLERANCE = 1e-9  # relative, between this machine's numbers and those of the C compiler
+LEAST_FLOAT, TIMES_ROUND_OFF = 1e-5, 10.0  # of floats: so much, or so often the round-off of our own
+
+Exportable = Kernel | Function | Program
+Functions = Iterable[Exportable | tuple[str, Exportable]] | Mapping[str, Exportable]
+Sample = Callable[[str, tuple[int, ...], np.random.Generator], Array]
 
 
-def write_c(
-    folder: Path,
-    name: str,
-    kernels: Mapping[str, Kernel],
-    sample: Callable[[str, np.random.Generator], Array],
-) -> list[Path]:
-    """Write `<name>.c`, `<name>.h` and `<name>_test.c` for `kernels` (function name -> kernel) into `folder`.
+def normal(argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """A random value of an argument of any function."""
+    return rng.standard_normal(shape)
 
-    name    becomes the prefix of the functions; what C does not allow in names is replaced by _
-    sample  (input name, generator) -> a random value of that input, for the self-test
 
-    C99 without dependencies but math.h: no allocation, no global state, thread-safe. Compile with
-    `cc -std=c99 -O2 <name>.c <name>_test.c -lm`.
+@dataclass(frozen=True)
+class About:
+    """What a header says, beside its functions.
+
+    lines   sentences, of a line each
+    sizes   numbers that get a `#define`, by name
+    sample  (argument, shape, generator) -> a random value of an argument, for the self-test
     """
-    if not kernels:
+
+    lines: Sequence[str] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    sample: Sample = normal
+
+
+def export_c(
+    folder: str | Path,
+    name: str,
+    functions: Functions,
+    *,
+    dtype: Any = np.float64,
+    about: About | None = None,
+) -> list[Path]:
+    """Write C99 source of traced functions to `folder`: for a filter, an observer, a controller, a model.
+
+        lb.export_c("out", "filter", [lb.codegen.trace(step, {"x": 2, "y": (), "gain": ()}, "step")])
+
+    name       is the prefix of what C sees; what C does not allow in names is replaced by _
+    functions  kernels, functions or programs; pairs of a name in C and such; or a mapping from names to such
+    dtype      float64: the arguments are `double`; float32: `float`
+    about      what else the header says; see `About`
+
+    The files are `<name>.c`, `<name>.h`, `<name>_test.c`, which compares the functions with numbers of this
+    library at random arguments, and `CMakeLists.txt`, which builds a library and the test. The C needs math.h
+    alone; it allocates nothing, keeps no state, and compilers that are asked for all warnings, -Wconversion
+    included, have none. Returns the paths.
+
+    Raises LiebodyError where there is nothing to export, or a type that cannot be.
+    """
+    about, prefix = about or About(), _word(name).lower()
+    prefix = prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
+    single = np.dtype(dtype) == np.float32
+    if not single and np.dtype(dtype) != np.float64:
+        raise LiebodyError(f"dtype is {np.dtype(dtype)}, expected float64 or float32")
+    exported = [_Exported(prefix, key, f, single, about.sample) for key, f in _named(functions).items()]
+    if not exported:
         raise LiebodyError("no functions to export; name at least one, such as inverse_dynamics")
-    prefix = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower() or "robot"
-    prefix = prefix if prefix[0].isalpha() else f"robot_{prefix}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise LiebodyError(f"cannot make the folder {str(folder)!r}: {error}") from error
-    bodies, prototypes, cases, calls = [], [], [], []
-    for key, kernel in kernels.items():
-        function = identifier(f"{prefix}_{key}")
-        f = kernel.function
-        text = callable_c99(f, function)
-        bodies.append(text)
-        head = [line for line in text.splitlines() if line.startswith(f"void {function}(")][-1]
-        arguments = head[head.index("(") + 1 : -1].split(", ")
-        shapes = [*kernel.inputs.values(), *kernel.outputs.values()]
-        for i, (argument, shape) in enumerate(zip(arguments, shapes, strict=True)):
-            arguments[i] = f"{argument}  /* {' x '.join(map(str, shape)) or '1'} */"
-        operations = sum(f.operations.values())
-        prototypes.append(
-            f"/* {operations} operations */\nvoid {function}(\n    " + ",\n    ".join(arguments) + ");\n"
-        )
-        prototypes[-1] = re.sub(r"(  /\* [^*]* \*/),", r",\1", prototypes[-1])
-        prototypes[-1] = re.sub(r"(  /\* [^*]* \*/)\);", r");\1", prototypes[-1])
-        case, call = _case(function, key, kernel, sample)
-        cases.append(case)
-        calls.append(call)
-    guard = f"{prefix.upper()}_H"
-    header = "\n".join(
-        [
-            f"#ifndef {guard}",
-            f"#define {guard}",
-            "",
-            "/* Generated by liebody. Arrays are row-major, units SI; quaternions (w, x, y, z), angular",
-            "   before linear. */",
-            "#ifdef __cplusplus",
-            'extern "C" {',
-            "#endif",
-            "",
-            *prototypes,
-            "#ifdef __cplusplus",
-            "}",
-            "#endif",
-            "",
-            "#endif",
-            "",
-        ]
-    )
-    source = f'#include "{prefix}.h"\n\n#include <math.h>\n\n' + "\n".join(bodies)
-    test = "\n".join(
+    includes = f'#include "{prefix}.h"\n\n#include <math.h>\n\n'
+    source = includes + "\n".join(x.text for x in exported)
+    texts = {
+        f"{prefix}.c": source,
+        f"{prefix}.h": _header(prefix, about, exported, digest(source)[:16]),
+        f"{prefix}_test.c": _test(prefix, exported, "float" if single else "double"),
+        "CMakeLists.txt": runtime("export.cmake").replace("@NAME@", prefix),
+    }
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="ascii")
+    return [folder / file for file in texts]
+
+
+def _named(functions: Functions) -> dict[str, Exportable]:
+    """The functions by their names in C, which differ."""
+    given = functions.items() if isinstance(functions, Mapping) else functions
+    named: dict[str, Exportable] = {}
+    for key, function in (x if isinstance(x, tuple) else (x.name, x) for x in given):
+        word, number = _word(key), 1
+        while (name := word if number == 1 else f"{word}_{number}") in named:
+            number += 1
+        named[name] = function
+    return named
+
+
+def _word(text: str) -> str:
+    return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
+
+
+def _comment(text: str) -> str:
+    """What may stand in a comment of C: names in descriptions are anybody's text."""
+    text = text.encode("ascii", "replace").decode().replace("?", "_")  # ?? begins a trigraph
+    return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "_")
+
+
+class _Exported:
+    """A function as it goes into the files."""
+
+    def __init__(self, prefix: str, key: str, given: Exportable, single: bool, sample: Sample) -> None:
+        self.key, self.real = key, "float" if single else "double"
+        self.kernel = given if isinstance(given, Kernel) else Kernel(given)
+        self.function = self.kernel.function
+        self.name, *_ = c99_names(self.function, identifier(f"{prefix}_{key}"))
+        self.text = callable_c99(self.function, self.name, single)
+        shapes = [*self.kernel.inputs.values(), *self.kernel.outputs.values()]
+        head = next(x for x in self.text.splitlines() if x.startswith(f"void {self.name}("))
+        declared = head[head.index("(") + 1 : -1].split(", ") if shapes else []
+        self.arguments = list(zip(declared, shapes, strict=True))
+        self.single, self.sample = single, sample
+
+    @property
+    def names(self) -> list[str]:
+        """Of arguments and results, in C."""
+        return [declared.split("*")[-1] for declared, _ in self.arguments]
+
+    def declaration(self, macros: Sequence[str]) -> str:
+        """The prototype with what it means; `macros` are names of the arguments' sizes."""
+        operations = f"{sum(self.function.operations.values())} operations"
+        places = re.findall(rf"^    {self.real} w\[(\d+)\];", self.text, re.MULTILINE)
+        if places:
+            operations += f", {places[-1]} intermediate results on the stack"
+        text = [_comment(line) for line in (self.kernel.__doc__ or "").strip().splitlines()]
+        lines = [f"/* {self.key}", *(f"   {line}".rstrip() for line in text), f"   {operations} */"]
+        sizes = [math.prod(shape) for _, shape in self.arguments]
+        lines += [f"#define {macro} {size}" for macro, size in zip(macros, sizes, strict=True)]
+        lines.append(f"void {self.name}(" + ("" if self.arguments else "void);"))
+        for k, (declared, shape) in enumerate(self.arguments):
+            end = ");" if k == len(self.arguments) - 1 else ","
+            lines.append(f"    {declared}{end}  /* {' x '.join(map(str, shape)) or '1'} */")
+        return "\n".join([*lines, ""])
+
+    def case(self) -> str:
+        """A C function that runs this one at random states."""
+        rng, lines = np.random.default_rng(0), [f"static void test_{self.key}(void)", "{"]
+        for state in range(STATES):
+            values, results = self._state(rng)
+            names = [f"in{state}_{k}" for k in range(len(values))]
+            lines += [self._table(n, x) for n, x in zip(names, values, strict=True)]
+            for k, y in enumerate(results):
+                lines.append(self._table(f"expected{state}_{k}", y))
+                lines.append(f"    {self.real} out{state}_{k}[{max(1, y.size)}];")
+                names.append(f"out{state}_{k}")
+            lines.append(f"    {self.name}({', '.join(names)});")
+            for k, (y, tolerance) in enumerate(zip(results, self._tolerances(values, results), strict=True)):
+                words = f'"{self.key}", out{state}_{k}, expected{state}_{k}, {y.size}, {literal(tolerance)}'
+                lines.append(f"    compare({words});")
+        return "\n".join([*lines, "}", ""])
+
+    def _state(self, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:
+        """Arguments that `real` holds, with the exact results; finite ones, where they are found."""
+        for _ in range(DRAWS):
+            values = [np.asarray(self.sample(k, s, rng), float) for k, s in self.kernel.inputs.items()]
+            values = [x.astype(np.float32).astype(float) if self.single else x for x in values]
+            results = [np.asarray(y, float) for y in _listed(self.function.evaluate(*values))]
+            if all(np.isfinite(y).all() for y in results):
+                break
+        return values, results
+
+    def _tolerances(self, values: Sequence[Array], results: Sequence[Array]) -> list[float]:
+        if not self.single:
+            return [TOLERANCE] * len(results)
+        ours = _listed(Kernel(self.function, dtype=np.float32)(*values))
+        sizes = [max(1.0, np.abs(y).max(initial=0.0)) for y in results]
+        off = [np.abs(x - y).max(initial=0.0) / size for x, y, size in zip(ours, results, sizes, strict=True)]
+        return [max(LEAST_FLOAT, float(f"{TIMES_ROUND_OFF * x:.1e}")) for x in off]
+
+    def _table(self, name: str, values: Array) -> str:
+        numbers = ", ".join(literal(float(x), "f" if self.single else "") for x in np.ravel(values))
+        return f"    static const {self.real} {name}[] = {{{numbers or 0}}};"
+
+
+def _listed(results: Any) -> list[Array]:
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def _header(prefix: str, about: About, exported: Sequence[_Exported], code: str) -> str:
+    real, macros = exported[0].real, dict.fromkeys([f"{prefix}_H".upper()])
+
+    def macro(*words: str) -> str:
+        name = "_".join([prefix, *words]).upper()
+        while name in macros:
+            name += "_"
+        macros[name] = None
+        return name
+
+    guard = next(iter(macros))
+    lines = [f"/* {prefix}: C99 generated by liebody {version('liebody')}."]
+    lines += [f"   {_comment(line)}".rstrip() for line in ["", *about.lines]]
+    of_code, rules = macro("HASH"), _RULES.format(real=real).splitlines()
+    lines += [f"   {line}".rstrip() for line in [*rules, f"{of_code} changes when the source does. */"]]
+    defines = [f'#define {macro("LIEBODY")} "{version("liebody")}"', f'#define {of_code} "{code}"']
+    defines += [f"#define {macro(size)} {value}" for size, value in about.sizes.items()]
+    opened = ["#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
+    closed = ["#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
+    declared = [x.declaration([macro(x.key, name, "SIZE") for name in x.names]) for x in exported]
+    head = [f"#ifndef {guard}", f"#define {guard}", "", *lines, *defines, ""]
+    return "\n".join([*head, *opened, *declared, *closed])
+
+
+_RULES = """
+Arrays are row-major arrays of {real}, whose shapes stand beside them; ..._SIZE is how many
+numbers they hold. Units are SI. Quaternions are (w, x, y, z). Twists and wrenches have the
+angular part first. Velocities are left-trivialised: those of a free or spherical joint are in
+the axes of its body.
+Results come last, and are written completely. They must not overlap with arguments, nor with
+each other; arguments may overlap.
+The functions allocate nothing, keep no state, and call math.h alone: they are re-entrant, and
+threads may call them at once. Arguments are not checked; quaternions must be unit."""
+
+
+def _test(prefix: str, exported: Sequence[_Exported], real: str) -> str:
+    return "\n".join(
         [
             f"/* Compares {prefix}.c with numbers of the library that generated it. */",
             f'#include "{prefix}.h"',
-            f"#define TOLERANCE {TOLERANCE}",
+            f"#define REAL {real}",
             "",
             runtime("compare.h"),
-            *cases,
+            *(x.case() for x in exported),
             "int main(void)",
             "{",
-            *calls,
-            f'    return report("{prefix}", {STATES * len(kernels)});',
+            *(f"    test_{x.key}();" for x in exported),
+            f'    return report("{prefix}", {STATES * len(exported)});',
             "}",
             "",
         ]
     )
-    paths = []
-    for file, text in ((f"{prefix}.c", source), (f"{prefix}.h", header), (f"{prefix}_test.c", test)):
-        paths.append(folder / file)
-        paths[-1].write_text(text, encoding="ascii")
-    return paths
-
-
-def _case(
-    function: str, key: str, kernel: Kernel, sample: Callable[[str, np.random.Generator], Array]
-) -> tuple[str, str]:
-    """A C function that runs one exported function at random states, and the call of it."""
-    rng = np.random.default_rng(0)
-    lines = [f"static void test_{key}(void)", "{"]
-    for state in range(STATES):
-        values = [np.asarray(sample(argument, rng), float) for argument in kernel.inputs]
-        results = kernel(*values)
-        results = results if isinstance(results, tuple) else (results,)
-        names = []
-        for k, value in enumerate(values):
-            names.append(f"in{state}_{k}")
-            lines.append(f"    static const double {names[-1]}[] = {_numbers(value)};")
-        for k, result in enumerate(results):
-            lines.append(f"    static const double expected{state}_{k}[] = {_numbers(result)};")
-            lines.append(f"    double out{state}_{k}[{max(1, math.prod(np.shape(result)))}];")
-            names.append(f"out{state}_{k}")
-        lines.append(f"    {function}({', '.join(names)});")
-        for k, result in enumerate(results):
-            size = math.prod(np.shape(result))
-            lines.append(f'    compare("{key}", out{state}_{k}, expected{state}_{k}, {size});')
-    return "\n".join([*lines, "}", ""]), f"    test_{key}();"
-
-
-def _numbers(array: Array) -> str:
-    return "{" + ", ".join(literal(float(x)) for x in np.ravel(array)) + "}"

@@ -36,13 +36,14 @@ NAME_SIGNS = " _-.:/+()[]#@,&="
 
 @dataclass(eq=False)
 class XmlElement:
-    """One XML element: tag, attributes, children, and where it stands."""
+    """One XML element: tag, attributes, children, its own text, and where it stands."""
 
     tag: str
     attributes: dict[str, str]
     source: str
     line: int
     children: list[XmlElement] = field(default_factory=list)
+    text: str = ""
 
     def all(self, tag: str) -> Iterator[XmlElement]:
         """The children with this tag, in the order of the file."""
@@ -69,7 +70,13 @@ class XmlElement:
     def numbers(self, attribute: str, counts: tuple[int, ...], infinite: bool = False) -> list[float]:
         """The attribute as numbers separated by blanks, as many as one of `counts` says; finite."""
         text = self.attributes[attribute]
-        what = f"{attribute}={quoted(text)} of <{self.tag}>"
+        return self._numbers(text, f"{attribute}={quoted(text)} of <{self.tag}>", counts, infinite)
+
+    def number(self) -> float:
+        """The text of the element as a number."""
+        return self._numbers(self.text, f"the text {quoted(self.text.strip())} of <{self.tag}>", (1,))[0]
+
+    def _numbers(self, text: str, what: str, counts: tuple[int, ...], infinite: bool = False) -> list[float]:
         expected = " or ".join(map(str, counts))
         plural = "" if counts == (1,) else "s separated by blanks"
         remedy = f"write {expected} decimal number{plural}, such as 0.25 or 1e-3"
@@ -204,6 +211,9 @@ def _parse(data: bytes, source: str, encoding: str | None = None) -> XmlElement:
     def end(_tag: str) -> None:
         opened.pop()
 
+    def characters(text: str) -> None:
+        opened[-1].text += text
+
     def doctype(*_: object) -> None:
         XmlElement("", {}, source, passed_over + parser.CurrentLineNumber).fail(
             "a document type declaration (<!DOCTYPE ...>): a robot description needs none, and its entities "
@@ -213,6 +223,7 @@ def _parse(data: bytes, source: str, encoding: str | None = None) -> XmlElement:
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
+    parser.CharacterDataHandler = characters
     parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(text, True)

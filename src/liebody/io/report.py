@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..bodies import Body, Tree
+from ..bodies import Body, Joint, Tree
 from ..dynamics import body_poses, center_of_mass, mass_matrix
 from ..errors import counted
 from ..groups import Free
+from ..linear import is_numeric
 from .document import counts, listed
 from .urdf import DescribedTree
 
@@ -55,6 +56,8 @@ class TreeReport:
                 [_row(body, tree) for body in tree.bodies],
             ),
             "",
+            *_numbers_of_joints(tree),
+            *_frames(tree),
             *_order(tree),
             f"mass               {self.mass:.6g} kg, centre at {_vector(self.center)} m when neutral",
             f"reach              {self.reach:.4g} m",
@@ -67,7 +70,7 @@ class TreeReport:
                 f"least inertia      {self.weakest[1]:.3g}, of joint {self.weakest[0]!r}",
             ]
         if damped := [b.joint.name for b in tree.bodies if np.any(b.joint.damping)]:
-            lines.append(f"damping            acts in simulations, unless damping=False: {listed(damped)}")
+            lines.append(f"damping            acts in simulations, unless joints='ideal': {listed(damped)}")
         lines += ["", "Findings" if self.findings else "Findings: none."]
         lines += [f"  - {finding}" for finding in self.findings]
         return "\n".join(lines)
@@ -170,11 +173,12 @@ def _doubtful_joints(tree: Tree) -> list[str]:
     if rubbing:
         found.append(
             f"dry friction does not act by itself: {listed(rubbing)}; if it matters, simulate with "
-            "forces=[JointFriction()]"
+            "joints='real', or forces=[JointFriction()]"
         )
     if sprung:
         found.append(
-            f"springs do not act by themselves: {listed(sprung)}; simulate with forces=[JointSpring()]"
+            f"springs do not act by themselves: {listed(sprung)}; simulate with joints='real', or "
+            "forces=[JointSpring()]"
         )
     if not tree.nv:
         found.append("nothing moves; if it is to fly, drive or walk, load it with a floating base")
@@ -262,6 +266,40 @@ def _group(body: Body) -> str:
     axis = getattr(group, "axis", getattr(group, "normal", None))
     name = type(group).__name__
     return name if axis is None else f"{name} {_vector(axis)}"
+
+
+NUMBERS = {
+    "velocity limit": "velocity_limit",
+    "effort limit": "effort_limit",
+    "damping": "damping",
+    "friction": "friction",
+    "armature": "armature",
+    "stiffness": "stiffness",
+    "rest": "rest",
+}
+"""Columns of what a description says about joints beside limits, and the fields of `Joint`."""
+
+
+def _numbers_of_joints(tree: Tree) -> list[str]:
+    """A row for each joint with such numbers, a column for each of them that a joint has."""
+
+    def cell(joint: Joint, field: str) -> str:
+        values = np.asarray(getattr(joint, field))
+        stated = values[np.isfinite(values) & (values != 0)] if is_numeric(values) else values
+        return ", ".join(dict.fromkeys(f"{x:.4g}" if is_numeric(x) else str(x) for x in stated))
+
+    cells = [[b.joint.name, *(cell(b.joint, x) for x in NUMBERS.values())] for b in tree.bodies]
+    rows = [row for row in cells if any(row[1:])]
+    shown = [i for i in range(len(NUMBERS) + 1) if any(row[i] for row in rows)]
+    table = _table([["joint", *NUMBERS][i] for i in shown], [[row[i] for i in shown] for row in rows])
+    return [*table, ""] if rows else []
+
+
+def _frames(tree: Tree) -> list[str]:
+    """Each frame beside those of the bodies, with its body and its place there."""
+    names = ["world", *(body.name for body in tree.bodies)]
+    rows = [[f.name, names[f.body], _vector(f.placement[:3, 3])] for f in tree.frames.values()]
+    return [*_table(["frame", "on", "at [m]"], rows), ""] if rows else []
 
 
 def _vector(x: np.ndarray) -> str:

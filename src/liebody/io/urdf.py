@@ -17,6 +17,10 @@ Format: http://wiki.ros.org/urdf/XML. What is worth knowing:
 * Bodies are numbered depth-first, children in the order in which the file lists their joints.
 * Angles within 1e-10 of a multiple of pi/2 give exact zeros and ones. 1.5708 is 3.7e-6 away from pi/2, and
   stays.
+* Springs and rotors, for which URDF has no words, are read from what Gazebo and Drake have added:
+  springStiffness and springReference in <gazebo reference="JOINT">; drake:rotor_inertia J and
+  drake:gear_ratio N (or mechanicalReduction) of an <actuator> in a <transmission> give its joint the armature
+  N^2 J. All transmissions are kept in `Description.transmissions`; none has backlash.
 * An extension: <constraint> closes loops, as proposed for urdfdom (github.com/ros/urdfdom/pull/264). The tree
   stays as it is; its `closures` are what `constrained.ClosedTree` takes.
 """
@@ -215,6 +219,23 @@ class LoopConstraint:
     child_axis: np.ndarray
 
 
+@dataclass(frozen=True)
+class Transmission:
+    """An actuator on a joint.
+
+    kind           the type of the transmission in the file
+    reduction      N, turns of the actuator per turn of the joint
+    rotor_inertia  J of the actuator, None if not stated; it gives the joint the armature N^2 J       [kg m2]
+    """
+
+    name: str
+    kind: str
+    joint: str
+    actuator: str
+    reduction: float = 1.0
+    rotor_inertia: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Description:
     """A URDF as it stands: links depth-first from the root, shapes, loops, and what was not taken as stated.
@@ -222,6 +243,7 @@ class Description:
     unused   what has no effect, by kinds, counted
     joints   their names in the order of the file, which is not that of a tree's numbers
     assumed  what dynamics depend on and the file leaves open: how it was read, and in which lines it stands
+    transmissions  from actuators to joints
 
     That of an MJCF has neither links nor loops.
     """
@@ -234,6 +256,7 @@ class Description:
     loops: tuple[LoopConstraint, ...] = ()
     joints: tuple[str, ...] = ()
     assumed: dict[str, list[int]] = field(default_factory=dict)
+    transmissions: tuple[Transmission, ...] = ()
 
     def assumptions(self) -> list[str]:
         """What was assumed, in words, each kind once."""
@@ -422,8 +445,10 @@ def read_urdf(
     if document.tag != "robot":
         document.fail(f"the root element is <{document.tag}>, and that of a URDF <robot>", "pass a URDF file")
     notes = Notes()
+    drives, springs = _take_transmissions(document), _take_springs(document)
     robot = _admit(document, notes)
     links, joints = _by_name(robot, "link"), _by_name(robot, "joint")
+    beside = _beside_joints(drives, springs, joints, notes)
     if not links:
         document.fail(
             "a robot without any <link>",
@@ -446,7 +471,7 @@ def read_urdf(
             stated = replace(
                 stated,
                 parent=joint.link("parent"),
-                joint=_joint(joint, leaders.get(joint.values["name"]), notes),
+                joint=_joint(joint, leaders.get(joint.values["name"]), notes, beside),
                 kind=joint.values["type"],
                 placement=joint.pose("origin"),
             )
@@ -460,7 +485,80 @@ def read_urdf(
         loops=tuple(_loops(robot, links)),
         joints=tuple(joints),
         assumed=notes.assumed,
+        transmissions=tuple(drives),
     )
+
+
+# -- what others have added to the format ------------------------------------------------------------------
+
+
+def _take_transmissions(document: XmlElement) -> list[Transmission]:
+    """The transmissions with a joint and actuators, out of the document."""
+    found = []
+    for element in list(document.all("transmission")):
+        try:
+            made = [_transmission(element, actuator) for actuator in element.all("actuator")]
+        except (DescriptionError, KeyError):
+            if any(x.tag == "drake:rotor_inertia" for a in element.all("actuator") for x in a.children):
+                raise
+            continue  # dynamics do not depend on it: it stays where it is counted
+        if made:
+            document.children.remove(element)
+            found += made
+    return found
+
+
+def _transmission(element: XmlElement, actuator: XmlElement) -> Transmission:
+    kind = element.attributes.get("type") or "".join(x.text.strip() for x in element.all("type"))
+    reduction, rotor = 1.0, None
+    for x in (*element.all("mechanicalReduction"), *actuator.all("mechanicalReduction")):
+        reduction = x.number()
+    for x in actuator.all("drake:gear_ratio"):
+        reduction = x.numbers("value", (1,))[0]
+    for x in actuator.all("drake:rotor_inertia"):
+        rotor = x.numbers("value", (1,))[0]
+        if rotor < 0:
+            x.fail(f"a rotor inertia of {rotor:g} kg m2 is negative", "give zero or more")
+    names = (x.name("name") for x in (element, element.first("joint"), actuator))
+    name, joint, of = names
+    return Transmission(name, kind, joint, of, reduction, rotor)
+
+
+def _take_springs(document: XmlElement) -> list[tuple[str, float, float]]:
+    """(joint, stiffness, rest) of each spring of a joint, out of the document."""
+    found = []
+    for element in list(document.all("gazebo")):
+        stiffness = [x.number() for x in element.all("springStiffness")]
+        rest = [x.number() for x in element.all("springReference")]
+        if "reference" not in element.attributes or not stiffness:
+            continue
+        document.children.remove(element)
+        if stiffness[0] < 0:
+            element.fail(f"springStiffness {stiffness[0]:g} is negative", "give zero or more")
+        found.append((element.attributes["reference"], stiffness[0], rest[0] if rest else 0.0))
+    return found
+
+
+def _beside_joints(
+    drives: list[Transmission],
+    springs: list[tuple[str, float, float]],
+    joints: dict[str, Item],
+    notes: Notes,
+) -> dict[str, Any]:
+    """{joint: its stiffness, rest and armature}, as these say; what is of no joint is counted."""
+    beside: dict[str, Any] = {name: {} for name in joints}
+    for drive in drives:
+        if drive.joint not in beside:
+            notes.unused["transmission of an unknown joint"] += 1
+        elif drive.rotor_inertia is not None:
+            own = beside[drive.joint]
+            own["armature"] = own.get("armature", 0.0) + drive.reduction**2 * drive.rotor_inertia
+    for name, stiffness, rest in springs:
+        if name in beside:
+            beside[name] |= {"stiffness": stiffness, "rest": rest}
+        else:
+            notes.unused["gazebo spring of an unknown joint"] += 1
+    return beside
 
 
 def _robot_name(document: XmlElement, notes: Notes) -> str:
@@ -761,7 +859,7 @@ def _closure(loop: LoopConstraint) -> Closure | Condition:
 # -- from elements to joints, inertias and shapes ---------------------------------------------------------
 
 
-def _joint(item: Item, mimic: Mimic | None, notes: Notes) -> Joint:
+def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]) -> Joint:
     name, kind = item.values["name"], item.values["type"]
     if kind not in KINDS:
         item.element.fail(
@@ -786,6 +884,8 @@ def _joint(item: Item, mimic: Mimic | None, notes: Notes) -> Joint:
             if value < 0:
                 dynamics.element.fail(f"{loss}={value:g} of <dynamics> is negative", "give zero or more")
             bounds[loss] = value
+    if kind not in ("fixed", "floating"):
+        bounds |= beside[name]
     return Joint(name, _group(item), mimic=mimic, **bounds)
 
 

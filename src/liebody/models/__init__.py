@@ -21,10 +21,17 @@ from .puma import puma560
 from .single import free_rigid_body, heavy_top
 from .space_robot import space_robot
 
+
+def names() -> list[str]:
+    """The names by which `liebody.load` knows these mechanisms."""
+    return [name for name in __all__ if name != "names"]
+
+
 __all__ = [
     "double_pendulum",
     "free_rigid_body",
     "heavy_top",
+    "names",
     "planar_chain",
     "prismatic_hopper",
     "puma560",

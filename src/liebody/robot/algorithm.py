@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 CONFIGURATIONS = ("q", "q0", "q1")
 ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and their shapes
     **dict.fromkeys(CONFIGURATIONS, ("nq",)),
-    **dict.fromkeys(("v", "a", "tau", "w", "F", "v_r", "a_r"), ("nv",)),
+    **dict.fromkeys(("v", "p", "a", "tau", "w", "F", "v_r", "a_r"), ("nv",)),
     "wrenches": ("n", 6),
+    "base_motion": (2, 6),
     "s": (),
 }
+PARAMETERS = "parameters"  # the last array of kernels of robots that have free ones
 KNOWN = ("tree", "gravity")  # arguments that a robot has itself
+ENTRIES = 8  # of a method, for as many options, that are asked one after the other
 OF_BATCHES = (
-    "Arrays may be batches, with leading axes that broadcast; `out` and `threads` as for all of `Robot`."
+    "Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all\n"
+    "of `Robot`."
 )
 
 
@@ -49,8 +53,8 @@ class Algorithm:
     function  f(tree, ...) on a single state, of NumPy operators: a result, several, or a NamedTuple of them.
               Arguments with names of `ARRAYS` are arrays, which may be left out where their default is None;
               `gravity` is the robot's; all others are options, whose values belong to a kernel
-    program   program(tree, shapes, name, **options) makes what is compiled, where that is not the traced
-              function
+    program   program(tree, shapes, name, given) makes what is compiled, if that is not the traced function;
+              given(function, *arrays) calls a function of the same arguments with all that is known
     unit      whether quaternions have to be unit
     least     work (in operations) from which on its steps become loops; None: as for all
     """
@@ -101,14 +105,19 @@ class Algorithm:
         """Whether no option must be said."""
         return Parameter.empty not in self.options.values()
 
-    @cached_property
+    @property
     def doc(self) -> str:
-        """That of the method: the function's, without what a robot has itself, methods by their names."""
+        """That of the method."""
+        return f"{self.text}\n{OF_BATCHES}\n"
+
+    @cached_property
+    def text(self) -> str:
+        """What the function says, without what a robot has itself, methods by their names."""
         entries = (entry for entry, _ in kernels_of(self.owner).values())
         methods = {f"`{entry.function.__name__}`": f"`{entry.name}`" for entry in entries}
         text = (inspect.getdoc(self.function) or self.name) + "\n"
         text = re.sub(rf"^({'|'.join(KNOWN)})  .*\n( .*\n)*", "", text, flags=re.MULTILINE)
-        return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text) + f"\n{OF_BATCHES}\n"
+        return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text)
 
     @cached_property
     def tuple_of(self) -> Callable[..., Any] | None:
@@ -127,22 +136,29 @@ class Algorithm:
         """
         groups = (self.arrays, self.optional, self.options)
         values = ", ".join(f"({''.join(f'{name}, ' for name in names)})" for names in groups)
-        key = ["of", *(f"{name} is not None" for name in self.optional), *self.options]
+        key = ["of", *(f"{name} is not None" for name in ("parameters", *self.optional)), *self.options]
         given = [*self.arrays]
         if self.optional:
             given.append(f"*[x for x in ({', '.join(self.optional)},) if x is not None]")
         arrays = ", ".join(given)
         text = f"""
-def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1):
+def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out=None, threads=1):
     try:
         entry = self.entries[{", ".join(key)},]
     except (KeyError, TypeError):
-        return call(self, {values}, out, threads)
+        return call(self, {values}, parameters, out, threads)
+    if parameters is not None:
+        if type(parameters) is not ndarray:
+            parameters = self.packed(parameters)
+        if out is None and type(threads) is int and threads == 1:
+            return entry({arrays}, parameters)
+        return entry({arrays}, parameters, out=out, threads=threads)
     if out is None and type(threads) is int and threads == 1:
         return entry({arrays})
     return entry({arrays}, out=out, threads=threads)
 """
-        scope: dict[str, Any] = {"call": self.call, "of": self, "__name__": self.owner.__module__}
+        scope: dict[str, Any] = {"call": self.call, "of": self, "ndarray": np.ndarray}
+        scope["__name__"] = self.owner.__module__
         exec(text, scope)
         method = scope[self.name]
         method.__doc__, method.__qualname__ = self.doc, f"{self.owner.__qualname__}.{self.name}"
@@ -150,19 +166,38 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         method.__annotations__ = {k: x for k, x in self.function.__annotations__.items() if k not in KNOWN}
         return method
 
-    def call(self, robot: Robot, arrays: Any, optional: Any, options: Any, out: Array, threads: int) -> Any:
+    def call(
+        self,
+        robot: Robot,
+        arrays: Any,
+        optional: Any,
+        options: Any,
+        parameters: Any,
+        out: Array,
+        threads: int,
+    ) -> Any:
         """The method on its arrays, on the optional ones or None, and with values of all options."""
+        robot = robot.freed(parameters)
+        last = (robot.packed(parameters),) if robot.layout.size else ()
         given = tuple(k for k, x in zip(self.optional, optional, strict=True) if x is not None)
         arrays += tuple(x for x in optional if x is not None)
-        key = (self, *(x is not None for x in optional), *options)
+        key = (*(x is not None for x in optional), *options)
+        chosen = dict(zip(self.options, options, strict=True))
         options = tuple(map(_hashable, options))
         kernel = self.kernel(robot, given, options)
-        result = kernel(*arrays, out=out, threads=threads)
+        result = kernel(*arrays, *last, out=out, threads=threads)
         if kernel.has_loop and _is_hashable(key):
-            robot.entries[key] = self._packed(kernel.call) if self.tuple_of else kernel.call
-            if not given and self.name not in vars(robot) and self._is_direct(robot, options):
+            entry = self._packed(kernel.call) if self.tuple_of else kernel.call
+            if last:
+                robot.entries[self, True, *key], entry = entry, _of_values(entry, robot.values)
+            robot.entries[self, False, *key] = entry
+            said = {k: x for k, x in chosen.items() if x is not self.options[k]}
+            first = [*self.parameters][: len(self.arrays) + len(said)]
+            direct = not last and not given and self._is_direct(robot)
+            if direct and first == [*self.arrays, *said]:
                 # from now on the library's own entry replaces the method, and calls it where it cannot
-                vars(robot)[self.name] = kernel.entry(self.__get__(robot))
+                before = vars(robot).get(self.name) or self.__get__(robot)
+                vars(robot)[self.name] = kernel.entry(before, **said)
         return self.tuple_of(*result) if self.tuple_of else result
 
     def _packed(self, entry: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,10 +206,10 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         assert packed is not None
         return lambda *arrays, **options: packed(*entry(*arrays, **options))
 
-    def _is_direct(self, robot: Robot, options: tuple[Any, ...]) -> bool:
-        """Whether a kernel with these options alone does what the robot's method does."""
-        plain = options == tuple(self.options.values()) and self.tuple_of is None
-        return plain and getattr(type(robot), self.name) is self.method
+    def _is_direct(self, robot: Robot) -> bool:
+        """Whether a kernel alone does what the robot's method does, and it has few entries so far."""
+        few = sum(key[0] is self for key in robot.entries) <= ENTRIES
+        return few and self.tuple_of is None and getattr(type(robot), self.name) is self.method
 
     def kernel(
         self, robot: Robot, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = np.float64
@@ -182,16 +217,20 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         """The kernel for the optional arrays that are given, and for values of all options."""
         key = self, given, options, data_type(dtype)
         if key not in robot.kernels:
-            name, arguments = "_".join([self.name, *given]), self.arrays + given
+            name, arguments = "_".join([self.name, *given]), self.arguments(robot, given)
             values = dict(zip(self.options, options, strict=True))
             robot.kernels[key] = Kernel(
-                functools.partial(self.traced, robot.tree, robot.gravity_vector, name, arguments, values),
+                functools.partial(self.traced, robot, name, arguments, values),
                 dtype=dtype,
                 guard=self.guard(robot, arguments),
                 recipe=robot.recipe(name, values) if self._is_ours else None,
                 doc=self.doc,
             )
         return robot.kernels[key]
+
+    def arguments(self, robot: Robot, given: tuple[str, ...]) -> tuple[str, ...]:
+        """The arrays of a kernel, with the optional ones that are given; parameters are the last."""
+        return self.arrays + given + ((PARAMETERS,) if robot.layout.size else ())
 
     def guard(self, robot: Robot, arguments: tuple[str, ...]) -> Guard:
         """What is checked of these arguments."""
@@ -207,20 +246,20 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, out=None, threads=1)
         return tuple(map(_hashable, values.values()))
 
     def traced(
-        self, tree: Tree, gravity: Array, name: str, arguments: tuple[str, ...], options: Mapping[str, Any]
+        self, robot: Robot, name: str, arguments: tuple[str, ...], options: Mapping[str, Any]
     ) -> Function | Program:
         """The function on symbols, or its program."""
-        shapes = {argument: shape(tree, argument) for argument in arguments}
-        given = dict(options)
-        if "gravity" in inspect.signature(self.function).parameters:
-            given["gravity"] = tuple(gravity)
+        shapes = {argument: robot.shape(argument) for argument in arguments}
+        falls = "gravity" in inspect.signature(self.function).parameters
+
+        def given(function: Callable[..., Any], *arrays: Array) -> Any:
+            known = {**options, **dict(zip(shapes, arrays, strict=True))}
+            tree, gravity = robot.at(known.pop(PARAMETERS, None))
+            return function(tree, **known, **({"gravity": tuple(gravity)} if falls else {}))
+
         if self.program:
-            return self.program(tree, shapes, name, **given)
-
-        def on_tree(*arrays: Array) -> Any:
-            return self.function(tree, **dict(zip(shapes, arrays, strict=True)), **given)
-
-        return traced(on_tree, shapes, name, self.least)
+            return self.program(robot.tree, shapes, name, given)
+        return traced(functools.partial(given, self.function), shapes, name, self.least)
 
     @property
     def _is_ours(self) -> bool:
@@ -249,6 +288,11 @@ def _kernels_of(kind: type) -> Kernels:
         found[algorithm.name] = algorithm, ()
         found |= {f"{algorithm.name}_{k}": (algorithm, (k,)) for k in algorithm.optional}
     return found
+
+
+def _of_values(entry: Callable[..., Any], values: Array) -> Callable[..., Any]:
+    """The entry with these values of the parameters."""
+    return lambda *arrays, **options: entry(*arrays, values, **options)
 
 
 def _is_hashable(key: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen import Function, jacobian, jvp, trace, vjp
+from ..dynamics import tangents
 from ..errors import ModelError
 from ..groups import LieGroup
 from ..scalar import Array
@@ -29,7 +30,7 @@ def derived(function: Function, wrt: str, product: str | None, group: LieGroup) 
     plain = PRODUCTS[product](function, wrt)
     if wrt not in CONFIGURATIONS:
         return plain
-    moved = jacobian(trace(group.integrate, {"q": group.nq, "u": group.dim}, "moved"), "u")
+    moved = tangents(group)
     at = list(function.inputs).index(wrt)
 
     def along(*arrays: Array) -> Any:

@@ -58,7 +58,7 @@ def _head(algorithm: Algorithm) -> str:
         default = "" if x.default is x.empty else f" = {x.default!r}"
         taken.append(f"{name}: {TYPES.get(x.annotation, x.annotation)}{default}")
     returned = algorithm.function.__annotations__["return"]
-    keywords = "*, out: Any = None, threads: int = 1"
+    keywords = "*, parameters: Any = None, out: Any = None, threads: int = 1"
     return f"def {algorithm.name}(self, {', '.join(taken)}, {keywords}) -> {returned}:"
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .. import dynamics
+from ..bodies import Parameter, parameters_of, with_values
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel
+from ..codegen.graph import holds_symbols
+from ..codegen.layout import FlatLayout, word_of
 from ..door import checked, count, floats
 from ..errors import LiebodyError, ModelError, ShapeError, counted
-from ..io.c_export import write_c
+from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
+from ..labels import labels
 from ..scalar import Array
-from .algorithm import CONFIGURATIONS, kernels_of, shape
+from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import derived
 from .identity import fingerprint, library_digest
+from .parameters import Parameters
 from .table import Algorithms
 
 if TYPE_CHECKING:
@@ -36,8 +44,9 @@ class Robot(Algorithms, OfTree):
     q are flat coordinates (nq,), v left-trivialised velocities (nv,); see docs/conventions.md. Every call
     takes single states or batches, (..., nq) and (..., nv) with leading axes that broadcast, and the keywords
 
-        out      array to write the result into, a tuple of arrays where there are several results
-        threads  number of threads that share a batch
+        parameters  values of parameters, as `with_parameters` says
+        out         array to write the result into, a tuple of arrays where there are several results
+        threads     number of threads that share a batch
 
     The first call of a function traces and compiles it (later processes find it in the cache); from then on a
     call with single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity
@@ -53,13 +62,16 @@ class Robot(Algorithms, OfTree):
         if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         self.tree, self.gravity_vector = tree, gravity
+        self.layout = FlatLayout("parameter", {})
+        self._plain: Any = self  # without free parameters
+        self._variants: dict[Any, Any] = {}
         self.kernels: dict[tuple[Any, ...], Kernel] = {}
         self.entries: dict[tuple[Any, ...], Any] = {}
         self.flows: dict[tuple[Any, ...], Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The definition without what is compiled, so that robots can be sent to other processes."""
-        state = {**vars(self), "kernels": {}, "entries": {}, "flows": {}}
+        state = {**vars(self), "kernels": {}, "entries": {}, "flows": {}, "_variants": {}}
         return {name: value for name, value in state.items() if name not in kernels_of(type(self))}
 
     @property
@@ -71,11 +83,191 @@ class Robot(Algorithms, OfTree):
         bodies = counted(len(self.tree.bodies), "body", "bodies")
         return f"Robot {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}"
 
+    # -- parameters ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """What may be a parameter, {name: Parameter} with shapes, units and values; free ones are marked."""
+        found: dict[str, Parameter] = parameters_of(self.tree)
+        found["gravity"] = Parameter("gravity", self.gravity_vector, "m/s2")
+        own = {name: Parameter(name, x) for name, x in self.layout.defaults.items() if name not in found}
+        return Parameters({**found, **own}, tuple(self.layout.defaults))
+
+    def with_parameters(self, *given: str | Mapping[str, Any]) -> Self:
+        """This robot with free parameters: numbers that every call may be given anew, without compiling.
+
+            arm = robot.with_parameters("wrist_3_link.mass", "wrist_3_link.center")
+            arm.inverse_dynamics(q, v, a, parameters={"wrist_3_link.mass": np.linspace(0.1, 2.0, 1000)})
+
+        given  names of `robot.parameters`, or {name: value}, then the values by default. A name that
+               is not the robot's, a word, is a parameter of your own, such as a gain, and needs a value
+
+        Every call takes `parameters`: {name: values (..., *shape)}, with leading axes that broadcast with
+        those of the arrays, or all of them in one array (..., np), as `packed` gives it, which is faster.
+        Kernels have that array as their last input, "parameters"; `derivatives(name, wrt="parameters")`
+        differentiates by it. Names that are left out have the robot's own values. A plain robot takes
+        `parameters` as well, and frees those that are named. What belongs to names and equations, such as
+        `tree`, `mass` and `to_urdf`, is that of the values by default.
+
+        Raises ModelError for a name that is unknown, and for values that no mechanism can have: masses that
+        are not positive, inertias of no body, axes and quaternions without norm 1, negative losses.
+        """
+        values = dict(self.layout.defaults)
+        for one in given:
+            values.update(one if isinstance(one, Mapping) else {one: self._nominal(one)})
+        known = self._plain.parameters
+        names = [name for name in known if name in values] + [name for name in values if name not in known]
+        for name in names:
+            if name not in known and not name.isidentifier():
+                known.refuse(name, self.name)
+        layout = FlatLayout("parameter", {name: values[name] for name in names})
+        for name, x in layout.defaults.items():
+            if name in known and x.shape != known[name].shape:
+                raise ShapeError(
+                    f"{name} has shape {x.shape}, expected {known[name].shape}; batches of values are given "
+                    "to the calls"
+                )
+        key = _key(layout)
+        variants = self._plain._variants
+        if key not in variants:
+            nominal = {name: known[name].value if name in known else values[name] for name in names}
+            variants[key] = self._plain._varied(FlatLayout("parameter", nominal), {})
+        first = variants[key]
+        same = all(np.array_equal(layout.defaults[name], x) for name, x in first.layout.defaults.items())
+        return first if same else self._plain._varied(layout, first.kernels)
+
+    def _nominal(self, name: str) -> Array:
+        """The robot's own value of a parameter."""
+        if name not in self.parameters:
+            self.parameters.refuse(name, self.name)
+        return self.parameters[name].value
+
+    def _varied(self, layout: FlatLayout, kernels: dict[tuple[Any, ...], Kernel]) -> Self:
+        """This plain robot with free parameters, and kernels that it shares with others of these."""
+        made = copy.copy(self)
+        for name in [*kernels_of(type(self)), "parameters", "values"]:
+            vars(made).pop(name, None)
+        made.kernels, made.entries, made.flows = kernels, {}, {}
+        own = self.parameters
+        checks = {name: own[name].checked for name in layout.defaults if name in own}
+        made.layout = FlatLayout("parameter", layout.defaults, checks)
+        made.layout.defaults = made.layout.named(made.packed(layout.defaults))
+        differ = {
+            name: x
+            for name, x in made.layout.defaults.items()
+            if name in own and not np.array_equal(x, own[name].value)
+        }
+        made.tree = with_values(self.tree, differ)
+        made.gravity_vector = differ.get("gravity", self.gravity_vector)
+        return made
+
+    @property
+    def prototype(self) -> Self:
+        """The robot with the same free parameters at which simulations of all of them are kept."""
+        return self._plain._variants.setdefault(_key(self.layout), self) if self.layout.size else self
+
+    @cached_property
+    def values(self) -> Array:
+        """The values of the free parameters by default, (np,)."""
+        return self.layout.write(self.layout.defaults.values()).astype(float)
+
+    def freed(self, parameters: Any) -> Self:
+        """This robot, or, if it has no free parameters, the one in which those that are named are free."""
+        if parameters is None or self.layout.size:
+            return self
+        if hasattr(parameters, "_fields"):
+            return self.with_parameters(*[x for x in self.parameters if word_of(x) in parameters._fields])
+        if not isinstance(parameters, Mapping):
+            raise ModelError(
+                f"{self.name} has no free parameters, and values come without names; give {{name: values}}, "
+                "or make a robot with robot.with_parameters(names)"
+            )
+        return self.with_parameters(*[name for name in parameters if name in self._plain.parameters])
+
+    def packed(self, parameters: Any = None) -> Array:
+        """Values of the free parameters (..., np), checked: of {name: values}, or of an array (..., np).
+
+        Symbols of a trace are not checked. Raises ModelError and ShapeError, as `with_parameters` says.
+        """
+        if parameters is None:
+            return self.values
+        given = parameters
+        if hasattr(parameters, "_fields"):  # what traced functions take
+            fields = self.layout.fields.items()
+            given = {name: getattr(parameters, x) for name, x in fields if x in parameters._fields}
+        if not isinstance(given, Mapping):
+            flat = np.asarray(given)
+            if flat.shape[-1:] != (self.layout.size,):
+                raise ShapeError(
+                    f"parameters have shape {flat.shape}, expected (..., {self.layout.size}) or names and "
+                    f"values of {', '.join(self.layout.defaults)}"
+                )
+            given = self.layout.named(flat)
+        self.layout.check(given)
+        if any(holds_symbols(np.asarray(x)) for x in given.values()):
+            return self.layout.write({**self.layout.defaults, **given}.values())
+        return self.layout.values(given, np.broadcast_shapes(*self.layout.batches(given)))
+
+    def at(self, flat: Array = None) -> tuple[Tree, Array]:
+        """Tree and gravity at values of the parameters (np,), numbers or symbols; None: the own ones."""
+        if flat is None:
+            return self.tree, self.gravity_vector
+        values = self.layout.named(flat)
+        return with_values(self._plain.tree, values), values.get("gravity", self._plain.gravity_vector)
+
+    def shape(self, argument: str) -> tuple[int, ...]:
+        """The shape of an array that kernels take."""
+        return (self.layout.size,) if argument == PARAMETERS else shape(self.tree, argument)
+
+    def _repr_html_(self) -> str:
+        """A notebook's cell: the bodies, what they hang on, their joints, limits and masses."""
+        rows = [("body", "parent", "joint", "group", "limits [rad, m]", "mass [kg]")]
+        names = ["world", *(body.name for body in self.tree.bodies)]
+        for body in self.tree.bodies:
+            joint, limits = (
+                body.joint,
+                "" if body.joint.mimic is None else f"follows {body.joint.mimic.joint}",
+            )
+            ends = zip(joint.lower, joint.upper, strict=True)
+            limits = limits or ", ".join(f"{a:.4g} to {b:.4g}" for a, b in ends if np.isfinite([a, b]).any())
+            mass = f"{body.inertia.mass:.4g}"
+            rows.append((body.name, names[body.parent], joint.name, repr(joint.group), limits, mass))
+        cells = ("".join(f"<td>{html.escape(x)}</td>" for x in row) for row in rows)
+        table = "".join(f"<tr>{row}</tr>" for row in cells).replace("td>", "th>", 2 * len(rows[0]))
+        return f"<p>{html.escape(repr(self))}</p><table>{table}</table>"
+
+    def with_joints(self, joints: str | Iterable[str]) -> Self:
+        """The robot whose joints have only these kinds of what a description says about them.
+
+        joints  "ideal": none; "real": all, as it is; or some of "armature", "damping", "friction", "springs",
+                "limits", "efforts"
+
+        Without "armature" the rotors are no part of M; the other kinds are what `simulate` finds in the
+        joints. Raises ModelError for unknown kinds.
+        """
+        made = type(self)(self.tree.with_joints(joints), self.gravity_vector)
+        return made.with_parameters(self.layout.defaults) if self.layout.size else made
+
     # -- the configuration group --------------------------------------------------------------------------
 
     def neutral(self) -> Array:
         """The configuration of all joints at their identity, (nq,)."""
         return self.group.neutral()
+
+    @checked
+    def configuration(self, values: Mapping[str, Any]) -> Array:
+        """The configuration with these values of joints, the others at their identity, (..., nq).
+
+            robot.configuration({"elbow_joint": 1.2, "base.z": 0.5})
+
+        A coordinate has the name of its joint; those of a joint with several are "base.qw", ..., or "base"
+        for all of them. Values may be batches, with leading axes that broadcast.
+
+        `simulate`, `stepper` and `view` take such names in place of a configuration, too.
+
+        Raises ModelError for unknown names, ShapeError for values of another shape.
+        """
+        return labels(self.tree)[0].filled(values, self.neutral(), "configuration")
 
     @checked
     def random(self, rng: np.random.Generator | int | None = None, shape: int | Sequence[int] = ()) -> Array:
@@ -85,9 +277,7 @@ class Robot(Algorithms, OfTree):
         """
         rng = np.random.default_rng(rng if rng is None or not isinstance(rng, int) else count("rng", rng, 0))
         sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
-        shape = tuple(count("shape", size, 0) for size in sizes)
-        draws = [self.group.random(rng) for _ in range(int(np.prod(shape)))]
-        return np.reshape(draws, (*shape, self.nq)) if shape else draws[0]
+        return self.group.random(rng, tuple(count("shape", size, 0) for size in sizes))
 
     # -- what combines several algorithms -----------------------------------------------------------------
 
@@ -101,13 +291,21 @@ class Robot(Algorithms, OfTree):
         """pi, (10 n,), the bodies' parameters in the order of the regressors            [kg, kg m, kg m2]"""
         return dynamics.inertial_parameters(self.tree).astype(float)
 
+    def mass_matrix_pattern(self) -> tuple[Array, Array]:
+        """Rows and columns, (m,) each, of the entries of `mass_matrix(q, layout="nonzeros")`.
+
+        They lie in the upper triangle: scipy.sparse.coo_array((values, pattern)) is that triangle.
+        """
+        return dynamics.mass_matrix_pattern(self.tree)
+
     def base_parameters(self) -> dynamics.BaseParameters:
         """The parameters that efforts identify: columns of the regressors, and combinations K pi."""
         return dynamics.base_parameters(self.tree, tuple(self.gravity_vector))
 
-    def energy(self, q: Array, v: Array) -> Array:
+    def energy(self, q: Array, v: Array, *, parameters: Any = None) -> Array:
         """Kinetic plus potential energy, (...)                                                       [J]"""
-        return self.kinetic_energy(q, v) + self.potential_energy(q)
+        kinetic = self.kinetic_energy(q, v, parameters=parameters)
+        return kinetic + self.potential_energy(q, parameters=parameters)
 
     def internal_inverse(
         self, q: Array, task: Any, inverse: str = "moore-penrose", *, threads: int = 1
@@ -172,11 +370,11 @@ class Robot(Algorithms, OfTree):
 
     # -- to look at ---------------------------------------------------------------------------------------
 
-    def view(self, q: Array | None = None, **options: Any) -> View:
-        """The robot in a configuration (nq,), or several side by side (..., nq); neutral if q is None.
+    def view(self, q: Any = None, **options: Any) -> View:
+        """The robot in a configuration (nq,) or given by names, or several side by side, (..., nq).
 
-        A notebook shows it, `.show()` opens a browser, `.save("robot.html")` writes a page. Options are those
-        of `liebody.view`.
+        A notebook shows it, `.show()` opens a browser, `.save("robot.html")` writes a page. Without q it is
+        in its neutral configuration. Options are those of `liebody.view`.
         """
         from ..view import view
 
@@ -218,18 +416,68 @@ class Robot(Algorithms, OfTree):
         if key not in self.kernels:
             straight = function if isinstance(function, Function) else function.unroll()
             made = derived(straight, wrt, product, self.group)
-            self.kernels[key] = Kernel(made, guard=algorithm.guard(self, algorithm.arrays + given))
+            doc = f"The {product or 'Jacobian'} of `{name}` by {wrt}, along the group of a configuration."
+            guard = algorithm.guard(self, algorithm.arguments(self, given))
+            self.kernels[key] = Kernel(made, guard=guard, doc=doc)
         return self.kernels[key]
 
     @checked
-    def export_c(self, folder: str | Path, functions: Sequence[str]) -> list[Path]:
-        """Write C99 source of `functions` (names of calls) to `folder`: source, header and self-test.
+    def export_c(
+        self, folder: str | Path, functions: Iterable[Any] | Mapping[str, Any], *, dtype: Any = np.float64
+    ) -> list[Path]:
+        """Write C99 source of functions to `folder`: source, header, self-test and a file for CMake.
+
+            law = lb.codegen.trace(lambda q, v, K: robot.gravity(q) - K * v, {"q": 6, "v": 6, "K": 6}, "law")
+            robot.export_c("out", ["gravity", ("jacobian", {"frame": "tool0"}), law])
+
+        functions  names of calls; pairs of a name and options; traced functions and kernels, as derivatives,
+                   controllers and steps of one's own. A mapping calls them in C as its keys say
+        dtype      float64: numbers are `double`; float32: `float`
 
         The test compares the functions with numbers of this library at random states; it needs nothing but
-        `cc -std=c99 source test -lm`. Returns the paths.
+        `cc -std=c99 source test -lm`. More in `liebody.export_c`. Returns the paths.
         """
-        kernels = {name: self.kernel(name) for name in functions}
-        return write_c(Path(folder), self.name, kernels, self._sample)
+        given = [functions] if isinstance(functions, str) else functions
+        pairs = given.items() if isinstance(given, Mapping) else [(None, x) for x in given]
+        found = [self._exportable(name, x) for name, x in pairs]
+        return export_c(folder, self.name, found, dtype=dtype, about=self._about)
+
+    def _exportable(self, name: str | None, given: Any) -> tuple[str, Any]:
+        """What is exported, with its name in C."""
+        if not isinstance(given, str | tuple):
+            return name or given.name, given
+        call, options = (given, {}) if isinstance(given, str) else given
+        kernel = self.kernel(call, **options)
+        algorithm, _ = kernels_of(type(self))[call]
+        words = [call, *(x if isinstance(x, str) else key for key, x in options.items())]
+        values = zip(algorithm.options, algorithm.values(options), strict=True)
+        said = "".join(f"\n{key} = {x!r}" for key, x in values)
+        return name or "_".join(words), Kernel(kernel.function, doc=f"{algorithm.text}{said}")
+
+    @property
+    def _about(self) -> About:
+        """What a header in C says of this robot."""
+        tree, fall = self.tree, ", ".join(f"{x:.9g}" for x in self.gravity_vector)
+        lines = [f"Robot {self.name}, with free fall ({fall}) m/s2 in the world."]
+        for symbol, entries in zip("qv", labels(tree), strict=True):
+            rows = enumerate(zip(entries.names, entries.units, strict=True))
+            lines += [f"    {symbol}[{i}]  {name} [{unit}]" for i, (name, unit) in rows]
+        lines.append("Bodies, in their order: " + ", ".join(body.name for body in tree.bodies))
+        bodies = ["the world", *(body.name for body in tree.bodies)]
+        lines += [f"Frame {x.name} on {bodies[x.body]}" for x in tree.frames.values()]
+        sizes = {"NQ": self.nq, "NV": self.nv, "BODIES": len(tree.bodies)}
+        if self.layout.size:
+            lines.append(f"Parameters, the last argument: {self._places()}")
+        return About(lines, sizes, self._sample)
+
+    def _places(self) -> str:
+        """Which parameter stands where in the array that kernels take, by their words."""
+        first, words = 0, []
+        for name, x in self.layout.defaults.items():
+            last = first + x.size - 1
+            words.append(f"{PARAMETERS}[{first}{f'..{last}' if last > first else ''}] {word_of(name)}")
+            first = last + 1
+        return ", ".join(words)
 
     @checked
     def to_urdf(self, file: str | Path | None = None) -> str:
@@ -250,19 +498,25 @@ class Robot(Algorithms, OfTree):
         """
         return _written(mjcf_of(self.tree, self.gravity_vector), file)
 
-    def _sample(self, argument: str, rng: np.random.Generator) -> Array:
+    def _sample(self, argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """A random value of an argument of kernels."""
-        if argument in CONFIGURATIONS:
-            return self.group.random(rng)
-        return rng.standard_normal(shape(self.tree, argument))
+        if argument == PARAMETERS:
+            return self.values
+        is_configuration = argument in CONFIGURATIONS and shape == (self.nq,)
+        return self.group.random(rng) if is_configuration else normal(argument, shape, rng)
 
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
         """A text that determines the traced function `name`; None if users' code or symbols are in it."""
-        identity = fingerprint(self.tree)
+        identity = fingerprint(self._plain.tree)
         if identity is None or not all(map(_says_all, options.values())):
             return None
-        gravity = self.gravity_vector.tobytes().hex()
-        return "|".join([identity, gravity, name, repr(sorted(options.items())), library_digest()])
+        parts = [identity, self._plain.gravity_vector.tobytes().hex(), repr(_key(self.layout)), name]
+        return "|".join([*parts, repr(sorted(options.items())), library_digest()])
+
+
+def _key(layout: FlatLayout) -> tuple[Any, ...]:
+    """What determines kernels beside the plain robot."""
+    return tuple((name, x.shape) for name, x in layout.defaults.items())
 
 
 def _written(text: str, file: str | Path | None) -> str:

@@ -7,6 +7,7 @@ Editors and type checkers read table.pyi, which `python -m liebody.robot.referen
 
 from .. import dynamics
 from ..dynamics.derivatives import LONG, derivatives_by_columns
+from ..dynamics.regressor import regressor_by_blocks
 from .algorithm import Algorithm
 
 
@@ -21,12 +22,19 @@ class Algorithms:
 
     # -- the equations of motion --------------------------------------------------------------------------
     inverse_dynamics = Algorithm(dynamics.inverse_dynamics)
+    joint_wrenches = Algorithm(dynamics.joint_wrenches)
     forward_dynamics = Algorithm(dynamics.forward_dynamics)
     mass_matrix = Algorithm(dynamics.mass_matrix)
-    bias = Algorithm(dynamics.bias_forces)
-    gravity = Algorithm(dynamics.gravity_forces)
+    bias = Algorithm(dynamics.bias)
+    gravity = Algorithm(dynamics.gravity)
     kinetic_energy = Algorithm(dynamics.kinetic_energy)
     potential_energy = Algorithm(dynamics.potential_energy)
+
+    # -- Hamilton's equations -----------------------------------------------------------------------------
+    legendre_transform = Algorithm(dynamics.legendre_transform)
+    inverse_legendre_transform = Algorithm(dynamics.inverse_legendre_transform)
+    hamiltonian = Algorithm(dynamics.hamiltonian)
+    hamiltonian_dynamics = Algorithm(dynamics.hamiltonian_dynamics)
 
     # -- Coriolis matrices, and what controllers build from them ------------------------------------------
     coriolis_matrix = Algorithm(dynamics.coriolis_matrix)
@@ -35,8 +43,8 @@ class Algorithms:
     christoffel_symbols = Algorithm(dynamics.christoffel_symbols)
     passive_inverse_dynamics = Algorithm(dynamics.passive_inverse_dynamics)
     coriolis_transpose_times = Algorithm(dynamics.coriolis_transpose_times)
-    inverse_dynamics_regressor = Algorithm(dynamics.inverse_dynamics_regressor)
-    passive_regressor = Algorithm(dynamics.passive_regressor)
+    inverse_dynamics_regressor = Algorithm(dynamics.inverse_dynamics_regressor, regressor_by_blocks)
+    passive_regressor = Algorithm(dynamics.passive_regressor, regressor_by_blocks)
 
     # -- external and internal motion of floating robots --------------------------------------------------
     decoupling_transform = Algorithm(dynamics.decoupling_transform)
@@ -55,7 +63,7 @@ class Algorithms:
     external_internal_velocity = Algorithm(dynamics.external_internal_velocity)
 
     # -- momentum, and floating bases ---------------------------------------------------------------------
-    momentum = Algorithm(dynamics.total_momentum)
+    momentum = Algorithm(dynamics.momentum)
     centroidal_momentum = Algorithm(dynamics.centroidal_momentum)
     centroidal_momentum_matrix = Algorithm(dynamics.centroidal_momentum_matrix)
     centroidal_momentum_matrix_derivative = Algorithm(dynamics.centroidal_momentum_matrix_derivative)
@@ -68,18 +76,19 @@ class Algorithms:
     locked_velocity = Algorithm(dynamics.locked_velocity)
     mechanical_connection = Algorithm(dynamics.mechanical_connection)
     connection_curvature = Algorithm(dynamics.connection_curvature)
+    locked_inertia_derivative = Algorithm(dynamics.locked_inertia_derivative)
 
     # -- derivatives --------------------------------------------------------------------------------------
     inverse_dynamics_derivatives = Algorithm(dynamics.inverse_dynamics_derivatives, least=LONG)
     forward_dynamics_derivatives = Algorithm(dynamics.forward_dynamics_derivatives, derivatives_by_columns)
 
     # -- kinematics ---------------------------------------------------------------------------------------
-    poses = Algorithm(dynamics.body_poses)
-    twists = Algorithm(dynamics.body_twists)
-    pose = Algorithm(dynamics.frame_pose)
-    twist = Algorithm(dynamics.frame_twist)
-    jacobian = Algorithm(dynamics.frame_jacobian)
-    jacobian_rate = Algorithm(dynamics.frame_jacobian_rate)
-    acceleration = Algorithm(dynamics.frame_acceleration)
+    poses = Algorithm(dynamics.poses)
+    twists = Algorithm(dynamics.twists)
+    pose = Algorithm(dynamics.pose)
+    twist = Algorithm(dynamics.twist)
+    jacobian = Algorithm(dynamics.jacobian)
+    jacobian_rate = Algorithm(dynamics.jacobian_rate)
+    acceleration = Algorithm(dynamics.acceleration)
     center_of_mass = Algorithm(dynamics.center_of_mass)
     center_of_mass_jacobian = Algorithm(dynamics.center_of_mass_jacobian)

@@ -69,7 +69,9 @@ def sweep(
               (n, ...) of the n members of a chunk, and each of the values has one row for each member. Among
               them, "cause" (text, "" where all is well) and "end_time" tell which members ended early. Or a
               HybridSystem, Robot or Mechanism, of which each chunk is an ensemble
-    axes      {name: values (k,)}, a grid, or a Sample (`lb.sample`); numbers are constants
+    axes      {name: values (k,)}, a grid, or a Sample (`lb.sample`); numbers are constants. Of systems, names
+              are those of parameters, also of a robot (`robot.parameters`), of gains that `tau(t, q, v, p)`
+              reads, or stand for entries of q0 and v0
     store     folder of the results, a Zarr store with the axes as named dimensions
     outputs   names of the results to keep, or {name: names of the axes of its own}; default: all
     coords    values along such axes, {axis: values}

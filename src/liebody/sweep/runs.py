@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import SweepError
-from ..simulate import DivergedMembers, simulate
+from ..robot import Robot
+from ..simulate import DivergedMembers, simulate, takes_parameters
 from ..systems import HybridSystem
 from .store import Results, WrongResults
 
@@ -71,6 +72,11 @@ class Simulation:
             used |= set(self.names)
         if isinstance(system, HybridSystem):
             used |= {*system.parameters.defaults, *system.memory.defaults}
+        known = system.parameters if isinstance(system, Robot) else {}
+        functions = (options.get("tau"), *(options.get("events") or {}).values())
+        gains = [name for name in self.names if name not in used and any(map(takes_parameters, functions))]
+        self.free = [name for name in self.names if name in known or name in gains]
+        used |= {*known, *gains}
         for name in self.names:
             if name not in used:
                 raise SweepError(
@@ -93,6 +99,9 @@ class Simulation:
         if isinstance(self.system, HybridSystem):
             found = self._hybrid(states, p, options)
         else:
+            if self.free:
+                given = {name: p[name] for name in self.free}
+                options["parameters"] = {**(options.get("parameters") or {}), **given}
             found = self._robot(states, n, options)
         if self.outputs is None:
             return found

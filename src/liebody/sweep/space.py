@@ -172,7 +172,7 @@ def _box(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
 
 
 def _values(name: str, value: Any) -> np.ndarray:
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[\w-]+)*", name):
         raise SweepError(f"parameter {name!r} must be called by a word: letters, digits, underscores")
     try:
         array = np.asarray(value)

@@ -4,6 +4,7 @@ hybrid      a hybrid system: vector field, guards, update of its memory, works, 
 robot       robots with elements that act on them, as hybrid systems; the ledger of energies
 contact     viscoelastic contact of points with a half-space
 control     virtual springs, regulators, controllers
+stepping    a hybrid system, one interval after the other
 variations  derivatives of hybrid flows, with saltation at events
 """
 
@@ -23,6 +24,7 @@ from .control import (
 )
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
+from .stepping import HybridState, HybridStepper
 from .variations import VariedSystem
 
 __all__ = [
@@ -35,7 +37,9 @@ __all__ = [
     "Fall",
     "Feedback",
     "HybridRun",
+    "HybridState",
     "HybridStates",
+    "HybridStepper",
     "HybridSystem",
     "JointPD",
     "Ledger",

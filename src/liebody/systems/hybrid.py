@@ -18,77 +18,35 @@ from __future__ import annotations
 import math
 import operator
 import os
-import re
 import warnings
 from collections import Counter, namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..codegen import Kernel, Samples, trace
 from ..codegen.hybrid import HybridFlow
+from ..codegen.layout import FlatLayout
 from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.samples import equidistant
 from ..door import checked, count, floats, number
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
+from ..labels import Labels, labels_of
+from ..run import EventLog, Run
 from ..scalar import Array
 
 MOST_EVENTS = 100_000  # of a member that are kept by default
+GROUPS = {"memory": "memory_", "work": "work_of_", "outputs": "output_"}  # along a run, and prefixes in files
+PARAMETER = "parameter_"
 
 
 class LostEvents(UserWarning):
     """Members had more events than were to be kept; the later ones are counted only."""
-
-
-class FlatLayout:
-    """Names for the parts of a flat array, given by their default values: an entry or an array each."""
-
-    def __init__(self, kind: str, defaults: Mapping[str, Any]) -> None:
-        for name in defaults:
-            if not re.fullmatch(r"[A-Za-z]\w*", name):
-                raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
-        self.kind = kind
-        self.defaults = {name: floats(f"{kind} {name}", value) for name, value in defaults.items()}
-        self.size = sum(value.size for value in self.defaults.values())
-        self.type: Any = namedtuple(kind, list(self.defaults))  # type: ignore[misc]
-
-    def read(self, flat: Array) -> Any:
-        """The parts of flat (..., size), by their names."""
-        parts, first = [], 0
-        for value in self.defaults.values():
-            part = flat[..., first : first + value.size]
-            parts.append(part.reshape((*part.shape[:-1], *value.shape)))
-            first += value.size
-        return self.type(*(part[()] if part.ndim == 0 else part for part in parts))
-
-    def write(self, parts: Any) -> Array:
-        """The flat array of the parts."""
-        flat = [np.reshape(np.asarray(part), -1) for part in parts]
-        return np.concatenate([np.zeros(0, int), *flat])
-
-    def values(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
-        """Flat values (*batch, size): defaults, or what is given instead, (*batch, *shape) or `shape`."""
-        unknown = [name for name in given if name not in self.defaults]
-        if unknown:
-            names = ", ".join(self.defaults) or "none"
-            raise ModelError(f"there is no {self.kind} {unknown[0]!r}; there are {names}")
-        columns = []
-        for name, default in self.defaults.items():
-            value = floats(f"{self.kind} {name}", given.get(name, default))
-            wanted = (*batch, *default.shape)
-            try:
-                columns.append(np.broadcast_to(value, wanted).reshape(*batch, default.size))
-            except ValueError:
-                raise ShapeError(
-                    f"{self.kind} {name} has shape {value.shape}, expected {default.shape}, or {wanted} for "
-                    "each member of the ensemble"
-                ) from None
-        return np.concatenate([np.zeros((*batch, 0)), *columns], axis=-1)
 
 
 class Given:
@@ -109,7 +67,7 @@ class Given:
     @property
     def batches(self) -> list[tuple[int, ...]]:
         """The leading axes."""
-        return _batches(self.layout, self.constant) + _batches(self.layout, self.sampled, own=1)
+        return self.layout.batches(self.constant) + self.layout.batches(self.sampled, own=1)
 
     def samples(self, hold: str, batch: tuple[int, ...], dt: float) -> Samples:
         """Parameters of each member, and the step dt behind them."""
@@ -131,16 +89,6 @@ class Given:
         table = table.reshape(math.prod(batch), rows, self.layout.size)
         table = np.concatenate([table, np.full((*table.shape[:2], 1), dt)], axis=-1)
         return Samples(np.ascontiguousarray(table), first, interval, hold == "linear")
-
-
-def _batches(layout: FlatLayout, given: Mapping[str, Any], own: int = 0) -> list[tuple[int, ...]]:
-    """The leading axes of what is given; `own` of the last ones are not the ensemble's."""
-    found = []
-    for name, value in given.items():
-        if name in layout.defaults:
-            extra = np.ndim(value) - layout.defaults[name].ndim - own
-            found.append(np.shape(value)[: max(0, extra)])
-    return found
 
 
 class HybridSystem:
@@ -354,6 +302,30 @@ class HybridSystem:
         found = self.memory.read(self._start(q, v, z, u))
         return found._replace(**{name: getattr(self.memory.read(z), name) for name in given})
 
+    def _checked(self, q0: Array, v0: Array) -> tuple[Array, Array]:
+        """States to start from, (..., nq) and (..., nv), of arrays or of names; at rest without v0."""
+        if isinstance(q0, Mapping):
+            q0 = labels_of(self)[0].filled(q0, self.group.neutral())
+        if isinstance(v0, Mapping):
+            v0 = labels_of(self)[1].filled(v0, np.zeros(self.nv), "v0")
+        q = floats("q0", q0)
+        if q.ndim == 0 or q.shape[-1] != self.nq:
+            raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
+        v = floats("v0", np.zeros(self.nv) if v0 is None else v0)
+        if v.ndim == 0 or v.shape[-1] != self.nv:
+            raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
+        normal = [self.group.normalize(self.group.check(x)) for x in q.reshape(-1, self.nq)]
+        return np.reshape(normal, q.shape), v
+
+    def _points(self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: Any) -> Array:
+        """Flat states y (n, point) of the members of an ensemble at the start, with parameters u there."""
+        n = math.prod(batch)
+        q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
+        v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
+        z = [x.reshape(n, -1) for x in self._memory_at_start(q, v, u, memory, batch)]
+        k, works = len(self._still.defaults), np.zeros((n, len(self.power_names)))
+        return np.concatenate([np.zeros((n, 0)), *z[:k], q, v, *z[k:], works], axis=1)
+
     # -- simulation -----------------------------------------------------------------------------------------
 
     @checked
@@ -378,7 +350,8 @@ class HybridSystem:
     ) -> HybridRun:
         """Simulate from (q0, v0) over [0, t_end], or an ensemble of such.
 
-        q0, v0        states at the start, (..., nq), (..., nv); leading axes: an ensemble; default: at rest
+        q0, v0        states at the start, (..., nq), (..., nv); leading axes: an ensemble; default: at rest.
+                      Of robots, also entries by name, as {"elbow": 1.2}
         t_end         end of the simulation                                                              [s]
         dt            the step, for systems without a `step` of their own                                 [s]
         record_every  time between samples; default: a thousandth of t_end                                [s]
@@ -407,20 +380,11 @@ class HybridSystem:
         method, most, limit = method_named(method), _number("events", events), count("limit", limit)
         threads = (os.cpu_count() or 1) if threads is None else count("threads", threads)
         locate, least = None if locate is None else number("locate", locate), number("least", least)
-        q = floats("q0", q0)
-        if q.ndim == 0 or q.shape[-1] != self.nq:
-            raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
-        v = floats("v0", np.zeros(self.nv) if v0 is None else v0)
-        if v.ndim == 0 or v.shape[-1] != self.nv:
-            raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
+        q, v = self._checked(q0, v0)
         given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
         batch = np.broadcast_shapes(
-            q.shape[:-1], v.shape[:-1], *given.batches, *_batches(self.memory, memory or {})
+            q.shape[:-1], v.shape[:-1], *given.batches, *self.memory.batches(memory or {})
         )
-        n = math.prod(batch)
-        q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
-        q = np.stack([self.group.normalize(self.group.check(x)) for x in q]) if n else q
-        v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
         t_end = positive("t_end", t_end, SECONDS)
         interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
         rows = 1 + max(1, round(min(t_end / interval, 2**53)))
@@ -435,25 +399,30 @@ class HybridSystem:
         u = given.samples(hold, batch, step)
 
         flow = self._flow(method)
-        z = [x.reshape(n, -1) for x in self._memory_at_start(q, v, u.at(0.0), memory or {}, batch)]
-        k = len(self._still.defaults)
-        y = np.concatenate(
-            [np.zeros((n, 0)), *z[:k], q, v, *z[k:], np.zeros((n, len(self.power_names)))], axis=1
-        )
+        y = self._points(q, v, u.at(0.0), memory or {}, batch)
         times = interval * np.arange(rows)
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
         members = flow.ensemble(y, times)
+        metadata = {"model": self.name, "method": method.name, **({} if dt is None else {"dt": dt})}
         try:
             flow.march(members, u, rows, settings, threads)
         except KeyboardInterrupt as stop:
-            stop.run = self._run(members, batch, times, u)  # type: ignore[attr-defined]
+            stop.run = self._run(members, batch, times, u, metadata)  # type: ignore[attr-defined]
             raise
         if most:
             _warn_of_lost(members, most)
-        return self._run(members, batch, times, u)
+        return self._run(members, batch, times, u, metadata)
 
-    def _run(self, members: Ensemble, batch: tuple[int, ...], t: Array, u: Samples) -> HybridRun:
-        p = self.parameters.read(u.table[:, 0, : self.parameters.size].reshape(*batch, -1))
+    def described(self, states: HybridStates) -> dict[str, Any]:
+        """What a `Run` has of these states: names of coordinates, energies, efforts, work."""
+        names = [f"q{i}" for i in range(self.nq)], [f"v{i}" for i in range(self.nv)]
+        coordinates, dofs = (Labels(tuple(x), ("",) * len(x)) for x in names)
+        return {"coordinates": coordinates, "dofs": dofs, "kinetic": None, "potential": None}
+
+    def _run(
+        self, members: Ensemble, batch: tuple[int, ...], t: Array, u: Samples, metadata: dict[str, Any]
+    ) -> HybridRun:
+        p = u.table[:, 0, : self.parameters.size].reshape(*batch, -1)
         end_times = np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1])
         times = np.broadcast_to(t, members.record.shape[:2])
         samples = self._states(times, members.record, u.along(times), batch)
@@ -465,6 +434,8 @@ class HybridSystem:
 
         logs = EventLog.of_members(members, self.guard_names, read)
         return HybridRun(
+            **self.described(samples),
+            metadata=metadata,
             t=t,
             q=samples.q,
             v=samples.v,
@@ -472,7 +443,7 @@ class HybridSystem:
             work=samples.work,
             outputs=samples.outputs,
             final=final,
-            parameters=dict(zip(p._fields, p, strict=True)),
+            parameters=self.parameters.named(p),
             events=logs[0] if not batch else logs,
             counts=members.counts[:, :3].reshape(*batch, 3),
             end_times=final.t,
@@ -526,59 +497,6 @@ def _warn_of_lost(members: Ensemble, most: int) -> None:
         )
 
 
-@dataclass(frozen=True, repr=False)
-class EventLog:
-    """The events of one member, in their order: times, guards, directions of the change, states after.
-
-    lost   how many came after these and were not kept (of any guard, also in what `of` chooses)
-    """
-
-    t: Array
-    guard: tuple[str, ...]
-    direction: Array
-    q: Array
-    v: Array
-    memory: dict[str, Array]
-    lost: int = 0
-
-    @classmethod
-    def of_members(cls, members: Ensemble, names: Sequence[str], read: Callable[..., Any]) -> list[EventLog]:
-        """The log of each member; `read` gives q, v and memory of times and states."""
-        logs = []
-        for entries, total in zip(members.log, members.counts[:, 0].tolist(), strict=True):
-            t, signs = entries[:, 0], entries[:, 1].astype(int)
-            guard = tuple(names[abs(k) - 1] for k in signs)
-            q, v, memory = read(t, entries[:, 2:])
-            logs.append(cls(t, guard, np.sign(signs), q, v, memory, total - len(entries)))
-        return logs
-
-    def __len__(self) -> int:
-        return len(self.t)
-
-    def __repr__(self) -> str:
-        kinds = "".join(f", {number} {name}" for name, number in Counter(self.guard).items())
-        until = f" to t = {self.t[-1]:g} s" if len(self) else ""
-        lost = f"; {self.lost} more were not kept" if self.lost else ""
-        return f"EventLog({len(self)} events{until}{kinds}{lost})"
-
-    def of(self, guard: str, direction: int = 0) -> EventLog:
-        """The events of one guard, in one direction (+1, -1), or in both (0)."""
-        keep = np.array([name == guard for name in self.guard], bool)
-        return self.where(keep & ((direction == 0) | (self.direction == direction)))
-
-    def where(self, keep: Array) -> EventLog:
-        """Some of the events: a mask, indices, or a slice."""
-        return EventLog(
-            self.t[keep],
-            tuple(np.array(self.guard, dtype=object)[keep]),
-            self.direction[keep],
-            self.q[keep],
-            self.v[keep],
-            {name: x[keep] for name, x in self.memory.items()},
-            self.lost,
-        )
-
-
 @dataclass(frozen=True)
 class HybridStates:
     """States of a hybrid system with all that is known of them; the names are those of a `HybridRun`."""
@@ -591,29 +509,87 @@ class HybridStates:
     outputs: dict[str, Array]
 
 
-@dataclass(frozen=True)
-class HybridRun(HybridStates):
-    """What a simulation of a hybrid system returns; `...` are the axes of the ensemble.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class HybridRun(Run):
+    """What a simulation of a hybrid system returns, a `Run`; `...` are the axes of the ensemble.
 
-    t           times of the samples, (rows,)                                                            [s]
-    q, v        states, (..., rows, nq), (..., rows, nv); NaN after the end of a member
+    q, v        as in `Run`; NaN after the end of a member
     memory      for each name, (..., rows, *shape)
     work        for each power, its integral from the start, (..., rows)                                  [J]
     outputs     for each name, (..., rows, *shape)
-    final       the HybridStates (...) in which the members ended, at `end_times`
+    final       the HybridStates (...) in which the members ended, at `end_times`; None of a loaded run
     parameters  for each name, (..., *shape); of those that change with time, the first samples
     events      an EventLog, or a list of them for the members in their order
     counts      (..., 3): events, those that were not located, steps
     end_times   (...): when the member ended                                                             [s]
     ends        (...): why a member ended before t_end; "" if it did not
+
+    Energies, efforts and work_done are those of a `RobotSystem`; others have what their outputs say.
     """
 
-    final: HybridStates
+    mark: ClassVar[str] = "end_time"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    memory: dict[str, Array]
+    work: dict[str, Array]
+    outputs: dict[str, Array]
+    final: Any
     parameters: dict[str, Array]
-    events: Any
     counts: Array
     end_times: Array
     ends: Array
+
+    def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
+        final = self.final and HybridStates(
+            **{
+                name: {k: y[index] for k, y in x.items()} if isinstance(x, dict) else x[index]
+                for name, x in vars(self.final).items()
+            }
+        )
+        groups = {
+            name: {k: x[index] for k, x in getattr(self, name).items()} for name in (*GROUPS, "parameters")
+        }
+        ends = {name: getattr(self, name)[index] for name in ("counts", "end_times", "ends")}
+        return {**Run._member(self, index), **groups, **ends, "final": final}
+
+    def _told_ends(self) -> list[str]:
+        early = Counter(x for x in self.ends.ravel().tolist() if x)
+        return [f"  {n} of {self.ends.size} ended before the end: {reason}" for reason, n in early.items()]
+
+    def _variables(self) -> dict[str, Any]:
+        variables = Run._variables(self)
+        rows = variables["q"][0][:-1]
+
+        def own(name: str, x: Array, axes: tuple[str, ...]) -> Any:
+            x = np.asarray(x)
+            return (*axes, *(f"{name}_{i}" for i in range(x.ndim - len(axes)))), x
+
+        for kind, named in GROUPS.items():
+            for name, x in getattr(self, kind).items():
+                variables[named + name] = *own(named + name, x, rows), {"long_name": f"{kind}: {name}"}
+        for name, x in self.parameters.items():
+            meaning = {"long_name": f"parameter {name}"}
+            variables[PARAMETER + name] = *own(PARAMETER + name, x, rows[:-1]), meaning
+        when = {"units": "s", "long_name": "when the member ended"}
+        variables["end_time"] = rows[:-1], np.asarray(self.end_times), when
+        variables["end"] = rows[:-1], np.asarray(self.ends).astype(object), {"long_name": "why, if early"}
+        meaning = {"long_name": "events, those not located, steps"}
+        variables["counts"] = *own("counts", self.counts, rows[:-1]), meaning
+        return variables
+
+    @classmethod
+    def _extras(cls, found: Mapping[str, Array]) -> dict[str, Any]:
+        def named(prefix: str) -> dict[str, Array]:
+            return {k.removeprefix(prefix): x for k, x in found.items() if k.startswith(prefix)}
+
+        return {
+            **{kind: named(prefix) for kind, prefix in GROUPS.items()},
+            "parameters": named(PARAMETER),
+            "final": None,
+            "counts": found["counts"],
+            "end_times": found["end_time"],
+            "ends": found["end"].astype(str),
+        }
 
     def __repr__(self) -> str:
         batch, early = self.q.shape[:-2], self.end_times[self.ends != ""]

@@ -29,9 +29,10 @@ from ..bodies import Frame, Tree
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
-from ..linear import cross
-from ..scalar import Array, maximum, where
-from .hybrid import EventLog, HybridRun, HybridSystem
+from ..labels import labels
+from ..linear import cross, is_numeric
+from ..scalar import Array, maximum, sqrt, where
+from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
 
 
 class State:
@@ -258,8 +259,10 @@ class Fall(Element):
 
 def up(gravity: Array) -> np.ndarray:
     """The direction against gravity, (3,); z without gravity."""
-    g = np.asarray(gravity, float)
-    size = np.linalg.norm(g)
+    g: Array = np.asarray(gravity)
+    if not is_numeric(g):
+        return -g / sqrt(g @ g)
+    size = np.linalg.norm(g.astype(float))
     return -g / size if size else np.array([0, 0, 1.0])
 
 
@@ -315,10 +318,18 @@ class RobotSystem(HybridSystem):
         if not isinstance(tree, Tree):
             raise ModelError(f"robot_system takes a Robot or a Tree, not {robot!r}")
         forces = [given for given in flat if isinstance(given, Force)]
-        if any(np.any(np.asarray(body.damping, float)) for body in tree.bodies):
+        free = robot.layout.defaults if robot is not tree else {}
+        damped = any(np.any(np.asarray(body.damping, float)) for body in tree.bodies)
+        if damped or any(name.endswith(".damping") for name in free):
             forces.insert(0, JointDamping())
+        if free and gravity is not None:
+            raise ModelError(
+                f"{tree.name} has free parameters and a gravity of its own; leave out gravity = {gravity!r} "
+                "here, and give robot.with_parameters({'gravity': ...})"
+            )
         fall: Any = getattr(robot, "gravity_vector", FREE_FALL) if gravity is None else gravity
-        self.mechanism, self.tree, self._more = OpenTree(tree, fall, tuple(forces)), tree, outputs
+        self.mechanism = OpenTree(tree, fall, tuple(forces), robot=robot if free else None)
+        self.tree, self._more = tree, outputs
         self.gravity = tuple(self.mechanism.gravity)
         self.elements = tuple(copy.deepcopy(given) for given in flat if isinstance(given, Element))
         self._lossy: dict[Element, tuple[str, ...]] = {}
@@ -341,7 +352,7 @@ class RobotSystem(HybridSystem):
             self._accelerations,
             memory=kinds["memory"],
             flows=kinds["flows"],
-            parameters={**kinds["parameters"], **steps},
+            parameters={**kinds["parameters"], **steps, **free},
             rates=if_any("rates", functools.partial(self._named, "rates")),
             start=if_any("start", self._started),
             guards=if_any("guards", functools.partial(self._named, "guards")),
@@ -353,10 +364,11 @@ class RobotSystem(HybridSystem):
             outputs=self._signals,
             name=name or tree.name,
         )
+        self.parameters.checks = dict(self.mechanism.layout.checks)
 
     def _by_full_names(self) -> dict[str, dict[str, Any]]:
         """Memory, flows, parameters, directions of all elements. Raises ModelError for a name given twice."""
-        names = Counter(force.name for force in self.mechanism.forces)
+        names = Counter([*(force.name for force in self.mechanism.forces), *self.mechanism.layout.defaults])
         kinds: dict[str, dict[str, Any]] = {k: {} for k in ("memory", "flows", "parameters", "directions")}
         for element in self.elements:
             for kind, found in kinds.items():
@@ -374,7 +386,8 @@ class RobotSystem(HybridSystem):
         self, t: Any, q: Array, v: Array, z: Any, p: Any
     ) -> tuple[State, list[tuple[Element, Any, Any]]]:
         """The state, and each element with its own memory and parameters."""
-        s = State(self.tree, self.gravity, t, q, v)
+        here = self._mechanism(p)
+        s = State(here.tree, tuple(here.gravity), t, q, v)
         each = [
             (e, memory(*(getattr(z, _full(e, x)) for x in memory._fields)),
              parameters(*(getattr(p, _parameter(e, x)) for x in parameters._fields)))
@@ -383,6 +396,11 @@ class RobotSystem(HybridSystem):
         for element, z_, p_ in each:
             element.tell(s, z_, p_)
         return s, each
+
+    def _mechanism(self, p: Any) -> OpenTree:
+        """The robot with these values of its parameters."""
+        own = self.mechanism.layout
+        return self.mechanism.at(own.write([getattr(p, x) for x in own.fields.values()]))
 
     def _efforts_of(self, element: Element, s: State, z: Any, p: Any) -> Array:
         efforts = element.efforts(s, z, p)
@@ -405,7 +423,7 @@ class RobotSystem(HybridSystem):
                 i = frame.body - 1
                 wrenches[i] = wrenches[i] + np.concatenate([cross(arm, force), force])
                 loaded = True
-        return self.mechanism.acceleration(s.t, s.q, s.v, tau, wrenches if loaded else None)
+        return self._mechanism(at[-1]).acceleration(s.t, s.q, s.v, tau, wrenches if loaded else None)
 
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
@@ -456,7 +474,7 @@ class RobotSystem(HybridSystem):
         for body in self.tree.bodies:
             if body.joint.mimic is None and np.any(self._driven[body.dofs]):
                 joints[f"joint_{body.joint.name}"] = driven[body.dofs] @ v[body.dofs]
-        forces = {force.name: force.on_tree(self.tree, s.t, s.q, v) @ v for force in self.mechanism.forces}
+        forces = {force.name: force.on_tree(s.tree, s.t, s.q, v) @ v for force in self.mechanism.forces}
         return {**joints, **forces, **found}
 
     def _signals(self, *at: Any) -> dict[str, Any]:
@@ -478,7 +496,7 @@ class RobotSystem(HybridSystem):
             found.update({_full(e, name): x for name, x in own.items()})
         for force in self.mechanism.forces:
             if force.stores:
-                found[f"{force.name}_energy"] = force.energy_in_tree(self.tree, s.q)
+                found[f"{force.name}_energy"] = force.energy_in_tree(s.tree, s.q)
         return {**found, "efforts": efforts, **(self._more(s) if self._more else {})}
 
     def plastic_losses(self, log: EventLog, point: str) -> np.ndarray:
@@ -494,6 +512,39 @@ class RobotSystem(HybridSystem):
             u = J @ v
             found.append(u @ np.linalg.pinv(mobility, rcond=1e-9, hermitian=True) @ u / 2)
         return np.array(found)
+
+    def described(self, states: HybridStates) -> dict[str, Any]:
+        """As `HybridSystem.described`: what a ledger says, along the run."""
+        outputs, work = states.outputs, states.work
+        coordinates, dofs = labels(self.tree)
+        potential, done = outputs["potential_energy"], np.zeros_like(outputs["potential_energy"])
+        done = done + sum(work[name] for name in self.power_names if name.startswith("joint_"))
+
+        def change(x: Array) -> Array:
+            return x - x[..., :1]
+
+        for force in self.mechanism.forces if self.power_names else ():
+            stored = outputs.get(f"{force.name}_energy", 0 * done)
+            potential, done = potential + stored, done + work[force.name] + change(stored)
+        for e in self.elements if self.power_names else ():
+            given, energy, lost = (_full(e, x) for x in ("work", "energy", "lost"))
+            if e.driven:
+                continue
+            if energy in outputs:
+                potential = potential + outputs[energy]
+                done = done - sum(work[name] for name in self._lossy[e] if name in work)
+                done = done - (change(outputs[lost]) if lost in outputs else 0)
+            elif given in work:
+                done = done + work[given]
+        return {
+            "coordinates": coordinates,
+            "dofs": dofs,
+            "kinetic": outputs["kinetic_energy"],
+            "potential": potential,
+            **({"tau": outputs["efforts"]} if outputs["efforts"].shape == states.v.shape else {}),
+            "work_done": done if self.power_names else None,
+            "tree": self.tree,
+        }
 
     # -- the ledger -----------------------------------------------------------------------------------------
 

@@ -150,6 +150,7 @@ class VariedSystem(HybridSystem):
         q, v = self.group.integrate(q, s[m : m + nv]), v + s[m + nv : m + 2 * nv]
         first, new = self._n + 1, {}
         for name in self._by:
+            name = self.system.parameters.fields[name]
             value = np.asarray(getattr(p, name))
             change = s[first : first + value.size].reshape(value.shape)
             new[name], first = np.asarray(value + change)[()], first + value.size

@@ -89,7 +89,8 @@ def view(
 
     system   a Robot, Tree, ClosedTree, System, RobotSystem, RigidBody, or the group on which a body moves:
              SO3, SE3, a motion subgroup, or a product that begins with one of them
-    motion   a run or the result of `solve_ivp`; or configurations (..., nq); None: where simulations start
+    motion   a run or the result of `solve_ivp`; or configurations (..., nq), or values of joints,
+             {"elbow_joint": 1.2}; None: where simulations start
     members  how many of an ensemble are shown at most, evenly chosen
     ghosts   whether they are shown in one place, all but the first faintly, or side by side
     trace    names of frames and bodies whose paths are drawn; None: one at the end of the longest branch

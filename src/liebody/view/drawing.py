@@ -21,7 +21,6 @@ from ..constrained.constraints import Constraint, Distance
 from ..dynamics import RigidBody, body_poses
 from ..errors import MissingPackage, ModelError
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
-from ..systems import Contact
 from .meshes import Mesh, arrow, box, capsule, cylinder, hexadecimal, not_shown, of_file, simplified, sphere
 
 Array = Any
@@ -139,7 +138,7 @@ def _of_tree(tree: Tree, system: Any) -> Drawing:
     leaves = [x for x in found.points.values() if x[0] not in inner and np.any(x[1])]
     _add_skeleton(found, joined, leaves, JOINTS if shown else BODIES)
     for element in getattr(system, "elements", ()):
-        if isinstance(element, Contact):
+        if element.touches and hasattr(element, "normal"):  # a `systems.Contact`
             found.contacts[f"{element.name}_force"] = element.points
             if abs(element.normal[2]) > 0.99 and np.ndim(element.parameters["height"]) == 0:
                 found.floor = float(element.parameters["height"]) * float(element.normal[2])

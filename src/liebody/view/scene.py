@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import ModelError, ShapeError
 from ..groups import SO3
+from ..labels import labels_of
 from .drawing import BODIES, CENTRE, FRAMES, Drawing, Solid, drawing_of, scaled
 from .meshes import sphere
 
@@ -184,9 +185,10 @@ def scene_of(
 def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
     """Times (nt,) and q (..., nt, nq) of a run or a solution, of configurations, or of where it starts."""
     group = getattr(system, "group", system)
-    if motion is None:
+    if motion is None or isinstance(motion, Mapping):
         start = getattr(system, "guess", None)  # of systems with constraints, whose loops it nearly closes
-        motion = group.neutral() if start is None else start
+        start = group.neutral() if start is None else start
+        motion = start if motion is None else labels_of(system)[0].filled(motion, start)
     runs = hasattr(motion, "q") and hasattr(motion, "t")
     q = np.asarray(motion.q if runs else motion, float)
     if q.ndim < 1 + runs or q.shape[-1] < group.nq:

@@ -20,6 +20,7 @@ from .experiments import Audit, Curve, Run, robot
 from .gaits import OUTCOMES, Basin, Branch, Gait
 
 GREY = "#8a94a0"
+BANDS, SEEN = 24, 8  # touch-downs from which on curves are bands; those that are seen apart
 MANY = 4000  # lines of more points are drawn as pixels
 
 
@@ -63,7 +64,14 @@ def _lines(axis: Any, t: Array, named: dict[str, tuple[Array, str]], y: str, tit
         axis.plot(t, values, color=colour, linewidth=0.9, label=name, rasterized=len(t) > MANY)
     words(axis, title, "t [s]", y)
     if len(named) > 1:
-        axis.legend(frameon=False, fontsize=7, loc="best", handlelength=1.2)
+        _legend(axis)
+
+
+def _legend(axis: Any) -> None:
+    """The names of the curves in a row above the axes, where no data are; the title moves up."""
+    row = {"ncols": 6, "borderaxespad": 0.2, "handlelength": 1.1, "columnspacing": 1.0, "handletextpad": 0.4}
+    axis.legend(frameon=False, fontsize=7, loc="lower left", bbox_to_anchor=(0.0, 1.0), **row)
+    axis.set_title(axis.get_title(loc="left"), fontsize=9, loc="left", pad=17)
 
 
 def _pair(axis: Any, t: Array, title: str, left: tuple[Array, str], right: tuple[Array, str, str]) -> None:
@@ -90,38 +98,51 @@ def _energies(axis: Any, t: Array, out: dict[str, Array], title: str) -> None:
     _lines(axis, t, named, "energy [J]", title)
 
 
-def _radial_and_polar(axis: Any, run: Run, t: Array, title: str) -> None:
-    stretch = 1e3 * (run.out["radial_length"] - float(run.data.parameters["r_des"]))
-    angle = np.degrees(run.out["leg_angle"]), r"$\alpha$ [deg]", AMBER
+def _radial_and_polar(axis: Any, run: Run, t: Array, out: dict[str, Array], title: str) -> None:
+    stretch = 1e3 * (out["radial_length"] - float(run.data.parameters["r_des"]))
+    angle = np.degrees(out["leg_angle"]), r"$\alpha$ [deg]", AMBER
     _pair(axis, t, title, (stretch, "$r - r_{des}$ [mm]"), angle)
 
 
 def four_panels(run: Run) -> Any:
-    """(a) the hopping pattern, (b) momenta, (c) energies, (d) radial and polar quantities."""
-    figure, axes = figure_of(2, 2, (9.6, 5.4))
+    """(a) the hopping pattern, (b) momenta, (c) energies, (d) radial and polar quantities.
+
+    Where the whole run has so many hops that its curves are bands, the last ones follow below.
+    """
+    downs = run.touch_downs.t
+    many = len(downs) > BANDS
+    figure, axes = figure_of(4 if many else 2, 2, (9.6, 10.8 if many else 5.4))
+    _four(axes[:2], run, 0.0, "")
+    if many:
+        _four(axes[2:], run, float(downs[-SEEN]), ", last hops")
+    return figure
+
+
+def _four(axes: Any, run: Run, start: float, note: str) -> None:
+    """The four panels of what follows a time."""
     (a, b), (c, d) = axes
-    t, out = run.t, run.out
+    part = run.t >= start
+    t, out = run.t[part], {name: x[part] for name, x in run.out.items()}
     com, foot = out["com"], out["foot"]
     if np.nanmax(np.abs(com[:, 0] - com[0, 0])) < 0.05:
         named = {"centre of mass": (com[:, 2], BLUE), "foot": (foot[:, 2], GREY)}
-        _lines(a, t, named, "height [m]", "(a) hopping pattern")
+        _lines(a, t, named, "height [m]", f"(a) hopping pattern{note}")
     else:
         for name, x, colour in (("foot", foot, GREY), ("centre of mass", com, BLUE)):
             a.plot(x[:, 0], x[:, 2], color=colour, linewidth=0.9, label=name, rasterized=len(t) > MANY)
-        first = run.touch_downs
-        where: Array = np.clip(np.searchsorted(t, first.t), 0, len(t) - 1)
+        first = run.touch_downs.t
+        where: Array = np.clip(np.searchsorted(t, first[first >= start]), 0, len(t) - 1)
         for k in where[np.isfinite(com[where, 0])]:
             a.plot([foot[k, 0], com[k, 0]], [foot[k, 2], com[k, 2]], color=AMBER, linewidth=0.8)
-        words(a, title="(a) hopping pattern; legs at touch-down", x="x [m]", y="y [m]")
-        a.legend(frameon=False, fontsize=7, loc="upper right", ncols=2)
+        words(a, title=f"(a) hopping pattern{note}; legs at touch-down", x="x [m]", y="y [m]")
+        _legend(a)
     mass = robot(run.hopper).tree.mass
     u = out["com_velocity"]
     momenta = {"$p_x$": (mass * u[:, 0], BLUE), "$p_y$": (mass * u[:, 2], GREY)}
-    _lines(b, t, momenta, "p [kg m/s]", "(b) momenta")
+    _lines(b, t, momenta, "p [kg m/s]", f"(b) momenta{note}")
     _twin(b, t, 1e3 * out["angular_momentum"], "h [$10^{-3}$ kg m$^2$/s]", RED)
-    _energies(c, t, out, "(c) kinetic, gravity and spring energy")
-    _radial_and_polar(d, run, t, "(d) radial and polar quantities")
-    return figure
+    _energies(c, t, out, f"(c) kinetic, gravity and spring energy{note}")
+    _radial_and_polar(d, run, t, out, f"(d) radial and polar quantities{note}")
 
 
 def motion_panels(run: Run, after: float = 0.0) -> Any:
@@ -137,7 +158,7 @@ def motion_panels(run: Run, after: float = 0.0) -> Any:
     h = {"h": (1e3 * out["angular_momentum"], RED)}
     _lines(c, t, h, "h [$10^{-3}$ kg m$^2$/s]", "(c) angular momentum")
     _pair(d, t, "(d) base and knee", (base, r"$\theta_{ib}$ [deg]"), (knee, "$q_1$ [deg]", AMBER))
-    _radial_and_polar(e, run, t, "(e) radial and polar values")
+    _radial_and_polar(e, run, t, out, "(e) radial and polar values")
     rates = (out["radial_length_rate"], "r' [m/s]"), (out["leg_rate"], r"$\alpha$' [rad/s]", AMBER)
     _pair(f, t, "(f) radial and polar velocities", *rates)
     return figure

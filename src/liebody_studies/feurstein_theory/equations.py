@@ -426,7 +426,40 @@ def corrections(pair: list[Floating]) -> list[Correction]:
 
 @cache
 def _slips(r: Floating) -> Sizes:
-    return {**_slips_of_algebra(r), **_slips_of_dynamics(r), **_slips_of_momentum(r), **_slips_of_maps(r)}
+    parts = _slips_of_algebra, _slips_of_joints, _slips_of_dynamics, _slips_of_momentum, _slips_of_maps
+    return {number: sizes for part in parts for number, sizes in part(r).items()}
+
+
+def _slips_of_joints(r: Floating) -> Sizes:
+    """Footnote 4 by the deepest link; the equations (1.5) of the transformed velocities."""
+    tree = r.tree
+    link = max(tree.bodies, key=lambda body: len(tree.ancestors(body.index)))
+    joints = [body.dofs.start for body in reversed(tree.ancestors(link.index)) if body is not r.base]
+
+    def at(x: Array) -> tuple[Array, Array]:
+        """H_bj of the link and the joints' twists xi_i, in the axes of the base, at joint coordinates x."""
+        q = np.concatenate([r.base.joint.group.neutral(), x])
+        J = dynamics.frame_jacobian(tree, q, link.name, "world")
+        return dynamics.frame_pose(tree, q, link.name), np.asarray(J[:, joints], float).T
+
+    x = [r.x[i - r.k] for i in joints]
+    (home, start), (H, twists) = at(0 * r.x), at(r.x)
+    A_jb = SE3.Ad(SE3.inverse(H))
+    product, moved = np.eye(4), []
+    for xi, angle in zip(start, x, strict=True):
+        moved.append(SE3.Ad(product) @ xi)
+        product = product @ SE3.exp(xi * angle)
+    columns = twists @ A_jb.T
+    T = dynamics.decoupling_transform(tree, r.q)
+    T_rate = dynamics.decoupling_transform_rate(tree, r.q, r.v)
+    M, C, _ = dynamics.transformed_dynamics(tree, r.q, r.v, gravity=(0, 0, 0))
+    F = dynamics.inverse_dynamics(tree, r.q, r.v, r.a, (0, 0, 0))
+    transformed = M @ (T @ r.a + T_rate @ r.v) + C @ (T @ r.v)
+    return {
+        "1.5": (apart(M @ r.a + C @ r.v, F), apart(transformed, np.linalg.solve(T.T, F))),
+        "2.1.3, footnote 4": (apart(SE3.exp(np.array(x) @ start) @ home, H), apart(product @ home, H)),
+        "2.1.3, footnote 4: J": (apart(start @ A_jb.T, columns), apart(np.array(moved) @ A_jb.T, columns)),
+    }
 
 
 def _slips_of_algebra(r: Floating) -> Sizes:

@@ -205,7 +205,7 @@ def drifts(t_end: float = 0.64) -> list[Drift]:
         steps, rows = np.array([0.016, 0.008, 0.004]), []
         for dt in steps:
             run = simulate(
-                robot, robot.neutral(), v, t_end=t_end, dt=float(dt), method=method, damping=False,
+                robot, robot.neutral(), v, t_end=t_end, dt=float(dt), method=method, joints={"armature"},
                 record_every=t_end, progress=False,
             )  # fmt: skip
             h, c = (

@@ -143,6 +143,25 @@ def drift_figure(example: Example, found: dict[str, Lines]) -> Figure:
     return figure
 
 
+def overview_figure(names: Sequence[str], found: dict[str, dict[str, list[float]]]) -> Figure:
+    """Numbers of integrators, one a line: a picture for each quantity, a mark for each group."""
+    figure, axes = axes_of(len(found), sharey="row", height=0.6 + 0.17 * len(names), width=10.4)
+    places = np.arange(len(names))
+    for axis, (title, values) in zip(axes[0], found.items(), strict=True):
+        for group, marker in zip(GROUPS, "os", strict=True):
+            y = np.maximum(values[group], FLOOR)
+            style = {"color": COLOURS[group], "marker": marker, "label": NAMES[group]}
+            axis.plot(y, places, linestyle="", markersize=4.5, markerfacecolor="none", **style)
+        axis.set_title(title, fontsize=9, loc="left")
+        axis.tick_params(labelsize=8)
+        logarithmic(axis, "x")
+        axis.xaxis.set_major_locator(LogLocator(numticks=4))
+    axes[0, 0].set_yticks(places, names)
+    axes[0, 0].invert_yaxis()
+    beside(axes[0, -1])
+    return figure
+
+
 def work_figure(found: dict[str, list[tuple[str, np.ndarray, str, str]]]) -> Figure:
     """Errors over processor time: (name, work, colour, marker) of the methods on each group."""
     figure, axes = axes_of(2, 2, sharex=True, sharey="row", height=2.9, width=10.4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..report import Part
 from . import runs
-from .figures import Curves, curves_of, drift_figure, work_figure
+from .figures import Curves, curves_of, drift_figure, overview_figure, work_figure
 from .golden import CHECK, LONG, ROUND_OFF, SHORT
 
 SHOWN = {
@@ -138,6 +138,17 @@ def _row(example: runs.Example, a: Performance, b: Performance) -> list[str]:
     ]
 
 
+def _marks(on: dict[str, list[Performance]]) -> dict[str, dict[str, list[float]]]:
+    """What the table of an example says, by column and group, in the order of the integrators."""
+    columns: dict[str, Callable[[Performance], float]] = {
+        "attitude error": lambda x: x.attitude,
+        "worst joint [m]": lambda x: max(x.joints.values()),
+        "|energy drift|": lambda x: x.energy,
+        "steps/s": lambda x: CHECK / runs.STEP / float(x.work[x.work[:, 0] == runs.STEP, 1][0]),
+    }
+    return {name: {g: list(map(f, xs)) for g, xs in on.items()} for name, f in columns.items()}
+
+
 def section(example: runs.Example, found: Found) -> Part:
     """The section of an example."""
     on = {g: found[example, g] for g in runs.GROUPS}
@@ -152,6 +163,7 @@ def section(example: runs.Example, found: Found) -> Part:
         "section": example.section,
         "title": example.heading,
         "joints": " / ".join(j for j, _ in example.joints),
+        "overview": overview_figure([x.scheme.name for x in on["SE3"]], _marks(on)),
         "rows": [_row(example, a, b) for a, b in zip(*on.values(), strict=True)],
         "drift": drift_figure(example, lines),
         "work": work_figure(work),

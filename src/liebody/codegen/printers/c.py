@@ -21,14 +21,14 @@ import numpy as np
 
 from ...errors import GraphError
 from ..build import runtime
-from ..graph import CONDITIONS, Expr, Function
+from ..graph import CONDITIONS, FUNCTIONS, Expr, Function
 
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many
 STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
 UNROLLED = 100  # blocks of an output up to which its stores are printed one by one; above, by a loop
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
-LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(("sin", "cos", "tan", "exp", "log", "arctan2"), 30)
+LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(FUNCTIONS, 30)
 SKIPPED = 30  # operations that are worth a branch which skips them; each LONG one counts as so many
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
@@ -42,8 +42,16 @@ LANES_RULES: dict[str, str] = {
     "sqrt": "square_root({0})",
     "exp": "exponential({0})",
     "log": "logarithm({0})",
+    "sinh": "hyperbolic_sine({0})",
+    "cosh": "hyperbolic_cosine({0})",
+    "tanh": "hyperbolic_tangent({0})",
+    "arcsin": "arcsine({0})",
+    "arccos": "arccosine({0})",
+    "sign": "sign_of({0})",
+    "floor": "floor_of({0})",
     "absolute": "absolute({0})",
     "arctan2": "angle_of({0}, {1})",
+    "hypot": "hypotenuse({0}, {1})",
     "minimum": "minimum({0}, {1})",
     "maximum": "maximum({0}, {1})",
     "lt": "MASK({0} < {1})",
@@ -59,8 +67,13 @@ C99_RULES: dict[str, str] = LANES_RULES | {
     "sqrt": "sqrt({0})",
     "exp": "exp({0})",
     "log": "log({0})",
+    **{name: f"{name}({{0}})" for name in ("sinh", "cosh", "tanh", "floor")},
+    "arcsin": "asin({0})",
+    "arccos": "acos({0})",
+    "sign": "{0} != {0} ? {0} : ({0} > 0.0) - ({0} < 0.0)",
     "absolute": "fabs({0})",
     "arctan2": "atan2({0}, {1})",
+    "hypot": "hypot({0}, {1})",
     "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
     "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
     "lt": "{0} < {1}",
@@ -71,6 +84,7 @@ C99_RULES: dict[str, str] = LANES_RULES | {
     "not": "!{0}",
     "where": "{0} ? {1} : {2}",
 }
+FLOAT_RULES = {op: re.sub(r"([a-z]\w*)\(", r"\1f(", rule) for op, rule in C99_RULES.items()}  # tanf, ...
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})  # take plain literals beside vectors
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 RESERVED = re.compile(  # words of C and C++, macros of compilers and of math.h, functions of math.h
@@ -86,7 +100,6 @@ RESERVED = re.compile(  # words of C and C++, macros of compilers and of math.h,
     "roundeven|fmod|remainder|drem|remquo|copysign|nan|nextafter|nexttoward|nextup|nextdown|fdim|fmax|fmin|fma|significand|"
     "finite|isinf|isnan|isfinite|isnormal|signbit|fpclassify|[jy][01n])[fl]?"
 )
-SIGNED_ZERO = "-0.0"
 
 
 def identifier(name: str) -> str:
@@ -97,12 +110,18 @@ def identifier(name: str) -> str:
 
 
 def literal(x: float, suffix: str = "") -> str:
-    """The shortest decimal that reads back as x."""
+    """The shortest decimal that reads back as x, or with the suffix f as the float closest to x."""
     if math.isnan(x):
         return "NAN"
-    if math.isinf(x):
+    digits = str(_nearest_float(x)) if suffix else repr(x)
+    if "inf" in digits:
         return "INFINITY" if x > 0 else "(-INFINITY)"
-    return f"{x!r}{suffix}" if x >= 0 and repr(x) != SIGNED_ZERO else f"({x!r}{suffix})"
+    return f"({digits}{suffix})" if digits.startswith("-") else f"{digits}{suffix}"
+
+
+@np.errstate(over="ignore", under="ignore")
+def _nearest_float(x: float) -> np.float32:
+    return np.float32(x)
 
 
 @dataclass
@@ -133,12 +152,21 @@ def _sincos_c99(x: str, s: str, c: str) -> list[str]:
     return [f"const double {name} = {f}({x});" for name, f in ((s, "sin"), (c, "cos")) if name]
 
 
+def _sincos_float(x: str, s: str, c: str) -> list[str]:
+    return [f"const float {name} = {f}({x});" for name, f in ((s, "sinf"), (c, "cosf")) if name]
+
+
 def lanes_dialect(single: bool) -> Dialect:
     suffix = "f" if single else ""
     return Dialect(LANES_RULES, "T", "I", "splat({})", _sincos_lanes, suffix, if_any="if (any({})) {{")
 
 
 C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
+C99_FLOAT = Dialect(FLOAT_RULES, "float", "int", "{}", _sincos_float, "f", real="float")
+
+
+def c99_dialect(single: bool) -> Dialect:
+    return C99_FLOAT if single else C99
 
 
 @dataclass
@@ -365,7 +393,9 @@ def _cut(items: Sequence[Any], limit: int, cost: Callable[[Any], int]) -> list[l
 
 
 def _pack(node: Expr, name: str, dialect: Dialect) -> str:
-    return f"number({name})" if node.op in CONDITIONS and dialect.condition == "I" else name
+    if node.op not in CONDITIONS:
+        return name
+    return f"number({name})" if dialect.condition == "I" else f"({dialect.value}){name}"
 
 
 def _unpack(node: Expr, dialect: Dialect) -> str:
@@ -381,17 +411,19 @@ def _end(node: Expr, dialect: Dialect) -> str:
 # -- C99, to read and to take along -------------------------------------------------------------------------
 
 
-def c99(function: Function, name: str | None = None, piece: int = PIECE) -> str:
-    """One C99 function of plain doubles, with the pieces it needs; depends on math.h alone.
+def c99(function: Function, name: str | None = None, piece: int = PIECE, single: bool = False) -> str:
+    """One C99 function of plain doubles (or floats), with the pieces it needs; depends on math.h alone.
 
     The prototype is `void name(const double *in, ..., double *out, ...)`, arrays row-major. A name that C or
     math.h uses gets an underscore at its end.
     """
     name, arguments, results = c99_names(function, name)
-    symbols, targets, fixed = _bindings(function, arguments, results, literal)
-    body = straight_line(function, C99, symbols, targets, piece)
-    takes = [f"const double *{key}" for key in arguments] + [f"double *{key}" for key in results]
-    return "\n".join(_in_pieces(("", "static "), name, takes, body, fixed, "double *w"))
+    dialect = c99_dialect(single)
+    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant)
+    body = straight_line(function, dialect, symbols, targets, piece)
+    real = dialect.real
+    takes = [f"const {real} *{key}" for key in arguments] + [f"{real} *{key}" for key in results]
+    return "\n".join(_in_pieces(("", "static "), name, takes, body, fixed, f"{real} *w"))
 
 
 def _in_pieces(

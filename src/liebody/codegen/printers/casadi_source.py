@@ -15,8 +15,11 @@ from .c import identifier
 RULES: dict[str, str | Callable[..., Any]] = {
     # Python's operators, and names of functions of the module `casadi`
     **{op: OPERATIONS[op] for op in ("add", "sub", "mul", "div", "neg", "lt", "le", "eq")},
-    **{name: name for name in ("sin", "cos", "tan", "sqrt", "exp", "log")},
+    **{name: name for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh")},
     "absolute": "fabs",
+    **{name: name for name in ("sign", "floor", "hypot")},
+    "arcsin": "asin",
+    "arccos": "acos",
     "arctan2": "atan2",
     "minimum": "fmin",
     "maximum": "fmax",

@@ -21,13 +21,13 @@ from ..graph import Expr, Function, trace
 from ..program import Application, Pass, Program
 from ..schedule import Loop, Schedule, Segment, line
 from .c import (
-    C99,
     PIECE,
     Code,
     Dialect,
     Guard,
     Plan,
     c99,
+    c99_dialect,
     c99_names,
     c_function,
     constant_table,
@@ -61,7 +61,7 @@ def program_unit(
 ) -> str:
     """The translation unit that defines `run` over batches of states; see `batch_units`."""
     dialect = lanes_dialect(single)
-    plan = Plan(program.interface(), lanes, dialect)
+    plan = Plan(program.interface(lanes > 1), lanes, dialect)  # of one state, results are where they belong
     outputs = _outputs(program)
     if lanes > 1:  # each distinct cell once
         outputs = [np.array([cell.args[0] for cell in plan.place], int)]
@@ -74,15 +74,16 @@ def program_unit(
     return "\n".join([prelude(lanes, single), *text.functions, whole, loop])
 
 
-def callable_c99(program: Function | Program, name: str | None = None) -> str:
-    """C99 functions of plain doubles, of which the last computes `program`; see `c99`."""
+def callable_c99(program: Function | Program, name: str | None = None, single: bool = False) -> str:
+    """C99 functions of plain doubles (or floats), of which the last computes `program`; see `c99`."""
     if isinstance(program, Function):
-        return c99(program, name)
+        return c99(program, name, single=single)
     name, arguments, results = c99_names(program, name, r"w|i|j|k|next|run|[alort]\d+")
-    text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), C99)
-    takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results)]
+    dialect = c99_dialect(single)
+    text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), dialect)
+    takes = [*(f"const {dialect.real} *{x}" for x in arguments), *(f"{dialect.real} *{y}" for y in results)]
     head = f"void {name}({', '.join(takes) or 'void'})"
-    memory = [f"double w[{text.size}];"] if text.size else []
+    memory = [f"{dialect.real} w[{text.size}];"] if text.size else []
     return "\n".join([*text.functions, c_function(head, [*memory, *text.lines])])
 
 
@@ -133,21 +134,40 @@ class _Text:
             self.lines += self._turns(loop.step) if loop.alternating else self._loop(loop)
         for j, (key, positions) in enumerate(results.items()):
             space = schedule.space[positions]
+            if (space == 1 + len(arguments) + j).any():
+                self._fill(key, np.flatnonzero(schedule.constant[positions]), positions)
+                space[schedule.constant[positions]] = 1 + len(arguments) + j
             edges = np.flatnonzero(np.diff(space)) + 1
             for entries in np.split(np.arange(len(positions)), edges):
                 if len(entries) and space[entries[0]] != 1 + len(arguments) + j:
                     source = self._arrays[space[entries[0]]]
                     self._copy(key, entries, source, schedule.spot[positions[entries]])
         tables = [constant_table(kind, table, values) for values, (kind, table) in self._tables.items()]
-        self.functions = [
-            *tables,
-            *(text for form in self._forms.values() for text in form.text(self.dialect, piece)),
-        ]
+        forms, lines = list(self._forms.values()), "\n".join(self.lines)
+        if self.dialect.value != "T":  # compilers warn of functions that are nowhere called
+            forms = [form for form in forms if f"{form.name}(" in lines]
+        self.functions = [*tables, *(text for form in forms for text in form.text(self.dialect, piece))]
 
     def _copy(self, target: str, to: Any, source: str, of: Any) -> None:
         """Statements for target[to] = source[of]; entries follow each other in the target."""
         entry = self._regular(of, np.arange(len(of)), "j")
         self.lines.append(_each(len(to), f"{target}[{to[0]} + j]", f"{source}[{entry}]"))
+
+    def _fill(self, target: str, to: Any, positions: Any) -> None:
+        """Statements that write the entries `to` of a result, which are constant."""
+        values = self._schedule.start[positions[to]]
+        for value in np.unique(values):
+            entries = to[values == value]
+            edges = np.flatnonzero(np.diff(entries) != 1) + 1
+            first, counts = (
+                np.array(x, int) for x in zip(*((run[0], len(run)) for run in np.split(entries, edges)))
+            )
+            each = np.arange(len(first))
+            begin, count = (self._regular(x, each, "k") for x in (first, counts))
+            word = self.dialect.splat.format(self._literal(value))
+            self.lines.append(
+                f"for (int k = 0; k < {len(first)}; k++) {_each(count, f'{target}[{begin} + j]', word)}"
+            )
 
     def _begin(self, cells: Any, values: Any) -> None:
         """Statements that give cells their values at the start."""
@@ -320,11 +340,13 @@ class _Text:
     def _regular(self, values: Any, x: Any, counter: str) -> str:
         """The entry of whole numbers (n,) where a counter has the value x (n,)."""
         found = line(x, values)
-        if found is None:
+        if found is None:  # by a table, which others share that are lines over it
+            start, step = int(values.min()), int(np.gcd.reduce(values - values.min()))
             entries = np.zeros(int(x.max()) + 1, int)
-            entries[x] = values
-            return f"{self._named('int', map(str, entries))}[{counter}]"
-        start, step = found
+            entries[x] = (values - start) // step
+            counter = f"{self._named('int', map(str, entries.tolist()))}[{counter}]"
+        else:
+            start, step = found
         words = [str(start)] if start or not step else []
         words += [f"{step} * {counter}" if step != 1 else counter] if step else []
         return " + ".join(words)
@@ -375,7 +397,7 @@ class _Form:
         small = sum(function.operations.values()) <= SMALL
         # `restrict` speaks of one place: what a place leaves to the next one is read after a call
         inline = small and not any(any(part.written) for part in self.parts)
-        attribute = "" if (inline and not self.rare) or dialect is C99 else "__attribute__((noinline)) "
+        attribute = "" if (inline and not self.rare) or dialect.value != "T" else "__attribute__((noinline)) "
         return over_lanes(function, self.name, dialect, self.free, attribute, piece)
 
 
@@ -388,5 +410,5 @@ def _indented(lines: Sequence[str], depth: int = 1) -> list[str]:
     return ["    " * depth + line for line in lines]
 
 
-def _each(count: int, target: str, value: str) -> str:
+def _each(count: int | str, target: str, value: str) -> str:
     return f"for (int j = 0; j < {count}; j++) {target} = {value};"

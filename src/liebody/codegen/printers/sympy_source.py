@@ -25,9 +25,13 @@ def _selected(condition: Any, a: Any, b: Any) -> Any:
 RULES: dict[str, str | Callable[..., Any]] = {
     # Python's operators, and names of functions of the module `sympy`
     **{op: OPERATIONS[op] for op in ("add", "sub", "mul", "div", "neg")},
-    **{name: name for name in ("sin", "cos", "tan", "sqrt", "exp", "log")},
+    **{name: name for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh")},
     "absolute": "Abs",
+    **{name: name for name in ("sign", "floor")},
+    "arcsin": "asin",
+    "arccos": "acos",
     "arctan2": "atan2",
+    "hypot": lambda a, b: (a**2 + b**2) ** Fraction(1, 2),
     **{name: name.capitalize() for name in ("lt", "le", "eq", "and", "or", "not")},
     "minimum": "Min",
     "maximum": "Max",

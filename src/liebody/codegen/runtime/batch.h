@@ -18,7 +18,7 @@ long run(long n, const real *const *in, const long *in_stride, real *const *out,
         if (one_row(i, in, in_stride, out, out_stride, kept)) return i + 1;
     return 0;
 #else
-    Workspace here[SMALL], *s = SMALL ? here : aligned_alloc(sizeof(T), sizeof(Workspace));
+    Workspace here[SMALL], *s = SMALL ? here : vector_memory(sizeof(Workspace));
     long bad_row = 0;
     if (!s) return -1;
     begin(s);
@@ -31,7 +31,7 @@ long run(long n, const real *const *in, const long *in_stride, real *const *out,
         compute(s);
         give(s, i, rows, out, out_stride, kept && rows == LANES);
     }
-    if (!SMALL) free(s);
+    if (!SMALL) release(s);
     return bad_row;
 #endif
 }

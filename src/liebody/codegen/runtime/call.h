@@ -1,7 +1,9 @@
 /* The call from Python: `call(args...)`, with `out=array` and `threads=1` or without. Where all
    arrays are float64, of the right shape or batches of one shape of such, C-contiguous and aligned
    (a float or np.float64 where the shape is (), lists and tuples of numbers where they make such an
-   array), it goes straight to the loops; every other call goes to `self`, a Python callable.
+   array), it goes straight to the loops; every other call goes to a Python callable. `self` is a
+   tuple of that and of the options that the entry is for, (callable, name, value, ...): the very
+   objects must be given, behind the arrays in this order or by keyword.
    Python's and NumPy's headers are not needed: the structures below are part of their stable layout
    (checked by liebody.codegen.entry before use), and the functions come as pointers through
    `setup`. */
@@ -26,7 +28,7 @@ static struct {
     array *(*new_array)(void *type, int nd, intptr_t *shape, int number, intptr_t *strides,
                         void *data, int size, int flags, void *of);
     array *(*as_array)(void *of, void *type, int least_nd, int most_nd, int flags, void *context);
-    void *(*as_scalar)(void *of_no_dimensions);
+    void *(*new_scalar)(const void *number, void *type, void *of);
     void *(*vectorcall)(void *callable, void *const *args, size_t count, void *names);
     void *(*new_tuple)(intptr_t size);
     int (*set_item)(void *tuple, intptr_t index, void *item);
@@ -79,22 +81,31 @@ INLINE Run *loop_for(long rows) {
     return rows == 1 || (!lanes_run && rows < FEW) ? single_run : lanes_run;
 }
 
-void *call(void *self, void *const *args, intptr_t count, void *const *names) {
+INLINE intptr_t length(void *const *tuple) { return (intptr_t)tuple[2]; } /* its third word */
+
+void *call(void *const *self, void *const *args, intptr_t count, void *const *names) {
     const real *in[INPUTS + 1];
     real *out[OUTPUTS];
     long in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
     void *made[OUTPUTS];
+    real number[OUTPUTS];                /* results without dimensions */
     array *read[INPUTS + 1], *given = 0; /* arrays of lists; `out` */
     int lists = 0;
     Lead lead = {-1, {0}};
-    if (count != INPUTS) goto general;
-    if (names) { /* a tuple, whose length is its third word */
-        for (intptr_t k = 0; k < (intptr_t)names[2]; k++) {
-            void *name = names[python.first_item + k], *value = args[INPUTS + k];
-            if (name == python.out && OUTPUTS == 1) given = value;
-            else if (name != python.threads || value != python.one) goto general;
-        }
+    void *const *items = self + python.first_item, *general = items[0], *const *option = items + 1;
+    intptr_t options = (length(self) - 1) / 2, found = count - INPUTS;
+    if (found < 0 || found > options) goto general;
+    for (intptr_t j = 0; j < found; j++)
+        if (args[INPUTS + j] != option[2 * j + 1]) goto general;
+    for (intptr_t k = 0; k < (names ? length(names) : 0); k++) {
+        void *name = names[python.first_item + k], *value = args[count + k];
+        intptr_t j = count - INPUTS;
+        while (j < options && name != option[2 * j]) j++;
+        if (j < options && value == option[2 * j + 1]) found++;
+        else if (name == python.out && OUTPUTS == 1) given = value;
+        else if (name != python.threads || value != python.one) goto general;
     }
+    if (found != options) goto general;
     for (int k = 0; k < INPUTS; k++) {
         array *a = args[k];
         void *type = a->head.type;
@@ -139,6 +150,10 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
                     in[j] < (real *)a->data + rows * output_size[k])
                     goto general;
             }
+        } else if (!dimensions) {
+            made[k] = 0;
+            out[k] = number + k;
+            continue;
         } else {
             a = python.new_array(python.array_type, dimensions, shape, DOUBLE, 0, 0, 0, 0, 0);
             if (!a) {
@@ -167,8 +182,13 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
         python.keep(given);
         return given;
     }
-    for (int k = 0; k < OUTPUTS; k++)
-        if (!lead.axes && !output_dimensions[k]) made[k] = python.as_scalar(made[k]);
+    for (int k = 0; k < OUTPUTS; k++) {
+        if (!made[k]) made[k] = python.new_scalar(number + k, python.float64, 0);
+        if (!made[k]) { /* no memory; dropping nothing does nothing */
+            for (int j = 0; j < OUTPUTS; j++) python.drop(made[j]);
+            return 0;
+        }
+    }
     if (OUTPUTS == 1) return made[0];
     void *tuple = python.new_tuple(OUTPUTS);
     for (int k = 0; k < OUTPUTS; k++) {
@@ -178,5 +198,5 @@ void *call(void *self, void *const *args, intptr_t count, void *const *names) {
     return tuple;
 general:
     while (lists--) python.drop(read[lists]);
-    return python.vectorcall(self, args, (size_t)count, names);
+    return python.vectorcall(general, args, (size_t)count, names);
 }

@@ -22,15 +22,15 @@ typedef struct {
 
 static int open_work(Work *w, const Samples *e, long *count) {
     (void)e;
-    w->system = aligned_alloc(sizeof(T), (SYSTEM + LARGEST + KEPT) * sizeof(T));
-    w->pivot = aligned_alloc(sizeof(I), LARGEST * sizeof(I));
+    w->system = vector_memory((SYSTEM + LARGEST + KEPT) * sizeof(T));
+    w->pivot = vector_memory(LARGEST * sizeof(I));
     w->x = w->system + SYSTEM, w->z = w->x + LARGEST, w->count = count;
     if (w->system && w->pivot) return 1;
-    free(w->system), free(w->pivot);
+    release(w->system), release(w->pivot);
     return 0;
 }
 static long close_work(Work *w) {
-    free(w->system), free(w->pivot);
+    release(w->system), release(w->pivot);
     return 0;
 }
 

@@ -18,14 +18,27 @@
 #if SINGLE
 typedef float real;
 typedef int32_t whole;
+typedef uint32_t natural;
 #else
 typedef double real;
 typedef int64_t whole;
+typedef uint64_t natural;
+#endif
+
+/* Memory for `size` bytes that vectors may lie in; NULL if there is none. */
+#if defined(_WIN32)
+#include <malloc.h>
+#define vector_memory(size) _aligned_malloc(size, sizeof(T))
+#define release _aligned_free
+#else
+#define vector_memory(size) aligned_alloc(sizeof(T), size)
+#define release free
 #endif
 
 #if LANES == 1
 typedef real T;
 typedef whole I;
+typedef natural U;
 INLINE T splat(real x) { return x; }
 INLINE I bits(T x) {
     I i;
@@ -44,6 +57,7 @@ INLINE int any(I mask) { return mask != 0; }
 #else
 typedef real T __attribute__((vector_size(LANES * sizeof(real))));
 typedef whole I __attribute__((vector_size(LANES * sizeof(real))));
+typedef natural U __attribute__((vector_size(LANES * sizeof(real))));
 INLINE T splat(real x) { return x - (T){0}; }
 INLINE I bits(T x) { return (I)x; }
 INLINE T number(I i) { return (T)i; }
@@ -115,17 +129,52 @@ INLINE T unless_finite(const T *x, long n, T bad) {
         EACH_LANE(y, f, LANE(a)); \
         return y; \
     }
+#define PER_LANE_OF_TWO(name, f) \
+    INLINE T name(T a, T b) { \
+        T y = a; \
+        EACH_LANE(y, f, LANE(a), LANE(b)); \
+        return y; \
+    }
 #if SINGLE
 PER_LANE(square_root, sqrtf)
 PER_LANE(tangent, tanf)
 PER_LANE(exponential, expf)
 PER_LANE(logarithm, logf)
+PER_LANE(hyperbolic_sine, sinhf)
+PER_LANE(hyperbolic_cosine, coshf)
+PER_LANE(arcsine, asinf)
+PER_LANE(arccosine, acosf)
+PER_LANE(floor_of, floorf)
+PER_LANE_OF_TWO(hypotenuse, hypotf)
 #else
 PER_LANE(square_root, sqrt)
 PER_LANE(tangent, tan)
 PER_LANE(exponential, exp)
 PER_LANE(logarithm, log)
+PER_LANE(hyperbolic_sine, sinh)
+PER_LANE(hyperbolic_cosine, cosh)
+PER_LANE(arcsine, asin)
+PER_LANE(arccosine, acos)
+PER_LANE(floor_of, floor)
+PER_LANE_OF_TWO(hypotenuse, hypot)
 #endif
+
+INLINE T sign_of(T a) {
+    I one = bits(splat(1)), minus = bits(splat(-1)), nan = bits(a) & MASK(a != a);
+    return number((one & MASK(a > 0)) | (minus & MASK(a < 0)) | nan);
+}
+
+/* tanh x to 2 ulp: 1 - 2/(1 + exp(2 |x|)), and near 0 the rational function of Cephes (Moshier,
+   1989). */
+INLINE T hyperbolic_tangent(T x) {
+    T a = absolute(x), z = x * x, far = 1 - 2 / (1 + exponential(2 * a));
+    T p = (real)-1.61468768441708447952e3 +
+          z * ((real)-9.92877231001918586564e1 + z * (real)-9.64399179425052238628e-1);
+    T q = (real)4.84406305325125486048e3 +
+          z * ((real)2.23548839060100448583e3 + z * ((real)1.12811678491632931402e2 + z));
+    I sign = bits(x) & bits(splat((real)-0.0));
+    return where(MASK(a < (real)0.625), x + x * (z * p / q), number(bits(far) | sign));
+}
 
 #if SINGLE
 #define UPPER_HALF (~(whole)0xfff) /* of the digits */
@@ -255,6 +304,9 @@ static __attribute__((noinline, cold)) void reduce_large(double x, double *high,
         LANE(r) = (real)high, LANE(e) = (real)low, LANE(quadrant) = (whole)turns; \
     }
 
+/* The sign bit where a number of quarter turns has the bit 2; signed shifts may not reach it. */
+#define HALF_TURN(k) ((I)((U)((k) & 2) << (8 * sizeof(real) - 2)))
+
 #if SINGLE
 /* 0 <= a <= LARGE as k pi/2 + r with |r| <= pi/4, in double precision. */
 #define REDUCE(a, D, H, J, r, k) \
@@ -312,9 +364,9 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
                                       (4.166664568298827e-2f +
                                        z * (-1.388731625493765e-3f + z * 2.443315711809948e-5f)));
     I swap = -(quadrant & 1);
-    *s = number(bits(where(swap, cosine, sine)) ^ (quadrant & 2) << 30 ^
+    *s = number(bits(where(swap, cosine, sine)) ^ HALF_TURN(quadrant) ^
                 (bits(x) & bits(splat(-0.0f))));
-    *c = number(bits(where(swap, sine, cosine)) ^ ((quadrant + 1) & 2) << 30);
+    *c = number(bits(where(swap, sine, cosine)) ^ HALF_TURN(quadrant + 1));
 }
 #else
 /* sin x and cos x to 1 ulp, from |x| = k pi/2 + r + e with |r| <= pi/4: pi/2 in two parts of 33
@@ -339,8 +391,8 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
     T sine = r - ((z * (0.5 * e - zr * ps) - e) - zr * -1.66666666666666324348e-01);
     T cosine = one + (((1.0 - one) - half) + (z * (z * pc) - r * e));
     I swap = -(quadrant & 1);
-    *s = number(bits(where(swap, cosine, sine)) ^ (quadrant & 2) << 62 ^
+    *s = number(bits(where(swap, cosine, sine)) ^ HALF_TURN(quadrant) ^
                 (bits(x) & bits(splat(-0.0))));
-    *c = number(bits(where(swap, sine, cosine)) ^ ((quadrant + 1) & 2) << 62);
+    *c = number(bits(where(swap, sine, cosine)) ^ HALF_TURN(quadrant + 1));
 }
 #endif

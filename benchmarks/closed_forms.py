@@ -1,0 +1,145 @@
+"""How long closed forms are, and what they cost: liebody beside simplify, Kane and Lagrange of SymPy.
+
+    python benchmarks/closed_forms.py            planar arms of two and three links, the hoppers: minutes
+    python benchmarks/closed_forms.py --puma     PUMA 560 too, each of its numbers a symbol
+
+Counted are the operations of SymPy's `count_ops`, without common subexpressions, of the mass matrix M and of
+what else stands on the left of M dv/dt = f, in symbols. "simplify" is SymPy's, entry by entry, of what the
+algorithms of liebody make of symbols; the methods of sympy.physics.mechanics are counted as they come and
+after `simplify`. Of the hoppers the connection is counted as well. A law that all agree is checked: M and f
+are the same numbers at a random state.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import sympy
+from sympy.physics import mechanics
+
+import liebody as lb
+from liebody import SpatialInertia, TreeBuilder
+from liebody.groups import Revolute
+
+UPRIGHT = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
+
+
+def links(n: int) -> list[Any]:
+    """Masses, lengths, distances of centres of mass and moments of inertia of n links."""
+    return [sympy.symbols(f"{letter}1:{n + 1}", positive=True) for letter in "mlrI"]
+
+
+def planar_arm(n: int) -> Any:
+    builder, parent, placement = TreeBuilder(f"planar arm, {n} links"), "world", UPRIGHT
+    for i, (m, l, r, I) in enumerate(zip(*links(n), strict=True)):
+        builder.add(
+            f"link{i}", Revolute((0, 0, 1)), SpatialInertia(m, [r, 0, 0], [0, 0, I]), parent, placement
+        )
+        parent, placement = f"link{i}", np.array([l, 0, 0])
+    return builder.build()
+
+
+def by_sympy(n: int) -> tuple[dict[str, Any], dict[Any, Any]]:
+    """(M, f) of the arm by Kane's and Lagrange's method, and our symbols for theirs."""
+    q, u = mechanics.dynamicsymbols(f"q1:{n + 1}"), mechanics.dynamicsymbols(f"u1:{n + 1}")
+    t, g = mechanics.dynamicsymbols._t, sympy.Symbol("g", positive=True)
+    world, origin = mechanics.ReferenceFrame("N"), mechanics.Point("O")
+    origin.set_vel(world, 0)
+    rates = {x.diff(t): w for x, w in zip(q, u, strict=True)}
+    results = {}
+    for method in ("Kane", "Lagrange"):
+        frame, joint, bodies, loads, potential = world, origin, [], [], 0
+        for i, (m, l, r, I) in enumerate(zip(*links(n), strict=True)):
+            turned = frame.orientnew(f"A{i}", "Axis", [q[i], world.z])
+            if method == "Kane":
+                turned.set_ang_vel(frame, u[i] * world.z)
+            com = joint.locatenew(f"C{i}", r * turned.x)
+            com.v2pt_theory(joint, world, turned)
+            tip = joint.locatenew(f"P{i}", l * turned.x)
+            tip.v2pt_theory(joint, world, turned)
+            inertia = mechanics.inertia(turned, 0, 0, I), com
+            bodies.append(mechanics.RigidBody(f"B{i}", com, turned, m, inertia))
+            loads.append((com, -m * g * world.y))
+            potential += m * g * com.pos_from(origin).dot(world.y)
+            bodies[-1].potential_energy = m * g * com.pos_from(origin).dot(world.y)
+            frame, joint = turned, tip
+        if method == "Kane":
+            kinematic = [w - x.diff(t) for x, w in zip(q, u, strict=True)]
+            kane = mechanics.KanesMethod(world, q, u, kd_eqs=kinematic)
+            kane.kanes_equations(bodies, loads)
+            results[method] = kane.mass_matrix, -kane.forcing
+        else:
+            lagrange = mechanics.LagrangesMethod(mechanics.Lagrangian(world, *bodies), q)
+            lagrange.form_lagranges_equations()
+            results[method] = lagrange.mass_matrix, -lagrange.forcing.xreplace(rates)
+    return results, {**{x: f"q{i}" for i, x in enumerate(q, 1)}, **{w: f"v{i}" for i, w in enumerate(u, 1)}}
+
+
+def timed(make: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    found = make()
+    return found, time.perf_counter() - start
+
+
+def simplified(X: Any) -> Any:
+    return X.applyfunc(sympy.simplify)
+
+
+def left_side(eq: Any) -> tuple[Any, Any]:
+    return eq.M, eq.of("bias")
+
+
+def with_connection(eq: Any) -> tuple[Any, ...]:
+    return (*left_side(eq), eq.connection)
+
+
+def row(title: str, found: Any, seconds: float) -> None:
+    counts = "".join(f"{sympy.count_ops(X):>8}" for X in found)
+    print(f"  {title:32}{counts}{seconds:10.2f} s")
+
+
+def check(eq: Any, ours: tuple[Any, ...], others: tuple[Any, ...], names: dict[Any, str]) -> None:
+    """The same numbers at a random state."""
+    rng, known = np.random.default_rng(0), {s.name: s for s in (*eq.q, *eq.v, *eq.parameters)}
+    values = {s: rng.uniform(0.5, 1.5) for s in known.values()}
+    theirs = {**values, **{x: values[known[name]] for x, name in names.items()}}
+    for X, Y in zip(ours, others, strict=True):
+        x = np.array(X.xreplace(values), float)
+        assert np.allclose(x, np.array(Y.xreplace(theirs), float), rtol=1e-10, atol=1e-10)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--puma", action="store_true")
+    with_puma = parser.parse_args().puma
+    print(f"{'operations of':34}{'M':>8}{'f':>8}{'m':>8}")
+    for n in (2, 3):
+        tree = planar_arm(n)
+        print(tree.name)
+        eq = lb.equations(tree)
+        ours, seconds = timed(lambda eq=eq: left_side(eq))
+        row("liebody", ours, seconds)
+        raw = left_side(lb.equations(tree, simplify=False))
+        row("its algorithms, simplify", *timed(lambda raw=raw: tuple(map(simplified, raw))))
+        results, names = by_sympy(n)
+        for method, found in results.items():
+            check(eq, ours, found, names)
+            row(f"{method}'s method", found, 0.0)
+            row(f"{method}'s method, simplify", *timed(lambda found=found: tuple(map(simplified, found))))
+    for name in ("prismatic_hopper", "revolute_hopper"):
+        print(name)
+        row("liebody", *timed(lambda name=name: with_connection(lb.equations(name, symbols=True))))
+        raw = with_connection(lb.equations(name, symbols=True, simplify=False))
+        row("its algorithms, simplify", *timed(lambda raw=raw: tuple(map(simplified, raw))))
+    if with_puma:
+        print("puma560")
+        row("liebody", *timed(lambda: left_side(lb.equations("puma560", symbols=True))))
+        row("its algorithms", left_side(lb.equations("puma560", symbols=True, simplify=False)), 0.0)
+
+
+if __name__ == "__main__":
+    main()

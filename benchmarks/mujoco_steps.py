@@ -1,0 +1,103 @@
+"""A step of a simulation beside MuJoCo: RK4 of 1 ms without contacts, one robot and members of an ensemble.
+
+    python benchmarks/mujoco_steps.py [robot ...]       (ur5 panda anymal talos)
+
+MuJoCo reads the URDF that `to_urdf` writes, in which bodies on fixed joints are one body; damping and all
+constraints (limits, friction) are off. Both integrate from the same states in this process, alternately,
+each in a loop of its own in C (`simulate` and `mj_step`) on one thread; medians over the rounds of the
+processor time per step, and of the ratio round by round with its quartiles. MuJoCo steps one member after
+the other. At first both fall for 20 steps, and must agree: ours is a Runge-Kutta-Munthe-Kaas method, so that
+on a floating base the two differ by the error of a step.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+import liebody as lb
+from liebody.io.layouts import mujoco_layout
+
+sys.path.insert(0, str(Path(__file__).parent))
+from machine import describe
+from robots import FILES, path
+
+DT, CHECKED, AGREE = 1e-3, 20, 1e-7
+ROUNDS, MEMBERS, ONE, STEPS = 9, 256, 2000, 200  # members; steps of one robot, and of each member
+NO = mujoco.mjtDisableBit
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def mujoco_model(robot: lb.Robot) -> mujoco.MjModel:
+    model = mujoco.MjModel.from_xml_string(robot.to_urdf())
+    model.opt.timestep, model.opt.integrator = DT, mujoco.mjtIntegrator.mjINT_RK4
+    model.opt.disableflags |= NO.mjDSBL_CONSTRAINT | NO.mjDSBL_CONTACT
+    model.dof_damping[:] = 0
+    return model
+
+
+def measure(name: str) -> None:
+    file, floating = path(name)
+    robot = lb.load(file, floating=floating, mimic=False)
+    model = mujoco_model(robot)
+    layout, data = mujoco_layout(robot.tree, model), mujoco.MjData(model)
+    rng = np.random.default_rng(0)
+    q, v = robot.random(rng, MEMBERS), 0.1 * rng.standard_normal((MEMBERS, robot.nv))
+    q_theirs, v_theirs = layout.to_q(q), layout.to_v(q, v)
+
+    def ours(members: Any, count: int) -> lb.Run:
+        options: dict[str, Any] = {"t_end": count * DT, "record_every": count * DT}
+        return lb.simulate(robot, q[members], v[members], dt=DT, damping=False, progress=False, **options)
+
+    def theirs(member: int, count: int) -> None:
+        data.qpos[:], data.qvel[:] = q_theirs[member], v_theirs[member]
+        mujoco.mj_step(model, data, nstep=count)
+
+    moved = robot.difference(q[0], ours(0, CHECKED).q[-1])
+    theirs(0, CHECKED)
+    off = np.abs(robot.difference(q[0], layout.from_q(data.qpos)) - moved).max() / np.abs(moved).max()
+    if not off < AGREE:
+        raise SystemExit(f"{name}: after {CHECKED} steps the two differ by {off:.1e} of the way")
+
+    all_members, shown = (
+        slice(None),
+        rng.permutation(MEMBERS)[:ROUNDS],
+    )  # a step of theirs costs the same of all
+    for label, members, count in ((f"{name}, one", 0, ONE), (f"{name}, of {MEMBERS}", all_members, STEPS)):
+        ours(members, count)
+        total = count * (1 if members == 0 else MEMBERS)
+        pairs = [
+            (
+                seconds(lambda m=members, n=count: ours(m, n)) / total,
+                seconds(lambda i=i: theirs(i, ONE)) / ONE,
+            )
+            for i in shown
+        ]
+        a, b = (1e9 * statistics.median(x) for x in zip(*pairs, strict=True))
+        low, ratio, high = np.percentile([theirs_ / ours_ for ours_, theirs_ in pairs], [25, 50, 75])
+        print(f"{label:28s} {a:10.1f} {b:10.1f} {ratio:8.1f}   [{low:.1f}, {high:.1f}]")
+
+
+def main(chosen: list[str]) -> None:
+    warnings.simplefilter("ignore")
+    print(describe("mujoco", "numpy"))
+    print(f"{'ns per step of a member':28s} {'liebody':>10s} {'mujoco':>10s} {'ratio':>8s}   [quartiles]")
+    for name in chosen or list(FILES):
+        measure(name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

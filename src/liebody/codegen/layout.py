@@ -1,0 +1,109 @@
+"""Names for the parts of a flat array: memory and parameters of systems."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..door import floats
+from ..errors import ModelError, ShapeError
+from ..scalar import Array
+
+Check = Callable[[np.ndarray], np.ndarray]
+NONE: Mapping[str, Check] = {}
+
+
+class FlatLayout:
+    """Names for the parts of a flat array, given by their default values: an entry or an array each.
+
+    A name is a word, or what it belongs to, a dot and a word: "wrist_3_link.mass". `fields` are the names in
+    the tuples that `read` gives, with underscores for what is no letter or digit: `p.wrist_3_link_mass`.
+    `checks` are functions of values (..., *shape), which raise errors for impossible ones.
+    """
+
+    def __init__(self, kind: str, defaults: Mapping[str, Any], checks: Mapping[str, Check] = NONE) -> None:
+        for name in defaults:
+            if not re.fullmatch(r"[A-Za-z]\w*|.+\.[A-Za-z]\w*", name):
+                raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
+        self.kind, self.checks = kind, dict(checks)
+        self.defaults = {name: floats(f"{kind} {name}", value) for name, value in defaults.items()}
+        self.size = sum(value.size for value in self.defaults.values())
+        self.fields = {name: word_of(name) for name in self.defaults}
+        if len(set(self.fields.values())) < len(self.fields):
+            raise ModelError(
+                f"two of the {kind}s {', '.join(self.fields)} are one word without their dots; rename one"
+            )
+
+    @cached_property
+    def type(self) -> Any:
+        """The named tuples that `read` gives."""
+        return namedtuple(self.kind, list(self.fields.values()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the type of the tuples, which cannot be sent to other processes."""
+        return {name: value for name, value in vars(self).items() if name != "type"}
+
+    def read(self, flat: Array) -> Any:
+        """The parts of flat (..., size), by their names."""
+        parts, first = [], 0
+        for value in self.defaults.values():
+            part = flat[..., first : first + value.size]
+            parts.append(part.reshape((*part.shape[:-1], *value.shape)))
+            first += value.size
+        return self.type(*(part[()] if part.ndim == 0 else part for part in parts))
+
+    def named(self, flat: Array) -> dict[str, Any]:
+        """The same by the names as they were given."""
+        return dict(zip(self.defaults, self.read(flat), strict=True))
+
+    def write(self, parts: Any) -> Array:
+        """The flat array of the parts."""
+        flat = [np.reshape(np.asarray(part), -1) for part in parts]
+        return np.concatenate([np.zeros(0, int), *flat])
+
+    def values(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
+        """Flat values (*batch, size): defaults, or what is given instead, (*batch, *shape) or `shape`."""
+        self.check(given)
+        columns = []
+        for name, default in self.defaults.items():
+            value = floats(f"{self.kind} {name}", given.get(name, default))
+            wanted = (*batch, *default.shape)
+            try:
+                value = np.broadcast_to(value, wanted)
+            except ValueError:
+                raise ShapeError(
+                    f"{self.kind} {name} has shape {value.shape}, expected {default.shape}, or {wanted} for "
+                    "each member of the ensemble"
+                ) from None
+            if name in given and name in self.checks:
+                value = self.checks[name](value)
+            columns.append(value.reshape(*batch, default.size))
+        return np.concatenate([np.zeros((*batch, 0)), *columns], axis=-1)
+
+    def check(self, names: Mapping[str, Any]) -> None:
+        """Raise ModelError for a name that is not there."""
+        unknown = [name for name in names if name not in self.defaults]
+        if unknown:
+            there = ", ".join(self.defaults) or "none"
+            raise ModelError(f"there is no {self.kind} {unknown[0]!r}; there are {there}")
+
+    def batches(self, given: Mapping[str, Any], own: int = 0) -> list[tuple[int, ...]]:
+        """The leading axes of what is given; `own` of the last ones are not the ensemble's."""
+        found = []
+        for name, value in given.items():
+            if name in self.defaults:
+                extra = np.ndim(value) - self.defaults[name].ndim - own
+                found.append(np.shape(value)[: max(0, extra)])
+        return found
+
+
+def word_of(name: str) -> str:
+    """The name's word in tuples."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return word if re.match("[A-Za-z]", word) and not keyword.iskeyword(word) else f"p_{word}"

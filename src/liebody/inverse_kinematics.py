@@ -1,0 +1,301 @@
+"""Configurations at which frames are where they should be, on the group and within the joints' limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .bodies import Frame
+from .codegen import Kernel, traced
+from .errors import ConfigurationError, ModelError, ShapeError, positive
+from .groups import SE3, RealGroup
+from .robot import Robot
+from .scalar import Array
+
+CONVERGED, STATIONARY, UNFINISHED = "converged", "closest within reach", "not finished"
+STEEP = 1e-8  # a gradient below it, relative to its factors, is none
+FIRST_DAMPING, LARGEST_DAMPING = 1e-2, 1e16
+
+
+@dataclass(frozen=True, repr=False)
+class InverseKinematics:
+    """What `inverse_kinematics` has found, for each member of a batch (...).
+
+    q           configurations, (..., nq)
+    residual    |e| of the errors of all targets, (...)                                            [rad and m]
+    converged   whether it is at most the tolerance, (...)
+    iterations  how many steps were tried, those from other starts included, (...)
+    reason      "converged"; "closest within reach": no small motion comes nearer, and no start that was tried
+                has led nearer; or "not finished" after so many iterations, (...)
+    errors      e of each target, by its frame, (..., 6) or (..., 3)                               [rad, m]
+    """
+
+    q: Array
+    residual: Array
+    converged: Array
+    iterations: Array
+    reason: Array
+    errors: dict[str | Frame, Array]
+
+    def __repr__(self) -> str:
+        worst = float(np.max(self.residual, initial=0))
+        of = f"{np.count_nonzero(self.converged)} of {np.size(self.converged)}"
+        return f"InverseKinematics: {of} converged, largest residual {worst:.3g}"
+
+
+def inverse_kinematics(
+    robot: Robot,
+    targets: Mapping[str | Frame, Array],
+    q0: Any = None,
+    *,
+    limits: bool = True,
+    tolerance: float = 1e-10,
+    iterations: int = 100,
+    restarts: int = 60,
+    rng: np.random.Generator | int | None = 0,
+) -> InverseKinematics:
+    """Configurations q at which frames have given poses or positions: least |e(q)|, by Levenberg-Marquardt.
+
+        found = lb.inverse_kinematics(robot, {"tool0": T}, q0)       # found.q, found.converged
+
+    With the pose T(q) of a frame and T* that is wanted, e = log(T^-1 T*), (6,), and with a position p*,
+    e = p* - p, (3,). A step is dq = (J^T J + lambda 1)^-1 J^T e along the group, lambda in proportion to
+    |e|^2, so that steps are quadratic near a solution and small where J loses rank.
+
+    targets     by name of a frame or body: poses (..., 4, 4), or positions (..., 3), in the world     [m]
+    q0          where to start, (..., nq), or values of joints, {"elbow_joint": 1.2}; None: neutral
+    limits      whether the joints' limits, also of those that follow others, are kept
+    tolerance   of |e|                                                                            [rad and m]
+    iterations  most steps of a search
+    restarts    how many searches from random configurations follow at most where one has not converged: near
+                singular configurations most starts lead to others that are closest in their neighbourhood
+    rng         where these are drawn from
+
+    Leading axes of targets and q0 broadcast. A target out of reach is no error: `converged` is False, and q
+    the closest configuration that was found.
+
+    Raises ShapeError, ConfigurationError, ModelError for targets and starts that cannot be.
+
+    Sugihara, "Solvability-unconcerned inverse kinematics by the Levenberg-Marquardt method", IEEE Trans.
+    Robot. 27 (2011); limits by projection, with an active set: Kelley (1999), section 5.4.
+    """
+    tolerance = positive("tolerance", tolerance)
+    wanted = {frame: _target(robot, frame, target) for frame, target in targets.items()}
+    if not wanted:
+        raise ModelError("there are no targets; give some, as {'tool0': T}")
+    start = robot.neutral() if q0 is None else robot.configuration(q0) if isinstance(q0, Mapping) else q0
+    start = robot.group.check(start)
+    sizes = {frame: 1 if target.shape[-1] == 3 else 2 for frame, target in wanted.items()}  # axes of a target
+    try:
+        leading = [x.shape[: x.ndim - sizes[frame]] for frame, x in wanted.items()]
+        batch = np.broadcast_shapes(start.shape[:-1], *leading)
+    except ValueError as error:
+        raise ShapeError(f"the leading axes of targets and q0 do not broadcast: {error}") from None
+    rows = [
+        np.broadcast_to(x, (*batch, *x.shape[-sizes[frame] :])).reshape(-1, *x.shape[-sizes[frame] :])
+        for frame, x in wanted.items()
+    ]
+    search = _Search(robot, {frame: n == 2 for frame, n in sizes.items()}, limits, tolerance, iterations)
+    q = np.broadcast_to(start, (*batch, robot.nq)).reshape(-1, robot.nq)
+    best = search.run(search.bounds.inside(q), rows)
+    draw = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
+    for copies in _doubling(restarts):
+        left = np.flatnonzero(best.residual > tolerance)
+        if not len(left):
+            break
+        members = np.repeat(left, copies)
+        tried = search.run(search.bounds.random(robot, draw, len(members)), [x[members] for x in rows])
+        best.iterations[left] += tried.iterations.reshape(-1, copies).sum(axis=1)
+        first = np.argmin(tried.residual.reshape(-1, copies), axis=1) + copies * np.arange(len(left))
+        better = tried.residual[first] < best.residual[left]
+        for mine, found in ((best.q, tried.q), (best.residual, tried.residual), (best.reason, tried.reason)):
+            mine[left[better]] = found[first[better]]
+    e, _ = search.errors(best.q, *rows)
+    parts = np.split(e, np.cumsum([3 * n for n in sizes.values()])[:-1], axis=-1)
+    return InverseKinematics(
+        best.q.reshape(*batch, robot.nq),
+        best.residual.reshape(batch)[()],
+        (best.residual <= tolerance).reshape(batch)[()],
+        best.iterations.reshape(batch)[()],
+        best.reason.reshape(batch)[()],
+        {frame: part.reshape(*batch, -1) for frame, part in zip(wanted, parts, strict=True)},
+    )
+
+
+def _doubling(total: int) -> Iterator[int]:
+    """1, 2, 4, ... with this sum."""
+    n = 1
+    while total > 0:
+        yield min(n, total)
+        total, n = total - n, 2 * n
+
+
+def _target(robot: Robot, frame: str | Frame, target: Any) -> Array:
+    """A pose (..., 4, 4) or position (..., 3) as floats, of a frame that is there."""
+    if isinstance(frame, str):
+        robot.tree.frame(frame)
+    try:
+        x = np.asarray(target, float)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"the target of {frame!r} cannot be read as numbers: {error}") from None
+    if x.shape[-1:] != (3,) and x.shape[-2:] != (4, 4):
+        raise ShapeError(
+            f"the target of {frame!r} has shape {x.shape}, expected a pose (..., 4, 4) or a position (..., 3)"
+        )
+    if not np.isfinite(x).all():
+        raise ConfigurationError(f"the target of {frame!r} is not finite")
+    if x.shape[-1] == 4:
+        R = x[..., :3, :3]
+        off = max(
+            np.abs(np.swapaxes(R, -1, -2) @ R - np.eye(3)).max(initial=0),
+            np.abs(np.linalg.det(R) - 1).max(initial=0),
+            np.abs(x[..., 3, :] - [0, 0, 0, 1]).max(initial=0),
+        )
+        if off > 1e-6:
+            raise ConfigurationError(
+                f"the target of {frame!r} is no pose (off by {off:.3g}): expected a rotation, a position and "
+                "the row 0, 0, 0, 1"
+            )
+    return x
+
+
+class _Bounds:
+    """The box of coordinates within the joints' limits.
+
+    low, high  (nq,), infinite where there are none
+    pairs      coordinates with limits that are degrees of freedom, too, and their numbers among these
+    """
+
+    def __init__(self, robot: Robot, limits: bool) -> None:
+        tree = robot.tree
+        self.low, self.high = np.full(tree.nq, -np.inf), np.full(tree.nq, np.inf)
+        coordinates: list[int] = []
+        dofs: list[int] = []
+        for body in tree.bodies if limits else ():
+            joint, at = body.joint, body.coordinates
+            if joint.nq != joint.dim:
+                continue  # rotations in space have none
+            low, high = (np.asarray(x, float) for x in (joint.lower, joint.upper))
+            if joint.mimic is not None:
+                ends = np.stack([low, high]) - joint.mimic.offset
+                low, high = np.sort(ends / joint.mimic.multiplier, axis=0) if joint.mimic.multiplier else ends
+            self.low[at], self.high[at] = np.maximum(self.low[at], low), np.minimum(self.high[at], high)
+            if isinstance(joint.group, RealGroup):
+                coordinates += range(at.start, at.stop)
+                dofs += range(body.dofs.start, body.dofs.stop)
+        self.pairs = np.array(coordinates, int), np.array(dofs, int)
+        empty = np.flatnonzero(self.low > self.high)
+        if len(empty):
+            raise ModelError(
+                f"{robot.name}: coordinate {empty[0]} has no value within the limits of all joints it moves"
+            )
+
+    def inside(self, q: Array) -> Array:
+        """The closest configurations (n, nq) within the limits."""
+        return np.clip(q, self.low, self.high)
+
+    def random(self, robot: Robot, rng: np.random.Generator, n: int) -> Array:
+        """Random configurations (n, nq) within the limits: uniform between those that are finite."""
+        q = robot.random(rng, n)
+        closed = np.isfinite(self.high - self.low)
+        q[:, closed] = rng.uniform(self.low[closed], self.high[closed], (n, np.count_nonzero(closed)))
+        return self.inside(q)
+
+    def free(self, q: Array, uphill: Array) -> Array:
+        """Which degrees of freedom (n, nv) can go along `uphill` (n, nv): not those that a limit stops."""
+        at, dof = self.pairs
+        free = np.ones(uphill.shape, bool)
+        free[:, dof] = ~(
+            ((q[:, at] <= self.low[at]) & (uphill[:, dof] < 0))
+            | ((q[:, at] >= self.high[at]) & (uphill[:, dof] > 0))
+        )
+        return free
+
+
+@dataclass
+class _Found:
+    """The state of searches, a row each; those of `_Search.run`."""
+
+    q: Array
+    residual: Array
+    iterations: Array
+    reason: Array
+
+
+class _Search:
+    """Levenberg-Marquardt steps for many searches at once."""
+
+    def __init__(
+        self, robot: Robot, is_pose: Mapping[Any, bool], limits: bool, tolerance: float, iterations: int
+    ) -> None:
+        self.robot, self.tolerance, self.most = robot, tolerance, iterations
+        self.bounds = _Bounds(robot, limits)
+        key = ("inverse kinematics", *is_pose.items())
+        if key not in robot.kernels:
+            robot.kernels[key] = Kernel(_errors(robot, dict(is_pose)))
+        self.errors = robot.kernels[key]
+
+    def run(self, q: Array, targets: list[Array]) -> _Found:
+        """Searches from q (n, nq), each until it has converged or cannot come nearer."""
+        n = len(q)
+        found = _Found(q.copy(), np.full(n, np.inf), np.zeros(n, int), np.full(n, UNFINISHED, dtype=object))
+        damping = np.full(n, FIRST_DAMPING)
+        e, J = self.errors(q, *targets)
+        found.residual[:] = np.linalg.norm(e, axis=-1)
+        for _ in range(self.most):
+            uphill = (np.swapaxes(J, -1, -2) @ e[..., None])[..., 0]
+            free = self.bounds.free(found.q, uphill)
+            size = np.linalg.norm(J, axis=(-1, -2))
+            flat = np.linalg.norm(uphill * free, axis=-1) <= STEEP * size * found.residual
+            stuck = flat | (damping > LARGEST_DAMPING) | ~np.isfinite(found.residual)
+            found.reason[stuck] = STATIONARY
+            found.reason[found.residual <= self.tolerance] = CONVERGED
+            going = np.flatnonzero(found.reason == UNFINISHED)
+            if not len(going):
+                break
+            found.iterations[going] += 1
+            e_, J_ = e[going], J[going] * free[going, None, :]
+            lam = damping[going] * size[going] ** 2 * np.minimum(1, found.residual[going] ** 2)
+            step = _damped(J_, e_, lam)
+            there = self.bounds.inside(self.robot.integrate(found.q[going], step))
+            e_, J_ = self.errors(there, *(x[going] for x in targets))
+            residual = np.linalg.norm(e_, axis=-1)
+            better = residual < found.residual[going]
+            rows = going[better]
+            found.q[rows], found.residual[rows] = there[better], residual[better]
+            e[rows], J[rows] = e_[better], J_[better]
+            damping[going] *= np.where(better, 0.25, 8.0)
+        found.q = np.array(self.robot.normalize(found.q))
+        return found
+
+
+def _errors(robot: Robot, is_pose: Mapping[Any, bool]) -> Any:
+    """(q, targets) -> e (m,) and J (m, nv), with de = -J dq, traced."""
+
+    def errors(q: Array, *targets: Array) -> tuple[Array, Array]:
+        e, J = [], []
+        for (frame, whole), target in zip(is_pose.items(), targets, strict=True):
+            T, V = robot.pose(q, frame), robot.jacobian(q, frame)
+            if whole:
+                e.append(SE3.log(SE3.compose(SE3.inverse(T), target)))
+                J.append(SE3.dexp_inverse(e[-1]) @ V)
+            else:
+                e.append(target - T[:3, 3])
+                J.append(T[:3, :3] @ V[3:])
+        return np.concatenate(e), np.concatenate(J)
+
+    shapes = {f"target_{k}": (4, 4) if whole else 3 for k, whole in enumerate(is_pose.values())}
+    return traced(errors, {"q": robot.nq, **shapes}, "errors")
+
+
+def _damped(J: Array, e: Array, lam: Array) -> Array:
+    """(J^T J + lambda 1)^-1 J^T e of many (n, m, k), (n, m), (n,), by singular values: of any rank."""
+    U, s, Vt = np.linalg.svd(J, full_matrices=False)
+    along = (np.swapaxes(U, -1, -2) @ e[..., None])[..., 0]
+    least = math.ulp(1.0) * max(J.shape[1:]) * s.max(axis=-1, initial=0)
+    inverse = np.where(s > least[:, None], s, 0) / np.maximum(s * s + lam[:, None], np.finfo(float).tiny)
+    return (np.swapaxes(Vt, -1, -2) @ (inverse * along)[..., None])[..., 0]

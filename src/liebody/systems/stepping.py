@@ -1,0 +1,134 @@
+"""Hybrid systems, one interval of time after the other, with parameters of one's own in between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..codegen.march import RAN, REASONS, STOPPED, Settings
+from ..errors import SECONDS, ShapeError, positive
+from ..integrators import Method, method_named
+from ..scalar import Array
+from .hybrid import Given, HybridSystem
+
+
+class HybridState:
+    """A state of a hybrid system, or of an ensemble (...), between two intervals. It does not change.
+
+    t         time                                                                                       [s]
+    q, v      configurations (..., nq) and velocities (..., nv)
+    memory    its parts by name, (..., *shape)
+    ends      (...): why a member ended, "" where it goes on; it stays where it was
+    """
+
+    __slots__ = ("_last", "_number", "_reasons", "_stepper", "_y")
+
+    def __init__(self, stepper: HybridStepper, number: int, y: Array, reasons: Array, last: Array) -> None:
+        self._stepper, self._number, self._y, self._reasons, self._last = stepper, number, y, reasons, last
+
+    @property
+    def t(self) -> float:
+        return self._number * self._stepper.dt
+
+    def _read(self) -> tuple[Any, ...]:
+        sim = self._stepper
+        parameters = np.zeros(sim.system.parameters.size)
+        return sim.system._read(self.t, self._y.reshape(*sim.batch, -1), parameters)
+
+    @property
+    def q(self) -> Array:
+        return self._read()[1]
+
+    @property
+    def v(self) -> Array:
+        return self._read()[2]
+
+    @property
+    def memory(self) -> Any:
+        return self._read()[3]
+
+    @property
+    def ended(self) -> Array:
+        """Which members have ended, (...)."""
+        return (self._reasons != RAN).reshape(self._stepper.batch)
+
+    @property
+    def ends(self) -> Array:
+        return np.array([REASONS[int(k)] for k in self._reasons]).reshape(self._stepper.batch)
+
+    def __repr__(self) -> str:
+        return f"HybridState(t={self.t:.9g}, q={self.q!r}, v={self.v!r})"
+
+
+class HybridStepper:
+    """Intervals of one length for a hybrid system; made by `liebody.stepper`.
+
+        sim = lb.stepper(system, dt=0.02, members=256)
+        state = sim.start(q0)
+        state = sim.step(state, {"K_p": gains})              # gains (256,), held for 0.02 s
+        state = sim.reset(state, state.ended, q0)
+
+    Within an interval the system takes the steps that it chooses, or one of length dt; members are lanes of
+    vectors and shares of `threads`, each with steps of its own. Time goes on for members that begin anew.
+    """
+
+    def __init__(
+        self,
+        system: HybridSystem,
+        dt: float,
+        members: int | tuple[int, ...] = (),
+        method: str | Method = "rkmk4",
+        threads: int = 1,
+    ) -> None:
+        self.system, self.dt, self.threads = system, positive("dt", dt, SECONDS), threads
+        self.batch = (members,) if isinstance(members, int) else tuple(members)
+        self._flow, self._settings = system._flow(method_named(method)), Settings(least=1e-7, limit=10**7)
+        self._n = math.prod(self.batch)
+
+    def start(self, q0: Array, v0: Array = None, **memory: Any) -> HybridState:
+        """The state at t = 0; states, and values of the memory, of all members, or one for all."""
+        y = self._points(q0, v0, memory, self.batch)
+        last = np.full((self._n, len(self.system.guard_names)), -np.inf)
+        return HybridState(self, 0, y, np.full(self._n, RAN), last)
+
+    def reset(
+        self, state: HybridState, members: Array, q0: Array, v0: Array = None, **memory: Any
+    ) -> HybridState:
+        """The same state, but for members (a mask or indices of the ensemble) that begin anew."""
+        which = np.arange(self._n).reshape(self.batch)[members]
+        y, reasons, last = state._y.copy(), state._reasons.copy(), state._last.copy()
+        y[which.ravel()] = self._points(q0, v0, memory, which.shape)
+        reasons[which.ravel()], last[which.ravel()] = RAN, -np.inf
+        return HybridState(self, state._number, y, reasons, last)
+
+    def step(self, state: HybridState, parameters: Mapping[str, Any] | None = None) -> HybridState:
+        """The state dt later; parameters that differ from the defaults are of their shape, or (..., *shape).
+
+        Members that stop, or cannot go on, end: see `HybridState.ends`.
+        """
+        u, number = self._parameters(parameters or {}, self.batch), state._number + 1
+        m = self._flow.ensemble(state._y, [state.t, number * self.dt])
+        m.last[:] = state._last
+        m.clock["step"] = self.dt
+        m.ends[state._reasons != RAN] = state.t, STOPPED
+        self._flow.march(m, u, 2, self._settings, self.threads)
+        reasons = np.where(state._reasons != RAN, state._reasons, m.ends[:, 1].astype(int))
+        return HybridState(self, number, m.y, reasons, m.last)
+
+    def _parameters(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Any:
+        return Given(dict(given), {}, self.system.parameters).samples("zero", batch, self.dt)
+
+    def _points(self, q0: Array, v0: Array, memory: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
+        q, v = self.system._checked(q0, v0)
+        u = self._parameters({}, batch).at(0.0)
+        try:
+            return self.system._points(q, v, u, memory, batch)
+        except ValueError as error:
+            if isinstance(error, ShapeError):
+                raise
+            raise ShapeError(
+                f"q0 and v0 have shapes {q.shape} and {v.shape}, the members to start are {batch}"
+            ) from None

@@ -1,0 +1,247 @@
+"""C for controllers: what is exported compiles without a warning, and computes what its header says."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import liebody as lb
+from liebody.codegen import Program, build, trace
+from liebody.robot import kernels_of
+from liebody.scalar import exp, maximum, minimum, sqrt
+
+pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
+
+STRICT = "-std=c99 -Wall -Wextra -Werror -pedantic -Wconversion -Wdouble-promotion".split()
+ARM = "arm-none-eabi-gcc"
+# What is compiled for a processor without an operating system, and what runs in the emulator of one.
+MICROCONTROLLER = "-mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard".split()
+EMULATED = "-mcpu=cortex-a9 -mfpu=vfpv3 -mfloat-abi=hard --specs=rdimon.specs".split()
+TYPES = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+
+
+def self_test(paths, folder, *options):
+    """Compiles source and test with every warning an error, and returns the finished test."""
+    command = [*build.find_compiler().command, *STRICT, *(options or ["-O1"])]
+    return run_self_test(command, [], paths, folder)
+
+
+def run_self_test(command, emulator, paths, folder):
+    sources = [path for path in paths if path.suffix == ".c"]
+    program = folder / "selftest"
+    done = subprocess.run([*command, "-o", program, *sources, "-lm"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return subprocess.run([*emulator, program], capture_output=True, text=True)
+
+
+def loaded(paths, folder):
+    """The exported functions as a library."""
+    command = [*build.find_compiler().command, *STRICT, "-fPIC", "-shared", "-O1"]
+    subprocess.run([*command, "-o", folder / "exported.so", paths[0], "-lm"], check=True)
+    return ctypes.CDLL(str(folder / "exported.so"))
+
+
+def called(function, *arrays, shape, dtype=np.float64):
+    """The result of an exported function that has one."""
+    given, out = [np.ascontiguousarray(x, dtype) for x in arrays], np.full(shape, np.nan, dtype)
+    function(*(ctypes.c_void_p(x.ctypes.data) for x in (*given, out)))
+    return out
+
+
+def pendulum():
+    return lb.load("double_pendulum")
+
+
+def feedback(robot):
+    """A controller with gains and a limit as arguments, traced."""
+
+    def law(q, v, q_d, K, D, most):
+        tau = K * (q_d - q) - D * v + robot.gravity(q)
+        return {"tau": minimum(maximum(tau, -most), most)}
+
+    n = robot.nv
+    return trace(law, {"q": robot.nq, "v": n, "q_d": n, "K": n, "D": n, "most": ()}, "feedback")
+
+
+@TYPES
+def test_calls_with_options_derivatives_controllers_and_steps_pass_their_own_test(dtype, tmp_path):
+    robot = pendulum()
+    step = lb.stepper(robot, dt=1e-3).function()
+    derivative = robot.derivatives("pose", frame="tip")
+    functions = [
+        ("jacobian", {"frame": "tip"}),
+        ("pose", {"frame": "tip"}),
+        derivative,
+        feedback(robot),
+        step,
+    ]
+    paths = robot.export_c(tmp_path, functions, dtype=dtype)
+    done = self_test(paths, tmp_path)
+    assert done.returncode == 0 and "15 comparisons" in done.stdout, done.stdout
+
+
+def test_options_and_parameters_reach_the_c(tmp_path):
+    robot, rng = pendulum(), np.random.default_rng(0)
+    functions = {
+        "J_mixed": ("jacobian", {"frame": "tip", "representation": "mixed"}),
+        "J_body": ("jacobian", {"frame": "tip"}),
+        "law": feedback(robot),
+    }
+    library = loaded(robot.export_c(tmp_path, functions), tmp_path)
+    q, v, q_d, K, D = rng.normal(size=(5, 2))
+    for name, representation in (("J_mixed", "mixed"), ("J_body", "body")):
+        found = called(getattr(library, f"double_pendulum_{name}"), q, shape=(6, 2))
+        np.testing.assert_allclose(found, robot.jacobian(q, "tip", representation), atol=1e-14)
+    for most in (0.3, 100.0):
+        found = called(library.double_pendulum_law, q, v, q_d, K, D, [most], shape=(2,))
+        tau = np.clip(K * (q_d - q) - D * v + robot.gravity(q), -most, most)
+        np.testing.assert_allclose(found, tau, atol=1e-14)
+
+
+@TYPES
+@pytest.mark.parametrize("name", ["double_pendulum", "revolute_hopper"])
+def test_every_function_of_the_table_is_exported_without_a_warning(name, dtype, tmp_path):
+    robot = lb.load(name)
+    known = kernels_of(type(robot))
+    names = [key for key, (algorithm, _) in known.items() if algorithm.is_complete and can_be(robot, key)]
+    assert len(names) > 30
+    done = self_test(robot.export_c(tmp_path, names, dtype=dtype), tmp_path, "-O0")
+    assert done.returncode == 0, done.stdout
+
+
+def can_be(robot, name):
+    """Whether this robot has the function: an arm has no external motion."""
+    try:
+        return robot.kernel(name).function is not None
+    except lb.LiebodyError:
+        return False
+
+
+@TYPES
+def test_programs_with_loops_are_exported_as_such(dtype, tmp_path):
+    robot = lb.models.planar_chain(80)
+    assert isinstance(robot.kernel("inverse_dynamics").function, Program)
+    done = self_test(robot.export_c(tmp_path, ["inverse_dynamics", "mass_matrix"], dtype=dtype), tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_floats_are_floats_throughout(tmp_path):
+    text = pendulum().export_c(tmp_path, ["forward_dynamics", "poses"], dtype=np.float32)[0].read_text()
+    assert "float *q" in text and "sinf(" in text
+    assert not re.search(r"double |\bsin\(|\bcos\(|\d\.\d+(e-?\d+)?(?![\df])", text)
+
+
+@TYPES
+def test_the_self_test_can_fail(dtype, tmp_path):
+    paths = pendulum().export_c(tmp_path, ["gravity"], dtype=dtype)
+    text = paths[0].read_text()
+    assert "9.81" in text
+    paths[0].write_text(text.replace("9.81", "9.8103"))
+    done = self_test(paths, tmp_path)
+    assert done.returncode == 1 and "expected" in done.stdout
+
+
+def test_results_that_are_not_numbers_are_compared(tmp_path):
+    def beyond(x):
+        return {"root": sqrt(-1 - x * x), "huge": exp(800 + x * x), "other": -exp(800 + x * x)}
+
+    paths = lb.export_c(tmp_path, "not numbers", [trace(beyond, {"x": 3}, "beyond")])
+    assert "NAN" in paths[2].read_text()
+    assert self_test(paths, tmp_path).returncode == 0
+    paths[0].write_text(paths[0].read_text().replace("sqrt(", "fabs("))
+    assert self_test(paths, tmp_path).returncode == 1
+
+
+HOSTILE = "arm */ int x; /* \\ ??/ \u00e9\n#error"
+
+
+def test_names_of_a_description_stay_in_comments(tmp_path):
+    tree = lb.TreeBuilder(HOSTILE)
+    joint = lb.Joint(f"{HOSTILE} joint", lb.groups.Revolute([0, 0, 1]))
+    tree.add(f"{HOSTILE} body", joint, lb.SpatialInertia.box(1.0, [1, 2, 3]))
+    tree.frame(f"{HOSTILE} frame", f"{HOSTILE} body", np.eye(4))
+    robot = lb.Robot(tree.build())
+    paths = robot.export_c(tmp_path, ["mass_matrix", ("pose", {"frame": f"{HOSTILE} frame"})])
+    done = self_test(paths, tmp_path, "-O0", "-trigraphs")
+    assert done.returncode == 0, done.stdout
+
+
+def test_functions_whose_names_become_equal_in_c_are_told_apart(tmp_path):
+    first = trace(lambda x, X: {"y": x + X, "Y": x - X}, {"x": 2, "X": 2}, "f")
+    second = trace(lambda x: 2 * x, {"x": 3}, "f")
+    paths = lb.export_c(tmp_path, "twice", [first, second, ("f 2", second), ("lgamma_r", second)])
+    header = paths[1].read_text()
+    names = re.findall(r"^void (\w+)\(", header, re.MULTILINE)
+    macros = re.findall(r"^#define (\w+) ", header, re.MULTILINE)
+    assert len(set(names)) == 4 and len(set(macros)) == len(macros)
+    assert self_test(paths, tmp_path).returncode == 0
+
+
+def test_the_prefix_may_make_a_name_that_c_has(tmp_path):
+    paths = lb.export_c(tmp_path, "lgamma", [trace(lambda x: 2 * x, {"x": 3}, "r")])
+    assert self_test(paths, tmp_path).returncode == 0
+
+
+def test_the_header_says_what_the_functions_take_and_give(tmp_path):
+    robot = lb.load("revolute_hopper", gravity=(0, 0, -1.62))
+    header = robot.export_c(tmp_path, [("pose", {"frame": "foot"})])[1].read_text()
+    for words in (
+        "free fall (0, 0, -1.62) m/s2",
+        "q[0]  base.angle [rad]",
+        "v[3]  knee [rad/s]",
+        "base, shank",
+        "Frame foot on shank",
+        "frame = 'foot'",
+        "#define REVOLUTE_HOPPER_NQ 4",
+        "#define REVOLUTE_HOPPER_POSE_FOOT_POSE_OUT_SIZE 16",
+        "must not overlap",
+        "re-entrant",
+        f'LIEBODY "{lb.__version__}"',
+    ):
+        assert words in header
+
+
+def test_the_hash_is_that_of_what_is_computed(tmp_path):
+    def code(**options):
+        header = lb.load("double_pendulum", **options).export_c(tmp_path, ["gravity"])[1].read_text()
+        return re.search(r'_HASH "(\w+)"', header)[1]
+
+    assert code() == code() != code(gravity=(0, 0, -1.62))
+
+
+def test_a_type_that_cannot_be_is_refused(tmp_path):
+    with pytest.raises(lb.LiebodyError, match=r"int32.*float64 or float32"):
+        pendulum().export_c(tmp_path, ["gravity"], dtype=np.int32)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
+def test_cmake_builds_library_and_test(tmp_path):
+    pendulum().export_c(tmp_path, ["gravity", "forward_dynamics"])
+    for command in ("cmake -S . -B build", "cmake --build build", "ctest --test-dir build"):
+        done = subprocess.run(command.split(), cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "100% tests passed" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which(ARM) is None, reason=f"{ARM} is not installed (gcc-arm-none-eabi)")
+@pytest.mark.skipif(shutil.which("qemu-arm") is None, reason="qemu-arm is not installed (qemu-user)")
+@TYPES
+def test_what_is_exported_runs_on_arm(dtype, tmp_path):
+    robot = lb.load("puma560")
+    step = lb.stepper(robot, dt=1e-3).function()
+    functions = ["forward_dynamics", ("pose", {"frame": robot.tree.bodies[-1].name}), feedback(robot), step]
+    paths = robot.export_c(tmp_path, functions, dtype=dtype)
+    small = [ARM, *STRICT, *MICROCONTROLLER, "-O2", "-c", "-o", tmp_path / "small.o", paths[0]]
+    done = subprocess.run(small, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    command = [ARM, *STRICT, *EMULATED, "-O2"]
+    done = run_self_test(command, ["qemu-arm", "-cpu", "cortex-a9"], paths, tmp_path)
+    assert done.returncode == 0 and "12 comparisons" in done.stdout, done.stdout + done.stderr
+    paths[0].write_text(paths[0].read_text().replace("9.81", "9.82"))
+    done = run_self_test(command, ["qemu-arm", "-cpu", "cortex-a9"], paths, tmp_path)
+    assert done.returncode == 1 and "expected" in done.stdout

@@ -1,0 +1,171 @@
+"""Inverse kinematics: poses that can be reached are, limits are kept, and what is out of reach is said."""
+
+import numpy as np
+import pytest
+from random_trees import random_tree
+
+import liebody as lb
+from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
+from liebody.errors import ConfigurationError, ModelError, ShapeError
+from liebody.groups import SE3, Prismatic, Revolute
+
+ROD = SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0])
+Z = [0, 0, 1]
+
+
+def pair(lower=-np.inf, upper=np.inf):
+    """Two links of 1 m and 0.6 m in a plane, with limits of the second joint."""
+    tree = TreeBuilder("pair")
+    tree.add("upper", Revolute(Z), ROD)
+    second = Joint("elbow", Revolute(Z), lower=lower, upper=upper)
+    tree.add("lower", second, ROD, parent="upper", placement=[1, 0, 0])
+    return lb.Robot(tree.frame("hand", "lower", [0.6, 0, 0]).build())
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["free", "revolute", "spherical", "prismatic"],
+        ["free", "helical", "planar", "revolute"],
+        ["spherical", "prismatic", "cylindrical", "revolute"],
+        ["schoenflies", "revolute", "planar-helical", "spherical"],
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_poses_that_a_random_tree_takes_are_reached_again(kinds, seed):
+    """Of its last body, and a position on its first: batches of both, floating bases, joints that follow."""
+    rng = np.random.default_rng(seed)
+    robot = lb.Robot(random_tree(rng, kinds, followers=seed % 2))
+    last, first = robot.tree.bodies[-1].name, robot.tree.bodies[0].name
+    q = robot.random(rng, (3, 2))
+    T, p = robot.pose(q, last), robot.pose(q, first)[..., :3, 3]
+    found = lb.inverse_kinematics(robot, {last: T, first: p})
+    assert found.q.shape == q.shape and found.converged.shape == (3, 2) and found.converged.all()
+    robot.group.check(found.q)
+    np.testing.assert_allclose(robot.pose(found.q, last), T, atol=1e-9 * (1 + np.abs(T).max()))
+    np.testing.assert_allclose(robot.pose(found.q, first)[..., :3, 3], p, atol=1e-9)
+    assert (found.residual <= 1e-10).all() and (found.reason == "converged").all()
+
+
+def test_the_error_is_the_logarithm_between_the_poses():
+    robot = lb.models.puma560()
+    q, T = robot.random(0), robot.pose(robot.random(1), "tool")
+    found = lb.inverse_kinematics(robot, {"tool": T}, q, iterations=1, restarts=0, limits=False)
+    e = SE3.log(SE3.inverse(robot.pose(found.q, "tool")) @ T)
+    np.testing.assert_allclose(found.errors["tool"], e, atol=1e-12)
+    assert found.residual == pytest.approx(np.linalg.norm(e)) and not found.converged
+    assert found.reason == "not finished" and found.iterations == 1
+    again = lb.inverse_kinematics(robot, {"tool": robot.pose(q, "tool")}, q, limits=False)
+    np.testing.assert_array_equal(again.q, q)
+    assert again.iterations == 0 and "1 of 1 converged" in repr(again)
+
+
+def test_steps_near_a_solution_are_quadratic():
+    robot = lb.models.puma560()
+    q = np.full(6, 0.4)
+    residuals = [
+        lb.inverse_kinematics(
+            robot, {"tool": robot.pose(q, "tool")}, q + 0.05, iterations=k, restarts=0, tolerance=1e-15
+        ).residual
+        for k in range(4)
+    ]
+    assert residuals[0] > 0.05 and residuals[2] < 1e-4 and residuals[3] < 10 * residuals[2] ** 1.7
+
+
+@pytest.mark.parametrize("angle", [0.3, -2.0, 3.1])
+def test_a_position_out_of_reach_is_pointed_at(angle):
+    """The arm is straight, and what is missing is the rest of the distance."""
+    robot, distance = pair(), 2.5
+    target = distance * np.array([np.cos(angle), np.sin(angle), 0])
+    found = lb.inverse_kinematics(robot, {"hand": target}, {"elbow": 0.3})
+    assert not found.converged and found.reason == "closest within reach"
+    assert found.residual == pytest.approx(distance - 1.6, abs=1e-9)
+    np.testing.assert_allclose(robot.pose(found.q, "hand")[:3, 3], 1.6 * target / distance, atol=1e-5)
+
+
+def test_limits_are_kept_and_the_closest_point_within_them_is_found():
+    """The distance of the hand from the shoulder, with the elbow at its limit, by the law of cosines."""
+    robot = pair(lower=0.4, upper=0.9)
+    near = np.sqrt(1 + 0.36 + 1.2 * np.cos(0.9))
+    found = lb.inverse_kinematics(robot, {"hand": [0, near - 0.2, 0]})
+    assert found.q[1] == 0.9 and not found.converged
+    assert found.residual == pytest.approx(0.2, abs=1e-9)
+    free = lb.inverse_kinematics(robot, {"hand": [0, near - 0.2, 0]}, limits=False)
+    assert free.converged and not 0.4 <= free.q[1] <= 0.9
+    inside = lb.inverse_kinematics(robot, {"hand": [0, near + 0.02, 0]}, {"elbow": -3.0})
+    assert inside.converged and 0.4 <= inside.q[1] <= 0.9
+
+
+def test_limits_of_joints_that_follow_are_those_of_their_leader():
+    """A telescope: the second stage goes along by -2 q + 0.1, and may go from -0.5 to 0.3."""
+    tree = TreeBuilder("telescope")
+    tree.add("first", Joint("first", Prismatic([1, 0, 0]), lower=-1, upper=1), ROD)
+    mimic = Mimic("first", -2.0, 0.1)
+    tree.add(
+        "second",
+        Joint("second", Prismatic([1, 0, 0]), lower=-0.5, upper=0.3, mimic=mimic),
+        ROD,
+        parent="first",
+    )
+    robot = lb.Robot(tree.build())
+    for end, target in ((0.3, -10.0), (-0.1, 10.0)):  # the hand is at q + (-2 q + 0.1)
+        found = lb.inverse_kinematics(robot, {"second": [target, 0, 0]})
+        np.testing.assert_allclose(found.q, [end], atol=1e-12)
+
+
+def test_the_limits_of_a_description_are_kept():
+    text = lb.models.planar_chain(4).to_urdf().replace('"continuous"', '"revolute"')
+    limit = '<limit lower="-0.8" upper="0.7" effort="1" velocity="1"/></joint>'
+    robot = lb.load(text.replace("</joint>", limit))
+    tip = robot.tree.bodies[-1].name
+    rng = np.random.default_rng(0)
+    q = rng.uniform(-0.8, 0.7, (20, robot.nq))
+    found = lb.inverse_kinematics(robot, {tip: robot.pose(q, tip)})
+    assert found.converged.all() and found.q.min() >= -0.8 and found.q.max() <= 0.7
+
+
+def test_a_batch_is_searched_as_its_members_are():
+    robot = lb.models.puma560()
+    T = robot.pose(robot.random(2, 6), "tool")
+    options = {"limits": False, "restarts": 0}
+    together = lb.inverse_kinematics(robot, {"tool": T}, **options)
+    for k in range(6):
+        alone = lb.inverse_kinematics(robot, {"tool": T[k]}, **options)
+        assert alone.iterations == together.iterations[k] and alone.reason == together.reason[k]
+        np.testing.assert_allclose(alone.q, together.q[k], atol=1e-6)
+    starts = robot.random(3, 5)
+    many = lb.inverse_kinematics(robot, {"tool": T[0]}, starts, limits=False)
+    assert many.q.shape == (5, 6) and many.converged.all()
+
+
+TURNED = np.diag([1.0, 1, -1, 1])
+
+
+@pytest.mark.parametrize(
+    ("targets", "q0", "error", "message"),
+    [
+        ({}, None, ModelError, "there are no targets"),
+        ({"hnad": np.zeros(3)}, None, ModelError, "'hnad'.*did you mean 'hand'"),
+        ({"hand": np.zeros(4)}, None, ShapeError, r"shape \(4,\), expected a pose"),
+        ({"hand": "there"}, None, ShapeError, "cannot be read"),
+        ({"hand": [np.nan, 0, 0]}, None, ConfigurationError, "not finite"),
+        ({"hand": TURNED}, None, ConfigurationError, "no pose"),
+        ({"hand": np.zeros(3)}, [0.0], ShapeError, "2"),
+        ({"hand": np.zeros((2, 3))}, np.zeros((3, 2)), ShapeError, "do not broadcast"),
+        ({"hand": np.zeros(3)}, {"wrist": 1.0}, ModelError, "'wrist'.*known are"),
+    ],
+)
+def test_targets_and_starts_that_cannot_be_are_refused(targets, q0, error, message):
+    with pytest.raises(error, match=message):
+        lb.inverse_kinematics(pair(), targets, q0)
+
+
+def test_limits_that_leave_nothing_are_refused():
+    tree = TreeBuilder("stuck")
+    tree.add("first", Joint("first", Prismatic([1, 0, 0]), lower=0.5, upper=1), ROD)
+    mimic = Mimic("first", 1.0, 0.0)
+    tree.add(
+        "second", Joint("second", Prismatic([1, 0, 0]), lower=-1, upper=0.3, mimic=mimic), ROD, parent="first"
+    )
+    with pytest.raises(ModelError, match="no value within the limits"):
+        lb.inverse_kinematics(lb.Robot(tree.build()), {"second": np.zeros(3)})
