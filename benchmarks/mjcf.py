@@ -169,9 +169,10 @@ def moved(tree: MjcfTree, start: tuple[Array, Array], steps: int, t_end: float, 
     """q after each step, by liebody's method rkmk4."""
     robot, h = lb.Robot(tree, tree.gravity), t_end / steps
     forces = (dynamics.JointSpring(),) if resisted else ()
+    joints = {"armature", "damping"} if resisted else {"armature"}
     if not any(isinstance(body.joint.group, Free) for body in tree.bodies):
         options = {"t_end": t_end, "dt": h, "record_every": h, "progress": False}
-        return lb.simulate(robot, *start, method="rkmk4", forces=forces, damping=resisted, **options).q
+        return lb.simulate(robot, *start, method="rkmk4", forces=forces, joints=joints, **options).q
 
     # MuJoCo steps free bodies on SO(3) x R^3, so their velocities are (omega, dp/dt), not (omega, v)
     free = [b for b in tree.bodies if isinstance(b.joint.group, Free)]

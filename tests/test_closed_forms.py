@@ -73,7 +73,7 @@ def test_every_algorithm_has_a_closed_form(make, frame, simplify, name):
     eq = lb.equations(robot, symbols=simplify, simplify=simplify)
     options = options_of(algorithm, tree, frame)
     rng = np.random.default_rng(5)
-    state = {k: rng.normal(size=tree.nv) for k in ("v", "a", "tau", "w", "F", "v_r", "a_r")}
+    state = {k: rng.normal(size=tree.nv) for k in ("v", "a", "tau", "w", "F", "v_r", "a_r", "p")}
     state |= {k: tree.group.random(rng) for k in ("q", "q0", "q1")}
     values = {s: x for k in ("q", "v", "a", "tau") for s, x in zip(getattr(eq, k), state[k], strict=True)}
     state["s"] = 0.3
@@ -329,7 +329,10 @@ def test_programs_refuse_what_they_cannot_run():
     [
         (lambda eq: eq.of("fly"), "no algorithm 'fly'; there are normalize"),
         (lambda eq: eq.of("pose"), r"pose takes the options \['frame'\], got \[\]"),
-        (lambda eq: eq.of("mass_matrix", frame="a"), r"mass_matrix takes the options \[\], got \['frame'\]"),
+        (
+            lambda eq: eq.of("mass_matrix", frame="a"),
+            r"mass_matrix takes the options \['layout'\], got \['frame'\]",
+        ),
         (lambda eq: eq.text("pose"), "no part 'pose'.*name=expression"),
     ],
 )

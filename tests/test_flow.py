@@ -268,5 +268,5 @@ def test_flows_together_do_what_each_does_alone(way, n, tmp_path, monkeypatch):
     np.testing.assert_allclose(record, one_by_one[0], rtol=0, atol=1e-12)
     assert counts == one_by_one[1]
     together(again, recipe="together")
-    monkeypatch.setattr(build, "library", None)  # nothing can be compiled
+    monkeypatch.setattr(build, "_compiled", None)  # nothing can be compiled
     np.testing.assert_array_equal(run(again[-1], y)[0], run(flows[-1], y)[0])

@@ -71,12 +71,12 @@ def test_a_simulation_ends_at_once_and_says_what_was_reached(kind, members):
 
 def test_members_of_hybrid_systems_end_where_they_are():
     system = ball()
-    options = {"record_every": 0.1, "dt": 1e-6}
-    system.simulate(np.array([[0.5], [1.0]]), t_end=0.1, **options)
+    options = {"record_every": 1e6, "limit": 2**50}
+    system.simulate(np.array([[0.5], [1.0]]), t_end=0.1, record_every=0.1)
     with Pressed() as ctrl_c:
-        system.simulate(np.array([[0.5], [1.0]]), t_end=200.0, **options)
+        system.simulate(np.array([[0.5], [1.0]]), t_end=1e9, **options)
     run = ctrl_c.run
-    assert (run.ends == "interrupted").all() and (run.end_times < 200).all() and (run.end_times > 0).all()
+    assert (run.ends == "interrupted").all() and (run.end_times < 1e9).all() and (run.end_times > 0).all()
     assert np.isfinite(run.final.q).all()
 
 

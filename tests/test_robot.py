@@ -522,7 +522,7 @@ def test_notebooks_show_robots_runs_and_equations():
     run = lb.simulate(robot, t_end=0.01, dt=1e-3)
     assert ElementTree.fromstring(run._repr_html_()).text.startswith(run.summary())
     formulas = lb.equations("double_pendulum")._repr_latex_()
-    assert formulas.startswith("$$") and formulas.endswith("$$") and "M(q) = " in formulas
+    assert formulas.startswith("$$") and formulas.endswith("$$") and "M(q) &= " in formulas
     assert formulas.count(r"\begin") == formulas.count(r"\end") and formulas.count("{") == formulas.count("}")
 
 

@@ -160,7 +160,7 @@ def test_the_jerk_of_constraints_is_that_of_the_motion():
     np.testing.assert_allclose(system.constraint_jerk(q, v, dv), -second, atol=1e-6)
     first = (rate(-2 * e) - 8 * rate(-e) + 8 * rate(e) - rate(2 * e)) / (12 * e)
     bias = first - system.constraint_rate(q, dv)
-    np.testing.assert_allclose(system.constraint_bias(q, v), bias, atol=1e-9)
+    np.testing.assert_allclose(system.constraint_bias(0.0, q, v), bias, atol=1e-9)
 
 
 def test_dependent_constraints_of_a_long_chain_are_refused():

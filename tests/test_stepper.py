@@ -6,7 +6,7 @@ from random_trees import random_inertia, random_tree
 
 import liebody as lb
 from liebody.codegen import build
-from liebody.errors import IntegrationError, ShapeError
+from liebody.errors import IntegrationError, LiebodyError, ShapeError
 from liebody.groups import Prismatic, Revolute, Spherical
 
 STEPS, DT = 40, 2e-3
@@ -197,7 +197,7 @@ def test_what_does_not_fit_is_refused(robot):
         sim.step(sim.start(), [1.0, 2.0])
     with pytest.raises(ShapeError, match=r"leading axes \(2,\), those of the members to start are \(3,\)"):
         sim.start(robot.random(np.random.default_rng(0), (2,)))
-    with pytest.raises(ShapeError, match="members is 0"):
+    with pytest.raises(LiebodyError, match="members is 0"):
         lb.stepper(robot, dt=DT, members=0)
     with pytest.raises(IntegrationError, match="dt"):
         lb.stepper(robot, dt=-1.0)

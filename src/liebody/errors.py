@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import math
+import sys
+import warnings
 from collections.abc import Iterable
 from numbers import Real
 from typing import Any
@@ -76,6 +78,14 @@ def require(purpose: str, *packages: str, extra: str = "") -> None:
             f"{', '.join(missing)} {verb} not installed; for {purpose}: pip install {' '.join(missing)}"
             + (f", or liebody with its extra {extra!r}" if extra else "")
         )
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this library from which it was called."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("liebody."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def known(names: Iterable[str], wanted: Any = "") -> str:

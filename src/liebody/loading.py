@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
 from . import models
 from .bodies import Tree
 from .door import checked
-from .errors import DescriptionError, ModelError, known, require
+from .errors import DescriptionError, ModelError, known, require, warn
 from .io import OpenLoops, load_description
 from .robot import GRAVITY, Robot
 from .scalar import Array
@@ -45,11 +44,10 @@ def load(
     tree = found if isinstance(found, Tree) else load_description(found, floating=floating, **options)
     loops = [closure.name for closure in getattr(tree, "closures", ())]
     if loops and not isinstance(source, Tree):
-        warnings.warn(
+        warn(
             f"a Robot is open where {', '.join(map(repr, loops))} close loops: simulate "
             "constrained.ClosedTree(robot.tree, robot.tree.closures)",
             OpenLoops,
-            stacklevel=2,
         )
     return Robot(tree, getattr(tree, "gravity", GRAVITY) if gravity is None else gravity)
 

@@ -409,7 +409,9 @@ class Run:
                         d + UNITS for d in dims if d + UNITS in variables and name not in (d, d + UNITS)
                     ]
                     named = {"coordinates": " ".join(beside)} if beside else {}  # as CF says, for xarray
-                    sums = {"fletcher32": True} if values.dtype != object and values.size else {}
+                    sums = (
+                        {"fletcher32": True} if values.dtype != object and values.ndim and values.size else {}
+                    )
                     variable = file.create_variable(name, dims, dtype, data=values, **sums)
                     variable.attrs.update({**attributes, **named})
                 file.attrs.update(self._attributes())

@@ -7,7 +7,6 @@ import inspect
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, overload
 from weakref import WeakKeyDictionary
@@ -33,6 +32,7 @@ from .errors import (
     LiebodyError,
     ShapeError,
     positive,
+    warn,
 )
 from .groups import SE3, SO3, LieGroup, Product
 from .integrators import (
@@ -207,7 +207,7 @@ def simulate(
         why = u.traced_from(made, tau, q[0], v[0])
         if why is not None:
             _may_be_called(chosen, h, why)
-            warnings.warn(f"{why}; so it is called at every stage, slower", CalledEfforts, stacklevel=3)
+            warn(f"{why}; so it is called at every stage, slower", CalledEfforts)
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     flow = flow_of(made, chosen, stabilized, u.traced)
@@ -526,7 +526,7 @@ def _whole(time: float, h: float) -> tuple[int, float]:
     ratio = time / h
     if not ratio < MOST_STEPS:
         raise IntegrationError(
-            f"{h} s is lost in the round-off of t_end = {time} s; take longer steps, or a shorter time"
+            f"dt = {h} s is lost in the round-off of t_end = {time} s; take longer steps, or a shorter time"
         )
     whole = math.floor(ratio * (1 + 1e-12))
     rest = time - whole * h
@@ -915,11 +915,10 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], members: Ens
         f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {times[last[i]]:g} s"
         for i in list(last)[:5]
     )
-    warnings.warn(
+    warn(
         f"{len(lost)} of {len(losses)} members did not stay finite: {named}"
         + (", ..." if len(lost) > 5 else f"; of the first one: {told(int(lost[0]))}"),
         DivergedMembers,
-        stacklevel=4,
     )
 
 
@@ -931,11 +930,10 @@ def _note_passed_limits(mechanism: OpenTree, times: Array, q: Array, metadata: d
     if not passed:
         return
     metadata["passed_limits"] = ", ".join(f"{name} at {t:.6g} s" for name, t in passed.items())
-    warnings.warn(
+    warn(
         f"joints went beyond their limits, which do not act by themselves: {metadata['passed_limits']}. Give "
         "joints='real', or 'ideal' where limits do not matter",
         PassedLimits,
-        stacklevel=4,
     )
 
 
@@ -948,13 +946,12 @@ def _warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:
     q = nearest.singular_state[i][: mechanism.nq]
     _, names = mechanism.nearly_dependent(q, nearest.singular_time[i])
     members = f" ({len(passed)} of {len(nearest.pivot)} members)" if len(nearest.pivot) > 1 else ""
-    warnings.warn(
+    warn(
         f"at t = {nearest.singular_time[i]:.6g} s the motion goes through a singular position{members}, in "
         f"which {', '.join(names)} depend on each other (relative pivot {nearest.singular_pivot[i]:.2g}): "
         "there it may go on in several ways. The steps around it were taken with all stages on the "
         "constraints; compare run.largest_energy_jump, and the motion with a shorter step",
         SingularPosition,
-        stacklevel=4,
     )
 
 

@@ -48,7 +48,7 @@ def algorithm(name):
 CALLS = {
     "simulate": (lb.simulate, {
         "mechanism": ROBOT, "q0": Q, "v0": V, "t_end": 0.05, "dt": 0.01, "method": "rkmk4", "tau": [0.0, 0.0],
-        "record_every": 0.01, "hold": "zero", "forces": (), "damping": True, "stabilization": None,
+        "record_every": 0.01, "hold": "zero", "forces": (), "joints": None, "stabilization": None,
         "events": None, "threads": 1, "progress": False,
     }),
     "simulate, error control": (lb.simulate, {

@@ -330,8 +330,8 @@ class System(Constrained):
             M[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = b.Theta
             M[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = b.mass * np.eye(3)
         given = {"group": self.group, "M": M, "Q": self.applied, "efforts": self.nu}
-        sparse = {"J": self._entries_of_J} if self.nc else {}
-        return {**given, **Constrained.mechanics(self), **sparse}
+        found = Constrained.mechanics(self)
+        return {**given, **found, **({"J": self._entries_of_J} if "g" in found else {})}
 
     def _entries_of_J(self, q: Array) -> list[tuple[int, int, Any]]:
         """Row, column and value of the entries in the blocks of J for the system's own velocities."""

@@ -688,7 +688,7 @@ def _rate_of_graph(tree: Tree, function: Callable[[Array], Array], q: Array, v: 
     """d/dt function(q) while q moves with v, from the graph of the function."""
     try:
         graph = trace(function, {"q": tree.nq}, "T")
-    except (TypeError, AttributeError) as error:
+    except (GraphError, TypeError, AttributeError) as error:
         raise GraphError(
             f"{name} cannot be differentiated, its function does not run on symbols: {error}. Use NumPy "
             "operators and liebody.scalar, or give a pair of functions T(q), dT/dt(q, v)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 from ..codegen.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
 from ..codegen.samples import Samples
 from ..door import checked, floats, short
-from ..errors import ConfigurationError, IntegrationError, ShapeError, positive
+from ..errors import ConfigurationError, IntegrationError, ShapeError, positive, warn
 from ..groups import LieGroup, Product
 from ..groups.real import RealGroup
 from .collocation import Collocation
@@ -647,7 +646,7 @@ def _tolerances(group: LieGroup, rtol: Any, atol: Any) -> tuple[float, np.ndarra
         )
     rtol = positive("rtol", rtol)
     if rtol < 100 * EPSILON:
-        warnings.warn(f"rtol = {rtol} is within round-off; {100 * EPSILON:.2g} is used", stacklevel=4)
+        warn(f"rtol = {rtol} is within round-off; {100 * EPSILON:.2g} is used", UserWarning)
     return max(rtol, 100 * EPSILON), atol
 
 

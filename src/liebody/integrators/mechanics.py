@@ -54,9 +54,9 @@ class MechanicalEquations:
     Q        applied forces Q(t, q, v, u), (dim,), potential forces among them, without inertial forces: those
              are b. None if there are none
     g        holonomic constraints g(q), (m,), independent of each other; None if there are none
-    J        J(q) (m, dim) with dg/dt = J v, or a list of (row, column, value) of its entries; default: from
-             the derivatives of the graph of g. J without g stands for constraints J v = 0 which need not
-             be integrable (half-explicit and Radau methods)
+    J        J(q) (m, dim) with dg/dt = J v; beside g also a list of (row, column, value) of its entries.
+             Default: from the derivatives of the graph of g. J without g stands for constraints J v = 0
+             which need not be integrable (half-explicit and Radau methods)
     drift    drift(t, q) (m,), with J alone: constraints J(q) v + drift(t, q) = 0. None: zero
     b        inertial forces b(q, v), (dim,). Default: those of M. For a constant M, b = -ad_v^T M v (Euler,
              Poincare; From, eq. (68)); for M(q), b = (dM/dt) v - grad(v^T M v)/2 - ad_v^T M v, from the

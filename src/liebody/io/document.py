@@ -10,8 +10,6 @@ from __future__ import annotations
 import codecs
 import math
 import os
-import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,14 +135,6 @@ def check_option(check: Any) -> None:
     """Raise ModelError for a `check` that readers of descriptions do not know."""
     if check not in (True, False, "warn"):
         raise ModelError(f'check is {check!r}, expected True, False or "warn"')
-
-
-def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the line outside of this library that asked for the file."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("liebody."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, category, stacklevel=level)
 
 
 def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, Path | None]:

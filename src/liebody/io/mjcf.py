@@ -28,10 +28,10 @@ import numpy as np
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, TreeBuilder
 from ..constrained import Closure
 from ..dynamics import FREE_FALL
-from ..errors import DescriptionError, ModelError, ShapeError, require
+from ..errors import DescriptionError, ModelError, ShapeError, require, warn
 from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
 from ..scalar import Array, maximum, minimum
-from .document import check_option, counts, is_name, quoted, read_document, warn
+from .document import check_option, counts, is_name, quoted, read_document
 from .layouts import mujoco_layout
 from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements
 

@@ -42,9 +42,9 @@ import numpy as np
 
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from ..constrained import Closure, Condition
-from ..errors import DescriptionError, ModelError, counted
+from ..errors import DescriptionError, ModelError, counted, warn
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
-from .document import XmlElement, check_option, counts, listed, quoted, read_document, warn
+from .document import XmlElement, check_option, counts, listed, quoted, read_document
 from .meshes import read_stl
 
 NAME, TEXT, LIMIT = "name", "text", "limit"

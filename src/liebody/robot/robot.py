@@ -14,7 +14,7 @@ import numpy as np
 from .. import dynamics
 from ..bodies import Parameter, parameters_of, with_values
 from ..bodies.tree import OfTree, Tree
-from ..codegen import Function, Kernel
+from ..codegen import Function, Kernel, Program
 from ..codegen.graph import holds_symbols
 from ..codegen.layout import FlatLayout, word_of
 from ..door import checked, count, floats
@@ -444,9 +444,14 @@ class Robot(Algorithms, OfTree):
 
     def _exportable(self, name: str | None, given: Any) -> tuple[str, Any]:
         """What is exported, with its name in C."""
-        if not isinstance(given, str | tuple):
+        if isinstance(given, Kernel | Function | Program):
             return name or given.name, given
-        call, options = (given, {}) if isinstance(given, str) else given
+        call, options = given if isinstance(given, tuple) and len(given) == 2 else (given, {})
+        if not isinstance(call, str) or not isinstance(options, Mapping):
+            raise ModelError(
+                f"{self.name} cannot export {given!r}, expected the name of a call, a pair of a name and "
+                "options, a traced function or a kernel"
+            )
         kernel = self.kernel(call, **options)
         algorithm, _ = kernels_of(type(self))[call]
         words = [call, *(x if isinstance(x, str) else key for key, x in options.items())]

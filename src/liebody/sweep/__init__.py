@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dynamics import Mechanism
-from ..errors import SweepError, require
+from ..errors import SweepError, require, warn
 from ..robot import Robot
 from ..run import version
 from ..systems import HybridSystem
@@ -145,11 +144,10 @@ def sweep(
     if failures:
         members = sum(int(np.prod(space.members(k))) for k in failures)
         k = min(failures)
-        warnings.warn(
+        warn(
             f"{len(failures)} of {len(space)} chunks failed ({members} of {space.size} members; status 3 in "
             f"{path}), the first one at {space.words(k)}: {failures[k]}. The same call tries them again",
             FailedChunks,
-            stacklevel=2,
         )
     return open_store(path)
 
@@ -178,6 +176,6 @@ def _collect(
                     text = (
                         f"chunk {k} failed, {space.words(k)}: {outcome.cause}\n{outcome.traceback}".rstrip()
                     )
-                    warnings.warn(text, FailedChunks, stacklevel=3)
+                    warn(text, FailedChunks)
             held.record(k, outcome)
             bar.update(int(np.prod(space.members(k))))

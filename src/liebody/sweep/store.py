@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import shutil
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import SweepError
+from ..errors import SweepError, warn
 from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, files_below, locked, to_disk
 from .space import Space
 
@@ -282,11 +281,10 @@ class Store:
         if damages:
             words = "; ".join(damage.what for damage in damages[:REPORTED])
             more = f"; and {len(damages) - REPORTED} more" if len(damages) > REPORTED else ""
-            warnings.warn(
+            warn(
                 f"{self.path} was damaged: {words}{more}. Files were taken from their copies, and chunks are "
                 "run again",
                 DamagedStore,
-                stacklevel=4,
             )
         self._read()
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import operator
 import os
-import warnings
 from collections import Counter, namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from ..codegen.layout import FlatLayout
 from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.samples import equidistant
 from ..door import checked, count, floats, number
-from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
+from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive, warn
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
 from ..labels import Labels, labels_of
@@ -488,12 +487,11 @@ def _warn_of_lost(members: Ensemble, most: int) -> None:
     short = np.flatnonzero(lost)
     if len(short):
         which = f" of {len(short)} of {len(lost)} members" if len(lost) > 1 else ""
-        warnings.warn(
+        warn(
             f"{lost.sum()} of {members.counts[short, 0].sum()} events{which} were not kept, but the first "
             f"{most} of each. Give events={members.counts[:, 0].max()} or more to keep all, or events=0 if "
             "none are needed",
             LostEvents,
-            stacklevel=3,
         )
 
 
