@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from ..errors import CompilerError
 from . import cache
 from .cache import NoPlace
+from .interrupts import Deferred
 
 # GCC 12 takes wrong operands where it makes vectors of straight lines (products of matrices, AVX-512): lanes
 # are the vectors here.
@@ -187,19 +188,20 @@ def _run(folder: Path, *commands: list[str]) -> None:
     """Run compilers at the same time, with their temporary files in a folder; they end when this does."""
     running: list[subprocess.Popen[str]] = []
     try:
-        for command in commands:
-            running.append(
-                subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    errors="replace",
-                    env={**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"},
-                    start_new_session=True,
+        with Deferred():  # none is started that is not in the list
+            for command in commands:
+                running.append(
+                    subprocess.Popen(
+                        command,
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.PIPE,
+                        text=True,
+                        errors="replace",
+                        env={**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"},
+                        start_new_session=True,
+                    )
                 )
-            )
         for process in running:
             said = process.communicate()[1]
             if process.returncode:
