@@ -148,11 +148,18 @@ def test_files_that_do_not_exist_are_seen(path):
     assert missing_files(f"The step is printed by `codegen/flow.py`, and `{path}` knows it.") == [path]
 
 
+def parts_of(group):
+    """The commands of a group, and of the groups in it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        yield from parts_of(found) if isinstance(found, click.Group) else [found]
+
+
 def test_examples_of_the_help_can_be_given():
-    context = click.Context(main)
-    for name in main.list_commands(context):
-        examples = re.findall(r"^ +(liebody .*)$", main.get_command(context, name).help, re.MULTILINE)
-        assert examples, f"the help of {name} shows no example"
+    for command in parts_of(main):
+        examples = re.findall(r"^ +(liebody .*)$", command.help, re.MULTILINE)
+        assert examples, f"the help of {command.name} shows no example"
         assert {example: problem_of(example) for example in examples if problem_of(example)} == {}
 
 
