@@ -5,7 +5,7 @@ import pytest
 
 import liebody as lb
 from liebody import models, scalar
-from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.groups import SO3, Product, R
 from liebody.systems import Contact, Fall, HybridSystem, LostEvents, controller_2, robot_system
 
@@ -183,7 +183,7 @@ def test_a_run_knows_where_its_members_ended():
         (lambda: ball().simulate([np.nan], t_end=1), ConfigurationError, ["q0", "finite"]),
         (lambda: ball().simulate([1.0], t_end=-1), IntegrationError, ["t_end", "-1"]),
         (lambda: ball().simulate([1.0], t_end=1, events=-3), ConfigurationError, ["events", "-3", "zero"]),
-        (lambda: ball().simulate([1.0], t_end=1, events=2.5), ConfigurationError, ["events", "2.5"]),
+        (lambda: ball().simulate([1.0], t_end=1, events=2.5), ArgumentError, ["events", "2.5"]),
         (lambda: ball().simulate([1.0], t_end=1, record_every=0.3), IntegrationError, ["multiple", "0.333"]),
         (lambda: ball(step=None).simulate([1.0], t_end=1), IntegrationError, ["ball", "give dt"]),
         (lambda: ball().simulate([1.0], t_end=1, parameters={"mas": 1}), ModelError, ["mas", "mass"]),

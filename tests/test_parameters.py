@@ -233,8 +233,8 @@ BAD = {
     "{joint}.orientation": ([1, 0, 0, 0.1], ModelError, "of member 1 is .* norm 1"),
     "{joint}.damping": (-1, ModelError, "of member 1 is -1.0 N m s/rad, expected zero or more"),
     "{joint}.friction": (-1, ModelError, "of member 1 is -1.0 N m, expected zero or more"),
-    "{joint}.position": ([0, np.inf, 0], ConfigurationError, "finite numbers"),
-    "gravity": ([0, np.nan, 0], ConfigurationError, "finite numbers"),
+    "{joint}.position": ([0, np.inf, 0], ConfigurationError, "finite number"),
+    "gravity": ([0, np.nan, 0], ConfigurationError, "finite number"),
 }
 
 

@@ -19,10 +19,11 @@ WORDS = {Integral: "a whole number", Real: "a number", bool: "True or False", st
 LONGEST = 60  # characters of a value in a message
 
 
-def checked(function: F) -> F:
+def checked(function: F, but: tuple[str, ...] = ()) -> F:
     """The function, whose arguments have to be of the kinds that its annotations say.
 
-    What they do not say (`Any`, arrays) passes. Raises ArgumentError, which is a TypeError, too.
+    What they do not say (`Any`, arrays) passes, and so do arguments which the function checks itself (`but`).
+    Raises ArgumentError, which is a TypeError, too.
     """
     names = list(inspect.signature(function).parameters)
     kinds: dict[str, tuple[Any, ...]] = {}
@@ -32,7 +33,7 @@ def checked(function: F) -> F:
         if not kinds:
             kinds.update(_kinds(function, names))
         for name, value in (*zip(names, given), *options.items()):
-            kind = kinds.get(name)
+            kind = None if name in but else kinds.get(name)
             if kind and not (isinstance(value, kind) and (type(value) is not bool or bool in kind)):
                 words = [WORDS.get(x, x.__name__) for x in kind if x is not np.ndarray]
                 raise ArgumentError(

@@ -6,6 +6,7 @@ The tangent (delta, nu) of a state (q, v) leads to (q exp(delta), v + nu).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class Regulator(NamedTuple):
     P: Array
 
 
-@checked
+@partial(checked, but=("mechanism",))
 def linearize(
     mechanism: Robot | OpenTree,
     q: Array,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +116,7 @@ class Solution:
         )
 
 
-@checked
+@partial(checked, but=("F", "group", "t_span", "args"))
 def solve_ivp(
     F: Callable[..., Any],
     t_span: Sequence[float],
