@@ -109,7 +109,14 @@ def step() -> None:
     ball = figure.add_subplot(1, 2, 2, projection="3d")
     u, w = np.mgrid[0 : 2 * np.pi : 37j, 0 : np.pi : 19j]
     ball.plot_surface(
-        np.cos(u) * np.sin(w), np.sin(u) * np.sin(w), np.cos(w), color="#dde6f0", alpha=0.5, lw=0, zorder=0
+        np.cos(u) * np.sin(w),
+        np.sin(u) * np.sin(w),
+        np.cos(w),
+        color="#dde6f0",
+        alpha=0.5,
+        lw=0,
+        zorder=0,
+        rasterized=True,
     )
     g0 = SO3.exp(np.array([0.9, 0.3, 0.0]))
     path = np.array([g0 @ SO3.exp(x) @ (0, 0, 1.01) for x in psi])

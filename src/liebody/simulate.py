@@ -259,7 +259,6 @@ def simulate(
     found: dict[str, Any] = {"mechanism": made, "drives": made.drives, "metadata": metadata}
     found["tree"] = getattr(made, "tree", None)
     later = found["later"] = {}
-    P = np.broadcast_to(p[..., None, :], (*Q.shape[:-1], p.shape[-1]))
     if made.nu and tau is not None:
         later["tau"] = lambda: made.acting(u.recorded(times, Q, V))
     if "tau" in later or made.works:
@@ -277,11 +276,11 @@ def simulate(
                 along = ensemble(start)
                 return recorded(along, marched(meter, along, False))[1][..., -1].reshape(shape)
 
-            later["work_done"] = lambda: measured() + _stored(made, Q, P)
+            later["work_done"] = lambda: measured() + _stored(made, Q, p)
         else:
-            later["work_done"] = lambda: _work(made, times, Q, V, run.tau, P)
+            later["work_done"] = lambda: _work(made, times, Q, V, run.tau, p)
     if isinstance(made, OpenTree) and made.forces and made.works:
-        later["forces"] = lambda: _forces(made, times, Q, V, P)
+        later["forces"] = lambda: _forces(made, times, Q, V, p)
     if joints is None and isinstance(made, OpenTree):
         _note_passed_limits(made, times, Q, metadata)
     if made.layout.size:
@@ -421,9 +420,11 @@ def with_parameters(
 
 def takes_parameters(function: Any) -> bool:
     """Whether a function of (t, q, v) has a fourth argument, without a default: the parameters."""
+    if not callable(function):
+        return False
     try:
         arguments = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # it is none, or does not tell
+    except (TypeError, ValueError):  # it does not tell
         return False
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(x.kind in places and x.default is x.empty for x in arguments) > 3
@@ -781,7 +782,9 @@ def _forces(mechanism: OpenTree, t: Array, q: Array, v: Array, p: Array) -> dict
 
 def _along(mechanism: Mechanism, name: str, finite: Array, *arrays: Array, p: Array) -> Array:
     """A function of a mechanism at recorded states and their parameters p; NaN where they are not finite."""
-    given = [x[finite] for x in (*arrays, *([p] if p.shape[-1] else []))]
+    size = p.shape[-1]
+    parameters = [np.broadcast_to(p[..., None, :], (*finite.shape, size))] if size else []
+    given = [x[finite] for x in (*arrays, *parameters)]
     values = mechanism.kernel(name)(*given)
     found = np.full((*finite.shape, *values.shape[1:]), np.nan)
     found[finite] = values
