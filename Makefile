@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check docs format test slow browser processors bench three
+.PHONY: check coverage docs format test slow browser processors sanitize bench three
 
 check:
 	$(PYTHON) -m ruff check .
@@ -27,6 +27,12 @@ browser:  # needs chromium
 
 processors:
 	$(PYTHON) tests/processors.py
+
+sanitize:  # needs gcc
+	$(PYTHON) tests/sanitize.py
+
+coverage:  # of branches; needs the package pytest-cov
+	$(PYTHON) -m pytest -n logical --cov=liebody --cov-branch --cov-report=term-missing:skip-covered
 
 bench:
 	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(PYTHON) $$script; done

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import html
+import io
 import os
 import re
 import secrets
@@ -19,7 +20,7 @@ import numpy as np
 
 from .errors import LiebodyError, ShapeError, require
 from .labels import UNIT_OF_QUATERNIONS, Labels
-from .seal import is_sealed, seal
+from .seal import is_sealed, write_sealed
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -398,7 +399,8 @@ class Run:
             raise LiebodyError(f"cannot save {target}: there is no folder {target.parent}; make it first")
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
         try:
-            with h5netcdf.File(temporary, "w") as file:
+            made = io.BytesIO()  # HDF5 ends the process where a disk is full
+            with h5netcdf.File(made, "w") as file:
                 variables = self._variables()
                 for name, (dims, values, attributes) in variables.items():
                     file.dimensions.update(
@@ -415,7 +417,7 @@ class Run:
                     variable = file.create_variable(name, dims, dtype, data=values, **sums)
                     variable.attrs.update({**attributes, **named})
                 file.attrs.update(self._attributes())
-            seal(temporary)
+            write_sealed(temporary, made.getvalue())
             os.replace(temporary, target)
         except OSError as error:
             raise LiebodyError(f"cannot save {target}: {error.strerror or error}") from error

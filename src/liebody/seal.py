@@ -14,11 +14,11 @@ MARK = b"\nliebody sha256 "
 LENGTH = len(MARK) + 65
 
 
-def seal(path: Path) -> None:
-    """Append the digest of a file to it, and wait until it is on the disk."""
-    with open(path, "r+b") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        file.write(MARK + digest.encode() + b"\n")
+def write_sealed(path: Path, content: bytes) -> None:
+    """Write a file with its digest, and wait until it is on the disk."""
+    with open(path, "xb") as file:
+        file.write(content)
+        file.write(MARK + hashlib.sha256(content).hexdigest().encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 

@@ -8,6 +8,7 @@ recorded if its digest is there, and whole if its files have it. Zarr looks for 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -65,7 +66,7 @@ class Inventory:
             copy = path / COPY / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path / name, copy)
-            digests[name] = str(_digest(path / name))
+            digests[name] = _digest(path / name)
         (path / RECORDED).mkdir()
         _write(path / DIGESTS, _signed(digests))
 
@@ -81,7 +82,7 @@ class Inventory:
         if not (self.path / DIGESTS).is_file() or (self.path / DIGESTS).read_bytes() != _signed(self.digests):
             found.append(DIGESTS)
         for name, digest in self.digests.items():
-            found += [x for x in (name, f"{COPY}/{name}") if _digest(self.path / x) != digest]
+            found += [x for x in (name, f"{COPY}/{name}") if _readable(self.path / x) != digest]
         return [Damage(f"{name} is {_state(self.path / name)}") for name in found]
 
     def restore(self) -> list[Damage]:
@@ -92,14 +93,14 @@ class Inventory:
         found = self.damaged_files()
         for name, digest in self.digests.items() if found else ():
             pair = self.path / name, self.path / COPY / name
-            whole = next((x for x in pair if _digest(x) == digest), None)
+            whole = next((x for x in pair if _readable(x) == digest), None)
             if whole is None:
                 raise SweepError(
                     f"{self.path} cannot be repaired: {name} and its copy in {COPY} are damaged; take both "
                     "from a backup, or remove the store"
                 )
             for other in pair:
-                if _digest(other) != digest:
+                if _readable(other) != digest:
                     remove(other, self.path)
                     _write(other, whole.read_bytes())
         if found:
@@ -117,7 +118,7 @@ class Inventory:
             pass
         copy = self.path / COPY  # the list is damaged: files that are equal to their copies make it again
         names = sorted(str(file.relative_to(copy)) for file in files_below(copy))
-        wrong = [name for name in names if _digest(self.path / name) != _digest(copy / name)]
+        wrong = [name for name in names if _readable(self.path / name) != _digest(copy / name)]
         if "zarr.json" not in names:
             raise SweepError(_foreign(self.path))
         if wrong:
@@ -125,12 +126,12 @@ class Inventory:
                 f"{self.path} cannot be repaired: {DIGESTS} and {wrong[0]} are damaged; take both from a "
                 "backup, or remove the store"
             )
-        return {name: str(_digest(copy / name)) for name in names}
+        return {name: _digest(copy / name) for name in names}
 
     def _text(self, name: str) -> str:
         """A file of the empty store, from where it is whole."""
         for file in (self.path / name, self.path / COPY / name):
-            if _digest(file) == self.digests.get(name):
+            if _readable(file) == self.digests.get(name):
                 return file.read_text(encoding="utf-8")
         raise SweepError(f"{self.path} is damaged: {name} and its copy in {COPY}")
 
@@ -149,7 +150,7 @@ class Inventory:
         """Note the files of a chunk as they are now, when they are on the disk."""
         files = self.files(place)
         to_disk(files)
-        _write(self._recorded(place), self._chunk_digest(place, files).encode())
+        _write(self._recorded(place), _chunk_digest(place, map(_digest, files)).encode())
 
     def forget(self, place: tuple[int, ...]) -> None:
         """Take the record of a chunk away, so that its files may be changed."""
@@ -165,7 +166,7 @@ class Inventory:
         """What is wrong with a chunk that was recorded; None if nothing is, or if it was not recorded."""
         while (given := self._record_of(place)) is not None:
             files = self.files(place)
-            if given == self._chunk_digest(place, files):
+            if given == _chunk_digest(place, map(str, map(_readable, files))):
                 return None
             if given == self._record_of(place):  # and not written anew meanwhile
                 where = ", ".join(f"{dim} {i}" for dim, i in zip(self.dims, place, strict=True))
@@ -188,9 +189,6 @@ class Inventory:
         except IsADirectoryError:
             return ""
 
-    def _chunk_digest(self, place: tuple[int, ...], files: Iterable[Path]) -> str:
-        return _hash(*map(str, place), *(str(_digest(file)) for file in files))
-
 
 def verify(store: str | os.PathLike[str]) -> list[Damage]:
     """What is damaged in the store of a sweep: files that were changed, exchanged or removed; [] if nothing.
@@ -201,10 +199,12 @@ def verify(store: str | os.PathLike[str]) -> list[Damage]:
 
     Raises SweepError where `store` is no store of a sweep, or too damaged to tell.
     """
-    inventory = Inventory(Path(store))
-    return inventory.damaged_files() + [
-        x for place in inventory.places() if (x := inventory.damage_of(place))
-    ]
+    path = Path(store)
+    with access(path, "read"):
+        inventory = Inventory(path)
+        return inventory.damaged_files() + [
+            x for place in inventory.places() if (x := inventory.damage_of(place))
+        ]
 
 
 def repair(store: str | os.PathLike[str]) -> list[Damage]:
@@ -216,21 +216,32 @@ def repair(store: str | os.PathLike[str]) -> list[Damage]:
     Raises SweepError as `verify` does, where a file and its copy are damaged, and while a sweep is running.
     """
     path = Path(store)
-    inventory = Inventory(path)
-    lock = locked(path)
-    if lock is None:
-        raise SweepError(f"another process sweeps into {path}; wait for its end")
-    try:
-        found = verify(path)
-        inventory.restore()
-        for damage in found:
-            if damage.place is not None:
-                inventory.clear(damage.place)
-    except OSError as error:
-        raise SweepError(f"cannot repair {path}: {error.strerror or error}") from error
-    finally:
-        os.close(lock)
+    with access(path, "repair"):
+        inventory = Inventory(path)
+        lock = locked(path)
+        if lock is None:
+            raise SweepError(f"another process sweeps into {path}; wait for its end")
+        try:
+            found = verify(path)
+            inventory.restore()
+            for damage in found:
+                if damage.place is not None:
+                    inventory.clear(damage.place)
+        finally:
+            os.close(lock)
     return found
+
+
+@contextlib.contextmanager
+def access(path: Path, what: str) -> Iterator[None]:
+    """Errors of the system, while a store is read, repaired or written, as SweepErrors."""
+    try:
+        yield
+    except OSError as error:
+        raise SweepError(
+            f"cannot {what} {path}: {error.strerror or error}; what was recorded before is kept, and the "
+            "same call goes on from there"
+        ) from error
 
 
 def locked(folder: Path) -> int | None:
@@ -288,13 +299,21 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
-def _digest(file: Path) -> str | None:
-    """That of a file; None if it cannot be read."""
+def _digest(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _readable(file: Path) -> str | None:
+    """The digest of a file; None if it cannot be read, which is damage."""
     try:
-        with open(file, "rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return _digest(file)
     except OSError:
         return None
+
+
+def _chunk_digest(place: tuple[int, ...], digests: Iterable[str]) -> str:
+    return _hash(*map(str, place), *digests)
 
 
 def _hash(*texts: str) -> str:

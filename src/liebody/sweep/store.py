@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import SweepError, warn
-from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, files_below, locked, to_disk
+from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, access, files_below, locked, to_disk
 from .space import Space
 
 if TYPE_CHECKING:
@@ -87,16 +87,17 @@ class Store:
         except OSError as error:
             raise SweepError(f"cannot make the folder of {path}: {error.strerror}") from None
         try:
-            writable = os.access(path.parent, os.W_OK)
-            if writable:
-                self._remove_unfinished()
-            if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-                self._open()
-            elif not writable:
-                raise SweepError(f"cannot write into {path.parent}; choose another place for the store")
-        except OSError as error:
+            with access(path, "read"):
+                writable = os.access(path.parent, os.W_OK)
+                if writable:
+                    self._remove_unfinished()
+                if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+                    self._open()
+                elif not writable:
+                    raise SweepError(f"cannot write into {path.parent}; choose another place for the store")
+        except SweepError:
             self.close()
-            raise SweepError(f"cannot read {path}: {error.strerror or error}") from error
+            raise
 
     def close(self) -> None:
         """Let other processes have it."""
@@ -111,10 +112,11 @@ class Store:
         assert self.inventory is not None
         status = self.arrays["status"]
         undone = []
-        for k in range(len(self.space)):
-            region, place = self.space.region(k), self.space.place(k)
-            if not self.inventory.is_recorded(place) or (status[region] == FAILED).any():
-                undone.append(k)
+        with access(self.path, "read"):
+            for k in range(len(self.space)):
+                region, place = self.space.region(k), self.space.place(k)
+                if not self.inventory.is_recorded(place) or (status[region] == FAILED).any():
+                    undone.append(k)
         return undone
 
     def record(self, k: int, outcome: Outcome) -> None:
@@ -122,13 +124,8 @@ class Store:
 
         Raises SweepError where they cannot be written.
         """
-        try:
+        with access(self.path, "write into"):
             self._record(k, outcome)
-        except OSError as error:
-            raise SweepError(
-                f"cannot write into {self.path}: {error.strerror or error}; what was recorded before is "
-                "kept, and the same call goes on from there"
-            ) from error
 
     def _record(self, k: int, outcome: Outcome) -> None:
         if self.arrays:
@@ -150,12 +147,13 @@ class Store:
         """The chunks that failed, and why."""
         if not self.arrays:
             return {k: found.cause for k, found in self.waiting.items() if isinstance(found, Failure)}
-        status, found = self.arrays["status"][...], {}
-        for k in range(len(self.space)):
-            region = self.space.region(k)
-            if (status[region] == FAILED).any():
-                found[k] = str(np.ravel(self.arrays["cause"][region])[0])
-        return found
+        with access(self.path, "read"):
+            status, found = self.arrays["status"][...], {}
+            for k in range(len(self.space)):
+                region = self.space.region(k)
+                if (status[region] == FAILED).any():
+                    found[k] = str(np.ravel(self.arrays["cause"][region])[0])
+            return found
 
     # -- one chunk ------------------------------------------------------------------------------------------
 
@@ -312,11 +310,12 @@ def open_store(path: Path) -> xarray.Dataset:
     """The store as a Dataset, whose values are read when they are needed."""
     import xarray
 
-    found = xarray.open_zarr(path, consolidated=False, chunks=None)
-    parts = {  # texts as objects, because `Dataset.where` knows no strings of NumPy
-        name: variable.astype(object) if variable.dtype.kind == "T" else variable
-        for name, variable in found.variables.items()
-    }
+    with access(path, "read"):
+        found = xarray.open_zarr(path, consolidated=False, chunks=None)
+        parts = {  # texts as objects, because `Dataset.where` knows no strings of NumPy
+            name: variable.astype(object) if variable.dtype.kind == "T" else variable
+            for name, variable in found.variables.items()
+        }
     variables = {name: parts[name] for name in json.loads(found.attrs["variables"])}
     return xarray.Dataset(variables, {name: parts[name] for name in found.coords}, found.attrs)
 
