@@ -4,6 +4,8 @@ Every error is a ValueError that says where, what, and what to do.
 """
 
 import copy
+import importlib
+import pkgutil
 import re
 import sys
 import time
@@ -576,3 +578,26 @@ def test_no_text_advises_to_install_extras_from_an_index():
     pages = [root / "README.md", *root.glob("docs/**/*.md")]
     for path in [*Path(lb.__file__).parent.rglob("*.py"), *pages]:
         assert not re.search(r"pip install .{0,2}liebody\[", path.read_text(encoding="utf-8")), path
+
+
+# -- all of them --------------------------------------------------------------------------------------------
+
+INSIDE = {"NoPlace", "NotConverged", "TooLarge", "WrongResults", "_NotFinite"}  # caught: their base is met
+
+
+def kinds(base):
+    """The classes below one that are liebody's."""
+    for found in base.__subclasses__():
+        if found.__module__.startswith("liebody."):
+            yield found
+        yield from kinds(found)
+
+
+def test_every_kind_of_error_and_warning_is_met_in_a_test():
+    for module in pkgutil.walk_packages(lb.__path__, "liebody."):
+        if module.name != "liebody.__main__":
+            importlib.import_module(module.name)
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    found = {x.__name__ for base in (LiebodyError, UserWarning) for x in kinds(base)} - INSIDE
+    assert len(found) > 20
+    assert not [x for x in found if not re.search(rf"(raises|warns)\([^)]*\b{x}\b|category is {x}\b", tests)]
