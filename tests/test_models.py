@@ -2,7 +2,7 @@
 
 import sys
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -244,13 +244,29 @@ def test_parameters_can_be_symbols_of_a_trace():
 
 def test_an_unknown_name_is_told_what_there_is_and_what_may_be_meant():
     with pytest.raises(
-        DescriptionError, match=r"no model 'ur5'.*'ur5_description'.*known are double_pendulum"
+        DescriptionError, match=r"no model 'ur55'.*'ur5_description'.*known are double_pendulum"
     ):
-        lb.load("ur5")
+        lb.load("ur55")
     with pytest.raises(DescriptionError, match="did you mean 'puma560'"):
         lb.load("Pumma560")
     assert set(models.names()) < set(models.__all__) and "names" not in models.names()
-    assert CliRunner().invoke(main, ["info", "heavy_tip"]).output.endswith("did you mean 'heavy_top'?\n")
+    assert CliRunner().invoke(main, ["info", "heavy_tip"]).output.count("did you mean 'heavy_top'")
+
+
+def test_robots_of_example_robot_data_have_names(monkeypatch, tmp_path):
+    """Of files and folders; a name that two files have is nobody's."""
+    robots = tmp_path / "cmeel.prefix/share/example-robot-data/robots"
+    for file in ("ur_description/ur5_robot", "ur_description/ur3", "walker_description/robots/leg-v2",
+                 "old_description/twin", "new_description/twin"):  # fmt: skip
+        (robots / file).parent.mkdir(parents=True, exist_ok=True)
+        (robots / f"{file}.urdf").write_text(lb.models.planar_chain(2).to_urdf())
+    installed = SimpleNamespace(locate_file=tmp_path.joinpath)
+    monkeypatch.setattr("liebody.loading.distribution", lambda name: installed)
+    for name in ("ur5", "ur5_robot", "ur3", "walker", "leg-v2", "old", "new"):
+        assert lb.load(name).nq == 2
+    for name in ("twin", "ur", "robots"):
+        with pytest.raises(DescriptionError, match=f"no model '{name}'"):
+            lb.load(name)
 
 
 def test_robots_of_robot_descriptions_have_names(monkeypatch, tmp_path):

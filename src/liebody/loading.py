@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ def load(
 ) -> Robot:
     """A robot from a URDF or MJCF file (or its text), by its name, or from a `Tree`.
 
-    source    names are those of bundled models (`models.names()`) and, with the package robot_descriptions,
-              those of that, as "ur5_description", which it fetches when they are first read
+    source    names are those of bundled models (`models.names()`); with the package example-robot-data, of
+              its files and folders, as "ur5", "solo12"; and with the package robot_descriptions those of
+              that, as "ur5_description", which it fetches when they are first read
     floating  whether the root moves freely, with a joint of group SE(3) to the world
     gravity   acceleration of free fall, (3,); None: the model's own, (0, 0, -9.81) where it has none   [m/s2]
     options   of `liebody.io.load_urdf` or `load_mjcf`, e.g. merge_fixed=False
@@ -52,12 +54,12 @@ def load(
     return Robot(tree, getattr(tree, "gravity", GRAVITY) if gravity is None else gravity)
 
 
-NAME = re.compile(r"\w+")
+NAME = re.compile(r"[\w-]+")
 DESCRIPTIONS = "robot_descriptions"
 
 
 def described(source: str | Path) -> str | Path:
-    """The file or text of a description; names are looked up in the package robot_descriptions.
+    """The file or text of a description; names are looked up in example-robot-data and robot_descriptions.
 
     Raises DescriptionError for names that nobody knows, MissingPackage where that package is not there.
     """
@@ -70,10 +72,34 @@ def described(source: str | Path) -> str | Path:
         except ModuleNotFoundError:
             raise DescriptionError(f"{DESCRIPTIONS} has no {source!r}; {known(_fetched(), source)}") from None
         return Path(getattr(module, "URDF_PATH", None) or module.MJCF_PATH)
+    files = _installed()
+    if source in files:
+        return files[source]
     raise DescriptionError(
-        f"there is no file and no model {source!r} (the package robot_descriptions has more, such as "
-        f"'ur5_description'); {known([*models.names(), *_fetched()], source)}"
+        f"there is no file and no model {source!r} (packages that have more: example-robot-data, with names "
+        "such as 'ur5', and robot_descriptions, such as 'ur5_description'); "
+        f"{known([*models.names(), *files, *_fetched()], source)}"
     )
+
+
+def _installed() -> dict[str, Path]:
+    """The URDFs of example-robot-data, if it is installed, by what one may call them.
+
+    Its name, also without "_robot" at its end, and that of its folder if there is one file in it; names of
+    two files are nobody's.
+    """
+    try:
+        root = distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
+    except PackageNotFoundError:
+        return {}
+    found: dict[str, set[Path]] = {}
+    for folder in Path(str(root)).glob("*/"):
+        files = sorted(folder.rglob("*.urdf"))
+        for file in files:
+            own = [folder.name.removesuffix("_description")] if len(files) == 1 else []
+            for name in (file.stem, file.stem.removesuffix("_robot"), *own):
+                found.setdefault(name, set()).add(file)
+    return {name: min(files) for name, files in sorted(found.items()) if len(files) == 1}
 
 
 def _fetched() -> list[str]:
