@@ -380,7 +380,7 @@ PYTHON = {
     ),
     "two limits of one": (
         lambda: Joint("j", Revolute(Z), lower=[0, 1]),
-        ModelError,
+        ShapeError,
         ["lower", "(2,)", "(1,)"],
     ),
     "a ball that mimics": (

@@ -83,6 +83,28 @@ def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:
     return array
 
 
+def quantities(name: str, given: Any, *shapes: tuple[int, ...]) -> np.ndarray:
+    """What was given as an array of numbers or symbols, of one of these shapes; raises ShapeError."""
+    array = array_of(name, given)
+    if array.shape not in shapes:
+        wanted = " or ".join("a single number" if shape == () else str(shape) for shape in shapes)
+        raise ShapeError(f"{name} has shape {array.shape}, expected {wanted}")
+    plain: Any
+    try:
+        plain = array.dtype.kind in "iuf" or [x * 0.5 + 0.5 for x in array.ravel() if array.dtype == object]
+    except Exception:  # entries may be anything
+        plain = False
+    if not plain:
+        raise ShapeError(f"{name} is {short(given)}, expected numbers or symbols")
+    return array
+
+
+def quantity(name: str, given: Any) -> Any:
+    """A number or symbol, as it was given; raises ShapeError."""
+    quantities(name, given, ())
+    return given
+
+
 def number(name: str, given: Any) -> float:
     """What was given as a finite float; raises ShapeError and ConfigurationError."""
     array = floats(name, given)
@@ -97,6 +119,14 @@ def count(name: str, given: Any, least: int = 1) -> int:
     if not whole or not least <= given < 2**62:
         raise ArgumentError(f"{name} is {short(given)}, expected a whole number, {least} or more")
     return int(given)
+
+
+def members(name: str, given: Any, what: str) -> list[Any]:
+    """What is in something that can be walked through; raises ArgumentError."""
+    try:
+        return list(given)
+    except Exception:  # anything may be in its place
+        raise ArgumentError(f"{name} is {short(given)}, expected {what}, as a list") from None
 
 
 def short(value: Any) -> str:

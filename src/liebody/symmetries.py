@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .codegen import Kernel, traced
+from .door import checked, count, members
 from .dynamics import (
     Force,
     OpenTree,
@@ -59,6 +61,7 @@ class Symmetries:
         return "\n".join(lines)
 
 
+@partial(checked, but=("mechanism",))
 def symmetries(
     mechanism: Robot | OpenTree,
     forces: Iterable[Force] = (),
@@ -82,7 +85,11 @@ def symmetries(
 
     Raises ModelError for what is no tree of joints. Marsden and Ratiu (1999), section 11.4.
     """
-    made = mechanism_of(mechanism, tuple(forces), joints) if _is_known(mechanism) else None
+    made = (
+        mechanism_of(mechanism, tuple(members("forces", forces, "forces")), joints)
+        if _is_known(mechanism)
+        else None
+    )
     if not isinstance(made, OpenTree) or made.nc:
         raise ModelError(f"{mechanism!r} is no tree of joints without constraints; give a Robot")
     tree, gravity = made.tree, tuple(made.gravity)
@@ -114,17 +121,17 @@ def symmetries(
         return np.concatenate(momenta), np.concatenate(changes), np.concatenate(sizes)
 
     kernel = Kernel(traced(rates, {"t": (), "q": tree.nq, "v": tree.nv}, "symmetries"))
-    rng, count = np.random.default_rng(seed), 3 * len(names) + 10
-    q = np.array([tree.group.random(rng) for _ in range(2 * count)])
-    v, t = rng.standard_normal((2 * count, tree.nv)), rng.uniform(0, 10, 2 * count)
+    rng, n = np.random.default_rng(count("seed", seed, 0)), 3 * len(names) + 10
+    q = np.array([tree.group.random(rng) for _ in range(2 * n)])
+    v, t = rng.standard_normal((2 * n, tree.nv)), rng.uniform(0, 10, 2 * n)
     momenta, found, sizes = (np.asarray(x) for x in kernel(t, q, v))
     scale = sizes.max(axis=1, keepdims=True)
     found = found / np.where(scale > 0, scale, 1)
-    basis = _null_space(found[:count])
-    told = momenta[:count] / np.abs(momenta).max(initial=1e-300)  # a combination that moves nothing has none
+    basis = _null_space(found[:n])
+    told = momenta[:n] / np.abs(momenta).max(initial=1e-300)  # a combination that moves nothing has none
     moves = np.linalg.svd(told @ basis.T, full_matrices=False)
     basis = _echelon((moves[2] @ basis)[moves[1] > ZERO * max(moves[1].max(initial=0.0), 1.0)])
-    largest = float(np.abs(found[count:] @ basis.T).max(initial=0.0))
+    largest = float(np.abs(found[n:] @ basis.T).max(initial=0.0))
     if largest > 1e3 * ZERO:
         raise ModelError(
             f"a momentum of {made.name} that seemed constant changes by {largest:.2g} of its terms, at other "

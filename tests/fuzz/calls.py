@@ -20,13 +20,17 @@ from campaign import main
 
 import liebody as lb
 from liebody.errors import LiebodyError
-from liebody.groups import SE3, SO3, R
+from liebody.groups import SE3, SO3, Helical, R, Revolute
 from liebody.run import Run
 
 ROBOT = lb.models.double_pendulum()
 FREE = lb.models.free_rigid_body()
 BALL = lb.HybridSystem(R(1), lambda t, q, v, z, p: -9.81 - p.drag * v, parameters={"drag": 0.1}, name="ball")
 Q, V = [0.3, -0.2], [0.1, 0.2]
+TIP = ROBOT.tree.bodies[-1].name
+BOX = lb.SpatialInertia.box(1.0, [0.1, 0.2, 0.3])
+CORNERS = np.vstack([np.zeros(3), np.eye(3)])
+TETRAHEDRON = CORNERS[[[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]]
 STATE = {"q": Q, "v": V}
 RUN = lb.simulate(ROBOT, Q, V, t_end=0.05, dt=0.01)
 
@@ -85,6 +89,32 @@ CALLS = {
     "inertia": (lb.SpatialInertia, {"mass": 1.0, "com": np.zeros(3), "rotational": np.eye(3)}),
     "integrate": (SE3.integrate, {"q": SE3.neutral(), "u": np.zeros(6)}),
     "rigid body": (lb.RigidBody, {"group": SO3, "inertia": np.eye(3)}),
+    "add": (lambda **given: lb.TreeBuilder("t").add(**given).build(), {
+        "name": "a", "joint": Revolute([0, 0, 1]), "inertia": BOX, "parent": "world", "placement": [0, 0, 1],
+    }),
+    "frame": (lambda **given: lb.TreeBuilder("t").add("a", Revolute([0, 0, 1]), BOX).frame(**given).build(), {
+        "name": "tip", "body": "a", "placement": [0, 0, 1],
+    }),
+    "build": (lb.TreeBuilder("t").add("a", Revolute([0, 0, 1]), BOX).build, {"check": True}),
+    "joint": (lb.Joint, {
+        "name": "j", "group": Revolute([0, 0, 1]), "lower": -1.0, "upper": 1.0, "velocity_limit": 2.0,
+        "effort_limit": 3.0, "damping": 0.1, "friction": 0.2, "armature": 0.3, "stiffness": 0.4, "rest": 0.0,
+    }),
+    "revolute": (Revolute, {"axis": [0, 0, 1]}),
+    "helical": (Helical, {"axis": [0, 0, 1], "pitch": 0.1, "point": [0.2, 0.3, 0]}),
+    "point": (lb.SpatialInertia.point, {"mass": 1.0, "com": [0, 0, 1]}),
+    "box": (lb.SpatialInertia.box, {"mass": 1.0, "size": [1, 2, 3], "com": [0, 0, 1]}),
+    "cylinder": (lb.SpatialInertia.cylinder, {"mass": 1.0, "radius": 0.1, "length": 0.2, "axis": 2}),
+    "polyhedron": (lb.SpatialInertia.polyhedron, {"density": 1.0, "triangles": TETRAHEDRON}),
+    "shift": (BOX.shift, {"T": np.eye(4)}),
+    "lqr": (lb.lqr, {"linear": lb.linearize(ROBOT, [0.0, 0.0]), "Q": np.eye(4), "R": np.eye(2), "N": None}),
+    "inverse_kinematics": (lb.inverse_kinematics, {
+        "robot": ROBOT, "targets": {TIP: [0.5, 0.0, 0.5]}, "q0": Q, "limits": True,
+        "tolerance": 1e-8, "iterations": 20, "restarts": 1, "rng": 0,
+    }),
+    "symmetries": (lb.symmetries, {"mechanism": ROBOT, "forces": (), "joints": None, "seed": 0}),
+    "view": (lb.view, {"system": ROBOT, "motion": Q, "members": 2, "ghosts": False, "trace": None}),
+    "with_parameters": (lambda given: ROBOT.with_parameters(given), {"given": {f"{TIP}.mass": 2.0}}),
     **{name: (algorithm(name), {**given, "threads": 1, "out": None}) for name, given in {
         "mass_matrix": {"q": Q},
         "inverse_dynamics": {**STATE, "a": V, "wrenches": None},

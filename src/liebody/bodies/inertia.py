@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..door import array_of
-from ..errors import ModelError, ShapeError, counted
+from ..door import count, floats, number, quantities, quantity
+from ..errors import ArgumentError, ModelError, ShapeError, counted
 from ..linear import is_numeric, skew, symmetric
 from ..scalar import Array
 
@@ -39,6 +39,14 @@ class Moments(NamedTuple):
         )
 
 
+def _given(axis: int = 0, **numbers: Any) -> None:
+    """Raise ShapeError for what are no numbers or symbols, ArgumentError for no number of an axis."""
+    if count("axis", axis, 0) > 2:
+        raise ArgumentError(f"axis is {axis}, expected 0, 1 or 2")
+    for name, value in numbers.items():
+        quantity(name, value)
+
+
 @dataclass(frozen=True, eq=False)
 class SpatialInertia:
     """Mass, centre of mass, and rotational inertia of a rigid body, in a frame fixed to the body.
@@ -57,15 +65,11 @@ class SpatialInertia:
     rotational: Array = field(default_factory=lambda: np.zeros((3, 3)))
 
     def __post_init__(self) -> None:
-        com, rotational = array_of("com", self.com), array_of("rotational", self.rotational)
+        quantity("mass", self.mass)
+        com = quantities("com", self.com, (3,))
+        rotational = quantities("rotational inertia", self.rotational, (3, 3), (3,))
         if rotational.shape == (3,):
             rotational = np.array([[rotational[i] if i == j else 0 for j in range(3)] for i in range(3)])
-        if array_of("mass", self.mass).shape != ():
-            raise ShapeError(f"mass has shape {np.shape(self.mass)}, expected a single number")
-        if com.shape != (3,):
-            raise ShapeError(f"com has shape {com.shape}, expected (3,)")
-        if rotational.shape != (3, 3):
-            raise ShapeError(f"rotational inertia has shape {rotational.shape}, expected (3, 3) or (3,)")
         object.__setattr__(self, "com", com)
         object.__setattr__(self, "rotational", rotational)
 
@@ -79,12 +83,14 @@ class SpatialInertia:
     @classmethod
     def box(cls, mass: Any, size: Array, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A box with edges `size` (3,) along the axes, centred at `com`."""
-        x, y, z = size
-        return cls(mass, com, np.array([y * y + z * z, x * x + z * z, x * x + y * y]) * mass / 12)
+        _given(mass=mass)
+        x, y, z = quantities("size", size, (3,)).tolist()
+        return cls(mass, com, [(a * a + b * b) * mass / 12 for a, b in ((y, z), (x, z), (x, y))])
 
     @classmethod
     def sphere(cls, mass: Any, radius: Any, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A solid ball centred at `com`."""
+        _given(mass=mass, radius=radius)
         return cls(mass, com, np.ones(3) * (2 * mass * radius * radius / 5))
 
     @classmethod
@@ -92,6 +98,7 @@ class SpatialInertia:
         cls, mass: Any, radius: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)
     ) -> SpatialInertia:
         """A solid cylinder along coordinate axis number `axis`, centred at `com`."""
+        _given(axis, mass=mass, radius=radius, length=length)
         across = mass * (3 * radius * radius + length * length) / 12
         return cls(
             mass, com, np.array([mass * radius * radius / 2 if k == axis else across for k in range(3)])
@@ -100,6 +107,7 @@ class SpatialInertia:
     @classmethod
     def rod(cls, mass: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A thin rod along coordinate axis number `axis`, centred at `com`."""
+        _given(axis, mass=mass, length=length)
         across = mass * length * length / 12
         return cls(mass, com, np.array([0 if k == axis else across for k in range(3)]))
 
@@ -113,7 +121,7 @@ class SpatialInertia:
 
         Raises ModelError for a surface that is not closed, or encloses no volume.
         """
-        triangles = np.asarray(triangles, float)
+        density, triangles = number("density", density), floats("triangles", triangles)
         if triangles.ndim != 3 or triangles.shape[1:] != (3, 3) or not len(triangles):
             raise ShapeError(f"triangles have shape {triangles.shape}, expected (n, 3, 3)")
         middle = triangles.mean(axis=(0, 1))
@@ -134,9 +142,7 @@ class SpatialInertia:
     @classmethod
     def from_matrix(cls, J: Array) -> SpatialInertia:
         """The inertia whose `matrix()` is J (6, 6), angular first."""
-        J = np.asarray(J)
-        if J.shape != (6, 6):
-            raise ShapeError(f"spatial inertia has shape {J.shape}, expected (6, 6), angular first")
+        J = quantities("spatial inertia, angular first,", J, (6, 6))
         m = J[5, 5]
         c = np.array([J[2, 4], J[0, 5], J[1, 3]]) / m
         inertia = cls(m, c, J[:3, :3] + m * skew(c) @ skew(c))
@@ -167,7 +173,7 @@ class SpatialInertia:
 
     def shift(self, T: Array) -> SpatialInertia:
         """The same body seen from frame a, where T = T_ab (4, 4) is the pose of the present frame in a."""
-        T = np.asarray(T)
+        T = quantities("T", T, (4, 4))
         R, p = T[:3, :3], T[:3, 3]
         return SpatialInertia(self.mass, R @ self.com + p, R @ self.rotational @ R.T)
 

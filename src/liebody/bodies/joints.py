@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..door import members, quantities, short
 from ..errors import ModelError
 from ..groups import MotionSubgroup
 from ..scalar import Array
@@ -32,7 +33,10 @@ def joint_kinds(joints: str | Iterable[str]) -> frozenset[str]:
     Raises ModelError for unknown ones.
     """
     words: dict[str, Iterable[str]] = {"ideal": (), "real": JOINT_KINDS}
-    kinds = frozenset(words.get(joints, {joints}) if isinstance(joints, str) else joints)
+    named: Any = words.get(joints, {joints}) if isinstance(joints, str) else joints
+    kinds = frozenset(
+        x if isinstance(x, str) else short(x) for x in members("joints", named, "kinds of joints")
+    )
     if unknown := sorted(map(str, kinds - JOINT_KINDS.keys())):
         raise ModelError(
             f"joints cannot be {unknown[0]!r}; give 'ideal', 'real', or some of {', '.join(JOINT_KINDS)}"
@@ -95,12 +99,7 @@ class Joint:
                 "joint"
             )
         for field in (*LIMITS, *NOT_NEGATIVE, "rest"):
-            values = np.asarray(getattr(self, field))
-            if values.shape not in ((), (self.dim,)):
-                raise ModelError(
-                    f"joint {self.name!r}: {field} has shape {values.shape}, expected one number or "
-                    f"({self.dim},)"
-                )
+            values = quantities(f"joint {self.name!r}: {field}", getattr(self, field), (), (self.dim,))
             object.__setattr__(self, field, np.broadcast_to(values, (self.dim,)))
         for field in NOT_NEGATIVE:
             values = getattr(self, field)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
 
+from ..door import array_of, checked
 from ..errors import ModelError, ShapeError, known
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric, symmetric
@@ -308,6 +309,7 @@ class TreeBuilder:
         self._bodies: dict[str, tuple[Joint, SpatialInertia, str, Array]] = {}
         self._frames: dict[str, tuple[str, Array]] = {}
 
+    @partial(checked, but=("joint", "inertia"))
     def add(
         self,
         name: str,
@@ -335,6 +337,7 @@ class TreeBuilder:
         self._bodies[name] = (joint, inertia or SpatialInertia(), parent, pose)
         return self
 
+    @checked
     def frame(self, name: str, body: str, placement: Array | None = None) -> TreeBuilder:
         """Add a named frame fixed to `body`, at `placement` in its frame, and return the builder."""
         if name in self._frames or name == WORLD:
@@ -342,6 +345,7 @@ class TreeBuilder:
         self._frames[name] = (body, _pose(placement, f"placement of frame {name!r}"))
         return self
 
+    @checked
     def build(self, check: bool | str = True) -> Tree:
         """Number the bodies depth-first and make the tree.
 
@@ -465,7 +469,7 @@ def _pose(placement: Array | None, what: str) -> Array:
     """A pose (4, 4) from a pose, a translation or None; round-off next to 0 and 1 in its R is removed."""
     if placement is None:
         return np.eye(4)
-    T = np.asarray(placement)
+    T = array_of(what, placement)
     if T.shape == (3,):
         T = SE3.motion(np.eye(3), T)
     _check_pose(T, what)

@@ -301,7 +301,7 @@ def _along(direction: np.ndarray) -> np.ndarray:
 def _vector(value: Any, what: str) -> np.ndarray:
     try:
         vector = np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except Exception:  # of whatever stands there
         vector = np.empty(0)
     if vector.shape != (3,):
         raise ShapeError(f"{what} must be three numbers (x, y, z), not {value!r}")
@@ -331,7 +331,7 @@ def _point(value: Any) -> np.ndarray:
 def _pitch(value: Any, without: str) -> float:
     try:
         pitch = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ShapeError(f"pitch must be a number, in m/rad, not {value!r}") from None
     if not np.isfinite(pitch) or pitch == 0:
         raise ModelError(

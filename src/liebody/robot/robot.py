@@ -17,8 +17,8 @@ from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel, Program
 from ..codegen.graph import holds_symbols
 from ..codegen.layout import FlatLayout, word_of
-from ..door import checked, count, floats
-from ..errors import LiebodyError, ModelError, ShapeError, counted
+from ..door import checked, count, floats, short
+from ..errors import ArgumentError, LiebodyError, ModelError, ShapeError, counted
 from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
 from ..labels import labels
@@ -114,7 +114,11 @@ class Robot(Algorithms, OfTree):
         """
         values = dict(self.layout.defaults)
         for one in given:
+            if not isinstance(one, (str, Mapping)):
+                raise ArgumentError(f"parameters are {short(one)}, expected names, or a dictionary by name")
             values.update(one if isinstance(one, Mapping) else {one: self._nominal(one)})
+        if foreign := [name for name in values if not isinstance(name, str)]:
+            raise ArgumentError(f"the parameter {short(foreign[0])} has no name; give a dictionary of texts")
         known = self._plain.parameters
         names = [name for name in known if name in values] + [name for name in values if name not in known]
         for name in names:
