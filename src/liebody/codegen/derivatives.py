@@ -9,7 +9,7 @@ that of the selected branch for `where`; conditions have derivative zero. In rev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,31 +97,39 @@ def reverse(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, S
     return adjoint
 
 
-def jvp(function: Function, wrt: str) -> Function:
-    """The directional derivative: the inputs of `function` and a direction `d_<wrt>`; outputs d(output)."""
-    graph, symbols = _graph(function), _input(function, wrt)
-    _refuse_again(function, f"d_{wrt}")
-    direction = graph.symbols(f"d_{wrt}", symbols.shape)
-    along = np.asarray(direction, dtype=object).flat
-    tangents = forward(function.nodes, {x: {0: d} for x, d in zip(symbols.flat, along, strict=True)})
+def jvp(function: Function, wrt: str | Sequence[str]) -> Function:
+    """The directional derivative: the inputs of `function` and a direction `d_<wrt>`; outputs d(output).
+
+    wrt  an input, or several, each of which has a direction
+    """
+    graph, names = _graph(function), [wrt] if isinstance(wrt, str) else [*wrt]
+    inputs, seeds = dict(function.inputs), {}
+    for key in names:
+        symbols = _input(function, key)
+        direction = _further(graph, inputs, f"d_{key}", symbols.shape)
+        seeds.update({x: {0: d} for x, d in zip(symbols.flat, direction.flat, strict=True)})
+    tangents = forward(function.nodes, seeds)
     outputs = {f"d_{key}": _along(tangents, y, 1).reshape(y.shape) for key, y in function.outputs.items()}
-    return Function(f"{function.name}_jvp", {**function.inputs, f"d_{wrt}": direction}, outputs)
+    return Function(f"{function.name}_jvp", inputs, outputs)
 
 
-def vjp(function: Function, wrt: str) -> Function:
-    """The gradient of sum(w * outputs): the inputs of `function` and a weight `w_<output>` per output."""
-    graph, symbols = _graph(function), _input(function, wrt)
-    for key in function.outputs:
-        _refuse_again(function, f"w_{key}")
-    weights = {f"w_{key}": graph.symbols(f"w_{key}", y.shape) for key, y in function.outputs.items()}
+def vjp(function: Function, wrt: str | Sequence[str]) -> Function:
+    """The gradient of sum(w * outputs): the inputs of `function` and a weight `w_<output>` per output.
+
+    wrt  an input, or several, each of which has a gradient `g_<wrt>`
+    """
+    graph, names = _graph(function), [wrt] if isinstance(wrt, str) else [*wrt]
+    inputs = dict(function.inputs)
     seeds: dict[Expr, Scalar] = {}
-    for y, w in zip(function.outputs.values(), weights.values(), strict=True):
-        for x, weight in zip(y.flat, np.asarray(w, dtype=object).flat, strict=True):
+    for key, y in function.outputs.items():
+        weights = _further(graph, inputs, f"w_{key}", y.shape)
+        for x, weight in zip(y.flat, weights.flat, strict=True):
             if type(x) is Expr:
                 seeds[x] = seeds.get(x, 0.0) + weight
+    wanted = {f"g_{key}": _input(function, key) for key in names}
     adjoint = reverse(function.nodes, seeds)
-    gradient = _values(adjoint, symbols)
-    return Function(f"{function.name}_vjp", {**function.inputs, **weights}, {f"g_{wrt}": gradient})
+    gradients = {key: _values(adjoint, symbols) for key, symbols in wanted.items()}
+    return Function(f"{function.name}_vjp", inputs, gradients)
 
 
 def jacobian(function: Function, wrt: str, mode: str | None = None) -> Function:
@@ -174,9 +182,12 @@ def _graph(function: Function) -> Graph:
     raise GraphError(f"{function.name} has no inputs to differentiate with respect to")
 
 
-def _refuse_again(function: Function, name: str) -> None:
-    if name in function.inputs:
-        raise GraphError(f"{function.name} has an input {name!r} already; trace it under another name first")
+def _further(graph: Graph, inputs: dict[str, Any], name: str, shape: tuple[int, ...]) -> Any:
+    """Symbols for a further input: d_q, or dd_q where a derivative of a derivative has that already."""
+    while name in inputs:
+        name = name[0] + name
+    inputs[name] = np.asarray(graph.symbols(name, shape), dtype=object)
+    return inputs[name]
 
 
 def _input(function: Function, wrt: str) -> Any:
