@@ -64,3 +64,11 @@ def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
     away = found.residual.max(axis=1)[6:]
     assert (np.diff(away) > 0.05).all()
     assert capsys.readouterr().out.count("out of reach by") == np.count_nonzero(~reached)
+
+
+def test_an_acrobot_swings_up_and_a_simulation_ends_where_the_solver_says(capsys):
+    pytest.importorskip("casadi", reason="the test extra `casadi` is not installed")
+    found = load("casadi_swing_up").main()
+    assert found["missed"] < 1e-6
+    assert abs(found["cost"] - 69.1847) < 1e-3 and np.abs(found["states"][:, 1]).max() > 2
+    assert "Solve_Succeeded" in capsys.readouterr().out

@@ -59,7 +59,7 @@ LAZY = {
     ("codegen.cache", "platformdirs"): "the user's cache folder is needed when the first kernel is compiled",
     ("codegen.printers.sympy_source", "sympy"): "a printer imports what it prints for",
     ("codegen.printers.casadi_source", "casadi"): "a printer imports what it prints for",
-    ("codegen.printers.jax", "jax"): "a printer imports what it prints for",
+    ("codegen.printers.casadi_external", "casadi"): "a printer imports what it prints for",
 }
 
 
