@@ -28,7 +28,7 @@ def robot():
 
 @pytest.fixture(scope="module")
 def arm(robot):
-    return liebody.jax.Robot(robot)
+    return liebody.jax.RobotFunctions(robot)
 
 
 @pytest.mark.parametrize("leads", [((), (), ()), ((7,), (7,), (7,)), ((7,), (), (1,)), ((2, 7), (7,), ())])
@@ -92,7 +92,7 @@ def test_what_is_pulled_back_may_be_transposed_again(robot, arm):
 
 def test_derivatives_along_the_group_are_those_of_exponentials(robot):
     ball = lb.models.spherical_pendulum()
-    arm, at, u = liebody.jax.Robot(ball), ball.random(0), np.array([0.3, -0.2, 0.5])[: ball.nv]
+    arm, at, u = liebody.jax.RobotFunctions(ball), ball.random(0), np.array([0.3, -0.2, 0.5])[: ball.nv]
     found = jax.grad(lambda u: arm.potential_energy(arm.integrate(at, u)))(jnp.zeros(ball.nv))
     assert ball.nq == 4
     np.testing.assert_allclose(found, ball.gravity(at), atol=1e-13)
@@ -108,7 +108,7 @@ def test_parameters_have_derivatives(robot, arm):
     slope = energy(2.0) - energy(1.0)  # it is linear in a mass
     assert abs(jax.grad(energy)(1.5) - slope) < 1e-14
     free = robot.with_parameters(name)
-    packed = liebody.jax.Robot(free)
+    packed = liebody.jax.RobotFunctions(free)
     assert abs(jax.grad(lambda p: packed.kinetic_energy(q, v, parameters=p))(jnp.ones(1))[0] - slope) < 1e-14
     assert packed.kinetic_energy(q, v) == free.kinetic_energy(q, v)
     with pytest.raises(ModelError, match="no parameter"):
@@ -124,7 +124,7 @@ def test_named_results_options_and_users_functions_are_taken(robot, arm):
 
 
 def test_steps_are_those_of_simulate_and_have_tangents_and_adjoints(robot):
-    step = liebody.jax.Stepper(robot, dt=1e-2)
+    step = liebody.jax.StepFunction(robot, dt=1e-2)
     run = lb.simulate(robot, q, v, t_end=0.2, dt=1e-2, method="rkmk4")
     Q, V = jax.jit(lambda q, v: step.simulate(q, v, steps=20))(q, v)
     np.testing.assert_allclose(np.hstack([Q, V]), np.hstack([run.q, run.v]), atol=1e-13)

@@ -2,7 +2,7 @@
 
     import liebody.jax
 
-    arm = liebody.jax.Robot(robot)
+    arm = liebody.jax.RobotFunctions(robot)
     jax.grad(lambda q: arm.potential_energy(q))(q)
     jax.jit(jax.vmap(arm.forward_dynamics))(q, v, tau)
 
@@ -33,7 +33,7 @@ import numpy as np
 
 from .codegen import Function, Kernel, Program, build, entry, jvp, vjp
 from .errors import CompilerError, ShapeError, require
-from .robot import Robot as Model
+from .robot import Robot
 from .robot.algorithm import PARAMETERS, Algorithm, kernels_of
 from .stepper import stepper
 
@@ -250,10 +250,10 @@ def _bound(f: Compiled, names: list[str], arrays: Any) -> Any:
     return PRIMITIVE.bind(*full, f=f)
 
 
-class Robot:
+class RobotFunctions:
     """The functions of a robot for JAX: with the arguments and options of `liebody.Robot`.
 
-        arm = liebody.jax.Robot(robot)
+        arm = liebody.jax.RobotFunctions(robot)
         tau = arm.inverse_dynamics(q, v, a)
         by_mass = jax.grad(lambda m: arm.kinetic_energy(q, v, parameters={"link2.mass": m}))(17.4)
 
@@ -261,7 +261,7 @@ class Robot:
     checked. There is no `out` and there are no `threads`. `arm.model` is the robot.
     """
 
-    def __init__(self, robot: Model) -> None:
+    def __init__(self, robot: Robot) -> None:
         self.model, self.nq, self.nv = robot, robot.nq, robot.nv
         self._functions: dict[Any, tuple[Compiled, list[str]]] = {}
 
@@ -310,7 +310,7 @@ class Robot:
         return method
 
 
-def _packed(robot: Model, parameters: Any) -> Any:
+def _packed(robot: Robot, parameters: Any) -> Any:
     """Values of free parameters as one array (..., np) of JAX."""
     if parameters is None:
         return robot.values
@@ -325,10 +325,10 @@ def _packed(robot: Model, parameters: Any) -> Any:
     return jnp.concatenate([jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in parts], axis=-1)
 
 
-class Stepper:
+class StepFunction:
     """Steps of a simulation as a function of JAX, which differentiates through them.
 
-        step = liebody.jax.Stepper(robot, dt=1e-2)
+        step = liebody.jax.StepFunction(robot, dt=1e-2)
         q, v = step(q, v, tau)
         q, v = step.simulate(q0, v0, tau, steps=100)        # (101, ..., nq), (101, ..., nv)
 
@@ -338,7 +338,7 @@ class Stepper:
     Efforts (..., nv) are held for a step. Derivatives are those of the discrete method, exact to round-off.
     """
 
-    def __init__(self, robot: Model, *, dt: float, **options: Any) -> None:
+    def __init__(self, robot: Robot, *, dt: float, **options: Any) -> None:
         made = stepper(robot, dt=dt, **options).function()
         self.model, self.dt, self.nv = robot, dt, robot.nv
         self._step = function(made)
