@@ -10,9 +10,9 @@ it: they are the same few lines over two groups, whose exponentials say what an 
     SO(3) x R^3 x R^6        attitude and position apart, as filters of quaternions have it
 
 An unknown heading leaves the positions that are possible after a drive on an arc. In the exponential
-coordinates of SE(3) that is a straight line, and what is Gaussian in e stays so; but for the bias, errors move
-in a way that does not depend on the estimate. A measurement moves the estimate by Gauss-Newton, for errors are
-large at the start. All derivatives are those of the group operations, compiled, for all runs at once.
+coordinates of SE(3) that is a straight line, and what is Gaussian in e stays so; but for the bias, errors
+move in a way that does not depend on the estimate. A measurement moves the estimate by Gauss-Newton, for they
+are large at the start. All derivatives are those of the group operations, compiled, for all runs at once.
 
 Does a filter know how wrong it is? The mean of e^T P^-1 e over many runs should be 12, the dimension of e.
 """

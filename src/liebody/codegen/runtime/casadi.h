@@ -1,10 +1,10 @@
 /* A function as CasADi loads it, `casadi.external`. Before this text there are
-       FUNCTION(suffix)             names that begin with the function's
-       INPUTS, OUTPUTS              their numbers
+       casadi_int, FUNCTION(suffix)      its integers; names that begin with the function's
+       INPUTS, OUTPUTS                   their numbers
        input_names, output_names
-       input_patterns, output_patterns   rows, columns, and 1 or where columns begin and rows of entries
-       output_size, MOST_RESULTS    nonzeros of each output, and of all of them
-       MOST_INPUT                   nonzeros of the largest input
+       input_patterns, output_patterns   rows, columns, where columns begin, rows of nonzeros
+       output_size, MOST_RESULTS         nonzeros of each output, and of all of them
+       MOST_INPUT                        nonzeros of the largest input
    and behind it FUNCTION(), which calls `arrays`. */
 
 casadi_int FUNCTION(_n_in)(void) { return INPUTS; }

@@ -1,7 +1,8 @@
-/* The call from XLA, the compiler below JAX, by its foreign function interface. Before this text are
+/* The call from XLA, the compiler below JAX, by its interface for foreign functions. Before this
+   text are
        INPUTS, OUTPUTS               their numbers
        input_dimensions, input_size  axes and numbers of each input of one state
-       output_size                   likewise of each output
+       output_size                   numbers of each output
    Buffers have leading axes, those of the batch, or an input has none: one row that all share. */
 #include <xla/ffi/api/c_api.h>
 
