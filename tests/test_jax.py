@@ -60,6 +60,18 @@ def test_jacobians_forward_and_reverse_are_those_of_the_robot(robot, arm):
     np.testing.assert_allclose(jax.hessian(arm.kinetic_energy, 1)(q, v), robot.mass_matrix(q), atol=1e-14)
 
 
+def test_equal_robots_share_kernels_whatever_loops_each_has_asked_for(robot):
+    first, second = (liebody.jax.RobotFunctions(lb.models.double_pendulum()) for _ in range(2))
+    Q = np.random.default_rng(3).normal(size=(100, 2))
+    one, many = jax.jit(first.bias), jax.jit(second.bias)
+    expected = robot.bias(Q, Q)
+    for _ in range(2):
+        np.testing.assert_allclose(many(Q, Q), expected, atol=1e-13)
+        np.testing.assert_allclose(one(Q[0], Q[0]), expected[0], atol=1e-13)
+    with jax.disable_jit():
+        np.testing.assert_allclose(first.bias(Q, Q), expected, atol=1e-13)
+
+
 def test_gradients_pass_the_check_of_jax_to_second_order(arm):
     check_grads(arm.inverse_dynamics, (q, v, tau), order=2)
 
@@ -97,6 +109,8 @@ def test_derivatives_along_the_group_are_those_of_exponentials(robot):
     assert ball.nq == 4
     np.testing.assert_allclose(found, ball.gravity(at), atol=1e-13)
     check_grads(lambda q: arm.kinetic_energy(q, u), (at,), order=1)  # by coordinates, off the group as well
+    square = jax.hessian(lambda u: jnp.sum(arm.difference(at, arm.integrate(at, u)) ** 2))
+    np.testing.assert_allclose(square(jnp.zeros(ball.nv)), 2 * np.eye(ball.nv), atol=1e-13)
 
 
 def test_parameters_have_derivatives(robot, arm):
@@ -164,4 +178,4 @@ def test_what_cannot_be_taken_is_said(arm, monkeypatch):
     assert np.isnan(arm.kinetic_energy(q, np.array([np.nan, 0.0])))
     monkeypatch.setattr(liebody.jax.build, "find_compiler", lambda: None)
     with pytest.raises(CompilerError, match="no C compiler"):
-        arm.bias(q, v)
+        arm.center_of_mass(q)

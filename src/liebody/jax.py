@@ -24,6 +24,7 @@ import ctypes
 import functools
 import inspect
 import math
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -64,7 +65,6 @@ class Compiled:
         self.wrt: tuple[int, ...] = ()
         self.product: Any = None
         self._derivatives: dict[Any, Compiled] = {}
-        self._kernels: dict[Any, tuple[Kernel, Any]] = {}
         self.eager = jax.jit(functools.partial(PRIMITIVE.bind, f=self))
 
     @classmethod
@@ -105,16 +105,20 @@ class Compiled:
 
     def target(self, dtype: Any, rows: int) -> str:
         """The name by which XLA knows the kernel that computes so many rows."""
-        if dtype not in self._kernels:
-            kernel = Kernel(self._made, dtype=dtype, recipe=self.recipe)
-            name = f"liebody_{self.name}_{build.digest(self.recipe, str(dtype), jax.__version__)}"
-            library = handler(name, self.inputs, self.outputs)
-            library.handle.restype = ctypes.c_void_p
-            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.handle), platform="cpu")
-            self._kernels[dtype] = kernel, (name, library)
-        kernel, (name, library) = self._kernels[dtype]
-        entry.use_loops(library, kernel.loops(rows))
+        name = f"liebody_{self.name}_{build.digest(self.recipe, str(dtype), jax.__version__)}"
+        with LOCK:
+            if name not in TARGETS:
+                library = handler(name, self.inputs, self.outputs)
+                library.handle.restype = ctypes.c_void_p
+                jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.handle), platform="cpu")
+                TARGETS[name] = Kernel(self._made, dtype=dtype, recipe=self.recipe), library
+            kernel, library = TARGETS[name]
+            entry.use_loops(library, kernel.loops(rows))
         return name
+
+
+TARGETS: dict[str, tuple[Kernel, ctypes.CDLL]] = {}  # that are registered, with the kernel of each
+LOCK = threading.Lock()
 
 
 def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
@@ -141,7 +145,8 @@ PRIMITIVE.multiple_results = True
 
 @PRIMITIVE.def_impl
 def _eager(*arrays: Any, f: Compiled) -> Any:
-    return f.eager(*arrays)
+    with jax.disable_jit(False):  # there is no other way to run it
+        return f.eager(*arrays)
 
 
 @PRIMITIVE.def_abstract_eval
@@ -332,7 +337,7 @@ class StepFunction:
         q, v = step(q, v, tau)
         q, v = step.simulate(q0, v0, tau, steps=100)        # (101, ..., nq), (101, ..., nv)
 
-    robot    a robot; with free parameters these are an argument, (np,)
+    robot    a robot; values of its free parameters, {name: values} or (np,), are an argument
     options  those of `liebody.stepper` for explicit methods: `method`, `forces`, `joints`
 
     Efforts (..., nv) are held for a step. Derivatives are those of the discrete method, exact to round-off.
