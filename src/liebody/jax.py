@@ -55,6 +55,7 @@ class Compiled:
     made             a call that makes the traced function
     recipe           a text that determines it (see `Kernel`)
     base, wrt        of a derivative: of which function, by which of its inputs; of the kind `product`
+    level            how many derivatives it is away from the first
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Compiled:
         self.base: Any = None
         self.wrt: tuple[int, ...] = ()
         self.product: Any = None
+        self.level = 0
         self._derivatives: dict[Any, Compiled] = {}
         self.eager = jax.jit(functools.partial(PRIMITIVE.bind, f=self))
 
@@ -85,8 +87,10 @@ class Compiled:
         if (product, wrt) not in self._derivatives:
 
             def made() -> Function:
-                names = [*self.function.inputs]
-                derived: Function = product(self.function, [names[k] for k in wrt])
+                f, level = self.function, self.level  # names of directions occur once in a graph
+                inputs = {f"x{level}_{k}": x for k, x in enumerate(f.inputs.values())}
+                outputs = {f"y{level}_{k}": y for k, y in enumerate(f.outputs.values())}
+                derived: Function = product(Function(f.name, inputs, outputs), [f"x{level}_{k}" for k in wrt])
                 return derived
 
             chosen, word = tuple(self.inputs[k] for k in wrt), product.__name__
@@ -94,7 +98,7 @@ class Compiled:
             inputs = self.inputs + (chosen if forward else self.outputs)
             outputs = self.outputs if forward else chosen
             new = Compiled(f"{self.name}_{word}", inputs, outputs, made, f"{self.recipe}|{word}{wrt}")
-            new.base, new.wrt, new.product = self, wrt, product
+            new.base, new.wrt, new.product, new.level = self, wrt, product, self.level + 1
             self._derivatives[product, wrt] = new
         return self._derivatives[product, wrt]
 

@@ -79,7 +79,7 @@ class Kernel:
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise GraphError(f"kernels compute in float64 or float32, not in {self.dtype}")
         self._single = self.dtype == np.dtype(np.float32)
-        self._given, self._guard, self.recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
+        self._given, self._guard, self._recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
         self._lock = threading.RLock()
         self._loops: dict[str, ctypes.CDLL] = {}  # over one lane and over many, as they are loaded
         self._known = self._remembered()
@@ -97,7 +97,7 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By what it is made of: another process finds it in its cache, or compiles it."""
-        return Kernel, (self._given, self.dtype, self._guard, self.recipe, self.__doc__ or "")
+        return Kernel, (self._given, self.dtype, self._guard, self._recipe, self.__doc__ or "")
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -116,6 +116,11 @@ class Kernel:
         """C99 source of the function, for one state."""
         return "#include <math.h>\n\n" + callable_c99(self.function)
 
+    @property
+    def recipe(self) -> str | None:
+        """A text that determines the function, if there is one."""
+        return self._recipe
+
     def __repr__(self) -> str:
         return f"Kernel {self.name}({', '.join(f'{k}{list(s)}' for k, s in self.inputs.items())})"
 
@@ -128,12 +133,12 @@ class Kernel:
     def _key(self, kind: str, compiler: build.Compiler | None = None) -> str:
         identity = compiler.identity if compiler else ""
         guard = f"{self._guard.finite}{self._guard.unit}{self._guard.tolerance}"
-        parts = (self.recipe or "", kind, str(self.dtype), guard, identity, build.interface())
+        parts = (self._recipe or "", kind, str(self.dtype), guard, identity, build.interface())
         return build.digest(*parts, build.processor(), *build.FLAGS)
 
     def _remembered(self) -> dict[str, Any] | None:
         try:
-            known = json.loads(cache.recall(self._key("about"), ".json") or "null") if self.recipe else None
+            known = json.loads(cache.recall(self._key("about"), ".json") or "null") if self._recipe else None
         except ValueError:
             return None
         return known if isinstance(known, dict) and known.keys() == {"name", "inputs", "outputs"} else None
@@ -141,7 +146,7 @@ class Kernel:
     def _library(self, kind: str, lanes: int) -> ctypes.CDLL:
         """The compiled batch loop over `lanes`, found by the recipe or by the source."""
         assert self._compiler is not None
-        note = self._key(kind, self._compiler) if self.recipe else None
+        note = self._key(kind, self._compiler) if self._recipe else None
         library = build.library(lambda: self._source(lanes), self._compiler, note)
         library.run.restype = ctypes.c_long
         library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4, ctypes.c_int]
@@ -163,7 +168,7 @@ class Kernel:
             sources = printer.batch_units(f, lanes, self._single, self._guard, units, piece)
         if not self._single:
             sources[-1] += "\n" + _call_text(f)
-        if self.recipe:
+        if self._recipe:
             about = {
                 "name": self.name,
                 "inputs": list(self.inputs.items()),
