@@ -239,6 +239,7 @@ def _refuse_again(function: Function, name: str) -> None:
 
 def _names(function: Function, wrt: str | Sequence[str]) -> list[str]:
     """The inputs by which it is differentiated."""
+    _graph(function)
     names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
     for name in names:
         if name not in function.inputs:
