@@ -48,7 +48,7 @@ def test_a_rolling_disc_keeps_its_integrals_and_does_not_slip(tmp_path):
     assert found.tilt.min() < found.tilt[0] - 0.1
 
 
-def test_the_arm_is_identified_as_well_as_its_noise_allows_and_one_call_compiles(capsys):
+def test_the_arm_and_its_load_are_identified_as_well_as_the_noise_allows_and_one_call_compiles(capsys):
     found = load("identify_arm").main()
     errors, deviations = found["errors"], found["deviations"]
     assert errors[0].max() > 0.2 and (errors[-1] < 4 * deviations).all()
@@ -64,3 +64,20 @@ def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
     away = found.residual.max(axis=1)[6:]
     assert (np.diff(away) > 0.05).all()
     assert capsys.readouterr().out.count("out of reach by") == np.count_nonzero(~reached)
+
+
+def test_an_acrobot_swings_up_and_a_simulation_ends_where_the_solver_says(capsys):
+    pytest.importorskip("casadi", reason="the test extra `casadi` is not installed")
+    found = load("casadi_swing_up").main()
+    assert found["missed"] < 1e-6
+    assert abs(found["cost"] - 69.1847) < 1e-3 and np.abs(found["states"][:, 1]).max() > 2
+    assert "Solve_Succeeded" in capsys.readouterr().out
+
+
+def test_the_invariant_filter_knows_how_wrong_it_is_and_the_other_one_does_not(capsys):
+    found = load("invariant_filter").main(runs=100)
+    consistent = {name: x["square"].mean(axis=1) / 12 for name, x in found.items()}
+    assert abs(consistent["invariant"][100:] - 1).max() < 6 * np.sqrt(2 / 12 / 100)  # of 100 runs
+    assert consistent["apart"][100:].min() > 3
+    turns = {name: np.sqrt(np.mean(x["turn"][200] ** 2)) for name, x in found.items()}
+    assert turns["invariant"] < np.radians(7) < turns["apart"]

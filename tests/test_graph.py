@@ -553,6 +553,15 @@ def test_shapes_of_derivatives():
     assert vjp(f, "A").outputs["g_A"].shape == (2, 3)
 
 
+def test_products_by_several_inputs_have_a_direction_or_a_gradient_for_each():
+    f = trace(lambda x, y: x * x * y, {"x": (), "y": ()}, name="f")
+    first = jvp(f, ["x", "y"])
+    assert list(first.inputs) == ["x", "y", "d_x", "d_y"] and first(2.0, 3.0, 1.0, 10.0) == 12.0 + 40.0
+    pull = vjp(first, ["x", "d_x"])
+    assert list(pull.outputs) == ["g_x", "g_d_x"]
+    assert pull(2.0, 3.0, 1.0, 10.0, 1.0) == (2 * 3 * 1 + 2 * 2 * 10, 2 * 2 * 3)
+
+
 def test_derivatives_of_outputs_that_are_inputs_or_occur_twice():
     f = trace(lambda x: np.array([x[0], x[1] * x[0], x[1] * x[0], 1]), {"x": 2})
     for mode in ("forward", "reverse"):

@@ -33,7 +33,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"models", "constrained_run"},
         {"loading", "simulate"},
         {"stepper"},
-        {"sweep", "gym", "equations", "linearize", "symmetries", "inverse_kinematics"},
+        {"sweep", "gym", "jax", "equations", "linearize", "symmetries", "inverse_kinematics"},
         {"gaits"},
     ],
     6: [{"plot", "view"}, {"cli"}, {"__init__", "__main__"}],
@@ -59,7 +59,7 @@ LAZY = {
     ("codegen.cache", "platformdirs"): "the user's cache folder is needed when the first kernel is compiled",
     ("codegen.printers.sympy_source", "sympy"): "a printer imports what it prints for",
     ("codegen.printers.casadi_source", "casadi"): "a printer imports what it prints for",
-    ("codegen.printers.jax", "jax"): "a printer imports what it prints for",
+    ("codegen.printers.casadi_external", "casadi"): "a printer imports what it prints for",
 }
 
 

@@ -29,6 +29,7 @@ PAGES = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/guides").glob("*.md")]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(PAGES)]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"(?!\.\.)(?:[\w.-]+/)+$|[\w./-]*\w\.(?:py|h|md|toml)$")
+NEEDS = {"frameworks.md": ("jax", "casadi")}  # packages of the test extra
 OTHER_COMMANDS = {"pip", "pytest", "python", "make", "source"}
 
 
@@ -103,6 +104,8 @@ def commands(text: str) -> list[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_code_of_documents_runs_and_prints_what_they_state(document, tmp_path, monkeypatch):
+    for package in NEEDS.get(document.name, ()):
+        pytest.importorskip(package, reason=f"the test extra `{package}` is not installed")
     monkeypatch.chdir(tmp_path)
     assert run_blocks(document.read_text(), document.name) == []
 

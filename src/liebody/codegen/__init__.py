@@ -8,6 +8,8 @@ from .flow import Flow, together
 from .graph import Expr, Function, Graph, trace
 from .implicit import ImplicitFlow, Phase
 from .kernel import Buffer, Guard, Kernel
+from .printers.casadi_external import to_casadi_external
+from .printers.casadi_source import to_casadi
 from .program import Program
 from .samples import Samples
 from .steps import step, traced
@@ -27,6 +29,8 @@ __all__ = [
     "jacobian",
     "jvp",
     "step",
+    "to_casadi",
+    "to_casadi_external",
     "together",
     "trace",
     "traced",

@@ -1,4 +1,9 @@
-"""Derivatives of traced functions, as traced functions: forward mode, reverse mode, Jacobians.
+"""Derivatives of traced functions, as traced functions: forward mode, reverse mode, Jacobians, Hessians.
+
+What they are taken by, `wrt`, is an input or several of them. Each entry of an input is a direction, unless
+`along` has an array (*shape, k) for it, whose columns are k directions along which the input changes: symbols
+of the function's graph, such as the tangents of a group at the input itself, so that derivatives may be
+differentiated again.
 
 Both modes read one table, the partial derivatives of each operation. At a kink the derivative is that of the
 branch which is taken: +1 for absolute at 0, that of the second operand for minimum and maximum of equals,
@@ -9,13 +14,16 @@ that of the selected branch for `where`; conditions have derivative zero. In rev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from .. import scalar
 from ..errors import GraphError
+from ..linear import is_zero
 from .graph import CONDITIONS, Expr, Function, Graph, Scalar, live
 
 
@@ -25,6 +33,7 @@ def _slope_of_tanh(e: Any) -> Any:
 
 
 Tangents = dict[Expr, dict[int, Scalar]]
+Along = Mapping[str, Any]
 PARTIALS: dict[str, Callable[..., tuple[Any, ...]]] = {
     # of y = op(operands), with respect to each operand: (y, *operands) -> tuple
     "add": lambda y, a, b: (1.0, 1.0),
@@ -97,20 +106,26 @@ def reverse(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, S
     return adjoint
 
 
-def jvp(function: Function, wrt: str) -> Function:
-    """The directional derivative: the inputs of `function` and a direction `d_<wrt>`; outputs d(output)."""
-    graph, symbols = _graph(function), _input(function, wrt)
-    _refuse_again(function, f"d_{wrt}")
-    direction = graph.symbols(f"d_{wrt}", symbols.shape)
-    along = np.asarray(direction, dtype=object).flat
-    tangents = forward(function.nodes, {x: {0: d} for x, d in zip(symbols.flat, along, strict=True)})
+def jvp(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
+    """The directional derivative: the inputs of `function` and directions `d_<wrt>`; outputs d(output)."""
+    names, graph = _names(function, wrt), _graph(function)
+    inputs = dict(function.inputs)
+    seeds: dict[Expr, dict[int, Scalar]] = {}
+    for name in names:
+        _refuse_again(function, f"d_{name}")
+        symbols, E = inputs[name], along.get(name)
+        direction = graph.symbols(f"d_{name}", symbols.shape if E is None else E.shape[-1:])
+        change = np.asarray(direction if E is None else E @ direction, dtype=object)
+        seeds.update((x, {0: d}) for x, d in zip(symbols.flat, change.flat, strict=True) if not is_zero(d))
+        inputs[f"d_{name}"] = direction
+    tangents = forward(function.nodes, seeds)
     outputs = {f"d_{key}": _along(tangents, y, 1).reshape(y.shape) for key, y in function.outputs.items()}
-    return Function(f"{function.name}_jvp", {**function.inputs, f"d_{wrt}": direction}, outputs)
+    return Function(f"{function.name}_jvp", inputs, outputs)
 
 
-def vjp(function: Function, wrt: str) -> Function:
-    """The gradient of sum(w * outputs): the inputs of `function` and a weight `w_<output>` per output."""
-    graph, symbols = _graph(function), _input(function, wrt)
+def vjp(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
+    """The gradients of sum(w * outputs): the inputs of `function` and a weight `w_<output>` per output."""
+    names, graph = _names(function, wrt), _graph(function)
     for key in function.outputs:
         _refuse_again(function, f"w_{key}")
     weights = {f"w_{key}": graph.symbols(f"w_{key}", y.shape) for key, y in function.outputs.items()}
@@ -120,34 +135,71 @@ def vjp(function: Function, wrt: str) -> Function:
             if type(x) is Expr:
                 seeds[x] = seeds.get(x, 0.0) + weight
     adjoint = reverse(function.nodes, seeds)
-    gradient = _values(adjoint, symbols)
-    return Function(f"{function.name}_vjp", {**function.inputs, **weights}, {f"g_{wrt}": gradient})
+    found = {f"g_{name}": _gradient(adjoint, function.inputs[name], along.get(name)) for name in names}
+    return Function(f"{function.name}_vjp", {**function.inputs, **weights}, found)
 
 
-def jacobian(function: Function, wrt: str, mode: str | None = None) -> Function:
-    """The Jacobian of every output with respect to the input `wrt`: arrays of shape (*output, *wrt).
+def jacobian(
+    function: Function,
+    wrt: str | Sequence[str],
+    mode: str | None = None,
+    along: Along = MappingProxyType({}),
+) -> Function:
+    """The Jacobians of every output with respect to the inputs `wrt`: arrays of shape (*output, *wrt).
 
-    mode  "forward" (a sweep per entry of `wrt`), "reverse" (a sweep per entry of the outputs), or None: the
-          one that needs fewer sweeps, forward when in doubt
+    They come by outputs, and for each of them by inputs; an input that has k directions counts as (k,).
+
+    mode  "forward" (a sweep per direction), "reverse" (a sweep per entry of the outputs), or None: the one
+          that needs fewer sweeps, forward when in doubt
     """
-    _graph(function)
-    symbols = _input(function, wrt)
+    names = _names(function, wrt)
     entries = sum(y.size for y in function.outputs.values())
     if mode not in (None, "forward", "reverse"):
         raise GraphError(f"mode {mode!r}: expected 'forward', 'reverse' or None")
-    outputs = {}
-    if mode == "forward" or (mode is None and symbols.size <= 2 * entries):
-        tangents = forward(function.nodes, {x: {k: 1.0} for k, x in enumerate(symbols.flat)})
+    shapes, seeds, first = {}, {}, {}
+    count = 0
+    for name in names:
+        symbols, E = function.inputs[name], along.get(name)
+        shapes[name], first[name] = symbols.shape if E is None else E.shape[-1:], count
+        rows = np.eye(symbols.size).astype(object) if E is None else E.reshape(symbols.size, -1)
+        for x, row in zip(symbols.flat, rows, strict=True):
+            seeds[x] = {count + k: d for k, d in enumerate(row) if not is_zero(d)}
+        count += math.prod(shapes[name])
+    found: dict[tuple[str, str], Any] = {}
+    if mode == "forward" or (mode is None and count <= 2 * entries):
+        tangents = forward(function.nodes, seeds)
         for key, y in function.outputs.items():
-            outputs[key] = _along(tangents, y, symbols.size).reshape(y.shape + symbols.shape)
+            columns = _along(tangents, y, count)
+            for name, shape in shapes.items():
+                at = slice(first[name], first[name] + math.prod(shape))
+                found[key, name] = columns[:, at].reshape(y.shape + shape)
     else:
         for key, y in function.outputs.items():
             adjoints = [reverse(live([x]), {x: 1.0}) if type(x) is Expr else {} for x in y.flat]
-            rows = [_values(adjoint, symbols).reshape(-1) for adjoint in adjoints]
-            outputs[key] = np.array(rows, dtype=object).reshape(y.shape + symbols.shape)
-    return Function(
-        f"{function.name}_jacobian", function.inputs, {f"d_{key}_d_{wrt}": y for key, y in outputs.items()}
-    )
+            for name, shape in shapes.items():
+                symbols, E = function.inputs[name], along.get(name)
+                values = [_gradient(adjoint, symbols, E).reshape(-1) for adjoint in adjoints]
+                found[key, name] = np.array(values, dtype=object).reshape(y.shape + shape)
+    outputs = {f"d_{key}_d_{name}": y for (key, name), y in found.items()}
+    return Function(f"{function.name}_jacobian", function.inputs, outputs)
+
+
+def hessian(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
+    """The Jacobians of the Jacobians: arrays (*output, *x, *y), by x and then y, for y not before x in `wrt`.
+
+    Directions E_i that are fields, such as those of a group, need not commute: E_j (E_i f) stands at [i, j].
+    """
+    names, outputs = _names(function, wrt), {}
+    first = jacobian(function, names, None, along)
+    for number, (key, y) in enumerate(first.outputs.items()):
+        own = Function(first.name, first.inputs, {key: y})
+        outputs.update(jacobian(own, names[number % len(names) :], None, along).outputs)
+    return Function(f"{function.name}_hessian", function.inputs, outputs)
+
+
+def hvp(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
+    """How the gradients of `vjp` change along directions: its inputs, and `d_<wrt>`; outputs d_g_<wrt>."""
+    return jvp(vjp(function, wrt, along), wrt, along)
 
 
 def _along(tangents: Tangents, array: Any, directions: int) -> Any:
@@ -167,6 +219,12 @@ def _values(derivatives: Mapping[Expr, Scalar], array: Any) -> Any:
     return result
 
 
+def _gradient(adjoint: Mapping[Expr, Scalar], symbols: Any, E: Any) -> Any:
+    """The derivatives by an input, or by the directions E along which it changes."""
+    found = _values(adjoint, symbols)
+    return found if E is None else found.reshape(-1) @ E.reshape(symbols.size, -1)
+
+
 def _graph(function: Function) -> Graph:
     for symbols in function.inputs.values():
         for x in symbols.flat:
@@ -179,7 +237,12 @@ def _refuse_again(function: Function, name: str) -> None:
         raise GraphError(f"{function.name} has an input {name!r} already; trace it under another name first")
 
 
-def _input(function: Function, wrt: str) -> Any:
-    if wrt not in function.inputs:
-        raise GraphError(f"{function.name} has no input {wrt!r}; its inputs are {', '.join(function.inputs)}")
-    return function.inputs[wrt]
+def _names(function: Function, wrt: str | Sequence[str]) -> list[str]:
+    """The inputs by which it is differentiated."""
+    _graph(function)
+    names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
+    for name in names:
+        if name not in function.inputs:
+            known = ", ".join(function.inputs)
+            raise GraphError(f"{function.name} has no input {name!r}; its inputs are {known}")
+    return names

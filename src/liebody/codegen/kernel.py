@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..door import count
-from ..errors import ConfigurationError, GraphError, ShapeError
+from ..errors import CompilerError, ConfigurationError, GraphError, ShapeError
 from . import build, cache, entry
 from .graph import Function, holds_symbols
 from .passes import length
@@ -116,6 +116,11 @@ class Kernel:
         """C99 source of the function, for one state."""
         return "#include <math.h>\n\n" + callable_c99(self.function)
 
+    @property
+    def recipe(self) -> str | None:
+        """A text that determines the function, if there is one."""
+        return self._recipe
+
     def __repr__(self) -> str:
         return f"Kernel {self.name}({', '.join(f'{k}{list(s)}' for k, s in self.inputs.items())})"
 
@@ -172,6 +177,16 @@ class Kernel:
             with contextlib.suppress(OSError):  # a full disk is noticed when the library is compiled
                 cache.store(self._key("about"), ".json", json.dumps(about).encode())
         return build.Source(sources, flags)
+
+    def loops(self, rows: int) -> dict[str, ctypes.CDLL]:
+        """Compiled loops, `run` of runtime/batch.h, over one lane ("one") and over many ("many"), loaded.
+
+        One that suits so many rows is among them. Raises CompilerError without a compiler or a place.
+        """
+        many = rows >= FEW
+        if not self._is_compiled(many):
+            raise CompilerError(f"{self.name} cannot be compiled; {build.ADVICE}")
+        return self._loops
 
     def _is_compiled(self, many: bool = False) -> bool:
         """Whether this runs as compiled code, of which there is a loop now; not without a place for it."""

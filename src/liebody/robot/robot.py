@@ -14,7 +14,7 @@ import numpy as np
 from .. import dynamics
 from ..bodies import Parameter, parameters_of, with_values
 from ..bodies.tree import OfTree, Tree
-from ..codegen import Function, Kernel, Program
+from ..codegen import Function, Kernel, Program, to_casadi, to_casadi_external
 from ..codegen.graph import holds_symbols
 from ..codegen.layout import FlatLayout, word_of
 from ..door import checked, count, floats, short
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..view import View
 
 GRAVITY = dynamics.FREE_FALL
+EXTERNAL = 500  # operations from which on functions of CasADi are compiled
 
 
 class Robot(Algorithms, OfTree):
@@ -487,6 +488,27 @@ class Robot(Algorithms, OfTree):
             words.append(f"{PARAMETERS}[{first}{f'..{last}' if last > first else ''}] {word_of(name)}")
             first = last + 1
         return ", ".join(words)
+
+    @checked
+    def to_casadi(self, name: str, compiled: bool | None = None, order: int = 2, **options: Any) -> Any:
+        """The call `name` as a `casadi.Function`, for programs that CasADi's solvers such as IPOPT solve.
+
+            f = robot.to_casadi("forward_dynamics")
+            a = f(q, v, tau)                            # columns (nq, 1), (nv, 1) of SX, MX, DM, or NumPy
+
+        compiled  False: expressions (SX), which CasADi differentiates and prints; True: machine code with its
+                  derivatives, which MX, DM and arrays go into; None: that from EXTERNAL operations on
+        order     of the derivatives that are compiled: 2, or 1 for solvers that need no Hessian, or 0
+
+        A vector is a column, a matrix a matrix; there are no batches (see CasADi's `map`), and nothing is
+        checked of the values. Derivatives by q are by its coordinates. Free parameters are the last argument.
+        Raises ModelError for unknown names, ShapeError for results of three axes.
+        """
+        function = self.kernel(name, **options).function
+        straight = function if isinstance(function, Function) else function.unroll()
+        large = sum(straight.operations.values()) > EXTERNAL
+        is_compiled = large if compiled is None else compiled
+        return to_casadi_external(straight, order) if is_compiled else to_casadi(straight)
 
     @checked
     def to_urdf(self, file: str | Path | None = None) -> str:

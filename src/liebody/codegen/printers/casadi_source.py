@@ -49,7 +49,7 @@ def to_casadi(function: Function, sx: bool = True) -> Any:
     values: dict[Expr, Any] = {}
     arguments: list[Any] = []
     for key, symbols in function.inputs.items():
-        matrix = kind.sym(identifier(key), *_rows_columns(function, key, symbols))
+        matrix = kind.sym(identifier(key), *rows_columns(function.name, key, symbols))
         arguments.append(matrix)
         for position, symbol in np.ndenumerate(symbols):
             values[symbol] = matrix[position] if position else matrix
@@ -64,7 +64,7 @@ def to_casadi(function: Function, sx: bool = True) -> Any:
 
     results: list[Any] = []
     for key, y in function.outputs.items():
-        rows, columns = _rows_columns(function, key, y)
+        rows, columns = rows_columns(function.name, key, y)
         by_columns = [value(x) for x in y.T.flat]  # CasADi's order in memory
         results.append(
             casadi.reshape(casadi.vertcat(*by_columns), rows, columns) if by_columns else kind(rows, columns)
@@ -79,10 +79,11 @@ def to_casadi(function: Function, sx: bool = True) -> Any:
     )
 
 
-def _rows_columns(function: Function, key: str, array: Any) -> tuple[int, int]:
+def rows_columns(name: str, key: str, array: Any) -> tuple[int, int]:
+    """The matrix of CasADi that an array is."""
     if array.ndim > 2:
         raise ShapeError(
-            f"{function.name}: {key} has shape {array.shape}, but CasADi has no arrays of {array.ndim} axes; "
+            f"{name}: {key} has shape {array.shape}, but CasADi has no arrays of {array.ndim} axes; "
             "reshape it to a matrix in the traced function"
         )
     rows, columns = (*array.shape, 1, 1)[:2]

@@ -1,0 +1,181 @@
+"""Functions of JAX: values, derivatives of any order, batches and simulations are those of the robot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import liebody as lb
+from liebody.codegen import trace
+from liebody.errors import CompilerError, ModelError, ShapeError
+from liebody.scalar import sin
+
+jax = pytest.importorskip("jax", reason="the test extra `jax` is not installed")
+import jax.numpy as jnp  # noqa: E402
+from jax.test_util import check_grads  # noqa: E402
+
+import liebody.jax  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+STATES = np.random.default_rng(0).normal(size=(3, 7, 2))
+q, v, tau = STATES[:, 0]
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return lb.models.double_pendulum()
+
+
+@pytest.fixture(scope="module")
+def arm(robot):
+    return liebody.jax.RobotFunctions(robot)
+
+
+@pytest.mark.parametrize("leads", [((), (), ()), ((7,), (7,), (7,)), ((7,), (), (1,)), ((2, 7), (7,), ())])
+def test_values_of_states_and_batches_are_those_of_the_robot(robot, arm, leads):
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(size=(*lead, 2)) for lead in leads]
+    expected = robot.inverse_dynamics(*arrays)
+    for f in (arm.inverse_dynamics, jax.jit(arm.inverse_dynamics)):
+        found = f(*arrays)
+        assert found.dtype == np.float64 and found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+def test_float32_stays_float32_and_so_is_everything_without_x64(robot, arm):
+    single = [x.astype(np.float32) for x in (q, v)]
+    expected = robot.kinetic_energy(q, v)
+    with jax.enable_x64(False):
+        found = [arm.kinetic_energy(q, v), jax.jit(arm.kinetic_energy)(*single)]
+    for x in [*found, arm.kinetic_energy(*single)]:
+        assert x.dtype == np.float32 and abs(x - expected) < 1e-5 * expected
+    assert arm.kinetic_energy([0, 0], [1, 0]).dtype == np.float64
+
+
+def test_jacobians_forward_and_reverse_are_those_of_the_robot(robot, arm):
+    expected = robot.inverse_dynamics_derivatives(q, v, tau)
+    for mode in (jax.jacfwd, jax.jacrev):
+        found = mode(arm.inverse_dynamics, argnums=(0, 1, 2))(q, v, tau)
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+    np.testing.assert_allclose(jax.hessian(arm.kinetic_energy, 1)(q, v), robot.mass_matrix(q), atol=1e-14)
+
+
+def test_equal_robots_share_kernels_whatever_loops_each_has_asked_for(robot):
+    first, second = (liebody.jax.RobotFunctions(lb.models.double_pendulum()) for _ in range(2))
+    Q = np.random.default_rng(3).normal(size=(100, 2))
+    one, many = jax.jit(first.bias), jax.jit(second.bias)
+    expected = robot.bias(Q, Q)
+    for _ in range(2):
+        np.testing.assert_allclose(many(Q, Q), expected, atol=1e-13)
+        np.testing.assert_allclose(one(Q[0], Q[0]), expected[0], atol=1e-13)
+    with jax.disable_jit():
+        np.testing.assert_allclose(first.bias(Q, Q), expected, atol=1e-13)
+
+
+def test_gradients_pass_the_check_of_jax_to_second_order(arm):
+    check_grads(arm.inverse_dynamics, (q, v, tau), order=2)
+
+
+def test_maps_are_batches_in_which_shared_rows_are_not_copied(robot, arm):
+    Q, V, T = STATES
+    inner = jax.vmap(arm.inverse_dynamics, in_axes=(0, None, None))
+    found = jax.vmap(inner, in_axes=(None, 0, 0))(Q[:3], V, T)
+    np.testing.assert_allclose(found, robot.inverse_dynamics(Q[:3], V[:, None], T[:, None]), atol=1e-13)
+    turned = jax.vmap(arm.inverse_dynamics, in_axes=(1, 0, None), out_axes=1)(Q.T, V, tau)
+    np.testing.assert_allclose(turned, robot.inverse_dynamics(Q, V, tau).T, atol=1e-13)
+    text = jax.jit(jax.vmap(arm.inverse_dynamics, in_axes=(0, None, None))).lower(Q, v, tau).as_text()
+    assert text.count("custom_call @liebody") == 1 and "broadcast" not in text
+
+
+def test_the_gradient_by_a_row_that_a_batch_shares_is_the_sum(robot, arm):
+    def total(v):
+        return jax.vmap(arm.inverse_dynamics, in_axes=(0, None, None))(STATES[0], v, tau).sum()
+
+    by_v = robot.inverse_dynamics_derivatives(STATES[0], v, tau)[1]
+    np.testing.assert_allclose(jax.grad(total)(v), by_v.sum(axis=(0, 1)), atol=1e-13)
+
+
+def test_what_is_pulled_back_may_be_transposed_again(robot, arm):
+    pull = jax.vjp(arm.inverse_dynamics, q, v, tau)[1]
+    (along,) = jax.linear_transpose(pull, tau)((v, q, tau))
+    by_q, by_v, M = robot.inverse_dynamics_derivatives(q, v, tau)
+    np.testing.assert_allclose(along, by_q @ v + by_v @ q + M @ tau, atol=1e-13)
+
+
+def test_derivatives_along_the_group_are_those_of_exponentials(robot):
+    ball = lb.models.spherical_pendulum()
+    arm, at, u = liebody.jax.RobotFunctions(ball), ball.random(0), np.array([0.3, -0.2, 0.5])[: ball.nv]
+    found = jax.grad(lambda u: arm.potential_energy(arm.integrate(at, u)))(jnp.zeros(ball.nv))
+    assert ball.nq == 4
+    np.testing.assert_allclose(found, ball.gravity(at), atol=1e-13)
+    check_grads(lambda q: arm.kinetic_energy(q, u), (at,), order=1)  # by coordinates, off the group as well
+    square = jax.hessian(lambda u: jnp.sum(arm.difference(at, arm.integrate(at, u)) ** 2))
+    np.testing.assert_allclose(square(jnp.zeros(ball.nv)), 2 * np.eye(ball.nv), atol=1e-13)
+
+
+def test_parameters_have_derivatives(robot, arm):
+    name = "link1.mass"
+
+    def energy(m):
+        return arm.kinetic_energy(q, v, parameters={name: m})
+
+    slope = energy(2.0) - energy(1.0)  # it is linear in a mass
+    assert abs(jax.grad(energy)(1.5) - slope) < 1e-14
+    free = robot.with_parameters(name)
+    packed = liebody.jax.RobotFunctions(free)
+    assert abs(jax.grad(lambda p: packed.kinetic_energy(q, v, parameters=p))(jnp.ones(1))[0] - slope) < 1e-14
+    assert packed.kinetic_energy(q, v) == free.kinetic_energy(q, v)
+    with pytest.raises(ModelError, match="no parameter"):
+        packed.kinetic_energy(q, v, parameters={"link9.mass": 1.0})
+
+
+def test_named_results_options_and_users_functions_are_taken(robot, arm):
+    found = arm.pose(q, frame="link2")
+    np.testing.assert_allclose(found, robot.pose(q, frame="link2"), atol=1e-15)
+    assert len(arm.inverse_dynamics_derivatives(q, v, tau)) == 3
+    law = liebody.jax.function(trace(lambda q, k: robot.gravity(q) - k * sin(q), {"q": 2, "k": ()}, "law"))
+    np.testing.assert_allclose(jax.jacobian(law, 1)(q, 2.0), -np.sin(q), atol=1e-15)
+
+
+def test_steps_are_those_of_simulate_and_have_tangents_and_adjoints(robot):
+    step = liebody.jax.StepFunction(robot, dt=1e-2)
+    run = lb.simulate(robot, q, v, t_end=0.2, dt=1e-2, method="rkmk4")
+    Q, V = jax.jit(lambda q, v: step.simulate(q, v, steps=20))(q, v)
+    np.testing.assert_allclose(np.hstack([Q, V]), np.hstack([run.q, run.v]), atol=1e-13)
+    efforts = np.random.default_rng(2).normal(size=(20, 2))
+
+    def end(q, v, efforts):
+        return jnp.concatenate([x[-1] for x in step.simulate(q, v, efforts, steps=20)])
+
+    at, along = (q, v, efforts), (v, q, efforts[::-1])
+    tangent = jax.jvp(end, at, along)[1]
+    weight = np.array([0.3, -1.0, 0.2, 0.5])
+    adjoint = jax.vjp(end, *at)[1](weight)
+    assert abs(weight @ tangent - sum(np.sum(x * y) for x, y in zip(adjoint, along, strict=True))) < 1e-12
+    h = 1e-4  # differences of fourth order
+    moved = {k: end(*(x + k * h * d for x, d in zip(at, along, strict=True))) for k in (-2, -1, 1, 2)}
+    np.testing.assert_allclose(
+        tangent, (8 * (moved[1] - moved[-1]) - moved[2] + moved[-2]) / (12 * h), atol=1e-9
+    )
+    braked = step.simulate(q, v, lambda t, q, v: -v, steps=20)
+    by_hand = step(q, v, -v)
+    np.testing.assert_array_equal(braked[0][1], by_hand[0])
+    many = step.simulate(STATES[0], v, steps=3)
+    assert many[0].shape == (4, 7, 2) and many[1].shape == (4, 7, 2)
+
+
+def test_what_cannot_be_taken_is_said(arm, monkeypatch):
+    with pytest.raises(ShapeError, match=r"q has shape \(3,\), expected \(2,\)"):
+        arm.gravity(np.ones(3))
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        arm.kinetic_energy(np.ones((3, 2)), np.ones((4, 2)))
+    with pytest.raises(ShapeError, match="complex"):
+        arm.gravity(np.ones(2) * 1j)
+    with pytest.raises(AttributeError, match="no 'torque'; there are normalize"):
+        arm.torque  # noqa: B018
+    with pytest.raises(TypeError, match="missing"):
+        arm.kinetic_energy(q)
+    assert np.isnan(arm.kinetic_energy(q, np.array([np.nan, 0.0])))
+    monkeypatch.setattr(liebody.jax.build, "find_compiler", lambda: None)
+    with pytest.raises(CompilerError, match="no C compiler"):
+        arm.center_of_mass(q)
