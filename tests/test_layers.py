@@ -31,7 +31,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"io", "rigid_body_equations"},
         {"robot"},
         {"models", "constrained_run"},
-        {"loading", "simulate"},
+        {"loading", "simulate", "tangents"},
         {"stepper"},
         {"sweep", "gym", "equations", "linearize", "symmetries", "inverse_kinematics"},
         {"gaits"},

@@ -1,0 +1,318 @@
+"""Steps of methods with their exact derivatives, many states at a time.
+
+Next to a state y = (q, v, ...) on G x R^k is y exp(s). A step y -> Phi(y, u) of a method leads from y exp(s),
+with efforts u + w, to Phi(y, u) exp(A s + B w), to first order. Of an explicit method A and B follow from the
+derivatives of its stages, of an implicit one from those of its equations where they are solved (the implicit
+function theorem). States are rows (N, point): those of a batch, of an ensemble, or of many steps of a motion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .codegen import Flow, Function, Kernel, Program, jacobian, trace, traced
+from .codegen.flow import stages
+from .dynamics import Mechanism, OpenTree
+from .errors import IntegrationError, ModelError
+from .groups import LieGroup, Product, R
+from .integrators import MechanicalFlow, MechanicalMethod, Method
+from .robot import Robot
+from .scalar import Array
+
+Rates = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+"""(t, y, u) -> f, and its derivatives by s and by u"""
+
+
+class Inputs(NamedTuple):
+    """Efforts u of steps: low, or between two samples low + theta (high - low), theta = (t - begin)/interval.
+
+    low, high  (N, width); high is None where efforts are held
+    begin      time of the first of the two samples, (N,); infinite where both are one
+    """
+
+    low: Array
+    high: Array | None = None
+    begin: Array | float = 0.0
+    interval: float = 1.0
+
+    @property
+    def columns(self) -> int:
+        """By how many numbers a step can be differentiated."""
+        return int(self.low.shape[-1]) * (1 if self.high is None else 2)
+
+    def at(self, t: Array) -> Array:
+        """u (N, width)."""
+        return self.low if self.high is None else self.low + self._share(t) * (self.high - self.low)
+
+    def through(self, by_u: Array, t: Array) -> Array:
+        """Derivatives by u (N, rows, width) as those by low, or by (low, high)."""
+        if self.high is None:
+            return by_u
+        share = self._share(t)[..., None]
+        return np.concatenate([(1 - share) * by_u, share * by_u], axis=-1)
+
+    def _share(self, t: Array) -> Array:
+        share = (t - self.begin) / self.interval
+        return np.where(np.isfinite(share), share, 0.0)[..., None]
+
+
+class Step(NamedTuple):
+    """Where steps lead: states (N, point), A (N, dim, dim), B (N, dim, width), or (N, dim, 2 width)."""
+
+    end: Array
+    A: Array
+    B: Array
+
+
+def states_group(mechanism: Mechanism, point: int) -> Product:
+    """The group G x R^k of states y (point,) of a mechanism."""
+    return Product(mechanism.group, R(point - mechanism.nq))
+
+
+def differentiated(
+    function: Function | Program, group: LieGroup, by: Sequence[str], ends: bool = False
+) -> Kernel:
+    """The inputs of a function -> its value, and its derivatives by each of these inputs.
+
+    That by the input y is along the group of states. A function with several outputs counts by its first one.
+
+    ends  whether its value is a state, and its derivatives are tangents there
+    """
+    straight = function.unroll() if isinstance(function, Program) else function
+    shapes = {name: x.shape for name, x in straight.inputs.items()}
+    sizes = {name: group.dim if name == "y" else math.prod(shapes[name]) for name in by}
+    zeros = [np.zeros(size).astype(object) for size in sizes.values()]
+
+    def value(*given: Any) -> Array:
+        found = straight(*given)
+        return np.asarray(found[0] if isinstance(found, tuple) else found)
+
+    def moved(*given: Any) -> Array:
+        at = dict(zip(shapes, given, strict=False))
+        for name, s in zip(by, given[len(shapes) :], strict=True):
+            at[name] = group.integrate(at[name], s) if name == "y" else at[name] + s.reshape(shapes[name])
+        there = value(*at.values())
+        return group.difference(value(*given[: len(shapes)]), there) if ends else there
+
+    made = trace(moved, {**shapes, **{f"s_{name}": size for name, size in sizes.items()}})
+    slopes = [jacobian(made, f"s_{name}", "forward") for name in by]
+
+    def both(*given: Any) -> tuple[Array, ...]:
+        return value(*given), *(slope(*given, *zeros) for slope in slopes)
+
+    return Kernel(traced(both, shapes, f"{straight.name}_by_{'_'.join(by)}"))
+
+
+# -- vector fields -------------------------------------------------------------------------------------------
+
+
+def rates_of(mechanism: Mechanism, field: Callable[[], Function | Program], feedback: Any = None) -> Rates:
+    """The velocity of states (q, v) of a mechanism, with its derivatives; that of a tree analytically.
+
+    field     makes the velocity (t, y, u) -> f
+    feedback  what is in its place of efforts, (t, q, v) -> u
+    """
+    if isinstance(mechanism, OpenTree) and not mechanism.nc and not mechanism.layout.size:
+        return TreeRates(mechanism, feedback)
+    made = field()
+    kernel = differentiated(made, states_group(mechanism, made.inputs["y"].size), "yu")
+    time = kernel.inputs["t"]
+    return lambda t, y, u: kernel(np.reshape(t, (len(y), *time)), y, u)
+
+
+class TreeRates:
+    """(v, dv/dt) of the joint coordinates of a tree, by the derivatives of forward dynamics."""
+
+    def __init__(self, mechanism: OpenTree, feedback: Callable[..., Any] | None = None) -> None:
+        n, self.nq = mechanism.nv, mechanism.nq
+        nq = self.nq
+        own = getattr(mechanism, "robot", None)
+        self.robot: Robot = own or Robot(mechanism.tree, mechanism.gravity)
+
+        def acting(t: Any, y: Array, u: Array) -> Array:
+            q, v = y[:nq], y[nq:]
+            return mechanism.efforts(t, q, v, u if feedback is None else np.asarray(feedback(t, q, v)))
+
+        function = trace(acting, {"t": (), "y": nq + n, "u": n}, "efforts")
+        self._efforts = differentiated(function, states_group(mechanism, nq + n), "yu")
+
+    def __call__(self, t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
+        q, v = y[:, : self.nq], y[:, self.nq :]
+        N, n = v.shape
+        tau, by_y, by_u = self._efforts(t, y, u)
+        a = self.robot.forward_dynamics(q, v, tau)
+        by_q, by_v, by_tau = self.robot.forward_dynamics_derivatives(q, v, tau)
+        f_y, f_u = np.zeros((N, 2 * n, 2 * n)), np.zeros((N, 2 * n, n))
+        f_y[:, :n, n:] = np.eye(n)
+        f_y[:, n:] = np.concatenate([by_q, by_v], axis=-1) + by_tau @ by_y
+        f_u[:, n:] = by_tau @ by_u
+        return np.concatenate([v, a], axis=-1), f_y, f_u
+
+
+def metered(rates: Rates, meter: Function, group: LieGroup) -> Rates:
+    """The same of states (y, W), with dW/dt = meter(t, y, u) ()."""
+    kernel = differentiated(meter, group, "yu")
+
+    def both(t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
+        f, by_y, by_u = rates(t, y[:, :-1], u)
+        rate, *slopes = kernel(t, y[:, :-1], u)
+        N, n = f.shape
+        f_y, f_u = np.zeros((N, n + 1, n + 1)), np.concatenate([by_u, slopes[1][:, None]], axis=1)
+        f_y[:, :n, :n], f_y[:, n, :n] = by_y, slopes[0]
+        return np.concatenate([f, rate[:, None]], axis=-1), f_y, f_u
+
+    return both
+
+
+# -- steps ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Along:
+    """Rows of vectors (N, k), and how they depend on the start and the inputs of a step, (N, k, columns)."""
+
+    value: Array
+    slope: Array
+    __array_ufunc__ = None  # products with numbers of NumPy are ours, too
+
+    def __add__(self, other: _Along) -> _Along:
+        return _Along(self.value + other.value, self.slope + other.slope)
+
+    def __rmul__(self, factor: float) -> _Along:
+        return _Along(factor * self.value, factor * self.slope)
+
+
+class ExplicitSteps:
+    """Steps of an explicit method.
+
+    flow   its compiled steps
+    group  of the states
+    rates  the velocity of states with its derivatives
+    """
+
+    def __init__(self, flow: Flow, group: LieGroup, rates: Rates) -> None:
+        self.method, self.group, self.rates = flow.method, group, rates
+        functions, size = flow.functions, group.dim
+
+        def moved(y: Array, psi: Array) -> tuple[Array, Array, Array]:
+            end = group.normalize(group.integrate(y, psi))
+            return end, group.Ad(group.exp(-psi)), group.dexp(-psi)
+
+        self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
+        pull, settle = functions.pull, functions.settle
+        self._pulled = pull and differentiated(pull, group, ("psi", "f"))
+        self._settled = settle and differentiated(settle, group, "yu", ends=True)
+
+    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> Step:
+        """Steps of length h from states y (N, point) at times t (N,)."""
+        N, n = len(y), self.group.dim
+        t = np.broadcast_to(t, (N,))
+        start = _Along(y, np.broadcast_to(np.eye(n, n + inputs.columns), (N, n, n + inputs.columns)))
+
+        def along(value: Array, by_y: Array, by_u: Array, at: _Along, now: Array) -> _Along:
+            slope = by_y @ at.slope
+            slope[..., n:] += inputs.through(by_u, now)
+            return _Along(value, slope)
+
+        def velocity(now: Array, at: _Along) -> _Along:
+            return along(*self.rates(now, at.value, inputs.at(now)), at, now)
+
+        def advance(at: _Along, psi: _Along) -> _Along:
+            end, turned, D = self._moved(at.value, psi.value)
+            return _Along(end, turned @ at.slope + D @ psi.slope)
+
+        def pulled(psi: _Along, f: _Along) -> _Along:
+            assert self._pulled
+            value, by_psi, by_f = self._pulled(psi.value, f.value)
+            return _Along(value, by_psi @ psi.slope + by_f @ f.slope)
+
+        end = stages(self.method, velocity, advance, pulled if self._pulled else None, t, h, start)[1]
+        if self._settled:
+            time = np.reshape(t + h, (N, *self._settled.inputs["t"]))
+            end = along(*self._settled(time, end.value, inputs.at(t + h)), end, t + h)
+        return Step(end.value, end.slope[..., :n], end.slope[..., n:])
+
+
+class ImplicitSteps:
+    """Steps of an implicit method: of each system of equations r(x, z, y, u) = 0 of a step
+
+    dx = -(dr/dx)^-1 (dr/dz dz + dr/dy s + dr/du w).
+    """
+
+    def __init__(self, flow: MechanicalFlow, group: LieGroup) -> None:
+        self.flow, self.group = flow, group
+        phases, finish = flow.functions
+        if flow.mechanics.redundant:
+            raise ModelError(
+                "constraints that depend on each other have multipliers which implicit methods choose on the "
+                "way; take an explicit method, such as 'rkmk4', for derivatives"
+            )
+        self._solvers = [tuple(map(Kernel, (p.predict, p.residual, p.both, p.keep))) for p in phases]
+        self._phases = [
+            tuple(differentiated(part, group, "xzyu") for part in (p.residual, p.keep)) for p in phases
+        ]
+        self._finish = differentiated(finish, group, "zyu", ends=True)
+        self._restart = flow.memory and differentiated(flow.memory_functions.restart, group, "yu", ends=True)
+
+    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> Step:
+        """As that of `ExplicitSteps`; jump: whether efforts jump at the starts of the steps."""
+        N, n, flow = len(y), self.group.dim, self.flow
+        t, lengths = np.broadcast_to(t, (N,)), np.full(N, h)
+        times = [t + c * h for c in flow.nodes]
+        u = np.stack([inputs.at(at) for at in times], axis=1)
+
+        def slope(by_y: Array, by_u: Array) -> Array:
+            by_nodes = by_u.reshape(*by_u.shape[:2], *u.shape[1:])
+            parts = (inputs.through(by_nodes[:, :, k], at) for k, at in enumerate(times))
+            return np.concatenate([by_y, sum(parts)], axis=-1)
+
+        begun = None
+        if jump and self._restart:
+            y, by_y, by_u = self._restart(y, lengths, t, lengths, u)
+            begun = slope(by_y, by_u)
+        given, lost = (t, lengths, y, u), np.zeros(N, int)
+        z, dz = np.zeros((N, 0)), np.zeros((N, 0, 0))
+        for solvers, (residual, keep), phase in zip(
+            self._solvers, self._phases, flow.functions[0], strict=True
+        ):
+            x = flow.solved(phase, solvers, z, given, lost)
+            if lost.any():
+                raise IntegrationError(f"the step at t = {t[lost != 0][0]:.9g} s cannot be taken again")
+            _, D, *slopes = residual(x, z, *given)
+            right = slope(*slopes[1:])
+            dz = dz if dz.size else np.zeros((N, z.shape[1], right.shape[-1]))
+            dx = -np.linalg.solve(D, right + slopes[0] @ dz)
+            kept, by_x, by_z, *slopes = keep(x, z, *given)
+            new = by_x @ dx + by_z @ dz + slope(*slopes)
+            z, dz = np.concatenate([z, kept], axis=1), np.concatenate([dz, new], axis=1)
+        end, by_z, *slopes = self._finish(z, *given)
+        found = by_z @ dz + slope(*slopes)
+        A, B = found[..., :n], found[..., n:]
+        if begun is not None:
+            A, B = A @ begun[..., :n], B + A @ begun[..., n:]
+        return Step(end, A, B)
+
+
+def steps_of(
+    mechanism: Mechanism,
+    method: Method | MechanicalMethod,
+    stabilized: Any,
+    flow: Any,
+    feedback: Any = None,
+) -> ExplicitSteps | ImplicitSteps:
+    """The steps of a flow of `flow_of`, with their derivatives, kept with the mechanism."""
+    key = ("tangents", method, stabilized, feedback and feedback.form)
+    if key not in mechanism.flows:
+        if isinstance(method, MechanicalMethod):
+            mechanism.flows[key] = ImplicitSteps(flow, states_group(mechanism, flow.point))
+        else:
+            rates = rates_of(mechanism, lambda: flow.functions.field, feedback)
+            mechanism.flows[key] = ExplicitSteps(
+                flow, states_group(mechanism, mechanism.nq + mechanism.nv), rates
+            )
+    return mechanism.flows[key]
