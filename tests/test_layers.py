@@ -33,7 +33,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"models", "constrained_run"},
         {"loading", "simulate", "tangents"},
         {"stepper"},
-        {"sweep", "gym", "equations", "linearize", "symmetries", "inverse_kinematics"},
+        {"sweep", "gym", "equations", "linearize", "sensitivities", "symmetries", "inverse_kinematics"},
         {"gaits"},
     ],
     6: [{"plot", "view"}, {"cli"}, {"__init__", "__main__"}],

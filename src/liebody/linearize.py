@@ -202,10 +202,9 @@ def _charts(mechanism: Constrained, q: Array, v: Array) -> list[Array]:
             return mechanism.constraints_at(q)[1], by_q(q, v, zero)
 
         mechanism.flows["tangent space"] = Kernel(traced(space, {"q": mechanism.nq, "v": n}, "space"))
-    found = [
-        _chart(*at, mechanism.of_places, isinstance(mechanism, OpenTree))
-        for at in zip(*mechanism.flows["tangent space"](q, v), strict=True)
-    ]
+    joints = isinstance(mechanism, OpenTree)
+    at = zip(*mechanism.flows["tangent space"](q, v), strict=True)
+    found = [_chart(J, D, mechanism.of_places, joints) for J, D in at]
     return [np.stack(x) for x in zip(*found, strict=True)]
 
 
@@ -215,14 +214,12 @@ def _chart(J: Array, D: Array, places: Array, joints: bool) -> tuple[Array, Arra
     places  which rows of J forbid places
     joints  whether coordinates are entries of delta and nu themselves
     """
-    n, spaces, measures = J.shape[1], [], []
+    n, N, L = J.shape[1], [], []
     for rows in (J[places], J):
         _, sizes, V = np.linalg.svd(rows)
-        N = V[int((sizes > 1e-10 * sizes.max(initial=1.0)).sum()) :].T
-        L = np.eye(n)[_independent(N)] if joints else N.T
-        spaces.append(N @ np.linalg.inv(L @ N))
-        measures.append(L)
-    N, L = spaces, measures
+        space = V[int((sizes > 1e-10 * sizes.max(initial=1.0)).sum()) :].T
+        L.append(np.eye(n)[_independent(space)] if joints else space.T)
+        N.append(space @ np.linalg.inv(L[-1] @ space))
     follows = -np.linalg.pinv(J, 1e-10) @ D @ N[0]
     follows -= N[1] @ (L[1] @ follows)
     k = N[0].shape[1]

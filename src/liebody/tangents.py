@@ -61,7 +61,7 @@ class Inputs(NamedTuple):
         return np.where(np.isfinite(share), share, 0.0)[..., None]
 
 
-class Step(NamedTuple):
+class StepDerivative(NamedTuple):
     """Where steps lead: states (N, point), A (N, dim, dim), B (N, dim, width), or (N, dim, 2 width)."""
 
     end: Array
@@ -75,13 +75,13 @@ def states_group(mechanism: Mechanism, point: int) -> Product:
 
 
 def differentiated(
-    function: Function | Program, group: LieGroup, by: Sequence[str], ends: bool = False
+    function: Function | Program, group: LieGroup, by: Sequence[str], ends: LieGroup | None = None
 ) -> Kernel:
     """The inputs of a function -> its value, and its derivatives by each of these inputs.
 
     That by the input y is along the group of states. A function with several outputs counts by its first one.
 
-    ends  whether its value is a state, and its derivatives are tangents there
+    ends  the group of its value, where that is a state, with tangents there as derivatives
     """
     straight = function.unroll() if isinstance(function, Program) else function
     shapes = {name: x.shape for name, x in straight.inputs.items()}
@@ -97,7 +97,7 @@ def differentiated(
         for name, s in zip(by, given[len(shapes) :], strict=True):
             at[name] = group.integrate(at[name], s) if name == "y" else at[name] + s.reshape(shapes[name])
         there = value(*at.values())
-        return group.difference(value(*given[: len(shapes)]), there) if ends else there
+        return ends.difference(value(*given[: len(shapes)]), there) if ends else there
 
     made = trace(moved, {**shapes, **{f"s_{name}": size for name, size in sizes.items()}})
     slopes = [jacobian(made, f"s_{name}", "forward") for name in by]
@@ -154,21 +154,6 @@ class TreeRates:
         return np.concatenate([v, a], axis=-1), f_y, f_u
 
 
-def metered(rates: Rates, meter: Function, group: LieGroup) -> Rates:
-    """The same of states (y, W), with dW/dt = meter(t, y, u) ()."""
-    kernel = differentiated(meter, group, "yu")
-
-    def both(t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
-        f, by_y, by_u = rates(t, y[:, :-1], u)
-        rate, *slopes = kernel(t, y[:, :-1], u)
-        N, n = f.shape
-        f_y, f_u = np.zeros((N, n + 1, n + 1)), np.concatenate([by_u, slopes[1][:, None]], axis=1)
-        f_y[:, :n, :n], f_y[:, n, :n] = by_y, slopes[0]
-        return np.concatenate([f, rate[:, None]], axis=-1), f_y, f_u
-
-    return both
-
-
 # -- steps ---------------------------------------------------------------------------------------------------
 
 
@@ -196,7 +181,7 @@ class ExplicitSteps:
     """
 
     def __init__(self, flow: Flow, group: LieGroup, rates: Rates) -> None:
-        self.method, self.group, self.rates = flow.method, group, rates
+        self.flow, self.method, self.group, self.rates = flow, flow.method, group, rates
         functions, size = flow.functions, group.dim
 
         def moved(y: Array, psi: Array) -> tuple[Array, Array, Array]:
@@ -206,9 +191,9 @@ class ExplicitSteps:
         self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
         pull, settle = functions.pull, functions.settle
         self._pulled = pull and differentiated(pull, group, ("psi", "f"))
-        self._settled = settle and differentiated(settle, group, "yu", ends=True)
+        self._settled = settle and differentiated(settle, group, "yu", ends=group)
 
-    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> Step:
+    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
         """Steps of length h from states y (N, point) at times t (N,)."""
         N, n = len(y), self.group.dim
         t = np.broadcast_to(t, (N,))
@@ -220,7 +205,8 @@ class ExplicitSteps:
             return _Along(value, slope)
 
         def velocity(now: Array, at: _Along) -> _Along:
-            return along(*self.rates(now, at.value, inputs.at(now)), at, now)
+            f, by_y, by_u = self.rates(now, at.value, inputs.at(now))
+            return along(f, by_y, by_u, at, now)
 
         def advance(at: _Along, psi: _Along) -> _Along:
             end, turned, D = self._moved(at.value, psi.value)
@@ -234,14 +220,15 @@ class ExplicitSteps:
         end = stages(self.method, velocity, advance, pulled if self._pulled else None, t, h, start)[1]
         if self._settled:
             time = np.reshape(t + h, (N, *self._settled.inputs["t"]))
-            end = along(*self._settled(time, end.value, inputs.at(t + h)), end, t + h)
-        return Step(end.value, end.slope[..., :n], end.slope[..., n:])
+            value, by_y, by_u = self._settled(time, end.value, inputs.at(t + h))
+            end = along(value, by_y, by_u, end, t + h)
+        return StepDerivative(end.value, end.slope[..., :n], end.slope[..., n:])
 
 
 class ImplicitSteps:
-    """Steps of an implicit method: of each system of equations r(x, z, y, u) = 0 of a step
+    """Steps of an implicit method. Of each system of equations r(x, z, y, u) = 0 of a step
 
-    dx = -(dr/dx)^-1 (dr/dz dz + dr/dy s + dr/du w).
+    dx = -(dr/dx)^-1 (dr/dz dz + dr/dy s + dr/du w),    with what was found before, z.
     """
 
     def __init__(self, flow: MechanicalFlow, group: LieGroup) -> None:
@@ -256,10 +243,11 @@ class ImplicitSteps:
         self._phases = [
             tuple(differentiated(part, group, "xzyu") for part in (p.residual, p.keep)) for p in phases
         ]
-        self._finish = differentiated(finish, group, "zyu", ends=True)
-        self._restart = flow.memory and differentiated(flow.memory_functions.restart, group, "yu", ends=True)
+        self._finish = differentiated(finish, group, "zyu", ends=group)
+        memory = flow.memory_functions
+        self._restart = memory and memory.restart and differentiated(memory.restart, group, "yu", ends=group)
 
-    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> Step:
+    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
         """As that of `ExplicitSteps`; jump: whether efforts jump at the starts of the steps."""
         N, n, flow = len(y), self.group.dim, self.flow
         t, lengths = np.broadcast_to(t, (N,)), np.full(N, h)
@@ -295,7 +283,7 @@ class ImplicitSteps:
         A, B = found[..., :n], found[..., n:]
         if begun is not None:
             A, B = A @ begun[..., :n], B + A @ begun[..., n:]
-        return Step(end, A, B)
+        return StepDerivative(end, A, B)
 
 
 def steps_of(
@@ -308,11 +296,27 @@ def steps_of(
     """The steps of a flow of `flow_of`, with their derivatives, kept with the mechanism."""
     key = ("tangents", method, stabilized, feedback and feedback.form)
     if key not in mechanism.flows:
-        if isinstance(method, MechanicalMethod):
+        if isinstance(flow, MechanicalFlow):
             mechanism.flows[key] = ImplicitSteps(flow, states_group(mechanism, flow.point))
         else:
+            group = states_group(mechanism, mechanism.nq + mechanism.nv)
             rates = rates_of(mechanism, lambda: flow.functions.field, feedback)
-            mechanism.flows[key] = ExplicitSteps(
-                flow, states_group(mechanism, mechanism.nq + mechanism.nv), rates
-            )
+            mechanism.flows[key] = ExplicitSteps(flow, group, rates)
     return mechanism.flows[key]
+
+
+def beginning(flow: Flow | MechanicalFlow, mechanism: Mechanism) -> Kernel | None:
+    """(t, y, u, h), y = (q, v) -> the state at which a flow starts, with its derivatives by y and u.
+
+    None where it is y itself.
+    """
+    if not isinstance(flow, MechanicalFlow) or flow.begin is None:
+        return None
+    begin, nq = flow.begin, mechanism.nq
+
+    def begun(t: Any, y: Array, u: Array, h: Any) -> Array:
+        return begin(t, y[:nq], y[nq:], u, h)
+
+    shapes = {"t": (), "y": nq + mechanism.nv, "u": flow.efforts, "h": ()}
+    group = states_group(mechanism, nq + mechanism.nv)
+    return differentiated(trace(begun, shapes), group, "yu", states_group(mechanism, flow.point))
