@@ -521,8 +521,9 @@ class Sensitivities:
         start = np.concatenate([self._rows("q0", q0, (size - nv,)), self._rows("v0", v0, (nv,))], axis=-1)
         if tau is not None and self._tau is None:
             raise ModelError("the efforts are a function, or there are none; their parameters may change")
-        efforts = self._tau or (0,)
-        table = self._rows("tau", tau, efforts).reshape(n, -1 if efforts[-1] else 1, efforts[-1])
+        width = self._motion.width - self._layout.size
+        table = self._rows("tau", tau, self._tau or (width,))
+        table = table.reshape(n, self._tau[0] if self._tau and len(self._tau) > 1 else 1, width)
         self._layout.check(parameters or {})
         more = [
             self._rows(name, (parameters or {}).get(name), value.shape).reshape(n, value.size)
@@ -637,7 +638,7 @@ class Sensitivities:
         if self._tau is not None:
             tau = table[..., : self._tau[-1]].reshape(*self._batch, *self._tau)
         named = {
-            name: total[:, part].reshape(*self._batch, *self._layout.defaults[name].shape)
+            name: total[:, part].reshape((*self._batch, *self._layout.defaults[name].shape))
             for name, part in self._parts.items()
         }
         q0, v0 = start[:, : size - nv], start[:, size - nv :]

@@ -9,7 +9,7 @@ function theorem). States are rows (N, point): those of a batch, of an ensemble,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -317,6 +317,6 @@ def beginning(flow: Flow | MechanicalFlow, mechanism: Mechanism) -> Kernel | Non
     def begun(t: Any, y: Array, u: Array, h: Any) -> Array:
         return begin(t, y[:nq], y[nq:], u, h)
 
-    shapes = {"t": (), "y": nq + mechanism.nv, "u": flow.efforts, "h": ()}
+    shapes: Mapping[str, Any] = {"t": (), "y": nq + mechanism.nv, "u": flow.efforts, "h": ()}
     group = states_group(mechanism, nq + mechanism.nv)
     return differentiated(trace(begun, shapes), group, "yu", states_group(mechanism, flow.point))
