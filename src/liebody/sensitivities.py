@@ -206,7 +206,8 @@ class _March:
         self.low, self.high = np.maximum(k, 0), np.minimum(np.maximum(k, 0) + 1, last)
         self.linear = samples.linear and not samples.constant
         at = samples.first + samples.interval * k
-        self.begin = np.where((k >= 0) & (k < last), at, np.inf)
+        self.pace = np.where((k >= 0) & (k < last), 1 / samples.interval, 0.0)
+        self.share = self.pace * (self.t - at)
         together = 1e-9 * samples.interval + 1e-15 * np.abs(self.t)
         self.jumps = (k > 0) & (np.abs(at - self.t) <= together) & (not samples.linear)
         changes = (np.diff(self.h) != 0) | (self.t[1:] != self.t[:-1] + self.h[:-1]) & (counts != 1).any()
@@ -307,7 +308,8 @@ class _March:
             else np.zeros((n * len(k), 0))
             for at in (self.low, self.high)
         )
-        return Inputs(low, high if self.linear else None, np.tile(self.begin[k], n), u.interval)
+        theta = (np.tile(x[k], n) for x in (self.t, self.share, self.pace))
+        return Inputs(low, high, *theta) if self.linear else Inputs(low)
 
     def _metered(
         self, t: Array, h: float, y: Array, end: Array, A: Array, B: Array, inputs: Inputs

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,21 +23,23 @@ from .integrators import MechanicalFlow, MechanicalMethod, Method
 from .robot import Robot
 from .scalar import Array
 
+SHORT = 15_000  # products in the slopes of a step, up to which it is one kernel
 Rates = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
 """(t, y, u) -> f, and its derivatives by s and by u"""
 
 
 class Inputs(NamedTuple):
-    """Efforts u of steps: low, or between two samples low + theta (high - low), theta = (t - begin)/interval.
+    """Efforts u of steps: low, or low + theta (high - low) of two samples, theta = share + pace (t - begin).
 
-    low, high  (N, width); high is None where efforts are held
-    begin      time of the first of the two samples, (N,); infinite where both are one
+    low, high           (..., width); high is None where efforts are held
+    begin, share, pace  (...): the starts of the steps, theta there, and its rate
     """
 
     low: Array
     high: Array | None = None
     begin: Array | float = 0.0
-    interval: float = 1.0
+    share: Array | float = 0.0
+    pace: Array | float = 0.0
 
     @property
     def columns(self) -> int:
@@ -46,19 +47,18 @@ class Inputs(NamedTuple):
         return int(self.low.shape[-1]) * (1 if self.high is None else 2)
 
     def at(self, t: Array) -> Array:
-        """u (N, width)."""
-        return self.low if self.high is None else self.low + self._share(t) * (self.high - self.low)
+        """u (..., width)."""
+        return self.low if self.high is None else self.low + self._theta(t) * (self.high - self.low)
 
     def through(self, by_u: Array, t: Array) -> Array:
-        """Derivatives by u (N, rows, width) as those by low, or by (low, high)."""
+        """Derivatives by u (..., rows, width) as those by low, or by (low, high)."""
         if self.high is None:
             return by_u
-        share = self._share(t)[..., None]
-        return np.concatenate([(1 - share) * by_u, share * by_u], axis=-1)
+        theta = self._theta(t)[..., None]
+        return np.concatenate([(1 - theta) * by_u, theta * by_u], axis=-1)
 
-    def _share(self, t: Array) -> Array:
-        share = (t - self.begin) / self.interval
-        return np.where(np.isfinite(share), share, 0.0)[..., None]
+    def _theta(self, t: Array) -> Array:
+        return np.asarray(self.share + self.pace * (t - self.begin))[..., None]
 
 
 class StepDerivative(NamedTuple):
@@ -120,9 +120,12 @@ def rates_of(mechanism: Mechanism, field: Callable[[], Function | Program], feed
     if isinstance(mechanism, OpenTree) and not mechanism.nc and not mechanism.layout.size:
         return TreeRates(mechanism, feedback)
     made = field()
-    kernel = differentiated(made, states_group(mechanism, made.inputs["y"].size), "yu")
-    time = kernel.inputs["t"]
-    return lambda t, y, u: kernel(np.reshape(t, (len(y), *time)), y, u)
+    return timed(differentiated(made, states_group(mechanism, made.inputs["y"].size), "yu"))
+
+
+def timed(kernel: Kernel) -> Rates:
+    """A kernel of (t, y, u), whose time may have an axis of its own."""
+    return lambda t, y, u: kernel(np.reshape(t, (*y.shape[:-1], *kernel.inputs["t"])), y, u)
 
 
 class TreeRates:
@@ -142,34 +145,21 @@ class TreeRates:
         self._efforts = differentiated(function, states_group(mechanism, nq + n), "yu")
 
     def __call__(self, t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
-        q, v = y[:, : self.nq], y[:, self.nq :]
-        N, n = v.shape
+        q, v = y[..., : self.nq], y[..., self.nq :]
+        lead, n = v.shape[:-1], v.shape[-1]
         tau, by_y, by_u = self._efforts(t, y, u)
         a = self.robot.forward_dynamics(q, v, tau)
         by_q, by_v, by_tau = self.robot.forward_dynamics_derivatives(q, v, tau)
-        f_y, f_u = np.zeros((N, 2 * n, 2 * n)), np.zeros((N, 2 * n, n))
-        f_y[:, :n, n:] = np.eye(n)
-        f_y[:, n:] = np.concatenate([by_q, by_v], axis=-1) + by_tau @ by_y
-        f_u[:, n:] = by_tau @ by_u
-        return np.concatenate([v, a], axis=-1), f_y, f_u
+        by_state = np.concatenate([by_q, by_v], axis=-1) + by_tau @ by_y
+        kinematic, none = np.eye(n, 2 * n, n, int), np.zeros((n, n), int)
+        return (
+            np.concatenate([v, a], axis=-1),
+            np.concatenate([np.broadcast_to(kinematic, (*lead, n, 2 * n)), by_state], axis=-2),
+            np.concatenate([np.broadcast_to(none, (*lead, n, n)), by_tau @ by_u], axis=-2),
+        )
 
 
 # -- steps ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Along:
-    """Rows of vectors (N, k), and how they depend on the start and the inputs of a step, (N, k, columns)."""
-
-    value: Array
-    slope: Array
-    __array_ufunc__ = None  # products with numbers of NumPy are ours, too
-
-    def __add__(self, other: _Along) -> _Along:
-        return _Along(self.value + other.value, self.slope + other.slope)
-
-    def __rmul__(self, factor: float) -> _Along:
-        return _Along(factor * self.value, factor * self.slope)
 
 
 class ExplicitSteps:
@@ -178,10 +168,13 @@ class ExplicitSteps:
     flow   its compiled steps
     group  of the states
     rates  the velocity of states with its derivatives
+
+    A vector of the algebra has its derivatives as further columns, (..., dim, 1 + columns), a state y has
+    them beside it. Short steps are one kernel, others kernels of their parts.
     """
 
     def __init__(self, flow: Flow, group: LieGroup, rates: Rates) -> None:
-        self.flow, self.method, self.group, self.rates = flow, flow.method, group, rates
+        self.flow, self.group, self.rates = flow, group, rates
         functions, size = flow.functions, group.dim
 
         def moved(y: Array, psi: Array) -> tuple[Array, Array, Array]:
@@ -191,38 +184,61 @@ class ExplicitSteps:
         self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
         pull, settle = functions.pull, functions.settle
         self._pulled = pull and differentiated(pull, group, ("psi", "f"))
-        self._settled = settle and differentiated(settle, group, "yu", ends=group)
+        self._settled = settle and timed(differentiated(settle, group, "yu", ends=group))
+        self._kernels: dict[int, Kernel | None] = {}
 
     def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
         """Steps of length h from states y (N, point) at times t (N,)."""
-        N, n = len(y), self.group.dim
-        t = np.broadcast_to(t, (N,))
-        start = _Along(y, np.broadcast_to(np.eye(n, n + inputs.columns), (N, n, n + inputs.columns)))
+        t = np.broadcast_to(t, (len(y),))
+        kernel = self._whole(inputs)
+        if kernel is None:
+            return StepDerivative(*self._step(t, h, y, inputs))
+        more = [] if inputs.high is None else inputs[1:]
+        return StepDerivative(*kernel(t, h, y, inputs.low, *more))
 
-        def along(value: Array, by_y: Array, by_u: Array, at: _Along, now: Array) -> _Along:
-            slope = by_y @ at.slope
-            slope[..., n:] += inputs.through(by_u, now)
-            return _Along(value, slope)
+    def _whole(self, inputs: Inputs) -> Kernel | None:
+        """A kernel of whole steps with such inputs; None where that would be long."""
+        width, columns = inputs.low.shape[-1], inputs.columns
+        if columns not in self._kernels:
+            shapes: dict[str, Any] = {"t": (), "h": (), "y": self.group.nq, "low": width}
+            if inputs.high is not None:
+                shapes |= {"high": width, "begin": (), "share": (), "pace": ()}
 
-        def velocity(now: Array, at: _Along) -> _Along:
-            f, by_y, by_u = self.rates(now, at.value, inputs.at(now))
-            return along(f, by_y, by_u, at, now)
+            def step(t: Any, h: Any, y: Array, *given: Any) -> tuple[Array, Array, Array]:
+                return self._step(t, h, y, Inputs(*given))
 
-        def advance(at: _Along, psi: _Along) -> _Along:
-            end, turned, D = self._moved(at.value, psi.value)
-            return _Along(end, turned @ at.slope + D @ psi.slope)
+            stage = self.group.dim * self.group.dim * (self.group.dim + columns) // 2
+            short = len(self.flow.method.c) * stage < SHORT
+            self._kernels[columns] = Kernel(trace(step, shapes, "step_by_yu")) if short else None
+        return self._kernels[columns]
 
-        def pulled(psi: _Along, f: _Along) -> _Along:
+    def _step(self, t: Any, h: Any, y: Array, inputs: Inputs) -> tuple[Array, Array, Array]:
+        lead, n, columns = y.shape[:-1], self.group.dim, self.group.dim + inputs.columns
+        start = y, np.broadcast_to(np.eye(n, columns, dtype=int), (*lead, n, columns))
+
+        def after(by_y: Array, by_u: Array, slope: Array, now: Any) -> Array:
+            found = by_y @ slope
+            return np.concatenate([found[..., :n], found[..., n:] + inputs.through(by_u, now)], axis=-1)
+
+        def velocity(now: Any, at: tuple[Array, Array]) -> Array:
+            f, by_y, by_u = self.rates(now, at[0], inputs.at(now))
+            return np.concatenate([f[..., None], after(by_y, by_u, at[1], now)], axis=-1)
+
+        def advance(at: tuple[Array, Array], psi: Array) -> tuple[Array, Array]:
+            end, turned, D = self._moved(at[0], psi[..., 0])
+            return end, turned @ at[1] + D @ psi[..., 1:]
+
+        def pulled(psi: Array, f: Array) -> Array:
             assert self._pulled
-            value, by_psi, by_f = self._pulled(psi.value, f.value)
-            return _Along(value, by_psi @ psi.slope + by_f @ f.slope)
+            value, by_psi, by_f = self._pulled(psi[..., 0], f[..., 0])
+            return np.concatenate([value[..., None], by_psi @ psi[..., 1:] + by_f @ f[..., 1:]], axis=-1)
 
-        end = stages(self.method, velocity, advance, pulled if self._pulled else None, t, h, start)[1]
+        pull = pulled if self._pulled else None
+        end, slope = stages(self.flow.method, velocity, advance, pull, t, h, start)[1]
         if self._settled:
-            time = np.reshape(t + h, (N, *self._settled.inputs["t"]))
-            value, by_y, by_u = self._settled(time, end.value, inputs.at(t + h))
-            end = along(value, by_y, by_u, end, t + h)
-        return StepDerivative(end.value, end.slope[..., :n], end.slope[..., n:])
+            end, by_y, by_u = self._settled(t + h, end, inputs.at(t + h))
+            slope = after(by_y, by_u, slope, t + h)
+        return end, slope[..., :n], slope[..., n:]
 
 
 class ImplicitSteps:
