@@ -27,6 +27,7 @@ import numpy as np
 from .codegen import Function, Samples, trace
 from .codegen.layout import FlatLayout
 from .codegen.march import parts
+from .codegen.recurrence import recurrence
 from .door import checked, floats
 from .dynamics import Force, Mechanism
 from .errors import SECONDS, IntegrationError, ModelError, ShapeError, known, positive
@@ -377,14 +378,20 @@ class _March:
 
     def along(self, start: Array, table: Array) -> Array:
         """Tangents (n, times, rows) along changes of the start (n, size) and of the table of samples."""
-        w = table.shape[-1]
+        by_state, by_u = self._beginning()
+        x = _times(by_state, start) + _times(by_u, self._changes_of(table, slice(0, 1))[:, 0])
+        found = [x[:, None]]
+        for number, (a, b) in enumerate(self.segments):
+            A, B = self._linear(number)
+            found.append(
+                recurrence(A, _times(B, self._changes_of(table, slice(a, b))), found[-1][:, -1])[:, 1:]
+            )
+        return np.concatenate(found, axis=1)[:, self.recorded]
 
-        def inject(X: Array, k: int, B: Array) -> None:
-            X += B[..., :w] @ table[:, self.low[k], :, None]
-            if self.linear:
-                X += B[..., w:] @ table[:, self.high[k], :, None]
-
-        return self._forward(start[..., None], inject)[..., 0]
+    def _changes_of(self, table: Array, steps: slice) -> Array:
+        """The changes (n, steps, columns) of what enters these steps, from those of the table of samples."""
+        entries = [table[:, at[steps]] for at in (self.low, self.high)[: 1 + self.linear]]
+        return np.concatenate(entries, axis=-1)
 
     def columns(self, part: slice, of: str) -> Array:
         """Tangents (n, times, rows, columns) by the entries of a part of the start, samples or parameters."""
@@ -407,7 +414,7 @@ class _March:
 
         (n, size) and (n, samples, width)
         """
-        n, row = len(self.start), len(self.recorded) - 1
+        n = len(self.start)
         samples, w = self.samples.table.shape[1:]
         found, dual = np.zeros((n, samples, w)), np.zeros((n, self.rows))
 
@@ -417,18 +424,21 @@ class _March:
 
         for number in reversed(range(len(self.segments))):
             (a, b), (A, B) = self.segments[number], self._linear(number)
-            duals = np.empty((n, b - a, self.rows))
-            for k in reversed(range(a, b)):
-                if self.recorded[row] == k + 1:
-                    dual = dual + weights[:, row]
-                    row -= 1
-                duals[:, k - a] = dual
-                dual = (dual[:, None] @ A[:, k - a])[:, 0]
-            collect(np.arange(a, b), (duals[:, :, None] @ B)[:, :, 0])
+            added = np.zeros((n, b - a + 1, self.rows))
+            inside = (self.recorded > a) & (self.recorded <= b)
+            added[:, b - self.recorded[inside]] = weights[:, inside]
+            back = recurrence(A[:, ::-1].swapaxes(2, 3), added[:, 1:], dual + added[:, 0])
+            dual = back[:, -1]
+            collect(slice(a, b), _times(B.swapaxes(2, 3), back[:, -2::-1]))
         dual = dual + weights[:, 0]
         by_state, by_u = self._beginning()
-        collect(np.zeros(1, int), dual[:, None] @ by_u)
-        return (dual[:, None] @ by_state)[:, 0], found
+        collect(slice(0, 1), _times(by_u.swapaxes(1, 2), dual)[:, None])
+        return _times(by_state.swapaxes(1, 2), dual), found
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    """The products of matrices (..., k, m) and vectors (..., m)."""
+    return np.einsum("...km,...m->...k", matrices, vectors)
 
 
 class _Varied:
