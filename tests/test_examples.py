@@ -64,3 +64,13 @@ def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
     away = found.residual.max(axis=1)[6:]
     assert (np.diff(away) > 0.05).all()
     assert capsys.readouterr().out.count("out of reach by") == np.count_nonzero(~reached)
+
+
+def test_a_stone_is_thrown_far_by_the_gradient_of_where_it_lands(capsys):
+    throw = load("throw")
+    found = throw.main()
+    assert found["thrown"]["at best"] > 5 * found["thrown"]["at first"]
+    assert np.abs(found["tau"]).max() <= throw.LIMIT and found["costs"][-1] < found["costs"][0] - 1.5
+    inside = np.abs(found["tau"].ravel()) < throw.LIMIT - 1e-6
+    assert np.abs(found["slope"][inside]).max() < 0.02 * np.abs(found["slope"]).max()
+    assert "simulations with gradients" in capsys.readouterr().out

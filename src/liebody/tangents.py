@@ -242,9 +242,11 @@ class ExplicitSteps:
 
 
 class ImplicitSteps:
-    """Steps of an implicit method. Of each system of equations r(x, z, y, u) = 0 of a step
+    """Steps of an implicit method, by the implicit function theorem.
 
-    dx = -(dr/dx)^-1 (dr/dz dz + dr/dy s + dr/du w),    with what was found before, z.
+    Of each system of equations r(x, z, y, u) = 0 of a step, z being what was found before,
+
+        dx = -(dr/dx)^-1 (dr/dz dz + dr/dy s + dr/du w).
     """
 
     def __init__(self, flow: MechanicalFlow, group: LieGroup) -> None:

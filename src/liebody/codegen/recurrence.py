@@ -17,7 +17,12 @@ MAP = Coefficients(((0, ()), (0, (((0, 1.0),),))), (0.0,), False)  # y -> advanc
 
 
 def recurrence(M: Any, b: Any, x: Any) -> np.ndarray:
-    """x_0, x_1, ... (n, steps + 1, size), of M (n, steps, size, size), b (n, steps, size) and x_0 (n, size)."""
+    """x_0, x_1, ... (n, steps + 1, size).
+
+    M  (n, steps, size, size)
+    b  (n, steps, size)
+    x  x_0, (n, size)
+    """
     n, steps, size = b.shape
     found = np.empty((n, steps + 1, size))
     found[:, 0] = x
@@ -33,7 +38,7 @@ def recurrence(M: Any, b: Any, x: Any) -> np.ndarray:
 
 @cache
 def _flow(size: int) -> Flow:
-    """Steps of length 1 that take a state to the map of it; the samples, held from k to k + 1, are the map."""
+    """Steps of length 1 that take a state to the map of it; the map stands in samples, held for a step."""
 
     def mapped(t: Any, y: Any, u: Any) -> Any:
         return u[size:].reshape(size, size) @ y + u[:size]
