@@ -25,7 +25,7 @@ TIMES = np.linspace(0, RELEASE, 31)
 
 
 def landing(q: Any, v: Any) -> Any:
-    """Where a stone lands that the arm lets go of in this state                                          [m]"""
+    """Where a stone lands that the arm lets go of in this state.                                       [m]"""
     (a, b), (first, second), total = LENGTHS, (q[0], q[0] + q[1]), v[0] + v[1]
     x, y = a * sin(first) + b * sin(second), HEIGHT - a * cos(first) - b * cos(second)
     forward = a * cos(first) * v[0] + b * cos(second) * total

@@ -183,6 +183,12 @@ def _continuous(mechanism: Mechanism, q: Array, v: Array, u: Array) -> tuple[Arr
     rates, bracket = mechanism.flows["rates"]
     _, A, B = rates(np.zeros(len(q)), np.concatenate([q, v], axis=-1), u)
     n = mechanism.nv
+    if A.shape[1] == n:  # dq/dt = v
+        kinematic = np.eye(n, 3 * n, n)
+        A, B = (
+            np.concatenate([np.broadcast_to(x, (len(q), *x.shape)), y], axis=1)
+            for x, y in ((kinematic[:, : 2 * n], A), (kinematic[:, 2 * n :], B))
+        )
     A[:, :n, :n] -= bracket(v)
     return A, B
 

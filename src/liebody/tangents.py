@@ -25,7 +25,7 @@ from .scalar import Array
 
 SHORT = 15_000  # products in the slopes of a step, up to which it is one kernel
 Rates = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
-"""(t, y, u) -> f, and its derivatives by s and by u"""
+"""(t, y, u) -> f, and its derivatives by s and by u; or, where dq/dt = v, those of dv/dt alone"""
 
 
 class Inputs(NamedTuple):
@@ -146,17 +146,11 @@ class TreeRates:
 
     def __call__(self, t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
         q, v = y[..., : self.nq], y[..., self.nq :]
-        lead, n = v.shape[:-1], v.shape[-1]
         tau, by_y, by_u = self._efforts(t, y, u)
         a = self.robot.forward_dynamics(q, v, tau)
         by_q, by_v, by_tau = self.robot.forward_dynamics_derivatives(q, v, tau)
         by_state = np.concatenate([by_q, by_v], axis=-1) + by_tau @ by_y
-        kinematic, none = np.eye(n, 2 * n, n, int), np.zeros((n, n), int)
-        return (
-            np.concatenate([v, a], axis=-1),
-            np.concatenate([np.broadcast_to(kinematic, (*lead, n, 2 * n)), by_state], axis=-2),
-            np.concatenate([np.broadcast_to(none, (*lead, n, n)), by_tau @ by_u], axis=-2),
-        )
+        return np.concatenate([v, a], axis=-1), by_state, by_tau @ by_u
 
 
 # -- steps ---------------------------------------------------------------------------------------------------
@@ -176,10 +170,13 @@ class ExplicitSteps:
     def __init__(self, flow: Flow, group: LieGroup, rates: Rates) -> None:
         self.flow, self.group, self.rates = flow, group, rates
         functions, size = flow.functions, group.dim
+        psi = np.random.default_rng(0).normal(size=size)
+        off = np.abs(group.Ad(group.exp(psi)) - np.eye(size)) + np.abs(group.dexp(psi) - np.eye(size))
+        self._turning = turning = np.flatnonzero(off.any(axis=0) | off.any(axis=1))
 
         def moved(y: Array, psi: Array) -> tuple[Array, Array, Array]:
-            end = group.normalize(group.integrate(y, psi))
-            return end, group.Ad(group.exp(-psi)), group.dexp(-psi)
+            end, places = group.normalize(group.integrate(y, psi)), np.ix_(turning, turning)
+            return end, group.Ad(group.exp(-psi))[places], group.dexp(-psi)[places]
 
         self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
         pull, settle = functions.pull, functions.settle
@@ -213,12 +210,19 @@ class ExplicitSteps:
         return self._kernels[columns]
 
     def _step(self, t: Any, h: Any, y: Array, inputs: Inputs) -> tuple[Array, Array, Array]:
-        lead, n, columns = y.shape[:-1], self.group.dim, self.group.dim + inputs.columns
+        lead, n, width = y.shape[:-1], self.group.dim, inputs.columns
+        columns = n + width
         start = y, np.broadcast_to(np.eye(n, columns, dtype=int), (*lead, n, columns))
 
+        turning = self._turning
+
         def after(by_y: Array, by_u: Array, slope: Array, now: Any) -> Array:
-            found = by_y @ slope
-            return np.concatenate([found[..., :n], found[..., n:] + inputs.through(by_u, now)], axis=-1)
+            found, rest = by_y @ slope, n - by_y.shape[-2]
+            found = np.concatenate(
+                [found[..., : columns - width], found[..., columns - width :] + inputs.through(by_u, now)],
+                axis=-1,
+            )
+            return np.concatenate([slope[..., n - rest :, :], found], axis=-2) if rest else found
 
         def velocity(now: Any, at: tuple[Array, Array]) -> Array:
             f, by_y, by_u = self.rates(now, at[0], inputs.at(now))
@@ -226,12 +230,18 @@ class ExplicitSteps:
 
         def advance(at: tuple[Array, Array], psi: Array) -> tuple[Array, Array]:
             end, turned, D = self._moved(at[0], psi[..., 0])
-            return end, turned @ at[1] + D @ psi[..., 1:]
+            slope, before, change = at[1] + psi[..., 1:], at[1][..., turning, :], psi[..., turning, 1:]
+            slope[..., turning, :] = turned @ before + D @ change
+            return end, slope
 
         def pulled(psi: Array, f: Array) -> Array:
             assert self._pulled
             value, by_psi, by_f = self._pulled(psi[..., 0], f[..., 0])
-            return np.concatenate([value[..., None], by_psi @ psi[..., 1:] + by_f @ f[..., 1:]], axis=-1)
+            found, part = np.concatenate([value[..., None], f[..., 1:]], axis=-1), (turning[:, None], turning)
+            found[..., turning, 1:] = (
+                by_psi[..., *part] @ psi[..., turning, 1:] + by_f[..., *part] @ f[..., turning, 1:]
+            )
+            return found
 
         pull = pulled if self._pulled else None
         end, slope = stages(self.flow.method, velocity, advance, pull, t, h, start)[1]
