@@ -275,3 +275,10 @@ def test_what_cannot_be_differentiated_is_refused():
         s.tangents("mass")
     with pytest.raises(ModelError, match="a hybrid system has neither"):
         lb.sensitivities(bouncing(), np.ones(1), t_end=0.1, tau=np.zeros(1))
+    with pytest.raises(ShapeError, match=r"running returned shape \(2,\); it must return one number"):
+        lb.sensitivities(PENDULUM, Q0, t_end=0.1, dt=0.05, running=lambda t, q, v, u: u)
+    with pytest.raises(IntegrationError, match="dt is None, expected a positive number"):
+        lb.sensitivities(PENDULUM, Q0, t_end=0.1)
+    with pytest.raises(IntegrationError, match="let samples lie at ends of steps"):
+        samples = np.array([0.0, 0.03]), np.zeros((2, 2))
+        lb.sensitivities(PENDULUM, t_end=0.1, dt=0.05, tau=samples, method="generalized-alpha")

@@ -168,9 +168,16 @@ def _meter(mechanism: Mechanism, feedback: Any, samples: Samples, running: Any) 
         q, v, p = y[:nq], y[nq:], [u[nu:]] if mechanism.layout.size else []
         efforts = u[:nu] if feedback is None else np.asarray(feedback(t, q, v, *p))
         more = [mechanism.layout.read(*p)] if taken and p else []
-        return np.reshape(running(t, q, v, efforts, *more), 1)
+        return _number("running", running(t, q, v, efforts, *more))
 
     return trace(cost, {"t": (), "y": end, "u": width}, "running")
+
+
+def _number(name: str, value: Any) -> Array:
+    """What a user's function has returned, (1,)."""
+    if np.shape(value) != ():
+        raise ShapeError(f"{name} returned shape {np.shape(value)}; it must return one number")
+    return np.reshape(value, 1)
 
 
 class _March:
@@ -605,7 +612,7 @@ class Sensitivities:
         nq, nv, shape = q.shape[-1], v.shape[-1], q.shape[:2]
 
         def number(t: Any, y: Array) -> Array:
-            return np.reshape(cost(t, y[:nq], y[nq:]), 1)
+            return _number("a cost", cost(t, y[:nq], y[nq:]))
 
         made = trace(number, {"t": (), "y": nq + nv}, "cost")
         kernel = differentiated(made, Product(self._motion.group, R(nv)), "y")
