@@ -32,7 +32,7 @@ def close(actual, expected, gate):
     assert np.abs(actual - expected).max() <= gate * max(1.0, np.abs(expected).max())
 
 
-@pytest.mark.parametrize("kind", TREES)
+@pytest.mark.parametrize("kind", list(TREES)[1:])
 def test_the_model_is_how_tangents_move_along_any_motion(kind):
     """delta(t) = log(q(t)^-1 q'(t)) of two motions that begin at (q, v) and next to it."""
     robot, q, v, tau = robot_of(kind)
@@ -60,7 +60,7 @@ IMPLICIT = [pytest.param(kind, "gauss4", marks=pytest.mark.slow) for kind in lis
 @pytest.mark.parametrize(
     ("kind", "method"),
     [(kind, method) for kind in list(TREES)[1:] for method in ("rkmk4", "cf4", "rkmk45", "euler")]
-    + [("ball", method) for method in ("gauss4", "radau3", "implicit-midpoint")]
+    + [("ball", "gauss4"), pytest.param("ball", "radau3", marks=pytest.mark.slow)]
     + IMPLICIT,
 )
 def test_the_model_of_a_step_is_the_derivative_of_that_step(kind, method):
@@ -112,11 +112,25 @@ def sleigh():
     )
 
 
-CONSTRAINED = [(closed_four_bar, 2), (hanging_body, 6), (sleigh, 5)]
-
-
-@pytest.mark.parametrize(("made", "freedoms"), CONSTRAINED, ids=["loop", "absolute", "velocities"])
-@pytest.mark.parametrize("method", [None, "rkmk4", "radau3"])
+@pytest.mark.parametrize(
+    ("made", "freedoms", "method"),
+    [
+        (closed_four_bar, 2, None),
+        (closed_four_bar, 2, "rkmk4"),
+        (hanging_body, 6, None),
+        (sleigh, 5, None),
+        (sleigh, 5, "radau3"),
+        *(
+            pytest.param(*x, marks=pytest.mark.slow)
+            for x in (
+                (closed_four_bar, 2, "radau3"),
+                (hanging_body, 6, "rkmk4"),
+                (hanging_body, 6, "radau3"),
+                (sleigh, 5, "rkmk4"),
+            )
+        ),
+    ],
+)
 def test_the_model_of_constrained_motions_is_the_derivative_of_those_that_obey(made, freedoms, method):
     """By states that are put back on the constraints, next to (q, v), and the motions from them."""
     mechanism, q, v = made()

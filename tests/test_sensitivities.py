@@ -83,7 +83,12 @@ SHORT = {"t_end": 0.5, "dt": 0.025, "record_every": 0.125}
 
 
 @pytest.mark.parametrize(
-    ("method", "hold"), [("rkmk4", "zero"), ("rkmk4", "linear"), ("cf4", "linear"), ("rkmk45", "zero")]
+    ("method", "hold"),
+    [
+        ("rkmk4", "zero"),
+        ("cf4", "linear"),
+        *(pytest.param(*x, marks=pytest.mark.slow) for x in (("rkmk4", "linear"), ("rkmk45", "zero"))),
+    ],
 )
 def test_derivatives_of_explicit_methods_are_those_of_the_steps(method, hold):
     given = {**STATE, "tau": (TIMES, TAU)}
@@ -97,7 +102,9 @@ def test_samples_within_steps_and_a_last_shorter_step_are_differentiated():
         agrees(PENDULUM, given, {**options, "hold": hold})
 
 
-@pytest.mark.parametrize("kinds", [["free", "revolute"], ["planar", "spherical"]])
+@pytest.mark.parametrize(
+    "kinds", [["free", "revolute"], pytest.param(["planar", "spherical"], marks=pytest.mark.slow)]
+)
 def test_orientations_are_differentiated_along_their_groups(kinds):
     rng = np.random.default_rng(2)
     tree = random_tree(rng, kinds)
@@ -105,7 +112,13 @@ def test_orientations_are_differentiated_along_their_groups(kinds):
     agrees(lb.Robot(tree, WEIGHT), {"q0": q, "v0": v, "tau": tau}, {"t_end": 0.2, "dt": 0.05})
 
 
-@pytest.mark.parametrize("method", ["radau3", "variational", "generalized-alpha"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "generalized-alpha",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("radau3", "gauss4", "variational")),
+    ],
+)
 def test_derivatives_of_implicit_methods_are_those_of_their_equations(method):
     """With efforts that jump, where generalized-alpha begins anew."""
     pendulum = lb.Robot(
@@ -118,7 +131,7 @@ def test_derivatives_of_implicit_methods_are_those_of_their_equations(method):
 @pytest.mark.parametrize(
     ("made", "method"),
     [
-        (closed_four_bar, "rkmk4"),
+        pytest.param(closed_four_bar, "rkmk4", marks=pytest.mark.slow),
         pytest.param(closed_four_bar, "generalized-alpha", marks=pytest.mark.slow),
         pytest.param(hanging_body, "rkmk4", marks=pytest.mark.slow),
         (sleigh, "rkmk4"),
