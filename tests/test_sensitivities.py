@@ -171,6 +171,12 @@ def test_parameters_and_gains_are_differentiated():
     given = {**STATE, "tau": drive, "parameters": names}
     s = agrees(PENDULUM, given, {**SHORT, "running": cost}, names=("q0", "v0", *names))
     assert s.vjp(v=np.ones((5, 2))).tau is None
+    members = lb.sensitivities(
+        PENDULUM, **STATE, tau=drive, running=cost, **SHORT, parameters={**names, "K": [2.0, 3.0]}
+    )
+    for name in names:
+        one, both = (x.gradient(end=lambda q, v: q @ v)[1].parameters[name] for x in (s, members))
+        np.testing.assert_allclose(both[1], one, rtol=1e-12)
     with pytest.raises(ModelError, match=r"no derivatives by 'tau'; known are q0, v0, link2.mass"):
         s.tangents("tau")
 

@@ -322,7 +322,7 @@ def steps_of(
     feedback: Any = None,
 ) -> ExplicitSteps | ImplicitSteps:
     """The steps of a flow of `flow_of`, with their derivatives, kept with the mechanism."""
-    key = ("tangents", method, stabilized, feedback and feedback.form)
+    key = (feedback and feedback.form, "tangents", method, stabilized)  # with its flow, or not at all
     if key not in mechanism.flows:
         if isinstance(flow, MechanicalFlow):
             mechanism.flows[key] = ImplicitSteps(flow, states_group(mechanism, flow.point))
