@@ -9,6 +9,7 @@ from test_linearize import closed_four_bar, hanging_body, sleigh
 from test_variations import bouncing
 
 import liebody as lb
+from liebody.codegen import kernel, loop, recurrence
 from liebody.dynamics import JointDamping
 from liebody.errors import IntegrationError, ModelError, ShapeError
 from liebody.groups import Prismatic, Revolute
@@ -209,6 +210,17 @@ def test_long_motions_are_differentiated_from_checkpoints(monkeypatch):
         *zip(parts.gradient()[1][:3], whole.gradient()[1][:3], strict=True),
     ):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+def test_without_a_compiler_the_derivatives_are_the_same(monkeypatch):
+    options = {**STATE, "tau": (TIMES, TAU), "running": effort, **SHORT}
+    _, expected = lb.sensitivities(PENDULUM, **options).gradient()
+    for module in (kernel, loop):
+        monkeypatch.setattr(module, "find_compiler_or_warn", lambda: None)
+    monkeypatch.setattr(recurrence, "_flow", recurrence._flow.__wrapped__)
+    _, found = lb.sensitivities(lb.load("double_pendulum"), **options).gradient()
+    for a, b in zip(found[:3], expected[:3], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
 
 
 def test_the_integral_is_that_of_the_running_cost():
