@@ -81,3 +81,13 @@ def test_the_invariant_filter_knows_how_wrong_it_is_and_the_other_one_does_not(c
     assert consistent["apart"][100:].min() > 3
     turns = {name: np.sqrt(np.mean(x["turn"][200] ** 2)) for name, x in found.items()}
     assert turns["invariant"] < np.radians(7) < turns["apart"]
+
+
+def test_a_stone_is_thrown_far_by_the_gradient_of_where_it_lands(capsys):
+    throw = load("throw")
+    found = throw.main()
+    assert found["thrown"]["at best"] > 5 * found["thrown"]["at first"]
+    assert np.abs(found["tau"]).max() <= throw.LIMIT and found["costs"][-1] < found["costs"][0] - 1.5
+    inside = np.abs(found["tau"].ravel()) < throw.LIMIT - 1e-6
+    assert np.abs(found["slope"][inside]).max() < 0.02 * np.abs(found["slope"]).max()
+    assert "simulations with gradients" in capsys.readouterr().out

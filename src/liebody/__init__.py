@@ -25,6 +25,7 @@ from .loading import load
 from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
 from .robot import Robot
 from .run import Run
+from .sensitivities import sensitivities
 from .simulate import SingularPosition, simulate
 from .stepper import stepper
 from .sweep import Sample, sample, sweep
@@ -69,6 +70,7 @@ __all__ = [
     "rigid_body_equations",
     "sample",
     "scalar",
+    "sensitivities",
     "simulate",
     "solve_ivp",
     "stepper",

@@ -5,34 +5,54 @@ The tangent (delta, nu) of a state (q, v) leads to (q exp(delta), v + nu).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from .codegen import Kernel, jacobian, trace, traced
+from .constrained import Constrained, Stabilization
+from .constrained.equations import NOTHING
 from .door import checked
-from .dynamics import Force, OpenTree
-from .errors import ModelError, ShapeError, positive, require
-from .integrators.methods import Method, method_named
-from .integrators.rkmk import combination
+from .dynamics import Force, Mechanism, OpenTree
+from .errors import SECONDS, ModelError, ShapeError, positive, require
+from .integrators import MechanicalMethod, Method
 from .robot import Robot
 from .scalar import Array
-from .simulate import mechanism_of
+from .simulate import flow_of, mechanism_of, method_of, points_of
+from .tangents import Inputs, rates_of, steps_of
 
 
 class Linearization(NamedTuple):
     """dx/dt = A x + B du, or x(t + dt) = A x + B du, of tangents x = (delta, nu) and changes of efforts du.
 
     A   (..., 2 nv, 2 nv)
-    B   (..., 2 nv, nv)
+    B   (..., 2 nv, nu)
     dt  the step; None: continuous                                                                     [s]
     """
 
     A: Array
     B: Array
     dt: float | None = None
+
+
+class ConstrainedLinearization(NamedTuple):
+    """The same of tangents that obey the constraints, with coordinates x (n,), one for each freedom.
+
+    A        (..., n, n)
+    B        (..., n, nu)
+    dt       the step; None: continuous                                                                [s]
+    basis    (delta, nu) = basis x, (..., 2 nv, n)
+    measure  x = measure (delta, nu), (..., n, 2 nv); measure basis = 1
+    """
+
+    A: Array
+    B: Array
+    dt: float | None
+    basis: Array
+    measure: Array
 
 
 class Regulator(NamedTuple):
@@ -44,16 +64,17 @@ class Regulator(NamedTuple):
 
 @partial(checked, but=("mechanism",))
 def linearize(
-    mechanism: Robot | OpenTree,
+    mechanism: Robot | Mechanism,
     q: Array,
     v: Array = None,
     tau: Array = None,
     dt: float | None = None,
     *,
-    method: str | Method = "rkmk4",
+    method: str | Method | MechanicalMethod = "rkmk4",
     forces: Iterable[Force] = (),
     joints: str | Iterable[str] | None = None,
-) -> Linearization:
+    stabilization: str | Stabilization | None = None,
+) -> Linearization | ConstrainedLinearization:
     """A and B of the equations of motion along the group, at any state, or of one step of a method.
 
         d delta/dt = nu - ad_v delta,    d nu/dt = (da/dq) delta + (da/dv) nu + (da/dtau) du
@@ -61,45 +82,61 @@ def linearize(
     ad_v, with the bracket of the joints' groups, is what is left of v where it is not zero: tangents are
     carried along by the motion. The step's matrices are its exact derivatives, with constant efforts.
 
-    q, v, tau        state and efforts, (..., nq), (..., nv), (..., nv), at t = 0; v and tau are zero if None
-    dt               length of a step; None: continuous                                                [s]
-    method           an explicit method of `simulate`, by which the step is taken
-    forces, joints   as in `simulate`
+    Of a `System` or `ClosedTree` states obey g(q) = 0, J(q) v = b, and tangents J delta = 0,
+    J nu + d(J v - b)/dq delta = 0; then (delta, nu) = basis x. Of a tree x has the changes of angles, and of
+    velocities, of joints that are chosen to be independent; of a System it has coordinates in an orthonormal
+    basis of the null space of J, which moves with q. Velocity constraints restrict nu alone. A and B are in
+    these coordinates at (q, v), those of the end of a step, too.
 
-    Raises ModelError for mechanisms with constraints, IntegrationError for methods that are not explicit.
+    q, v, tau        state and efforts, (..., nq), (..., nv), (..., nu), at t = 0; v and tau are zero if None.
+                     States have to obey the constraints
+    dt               length of a step; None: continuous                                                [s]
+    method           a method of `simulate`, by which the step is taken; one that remembers nothing
+    forces, joints, stabilization   as in `simulate`
+
+    Raises ShapeError, ConfigurationError for states off the constraints, ModelError for curves as
+    constraints and for methods that remember more than q and v, such as generalized-alpha.
     """
     made = mechanism_of(mechanism, tuple(forces), joints, dt)
-    if not isinstance(made, OpenTree):
-        raise ModelError(
-            f"{made.name} has constraints, and linearize takes a Robot or an OpenTree; differentiate its runs"
-        )
+    chosen = method_of(method)
     if dt is not None:
-        dt = positive("dt", dt, " of seconds")
+        dt = positive("dt", dt, SECONDS)
+    if made.group.dim != made.nv:
+        raise ModelError(f"{made.name} has curves as constraints, which linearize does not take")
     q = made.configurations(q)
-    rest = np.zeros(made.nv)
-    v, tau = (rest if x is None else np.asarray(x, float) for x in (v, tau))
-    for name, x in (("v", v), ("tau", tau)):
-        if x.ndim < 1 or x.shape[-1] != made.nv:
-            raise ShapeError(f"{name} has shape {x.shape}, expected (..., {made.nv})")
+    v, tau = (
+        np.zeros(size) if x is None else np.asarray(x, float) for x, size in ((v, made.nv), (tau, made.nu))
+    )
+    for name, x, size in (("v", v, made.nv), ("tau", tau, made.nu)):
+        if x.ndim < 1 or x.shape[-1] != size:
+            raise ShapeError(f"{name} has shape {x.shape}, expected (..., {size})")
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
-    q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
-    if "tangents" not in made.flows:
-        made.flows["tangents"] = _Tangents(made)
-    tangents: _Tangents = made.flows["tangents"]
-    n = made.nv
-    unit = np.broadcast_to(np.eye(3 * n), (*batch, 3 * n, 3 * n))  # of delta, nu and du
-    start = _Point(q, v, unit[..., :n, :], unit[..., n : 2 * n, :])
+    rows = math.prod(batch)
+    q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(rows, x.shape[-1]) for x in (q, v, tau))
+    made.check_state(q, v)
+    u = np.concatenate([tau, np.broadcast_to(made.values, (rows, made.layout.size))], axis=-1)
     if dt is None:
-        _, _, turned, rate = tangents.rate(start, tau, unit[..., 2 * n :, :], 0.0)
-        turned = turned - tangents.bracket(v) @ start.delta
-        both = np.concatenate([turned, rate], axis=-2)
+        A, B = _continuous(made, q, v, u)
     else:
-        end = tangents.step(method_named(method), start, tau, unit[..., 2 * n :, :], dt)
-        both = np.concatenate([end.delta, end.nu], axis=-2)
-    return Linearization(both[..., : 2 * n], both[..., 2 * n :], dt)
+        stabilized = None
+        if not isinstance(chosen, MechanicalMethod):
+            stabilized = made.stabilization(stabilization, dt)
+        flow = flow_of(made, chosen, stabilized, None)
+        y = points_of(flow, q, v, dt, u)
+        if y.shape[1] != made.nq + made.nv:
+            raise ModelError(
+                f"{chosen.name} remembers more than q and v from step to step; take another method"
+            )
+        _, A, B = steps_of(made, chosen, stabilized, flow)(np.zeros(rows), dt, y, Inputs(u))
+    B = B[..., : made.nu]
+    charts = _charts(made, q, v) if isinstance(made, Constrained) and made.nc else []
+    if charts:
+        A, B = charts[1] @ A @ charts[0], charts[1] @ B
+    A, B, *charts = (x.reshape(*batch, *x.shape[1:]) for x in (A, B, *charts))
+    return ConstrainedLinearization(A, B, dt, *charts) if charts else Linearization(A, B, dt)
 
 
-def lqr(linear: Linearization, Q: Array, R: Array, N: Array = None) -> Regulator:
+def lqr(linear: Linearization | ConstrainedLinearization, Q: Array, R: Array, N: Array = None) -> Regulator:
     """The feedback u = -K x that minimises int x^T Q x + u^T R u + 2 x^T N u dt; with dt, a sum over steps.
 
     linear  A (n, n) and B (n, m) of a single state; take columns of B for fewer drives:
@@ -137,70 +174,72 @@ def lqr(linear: Linearization, Q: Array, R: Array, N: Array = None) -> Regulator
     return Regulator(K, P)
 
 
-class _Point(NamedTuple):
-    """A state, and how its tangent depends on that at the start and on the efforts, (..., nv, 3 nv)."""
-
-    q: Array
-    v: Array
-    delta: Array
-    nu: Array
-
-
-class _Tangents:
-    """The equations of motion of a tree, and of its tangents."""
-
-    def __init__(self, mechanism: OpenTree) -> None:
-        self.mechanism, self.group = mechanism, mechanism.group
-        own = getattr(mechanism, "robot", None)
-        self.robot: Robot = own or Robot(mechanism.tree, mechanism.gravity)
-        n, group = mechanism.nv, self.group
-        zero = np.zeros(n).astype(object)
-        applied = trace(
-            lambda t, q, v, u, s: mechanism.efforts(t, group.integrate(q, s), v, u),
-            {"t": (), "q": mechanism.nq, "v": n, "u": n, "s": n},
+def _continuous(mechanism: Mechanism, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+    """A and B of the equations of motion, without regard to constraints of tangents."""
+    if "rates" not in mechanism.flows:
+        parts = mechanism.parts(NOTHING if isinstance(mechanism, Constrained) else None)
+        bracket = Kernel(traced(mechanism.group.ad, {"v": mechanism.nv}, "bracket"))
+        mechanism.flows["rates"] = rates_of(mechanism, parts.field), bracket
+    rates, bracket = mechanism.flows["rates"]
+    _, A, B = rates(np.zeros(len(q)), np.concatenate([q, v], axis=-1), u)
+    n = mechanism.nv
+    if A.shape[1] == n:  # dq/dt = v
+        kinematic = np.eye(n, 3 * n, n)
+        A, B = (
+            np.concatenate([np.broadcast_to(x, (len(q), *x.shape)), y], axis=1)
+            for x, y in ((kinematic[:, : 2 * n], A), (kinematic[:, 2 * n :], B))
         )
-        pull = trace(lambda psi, f: group.dexp_inverse_times(-psi, f), {"psi": n, "f": n})
+    A[:, :n, :n] -= bracket(v)
+    return A, B
 
-        def efforts(*at: Array) -> tuple[Array, ...]:
-            return applied(*at, zero), *(jacobian(applied, x)(*at, zero) for x in "svu")
 
-        def moved(q: Array, psi: Array) -> tuple[Array, ...]:
-            end = group.normalize(group.integrate(q, psi))
-            return end, group.Ad(group.exp(-psi)), group.dexp(-psi)
+def _charts(mechanism: Constrained, q: Array, v: Array) -> list[Array]:
+    """basis (N, 2 nv, n) and measure (N, n, 2 nv) of the tangents that obey the constraints."""
+    if "tangent space" not in mechanism.flows:
+        n = mechanism.nv
 
-        def pulled(psi: Array, f: Array) -> tuple[Array, ...]:
-            return pull(psi, f), *(jacobian(pull, x)(psi, f) for x in ("psi", "f"))
+        def moved(q: Array, v: Array, s: Array) -> Array:
+            return mechanism.residuals(0.0, mechanism.group.integrate(q, s), v)[1]
 
-        shapes: Mapping[str, int | Sequence[int]] = {"t": (), "q": mechanism.nq, "v": n, "u": n}
-        self._efforts = Kernel(traced(efforts, shapes, "efforts"))
-        self._moved = Kernel(traced(moved, {"q": mechanism.nq, "psi": n}, "moved"))
-        self._pulled = Kernel(traced(pulled, {"psi": n, "f": n}, "pulled"))
-        self.bracket = Kernel(traced(group.ad, {"v": n}, "bracket"))
+        by_q = jacobian(trace(moved, {"q": mechanism.nq, "v": n, "s": n}), "s", "forward")
+        zero = np.zeros(n).astype(object)
 
-    def rate(self, at: _Point, u: Array, du: Array, t: float) -> tuple[Array, ...]:
-        """v, dv/dt, and their derivatives along the tangent."""
-        tau, *slopes = self._efforts(t, at.q, at.v, u)
-        a = self.robot.forward_dynamics(at.q, at.v, tau)
-        by_q, by_v, by_tau = self.robot.forward_dynamics_derivatives(at.q, at.v, tau)
-        by_q, by_v, by_u = by_q + by_tau @ slopes[0], by_v + by_tau @ slopes[1], by_tau @ slopes[2]
-        return at.v, a, at.nu, by_q @ at.delta + by_v @ at.nu + by_u @ du
+        def space(q: Array, v: Array) -> tuple[Array, Array]:
+            return mechanism.constraints_at(q)[1], by_q(q, v, zero)
 
-    def step(self, method: Method, start: _Point, u: Array, du: Array, h: float) -> _Point:
-        """The end of one step of a method, as `integrators.methods.advance` on the group x R^nv."""
-        points, rates = [start], [self.rate(start, u, du, 0.0)]
-        for i, (first, exponentials) in enumerate(method.paths[1:], start=1):
-            point = points[first]
-            for row in exponentials:
-                psi, rise, d_psi, d_rise = (
-                    h * combination(row, values) for values in zip(*rates, strict=True)
-                )
-                q, X, D = self._moved(point.q, psi)
-                point = _Point(q, point.v + rise, X @ point.delta + D @ d_psi, point.nu + d_rise)
-            points.append(point)
-            if i < len(method.paths) - 1:
-                v, a, dv, da = self.rate(point, u, du, h * float(method.c[i]))
-                if method.pulls_back:
-                    v, by_psi, by_v = self._pulled(psi, v)
-                    dv = by_psi @ d_psi + by_v @ dv
-                rates.append((v, a, dv, da))
-        return points[-1]
+        mechanism.flows["tangent space"] = Kernel(traced(space, {"q": mechanism.nq, "v": n}, "space"))
+    joints = isinstance(mechanism, OpenTree)
+    at = zip(*mechanism.flows["tangent space"](q, v), strict=True)
+    found = [_chart(J, D, mechanism.of_places, joints) for J, D in at]
+    return [np.stack(x) for x in zip(*found, strict=True)]
+
+
+def _chart(J: Array, D: Array, places: Array, joints: bool) -> tuple[Array, Array]:
+    """basis and measure of one state, with D = d(J v - b)/dq.
+
+    places  which rows of J forbid places
+    joints  whether coordinates are entries of delta and nu themselves
+    """
+    n, N, L = J.shape[1], [], []
+    for rows in (J[places], J):
+        _, sizes, V = np.linalg.svd(rows)
+        space = V[int((sizes > 1e-10 * sizes.max(initial=1.0)).sum()) :].T
+        L.append(np.eye(n)[_independent(space)] if joints else space.T)
+        N.append(space @ np.linalg.inv(L[-1] @ space))
+    follows = -np.linalg.pinv(J, 1e-10) @ D @ N[0]
+    follows -= N[1] @ (L[1] @ follows)
+    k = N[0].shape[1]
+    basis, measure = np.zeros((2 * n, k + N[1].shape[1])), np.zeros((k + len(L[1]), 2 * n))
+    basis[:n, :k], basis[n:, :k], basis[n:, k:] = N[0], follows, N[1]
+    measure[:k, :n], measure[k:, n:] = L
+    return basis, measure
+
+
+def _independent(N: Array) -> list[int]:
+    """As many rows of N (n, k), in order, as have an inverse: always the longest in what is left."""
+    rows, rest = [], np.array(N)
+    for _ in range(N.shape[1]):
+        rows.append(int(np.argmax((rest * rest).sum(axis=1))))
+        along = rest[rows[-1]] / np.linalg.norm(rest[rows[-1]])
+        rest = rest - np.outer(rest @ along, along)
+    return sorted(rows)

@@ -199,10 +199,10 @@ def simulate(
         )
     if hold not in ("zero", "linear"):
         raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
-    u = _Efforts(made.nu, tau, hold == "linear", batch)
+    u = Efforts(made.nu, tau, hold == "linear", batch)
     p = np.broadcast_to(p, (*batch, p.shape[-1])) if p.ndim > 1 else p
     u.take(made.layout, p)
-    clock = _Clock(t_end, h, record_every)
+    clock = Clock(t_end, h, record_every)
     if callable(tau):
         why = u.traced_from(made, tau, q[0], v[0])
         if why is not None:
@@ -489,7 +489,7 @@ def points_of(flow: Any, q: Array, v: Array, h: float, u: Array = None) -> Array
     return np.concatenate([q, v], axis=1)
 
 
-class _Clock:
+class Clock:
     """The steps of a run and the times of its record."""
 
     def __init__(self, t_end: float, h: float | None, record_every: float | None) -> None:
@@ -545,7 +545,7 @@ def _chunks(rows: int) -> Iterator[tuple[int, int]]:
         some = max(1, int(some * min(100.0, CHUNK / max(time.perf_counter() - start, 1e-9))))
 
 
-def _fixed(flow: Any, u: Samples, clock: _Clock, members: Ensemble, threads: int, bar: _Progress) -> Array:
+def _fixed(flow: Any, u: Samples, clock: Clock, members: Ensemble, threads: int, bar: _Progress) -> Array:
     """Fixed steps, in chunks; 1 + the row from which on each member is lost, or 0."""
     h, every, row, failed = clock.h, clock.every, clock.rows + 1, np.zeros(len(members.y), np.int64)
     assert h is not None
@@ -616,7 +616,7 @@ def guards_of(
 # -- efforts -------------------------------------------------------------------------------------------------
 
 
-class _Efforts:
+class Efforts:
     """Efforts that are numbers, of all members or of each; or those of a function, traced or called."""
 
     def __init__(self, nu: int, tau: Any, linear: bool, batch: tuple[int, ...]) -> None:

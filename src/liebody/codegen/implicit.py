@@ -399,6 +399,18 @@ class ImplicitFlow(Steps):
             z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
         return z
 
+    def solved(
+        self, phase: PhaseFunctions, functions: tuple[Callable[..., Any], ...], z: Any,
+        arguments: tuple[Any, ...], lost: Any,
+    ) -> Any:  # fmt: skip
+        """x (n, unknowns) with which the equations of a phase hold; lost (n,) as in `Steps`.
+
+        functions  predict, residual, both and keep of the phase, over arrays
+        """
+        x = functions[0](z, *arguments)
+        self._newton_numpy(phase, functions, x, z, arguments, lost, self.iterations)
+        return x
+
     def _newton_numpy(
         self, phase: PhaseFunctions, functions: tuple[Callable[..., Any], ...], x: Any, z: Any,
         arguments: tuple[Any, ...], lost: Any, iterations: int,

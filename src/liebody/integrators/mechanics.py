@@ -451,6 +451,11 @@ class MechanicalFlow(ImplicitFlow):
         self.layout = {key: slice(a, b) for key, a, b in zip(sizes, ends, ends[1:], strict=False)}
         super().__init__(phases, finish, ends[-1], mechanics.efforts, **options)
 
+    @property
+    def begin(self) -> Callable[..., Any] | None:
+        """(t, q, v, u, h) -> y at the start, which can be traced; None where y is q and v alone."""
+        return self._begin
+
     def start(self, q: Any, v: Any, t: float, h: float, u: Any = None) -> np.ndarray:
         """States y (n, point) from q (n, nq) or (nq,), v (n, dim) or (dim,), at time t before steps of h.
 

@@ -1,0 +1,664 @@
+"""Derivatives through simulations: of states, of samples and of integrals, by all that a motion depends on.
+
+A simulation is a chain of steps y_(k+1) = Phi_k(y_k, u_k), whose tangents are those of `tangents`:
+
+    s_(k+1) = A_k s_k + B_k w_k,
+    lambda_k = A_k^T lambda_(k+1) + dJ/dy_k,    dJ/du_k = B_k^T lambda_(k+1)
+
+forwards for some directions, backwards (adjoints) for one cost J and all inputs. These are exact derivatives
+of the discrete method. A_k and B_k of many steps are found together, from states that are kept or, in long
+simulations, found again from checkpoints.
+
+Griewank, Walther (2008), Evaluating Derivatives, chapters 3 and 12; Hairer, Lubich, Wanner (2006), Geometric
+Numerical Integration, section VI.4, for tangents of one-step methods.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .codegen import Function, Samples, trace
+from .codegen.layout import FlatLayout
+from .codegen.march import parts
+from .codegen.recurrence import recurrence
+from .door import checked, floats
+from .dynamics import Force, Mechanism
+from .errors import SECONDS, IntegrationError, ModelError, ShapeError, known, positive
+from .groups import Product, R
+from .integrators import MechanicalMethod, Method
+from .robot import Robot
+from .run import Run
+from .scalar import Array
+from .simulate import (
+    Clock,
+    Efforts,
+    flow_of,
+    mechanism_of,
+    method_of,
+    points_of,
+    simulate,
+    states_of,
+    with_parameters,
+)
+from .systems import HybridSystem, VariedSystem
+from .tangents import ExplicitSteps, ImplicitSteps, Inputs, beginning, differentiated, states_group, steps_of
+
+SEGMENT = 32e6  # bytes of the tangents of steps that are held at a time
+
+
+class Tangents(NamedTuple):
+    """How a motion changes with something of the shape (*shape,): its samples, along the group, and integral.
+
+    q         (..., times, dim, *shape), left-trivialised: q(t) becomes q(t) exp(of this)
+    v         (..., times, nv, *shape)
+    integral  (..., times, *shape); None where there is none
+    """
+
+    q: Array
+    v: Array
+    integral: Array | None
+
+
+class Gradient(NamedTuple):
+    """The derivatives of a number by all that a motion depends on; leading axes are those of the ensemble.
+
+    q0, v0      (..., dim), along the group, and (..., nv)
+    tau         (..., nu), or (..., samples, nu) where efforts are samples; None where they are a function
+    parameters  by name, (..., *shape)
+    """
+
+    q0: Array
+    v0: Array
+    tau: Array | None
+    parameters: dict[str, Array]
+
+
+@checked
+def sensitivities(
+    mechanism: Robot | Mechanism | HybridSystem,
+    q0: Array = None,
+    v0: Array = None,
+    *,
+    t_end: float,
+    dt: float | None = None,
+    method: str | Method | MechanicalMethod = "rkmk4",
+    tau: Any = None,
+    running: Callable[..., Any] | None = None,
+    record_every: float | None = None,
+    hold: str = "zero",
+    forces: Iterable[Force] = (),
+    joints: str | Iterable[str] | None = None,
+    stabilization: Any = None,
+    parameters: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Sensitivities:
+    """Simulate, and differentiate the motion by its start, its efforts and its parameters.
+
+        s = lb.sensitivities(robot, q0, v0, t_end=1.0, dt=1e-3, tau=(times, values), running=effort)
+        s.run, s.integral                  # the motion, and the integral of the running cost
+        s.tangents("v0")                   # forwards: how all samples change, one column for each entry
+        s.jvp(q0=..., tau=...)             # forwards, along one direction
+        s.gradient(end=miss)               # backwards: of one cost, by everything
+
+    running  a cost rate (t, q, v, u) -> number, or (t, q, v, u, p) with parameters p, made of NumPy operators
+             and liebody.scalar, summed over the steps by the trapezoidal rule
+    options  of a HybridSystem, those of its `simulate`
+
+    Everything else is as in `simulate`, with steps of one length dt. All derivatives are exact ones of these
+    steps: they agree with differences of `simulate` to the round-off of those. Members of an ensemble are
+    differentiated together. Of constrained motions, directions that obey the constraints are meant: columns
+    of `linearize(...).basis`. A HybridSystem, whose variations jump at events, takes its own steps, and
+    parameters in place of efforts.
+
+    Raises IntegrationError for efforts that can only be called, for methods that fit what they remember to
+    samples within steps, and what `simulate` raises.
+    """
+    if isinstance(mechanism, HybridSystem):
+        if running is not None or tau is not None:
+            raise ModelError(
+                "a hybrid system has neither running costs nor efforts here; give the cost a place in "
+                "`flows`, and efforts as parameters"
+            )
+        return _hybrid(
+            mechanism, q0, v0, parameters or {},
+            {"t_end": t_end, "dt": dt, "method": method, "record_every": record_every, **options},
+        )  # fmt: skip
+    if options:
+        raise TypeError(f"sensitivities() has no argument {next(iter(options))!r}")
+    chosen, h, forces = method_of(method), positive("dt", dt, SECONDS), tuple(forces)
+    run = simulate(
+        mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every, hold=hold,
+        forces=forces, joints=joints, stabilization=stabilization, parameters=parameters,
+    )  # fmt: skip
+    parametric, p = with_parameters(mechanism, parameters, [tau])
+    made = mechanism_of(parametric, forces, joints, h)
+    stabilized = None if isinstance(chosen, MechanicalMethod) else made.stabilization(stabilization, h)
+    q, v, batch = states_of(made, q0, v0, p.shape[:-1])
+    u = Efforts(made.nu, tau, hold == "linear", batch)
+    p = np.broadcast_to(p, (*batch, p.shape[-1])) if p.ndim > 1 else p
+    u.take(made.layout, p)
+    if callable(tau):
+        why = u.traced_from(made, tau, q[0], v[0])
+        if why is not None:
+            raise IntegrationError(f"{why}; what can only be called is not differentiated")
+    flow = flow_of(made, chosen, stabilized, u.traced)
+    steps, samples = steps_of(made, chosen, stabilized, flow, u.traced), u.taken(flow)
+    meter = _meter(made, u.traced, samples, running)
+    motion = _March(made, steps, samples, Clock(t_end, h, record_every), (q, v), meter)
+    tabulated = None if u.traced else u.samples.table.shape[1:] if isinstance(tau, tuple) else (made.nu,)
+    return Sensitivities(run, motion, batch, tabulated, made.layout)
+
+
+def _meter(mechanism: Mechanism, feedback: Any, samples: Samples, running: Any) -> Function | None:
+    """The running cost as a function of t, y = (q, v), and u, efforts and parameters."""
+    if running is None:
+        return None
+    nq, end, width = mechanism.nq, mechanism.nq + mechanism.nv, samples.table.shape[-1]
+    nu = width - mechanism.layout.size
+    taken = len(inspect.signature(running).parameters) > 4
+
+    def cost(t: Any, y: Array, u: Array) -> Array:
+        q, v, p = y[:nq], y[nq:], [u[nu:]] if mechanism.layout.size else []
+        efforts = u[:nu] if feedback is None else np.asarray(feedback(t, q, v, *p))
+        more = [mechanism.layout.read(*p)] if taken and p else []
+        return _number("running", running(t, q, v, efforts, *more))
+
+    return trace(cost, {"t": (), "y": end, "u": width}, "running")
+
+
+def _number(name: str, value: Any) -> Array:
+    """What a user's function has returned, (1,)."""
+    if np.shape(value) != ():
+        raise ShapeError(f"{name} returned shape {np.shape(value)}; it must return one number")
+    return np.reshape(value, 1)
+
+
+class _March:
+    """The steps of a simulation of a mechanism, from checkpoints, and their derivatives.
+
+    Rows of tangents are those of a state y, and last that of the integral, where there is one.
+    """
+
+    def __init__(
+        self, mechanism: Mechanism, steps: ExplicitSteps | ImplicitSteps, samples: Samples, clock: Clock,
+        state: tuple[Array, Array], meter: Function | None,
+    ) -> None:  # fmt: skip
+        self.group, self.nv, self.size = mechanism.group, mechanism.nv, mechanism.group.dim + mechanism.nv
+        self.width = samples.table.shape[-1]
+        self.flow, self.steps, self.samples, self.state = steps.flow, steps, samples, state
+        assert clock.h is not None
+        self.start = points_of(steps.flow, *state, clock.h, samples.at(0.0))
+        self.begun, self.point = beginning(steps.flow, mechanism), mechanism.nq + mechanism.nv
+        self.meter = meter and differentiated(meter, states_group(mechanism, self.point), "yu")
+        self.dim, self.rows = steps.group.dim, steps.group.dim + (meter is not None)
+        lengths = np.append(np.full(clock.steps, clock.h), [clock.rest] if clock.rest else [])
+        starts = clock.h * np.arange(len(lengths))
+        counts = self._cut(starts, lengths)
+        ends = np.cumsum([0, *counts])
+        whole = [*range(0, clock.steps + 1, clock.every), *([clock.steps] if clock.extra else [])]
+        self.recorded = ends[[*whole, *([len(lengths)] if clock.rest else [])]]
+        if (counts != 1).any() and getattr(self.flow, "memory", None):
+            raise IntegrationError(
+                "this method fits what it remembers to samples of efforts within a step; let samples lie at "
+                "ends of steps, or take another method, for derivatives"
+            )
+        k = self._pieces(self.t)
+        last = samples.last
+        self.low, self.high = np.maximum(k, 0), np.minimum(np.maximum(k, 0) + 1, last)
+        self.linear = samples.linear and not samples.constant
+        at = samples.first + samples.interval * k
+        self.pace = np.where((k >= 0) & (k < last), 1 / samples.interval, 0.0)
+        self.share = self.pace * (self.t - at)
+        together = 1e-9 * samples.interval + 1e-15 * np.abs(self.t)
+        self.jumps = (k > 0) & (np.abs(at - self.t) <= together) & (not samples.linear)
+        changes = (np.diff(self.h) != 0) | (self.t[1:] != self.t[:-1] + self.h[:-1]) & (counts != 1).any()
+        self.changes = 1 + np.flatnonzero(changes)
+
+    def _cut(self, starts: Array, lengths: Array) -> Array:
+        """Set times t and lengths h of the steps, cut at samples; into how many parts each is."""
+        u, inside = self.samples, np.zeros(len(starts), bool)
+        if not u.constant:
+            at = u.first + u.interval * np.arange(u.last + 1)
+            k = np.clip(np.searchsorted(starts, at, "right") - 1, 0, len(starts) - 1)
+            off = np.minimum(np.abs(at - starts[k]), np.abs(at - starts[k] - lengths[k]))
+            inside[k[(off > 1e-9 * u.interval) & (at > 0) & (at < starts[-1] + lengths[-1])]] = True
+        if not inside.any():
+            self.t, self.h = starts, lengths
+            return np.ones(len(starts), int)
+        t, h, counts = [], [], []
+        for begin, length, cut in zip(starts.tolist(), lengths.tolist(), inside, strict=True):
+            pieces = list(parts(u, begin, begin + length)) if cut else []
+            t += [a for a, _, _ in pieces] or [begin]
+            h += [b - a for a, b, _ in pieces] if len(pieces) > 1 else [length]
+            counts.append(max(1, len(pieces)))
+        self.t, self.h = np.array(t), np.array(h)
+        return np.array(counts)
+
+    def _pieces(self, t: Array) -> Array:
+        """Of each time, the piece of the samples that a step from there lies in."""
+        u = self.samples
+        if u.constant:
+            return np.zeros(len(t), int)
+        k = np.floor((t + 1e-9 * u.interval + 1e-15 * np.abs(t) - u.first) / u.interval).astype(int)
+        return np.clip(k, -1 if u.linear else 0, u.last)
+
+    @cached_property
+    def segments(self) -> list[tuple[int, int]]:
+        """Of the steps, those that are differentiated at a time."""
+        columns = self.samples.table.shape[-1] * (1 + self.linear)
+        each = 80 * len(self.start) * self.rows * (self.rows + columns)
+        size = max(1, int(SEGMENT / each))
+        return [(a, min(a + size, len(self.t))) for a in range(0, len(self.t), size)]
+
+    def _states(self, a: int, b: int, y: Array) -> Array:
+        """The states (n, b - a + 1, point) at the ends of the steps from a to b, which begin at y."""
+        y = y.copy()
+        record, failed = np.full((len(y), b - a + 1, y.shape[1]), np.nan), np.zeros(len(y), np.int64)
+        record[:, 0] = y
+        bounds = [a, *self.changes[(self.changes > a) & (self.changes < b)].tolist(), b]
+        for i, j in pairwise(bounds):
+            at, h = float(self.t[i]), float(self.h[i])
+            self.flow.steps(y, self.samples, at, h, j - i, 1, record, 1 + i - a, failed)
+        return record
+
+    @cached_property
+    def _checkpoints(self) -> list[Array]:
+        """The states at which segments begin."""
+        found = [self.start]
+        for a, b in self.segments[:-1]:
+            found.append(self._states(a, b, found[-1])[:, -1])
+        return found
+
+    def _linear(self, number: int) -> tuple[Array, Array]:
+        """A (n, steps, rows, rows) and B (n, steps, rows, columns) of the steps of a segment."""
+        if number in self._kept:
+            return self._kept[number]
+        a, b = self.segments[number]
+        Y, n, u = self._states(a, b, self._checkpoints[number]), len(self.start), self.samples
+        columns = u.table.shape[-1] * (1 + self.linear)
+        A = np.zeros((n, b - a, self.rows, self.rows))
+        B = np.zeros((n, b - a, self.rows, columns))
+        A[..., -1, -1] = 1.0
+        kinds = np.stack([self.h[a:b], self.jumps[a:b]], axis=1)
+        for h, jump in np.unique(kinds, axis=0):
+            k = np.flatnonzero((kinds == (h, jump)).all(axis=1))
+            inputs, t = self._inputs(a + k), np.tile(self.t[a + k], n)
+            y = Y[:, k].reshape(n * len(k), -1)
+            _, by_y, by_u = self.steps(t, h, y, inputs, bool(jump))
+            A[:, k, : self.dim, : self.dim] = by_y.reshape(n, len(k), self.dim, self.dim)
+            B[:, k, : self.dim] = by_u.reshape(n, len(k), self.dim, columns)
+            if self.meter:
+                end = Y[:, k + 1].reshape(n * len(k), -1)
+                of_state, of_efforts = self._metered(t, h, y, end, by_y, by_u, inputs)
+                A[:, k, -1, : self.dim] = of_state.reshape(n, len(k), self.dim)
+                B[:, k, -1] = of_efforts.reshape(n, len(k), columns)
+        if len(self.segments) == 1:
+            self._kept[number] = A, B
+        return A, B
+
+    @cached_property
+    def _kept(self) -> dict[int, tuple[Array, Array]]:
+        return {}
+
+    def _inputs(self, k: Array) -> Inputs:
+        """Of all members, the efforts in these steps."""
+        n, u = len(self.start), self.samples
+        low, high = (
+            np.broadcast_to(u.table[:, at[k]], (n, len(k), u.table.shape[-1])).reshape(n * len(k), -1)
+            if u.table.shape[-1]
+            else np.zeros((n * len(k), 0))
+            for at in (self.low, self.high)
+        )
+        theta = (np.tile(x[k], n) for x in (self.t, self.share, self.pace))
+        return Inputs(low, high, *theta) if self.linear else Inputs(low)
+
+    def _metered(
+        self, t: Array, h: float, y: Array, end: Array, A: Array, B: Array, inputs: Inputs
+    ) -> tuple[Array, Array]:
+        """How the share of steps in the integral depends on their start and on efforts."""
+        assert self.meter
+        (_, y0, u0), (_, y1, u1) = (
+            self.meter(at, x[:, : self.point], inputs.at(at)) for at, x in ((t, y), (t + h, end))
+        )
+        size = y0.shape[-1]
+        of_state = y1 @ A[:, :size]
+        of_state[..., :size] += y0
+        of_efforts = y1 @ B[:, :size] + inputs.through(u0, t) + inputs.through(u1, t + h)
+        return 0.5 * h * of_state[:, 0], 0.5 * h * of_efforts[:, 0]
+
+    def integral(self) -> Array | None:
+        """The integral at the recorded times, (n, times)."""
+        if not self.meter:
+            return None
+        total = [np.zeros((len(self.start), 1))]
+        for (a, b), start in zip(self.segments, self._checkpoints, strict=True):
+            Y, n, k = self._states(a, b, start)[..., : self.point], len(self.start), np.arange(a, b)
+            inputs, t, h = self._inputs(k), np.tile(self.t[k], n), np.tile(self.h[k], n)
+            rates = [
+                self.meter(at, x.reshape(n * len(k), -1), inputs.at(at))[0]
+                for at, x in ((t, Y[:, :-1]), (t + h, Y[:, 1:]))
+            ]
+            pieces = (0.5 * h * sum(rates)[:, 0]).reshape(n, -1)
+            total.append(total[-1][:, -1:] + np.cumsum(pieces, axis=1))
+        return np.concatenate(total, axis=1)[:, self.recorded]
+
+    # -- forwards and backwards -----------------------------------------------------------------------------
+
+    def _beginning(self) -> tuple[Array, Array]:
+        """How the first state depends on (q0, v0), (n, rows, size), and on the efforts there."""
+        n, first = len(self.start), self._inputs(np.zeros(1, int))
+        by_state, by_u = np.zeros((n, self.rows, self.size)), np.zeros((n, self.rows, first.columns))
+        if self.begun is None:
+            by_state[:, : self.size] = np.eye(self.size)
+        else:
+            t, y = np.zeros(n), np.concatenate(self.state, axis=1)
+            _, by_y, of_efforts = self.begun(t, y, first.at(t), np.full(n, self.h[0]))
+            by_state[:, : self.dim], by_u[:, : self.dim] = by_y, first.through(of_efforts, t)
+        return by_state, by_u
+
+    def _forward(self, start: Array, inject: Callable[[Array, int, Array], None]) -> Array:
+        """Tangents (n, times, rows, columns) of motions whose starts change by `start` (n, size, columns).
+
+        inject  adds what efforts do: (tangents, number of the step, B of the step)
+        """
+        by_state, by_u = self._beginning()
+        X = by_state @ start
+        inject(X, 0, by_u)
+        found, row = np.empty((len(X), len(self.recorded), *X.shape[1:])), 1
+        found[:, 0] = X
+        for number, (a, b) in enumerate(self.segments):
+            A, B = self._linear(number)
+            for k in range(a, b):
+                X = A[:, k - a] @ X
+                inject(X, k, B[:, k - a])
+                if self.recorded[row] == k + 1:
+                    found[:, row] = X
+                    row += 1
+        return found
+
+    def along(self, start: Array, table: Array) -> Array:
+        """Tangents (n, times, rows) along changes of the start (n, size) and of the table of samples."""
+        by_state, by_u = self._beginning()
+        x = _times(by_state, start) + _times(by_u, self._changes_of(table, slice(0, 1))[:, 0])
+        found = [x[:, None]]
+        for number, (a, b) in enumerate(self.segments):
+            A, B = self._linear(number)
+            found.append(
+                recurrence(A, _times(B, self._changes_of(table, slice(a, b))), found[-1][:, -1])[:, 1:]
+            )
+        return np.concatenate(found, axis=1)[:, self.recorded]
+
+    def _changes_of(self, table: Array, steps: slice) -> Array:
+        """The changes (n, steps, columns) of what enters these steps, from those of the table of samples."""
+        entries = [table[:, at[steps]] for at in (self.low, self.high)[: 1 + self.linear]]
+        return np.concatenate(entries, axis=-1)
+
+    def columns(self, part: slice, of: str) -> Array:
+        """Tangents (n, times, rows, columns) by the entries of a part of the start, samples or parameters."""
+        n, w = len(self.start), self.samples.table.shape[-1]
+        if of == "start":
+            start = np.broadcast_to(np.eye(self.size)[:, part], (n, *np.eye(self.size)[:, part].shape))
+            return self._forward(start, lambda X, k, B: None)
+        width = len(range(w)[part])
+        every = self.samples.table.shape[1] if of == "samples" else 1
+
+        def inject(X: Array, k: int, B: Array) -> None:
+            for at, of_sample in ((self.low[k], B[..., :w]), (self.high[k], B[..., w:]))[: 1 + self.linear]:
+                first = at * width if of == "samples" else 0
+                X[..., first : first + width] += of_sample[..., part]
+
+        return self._forward(np.zeros((n, self.size, every * width)), inject)
+
+    def back(self, weights: Array) -> tuple[Array, Array]:
+        """The derivatives of sum(weights * tangents), weights (n, times, rows): by the start, by the samples.
+
+        (n, size) and (n, samples, width)
+        """
+        n = len(self.start)
+        samples, w = self.samples.table.shape[1:]
+        found, dual = np.zeros((n, samples, w)), np.zeros((n, self.rows))
+
+        def collect(k: Any, g: Array) -> None:
+            for at, share in ((self.low[k], g[..., :w]), (self.high[k], g[..., w:]))[: 1 + self.linear]:
+                np.add.at(found, (slice(None), at), share)  # type: ignore[arg-type]
+
+        for number in reversed(range(len(self.segments))):
+            (a, b), (A, B) = self.segments[number], self._linear(number)
+            added = np.zeros((n, b - a + 1, self.rows))
+            inside = (self.recorded > a) & (self.recorded <= b)
+            added[:, b - self.recorded[inside]] = weights[:, inside]
+            back = recurrence(A[:, ::-1].swapaxes(2, 3), added[:, 1:], dual + added[:, 0])
+            dual = back[:, -1]
+            collect(slice(a, b), _times(B.swapaxes(2, 3), back[:, -2::-1]))
+        dual = dual + weights[:, 0]
+        by_state, by_u = self._beginning()
+        collect(slice(0, 1), _times(by_u.swapaxes(1, 2), dual)[:, None])
+        return _times(by_state.swapaxes(1, 2), dual), found
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    """The products of matrices (..., k, m) and vectors (..., m)."""
+    return np.einsum("...km,...m->...k", matrices, vectors)
+
+
+class _Varied:
+    """The derivatives of a hybrid motion, as `VariedSystem` carries them along; parameters are the inputs."""
+
+    def __init__(self, system: HybridSystem, D: Array) -> None:
+        self.group, self.nv, self.size = system.group, system.nv, 2 * system.nv
+        self.rows, self.width = self.size, D.shape[-1] - self.size
+        self.D = D.reshape(-1, *D.shape[-3:])
+
+    def integral(self) -> None:
+        return None
+
+    def columns(self, part: slice, of: str) -> Array:
+        return self.D[..., : self.size][..., part] if of == "start" else self.D[..., self.size :][..., part]
+
+    def along(self, start: Array, table: Array) -> Array:
+        return np.einsum("ntrc,nc->ntr", self.D, np.concatenate([start, table[:, 0]], axis=-1))
+
+    def back(self, weights: Array) -> tuple[Array, Array]:
+        found = np.einsum("ntr,ntrc->nc", weights, self.D)
+        return found[:, : self.size], found[:, None, self.size :]
+
+
+def _hybrid(
+    system: HybridSystem, q0: Array, v0: Array, parameters: Mapping[str, Any], options: dict[str, Any]
+) -> Sensitivities:
+    """Those of a hybrid system, by the parameters that are given."""
+    varied = VariedSystem(system, list(parameters))
+    given = {name: x for name, x in options.items() if x is not None}
+    start = system.group.neutral() if q0 is None else q0
+    moved = varied.simulate(start, v0, parameters=parameters, **given)
+    run = system.simulate(start, v0, parameters=parameters, **given)
+    layout = FlatLayout("parameter", {name: system.parameters.defaults[name] for name in parameters})
+    motion = _Varied(system, varied.derivatives(moved))
+    return Sensitivities(run, motion, run.q.shape[:-2], None, layout)
+
+
+class Sensitivities:
+    """A motion that can be differentiated; made by `sensitivities`.
+
+    run       the motion, as `simulate` gives it
+    integral  of the running cost, (..., times); None without one
+
+    Derivatives are by "q0" (along the group, body-fixed), "v0", "tau" (the efforts: each sample, where they
+    are samples) and by the names of parameters that were given.
+    """
+
+    def __init__(
+        self, run: Run, motion: _March | _Varied, batch: tuple[int, ...], tau: Any, layout: FlatLayout
+    ) -> None:
+        self.run, self._motion, self._batch, self._tau, self._layout = run, motion, batch, tau, layout
+
+    @cached_property
+    def integral(self) -> Array | None:
+        found = self._motion.integral()
+        return found if found is None else found.reshape(*self._batch, -1)
+
+    # -- forwards -------------------------------------------------------------------------------------------
+
+    def tangents(self, wrt: str) -> Tangents:
+        """How all samples change with each entry of "q0", "v0", "tau" or of a parameter.
+
+        The work grows with the number of entries; for many of them and few numbers take `gradient`.
+        """
+        dim = self._motion.size - self._motion.nv
+        if wrt in ("q0", "v0"):
+            part = slice(0, dim) if wrt == "q0" else slice(dim, None)
+            return self._named(self._motion.columns(part, "start"), (len(range(self._motion.size)[part]),))
+        if wrt == "tau" and self._tau is not None:
+            return self._named(self._motion.columns(slice(0, self._tau[-1]), "samples"), self._tau)
+        if wrt not in self._parts:
+            names = ["q0", "v0", *(["tau"] if self._tau is not None else []), *self._parts]
+            raise ModelError(f"there are no derivatives by {wrt!r}; {known(names, wrt)}")
+        found = self._motion.columns(self._parts[wrt], "parameters")
+        return self._named(found, self._layout.defaults[wrt].shape)
+
+    def jvp(
+        self,
+        q0: Array = None,
+        v0: Array = None,
+        tau: Array = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Tangents:
+        """How all samples change along one direction (Jacobian times vector); what is None stays.
+
+        q0, v0      (..., dim) and (..., nv)
+        tau         of the shape of the efforts
+        parameters  by name
+        """
+        n, size, nv = math.prod(self._batch), self._motion.size, self._motion.nv
+        start = np.concatenate([self._rows("q0", q0, (size - nv,)), self._rows("v0", v0, (nv,))], axis=-1)
+        if tau is not None and self._tau is None:
+            raise ModelError("the efforts are a function, or there are none; their parameters may change")
+        width = self._motion.width - self._layout.size
+        table = self._rows("tau", tau, self._tau or (width,))
+        table = table.reshape(n, self._tau[0] if self._tau and len(self._tau) > 1 else 1, width)
+        self._layout.check(parameters or {})
+        more = [
+            self._rows(name, (parameters or {}).get(name), value.shape).reshape(n, value.size)
+            for name, value in self._layout.defaults.items()
+        ]
+        beside = np.concatenate([np.zeros((n, 0)), *more], axis=-1)[:, None]
+        table = np.concatenate(
+            [table, np.broadcast_to(beside, (*table.shape[:2], beside.shape[-1]))], axis=-1
+        )
+        return self._named(self._motion.along(start, table)[..., None], ())
+
+    # -- backwards ------------------------------------------------------------------------------------------
+
+    def vjp(self, q: Array = None, v: Array = None, integral: Array = None) -> Gradient:
+        """The derivatives of the sum of weights times tangents (vector times Jacobian), by everything.
+
+        q, v, integral  weights of the samples, (..., times, dim), (..., times, nv), (..., times); None: zero
+
+        One sweep backwards: the work does not depend on how many samples the efforts have.
+        """
+        times, size, nv = len(self.run.t), self._motion.size, self._motion.nv
+        weights = np.zeros((math.prod(self._batch), times, self._motion.rows))
+        weights[..., : size - nv] = self._rows("q", q, (times, size - nv))
+        weights[..., size - nv : size] = self._rows("v", v, (times, nv))
+        if integral is not None:
+            self._metered()
+            weights[..., -1] = self._rows("integral", integral, (times,))
+        return self._gradient(*self._motion.back(weights))
+
+    def gradient(
+        self,
+        end: Callable[..., Any] | None = None,
+        samples: Callable[..., Any] | None = None,
+        integral: float = 1.0,
+    ) -> tuple[Array, Gradient]:
+        """A cost (...) of each member and its derivatives by everything, by one sweep backwards.
+
+        end       (q, v) -> number, of the last sample
+        samples   (t, q, v) -> number, summed over all samples
+        integral  weight of the integral of the running cost, where there is one
+        """
+        run, n, times = self.run, math.prod(self._batch), len(self.run.t)
+        q, v = (x.reshape(n, times, -1) for x in (run.q, run.v))
+        total, dim = np.zeros(n), self._motion.size - self._motion.nv
+        weights = np.zeros((n, times, self._motion.size))
+        terms: list[tuple[Any, slice]] = [(samples, slice(None))]
+        if end is not None:
+            terms.append((lambda t, q, v: end(q, v), slice(times - 1, None)))
+        for cost, rows in terms:
+            if cost is not None:
+                value, slope = self._cost(cost, run.t[rows], q[:, rows], v[:, rows])
+                total, weights[:, rows] = total + value.sum(axis=1), weights[:, rows] + slope
+        of_integral = np.zeros((n, times))
+        if self.integral is not None:
+            of_integral[:, -1] = integral
+            total = total + integral * self.integral.reshape(n, times)[:, -1]
+        shape = *self._batch, times
+        found = self.vjp(
+            weights[..., :dim].reshape(*shape, dim),
+            weights[..., dim:].reshape(*shape, self._motion.nv),
+            None if self.integral is None else of_integral.reshape(shape),
+        )
+        return total.reshape(self._batch)[()], found
+
+    def _cost(self, cost: Callable[..., Any], t: Array, q: Array, v: Array) -> tuple[Array, Array]:
+        """Values (n, times) and slopes (n, times, size) of a cost of samples."""
+        nq, nv, shape = q.shape[-1], v.shape[-1], q.shape[:2]
+
+        def number(t: Any, y: Array) -> Array:
+            return _number("a cost", cost(t, y[:nq], y[nq:]))
+
+        made = trace(number, {"t": (), "y": nq + nv}, "cost")
+        kernel = differentiated(made, Product(self._motion.group, R(nv)), "y")
+        times = np.broadcast_to(t, shape).reshape(-1)
+        value, slope = kernel(times, np.concatenate([q, v], axis=-1).reshape(len(times), -1))
+        return value.reshape(shape), slope.reshape(*shape, -1)
+
+    # -- shapes ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _parts(self) -> dict[str, slice]:
+        """Where parameters stand among the inputs of a step."""
+        ends = np.cumsum([0, *(x.size for x in self._layout.defaults.values())]).tolist()
+        before = self._motion.width - ends[-1]
+        return {
+            name: slice(before + a, before + b)
+            for name, (a, b) in zip(self._layout.defaults, pairwise(ends), strict=True)
+        }
+
+    def _rows(self, name: str, given: Any, shape: tuple[int, ...]) -> Array:
+        """What is given for each member, (n, *shape); zero if None."""
+        x = np.zeros(shape) if given is None else floats(name, given)
+        try:
+            return np.broadcast_to(x, (*self._batch, *shape)).reshape(math.prod(self._batch), *shape)
+        except ValueError:
+            raise ShapeError(f"{name} has shape {x.shape}, expected {(*self._batch, *shape)}") from None
+
+    def _metered(self) -> None:
+        if self.integral is None:
+            raise ModelError("there is no integral; give sensitivities(..., running=cost)")
+
+    def _named(self, found: Array, shape: tuple[int, ...]) -> Tangents:
+        """Tangents (n, times, rows, columns) by what they are of."""
+        size, nv, lead = self._motion.size, self._motion.nv, (*self._batch, found.shape[1])
+        q, v = found[:, :, : size - nv], found[:, :, size - nv : size]
+        integral = None if self.integral is None else found[:, :, -1].reshape(*lead, *shape)
+        return Tangents(q.reshape(*lead, size - nv, *shape), v.reshape(*lead, nv, *shape), integral)
+
+    def _gradient(self, start: Array, table: Array) -> Gradient:
+        size, nv = self._motion.size, self._motion.nv
+        tau, total = None, table.sum(axis=1)
+        if self._tau is not None:
+            tau = table[..., : self._tau[-1]].reshape(*self._batch, *self._tau)
+        named = {
+            name: total[:, part].reshape((*self._batch, *self._layout.defaults[name].shape))
+            for name, part in self._parts.items()
+        }
+        q0, v0 = start[:, : size - nv], start[:, size - nv :]
+        return Gradient(q0.reshape(*self._batch, -1), v0.reshape(*self._batch, nv), tau, named)

@@ -1,0 +1,350 @@
+"""Steps of methods with their exact derivatives, many states at a time.
+
+Next to a state y = (q, v, ...) on G x R^k is y exp(s). A step y -> Phi(y, u) of a method leads from y exp(s),
+with efforts u + w, to Phi(y, u) exp(A s + B w), to first order. Of an explicit method A and B follow from the
+derivatives of its stages, of an implicit one from those of its equations where they are solved (the implicit
+function theorem). States are rows (N, point): those of a batch, of an ensemble, or of many steps of a motion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .codegen import Flow, Function, Kernel, Program, jacobian, trace, traced
+from .codegen.flow import stages
+from .dynamics import Mechanism, OpenTree
+from .errors import IntegrationError, ModelError
+from .groups import LieGroup, Product, R
+from .integrators import MechanicalFlow, MechanicalMethod, Method
+from .robot import Robot
+from .scalar import Array
+
+SHORT = 15_000  # products in the slopes of a step, up to which it is one kernel
+Rates = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+"""(t, y, u) -> f, and its derivatives by s and by u; or, where dq/dt = v, those of dv/dt alone"""
+
+
+class Inputs(NamedTuple):
+    """Efforts u of steps: low, or low + theta (high - low) of two samples, theta = share + pace (t - begin).
+
+    low, high           (..., width); high is None where efforts are held
+    begin, share, pace  (...): the starts of the steps, theta there, and its rate
+    """
+
+    low: Array
+    high: Array | None = None
+    begin: Array | float = 0.0
+    share: Array | float = 0.0
+    pace: Array | float = 0.0
+
+    @property
+    def columns(self) -> int:
+        """By how many numbers a step can be differentiated."""
+        return int(self.low.shape[-1]) * (1 if self.high is None else 2)
+
+    def at(self, t: Array) -> Array:
+        """u (..., width)."""
+        return self.low if self.high is None else self.low + self._theta(t) * (self.high - self.low)
+
+    def through(self, by_u: Array, t: Array) -> Array:
+        """Derivatives by u (..., rows, width) as those by low, or by (low, high)."""
+        if self.high is None:
+            return by_u
+        theta = self._theta(t)[..., None]
+        return np.concatenate([(1 - theta) * by_u, theta * by_u], axis=-1)
+
+    def _theta(self, t: Array) -> Array:
+        return np.asarray(self.share + self.pace * (t - self.begin))[..., None]
+
+
+class StepDerivative(NamedTuple):
+    """Where steps lead: states (N, point), A (N, dim, dim), B (N, dim, width), or (N, dim, 2 width)."""
+
+    end: Array
+    A: Array
+    B: Array
+
+
+def states_group(mechanism: Mechanism, point: int) -> Product:
+    """The group G x R^k of states y (point,) of a mechanism."""
+    return Product(mechanism.group, R(point - mechanism.nq))
+
+
+def differentiated(
+    function: Function | Program, group: LieGroup, by: Sequence[str], ends: LieGroup | None = None
+) -> Kernel:
+    """The inputs of a function -> its value, and its derivatives by each of these inputs.
+
+    That by the input y is along the group of states. A function with several outputs counts by its first one.
+
+    ends  the group of its value, where that is a state, with tangents there as derivatives
+    """
+    straight = function.unroll() if isinstance(function, Program) else function
+    shapes = {name: x.shape for name, x in straight.inputs.items()}
+    sizes = {name: group.dim if name == "y" else math.prod(shapes[name]) for name in by}
+    zeros = [np.zeros(size).astype(object) for size in sizes.values()]
+
+    def value(*given: Any) -> Array:
+        found = straight(*given)
+        return np.asarray(found[0] if isinstance(found, tuple) else found)
+
+    def moved(*given: Any) -> Array:
+        at = dict(zip(shapes, given, strict=False))
+        for name, s in zip(by, given[len(shapes) :], strict=True):
+            at[name] = group.integrate(at[name], s) if name == "y" else at[name] + s.reshape(shapes[name])
+        there = value(*at.values())
+        return ends.difference(value(*given[: len(shapes)]), there) if ends else there
+
+    made = trace(moved, {**shapes, **{f"s_{name}": size for name, size in sizes.items()}})
+    slopes = [jacobian(made, f"s_{name}", "forward") for name in by]
+
+    def both(*given: Any) -> tuple[Array, ...]:
+        return value(*given), *(slope(*given, *zeros) for slope in slopes)
+
+    return Kernel(traced(both, shapes, f"{straight.name}_by_{'_'.join(by)}"))
+
+
+# -- vector fields -------------------------------------------------------------------------------------------
+
+
+def rates_of(mechanism: Mechanism, field: Callable[[], Function | Program], feedback: Any = None) -> Rates:
+    """The velocity of states (q, v) of a mechanism, with its derivatives; that of a tree analytically.
+
+    field     makes the velocity (t, y, u) -> f
+    feedback  what is in its place of efforts, (t, q, v) -> u
+    """
+    if isinstance(mechanism, OpenTree) and not mechanism.nc and not mechanism.layout.size:
+        return TreeRates(mechanism, feedback)
+    made = field()
+    return timed(differentiated(made, states_group(mechanism, made.inputs["y"].size), "yu"))
+
+
+def timed(kernel: Kernel) -> Rates:
+    """A kernel of (t, y, u), whose time may have an axis of its own."""
+    return lambda t, y, u: kernel(np.reshape(t, (*y.shape[:-1], *kernel.inputs["t"])), y, u)
+
+
+class TreeRates:
+    """(v, dv/dt) of the joint coordinates of a tree, by the derivatives of forward dynamics."""
+
+    def __init__(self, mechanism: OpenTree, feedback: Callable[..., Any] | None = None) -> None:
+        n, self.nq = mechanism.nv, mechanism.nq
+        nq = self.nq
+        own = getattr(mechanism, "robot", None)
+        self.robot: Robot = own or Robot(mechanism.tree, mechanism.gravity)
+
+        def acting(t: Any, y: Array, u: Array) -> Array:
+            q, v = y[:nq], y[nq:]
+            return mechanism.efforts(t, q, v, u if feedback is None else np.asarray(feedback(t, q, v)))
+
+        function = trace(acting, {"t": (), "y": nq + n, "u": n}, "efforts")
+        self._efforts = differentiated(function, states_group(mechanism, nq + n), "yu")
+
+    def __call__(self, t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
+        q, v = y[..., : self.nq], y[..., self.nq :]
+        tau, by_y, by_u = self._efforts(t, y, u)
+        a = self.robot.forward_dynamics(q, v, tau)
+        by_q, by_v, by_tau = self.robot.forward_dynamics_derivatives(q, v, tau)
+        by_state = np.concatenate([by_q, by_v], axis=-1) + by_tau @ by_y
+        return np.concatenate([v, a], axis=-1), by_state, by_tau @ by_u
+
+
+# -- steps ---------------------------------------------------------------------------------------------------
+
+
+class ExplicitSteps:
+    """Steps of an explicit method.
+
+    flow   its compiled steps
+    group  of the states
+    rates  the velocity of states with its derivatives
+
+    A vector of the algebra has its derivatives as further columns, (..., dim, 1 + columns), a state y has
+    them beside it. Short steps are one kernel, others kernels of their parts.
+    """
+
+    def __init__(self, flow: Flow, group: LieGroup, rates: Rates) -> None:
+        self.flow, self.group, self.rates = flow, group, rates
+        functions, size = flow.functions, group.dim
+        psi = np.random.default_rng(0).normal(size=size)
+        off = np.abs(group.Ad(group.exp(psi)) - np.eye(size)) + np.abs(group.dexp(psi) - np.eye(size))
+        self._turning = turning = np.flatnonzero(off.any(axis=0) | off.any(axis=1))
+
+        def moved(y: Array, psi: Array) -> tuple[Array, Array, Array]:
+            end, places = group.normalize(group.integrate(y, psi)), np.ix_(turning, turning)
+            return end, group.Ad(group.exp(-psi))[places], group.dexp(-psi)[places]
+
+        self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
+        pull, settle = functions.pull, functions.settle
+        self._pulled = pull and differentiated(pull, group, ("psi", "f"))
+        self._settled = settle and timed(differentiated(settle, group, "yu", ends=group))
+        self._kernels: dict[int, Kernel | None] = {}
+
+    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
+        """Steps of length h from states y (N, point) at times t (N,)."""
+        t = np.broadcast_to(t, (len(y),))
+        kernel = self._whole(inputs)
+        if kernel is None:
+            return StepDerivative(*self._step(t, h, y, inputs))
+        more = [] if inputs.high is None else inputs[1:]
+        return StepDerivative(*kernel(t, h, y, inputs.low, *more))
+
+    def _whole(self, inputs: Inputs) -> Kernel | None:
+        """A kernel of whole steps with such inputs; None where that would be long."""
+        width, columns = inputs.low.shape[-1], inputs.columns
+        if columns not in self._kernels:
+            shapes: dict[str, Any] = {"t": (), "h": (), "y": self.group.nq, "low": width}
+            if inputs.high is not None:
+                shapes |= {"high": width, "begin": (), "share": (), "pace": ()}
+
+            def step(t: Any, h: Any, y: Array, *given: Any) -> tuple[Array, Array, Array]:
+                return self._step(t, h, y, Inputs(*given))
+
+            stage = self.group.dim * self.group.dim * (self.group.dim + columns) // 2
+            short = len(self.flow.method.c) * stage < SHORT
+            self._kernels[columns] = Kernel(trace(step, shapes, "step_by_yu")) if short else None
+        return self._kernels[columns]
+
+    def _step(self, t: Any, h: Any, y: Array, inputs: Inputs) -> tuple[Array, Array, Array]:
+        lead, n, width = y.shape[:-1], self.group.dim, inputs.columns
+        columns = n + width
+        start = y, np.broadcast_to(np.eye(n, columns, dtype=int), (*lead, n, columns))
+
+        turning = self._turning
+
+        def after(by_y: Array, by_u: Array, slope: Array, now: Any) -> Array:
+            found, rest = by_y @ slope, n - by_y.shape[-2]
+            found = np.concatenate(
+                [found[..., : columns - width], found[..., columns - width :] + inputs.through(by_u, now)],
+                axis=-1,
+            )
+            return np.concatenate([slope[..., n - rest :, :], found], axis=-2) if rest else found
+
+        def velocity(now: Any, at: tuple[Array, Array]) -> Array:
+            f, by_y, by_u = self.rates(now, at[0], inputs.at(now))
+            return np.concatenate([f[..., None], after(by_y, by_u, at[1], now)], axis=-1)
+
+        def advance(at: tuple[Array, Array], psi: Array) -> tuple[Array, Array]:
+            end, turned, D = self._moved(at[0], psi[..., 0])
+            slope, before, change = at[1] + psi[..., 1:], at[1][..., turning, :], psi[..., turning, 1:]
+            slope[..., turning, :] = turned @ before + D @ change
+            return end, slope
+
+        def pulled(psi: Array, f: Array) -> Array:
+            assert self._pulled
+            value, by_psi, by_f = self._pulled(psi[..., 0], f[..., 0])
+            found, part = np.concatenate([value[..., None], f[..., 1:]], axis=-1), (turning[:, None], turning)
+            found[..., turning, 1:] = (
+                by_psi[..., *part] @ psi[..., turning, 1:] + by_f[..., *part] @ f[..., turning, 1:]
+            )
+            return found
+
+        pull = pulled if self._pulled else None
+        end, slope = stages(self.flow.method, velocity, advance, pull, t, h, start)[1]
+        if self._settled:
+            end, by_y, by_u = self._settled(t + h, end, inputs.at(t + h))
+            slope = after(by_y, by_u, slope, t + h)
+        return end, slope[..., :n], slope[..., n:]
+
+
+class ImplicitSteps:
+    """Steps of an implicit method, by the implicit function theorem.
+
+    Of each system of equations r(x, z, y, u) = 0 of a step, z being what was found before,
+
+        dx = -(dr/dx)^-1 (dr/dz dz + dr/dy s + dr/du w).
+    """
+
+    def __init__(self, flow: MechanicalFlow, group: LieGroup) -> None:
+        self.flow, self.group = flow, group
+        phases, finish = flow.functions
+        if flow.mechanics.redundant:
+            raise ModelError(
+                "constraints that depend on each other have multipliers which implicit methods choose on the "
+                "way; take an explicit method, such as 'rkmk4', for derivatives"
+            )
+        self._solvers = [tuple(map(Kernel, (p.predict, p.residual, p.both, p.keep))) for p in phases]
+        self._phases = [
+            tuple(differentiated(part, group, "xzyu") for part in (p.residual, p.keep)) for p in phases
+        ]
+        self._finish = differentiated(finish, group, "zyu", ends=group)
+        memory = flow.memory_functions
+        self._restart = memory and memory.restart and differentiated(memory.restart, group, "yu", ends=group)
+
+    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
+        """As that of `ExplicitSteps`; jump: whether efforts jump at the starts of the steps."""
+        N, n, flow = len(y), self.group.dim, self.flow
+        t, lengths = np.broadcast_to(t, (N,)), np.full(N, h)
+        times = [t + c * h for c in flow.nodes]
+        u = np.stack([inputs.at(at) for at in times], axis=1)
+
+        def slope(by_y: Array, by_u: Array) -> Array:
+            by_nodes = by_u.reshape(*by_u.shape[:2], *u.shape[1:])
+            parts = (inputs.through(by_nodes[:, :, k], at) for k, at in enumerate(times))
+            return np.concatenate([by_y, sum(parts)], axis=-1)
+
+        begun = None
+        if jump and self._restart:
+            y, by_y, by_u = self._restart(y, lengths, t, lengths, u)
+            begun = slope(by_y, by_u)
+        given, lost = (t, lengths, y, u), np.zeros(N, int)
+        z, dz = np.zeros((N, 0)), np.zeros((N, 0, 0))
+        for solvers, (residual, keep), phase in zip(
+            self._solvers, self._phases, flow.functions[0], strict=True
+        ):
+            x = flow.solved(phase, solvers, z, given, lost)
+            if lost.any():
+                raise IntegrationError(f"the step at t = {t[lost != 0][0]:.9g} s cannot be taken again")
+            _, D, *slopes = residual(x, z, *given)
+            right = slope(*slopes[1:])
+            dz = dz if dz.size else np.zeros((N, z.shape[1], right.shape[-1]))
+            dx = -np.linalg.solve(D, right + slopes[0] @ dz)
+            kept, by_x, by_z, *slopes = keep(x, z, *given)
+            new = by_x @ dx + by_z @ dz + slope(*slopes)
+            z, dz = np.concatenate([z, kept], axis=1), np.concatenate([dz, new], axis=1)
+        end, by_z, *slopes = self._finish(z, *given)
+        found = by_z @ dz + slope(*slopes)
+        A, B = found[..., :n], found[..., n:]
+        if begun is not None:
+            A, B = A @ begun[..., :n], B + A @ begun[..., n:]
+        return StepDerivative(end, A, B)
+
+
+def steps_of(
+    mechanism: Mechanism,
+    method: Method | MechanicalMethod,
+    stabilized: Any,
+    flow: Any,
+    feedback: Any = None,
+) -> ExplicitSteps | ImplicitSteps:
+    """The steps of a flow of `flow_of`, with their derivatives, kept with the mechanism."""
+    key = (feedback and feedback.form, "tangents", method, stabilized)  # with its flow, or not at all
+    if key not in mechanism.flows:
+        if isinstance(flow, MechanicalFlow):
+            mechanism.flows[key] = ImplicitSteps(flow, states_group(mechanism, flow.point))
+        else:
+            group = states_group(mechanism, mechanism.nq + mechanism.nv)
+            rates = rates_of(mechanism, lambda: flow.functions.field, feedback)
+            mechanism.flows[key] = ExplicitSteps(flow, group, rates)
+    return mechanism.flows[key]
+
+
+def beginning(flow: Flow | MechanicalFlow, mechanism: Mechanism) -> Kernel | None:
+    """(t, y, u, h), y = (q, v) -> the state at which a flow starts, with its derivatives by y and u.
+
+    None where it is y itself.
+    """
+    if not isinstance(flow, MechanicalFlow) or flow.begin is None:
+        return None
+    begin, nq = flow.begin, mechanism.nq
+
+    def begun(t: Any, y: Array, u: Array, h: Any) -> Array:
+        return begin(t, y[:nq], y[nq:], u, h)
+
+    shapes: Mapping[str, Any] = {"t": (), "y": nq + mechanism.nv, "u": flow.efforts, "h": ()}
+    group = states_group(mechanism, nq + mechanism.nv)
+    return differentiated(trace(begun, shapes), group, "yu", states_group(mechanism, flow.point))
