@@ -4,6 +4,8 @@ hybrid      a hybrid system: vector field, guards, update of its memory, works, 
 robot       robots with elements that act on them, as hybrid systems; the ledger of energies
 contact     viscoelastic contact of points with a half-space
 control     virtual springs, regulators, controllers
+time_stepping  robots with contacts by impulses over steps of one length
+cones       the laws of such impulses, and their solution
 stepping    a hybrid system, one interval after the other
 variations  derivatives of hybrid flows, with saltation at events
 """
@@ -25,6 +27,7 @@ from .control import (
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
 from .stepping import HybridState, HybridStepper
+from .time_stepping import TimeStepping
 from .variations import VariedSystem
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "RadialSpring",
     "RobotSystem",
     "State",
+    "TimeStepping",
     "VariedSystem",
     "controller_1",
     "controller_2",

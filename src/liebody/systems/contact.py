@@ -9,6 +9,7 @@ import numpy as np
 
 from ..bodies import Frame, Tree
 from ..codegen import trace
+from ..door import number
 from ..errors import ModelError
 from ..groups import Planar
 from ..scalar import Array, maximum, sqrt, where
@@ -38,6 +39,7 @@ class Contact(Element):
                guards <point>_pushes and the memory pushes (n,). Steps then end at the corners of F_n, which
                makes methods as exact as they are for smooth forces; derivatives (`VariedSystem`) need it
     impact     if given, losses in this time after a touch-down are counted as those of impact           [s]
+    radius     of spheres about the points, for `TimeStepping` alone                                     [m]
     name       goes before the names of what belongs to it
 
     It has the parameters height, stiffness, damping, friction, settling; the guards <point>, heights over
@@ -70,9 +72,11 @@ class Contact(Element):
         settling: float = 0.0,
         corners: bool = False,
         impact: float | None = None,
+        radius: float = 0.0,
         name: str = "floor",
     ) -> None:
         super().__init__()
+        self.radius = number("radius", radius)
         if not points:
             raise ModelError(f"{name}: which points touch it? Give the names of frames, Contact('foot')")
         if len(set(points)) < len(points):
@@ -96,6 +100,11 @@ class Contact(Element):
             self.parameters["impact"] = impact
 
     def attach(self, tree: Tree) -> None:
+        if self.radius:
+            raise ModelError(
+                f"{self.name}: spheres are for time stepping, systems.TimeStepping(robot, Contact(...)); here "
+                "contacts are points, radius=0"
+            )
         self._frames = [tree.frame(point) for point in self.points]
 
         def speeds(q: Array, v: Array) -> Array:
@@ -115,6 +124,10 @@ class Contact(Element):
         }
         if self._corners:
             self.memory["pushes"] = np.zeros(n)
+
+    def over(self, x: Array, p: Any) -> tuple[Any, Array]:
+        """Distance of a sphere (or point) at x over the surface; normal and tangents in rows, (3, 3)."""
+        return self.normal @ x - self.radius - p.height, np.concatenate([[self.normal], self._e])
 
     # -- one point ------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ..bodies import Frame, Tree
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
+from ..integrators import Method
 from ..labels import labels
 from ..linear import cross, is_numeric
 from ..scalar import Array, maximum, sqrt, where
@@ -189,6 +190,13 @@ class Element:
         """Forces on points, in the world's axes: (frame, force (3,)) each."""
         return []
 
+    def gains(self, s: State, p: Any) -> tuple[Array, Array] | None:
+        """Stiffness -d tau_i/d q_i and damping -d tau_i/d v_i of its efforts, (nv,) each, for `TimeStepping`.
+
+        None: the efforts are taken from the start of a step.
+        """
+        return None
+
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         """Powers that it dissipates, by name."""
         return {}
@@ -292,6 +300,9 @@ class RobotSystem(HybridSystem):
     Errors: ModelError for names that two elements share, or frames and joints that the robot does not have.
     """
 
+    resolves_contacts = True  # by short steps while something touches
+    by_method: ClassVar[dict[str, type[RobotSystem]]] = {}
+
     def __init__(
         self,
         robot: Any,
@@ -331,7 +342,10 @@ class RobotSystem(HybridSystem):
         self.mechanism = OpenTree(tree, fall, tuple(forces), robot=robot if free else None)
         self.tree, self._more = tree, outputs
         self.gravity = tuple(self.mechanism.gravity)
-        self.elements = tuple(copy.deepcopy(given) for given in flat if isinstance(given, Element))
+        self.elements = tuple(self._own_element(x) for x in flat if isinstance(x, Element))
+        self._others: dict[str, RobotSystem] = {}  # of the same robot, by the methods that have their own
+        self._description = tree if robot is tree else robot, tuple(flat)
+        self._options = {"gravity": gravity, "actuated": actuated, "ledger": ledger, "outputs": outputs}
         self._lossy: dict[Element, tuple[str, ...]] = {}
         for element in self.elements:
             element.attach(tree)
@@ -339,7 +353,7 @@ class RobotSystem(HybridSystem):
         self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in self.elements]
         self._driven = _driven(tree, actuated)
         steps = {"step": step}
-        if any(element.touches for element in self.elements):
+        if self.resolves_contacts and any(element.touches for element in self.elements):
             steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
         kinds = self._by_full_names()
 
@@ -408,8 +422,15 @@ class RobotSystem(HybridSystem):
             return np.zeros(self.nv, int)
         return self._driven * efforts if element.driven else efforts
 
+    def _own_element(self, given: Element) -> Element:
+        return copy.deepcopy(given)
+
     def _accelerations(self, *at: Any) -> Array:
         s, each = self._seen(*at)
+        return self._mechanism(at[-1]).acceleration(s.t, s.q, s.v, *self._loads(s, each))
+
+    def _loads(self, s: State, each: Iterable[tuple[Element, Any, Any]]) -> tuple[Array, Array | None]:
+        """Efforts (nv,) of the elements, and their wrenches on the bodies, (n, 6), None if there are none."""
         tau: Array = np.zeros(self.nv, int)
         wrenches = np.zeros((len(self.tree.bodies), 6), int).astype(object)
         loaded = False
@@ -423,7 +444,7 @@ class RobotSystem(HybridSystem):
                 i = frame.body - 1
                 wrenches[i] = wrenches[i] + np.concatenate([cross(arm, force), force])
                 loaded = True
-        return self._mechanism(at[-1]).acceleration(s.t, s.q, s.v, tau, wrenches if loaded else None)
+        return tau, wrenches if loaded else None
 
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
@@ -457,9 +478,15 @@ class RobotSystem(HybridSystem):
 
     def _powers(self, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
+        efforts = [self._efforts_of(e, s, z, p) for e, z, p in each]
+        return self._balance(s, each, efforts, [e.losses(s, z, p) for e, z, p in each])
+
+    def _balance(
+        self, s: State, each: list[tuple[Element, Any, Any]], efforts: list[Array], lost: list[Any]
+    ) -> dict[str, Any]:
+        """Powers by name, of the elements' efforts and losses."""
         v, found, driven = s.v, {}, np.zeros(self.nv, int)
-        for e, z, p in each:
-            tau = self._efforts_of(e, s, z, p)
+        for (e, z, p), tau, own in zip(each, efforts, lost, strict=True):
             if e.driven:
                 driven = driven + tau
             given = tau @ v
@@ -467,7 +494,7 @@ class RobotSystem(HybridSystem):
                 given = given + force @ s.velocity(frame)
             if _acts(e):
                 found[_full(e, "work")] = given
-            losses = {_full(e, name): x for name, x in e.losses(s, z, p).items()}
+            losses = {_full(e, name): x for name, x in own.items()}
             self._lossy[e] = tuple(losses)
             found.update(losses)
         joints = {}
@@ -545,6 +572,22 @@ class RobotSystem(HybridSystem):
             "work_done": done if self.power_names else None,
             "tree": self.tree,
         }
+
+    # -- methods with systems of their own ------------------------------------------------------------------
+
+    def __init_subclass__(cls, method: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if method is not None:
+            RobotSystem.by_method[method] = cls
+
+    def stepped_by(self, method: Any) -> tuple[HybridSystem, Method]:
+        kind = self.by_method.get(method) if isinstance(method, str) else None
+        if kind is None:
+            return super().stepped_by(method)
+        if method not in self._others:
+            robot, elements = self._description
+            self._others[method] = kind(robot, *elements, **self._options, name=self.name)
+        return self._others[method].stepped_by(method)
 
     # -- the ledger -----------------------------------------------------------------------------------------
 

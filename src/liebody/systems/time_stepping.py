@@ -1,0 +1,327 @@
+"""Robots with contacts by time stepping: impulses over steps of one length, which resolve no contact.
+
+    (M + h D + h^2 K) (v' - v) = h (tau - b - h K v) + J^T x,        q' = q exp(h v')
+
+are the velocities v' and the configuration at the end of a step of length h, semi-implicit (symplectic) Euler
+with M, b, J, tau at its beginning; K and D are the gains of the elements and the joints' damping. The impulses
+x obey the laws of the contacts with the velocities J v', all at once:
+
+    x_n = h max(-k g' - d g_n', 0),                        g' = g + h u_n,   g_n' = u_n = (J v')_n
+    x_t = -h (k s' + d u_t), cut to |x_t| <= mu x_n,       s' = s + h u_t,   u_t = (J v')_t
+
+with the gap g of a point over the ground, and its stretch s since it sticks: the laws of `Contact` at the end
+of the step. Above the ground (g > 0) nothing acts but what keeps the point from passing it, x_n > 0 only where
+g + h u_n + x_n / (h k + d) = 0. Written with the compliance R = 1 / (h (h k + d)) these are conditions on
+w = J v' + (g k / (h k + d), s k / (h k + d)) + R x (`cones`). Stewart and Trinkle (1996), "An implicit
+time-stepping scheme for rigid body dynamics"; Anitescu (2006); Todorov (2014); Castro, Permenter, Han (2022).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dynamics
+from ..bodies import Tree
+from ..dynamics import JointDamping
+from ..errors import SECONDS, IntegrationError, ModelError, positive
+from ..integrators import Method, Tableau
+from ..linear import factor, inward, outward, product, skew, symmetric
+from ..scalar import Array, minimum, where
+from .cones import Cone, gauss_seidel
+from .contact import Contact, _pair, _under, _within
+from .hybrid import HybridRun
+from .robot import Element, RobotSystem, State, _full
+
+EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
+
+
+class Row(NamedTuple):
+    """Rows of the solve that one law holds: w = J v' + bias + R x, from the impulses x of the last step."""
+
+    J: Array
+    bias: Array
+    R: Array
+    law: Any
+    x: Array
+
+
+class Impulses(Element):
+    """A `Contact` as time stepping takes it.
+
+    Memory: reaction (n, 3), the forces on its points along normal and tangents in the last step [N], and
+    stretch (n, 2) along the tangents [m]. Signals: force (n, 3), in the world; height_over (n,); slip (n, 2), the velocities along the tangents;
+    energy, stored: k g^2 / 2 below the surface + k |s|^2 / 2. Losses: "normal" and "tangential".
+    """
+
+    driven, touches = False, False
+
+    def __init__(self, contact: Contact) -> None:
+        super().__init__()
+        self.name, self.prefix, self.points = contact.name, contact.prefix, contact.points
+        self.contact = contact
+        given = {name: x for name, x in contact.parameters.items() if name != "settling"}
+        if "friction" not in given:
+            raise ModelError(f"{self.name}: time stepping needs friction; give Contact(..., friction=0.8)")
+        if any(k == d == 0 for k, d in zip(_pair(given["stiffness"]), _pair(given["damping"]))):
+            raise ModelError(f"{self.name}: stiffness and damping are both zero; give stiffness=1e6, say")
+        n = len(self.points)
+        self.parameters = given
+        self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
+
+    def attach(self, tree: Tree) -> None:
+        self._frames = [tree.frame(point) for point in self.points]
+
+    def tell(self, s: State, z: Any, p: Any) -> None:
+        for point, force in zip(self.points, z.reaction, strict=True):
+            s.touches(point, where(force[0] > 0, 1.0, 0.0), 0.0)
+
+    # -- one point ------------------------------------------------------------------------------------------
+
+    def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
+        """Distance over the ground, and normal and tangents in the rows of a matrix (3, 3)."""
+        return self.contact.over(s.position(self._frames[i]), p)
+
+    def _jacobian(self, s: State, i: int, axes: Array) -> Array:
+        """J (3, nv) of the velocity of the lowest point of i along the axes."""
+        J = dynamics.frame_jacobian(s.tree, s.q, self._frames[i], "mixed")
+        radius = self.contact.radius
+        lowest = J[3:] + radius * product(skew(axes[0]), J[:3]) if radius else J[3:]
+        return product(axes, lowest)
+
+    def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
+        """The rows of all points, for a step of length h."""
+        (K, K_t), (D, D_t), found = _pair(p.stiffness), _pair(p.damping), []
+        c, c_t = h * K + D, h * K_t + D_t
+        for i in range(len(self.points)):
+            gap, axes = self._gap(s, i, p)
+            bias = np.concatenate([[where(gap > 0, gap / h, gap * (K / c))], z.stretch[i] * (K_t / c_t)])
+            R = np.array([1 / (h * c), *[1 / (h * c_t)] * 2])
+            found.append(Row(self._jacobian(s, i, axes), bias, R, Cone(p.friction), h * z.reaction[i]))
+        return found
+
+    def after(
+        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        """The flows after a step, and the powers lost in it.
+
+        x  impulses (n, 3); before, v: velocities (n, 3) of the points at the beginning and at the end
+        """
+        (K, K_t), stretches, normal, tangential = _pair(p.stiffness), [], 0.0, 0.0
+        for i in range(len(self.points)):
+            gap, _ = self._gap(s, i, p)
+            ahead, mean = gap + h * v[i, 0], 0.5 * (before[i] + v[i])
+            held = _within(K_t * (z.stretch[i] + h * v[i, 1:]), p.friction * x[i, 0] / h)
+            s_new = _under(ahead) * held / where(K_t > 0, K_t, 1.0)
+            stored = 0.5 * K * (minimum(ahead, 0.0) ** 2 - minimum(gap, 0.0) ** 2)
+            stored_t = 0.5 * K_t * (s_new @ s_new - z.stretch[i] @ z.stretch[i])
+            normal = normal - (x[i, 0] * mean[0] + stored) / h
+            tangential = tangential - (x[i, 1:] @ mean[1:] + stored_t) / h
+            stretches.append(s_new)
+        return {"reaction": x / h, "stretch": np.stack(stretches)}, {"normal": normal, "tangential": tangential}
+
+    def rates(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return self.flows  # those of a step are known behind its solve: `after`
+
+    # -- what is known of it --------------------------------------------------------------------------------
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        K, K_t = _pair(p.stiffness)
+        gaps = [minimum(self._gap(s, i, p)[0], 0.0) for i in range(len(self.points))]
+        return sum(0.5 * (K * g * g + K_t * (t @ t)) for g, t in zip(gaps, z.stretch, strict=True))
+
+    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"normal": 0.0, "tangential": 0.0}  # likewise
+
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        found = [self._gap(s, i, p) for i in range(len(self.points))]
+        speeds = [product(self._jacobian(s, i, axes), s.v) for i, (_, axes) in enumerate(found)]
+        forces = [force @ axes for force, (_, axes) in zip(z.reaction, found, strict=True)]
+        return {
+            "force": np.stack(forces),
+            "height_over": np.array([gap for gap, _ in found]),
+            "slip": np.stack([u[1:] for u in speeds]),
+        }
+
+
+class TimeStepping(RobotSystem, method="time-stepping"):
+    """A robot system by steps of one length; see the head of this module.
+
+    robot, elements, gravity, actuated, ledger, outputs, name   as of `RobotSystem`
+    step     length of a step, a parameter of the system; `dt` of `simulate` sets it                      [s]
+    sweeps   over all contacts in each step, forth and back in turn
+    newton   iterations for the multiplier of a point that slips; 0: projected Gauss-Seidel, which is cheaper
+             and good on floors that give way
+
+    Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h  [N]
+
+    Efforts and forces of elements are those of the beginning of a step, but for what their gains say
+    (`Element.gains`) and the joints' damping, which are implicit. Joints' work and losses are those by the
+    mean velocities of the step; the ledger closes to O(h).
+    """
+
+    resolves_contacts = False
+
+    def __init__(
+        self,
+        robot: Any,
+        *elements: Any,
+        step: float = 1e-3,
+        sweeps: int = 3,
+        newton: int = 5,
+        **options: Any,
+    ) -> None:
+        self.sweeps, self.newton = sweeps, newton
+        super().__init__(robot, *elements, step=step, **options)
+
+    def _own_element(self, given: Element) -> Element:
+        given = copy.deepcopy(given)
+        return Impulses(given) if isinstance(given, Contact) else given
+
+    def _by_full_names(self) -> dict[str, dict[str, Any]]:
+        kinds = super()._by_full_names()
+        self._replaced = [_full(e, x) for e in self.elements if isinstance(e, Impulses) for x in e.flows]
+        if self._replaced:
+            self._replaced.append("residual")
+            kinds["flows"]["residual"] = 0.0
+        return kinds
+
+    # -- a step ---------------------------------------------------------------------------------------------
+
+    def _named(self, part: str, *at: Any) -> dict[str, Any]:
+        found = super()._named(part, *at)
+        return found | {"residual": 0.0} if part == "rates" and self._replaced else found
+
+    def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
+        return p.step
+
+    def _gains(self, s: State, each: Iterable[tuple[Element, Any, Any]]) -> tuple[Array, Array]:
+        """Stiffness and damping that are taken implicitly, (nv,) each."""
+        K: Array = np.zeros(self.nv, int)
+        D: Array = np.zeros(self.nv, int).astype(object)
+        for e, _, p in each:
+            found = e.gains(s, p)
+            if found is not None:
+                K, D = (x + (self._driven * y if e.driven else y) for x, y in zip((K, D), found, strict=True))
+        if any(isinstance(force, JointDamping) for force in self.mechanism.forces):
+            for body in s.tree.bodies:
+                D[body.dofs] = D[body.dofs] + body.damping
+        return K, D
+
+    def _motion(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
+        s, each = self._seen(t, q, v, z, p)
+        h, mechanism = p.step, self._mechanism(p)
+        tau, wrenches = self._loads(s, each)
+        bias = dynamics.bias_forces(s.tree, q, v, s.gravity, wrenches)
+        K, D = self._gains(s, each)
+        M = dynamics.mass_matrix(s.tree, q) + np.diag(h * (D + h * K))
+        factors = factor(M)
+        r = inward(factors, h * (mechanism.efforts(t, q, v, tau) - bias - h * (K * v)))
+
+        parts = [(e, z_, p_, e.rows(s, z_, p_, h)) for e, z_, p_ in each if isinstance(e, Impulses)]
+        rows = [row for *_, own in parts for row in own]
+        x, residual, change = np.zeros(0, int), 0.0, outward(factors, r)
+        if rows:
+            J, b, R, start = (np.concatenate([getattr(row, k) for row in rows]) for k in ("J", "bias", "R", "x"))
+            X = inward(factors, J.T)
+            Y = X * np.array(factors[1])[:, None]
+            A = symmetric(len(J), lambda i, j: _dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0))
+            free = product(J, v) + product(Y.T, r)
+            x, residual = gauss_seidel(
+                A, free + b, [row.law for row in rows], start, self.sweeps, self.newton
+            )
+            change = outward(factors, r + product(X, x))
+            J_v, ended = product(J, v), free + product(A, x) - R * x
+        after = v + change
+
+        rates: dict[str, Any] = {"residual": residual / (h * h)} if parts else {}
+        losses: dict[Element, Any] = {}
+        first = 0
+        for e, z_, p_, own in parts:
+            n = sum(len(row.x) for row in own)
+            a = slice(first, first + n)
+            flows, losses[e] = e.after(s, z_, p_, h, *(y[a].reshape(-1, 3) for y in (x, J_v, ended)))
+            rates.update({_full(e, name): y / h for name, y in flows.items()})
+            first += n
+        others = [part for part in each if not isinstance(part[0], Impulses)]
+        for e, z_, p_ in others:
+            rates.update({_full(e, name): y for name, y in e.rates(s, z_, p_).items()})
+        powers = self._works(s, each, change, h, losses) if self.power_names else {}
+        return after, change / h, rates, powers
+
+    def _works(self, s: State, each: Any, change: Array, h: Any, losses: Mapping[Element, Any]) -> Any:
+        """Powers by the mean velocities of a step."""
+        mean = State(s.tree, s.gravity, s.t, s.q, s.v + 0.5 * change)
+        mean.flags, mean.landed, mean.stored = s.flags, s.landed, s.stored
+        efforts, lost = [], []
+        for e, z, p in each:
+            tau = self._efforts_of(e, s, z, p)
+            gains = e.gains(s, p)
+            if gains is not None:
+                K, D = gains
+                tau = tau - (self._driven if e.driven else 1) * (h * K * (s.v + change) + D * change)
+            efforts.append(tau)
+            lost.append(losses[e] if e in losses else e.losses(s, z, p))
+        return self._balance(mean, each, efforts, lost)
+
+    def _moved(self, x: Array, psi: Array) -> Array:
+        """The point at the end of a step; impulses, stretches and the residual are new, and not added."""
+        moved = super()._moved(x, psi)
+        first = self.nq + self.nv
+        for name, value in self._flowing.defaults.items():
+            own = slice(first, first + value.size)
+            if name in self._replaced:
+                moved[own] = psi[first - self.nq + self.nv : own.stop - self.nq + self.nv]
+            first = own.stop
+        return moved
+
+    # -- simulation -----------------------------------------------------------------------------------------
+
+    def stepped_by(self, method: Any) -> tuple[Any, Method]:
+        if method not in (None, EULER, EULER.name):
+            raise IntegrationError(
+                f"method is {method!r}, and this system is made for time stepping; take robot_system(...) for "
+                "others"
+            )
+        return self, EULER
+
+    def fitted(self, given: Mapping[str, Any], interval: float) -> dict[str, Any]:
+        """Steps of which a whole number makes up the interval, as long as they may be."""
+        step = np.asarray(given.get("step", self.parameters.defaults["step"]), float)
+        return {**given, "step": interval / np.ceil(interval / step * (1 - 1e-9))}
+
+    def simulate(  # type: ignore[override]
+        self,
+        q0: Array,
+        v0: Array = None,
+        *,
+        t_end: float,
+        dt: float | None = None,
+        record_every: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> HybridRun:
+        """As of `HybridSystem`; dt is the parameter `step`, shortened so that it divides record_every.
+
+        record_every  default: as many steps as make about a thousandth of t_end
+        Events are taken at the ends of steps. Parameters that are sampled should change at such.
+        """
+        given = dict(parameters or {})
+        if dt is not None:
+            given["step"] = positive("dt", dt, SECONDS)
+        if record_every is None:
+            step = float(np.max(given.get("step", self.parameters.defaults["step"])))
+            record_every = step * max(1, round(positive("t_end", t_end, SECONDS) / 1000 / step))
+        given = self.fitted(given, positive("record_every", record_every, SECONDS))
+        options = {"locate": None, **options}
+        return super().simulate(
+            q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options
+        )
+
+
+def _dot(a: Array, b: Array) -> Any:
+    """a . b without the terms that are known to be zero."""
+    return product(np.reshape(a, (1, -1)), b)[0]
