@@ -6,6 +6,7 @@ be zero while tracing costs nothing, and symmetric matrices are computed in thei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -43,7 +44,7 @@ def product(A: Array, B: Array) -> Array:
     A, B = np.asarray(A), np.asarray(B)
     if A.dtype != object and B.dtype != object:
         return A @ B
-    columns = B.reshape(len(B), -1)
+    columns = B.reshape(len(B), math.prod(B.shape[1:]))
     entries = [[(k, x) for k, x in enumerate(row) if not is_zero(x)] for row in columns]
     result = np.zeros((len(A), columns.shape[1]), int).astype(object)
     known = A if A.dtype != object else np.reshape([not is_zero(x) for x in A.flat], A.shape)

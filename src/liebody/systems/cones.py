@@ -58,10 +58,10 @@ class Cone(NamedTuple):
             square = t_c @ t_c + TINY
             slope = mu * (dn * square - n_c * (t_c @ dt))
             c = clip(c - square * (mu * n_c - sqrt(square)) / where(slope > 0, slope, TINY), 0.1 * c, most)
-        n_c, t_c, *_ = _slipping(A, b, c)
-        n_c = maximum(n_c, 0.0)
-        t_c = t_c * (mu * n_c / sqrt(t_c @ t_c + TINY))
-        found = [where(sticks, n, n_c), *(where(sticks, x, y) for x, y in zip(t, t_c, strict=True))]
+        t_c = _slipping(A, b, c)[1]
+        t_c = t_c / sqrt(t_c @ t_c + TINY)  # with this direction, the rest of the law is exact
+        n_c = -b[0] / maximum(a + mu * (A[0, 1:] @ t_c), 1e-6 * a)
+        found = [where(sticks, x, y) for x, y in zip((n, *t), (n_c, *(mu * n_c * t_c)), strict=True)]
         return np.array([where(b[0] < 0, x, 0.0) for x in found])
 
     def defect(self, A: Array, w: Array, x: Array) -> Any:

@@ -92,7 +92,7 @@ class HybridStepper:
     def start(self, q0: Array, v0: Array = None, **memory: Any) -> HybridState:
         """The state at t = 0; states, and values of the memory, of all members, or one for all."""
         y = self._points(q0, v0, memory, self.batch)
-        last = np.full((self._n, len(self.system.guard_names)), -np.inf)
+        last = np.full((self._n, max(1, len(self.system.guard_names))), -np.inf)
         return HybridState(self, 0, y, np.full(self._n, RAN), last)
 
     def reset(

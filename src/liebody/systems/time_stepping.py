@@ -3,7 +3,8 @@
     (M + h D + h^2 K) (v' - v) = h (tau - b - h K v) + J^T x,        q' = q exp(h v')
 
 are the velocities v' and the configuration at the end of a step of length h, semi-implicit (symplectic) Euler
-with M, b, J, tau at its beginning; K and D are the gains of the elements and the joints' damping. The impulses
+with M, b, J, tau at its beginning. A floating base turns by exp(h omega'), moves straight by h v', and v' is
+then seen in its new axes: what flies keeps its velocity. K and D are the gains of the elements and the joints' damping. The impulses
 x obey the laws of the contacts with the velocities J v', all at once:
 
     x_n = h max(-k g' - d g_n', 0),                        g' = g + h u_n,   g_n' = u_n = (J v')_n
@@ -25,11 +26,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dynamics
-from ..bodies import Tree
+from ..bodies import Body, Tree
 from ..dynamics import JointDamping
 from ..errors import SECONDS, IntegrationError, ModelError, positive
+from ..groups import SO3
 from ..integrators import Method, Tableau
-from ..linear import factor, inward, outward, product, skew, symmetric
+from ..linear import cross, factor, inward, outward, product, skew, symmetric
 from ..scalar import Array, minimum, where
 from .cones import Cone, gauss_seidel
 from .contact import Contact, _pair, _under, _within
@@ -121,7 +123,10 @@ class Impulses(Element):
             normal = normal - (x[i, 0] * mean[0] + stored) / h
             tangential = tangential - (x[i, 1:] @ mean[1:] + stored_t) / h
             stretches.append(s_new)
-        return {"reaction": x / h, "stretch": np.stack(stretches)}, {"normal": normal, "tangential": tangential}
+        return {"reaction": x / h, "stretch": np.stack(stretches)}, {
+            "normal": normal,
+            "tangential": tangential,
+        }
 
     def rates(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return self.flows  # those of a step are known behind its solve: `after`
@@ -215,7 +220,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         s, each = self._seen(t, q, v, z, p)
         h, mechanism = p.step, self._mechanism(p)
         tau, wrenches = self._loads(s, each)
-        bias = dynamics.bias_forces(s.tree, q, v, s.gravity, wrenches)
+        bias = dynamics.inverse_dynamics(s.tree, q, v, -_turning(s.tree, v), s.gravity, wrenches)
         K, D = self._gains(s, each)
         M = dynamics.mass_matrix(s.tree, q) + np.diag(h * (D + h * K))
         factors = factor(M)
@@ -225,7 +230,9 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         rows = [row for *_, own in parts for row in own]
         x, residual, change = np.zeros(0, int), 0.0, outward(factors, r)
         if rows:
-            J, b, R, start = (np.concatenate([getattr(row, k) for row in rows]) for k in ("J", "bias", "R", "x"))
+            J, b, R, start = (
+                np.concatenate([getattr(row, k) for row in rows]) for k in ("J", "bias", "R", "x")
+            )
             X = inward(factors, J.T)
             Y = X * np.array(factors[1])[:, None]
             A = symmetric(len(J), lambda i, j: _dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0))
@@ -250,7 +257,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         for e, z_, p_ in others:
             rates.update({_full(e, name): y for name, y in e.rates(s, z_, p_).items()})
         powers = self._works(s, each, change, h, losses) if self.power_names else {}
-        return after, change / h, rates, powers
+        moves, seen = _carried(s.tree, after, h)
+        return moves, (seen - v) / h, rates, powers
 
     def _works(self, s: State, each: Any, change: Array, h: Any, losses: Mapping[Element, Any]) -> Any:
         """Powers by the mean velocities of a step."""
@@ -317,9 +325,41 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             record_every = step * max(1, round(positive("t_end", t_end, SECONDS) / 1000 / step))
         given = self.fitted(given, positive("record_every", record_every, SECONDS))
         options = {"locate": None, **options}
-        return super().simulate(
-            q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options
-        )
+        return super().simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options)
+
+
+def _turning(tree: Tree, v: Array) -> Array:
+    """omega x v of joints that turn and translate, (nv,): what turning axes add to their accelerations."""
+    found: Array = np.zeros(tree.nv, int).astype(object)
+    for body, S, inverse in _mixed(tree):
+        V = S @ v[body.dofs]
+        found[body.dofs] = inverse[:, 3:] @ cross(V[:3], V[3:])
+    return found
+
+
+def _carried(tree: Tree, v: Array, h: Any) -> tuple[Array, Array]:
+    """The velocity whose exponential over h turns and translates as v says, and v in the axes behind it.
+
+    A body that flies on goes straight, with the velocity that it had in the world.
+    """
+    moves, seen = (np.array(v, object) for _ in range(2))
+    for body, S, inverse in _mixed(tree):
+        V = S @ v[body.dofs]
+        turn = h * V[:3]
+        moves[body.dofs] = inverse @ np.concatenate([V[:3], SO3.dexp_inverse(turn) @ V[3:]])
+        R = SO3.exp(turn)
+        seen[body.dofs] = inverse @ np.concatenate([R.T @ V[:3], R.T @ V[3:]])
+    return moves, seen
+
+
+def _mixed(tree: Tree) -> list[tuple[Body, Array, Array]]:
+    """Bodies whose joints turn and translate, with S (6, k) and its inverse from the left, (k, 6)."""
+    found = [(body, body.joint.S) for body in tree.bodies if body.joint.mimic is None]
+    return [
+        (b, S, np.round(np.linalg.pinv(S), 15))
+        for b, S in found
+        if S[:3].any() and S[3:].any() and b.joint.dim > 1
+    ]
 
 
 def _dot(a: Array, b: Array) -> Any:
