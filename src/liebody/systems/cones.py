@@ -10,6 +10,7 @@ Hutter (2018), "Per-contact iteration method for solving contact dynamics".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,13 +27,16 @@ class Cone(NamedTuple):
 
         x_n >= 0, w_n >= 0, x_n w_n = 0,    |x_t| <= mu x_n,    mu x_n w_t = -|w_t| x_t
 
-    The solution slips where that of A x + b = 0 is outside the cone: (A + diag(0, c, c)) x = -b with the
-    multiplier c > 0 for which |x_t| = mu x_n. mu x_n / |x_t| - 1 is nearly linear in c; Newton's method starts
-    from its asymptote for large c.
+    Where the solution of A x + b = 0 is outside the cone, the point slips: (A + diag(0, c, c)) x = -b with
+    the multiplier c > 0 for which |x_t| = mu x_n. mu x_n / |x_t| - 1 is nearly linear in c; Newton's method
+    starts from its asymptote for large c.
     """
 
     mu: Any
-    size = 3
+
+    @property
+    def size(self) -> int:
+        return 3
 
     def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
         """x of w = A x + b; A (3, 3). newton: iterations; 0: one projected step from x instead."""
@@ -86,7 +90,10 @@ class Bounds(NamedTuple):
 
     low: Any
     high: Any
-    size = 1
+
+    @property
+    def size(self) -> int:
+        return 1
 
     def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
         """x of w = A x + b; A (1, 1)."""
@@ -105,7 +112,7 @@ def gauss_seidel(
     Sweeps go forth and back in turn.
     """
     ends = np.cumsum([0, *(law.size for law in laws)]).tolist()
-    blocks = [slice(i, j) for i, j in zip(ends, ends[1:])]
+    blocks = [slice(i, j) for i, j in pairwise(ends)]
     x = list(x)
     for k in range(sweeps):
         order = list(zip(blocks, laws, strict=True))

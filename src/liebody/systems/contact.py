@@ -102,8 +102,8 @@ class Contact(Element):
     def attach(self, tree: Tree) -> None:
         if self.radius:
             raise ModelError(
-                f"{self.name}: spheres are for time stepping, systems.TimeStepping(robot, Contact(...)); here "
-                "contacts are points, radius=0"
+                f"{self.name}: spheres are for time stepping, systems.TimeStepping(robot, Contact(...)); "
+                "contacts are points here, radius=0"
             )
         self._frames = [tree.frame(point) for point in self.points]
 

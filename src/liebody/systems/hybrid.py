@@ -222,7 +222,7 @@ class HybridSystem:
         rates = self.rates(*at) if self.rates else {}
         return at[2], self.vector_field(*at), rates, self.powers(*at) if self.powers else {}
 
-    def _moved(self, x: Array, psi: Array) -> Array:
+    def _advanced(self, x: Array, psi: Array) -> Array:
         """The point x exp(psi), with q, v, flows and works behind each other."""
         return self._point.normalize(self._point.integrate(x, psi))
 
@@ -249,7 +249,7 @@ class HybridSystem:
             return np.concatenate([v, change, rates, works])
 
         def advance(y: Array, psi: Array) -> Array:
-            return np.concatenate([y[:m], self._moved(y[m:], psi)])
+            return np.concatenate([y[:m], self._advanced(y[m:], psi)])
 
         def pull(psi: Array, f: Array) -> Array:
             return self._point.dexp_inverse_times(-psi, f)

@@ -345,7 +345,8 @@ class RobotSystem(HybridSystem):
         self.elements = tuple(self._own_element(x) for x in flat if isinstance(x, Element))
         self._others: dict[str, RobotSystem] = {}  # of the same robot, by the methods that have their own
         self._description = tree if robot is tree else robot, tuple(flat)
-        self._options = {"gravity": gravity, "actuated": actuated, "ledger": ledger, "outputs": outputs}
+        self._options: dict[str, Any] = {"gravity": gravity, "actuated": actuated}
+        self._options |= {"ledger": ledger, "outputs": outputs}
         self._lossy: dict[Element, tuple[str, ...]] = {}
         for element in self.elements:
             element.attach(tree)

@@ -2,19 +2,21 @@
 
     (M + h D + h^2 K) (v' - v) = h (tau - b - h K v) + J^T x,        q' = q exp(h v')
 
-are the velocities v' and the configuration at the end of a step of length h, semi-implicit (symplectic) Euler
+are the velocities v' and the configuration at the end of a step of length h: semi-implicit (symplectic) Euler
 with M, b, J, tau at its beginning. A floating base turns by exp(h omega'), moves straight by h v', and v' is
-then seen in its new axes: what flies keeps its velocity. K and D are the gains of the elements and the joints' damping. The impulses
-x obey the laws of the contacts with the velocities J v', all at once:
+then seen in its new axes: what flies keeps its velocity. K and D are the gains of the elements and the
+joints' damping. The impulses x obey the laws of the contacts with the velocities J v', all at once:
 
-    x_n = h max(-k g' - d g_n', 0),                        g' = g + h u_n,   g_n' = u_n = (J v')_n
+    x_n = h max(-k g' - d u_n, 0),                         g' = g + h u_n,   u_n = (J v')_n
     x_t = -h (k s' + d u_t), cut to |x_t| <= mu x_n,       s' = s + h u_t,   u_t = (J v')_t
 
 with the gap g of a point over the ground, and its stretch s since it sticks: the laws of `Contact` at the end
-of the step. Above the ground (g > 0) nothing acts but what keeps the point from passing it, x_n > 0 only where
-g + h u_n + x_n / (h k + d) = 0. Written with the compliance R = 1 / (h (h k + d)) these are conditions on
-w = J v' + (g k / (h k + d), s k / (h k + d)) + R x (`cones`). Stewart and Trinkle (1996), "An implicit
-time-stepping scheme for rigid body dynamics"; Anitescu (2006); Todorov (2014); Castro, Permenter, Han (2022).
+of the step. Above the ground (g > 0) nothing acts but what keeps the point from passing it: x_n > 0 only
+where g + h u_n + x_n / (h k + d) = 0. With the compliance R = 1 / (h (h k + d)) these are conditions on
+w = J v' + (g k / (h k + d), s k / (h k + d)) + R x (`cones`).
+
+Stewart and Trinkle (1996), "An implicit time-stepping scheme for rigid body dynamics"; Anitescu (2006);
+Todorov (2014); Castro, Permenter and Han (2022).
 """
 
 from __future__ import annotations
@@ -55,8 +57,9 @@ class Impulses(Element):
     """A `Contact` as time stepping takes it.
 
     Memory: reaction (n, 3), the forces on its points along normal and tangents in the last step [N], and
-    stretch (n, 2) along the tangents [m]. Signals: force (n, 3), in the world; height_over (n,); slip (n, 2), the velocities along the tangents;
-    energy, stored: k g^2 / 2 below the surface + k |s|^2 / 2. Losses: "normal" and "tangential".
+    stretch (n, 2) along the tangents [m]. Signals: force (n, 3), in the world; height_over (n,); slip (n, 2),
+    the velocities along the tangents; energy, stored: k g^2 / 2 below the surface + k |s|^2 / 2. Losses:
+    "normal" and "tangential".
     """
 
     driven, touches = False, False
@@ -247,15 +250,15 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         rates: dict[str, Any] = {"residual": residual / (h * h)} if parts else {}
         losses: dict[Element, Any] = {}
         first = 0
-        for e, z_, p_, own in parts:
-            n = sum(len(row.x) for row in own)
-            a = slice(first, first + n)
-            flows, losses[e] = e.after(s, z_, p_, h, *(y[a].reshape(-1, 3) for y in (x, J_v, ended)))
-            rates.update({_full(e, name): y / h for name, y in flows.items()})
-            first += n
-        others = [part for part in each if not isinstance(part[0], Impulses)]
-        for e, z_, p_ in others:
-            rates.update({_full(e, name): y for name, y in e.rates(s, z_, p_).items()})
+        for contact, z_, p_, own in parts:
+            a = slice(first, first + sum(len(row.x) for row in own))
+            found = (y[a].reshape(-1, 3) for y in (x, J_v, ended))
+            flows, losses[contact] = contact.after(s, z_, p_, h, *found)
+            rates.update({_full(contact, name): y / h for name, y in flows.items()})
+            first = a.stop
+        for e, z_, p_ in each:
+            if e not in losses:
+                rates.update({_full(e, name): y for name, y in e.rates(s, z_, p_).items()})
         powers = self._works(s, each, change, h, losses) if self.power_names else {}
         moves, seen = _carried(s.tree, after, h)
         return moves, (seen - v) / h, rates, powers
@@ -275,9 +278,9 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             lost.append(losses[e] if e in losses else e.losses(s, z, p))
         return self._balance(mean, each, efforts, lost)
 
-    def _moved(self, x: Array, psi: Array) -> Array:
+    def _advanced(self, x: Array, psi: Array) -> Array:
         """The point at the end of a step; impulses, stretches and the residual are new, and not added."""
-        moved = super()._moved(x, psi)
+        moved = super()._advanced(x, psi)
         first = self.nq + self.nv
         for name, value in self._flowing.defaults.items():
             own = slice(first, first + value.size)
@@ -291,8 +294,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     def stepped_by(self, method: Any) -> tuple[Any, Method]:
         if method not in (None, EULER, EULER.name):
             raise IntegrationError(
-                f"method is {method!r}, and this system is made for time stepping; take robot_system(...) for "
-                "others"
+                f"method is {method!r}, and this system is made for time stepping; for others "
+                "take robot_system(...)"
             )
         return self, EULER
 
@@ -301,7 +304,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         step = np.asarray(given.get("step", self.parameters.defaults["step"]), float)
         return {**given, "step": interval / np.ceil(interval / step * (1 - 1e-9))}
 
-    def simulate(  # type: ignore[override]
+    def simulate(
         self,
         q0: Array,
         v0: Array = None,
