@@ -179,7 +179,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         *elements: Any,
         step: float = 1e-3,
         sweeps: int = 3,
-        newton: int = 5,
+        newton: int = 3,
         **options: Any,
     ) -> None:
         self.sweeps, self.newton = sweeps, newton
