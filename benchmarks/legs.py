@@ -2,12 +2,12 @@
 
     python benchmarks/legs.py [robot ...]       (anymal solo12 talos)
 
-Both stand on equal spherical feet (a humanoid on four points under each foot) by joint PD, whose set-points get
-new noise every 20 ms, so that no solver lives on a settled state. Steps of 1 ms, one thread of this process,
-alternately; medians of processor time, and of the ratio round by round with its quartiles. MuJoCo has the PD as
-actuators and takes it implicitly (`implicitfast`), with its default solver; it steps one member after the
-other. At first both stand for 0.2 s, and must agree about the height of the base to 5 mm: MuJoCo's feet creep
-apart, by about a centimetre a second.
+Both stand on equal spherical feet (a humanoid on four points under each foot) by joint PD, whose set-points
+get new noise every 20 ms, so that no solver lives on a settled state. Steps of 1 ms, one thread of this
+process, alternately; medians of processor time, and of the ratio round by round with its quartiles. MuJoCo
+has the PD as actuators and takes it implicitly (`implicitfast`), with its default solver; it steps one member
+after the other. At first both stand for 0.2 s, and must agree about the height of the base to 5 mm: MuJoCo's
+feet creep apart, by about a centimetre a second.
 """
 
 from __future__ import annotations
@@ -180,7 +180,8 @@ def main(chosen: list[str]) -> None:
     warnings.simplefilter("ignore")
     print(describe("mujoco", "numpy"))
     print(
-        f"{'simulated s per s':28s} {'liebody':>10s} {'mujoco':>10s} {'ratio':>8s}   [quartiles]   residual of 99 %, N"
+        f"{'simulated s per s':28s} {'liebody':>10s} {'mujoco':>10s} {'ratio':>8s}   [quartiles]   "
+        "residual of 99 %, N"
     )
     for name in chosen or list(CASES):
         measure(name)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody.bodies import SpatialInertia, TreeBuilder
+from liebody.bodies import Joint, SpatialInertia, TreeBuilder
+from liebody.dynamics import JointFriction, JointLimits
 from liebody.errors import IntegrationError, ModelError
 from liebody.groups import Free, Prismatic, SpatialTranslation
-from liebody.systems import Contact, JointPD, TimeStepping, robot_system
+from liebody.systems import Contact, Feedback, JointPD, TimeStepping, robot_system
 from liebody.systems.cones import Bounds, Cone, gauss_seidel
 
 G, MASS, RADIUS = 9.81, 2.0, 0.1
@@ -165,6 +166,35 @@ def test_a_controller_is_implicit_and_its_steps_are_those_of_the_stepper():
     for _ in range(5):
         state = sim.step(state)
     np.testing.assert_allclose(state.q, run.q[-1], atol=1e-15)
+
+
+def test_dry_friction_stops_and_effort_limits_of_joints_are_exact():
+    """A slider of 1 kg with 2 N of friction between stops at +-0.5 m, pushed and drawn by at most 5 N."""
+    builder = TreeBuilder("slider").add(
+        "body",
+        Joint("slide", Prismatic([1, 0, 0]), lower=-0.5, upper=0.5, effort_limit=5.0),
+        SpatialInertia.point(1.0),
+    )
+    push = Feedback(lambda s, p: p.push, push=[0.0], name="push")
+    spring = JointPD(K=0.0, q_des=[10.0], gravity_compensation=False)
+    laws = JointFriction(2.0), JointLimits(1e6, damping_time=0.01)
+    system = TimeStepping(builder.build(), push, spring, *laws, clipped=True)
+    given = {"push": [[1.9], [3.0], [0.0], [9.0]], "pd_K": [0.0, 0.0, 1e4, 0.0]}
+    run = system.simulate([0.0], t_end=3.0, dt=1e-3, record_every=0.1, parameters=given)
+    q, t = run.q[..., 0], run.t
+    assert np.abs(q[0]).max() == 0  # sticks
+    early = t < 0.51
+    for member, force in ((1, 3.0), (2, 5.0), (3, 5.0)):
+        moving = early & (q[member] < 0.49)
+        expected = (force - 2.0) * t[moving] * (t[moving] + 1e-3) / 2  # of symplectic Euler, exactly
+        np.testing.assert_allclose(q[member][moving], expected, atol=1e-12)
+        assert q[member].max() < 0.5 + 1e-4  # its landing at up to 1.7 m/s
+        assert -1e-12 < q[member, -1] - 0.5 < (force + 2.0) / 1e6 + 1e-12
+    held = run.memory["limits_reaction"][1:, -1, 0] + run.memory["friction_reaction"][1:, -1, 0]
+    np.testing.assert_allclose(held, [-3.0, -5.0, -5.0], atol=1e-6)
+    book = system.ledger(run, 1)
+    assert book.losses["friction"] == pytest.approx(2.0 * 0.5, rel=1e-2)
+    assert abs(book.residual) < 1e-2
 
 
 def test_what_time_stepping_cannot_do_is_said(ball):

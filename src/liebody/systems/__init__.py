@@ -5,6 +5,7 @@ robot       robots with elements that act on them, as hybrid systems; the ledger
 contact     viscoelastic contact of points with a half-space
 control     virtual springs, regulators, controllers
 time_stepping  robots with contacts by impulses over steps of one length
+impulses    what it solves for: contacts, stops and dry friction of joints
 cones       the laws of such impulses, and their solution
 stepping    a hybrid system, one interval after the other
 variations  derivatives of hybrid flows, with saltation at events

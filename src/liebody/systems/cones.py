@@ -45,7 +45,7 @@ class Cone(NamedTuple):
             w = A @ x + b
             n = maximum(x[0] - w[0] / a, 0.0)
             t = x[1:] - (w[1:] - A[1:, 0] * (x[0] - n)) / maximum(A[1, 1], A[2, 2])
-            return np.concatenate([[n], _within(t, mu * n)])
+            return np.concatenate([[n], within(t, mu * n)])
         n, t, *_ = _slipping(A, b, 0)
         sticks = (n > 0) & (t @ t <= mu * mu * n * n)
         first = maximum(-b[0] / a, TINY)
@@ -147,7 +147,8 @@ def _slipping(A: Array, b: Array, c: Any) -> tuple[Any, Array, Any, Array]:
     return n, t, dn, -(z + y * dn)
 
 
-def _within(t: Array, most: Any) -> Array:
-    """t, shortened to this length."""
-    square = t @ t
-    return where(square > most * most, most / sqrt(square + TINY), 1.0) * t
+def within(force: Array, most: Any) -> Array:
+    """The force, cut to this size."""
+    size = force @ force
+    cut = size > most * most
+    return where(cut, most / sqrt(where(cut, size, 1.0)), 1.0) * force

@@ -12,7 +12,8 @@ from ..codegen import trace
 from ..door import number
 from ..errors import ModelError
 from ..groups import Planar
-from ..scalar import Array, maximum, sqrt, where
+from ..scalar import Array, maximum, where
+from .cones import within
 from .robot import Element, State
 
 
@@ -138,14 +139,14 @@ class Contact(Element):
 
     def _laws(self, s: State, i: int, z: Any, p: Any) -> tuple[Any, Array, Any]:
         """Normal and tangential force of point i while it touches, and stored energy."""
-        (K, K_t), D_t = _pair(p.stiffness), _pair(p.damping)[1]
+        (K, K_t), D_t = pair(p.stiffness), pair(p.damping)[1]
         y, _, x, w = self._point(s, i, p)
         stretch = x - z.anchor[i]
         push = self._push(s, i, p)
         F_n = push * z.pushes[i] if self._corners else maximum(push, 0.0)
         F_t = -K_t * stretch - D_t * w
         if self.slips:
-            F_t = _within(F_t, p.friction * F_n)
+            F_t = within(F_t, p.friction * F_n)
         return F_n, F_t, 0.5 * K * y * y + 0.5 * K_t * (stretch @ stretch)
 
     # -- what it brings -------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ class Contact(Element):
         return (F_n * z.contact[i]) * self.normal + (F_t * z.contact[i]) @ self._tangents
 
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        (K, K_t), normal, tangential = _pair(p.stiffness), [], []
+        (K, K_t), normal, tangential = pair(p.stiffness), [], []
         for i in range(len(self.points)):
             F_n, F_t, _ = self._laws(s, i, z, p)
             y, u, x, w = self._point(s, i, p)
@@ -198,15 +199,15 @@ class Contact(Element):
 
     def start(self, s: State, z: Any, p: Any) -> Any:
         y, x = self._all(s, p)
-        return self._pushing(s, z._replace(contact=np.array([_under(h) for h in y]), anchor=x), p)
+        return self._pushing(s, z._replace(contact=np.array([under(h) for h in y]), anchor=x), p)
 
     def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
         """Touch-downs set anchors, lift-offs and slipping let energy go."""
-        K_t = _pair(p.stiffness)[1]
+        K_t = pair(p.stiffness)[1]
         y, x = self._all(s, p)
         now, anchor, left, since = [], [], [], []
         for i, h in enumerate(y):
-            now.append(_under(h))
+            now.append(under(h))
             down = now[i] > z.contact[i]
             anew = down & (s.t - z.left[i] > p.settling)
             anchor.append(where(anew, x[i], z.anchor[i]))
@@ -220,7 +221,7 @@ class Contact(Element):
             drawn = []
             for i in range(len(self.points)):
                 F_n, stretch = self._laws(s, i, moved, p)[0], x[i] - moved.anchor[i]
-                held = _within(K_t * stretch, p.friction * F_n) / where(K_t > 0, K_t, 1.0)
+                held = within(K_t * stretch, p.friction * F_n) / where(K_t > 0, K_t, 1.0)
                 drawn.append(where(now[i] > 0.5, x[i] - held, moved.anchor[i]))
             moved = moved._replace(anchor=np.stack(drawn))
         before, after = self._tangential_energy(x, z, K_t), self._tangential_energy(x, moved, K_t)
@@ -229,7 +230,7 @@ class Contact(Element):
     def _push(self, s: State, i: int, p: Any) -> Any:
         """F_n of a touching point, where it is not held at zero."""
         y, u, _, _ = self._point(s, i, p)
-        return -_pair(p.stiffness)[0] * y - _pair(p.damping)[0] * u
+        return -pair(p.stiffness)[0] * y - pair(p.damping)[0] * u
 
     def _pushing(self, s: State, z: Any, p: Any) -> Any:
         if not self._corners:
@@ -254,18 +255,11 @@ class Contact(Element):
         }
 
 
-def _under(height: Any) -> Any:
+def under(height: Any) -> Any:
     """Whether a point touches: 1 or 0."""
     return where(height > 0, 0.0, 1.0)
 
 
-def _within(force: Array, most: Any) -> Array:
-    """The force, cut to this size."""
-    size = force @ force
-    cut = size > most * most
-    return where(cut, most / sqrt(where(cut, size, 1.0)), 1.0) * force
-
-
-def _pair(x: Any) -> tuple[Any, Any]:
+def pair(x: Any) -> tuple[Any, Any]:
     """(normal, tangential), which may be one number."""
     return (x, x) if np.ndim(x) == 0 else (x[0], x[1])

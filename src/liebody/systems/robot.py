@@ -49,6 +49,7 @@ class State:
         self.flags: dict[str, Any] = {}
         self.landed: Any = -np.inf
         self.stored: dict[str, Callable[[], Any]] = {}
+        self.elements: list[tuple[Element, Any, Any]] = []  # with their memory and parameters
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._kept:
@@ -342,7 +343,7 @@ class RobotSystem(HybridSystem):
         self.mechanism = OpenTree(tree, fall, tuple(forces), robot=robot if free else None)
         self.tree, self._more = tree, outputs
         self.gravity = tuple(self.mechanism.gravity)
-        self.elements = tuple(self._own_element(x) for x in flat if isinstance(x, Element))
+        self.elements = tuple(copy.deepcopy(x) for x in flat if isinstance(x, Element))
         self._others: dict[str, RobotSystem] = {}  # of the same robot, by the methods that have their own
         self._description = tree if robot is tree else robot, tuple(flat)
         self._options: dict[str, Any] = {"gravity": gravity, "actuated": actuated}
@@ -387,7 +388,7 @@ class RobotSystem(HybridSystem):
         kinds: dict[str, dict[str, Any]] = {k: {} for k in ("memory", "flows", "parameters", "directions")}
         for element in self.elements:
             for kind, found in kinds.items():
-                full = _parameter if kind == "parameters" else _full
+                full = _parameter if kind == "parameters" else full_name
                 own = {full(element, key): value for key, value in getattr(element, kind).items()}
                 names.update([] if kind == "directions" else list(own))
                 found.update(own)
@@ -404,10 +405,11 @@ class RobotSystem(HybridSystem):
         here = self._mechanism(p)
         s = State(here.tree, tuple(here.gravity), t, q, v)
         each = [
-            (e, memory(*(getattr(z, _full(e, x)) for x in memory._fields)),
+            (e, memory(*(getattr(z, full_name(e, x)) for x in memory._fields)),
              parameters(*(getattr(p, _parameter(e, x)) for x in parameters._fields)))
             for e, memory, parameters in zip(self.elements, self._memories, self._own, strict=True)
         ]  # fmt: skip
+        s.elements = each
         for element, z_, p_ in each:
             element.tell(s, z_, p_)
         return s, each
@@ -422,9 +424,6 @@ class RobotSystem(HybridSystem):
         if efforts is None:
             return np.zeros(self.nv, int)
         return self._driven * efforts if element.driven else efforts
-
-    def _own_element(self, given: Element) -> Element:
-        return copy.deepcopy(given)
 
     def _accelerations(self, *at: Any) -> Array:
         s, each = self._seen(*at)
@@ -450,7 +449,7 @@ class RobotSystem(HybridSystem):
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
         return {
-            _full(e, name): x for e, z, p in each for name, x in getattr(e, part)(s, z, p).items()
+            full_name(e, name): x for e, z, p in each for name, x in getattr(e, part)(s, z, p).items()
         }  # fmt: skip
 
     def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
@@ -462,7 +461,7 @@ class RobotSystem(HybridSystem):
         return self._written(z, [(e, e.start(s, z_, p_)) for e, z_, p_ in each])
 
     def _written(self, z: Any, memories: list[tuple[Element, Any]]) -> Any:
-        found = {_full(e, x): y for e, memory in memories for x, y in memory._asdict().items()}
+        found = {full_name(e, x): y for e, memory in memories for x, y in memory._asdict().items()}
         return z._replace(**found)
 
     def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
@@ -494,8 +493,8 @@ class RobotSystem(HybridSystem):
             for frame, force in e.forces(s, z, p):
                 given = given + force @ s.velocity(frame)
             if _acts(e):
-                found[_full(e, "work")] = given
-            losses = {_full(e, name): x for name, x in own.items()}
+                found[full_name(e, "work")] = given
+            losses = {full_name(e, name): x for name, x in own.items()}
             self._lossy[e] = tuple(losses)
             found.update(losses)
         joints = {}
@@ -521,7 +520,7 @@ class RobotSystem(HybridSystem):
             for name, x in (("energy", e.energy(s, z, p)), ("lost", e.lost(z))):
                 if x is not None:
                     own[name] = x
-            found.update({_full(e, name): x for name, x in own.items()})
+            found.update({full_name(e, name): x for name, x in own.items()})
         for force in self.mechanism.forces:
             if force.stores:
                 found[f"{force.name}_energy"] = force.energy_in_tree(s.tree, s.q)
@@ -555,7 +554,7 @@ class RobotSystem(HybridSystem):
             stored = outputs.get(f"{force.name}_energy", 0 * done)
             potential, done = potential + stored, done + work[force.name] + change(stored)
         for e in self.elements if self.power_names else ():
-            given, energy, lost = (_full(e, x) for x in ("work", "energy", "lost"))
+            given, energy, lost = (full_name(e, x) for x in ("work", "energy", "lost"))
             if e.driven:
                 continue
             if energy in outputs:
@@ -630,12 +629,12 @@ class RobotSystem(HybridSystem):
                 stored[f"{force.name}_energy"] = change("outputs", f"{force.name}_energy")
                 losses[force.name] -= stored[f"{force.name}_energy"]
         for e in self.elements:
-            given = _full(e, "work")
+            given = full_name(e, "work")
             if given in run.work:
                 elements[given] = change("work", given)
             if e.driven:
                 continue
-            energy_of, lost = _full(e, "energy"), _full(e, "lost")
+            energy_of, lost = full_name(e, "energy"), full_name(e, "lost")
             if energy_of not in run.outputs:  # from outside
                 work.update({given: elements[given]} if given in elements else {})
                 continue
@@ -688,7 +687,7 @@ class Ledger:
         return "\n".join(lines)
 
 
-def _full(element: Element, name: str) -> str:
+def full_name(element: Element, name: str) -> str:
     return "_".join(x for x in (element.name, name) if x)
 
 

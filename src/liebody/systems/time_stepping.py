@@ -23,136 +23,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .. import dynamics
 from ..bodies import Body, Tree
 from ..dynamics import JointDamping
-from ..errors import SECONDS, IntegrationError, ModelError, positive
+from ..errors import SECONDS, IntegrationError, positive
 from ..groups import SO3
 from ..integrators import Method, Tableau
-from ..linear import cross, factor, inward, outward, product, skew, symmetric
-from ..scalar import Array, minimum, where
-from .cones import Cone, gauss_seidel
-from .contact import Contact, _pair, _under, _within
+from ..linear import cross, factor, inward, outward, product, symmetric
+from ..scalar import Array, absolute, where
+from .cones import gauss_seidel
 from .hybrid import HybridRun
-from .robot import Element, RobotSystem, State, _full
+from .impulses import KINDS, Solved
+from .robot import Element, RobotSystem, State, full_name
 
 EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
-
-
-class Row(NamedTuple):
-    """Rows of the solve that one law holds: w = J v' + bias + R x, from the impulses x of the last step."""
-
-    J: Array
-    bias: Array
-    R: Array
-    law: Any
-    x: Array
-
-
-class Impulses(Element):
-    """A `Contact` as time stepping takes it.
-
-    Memory: reaction (n, 3), the forces on its points along normal and tangents in the last step [N], and
-    stretch (n, 2) along the tangents [m]. Signals: force (n, 3), in the world; height_over (n,); slip (n, 2),
-    the velocities along the tangents; energy, stored: k g^2 / 2 below the surface + k |s|^2 / 2. Losses:
-    "normal" and "tangential".
-    """
-
-    driven, touches = False, False
-
-    def __init__(self, contact: Contact) -> None:
-        super().__init__()
-        self.name, self.prefix, self.points = contact.name, contact.prefix, contact.points
-        self.contact = contact
-        given = {name: x for name, x in contact.parameters.items() if name != "settling"}
-        if "friction" not in given:
-            raise ModelError(f"{self.name}: time stepping needs friction; give Contact(..., friction=0.8)")
-        if any(k == d == 0 for k, d in zip(_pair(given["stiffness"]), _pair(given["damping"]))):
-            raise ModelError(f"{self.name}: stiffness and damping are both zero; give stiffness=1e6, say")
-        n = len(self.points)
-        self.parameters = given
-        self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
-
-    def attach(self, tree: Tree) -> None:
-        self._frames = [tree.frame(point) for point in self.points]
-
-    def tell(self, s: State, z: Any, p: Any) -> None:
-        for point, force in zip(self.points, z.reaction, strict=True):
-            s.touches(point, where(force[0] > 0, 1.0, 0.0), 0.0)
-
-    # -- one point ------------------------------------------------------------------------------------------
-
-    def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
-        """Distance over the ground, and normal and tangents in the rows of a matrix (3, 3)."""
-        return self.contact.over(s.position(self._frames[i]), p)
-
-    def _jacobian(self, s: State, i: int, axes: Array) -> Array:
-        """J (3, nv) of the velocity of the lowest point of i along the axes."""
-        J = dynamics.frame_jacobian(s.tree, s.q, self._frames[i], "mixed")
-        radius = self.contact.radius
-        lowest = J[3:] + radius * product(skew(axes[0]), J[:3]) if radius else J[3:]
-        return product(axes, lowest)
-
-    def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
-        """The rows of all points, for a step of length h."""
-        (K, K_t), (D, D_t), found = _pair(p.stiffness), _pair(p.damping), []
-        c, c_t = h * K + D, h * K_t + D_t
-        for i in range(len(self.points)):
-            gap, axes = self._gap(s, i, p)
-            bias = np.concatenate([[where(gap > 0, gap / h, gap * (K / c))], z.stretch[i] * (K_t / c_t)])
-            R = np.array([1 / (h * c), *[1 / (h * c_t)] * 2])
-            found.append(Row(self._jacobian(s, i, axes), bias, R, Cone(p.friction), h * z.reaction[i]))
-        return found
-
-    def after(
-        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
-    ) -> tuple[dict[str, Array], dict[str, Any]]:
-        """The flows after a step, and the powers lost in it.
-
-        x  impulses (n, 3); before, v: velocities (n, 3) of the points at the beginning and at the end
-        """
-        (K, K_t), stretches, normal, tangential = _pair(p.stiffness), [], 0.0, 0.0
-        for i in range(len(self.points)):
-            gap, _ = self._gap(s, i, p)
-            ahead, mean = gap + h * v[i, 0], 0.5 * (before[i] + v[i])
-            held = _within(K_t * (z.stretch[i] + h * v[i, 1:]), p.friction * x[i, 0] / h)
-            s_new = _under(ahead) * held / where(K_t > 0, K_t, 1.0)
-            stored = 0.5 * K * (minimum(ahead, 0.0) ** 2 - minimum(gap, 0.0) ** 2)
-            stored_t = 0.5 * K_t * (s_new @ s_new - z.stretch[i] @ z.stretch[i])
-            normal = normal - (x[i, 0] * mean[0] + stored) / h
-            tangential = tangential - (x[i, 1:] @ mean[1:] + stored_t) / h
-            stretches.append(s_new)
-        return {"reaction": x / h, "stretch": np.stack(stretches)}, {
-            "normal": normal,
-            "tangential": tangential,
-        }
-
-    def rates(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return self.flows  # those of a step are known behind its solve: `after`
-
-    # -- what is known of it --------------------------------------------------------------------------------
-
-    def energy(self, s: State, z: Any, p: Any) -> Any:
-        K, K_t = _pair(p.stiffness)
-        gaps = [minimum(self._gap(s, i, p)[0], 0.0) for i in range(len(self.points))]
-        return sum(0.5 * (K * g * g + K_t * (t @ t)) for g, t in zip(gaps, z.stretch, strict=True))
-
-    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"normal": 0.0, "tangential": 0.0}  # likewise
-
-    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        found = [self._gap(s, i, p) for i in range(len(self.points))]
-        speeds = [product(self._jacobian(s, i, axes), s.v) for i, (_, axes) in enumerate(found)]
-        forces = [force @ axes for force, (_, axes) in zip(z.reaction, found, strict=True)]
-        return {
-            "force": np.stack(forces),
-            "height_over": np.array([gap for gap, _ in found]),
-            "slip": np.stack([u[1:] for u in speeds]),
-        }
 
 
 class TimeStepping(RobotSystem, method="time-stepping"):
@@ -163,6 +51,11 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     sweeps   over all contacts in each step, forth and back in turn
     newton   iterations for the multiplier of a point that slips; 0: projected Gauss-Seidel, which is cheaper
              and good on floors that give way
+
+    clipped  whether the efforts of drives are kept within the joints' effort limits, with those from the
+             beginning of the step; a drive at its limit has no gains in that step
+
+    `JointFriction` (exact, sticking) and `JointLimits` are solved for together with the contacts.
 
     Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h  [N]
 
@@ -180,18 +73,17 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         step: float = 1e-3,
         sweeps: int = 3,
         newton: int = 3,
+        clipped: bool = False,
         **options: Any,
     ) -> None:
-        self.sweeps, self.newton = sweeps, newton
-        super().__init__(robot, *elements, step=step, **options)
-
-    def _own_element(self, given: Element) -> Element:
-        given = copy.deepcopy(given)
-        return Impulses(given) if isinstance(given, Contact) else given
+        self.sweeps, self.newton, self.clipped = sweeps, newton, clipped
+        flat = [x for given in elements for x in (given if isinstance(given, Iterable) else [given])]
+        made = [KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x for x in flat]  # type: ignore[call-arg]
+        super().__init__(robot, *made, step=step, **options)
 
     def _by_full_names(self) -> dict[str, dict[str, Any]]:
         kinds = super()._by_full_names()
-        self._replaced = [_full(e, x) for e in self.elements if isinstance(e, Impulses) for x in e.flows]
+        self._replaced = [full_name(e, x) for e in self.elements if isinstance(e, Solved) for x in e.flows]
         if self._replaced:
             self._replaced.append("residual")
             kinds["flows"]["residual"] = 0.0
@@ -214,10 +106,38 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             found = e.gains(s, p)
             if found is not None:
                 K, D = (x + (self._driven * y if e.driven else y) for x, y in zip((K, D), found, strict=True))
+        if self.clipped:
+            K, D = self._free(s) * K, self._free(s) * D
         if any(isinstance(force, JointDamping) for force in self.mechanism.forces):
             for body in s.tree.bodies:
                 D[body.dofs] = D[body.dofs] + body.damping
         return K, D
+
+    def _share(self, s: State) -> Array:
+        """What the effort limits leave of the efforts of drives, (nv,), from 0 to 1."""
+
+        def find() -> Array:
+            driven = ((e, z, p) for e, z, p in s.elements if e.driven)
+            total = sum(
+                (RobotSystem._efforts_of(self, e, s, z, p) for e, z, p in driven), start=np.zeros(self.nv)
+            )
+            size, limits = absolute(total), np.full(self.nv, np.inf)
+            for body in self.tree.bodies:
+                if body.joint.mimic is None:
+                    limits[body.dofs] = body.joint.effort_limit
+            return np.array(
+                [1.0 if np.isinf(most) else where(x > most, most / x, 1.0) for x, most in zip(size, limits)]
+            )
+
+        return s._once("share", find)
+
+    def _free(self, s: State) -> Array:
+        """1 for velocities whose drives are not at their limits, (nv,)."""
+        return np.array([where(x < 1, 0.0, 1.0) for x in self._share(s)])
+
+    def _efforts_of(self, element: Element, s: State, z: Any, p: Any) -> Array:
+        efforts = super()._efforts_of(element, s, z, p)
+        return efforts * self._share(s) if self.clipped and element.driven else efforts
 
     def _motion(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
         s, each = self._seen(t, q, v, z, p)
@@ -229,7 +149,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         factors = factor(M)
         r = inward(factors, h * (mechanism.efforts(t, q, v, tau) - bias - h * (K * v)))
 
-        parts = [(e, z_, p_, e.rows(s, z_, p_, h)) for e, z_, p_ in each if isinstance(e, Impulses)]
+        parts = [(e, z_, p_, e.rows(s, z_, p_, h)) for e, z_, p_ in each if isinstance(e, Solved)]
         rows = [row for *_, own in parts for row in own]
         x, residual, change = np.zeros(0, int), 0.0, outward(factors, r)
         if rows:
@@ -252,13 +172,12 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         first = 0
         for contact, z_, p_, own in parts:
             a = slice(first, first + sum(len(row.x) for row in own))
-            found = (y[a].reshape(-1, 3) for y in (x, J_v, ended))
-            flows, losses[contact] = contact.after(s, z_, p_, h, *found)
-            rates.update({_full(contact, name): y / h for name, y in flows.items()})
+            flows, losses[contact] = contact.after(s, z_, p_, h, x[a], J_v[a], ended[a])
+            rates.update({full_name(contact, name): y / h for name, y in flows.items()})
             first = a.stop
         for e, z_, p_ in each:
             if e not in losses:
-                rates.update({_full(e, name): y for name, y in e.rates(s, z_, p_).items()})
+                rates.update({full_name(e, name): y for name, y in e.rates(s, z_, p_).items()})
         powers = self._works(s, each, change, h, losses) if self.power_names else {}
         moves, seen = _carried(s.tree, after, h)
         return moves, (seen - v) / h, rates, powers
@@ -273,7 +192,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             gains = e.gains(s, p)
             if gains is not None:
                 K, D = gains
-                tau = tau - (self._driven if e.driven else 1) * (h * K * (s.v + change) + D * change)
+                free = self._free(s) if self.clipped and e.driven else 1
+                tau = tau - (self._driven if e.driven else 1) * free * (h * K * (s.v + change) + D * change)
             efforts.append(tau)
             lost.append(losses[e] if e in losses else e.losses(s, z, p))
         return self._balance(mean, each, efforts, lost)
