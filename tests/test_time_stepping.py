@@ -1,5 +1,6 @@
 """Time stepping with contacts: laws of friction in closed forms, energy, order, the compliant limit."""
 
+from collections import namedtuple
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.dynamics import JointFriction, JointLimits
 from liebody.errors import IntegrationError, ModelError
 from liebody.groups import Free, Prismatic, SpatialTranslation
-from liebody.systems import Contact, Feedback, JointPD, TimeStepping, robot_system
+from liebody.systems import Boxes, Contact, Feedback, HeightField, JointPD, TimeStepping, robot_system
 from liebody.systems.cones import Bounds, Cone, gauss_seidel
+from liebody.systems.grounds import tangents
 
 G, MASS, RADIUS = 9.81, 2.0, 0.1
 SLOPE = 0.3  # rad
@@ -195,6 +197,50 @@ def test_dry_friction_stops_and_effort_limits_of_joints_are_exact():
     book = system.ledger(run, 1)
     assert book.losses["friction"] == pytest.approx(2.0 * 0.5, rel=1e-2)
     assert abs(book.residual) < 1e-2
+
+
+def test_height_fields_have_the_distances_and_normals_of_their_patches():
+    rng, p = np.random.default_rng(3), namedtuple("p", "heights")
+    field = HeightField(rng.normal(size=(5, 4)), spacing=(0.5, 0.25))
+    given = p(field.parameters["heights"])
+    for x in rng.uniform(-4, 4, (50, 3)):
+        d, n = field.over(x, given)
+        i, j = np.floor(x[:2] / (0.5, 0.25)).astype(int)
+        s, t = x[0] / 0.5 - i, x[1] / 0.25 - j
+        corners = [[given.heights[(i + a) % 5, (j + b) % 4] for b in (0, 1)] for a in (0, 1)]
+        height = np.array([1 - s, s]) @ corners @ [1 - t, t]
+        slope = [1, np.array([-2, 2]) @ corners @ [1 - t, t], np.array([1 - s, s]) @ corners @ [-4, 4]]
+        np.testing.assert_allclose(d, (x[2] - height) / np.linalg.norm(slope), atol=1e-13)
+        np.testing.assert_allclose(n, np.array([-slope[1], -slope[2], 1]) / np.linalg.norm(slope), atol=1e-13)
+
+
+def test_boxes_are_as_far_as_their_nearest_points():
+    rng = np.random.default_rng(4)
+    boxes = Boxes(([0.3, 0, 0.2], [0.5, 0.4, 0.2]), ([-1, 1, 0.1], [0.2, 0.3, 0.1]))
+    for x in rng.uniform([-2, -2, 0], [2, 2, 1], (200, 3)):
+        d, n = boxes.over(x, None)
+        nearest = [np.clip(x, c - b, c + b) for c, b in boxes.boxes]
+        if any((y == x).all() for y in nearest):
+            assert d <= 0
+            d_out, _ = boxes.over(x - n * d, None)  # the surface is where the normal leads to
+            assert abs(d_out) < 1e-12
+            continue
+        expected = min(x[2], *(np.linalg.norm(x - y) for y in nearest))
+        assert d == pytest.approx(expected, abs=1e-13)
+        assert np.linalg.norm(n) == pytest.approx(1)
+        e = tangents(n)
+        np.testing.assert_allclose(e @ np.array([*e, n]).T, [[1, 0, 0], [0, 1, 0]], atol=1e-13)
+
+
+def test_balls_come_to_rest_on_steps_and_their_floor():
+    inertia = SpatialInertia(MASS, np.zeros(3), 0.4 * MASS * RADIUS**2 * np.ones(3))
+    tree = TreeBuilder("ball").add("body", Free(), inertia).build()
+    stairs = Boxes.steps(rise=0.1, run=0.4, count=2, start=0.5)
+    floor = Contact("body", radius=RADIUS, stiffness=1e6, damping=1e4, friction=0.5, ground=stairs)
+    q0 = np.array([[1, 0, 0, 0, x, 0, 0.5] for x in (0.0, 0.7, 1.1)])
+    run = TimeStepping(tree, floor).simulate(q0, t_end=1.0, dt=1e-3, record_every=0.5)
+    np.testing.assert_allclose(run.q[:, -1, 6], RADIUS + np.array([0, 0.1, 0.2]) - MASS * G / 1e6, atol=1e-8)
+    np.testing.assert_allclose(run.outputs["floor_force"][:, -1, 0, 2], MASS * G, rtol=1e-6)
 
 
 def test_what_time_stepping_cannot_do_is_said(ball):

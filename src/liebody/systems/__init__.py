@@ -4,6 +4,7 @@ hybrid      a hybrid system: vector field, guards, update of its memory, works, 
 robot       robots with elements that act on them, as hybrid systems; the ledger of energies
 contact     viscoelastic contact of points with a half-space
 control     virtual springs, regulators, controllers
+grounds     height fields, boxes and steps
 time_stepping  robots with contacts by impulses over steps of one length
 impulses    what it solves for: contacts, stops and dry friction of joints
 cones       the laws of such impulses, and their solution
@@ -25,6 +26,7 @@ from .control import (
     controller_2,
     controller_3,
 )
+from .grounds import Boxes, Ground, HeightField
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
 from .stepping import HybridState, HybridStepper
@@ -33,6 +35,7 @@ from .variations import VariedSystem
 
 __all__ = [
     "Apex",
+    "Boxes",
     "Contact",
     "DecoupledImpedance",
     "Element",
@@ -40,6 +43,8 @@ __all__ = [
     "EventLog",
     "Fall",
     "Feedback",
+    "Ground",
+    "HeightField",
     "HybridRun",
     "HybridState",
     "HybridStates",

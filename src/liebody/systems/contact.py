@@ -14,6 +14,7 @@ from ..errors import ModelError
 from ..groups import Planar
 from ..scalar import Array, maximum, where
 from .cones import within
+from .grounds import Ground, tangents
 from .robot import Element, State
 
 
@@ -41,6 +42,7 @@ class Contact(Element):
                makes methods as exact as they are for smooth forces; derivatives (`VariedSystem`) need it
     impact     if given, losses in this time after a touch-down are counted as those of impact           [s]
     radius     of spheres about the points, for `TimeStepping` alone                                     [m]
+    ground     in place of the plane, a `HeightField` or `Boxes`, raised by height; likewise
     name       goes before the names of what belongs to it
 
     It has the parameters height, stiffness, damping, friction, settling; the guards <point>, heights over
@@ -74,10 +76,11 @@ class Contact(Element):
         corners: bool = False,
         impact: float | None = None,
         radius: float = 0.0,
+        ground: Ground | None = None,
         name: str = "floor",
     ) -> None:
         super().__init__()
-        self.radius = number("radius", radius)
+        self.radius, self.ground = number("radius", radius), ground
         if not points:
             raise ModelError(f"{name}: which points touch it? Give the names of frames, Contact('foot')")
         if len(set(points)) < len(points):
@@ -99,12 +102,14 @@ class Contact(Element):
             self.parameters["friction"] = friction
         if impact is not None:
             self.parameters["impact"] = impact
+        if ground is not None:
+            self.parameters |= ground.parameters
 
     def attach(self, tree: Tree) -> None:
-        if self.radius:
+        if self.radius or self.ground is not None:
             raise ModelError(
-                f"{self.name}: spheres are for time stepping, systems.TimeStepping(robot, Contact(...)); "
-                "contacts are points here, radius=0"
+                f"{self.name}: spheres and grounds that are no planes are for time stepping, "
+                "systems.TimeStepping(robot, Contact(...)); leave out radius and ground here"
             )
         self._frames = [tree.frame(point) for point in self.points]
 
@@ -128,7 +133,10 @@ class Contact(Element):
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
         """Distance of a sphere (or point) at x over the surface; normal and tangents in rows, (3, 3)."""
-        return self.normal @ x - self.radius - p.height, np.concatenate([[self.normal], self._e])
+        if self.ground is None:
+            return self.normal @ x - self.radius - p.height, np.concatenate([[self.normal], self._e])
+        distance, n = self.ground.over(x - np.array([0, 0, p.height]), p)
+        return distance - self.radius, np.concatenate([[n], tangents(n)])
 
     # -- one point ------------------------------------------------------------------------------------------
 
