@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +66,17 @@ def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
     away = found.residual.max(axis=1)[6:]
     assert (np.diff(away) > 0.05).all()
     assert capsys.readouterr().out.count("out of reach by") == np.count_nonzero(~reached)
+
+
+@pytest.mark.slow
+def test_pushed_feet_slip_before_they_lift_and_the_robot_comes_back(tmp_path, capsys):
+    try:
+        run = load("legs_on_the_ground").main(str(tmp_path / "legs.png"))
+    except PackageNotFoundError:
+        pytest.skip("the test extra `example-robot-data` is not installed")
+    slips, lifts = (float(word) for word in re.findall(r"from ([\d.]+) N on", capsys.readouterr().out))
+    assert 50 < slips < lifts
+    assert run.memory["residual"].max() < 1e-2
+    assert (
+        np.abs(run.q[:, -1, 5]).max() < 0.1 and (run.q[:, -1, 6] > 0.4).all()
+    )  # all stand, near where they were

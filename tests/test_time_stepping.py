@@ -11,8 +11,17 @@ import liebody as lb
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.dynamics import JointFriction, JointLimits
 from liebody.errors import IntegrationError, ModelError
-from liebody.groups import Free, Prismatic, SpatialTranslation
-from liebody.systems import Boxes, Contact, Feedback, HeightField, JointPD, TimeStepping, robot_system
+from liebody.groups import Free, Planar, Prismatic, SpatialTranslation
+from liebody.systems import (
+    Boxes,
+    Contact,
+    Feedback,
+    HeightField,
+    JointPD,
+    SphereContact,
+    TimeStepping,
+    robot_system,
+)
 from liebody.systems.cones import Bounds, Cone, gauss_seidel
 from liebody.systems.grounds import tangents
 
@@ -241,6 +250,42 @@ def test_balls_come_to_rest_on_steps_and_their_floor():
     run = TimeStepping(tree, floor).simulate(q0, t_end=1.0, dt=1e-3, record_every=0.5)
     np.testing.assert_allclose(run.q[:, -1, 6], RADIUS + np.array([0, 0.1, 0.2]) - MASS * G / 1e6, atol=1e-8)
     np.testing.assert_allclose(run.outputs["floor_force"][:, -1, 0, 2], MASS * G, rtol=1e-6)
+
+
+def test_balls_in_a_row_pass_their_speed_on_where_steps_resolve_their_touch_and_move_on_together_else():
+    """Newton's cradle on a slide: elastic with springs and steps that resolve them, plastic otherwise."""
+    builder = TreeBuilder("cradle")
+    for i in range(3):
+        builder.add(f"ball{i}", Prismatic([1, 0, 0]), SpatialInertia.point(1.0))
+    pairs = [("ball0", "ball1"), ("ball1", "ball2")]
+    system = TimeStepping(builder.build(), SphereContact(*pairs, radius=0.1, stiffness=1e6, damping=0.0))
+    given = {"step": [1e-6, 1e-2], "spheres_damping": [0.0, 1e7]}
+    run = system.simulate([0, 0.21, 0.42], [1.0, 0, 0], t_end=0.2, record_every=0.02, parameters=given)
+    np.testing.assert_allclose(run.v[:, -1].sum(axis=-1), 1, atol=1e-9)
+    np.testing.assert_allclose(run.v[0, -1], [0, 0, 1], atol=5e-3)
+    np.testing.assert_allclose(run.v[1, -1], [1 / 3] * 3, atol=1e-3)
+
+
+def test_painleves_rod_passes_where_rigid_bodies_have_no_acceleration():
+    """A rod slides on its lower end with so much friction that sliding has no solution at first: it jams."""
+    length, mu = 1.0, 2.0
+    rod = TreeBuilder("rod").add("rod", Planar([0, -1, 0]), SpatialInertia.rod(1.0, length))
+    tree = rod.frame("tip", "rod", [0, 0, -length / 2]).build()
+    tilt = np.radians(np.array([10.0, 30.0, 40.0, 60.0]))  # from upright
+    s, c = np.sin(tilt), np.cos(tilt)
+    assert (1 + 3 * s**2 - 3 * mu * s * c < 0).tolist() == [False, True, True, False]  # Painleve's paradox
+    system = TimeStepping(tree, Contact("tip", friction=mu, stiffness=1e7, damping=1e4))
+    q0 = np.stack([tilt, 0.5 * length * c, 0 * tilt], axis=1)
+    outcome = {}
+    for direction in (1.0, -1.0):
+        v0 = -direction * np.stack([0 * tilt, s, c], axis=1)  # along x of the world, in the rod's axes
+        run = system.simulate(q0, v0, t_end=0.2, dt=1e-4, record_every=1e-3)
+        assert (run.ends == "").all() and run.memory["residual"].max() < 1e-6
+        energy = run.kinetic + run.potential + run.outputs["floor_energy"]
+        assert np.diff(energy, axis=-1).max() < 1e-6
+        outcome[direction] = np.linalg.norm(run.outputs["floor_slip"][:, 1, 0], axis=-1)
+    assert outcome[1.0][1:3].max() < 0.05  # within 1 ms
+    assert outcome[1.0][3] > 0.95 and outcome[-1.0].min() > 0.95  # no paradox: it slides on
 
 
 def test_what_time_stepping_cannot_do_is_said(ball):

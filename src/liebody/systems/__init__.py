@@ -28,6 +28,7 @@ from .control import (
 )
 from .grounds import Boxes, Ground, HeightField
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
+from .impulses import SphereContact
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
 from .stepping import HybridState, HybridStepper
 from .time_stepping import TimeStepping
@@ -58,6 +59,7 @@ __all__ = [
     "PolarSpring",
     "RadialSpring",
     "RobotSystem",
+    "SphereContact",
     "State",
     "TimeStepping",
     "VariedSystem",
