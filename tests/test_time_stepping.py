@@ -288,6 +288,36 @@ def test_painleves_rod_passes_where_rigid_bodies_have_no_acceleration():
     assert outcome[1.0][3] > 0.95 and outcome[-1.0].min() > 0.95  # no paradox: it slides on
 
 
+FOOT = """
+<robot name="foot"><link name="foot">
+  <inertial><mass value="2"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+  <collision><origin xyz="0.2 0 -0.1"/><geometry><sphere radius="0.05"/></geometry></collision>
+  <collision><origin xyz="-0.2 0.1 -0.1"/><geometry><sphere radius="0.05"/></geometry></collision>
+  <collision><origin xyz="-0.2 -0.1 -0.1"/><geometry><sphere radius="0.03"/></geometry></collision>
+</link></robot>"""
+
+
+def test_spheres_of_a_description_touch_the_ground_and_masses_differ_by_member():
+    robot = lb.load(FOOT, floating=True)
+    with pytest.raises(ModelError, match="no spheres"):
+        Contact.of_collisions(robot, "hand")
+    floors = Contact.of_collisions(robot, "foot", stiffness=1e5, damping=1e3, friction=0.5)
+    assert [(floor.name, floor.radius, len(floor.points)) for floor in floors] == [
+        ("floor_0", 0.05, 2),
+        ("floor_1", 0.03, 1),
+    ]
+    system = TimeStepping(robot.with_parameters("foot.mass"), *floors)
+    masses = np.array([1.0, 2.0, 3.0])
+    run = system.simulate(
+        [1, 0, 0, 0, 0, 0, 0.2], t_end=3.0, dt=2e-3, record_every=1.0, parameters={"foot.mass": masses}
+    )
+    for k, q in enumerate(run.q[:, -1]):
+        force = np.concatenate([run.outputs[f"{floor.name}_force"][k, -1, :, 2] for floor in floors])
+        feet = [frame for floor in floors for frame in floor.frames(robot.tree)]
+        arms = np.array([lb.dynamics.frame_pose(robot.tree, q, foot)[:2, 3] for foot in feet]) - q[4:6]
+        np.testing.assert_allclose([force.sum(), *(force @ arms)], [masses[k] * G, 0, 0], atol=2e-3)
+
+
 def test_what_time_stepping_cannot_do_is_said(ball):
     tree = TreeBuilder("particle").add("body", SpatialTranslation(), SpatialInertia.point(1.0)).build()
     with pytest.raises(ModelError, match="needs friction"):

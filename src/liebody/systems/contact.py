@@ -29,7 +29,7 @@ class Contact(Element):
     at zero. With friction, F_t is cut to |F_t| <= mu F_n, and the anchor is drawn along so that the spring
     alone gives no more than that, K |x - a| <= mu F_n (Cundall and Strack 1979); else the point sticks.
 
-    points     names of frames; their origins are the points
+    points     names of frames, or frames; their origins are the points
     normal     of the half-space, out of it, (3,)
     height     of its surface over the world's origin, along the normal                                  [m]
     stiffness  K, for both directions, or (normal, tangential)                                         [N/m]
@@ -66,7 +66,7 @@ class Contact(Element):
 
     def __init__(
         self,
-        *points: str,
+        *points: str | Frame,
         normal: Any = (0.0, 0.0, 1.0),
         height: float = 0.0,
         stiffness: Any = 1e4,
@@ -81,6 +81,8 @@ class Contact(Element):
     ) -> None:
         super().__init__()
         self.radius, self.ground = number("radius", radius), ground
+        self._given = points
+        points = tuple(point.name if isinstance(point, Frame) else point for point in points)
         if not points:
             raise ModelError(f"{name}: which points touch it? Give the names of frames, Contact('foot')")
         if len(set(points)) < len(points):
@@ -111,7 +113,7 @@ class Contact(Element):
                 f"{self.name}: spheres and grounds that are no planes are for time stepping, "
                 "systems.TimeStepping(robot, Contact(...)); leave out radius and ground here"
             )
-        self._frames = [tree.frame(point) for point in self.points]
+        self._frames = self.frames(tree)
 
         def speeds(q: Array, v: Array) -> Array:
             s = State(tree, (0, 0, 0), 0.0, q, v)
@@ -130,6 +132,43 @@ class Contact(Element):
         }
         if self._corners:
             self.memory["pushes"] = np.zeros(n)
+
+    @classmethod
+    def of_collisions(cls, robot: Any, *links: str, name: str = "floor", **options: Any) -> list[Contact]:
+        """Contacts of the spheres and ends of capsules among the collision shapes of a description.
+
+        links    on which links; default: on all
+        options  of `Contact`, without radius
+
+        There is one for each radius, called floor, or floor_0, floor_1, ...; points are called as their link,
+        with their number. For `TimeStepping`. Raises ModelError where there are no such shapes.
+        """
+        tree = getattr(robot, "tree", robot)
+        places = {body.name: Frame(body.name, body.index, np.eye(4)) for body in tree.bodies} | tree.frames
+        found: dict[float, list[Frame]] = {}
+        for k, shape in enumerate(getattr(getattr(tree, "description", None), "shapes", ())):
+            if shape.role != "collision" or shape.kind not in ("sphere", "capsule"):
+                continue
+            if links and shape.link not in links:
+                continue
+            place = places[shape.link]
+            for end in (-0.5, 0.5) if shape.kind == "capsule" else (0,):
+                T = np.array(place.placement, float) @ shape.placement
+                T[:3, 3] += T[:3, 2] * end * (shape.size[1] if end else 0)
+                others = found.setdefault(float(shape.size[0]), [])
+                others.append(Frame(f"{shape.link}_{k}_{len(others)}", place.body, T))
+        if not found:
+            raise ModelError(
+                f"{tree.name} has no spheres or capsules for collisions; name points, Contact('foot')"
+            )
+        return [
+            cls(*points, radius=radius, name=name if len(found) == 1 else f"{name}_{i}", **options)
+            for i, (radius, points) in enumerate(found.items())
+        ]
+
+    def frames(self, tree: Tree) -> list[Frame]:
+        """Where the points are."""
+        return [x if isinstance(x, Frame) else tree.frame(x) for x in self._given]
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
         """Distance of a sphere (or point) at x over the surface; normal and tangents in rows, (3, 3)."""

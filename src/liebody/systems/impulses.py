@@ -74,7 +74,7 @@ class ContactImpulses(Solved):
         self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
 
     def attach(self, tree: Tree) -> None:
-        self._frames: list[Any] = [tree.frame(point) for point in self.points]
+        self._frames: list[Any] = self.contact.frames(tree)
 
     def tell(self, s: State, z: Any, p: Any) -> None:
         for point, force in zip(self.points, z.reaction, strict=True):
