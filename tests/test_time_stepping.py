@@ -127,7 +127,7 @@ def test_short_steps_come_to_the_compliant_contact_at_first_order():
     q0, v0, options = [0, 0, 0.05], [0.6, -0.4, 0], {"t_end": 0.6, "record_every": 0.2}
     exact = system.simulate(q0, v0, **options)
     steps = {"step": np.array([4e-4, 2e-4, 1e-4])}
-    run = system.simulate(q0, v0, **options, method="time-stepping", parameters=steps)
+    run = lb.simulate(system, q0, v0, **options, method="time-stepping", parameters=steps)
     far = np.abs(run.q - exact.q).max(axis=(1, 2))
     assert far[-1] < 1e-4
     np.testing.assert_allclose(np.log2(far[:-1] / far[1:]), 1, atol=0.25)
@@ -328,6 +328,14 @@ def test_what_time_stepping_cannot_do_is_said(ball):
         robot_system(tree, Contact("body", radius=0.1))
     with pytest.raises(IntegrationError, match="time stepping"):
         ball.simulate([1, 0, 0, 0, 0, 0, 1], t_end=1.0, method="rkmk4")
+    with pytest.raises(IntegrationError, match="robots with contacts"):
+        lb.simulate(lb.Robot(tree), t_end=1.0, dt=1e-3, method="time-stepping")
+    with pytest.raises(ModelError, match="pairs of frames"):
+        SphereContact(radius=0.1)
+    with pytest.raises(ModelError, match="positive sides"):
+        Boxes(([0, 0, 0], [1, 0, 1]))
+    with pytest.raises(ModelError, match="2 x 2"):
+        HeightField([1.0, 2.0])
 
 
 @pytest.mark.slow

@@ -82,11 +82,11 @@ class Contact(Element):
         super().__init__()
         self.radius, self.ground = number("radius", radius), ground
         self._given = points
-        points = tuple(point.name if isinstance(point, Frame) else point for point in points)
-        if not points:
+        names = tuple(point.name if isinstance(point, Frame) else point for point in points)
+        if not names:
             raise ModelError(f"{name}: which points touch it? Give the names of frames, Contact('foot')")
-        if len(set(points)) < len(points):
-            raise ModelError(f"{name}: a point of {points} is named twice")
+        if len(set(names)) < len(names):
+            raise ModelError(f"{name}: a point of {names} is named twice")
         n = np.asarray(normal, float)
         if n.shape != (3,) or not np.isfinite(n).all() or not n.any():
             raise ModelError(f"{name}: normal is {normal!r}, expected a direction (3,)")
@@ -95,7 +95,7 @@ class Contact(Element):
                 raise ModelError(
                     f"{name}: {what} is {x!r}, expected a number of zero or more, or two of them"
                 )
-        self.name, self.points, self.slips = name, points, friction is not None
+        self.name, self.points, self.slips = name, names, friction is not None
         self._impact, self._corners = impact is not None, corners
         plane = Planar(n)
         self.normal, self._e = plane.normal, plane.S[3:, 1:].T  # the tangents in its rows
