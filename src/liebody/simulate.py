@@ -314,8 +314,8 @@ def method_of(given: str | Method | MechanicalMethod) -> Method | MechanicalMeth
         return _mechanical_method(given)
     if given == "time-stepping":
         raise IntegrationError(
-            "time stepping is for robots with contacts: robot_system(robot, Contact('foot', friction=0.8)), of "
-            "liebody.systems, and its simulate(..., method='time-stepping')"
+            "time stepping is for robots with contacts: robot_system(robot, Contact('foot', friction=0.8)) "
+            "of liebody.systems, and its simulate(..., method='time-stepping')"
         )
     return method_named(given)
 
