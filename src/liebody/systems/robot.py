@@ -302,7 +302,7 @@ class RobotSystem(HybridSystem):
     """
 
     resolves_contacts = True  # by short steps while something touches
-    by_method: ClassVar[dict[str, type[RobotSystem]]] = {}
+    by_method: ClassVar[dict[str, type[RobotSystem]]] = {}  # what takes the place of this class for a method
 
     def __init__(
         self,
@@ -318,6 +318,7 @@ class RobotSystem(HybridSystem):
         outputs: Callable[[State], Mapping[str, Any]] | None = None,
         name: str | None = None,
     ) -> None:
+        actuated = None if actuated is None else tuple(actuated)
         flat: list[Any] = []
         for given in elements:
             flat += [given] if isinstance(given, (Element, Force)) else list(given)
@@ -345,7 +346,7 @@ class RobotSystem(HybridSystem):
         self.gravity = tuple(self.mechanism.gravity)
         self.elements = tuple(copy.deepcopy(x) for x in flat if isinstance(x, Element))
         self._others: dict[str, RobotSystem] = {}  # of the same robot, by the methods that have their own
-        self._description = tree if robot is tree else robot, tuple(flat)
+        self._description = robot, tuple(flat)
         self._options: dict[str, Any] = {"gravity": gravity, "actuated": actuated}
         self._options |= {"ledger": ledger, "outputs": outputs}
         self._lossy: dict[Element, tuple[str, ...]] = {}
