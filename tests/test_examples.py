@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -91,3 +93,17 @@ def test_a_stone_is_thrown_far_by_the_gradient_of_where_it_lands(capsys):
     inside = np.abs(found["tau"].ravel()) < throw.LIMIT - 1e-6
     assert np.abs(found["slope"][inside]).max() < 0.02 * np.abs(found["slope"]).max()
     assert "simulations with gradients" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_pushed_feet_slip_before_they_lift_and_the_robot_comes_back(tmp_path, capsys):
+    try:
+        run = load("legs_on_the_ground").main(str(tmp_path / "legs.png"))
+    except PackageNotFoundError:
+        pytest.skip("the test extra `example-robot-data` is not installed")
+    slips, lifts = (float(word) for word in re.findall(r"from ([\d.]+) N on", capsys.readouterr().out))
+    assert 50 < slips < lifts
+    assert run.memory["residual"].max() < 1e-2
+    assert (
+        np.abs(run.q[:, -1, 5]).max() < 0.1 and (run.q[:, -1, 6] > 0.4).all()
+    )  # all stand, near where they were

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.errors import ShapeError
+from liebody.groups import Free, Prismatic
+from liebody.systems import HeightField
 
 gymnasium = pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
 from gymnasium.utils.env_checker import check_env  # noqa: E402
@@ -107,3 +110,26 @@ def test_what_an_environment_cannot_take_is_refused(task):
         done = lost | cut
     with pytest.raises(ShapeError, match="reset_mask"):
         envs.step(np.ones((3, 2), np.float32))
+
+
+def test_a_walker_on_random_ground_stands_and_its_members_are_single_environments():
+    builder = TreeBuilder("monopod").add("base", Free(), SpatialInertia.box(2.0, (0.6, 0.6, 0.05)))
+    builder.add("leg", Prismatic([0, 0, 1]), SpatialInertia.point(0.2), parent="base", placement=[0, 0, -0.2])
+    for i, (x, y) in enumerate([(-1, -1), (-1, 1), (1, 0)]):
+        builder.frame(f"foot{i}", "leg", [0.2 * x, 0.2 * y, -0.1])
+    robot, heights = lb.Robot(builder.build()), 0.02 * np.random.default_rng(0).random((4, 4))
+    feet, ground = ["foot0", "foot1", "foot2"], HeightField(heights, spacing=0.3)
+    task = liebody.gym.Walker(robot, feet, [0.0], K=500.0, D=20.0, ground=ground, horizon=30)
+    envs, one = liebody.gym.VectorEnv(task, 5), liebody.gym.Env(task)
+    ours, _ = envs.reset(seed=3)
+    theirs, _ = one.reset(seed=4)
+    np.testing.assert_array_equal(ours[1], theirs)
+    assert ours[:, 0].std() == 0 and np.ptp(envs._episodes.state.q[:, 4]) > 0.1  # at places of their own
+    for _ in range(29):
+        ours, reward, lost, cut, _ = envs.step(np.zeros((5, 1), np.float32))
+        theirs, alone, *_ = one.step(np.zeros(1, np.float32))
+        np.testing.assert_allclose(ours[1], theirs, atol=1e-12)
+        assert not lost.any() and reward[1] == pytest.approx(alone)
+    assert (np.abs(reward - 1) < 0.1).all() and (ours[:, 3] > 0.99).all()  # they stand upright
+    *_, cut, _ = envs.step(np.zeros((5, 1), np.float32))
+    assert cut.all()

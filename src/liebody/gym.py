@@ -17,10 +17,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import models
+from .dynamics import frame_pose
 from .errors import ShapeError, require
 from .scalar import Array, maximum, minimum
 from .stepper import stepper
-from .systems import Contact, Feedback, HybridState, HybridSystem, State, robot_system
+from .systems import (
+    Contact,
+    Feedback,
+    Ground,
+    HybridState,
+    HybridSystem,
+    JointPD,
+    State,
+    TimeStepping,
+    robot_system,
+)
 
 require("environments", "gymnasium", extra="gym")
 
@@ -116,6 +127,69 @@ class Hopper(DecisionProcess):
 
     def is_lost(self, q: Array, v: Array) -> Array:
         return (q[..., 2] < self.LOWEST) | (np.abs(q[..., 0]) > self.STEEPEST)
+
+
+class Walker(DecisionProcess):
+    """A legged robot that is to walk along x without falling, by time stepping.
+
+    robot     with a floating base, whose axis z points upwards when it stands
+    feet      names of the frames that touch the ground
+    pose      coordinates of the joints when it stands, (n,)
+    K, D      gains of the drives, `JointPD`
+    ground    a `HeightField` or `Boxes`; None: the plane z = 0. Members start at random places of it
+    floor     more options of `Contact`: friction, radius, stiffness, damping
+
+    action       set-points of the joints are pose + reach action, action within [-1, 1]
+    observation  height of the base, the world's z in its axes, its velocity (omega, v), joints less pose,
+                 their rates
+    reward       1 for each action, plus the base's velocity along x, minus a hundredth of |action|^2
+    end          the base is lower than half its height at the start, or leans by more than 60 degrees
+    """
+
+    def __init__(
+        self, robot: Any, feet: Sequence[str], pose: Array, *, K: Any, D: Any, reach: float = 0.3,
+        ground: Ground | None = None, dt: float = 0.02, horizon: int = 500, **floor: Any,
+    ) -> None:  # fmt: skip
+        self.pose, self.reach, self.dt, self.horizon = np.asarray(pose, float), reach, dt, horizon
+        self.q0 = np.concatenate([robot.neutral()[:7], self.pose])
+        self.q0[6] = floor.get("radius", 0.0) - min(
+            frame_pose(robot.tree, self.q0, foot)[2, 3] for foot in feet
+        )
+        self.spread = 0.0
+        if ground is not None:
+            self.q0[6] += max((np.max(x) for x in ground.parameters.values()), default=0.0)
+            self.spread = 2.0  # m
+        given = {"stiffness": 1e5, "damping": 1e3, "friction": 0.8, **floor}
+        drives = JointPD(K, self.pose, D, gravity_compensation=False)
+        self.system = TimeStepping(robot, drives, Contact(*feet, ground=ground, **given), ledger=False)
+        n = len(self.pose)
+        self.action_space = Box(-1.0, 1.0, (n,), np.float32)
+        self.observation_space = Box(-1e4, 1e4, (10 + 2 * n,), np.float64)
+
+    def begin(self, rng: np.random.Generator) -> tuple[Array, Array]:
+        q, v = self.q0.copy(), rng.uniform(-0.05, 0.05, len(self.pose) + 6)
+        q[4:6] = self.spread * rng.uniform(-1, 1, 2)
+        q[7:] += rng.uniform(-0.05, 0.05, len(self.pose))
+        return q, v
+
+    def parameters(self, action: Array) -> dict[str, Array]:
+        return {"pd_q_des": self.pose + self.reach * np.clip(np.asarray(action, float), -1, 1)}
+
+    def observe(self, q: Array, v: Array) -> Array:
+        return np.concatenate([q[..., 6:7], _upwards(q), v[..., :6], q[..., 7:] - self.pose, v[..., 6:]], -1)
+
+    def reward(self, before: HybridState, action: Array, after: HybridState) -> Array:
+        speed = (after.q[..., 4] - before.q[..., 4]) / self.dt
+        return 1.0 + speed - 0.01 * np.sum(np.square(np.asarray(action, float)), axis=-1)
+
+    def is_lost(self, q: Array, v: Array) -> Array:
+        return (q[..., 6] < 0.5 * self.q0[6]) | (_upwards(q)[..., 2] < 0.5)
+
+
+def _upwards(q: Array) -> Array:
+    """The world's z in the axes of a floating base, (..., 3)."""
+    w, x, y, z = np.moveaxis(q[..., :4], -1, 0)
+    return np.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], axis=-1)
 
 
 class _Episodes:

@@ -6,6 +6,7 @@ be zero while tracing costs nothing, and symmetric matrices are computed in thei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -43,7 +44,7 @@ def product(A: Array, B: Array) -> Array:
     A, B = np.asarray(A), np.asarray(B)
     if A.dtype != object and B.dtype != object:
         return A @ B
-    columns = B.reshape(len(B), -1)
+    columns = B.reshape(len(B), math.prod(B.shape[1:]))
     entries = [[(k, x) for k, x in enumerate(row) if not is_zero(x)] for row in columns]
     result = np.zeros((len(A), columns.shape[1]), int).astype(object)
     known = A if A.dtype != object else np.reshape([not is_zero(x) for x in A.flat], A.shape)
@@ -91,18 +92,29 @@ def solve(A: Array, b: Array) -> Array:
 
 def back_substitute(factors: tuple[list[list[Any]], list[Any]], b: Array) -> Array:
     """x of L^T diag(d) L x = b, with (L, 1/d) from `factor` and b (n,) or (n, m)."""
-    L, reciprocals = factors
+    return outward(factors, inward(factors, b))
+
+
+def inward(factors: tuple[list[list[Any]], list[Any]], b: Array) -> Array:
+    """y of L^T y = b: the first half of `back_substitute`, from the leaves of a tree to its root."""
     x = list(np.asarray(b))
-    for k in reversed(range(len(x))):  # L^T y = b
-        for i, l_ki in enumerate(L[k]):
+    for k in reversed(range(len(x))):
+        for i, l_ki in enumerate(factors[0][k]):
             if not is_zero(l_ki):
                 x[i] = x[i] - l_ki * x[k]
-    for k, reciprocal in enumerate(reciprocals):  # L x = y / d
+    return np.array(x).reshape(np.shape(b))
+
+
+def outward(factors: tuple[list[list[Any]], list[Any]], y: Array) -> Array:
+    """x of diag(d) L x = y: the second half of `back_substitute`, from the root of a tree to its leaves."""
+    L, reciprocals = factors
+    x = list(np.asarray(y))
+    for k, reciprocal in enumerate(reciprocals):
         x[k] = x[k] * reciprocal
         for i, l_ki in enumerate(L[k]):
             if not is_zero(l_ki):
                 x[k] = x[k] - l_ki * x[i]
-    return np.array(x).reshape(np.shape(b))
+    return np.array(x).reshape(np.shape(y))
 
 
 def is_zero(x: Any) -> bool:

@@ -312,6 +312,11 @@ def method_of(given: str | Method | MechanicalMethod) -> Method | MechanicalMeth
     """The explicit method, or the one for mechanical systems, of this name."""
     if isinstance(given, MechanicalMethod) or (isinstance(given, str) and is_mechanical(given)):
         return _mechanical_method(given)
+    if given == "time-stepping":
+        raise IntegrationError(
+            "time stepping is for robots with contacts: robot_system(robot, Contact('foot', friction=0.8)) "
+            "of liebody.systems, and its simulate(..., method='time-stepping')"
+        )
     return method_named(given)
 
 

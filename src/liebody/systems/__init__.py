@@ -4,6 +4,10 @@ hybrid      a hybrid system: vector field, guards, update of its memory, works, 
 robot       robots with elements that act on them, as hybrid systems; the ledger of energies
 contact     viscoelastic contact of points with a half-space
 control     virtual springs, regulators, controllers
+grounds     height fields, boxes and steps
+time_stepping  robots with contacts by impulses over steps of one length
+impulses    what it solves for: contacts, stops and dry friction of joints
+cones       the laws of such impulses, and their solution
 stepping    a hybrid system, one interval after the other
 variations  derivatives of hybrid flows, with saltation at events
 """
@@ -22,13 +26,17 @@ from .control import (
     controller_2,
     controller_3,
 )
+from .grounds import Boxes, Ground, HeightField
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
+from .impulses import SphereContact
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
 from .stepping import HybridState, HybridStepper
+from .time_stepping import TimeStepping
 from .variations import VariedSystem
 
 __all__ = [
     "Apex",
+    "Boxes",
     "Contact",
     "DecoupledImpedance",
     "Element",
@@ -36,6 +44,8 @@ __all__ = [
     "EventLog",
     "Fall",
     "Feedback",
+    "Ground",
+    "HeightField",
     "HybridRun",
     "HybridState",
     "HybridStates",
@@ -49,7 +59,9 @@ __all__ = [
     "PolarSpring",
     "RadialSpring",
     "RobotSystem",
+    "SphereContact",
     "State",
+    "TimeStepping",
     "VariedSystem",
     "controller_1",
     "controller_2",

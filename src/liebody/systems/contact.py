@@ -9,9 +9,12 @@ import numpy as np
 
 from ..bodies import Frame, Tree
 from ..codegen import trace
+from ..door import number
 from ..errors import ModelError
 from ..groups import Planar
-from ..scalar import Array, maximum, sqrt, where
+from ..scalar import Array, maximum, where
+from .cones import within
+from .grounds import Ground, tangents
 from .robot import Element, State
 
 
@@ -26,7 +29,7 @@ class Contact(Element):
     at zero. With friction, F_t is cut to |F_t| <= mu F_n, and the anchor is drawn along so that the spring
     alone gives no more than that, K |x - a| <= mu F_n (Cundall and Strack 1979); else the point sticks.
 
-    points     names of frames; their origins are the points
+    points     names of frames, or frames; their origins are the points
     normal     of the half-space, out of it, (3,)
     height     of its surface over the world's origin, along the normal                                  [m]
     stiffness  K, for both directions, or (normal, tangential)                                         [N/m]
@@ -38,6 +41,8 @@ class Contact(Element):
                guards <point>_pushes and the memory pushes (n,). Steps then end at the corners of F_n, which
                makes methods as exact as they are for smooth forces; derivatives (`VariedSystem`) need it
     impact     if given, losses in this time after a touch-down are counted as those of impact           [s]
+    radius     of spheres about the points, for `TimeStepping` alone                                     [m]
+    ground     in place of the plane, a `HeightField` or `Boxes`, raised by height; likewise
     name       goes before the names of what belongs to it
 
     It has the parameters height, stiffness, damping, friction, settling; the guards <point>, heights over
@@ -61,7 +66,7 @@ class Contact(Element):
 
     def __init__(
         self,
-        *points: str,
+        *points: str | Frame,
         normal: Any = (0.0, 0.0, 1.0),
         height: float = 0.0,
         stiffness: Any = 1e4,
@@ -70,13 +75,18 @@ class Contact(Element):
         settling: float = 0.0,
         corners: bool = False,
         impact: float | None = None,
+        radius: float = 0.0,
+        ground: Ground | None = None,
         name: str = "floor",
     ) -> None:
         super().__init__()
-        if not points:
+        self.radius, self.ground = number("radius", radius), ground
+        self._given = points
+        names = tuple(point.name if isinstance(point, Frame) else point for point in points)
+        if not names:
             raise ModelError(f"{name}: which points touch it? Give the names of frames, Contact('foot')")
-        if len(set(points)) < len(points):
-            raise ModelError(f"{name}: a point of {points} is named twice")
+        if len(set(names)) < len(names):
+            raise ModelError(f"{name}: a point of {names} is named twice")
         n = np.asarray(normal, float)
         if n.shape != (3,) or not np.isfinite(n).all() or not n.any():
             raise ModelError(f"{name}: normal is {normal!r}, expected a direction (3,)")
@@ -85,7 +95,7 @@ class Contact(Element):
                 raise ModelError(
                     f"{name}: {what} is {x!r}, expected a number of zero or more, or two of them"
                 )
-        self.name, self.points, self.slips = name, points, friction is not None
+        self.name, self.points, self.slips = name, names, friction is not None
         self._impact, self._corners = impact is not None, corners
         plane = Planar(n)
         self.normal, self._e = plane.normal, plane.S[3:, 1:].T  # the tangents in its rows
@@ -94,9 +104,16 @@ class Contact(Element):
             self.parameters["friction"] = friction
         if impact is not None:
             self.parameters["impact"] = impact
+        if ground is not None:
+            self.parameters |= ground.parameters
 
     def attach(self, tree: Tree) -> None:
-        self._frames = [tree.frame(point) for point in self.points]
+        if self.radius or self.ground is not None:
+            raise ModelError(
+                f"{self.name}: spheres and grounds that are no planes are for time stepping, "
+                "systems.TimeStepping(robot, Contact(...)); leave out radius and ground here"
+            )
+        self._frames = self.frames(tree)
 
         def speeds(q: Array, v: Array) -> Array:
             s = State(tree, (0, 0, 0), 0.0, q, v)
@@ -116,6 +133,50 @@ class Contact(Element):
         if self._corners:
             self.memory["pushes"] = np.zeros(n)
 
+    @classmethod
+    def of_collisions(cls, robot: Any, *links: str, name: str = "floor", **options: Any) -> list[Contact]:
+        """Contacts of the spheres and ends of capsules among the collision shapes of a description.
+
+        links    on which links; default: on all
+        options  of `Contact`, without radius
+
+        There is one for each radius, called floor, or floor_0, floor_1, ...; points are called as their link,
+        with their number. For `TimeStepping`. Raises ModelError where there are no such shapes.
+        """
+        tree = getattr(robot, "tree", robot)
+        places = {body.name: Frame(body.name, body.index, np.eye(4)) for body in tree.bodies} | tree.frames
+        found: dict[float, list[Frame]] = {}
+        for k, shape in enumerate(getattr(getattr(tree, "description", None), "shapes", ())):
+            if shape.role != "collision" or shape.kind not in ("sphere", "capsule"):
+                continue
+            if links and shape.link not in links:
+                continue
+            place = places[shape.link]
+            for end in (-0.5, 0.5) if shape.kind == "capsule" else (0,):
+                T = np.array(place.placement, float) @ shape.placement
+                T[:3, 3] += T[:3, 2] * end * (shape.size[1] if end else 0)
+                others = found.setdefault(float(shape.size[0]), [])
+                others.append(Frame(f"{shape.link}_{k}_{len(others)}", place.body, T))
+        if not found:
+            raise ModelError(
+                f"{tree.name} has no spheres or capsules for collisions; name points, Contact('foot')"
+            )
+        return [
+            cls(*points, radius=radius, name=name if len(found) == 1 else f"{name}_{i}", **options)
+            for i, (radius, points) in enumerate(found.items())
+        ]
+
+    def frames(self, tree: Tree) -> list[Frame]:
+        """Where the points are."""
+        return [x if isinstance(x, Frame) else tree.frame(x) for x in self._given]
+
+    def over(self, x: Array, p: Any) -> tuple[Any, Array]:
+        """Distance of a sphere (or point) at x over the surface; normal and tangents in rows, (3, 3)."""
+        if self.ground is None:
+            return self.normal @ x - self.radius - p.height, np.concatenate([[self.normal], self._e])
+        distance, n = self.ground.over(x - np.array([0, 0, p.height]), p)
+        return distance - self.radius, np.concatenate([[n], tangents(n)])
+
     # -- one point ------------------------------------------------------------------------------------------
 
     def _point(self, s: State, i: int, p: Any) -> tuple[Any, Any, Array, Array]:
@@ -125,14 +186,14 @@ class Contact(Element):
 
     def _laws(self, s: State, i: int, z: Any, p: Any) -> tuple[Any, Array, Any]:
         """Normal and tangential force of point i while it touches, and stored energy."""
-        (K, K_t), D_t = _pair(p.stiffness), _pair(p.damping)[1]
+        (K, K_t), D_t = pair(p.stiffness), pair(p.damping)[1]
         y, _, x, w = self._point(s, i, p)
         stretch = x - z.anchor[i]
         push = self._push(s, i, p)
         F_n = push * z.pushes[i] if self._corners else maximum(push, 0.0)
         F_t = -K_t * stretch - D_t * w
         if self.slips:
-            F_t = _within(F_t, p.friction * F_n)
+            F_t = within(F_t, p.friction * F_n)
         return F_n, F_t, 0.5 * K * y * y + 0.5 * K_t * (stretch @ stretch)
 
     # -- what it brings -------------------------------------------------------------------------------------
@@ -149,7 +210,7 @@ class Contact(Element):
         return (F_n * z.contact[i]) * self.normal + (F_t * z.contact[i]) @ self._tangents
 
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        (K, K_t), normal, tangential = _pair(p.stiffness), [], []
+        (K, K_t), normal, tangential = pair(p.stiffness), [], []
         for i in range(len(self.points)):
             F_n, F_t, _ = self._laws(s, i, z, p)
             y, u, x, w = self._point(s, i, p)
@@ -185,15 +246,15 @@ class Contact(Element):
 
     def start(self, s: State, z: Any, p: Any) -> Any:
         y, x = self._all(s, p)
-        return self._pushing(s, z._replace(contact=np.array([_under(h) for h in y]), anchor=x), p)
+        return self._pushing(s, z._replace(contact=np.array([under(h) for h in y]), anchor=x), p)
 
     def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
         """Touch-downs set anchors, lift-offs and slipping let energy go."""
-        K_t = _pair(p.stiffness)[1]
+        K_t = pair(p.stiffness)[1]
         y, x = self._all(s, p)
         now, anchor, left, since = [], [], [], []
         for i, h in enumerate(y):
-            now.append(_under(h))
+            now.append(under(h))
             down = now[i] > z.contact[i]
             anew = down & (s.t - z.left[i] > p.settling)
             anchor.append(where(anew, x[i], z.anchor[i]))
@@ -207,7 +268,7 @@ class Contact(Element):
             drawn = []
             for i in range(len(self.points)):
                 F_n, stretch = self._laws(s, i, moved, p)[0], x[i] - moved.anchor[i]
-                held = _within(K_t * stretch, p.friction * F_n) / where(K_t > 0, K_t, 1.0)
+                held = within(K_t * stretch, p.friction * F_n) / where(K_t > 0, K_t, 1.0)
                 drawn.append(where(now[i] > 0.5, x[i] - held, moved.anchor[i]))
             moved = moved._replace(anchor=np.stack(drawn))
         before, after = self._tangential_energy(x, z, K_t), self._tangential_energy(x, moved, K_t)
@@ -216,7 +277,7 @@ class Contact(Element):
     def _push(self, s: State, i: int, p: Any) -> Any:
         """F_n of a touching point, where it is not held at zero."""
         y, u, _, _ = self._point(s, i, p)
-        return -_pair(p.stiffness)[0] * y - _pair(p.damping)[0] * u
+        return -pair(p.stiffness)[0] * y - pair(p.damping)[0] * u
 
     def _pushing(self, s: State, z: Any, p: Any) -> Any:
         if not self._corners:
@@ -241,18 +302,11 @@ class Contact(Element):
         }
 
 
-def _under(height: Any) -> Any:
+def under(height: Any) -> Any:
     """Whether a point touches: 1 or 0."""
     return where(height > 0, 0.0, 1.0)
 
 
-def _within(force: Array, most: Any) -> Array:
-    """The force, cut to this size."""
-    size = force @ force
-    cut = size > most * most
-    return where(cut, most / sqrt(where(cut, size, 1.0)), 1.0) * force
-
-
-def _pair(x: Any) -> tuple[Any, Any]:
+def pair(x: Any) -> tuple[Any, Any]:
     """(normal, tangential), which may be one number."""
     return (x, x) if np.ndim(x) == 0 else (x[0], x[1])

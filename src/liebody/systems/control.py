@@ -364,6 +364,10 @@ class JointPD(Element):
             tau = tau + dynamics.gravity_forces(s.tree, s.q, s.gravity)[nv:]
         return np.concatenate([np.zeros(nv, int), tau])
 
+    def gains(self, s: State, p: Any) -> tuple[Array, Array]:
+        rest, one = np.zeros(self._first[1], int), np.ones(self._group.dim, int)
+        return np.concatenate([rest, p.K * one]), np.concatenate([rest, p.D * one])
+
     def energy(self, s: State, z: Any, p: Any) -> Any:
         e = self._group.difference(p.q_des, s.q[self._first[0] :])
         return 0.5 * (e @ (p.K * e))

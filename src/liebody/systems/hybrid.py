@@ -15,6 +15,7 @@ integrator into one loop (`codegen.hybrid`).
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import os
@@ -46,6 +47,17 @@ PARAMETER = "parameter_"
 
 class LostEvents(UserWarning):
     """Members had more events than were to be kept; the later ones are counted only."""
+
+
+def _by_method(simulate: Callable[..., Any]) -> Callable[..., Any]:
+    """`simulate`, of the system that its method takes steps of."""
+
+    @functools.wraps(simulate)
+    def call(self: Any, *states: Any, **options: Any) -> Any:
+        system, _ = self.stepped_by(options.get("method"))
+        return simulate(self, *states, **options) if system is self else system.simulate(*states, **options)
+
+    return call
 
 
 class Given:
@@ -205,6 +217,15 @@ class HybridSystem:
     def _point(self) -> LieGroup:
         return Product(self.group, R(self.nv), R(self._flowing.size + len(self.power_names)))
 
+    def _motion(self, *at: Any) -> tuple[Array, Array, Mapping[str, Any], Mapping[str, Any]]:
+        """What is integrated: the velocity of q, dv/dt, rates of the flows, powers."""
+        rates = self.rates(*at) if self.rates else {}
+        return at[2], self.vector_field(*at), rates, self.powers(*at) if self.powers else {}
+
+    def _advanced(self, x: Array, psi: Array) -> Array:
+        """The point x exp(psi), with q, v, flows and works behind each other."""
+        return self._point.normalize(self._point.integrate(x, psi))
+
     def _flow(self, method: Method) -> HybridFlow:
         if method not in self._flows:
             self._flows[method] = self._make(method)
@@ -217,20 +238,18 @@ class HybridSystem:
         number = max(1, len(self.guard_names))
 
         def velocity(t: Any, y: Array, u: Array) -> Array:
-            t, q, v, z, p = self._read(t, y, u)
-            change = np.asarray(self.vector_field(t, q, v, z, p))
+            v, change, found, powers = self._motion(*self._read(t, y, u))
+            change = np.asarray(change)
             if change.shape != (self.nv,):
                 raise ShapeError(f"vector_field returned shape {change.shape}, expected dv/dt, ({self.nv},)")
-            found = self.rates(t, q, v, z, p) if self.rates else {}
             rates = self._flowing.write([found[name] for name in self._flowing.defaults])
             if rates.shape != (self._flowing.size,):
                 raise ShapeError(f"rates returned {rates.shape} numbers, expected {self._flowing.size}")
-            powers = list(self.powers(t, q, v, z, p).values()) if self.powers else []
-            return np.concatenate([v, change, rates, np.array([np.asarray(x)[()] for x in powers])])
+            works = np.array([np.asarray(x)[()] for x in powers.values()])
+            return np.concatenate([v, change, rates, works])
 
         def advance(y: Array, psi: Array) -> Array:
-            point = self._point
-            return np.concatenate([y[:m], point.normalize(point.integrate(y[m:], psi))])
+            return np.concatenate([y[:m], self._advanced(y[m:], psi)])
 
         def pull(psi: Array, f: Array) -> Array:
             return self._point.dexp_inverse_times(-psi, f)
@@ -327,6 +346,15 @@ class HybridSystem:
 
     # -- simulation -----------------------------------------------------------------------------------------
 
+    def stepped_by(self, method: str | Method | None) -> tuple[HybridSystem, Method]:
+        """The system that a method takes its steps of, and the method; default: "rkmk4"."""
+        return self, method_named("rkmk4" if method is None else method)
+
+    def fitted(self, given: Mapping[str, Any], interval: float) -> dict[str, Any]:
+        """Parameters for steps that have to end at multiples of an interval."""
+        return dict(given)
+
+    @_by_method
     @checked
     def simulate(
         self,
@@ -340,7 +368,7 @@ class HybridSystem:
         memory: Mapping[str, Any] | None = None,
         sampled: Mapping[str, tuple[Array, Array]] | None = None,
         hold: str = "zero",
-        method: str | Method = "rkmk4",
+        method: str | Method | None = None,
         locate: float | None = 1e-14,
         least: float = 1e-7,
         events: int = MOST_EVENTS,
@@ -359,7 +387,8 @@ class HybridSystem:
         sampled       parameters that change with time, {name: (times, values)}: values (..., samples, *shape)
                       at equidistant times, the same for all names. Steps end at these times
         hold          between samples: "zero" (the last one) or "linear"
-        method        an explicit method: "rkmk4", "cf4", "rkmk8", ... (docs/integration.md)
+        method        an explicit method: "rkmk4", the default, "cf4", "rkmk8", ... (docs/integration.md); of
+                      robots also "time-stepping" (docs/contact.md)
         locate        to which the time of an event is located, times max(1, t); None: events are taken at the
                       ends of the steps in which they happen                                             [s]
         least         an event sooner than this after the last one of its guard is taken then, and not
@@ -376,7 +405,7 @@ class HybridSystem:
 
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
-        method, most, limit = method_named(method), _number("events", events), count("limit", limit)
+        (_, method), most, limit = self.stepped_by(method), _number("events", events), count("limit", limit)
         threads = (os.cpu_count() or 1) if threads is None else count("threads", threads)
         locate, least = None if locate is None else number("locate", locate), number("least", least)
         q, v = self._checked(q0, v0)

@@ -20,7 +20,7 @@ from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ..bodies import Frame, Tree
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
+from ..integrators import Method
 from ..labels import labels
 from ..linear import cross, is_numeric
 from ..scalar import Array, maximum, sqrt, where
@@ -48,6 +49,7 @@ class State:
         self.flags: dict[str, Any] = {}
         self.landed: Any = -np.inf
         self.stored: dict[str, Callable[[], Any]] = {}
+        self.elements: list[tuple[Element, Any, Any]] = []  # with their memory and parameters
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._kept:
@@ -189,6 +191,13 @@ class Element:
         """Forces on points, in the world's axes: (frame, force (3,)) each."""
         return []
 
+    def gains(self, s: State, p: Any) -> tuple[Array, Array] | None:
+        """Stiffness -d tau_i/d q_i and damping -d tau_i/d v_i of its efforts, (nv,) each, for `TimeStepping`.
+
+        None: the efforts are taken from the start of a step.
+        """
+        return None
+
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         """Powers that it dissipates, by name."""
         return {}
@@ -292,6 +301,9 @@ class RobotSystem(HybridSystem):
     Errors: ModelError for names that two elements share, or frames and joints that the robot does not have.
     """
 
+    resolves_contacts = True  # by short steps while something touches
+    by_method: ClassVar[dict[str, type[RobotSystem]]] = {}  # what takes the place of this class for a method
+
     def __init__(
         self,
         robot: Any,
@@ -306,6 +318,7 @@ class RobotSystem(HybridSystem):
         outputs: Callable[[State], Mapping[str, Any]] | None = None,
         name: str | None = None,
     ) -> None:
+        actuated = None if actuated is None else tuple(actuated)
         flat: list[Any] = []
         for given in elements:
             flat += [given] if isinstance(given, (Element, Force)) else list(given)
@@ -331,7 +344,11 @@ class RobotSystem(HybridSystem):
         self.mechanism = OpenTree(tree, fall, tuple(forces), robot=robot if free else None)
         self.tree, self._more = tree, outputs
         self.gravity = tuple(self.mechanism.gravity)
-        self.elements = tuple(copy.deepcopy(given) for given in flat if isinstance(given, Element))
+        self.elements = tuple(copy.deepcopy(x) for x in flat if isinstance(x, Element))
+        self._others: dict[str, RobotSystem] = {}  # of the same robot, by the methods that have their own
+        self._description = robot, tuple(flat)
+        self._options: dict[str, Any] = {"gravity": gravity, "actuated": actuated}
+        self._options |= {"ledger": ledger, "outputs": outputs}
         self._lossy: dict[Element, tuple[str, ...]] = {}
         for element in self.elements:
             element.attach(tree)
@@ -339,7 +356,7 @@ class RobotSystem(HybridSystem):
         self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in self.elements]
         self._driven = _driven(tree, actuated)
         steps = {"step": step}
-        if any(element.touches for element in self.elements):
+        if self.resolves_contacts and any(element.touches for element in self.elements):
             steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
         kinds = self._by_full_names()
 
@@ -372,7 +389,7 @@ class RobotSystem(HybridSystem):
         kinds: dict[str, dict[str, Any]] = {k: {} for k in ("memory", "flows", "parameters", "directions")}
         for element in self.elements:
             for kind, found in kinds.items():
-                full = _parameter if kind == "parameters" else _full
+                full = _parameter if kind == "parameters" else full_name
                 own = {full(element, key): value for key, value in getattr(element, kind).items()}
                 names.update([] if kind == "directions" else list(own))
                 found.update(own)
@@ -389,10 +406,11 @@ class RobotSystem(HybridSystem):
         here = self._mechanism(p)
         s = State(here.tree, tuple(here.gravity), t, q, v)
         each = [
-            (e, memory(*(getattr(z, _full(e, x)) for x in memory._fields)),
+            (e, memory(*(getattr(z, full_name(e, x)) for x in memory._fields)),
              parameters(*(getattr(p, _parameter(e, x)) for x in parameters._fields)))
             for e, memory, parameters in zip(self.elements, self._memories, self._own, strict=True)
         ]  # fmt: skip
+        s.elements = each
         for element, z_, p_ in each:
             element.tell(s, z_, p_)
         return s, each
@@ -410,6 +428,10 @@ class RobotSystem(HybridSystem):
 
     def _accelerations(self, *at: Any) -> Array:
         s, each = self._seen(*at)
+        return self._mechanism(at[-1]).acceleration(s.t, s.q, s.v, *self._loads(s, each))
+
+    def _loads(self, s: State, each: Iterable[tuple[Element, Any, Any]]) -> tuple[Array, Array | None]:
+        """Efforts (nv,) of the elements, and their wrenches on the bodies, (n, 6), None if there are none."""
         tau: Array = np.zeros(self.nv, int)
         wrenches = np.zeros((len(self.tree.bodies), 6), int).astype(object)
         loaded = False
@@ -423,12 +445,12 @@ class RobotSystem(HybridSystem):
                 i = frame.body - 1
                 wrenches[i] = wrenches[i] + np.concatenate([cross(arm, force), force])
                 loaded = True
-        return self._mechanism(at[-1]).acceleration(s.t, s.q, s.v, tau, wrenches if loaded else None)
+        return tau, wrenches if loaded else None
 
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
         return {
-            _full(e, name): x for e, z, p in each for name, x in getattr(e, part)(s, z, p).items()
+            full_name(e, name): x for e, z, p in each for name, x in getattr(e, part)(s, z, p).items()
         }  # fmt: skip
 
     def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
@@ -440,7 +462,7 @@ class RobotSystem(HybridSystem):
         return self._written(z, [(e, e.start(s, z_, p_)) for e, z_, p_ in each])
 
     def _written(self, z: Any, memories: list[tuple[Element, Any]]) -> Any:
-        found = {_full(e, x): y for e, memory in memories for x, y in memory._asdict().items()}
+        found = {full_name(e, x): y for e, memory in memories for x, y in memory._asdict().items()}
         return z._replace(**found)
 
     def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
@@ -457,17 +479,23 @@ class RobotSystem(HybridSystem):
 
     def _powers(self, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
+        efforts = [self._efforts_of(e, s, z, p) for e, z, p in each]
+        return self._balance(s, each, efforts, [e.losses(s, z, p) for e, z, p in each])
+
+    def _balance(
+        self, s: State, each: list[tuple[Element, Any, Any]], efforts: list[Array], lost: list[Any]
+    ) -> dict[str, Any]:
+        """Powers by name, of the elements' efforts and losses."""
         v, found, driven = s.v, {}, np.zeros(self.nv, int)
-        for e, z, p in each:
-            tau = self._efforts_of(e, s, z, p)
+        for (e, z, p), tau, own in zip(each, efforts, lost, strict=True):
             if e.driven:
                 driven = driven + tau
             given = tau @ v
             for frame, force in e.forces(s, z, p):
                 given = given + force @ s.velocity(frame)
             if _acts(e):
-                found[_full(e, "work")] = given
-            losses = {_full(e, name): x for name, x in e.losses(s, z, p).items()}
+                found[full_name(e, "work")] = given
+            losses = {full_name(e, name): x for name, x in own.items()}
             self._lossy[e] = tuple(losses)
             found.update(losses)
         joints = {}
@@ -493,7 +521,7 @@ class RobotSystem(HybridSystem):
             for name, x in (("energy", e.energy(s, z, p)), ("lost", e.lost(z))):
                 if x is not None:
                     own[name] = x
-            found.update({_full(e, name): x for name, x in own.items()})
+            found.update({full_name(e, name): x for name, x in own.items()})
         for force in self.mechanism.forces:
             if force.stores:
                 found[f"{force.name}_energy"] = force.energy_in_tree(s.tree, s.q)
@@ -527,7 +555,7 @@ class RobotSystem(HybridSystem):
             stored = outputs.get(f"{force.name}_energy", 0 * done)
             potential, done = potential + stored, done + work[force.name] + change(stored)
         for e in self.elements if self.power_names else ():
-            given, energy, lost = (_full(e, x) for x in ("work", "energy", "lost"))
+            given, energy, lost = (full_name(e, x) for x in ("work", "energy", "lost"))
             if e.driven:
                 continue
             if energy in outputs:
@@ -545,6 +573,22 @@ class RobotSystem(HybridSystem):
             "work_done": done if self.power_names else None,
             "tree": self.tree,
         }
+
+    # -- methods with systems of their own ------------------------------------------------------------------
+
+    def __init_subclass__(cls, method: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if method is not None:
+            RobotSystem.by_method[method] = cls
+
+    def stepped_by(self, method: Any) -> tuple[HybridSystem, Method]:
+        kind = self.by_method.get(method) if isinstance(method, str) else None
+        if kind is None:
+            return super().stepped_by(method)
+        if method not in self._others:
+            robot, elements = self._description
+            self._others[method] = kind(robot, *elements, **self._options, name=self.name)
+        return self._others[method].stepped_by(method)
 
     # -- the ledger -----------------------------------------------------------------------------------------
 
@@ -586,12 +630,12 @@ class RobotSystem(HybridSystem):
                 stored[f"{force.name}_energy"] = change("outputs", f"{force.name}_energy")
                 losses[force.name] -= stored[f"{force.name}_energy"]
         for e in self.elements:
-            given = _full(e, "work")
+            given = full_name(e, "work")
             if given in run.work:
                 elements[given] = change("work", given)
             if e.driven:
                 continue
-            energy_of, lost = _full(e, "energy"), _full(e, "lost")
+            energy_of, lost = full_name(e, "energy"), full_name(e, "lost")
             if energy_of not in run.outputs:  # from outside
                 work.update({given: elements[given]} if given in elements else {})
                 continue
@@ -644,7 +688,7 @@ class Ledger:
         return "\n".join(lines)
 
 
-def _full(element: Element, name: str) -> str:
+def full_name(element: Element, name: str) -> str:
     return "_".join(x for x in (element.name, name) if x)
 
 

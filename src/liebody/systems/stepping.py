@@ -10,7 +10,7 @@ import numpy as np
 
 from ..codegen.march import RAN, REASONS, STOPPED, Settings
 from ..errors import SECONDS, ShapeError, positive
-from ..integrators import Method, method_named
+from ..integrators import Method
 from ..scalar import Array
 from .hybrid import Given, HybridSystem
 
@@ -80,18 +80,19 @@ class HybridStepper:
         system: HybridSystem,
         dt: float,
         members: int | tuple[int, ...] = (),
-        method: str | Method = "rkmk4",
+        method: str | Method | None = None,
         threads: int = 1,
     ) -> None:
+        system, method = system.stepped_by(method)
         self.system, self.dt, self.threads = system, positive("dt", dt, SECONDS), threads
         self.batch = (members,) if isinstance(members, int) else tuple(members)
-        self._flow, self._settings = system._flow(method_named(method)), Settings(least=1e-7, limit=10**7)
+        self._flow, self._settings = system._flow(method), Settings(least=1e-7, limit=10**7)
         self._n = math.prod(self.batch)
 
     def start(self, q0: Array, v0: Array = None, **memory: Any) -> HybridState:
         """The state at t = 0; states, and values of the memory, of all members, or one for all."""
         y = self._points(q0, v0, memory, self.batch)
-        last = np.full((self._n, len(self.system.guard_names)), -np.inf)
+        last = np.full((self._n, max(1, len(self.system.guard_names))), -np.inf)
         return HybridState(self, 0, y, np.full(self._n, RAN), last)
 
     def reset(
@@ -119,7 +120,8 @@ class HybridStepper:
         return HybridState(self, number, m.y, reasons, m.last)
 
     def _parameters(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Any:
-        return Given(dict(given), {}, self.system.parameters).samples("zero", batch, self.dt)
+        given = self.system.fitted(given, self.dt)
+        return Given(given, {}, self.system.parameters).samples("zero", batch, self.dt)
 
     def _points(self, q0: Array, v0: Array, memory: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
         q, v = self.system._checked(q0, v0)

@@ -1,0 +1,191 @@
+"""Legged robots on the ground beside MuJoCo: simulated seconds per second of time stepping, alone and of 256.
+
+    python benchmarks/legs.py [robot ...]       (anymal solo12 talos)
+
+Both stand on equal spherical feet (a humanoid on four points under each foot) by joint PD, whose set-points
+get new noise every 20 ms, so that no solver lives on a settled state. Steps of 1 ms, one thread of this
+process, alternately; medians of processor time, and of the ratio round by round with its quartiles. MuJoCo
+has the PD as actuators and takes it implicitly (`implicitfast`), with its default solver; it steps one member
+after the other. At first both stand for 0.2 s, and must agree about the height of the base to 5 mm: MuJoCo's
+feet creep apart, by about a centimetre a second.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+import warnings
+from dataclasses import replace
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+
+import liebody as lb
+from liebody.bodies import Frame
+from liebody.io.layouts import mujoco_layout
+from liebody.systems import Contact, JointPD, TimeStepping
+
+sys.path.insert(0, str(Path(__file__).parent))
+from machine import describe
+
+DT, HOLD, ROUNDS, AGREE = 1e-3, 0.02, 7, 5e-3
+T_END = {(): 2.0, (256,): 0.5}  # s, of one and of each member
+ROBOTS = "cmeel.prefix/share/example-robot-data/robots"
+SOLE = [(x, y, 0.0) for x in (-0.09, 0.11) for y in (-0.05, 0.05)]
+
+
+class Legged(NamedTuple):
+    file: str
+    feet: dict[str, list[tuple[float, float, float]]]  # frames, and points in them
+    pose: dict[str, float]  # by the ends of the joints' names
+    K: float
+    D: float
+    noise: float
+    radius: float
+
+
+FEET: Any = [(0.0, 0.0, 0.0)]
+CASES = {
+    "anymal": Legged(
+        "anymal_b_simple_description/robots/anymal.urdf",
+        {f"{leg}_FOOT": FEET for leg in ("LF", "RF", "LH", "RH")},
+        {"F_HFE": 0.4, "F_KFE": -0.8, "H_HFE": -0.4, "H_KFE": 0.8},
+        200.0, 5.0, 0.1, 0.02,
+    ),
+    "solo12": Legged(
+        "solo_description/robots/solo12.urdf",
+        {f"{leg}_FOOT": FEET for leg in ("FL", "FR", "HL", "HR")},
+        {"_HFE": 0.8, "_KFE": -1.6},
+        6.0, 0.2, 0.1, 0.0125,
+    ),
+    "talos": Legged(
+        "talos_data/robots/talos_reduced.urdf",
+        {"left_sole_link": SOLE, "right_sole_link": SOLE},
+        {"leg_left_3_joint": -0.4, "leg_left_4_joint": 0.8, "leg_left_5_joint": -0.4,
+         "leg_right_3_joint": -0.4, "leg_right_4_joint": 0.8, "leg_right_5_joint": -0.4},
+        2000.0, 40.0, 0.01, 0.01,
+    ),
+}  # fmt: skip
+
+
+def loaded(case: Legged) -> tuple[lb.Robot, np.ndarray]:
+    """The robot with a frame at each point that touches the ground, and the pose it stands in."""
+    root = Path(str(distribution("example-robot-data").locate_file(ROBOTS)))
+    robot = lb.load(root / case.file, floating=True)
+    frames: dict[str, Frame] = {}
+    for name, points in case.feet.items():
+        foot = robot.tree.frame(name)
+        for i, point in enumerate(points):
+            T = np.array(foot.placement, float)
+            T[:3, 3] += T[:3, :3] @ point
+            frames[f"{name}_{i}"] = Frame(f"{name}_{i}", foot.body, T)
+    robot = lb.Robot(replace(robot.tree, frames=frames))
+    q = robot.neutral()
+    for body in robot.tree.bodies:
+        for end, angle in case.pose.items():
+            if body.joint.name.endswith(end):
+                q[body.coordinates] = angle
+    lowest = min(lb.dynamics.frame_pose(robot.tree, q, name)[2, 3] for name in frames)
+    q[6] = case.radius - lowest
+    return robot, q
+
+
+def mujoco_model(robot: lb.Robot, case: Legged) -> mujoco.MjModel:
+    spec = mujoco.MjSpec.from_string(robot.to_mjcf())
+    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], friction=[0.8, 0, 0], condim=3)
+    for frame in robot.tree.frames.values():
+        name = robot.tree.bodies[frame.body - 1].name
+        spec.body(name).add_geom(
+            type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[case.radius, 0, 0], pos=frame.placement[:3, 3],
+            contype=0, conaffinity=1, friction=[0.8, 0, 0], condim=3, mass=0,
+        )  # fmt: skip
+    for actuator in list(spec.actuators):
+        spec.delete(actuator)
+    for body in robot.tree.bodies[1:]:
+        spec.add_actuator(
+            target=body.joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT,
+            gaintype=mujoco.mjtGain.mjGAIN_FIXED, gainprm=[case.K, *[0] * 9],
+            biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=[0, -case.K, -case.D, *[0] * 7],
+        )  # fmt: skip
+    model = spec.compile()
+    model.opt.timestep, model.opt.integrator = DT, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_LIMIT
+    model.dof_damping[:], model.dof_frictionloss[:] = 0, 0
+    return model
+
+
+def measure(name: str) -> None:
+    case = CASES[name]
+    robot, q = loaded(case)
+    robot = lb.Robot(robot.tree.with_joints("ideal"))
+    drives = JointPD(case.K, q[7:], case.D, gravity_compensation=False)
+    floor = Contact(*robot.tree.frames, stiffness=1e6, damping=1e4, friction=0.8, radius=case.radius)
+    system = TimeStepping(robot, drives, floor, ledger=False)
+    model = mujoco_model(robot, case)
+    layout, data = mujoco_layout(robot.tree, model), mujoco.MjData(model)
+    start = layout.to_q(q)
+    rng, residuals = np.random.default_rng(0), []
+
+    def ours(targets: Any) -> float:
+        t_end = HOLD * (targets.shape[-2] - 1)
+        begin = time.process_time()
+        run = system.simulate(
+            np.broadcast_to(q, (*targets.shape[:-2], len(q))), t_end=t_end, dt=DT, record_every=HOLD,
+            sampled={"pd_q_des": (HOLD * np.arange(targets.shape[-2]), targets)}, threads=1, events=0,
+        )  # fmt: skip
+        spent = time.process_time() - begin
+        residuals.append(run.memory["residual"][..., 1:].ravel())
+        if (run.ends != "").any():
+            raise SystemExit(f"{name}: {np.count_nonzero(run.ends != '')} members ended early")
+        return spent
+
+    def theirs(targets: Any) -> float:
+        begin = time.process_time()
+        mujoco.mj_resetData(model, data)
+        data.qpos[:] = start
+        for target in targets[:-1]:
+            data.ctrl[:] = target
+            mujoco.mj_step(model, data, nstep=round(HOLD / DT))
+        return time.process_time() - begin
+
+    data.qpos[:], data.ctrl[:] = start, q[7:]
+    mujoco.mj_step(model, data, nstep=200)
+    height = float(system.simulate(q, t_end=0.2, dt=DT).q[-1, 6])
+    if not abs(height - data.qpos[2]) < AGREE:
+        raise SystemExit(f"{name}: the base stands at {height:.4f} m, at {data.qpos[2]:.4f} m in MuJoCo")
+
+    for members, t_end in T_END.items():
+        rows, residuals = round(t_end / HOLD) + 1, []
+
+        def noisy(*shape: int) -> np.ndarray:
+            return q[7:] + case.noise * rng.standard_normal((*shape, len(q) - 7))
+
+        ours(noisy(*members, rows))
+        pairs = []
+        for _ in range(ROUNDS):
+            few = [theirs(noisy(rows)) for _ in range(3)]
+            pairs.append((ours(noisy(*members, rows)) / np.prod(members), statistics.median(few)))
+        a, b = (t_end / statistics.median(x) for x in zip(*pairs, strict=True))
+        low, ratio, high = np.percentile([y / x for x, y in pairs], [25, 50, 75])
+        high_residual = np.quantile(np.concatenate(residuals), 0.99)
+        label = f"{name}, {f'of {members[0]}' if members else 'one'}"
+        print(f"{label:28s} {a:10.1f} {b:10.1f} {ratio:8.1f}   [{low:.1f}, {high:.1f}]   {high_residual:.1e}")
+
+
+def main(chosen: list[str]) -> None:
+    warnings.simplefilter("ignore")
+    print(describe("mujoco", "numpy"))
+    print(
+        f"{'simulated s per s':28s} {'liebody':>10s} {'mujoco':>10s} {'ratio':>8s}   [quartiles]   "
+        "residual of 99 %, N"
+    )
+    for name in chosen or list(CASES):
+        measure(name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,154 @@
+"""Impulses x that obey laws of contact and friction, with velocities w = A x + b, by block Gauss-Seidel.
+
+A = J M^-1 J^T + diag(R) is the inverse inertia that the contacts show, with their compliance R. Every sweep
+solves the law of one block after the other, exactly, with the impulses of the others as they are.
+
+Castro, Permenter and Han (2022), "An unconstrained convex formulation of compliant contact"; Hwangbo, Lee and
+Hutter (2018), "Per-contact iteration method for solving contact dynamics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..linear import product
+from ..scalar import Array, absolute, clip, maximum, minimum, sqrt, where
+
+TINY = 1e-30  # of squares, so that roots and quotients of what is zero are finite
+LARGEST = 1e9  # slip multiplier, in units of the block
+
+
+class Cone(NamedTuple):
+    """Coulomb's friction with unilateral contact: x = (x_n, x_t), w = (w_n, w_t), (3,) each.
+
+        x_n >= 0, w_n >= 0, x_n w_n = 0,    |x_t| <= mu x_n,    mu x_n w_t = -|w_t| x_t
+
+    Where the solution of A x + b = 0 is outside the cone, the point slips: (A + diag(0, c, c)) x = -b with
+    the multiplier c > 0 for which |x_t| = mu x_n. mu x_n / |x_t| - 1 is nearly linear in c; Newton's method
+    starts from its asymptote for large c.
+    """
+
+    mu: Any
+
+    @property
+    def size(self) -> int:
+        return 3
+
+    def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
+        """x of w = A x + b; A (3, 3). newton: iterations; 0: one projected step from x instead."""
+        mu, a = self.mu, A[0, 0]
+        if not newton:
+            w = A @ x + b
+            n = maximum(x[0] - w[0] / a, 0.0)
+            t = x[1:] - (w[1:] - A[1:, 0] * (x[0] - n)) / maximum(A[1, 1], A[2, 2])
+            return np.concatenate([[n], within(t, mu * n)])
+        n, t, *_ = _slipping(A, b, 0)
+        sticks = (n > 0) & (t @ t <= mu * mu * n * n)
+        first = maximum(-b[0] / a, TINY)
+        pull = b[1:] + A[1:, 0] * first
+        size = sqrt(pull @ pull + TINY)
+        e = pull / size
+        coupled = A[0, 1:] @ e / a
+        stiff = e @ (A[1:, 1:] @ e) - a * coupled * coupled
+        most = LARGEST * (A[1, 1] + A[2, 2])
+        rough = maximum(mu, TINY)
+        c = clip(size * (1 / rough - coupled) / first - stiff, 0.0, most)
+        for _ in range(newton):
+            n_c, t_c, dn, dt = _slipping(A, b, c)
+            square = t_c @ t_c + TINY
+            slope = mu * (dn * square - n_c * (t_c @ dt))
+            c = clip(c - square * (mu * n_c - sqrt(square)) / where(slope > 0, slope, TINY), 0.1 * c, most)
+        t_c = _slipping(A, b, c)[1]
+        t_c = t_c / sqrt(t_c @ t_c + TINY)  # with this direction, the rest of the law is exact
+        n_c = -b[0] / maximum(a + mu * (A[0, 1:] @ t_c), 1e-6 * a)
+        found = [where(sticks, x, y) for x, y in zip((n, *t), (n_c, *(mu * n_c * t_c)), strict=True)]
+        return np.array([where(b[0] < 0, x, 0.0) for x in found])
+
+    def defect(self, A: Array, w: Array, x: Array) -> Any:
+        """|x - P(x - (w + mu |w_t| n) / a)|, P the projection onto the cone; zero where the law holds.
+
+        De Saxce and Feng (1998), "The bipotential method".
+        """
+        mu, a = self.mu, A[0, 0]
+        n = x[0] - (w[0] + mu * sqrt(w[1:] @ w[1:] + TINY)) / a
+        t = x[1:] - w[1:] / a
+        size = sqrt(t @ t + TINY)
+        edge = (n + mu * size) / (1 + mu * mu)
+        inside, polar = size <= mu * n, mu * size <= -n
+        n_p = where(inside, n, where(polar, 0.0, edge))
+        t_p = where(inside, 1.0, where(polar, 0.0, mu * edge / size)) * t
+        off = np.concatenate([[x[0] - n_p], x[1:] - t_p])
+        return sqrt(off @ off)
+
+
+class Bounds(NamedTuple):
+    """low <= x <= high, with w >= 0 at low, w <= 0 at high, w = 0 between them: limits, dry friction."""
+
+    low: Any
+    high: Any
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
+        """x of w = A x + b; A (1, 1)."""
+        return np.array([minimum(maximum(-b[0] / A[0, 0], self.low), self.high)])
+
+    def defect(self, A: Array, w: Array, x: Array) -> Any:
+        """|x - clip(x - w / a)|; zero where the law holds."""
+        return absolute(x[0] - minimum(maximum(x[0] - w[0] / A[0, 0], self.low), self.high))
+
+
+def gauss_seidel(
+    A: Array, b: Array, laws: Sequence[Cone | Bounds], x: Array, sweeps: int, newton: int
+) -> tuple[Array, Any]:
+    """Impulses x of w = A x + b, starting from x (m,), and the largest defect of a law.
+
+    Sweeps go forth and back in turn.
+    """
+    ends = np.cumsum([0, *(law.size for law in laws)]).tolist()
+    blocks = [slice(i, j) for i, j in pairwise(ends)]
+    x = list(x)
+    for k in range(sweeps):
+        order = list(zip(blocks, laws, strict=True))
+        for own, law in order if k % 2 == 0 else reversed(order):
+            others = [*range(own.start), *range(own.stop, len(x))]
+            pushed = b[own] + product(A[own][:, others], np.array([x[j] for j in others]))
+            x[own] = law.solve(A[own, own], pushed, np.array(x[own]), newton)
+    found = np.array(x)
+    w = product(A, found) + b
+    worst: Any = 0.0
+    for own, law in zip(blocks, laws, strict=True):
+        worst = maximum(worst, law.defect(A[own, own], w[own], found[own]))
+    return found, worst
+
+
+def _slipping(A: Array, b: Array, c: Any) -> tuple[Any, Array, Any, Array]:
+    """x_n and x_t of (A + diag(0, c, c)) x = -b, and their derivatives by c."""
+    p, q, r = A[1, 1] + c, A[1, 2], A[2, 2] + c
+    reciprocal = 1 / (p * r - q * q)
+
+    def inverse(t: Array) -> Array:
+        return np.array([r * t[0] - q * t[1], p * t[1] - q * t[0]]) * reciprocal
+
+    side = A[0, 1:]
+    y = inverse(side)
+    freed = 1 / (A[0, 0] - side @ y)
+    given = inverse(b[1:])
+    n = (side @ given - b[0]) * freed
+    t = -(given + y * n)
+    z = inverse(t)
+    dn = (side @ z) * freed
+    return n, t, dn, -(z + y * dn)
+
+
+def within(force: Array, most: Any) -> Array:
+    """The force, cut to this size."""
+    size = force @ force
+    cut = size > most * most
+    return where(cut, most / sqrt(where(cut, size, 1.0)), 1.0) * force

@@ -1,0 +1,298 @@
+"""What time stepping solves for: impulses of contacts, of joints' stops and of their dry friction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dynamics
+from ..bodies import Body, Tree
+from ..dynamics import JointForce, JointFriction, JointLimits
+from ..errors import ModelError
+from ..linear import product, skew
+from ..scalar import Array, minimum, sqrt, where
+from .cones import Bounds, Cone, within
+from .contact import Contact, pair, under
+from .grounds import tangents
+from .robot import Element, State
+
+
+class Row(NamedTuple):
+    """Rows of the solve that one law holds: w = J v' + bias + R x, from the impulses x of the last step."""
+
+    J: Array
+    bias: Array
+    R: Array
+    law: Any
+    x: Array
+
+
+class Solved(Element):
+    """An element whose impulses are found in the solve of a step. What it dissipates is known behind that."""
+
+    driven = False
+
+    def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
+        """Its rows in a step of length h."""
+        raise NotImplementedError
+
+    def after(
+        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        """The flows after a step, and the powers lost in it.
+
+        x  impulses (m,) of its rows; before, v: velocities (m,) along them at the beginning and at the end
+        """
+        raise NotImplementedError
+
+    def rates(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return self.flows
+
+
+class ContactImpulses(Solved):
+    """A `Contact` as time stepping takes it.
+
+    Memory: reaction (n, 3), the forces on its points along normal and tangents in the last step [N], and
+    stretch (n, 2) along the tangents [m]. Signals: force (n, 3), in the world; height_over (n,); slip (n, 2),
+    the velocities along the tangents; energy, stored: k g^2 / 2 below the surface + k |s|^2 / 2. Losses:
+    "normal" and "tangential".
+    """
+
+    def __init__(self, contact: Contact) -> None:
+        super().__init__()
+        self.name, self.prefix, self.points = contact.name, contact.prefix, contact.points
+        self.contact = contact
+        given = {name: x for name, x in contact.parameters.items() if name != "settling"}
+        if "friction" not in given:
+            raise ModelError(f"{self.name}: time stepping needs friction; give Contact(..., friction=0.8)")
+        if any(k == d == 0 for k, d in zip(pair(given["stiffness"]), pair(given["damping"]))):
+            raise ModelError(f"{self.name}: stiffness and damping are both zero; give stiffness=1e6, say")
+        n = len(self.points)
+        self.parameters = given
+        self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
+
+    def attach(self, tree: Tree) -> None:
+        self._frames: list[Any] = self.contact.frames(tree)
+
+    def tell(self, s: State, z: Any, p: Any) -> None:
+        for point, force in zip(self.points, z.reaction, strict=True):
+            s.touches(point, where(force[0] > 0, 1.0, 0.0), 0.0)
+
+    # -- one point ------------------------------------------------------------------------------------------
+
+    def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
+        """Distance over the ground, and normal and tangents in the rows of a matrix (3, 3)."""
+        return self.contact.over(s.position(self._frames[i]), p)
+
+    def _jacobian(self, s: State, i: int, axes: Array) -> Array:
+        """J (3, nv) of the velocity of the lowest point of i along the axes."""
+        J = dynamics.frame_jacobian(s.tree, s.q, self._frames[i], "mixed")
+        radius = self.contact.radius
+        lowest = J[3:] + radius * product(skew(axes[0]), J[:3]) if radius else J[3:]
+        return product(axes, lowest)
+
+    def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
+        """The rows of all points, for a step of length h."""
+        (K, K_t), (D, D_t), found = pair(p.stiffness), pair(p.damping), []
+        c, c_t = h * K + D, h * K_t + D_t
+        for i in range(len(self.points)):
+            gap, axes = self._gap(s, i, p)
+            bias = np.concatenate([[where(gap > 0, gap / h, gap * (K / c))], z.stretch[i] * (K_t / c_t)])
+            R = np.array([1 / (h * c), *[1 / (h * c_t)] * 2])
+            found.append(Row(self._jacobian(s, i, axes), bias, R, Cone(p.friction), h * z.reaction[i]))
+        return found
+
+    def after(
+        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        (K, K_t), stretches, normal, tangential = pair(p.stiffness), [], 0.0, 0.0
+        x, before, v = (y.reshape(-1, 3) for y in (x, before, v))
+        for i in range(len(self.points)):
+            gap, _ = self._gap(s, i, p)
+            ahead, mean = gap + h * v[i, 0], 0.5 * (before[i] + v[i])
+            held = within(K_t * (z.stretch[i] + h * v[i, 1:]), p.friction * x[i, 0] / h)
+            s_new = under(ahead) * held / where(K_t > 0, K_t, 1.0)
+            stored = 0.5 * K * (minimum(ahead, 0.0) ** 2 - minimum(gap, 0.0) ** 2)
+            stored_t = 0.5 * K_t * (s_new @ s_new - z.stretch[i] @ z.stretch[i])
+            normal = normal - (x[i, 0] * mean[0] + stored) / h
+            tangential = tangential - (x[i, 1:] @ mean[1:] + stored_t) / h
+            stretches.append(s_new)
+        return {"reaction": x / h, "stretch": np.stack(stretches)}, {
+            "normal": normal,
+            "tangential": tangential,
+        }
+
+    # -- what is known of it --------------------------------------------------------------------------------
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        K, K_t = pair(p.stiffness)
+        gaps = [minimum(self._gap(s, i, p)[0], 0.0) for i in range(len(self.points))]
+        return sum(0.5 * (K * g * g + K_t * (t @ t)) for g, t in zip(gaps, z.stretch, strict=True))
+
+    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"normal": 0.0, "tangential": 0.0}
+
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        found = [self._gap(s, i, p) for i in range(len(self.points))]
+        speeds = [product(self._jacobian(s, i, axes), s.v) for i, (_, axes) in enumerate(found)]
+        forces = [force @ axes for force, (_, axes) in zip(z.reaction, found, strict=True)]
+        return {
+            "force": np.stack(forces),
+            "height_over": np.array([gap for gap, _ in found]),
+            "slip": np.stack([u[1:] for u in speeds]),
+        }
+
+
+class SphereContact(ContactImpulses):
+    """Spheres about frames of a robot that touch each other, for `TimeStepping`.
+
+    pairs    (a, b): names of frames, whose origins are the centres; each a contact with the law of `Contact`
+    radius   of the spheres about all a and all b, (2,), or one for all                                    [m]
+    others   as of `Contact`
+
+    Signals and losses are those of `ContactImpulses`; force (n, 3) acts on a, and its opposite on b.
+
+    Raises ModelError without pairs, or for radii that are not positive.
+    """
+
+    def __init__(
+        self,
+        *pairs: tuple[str, str],
+        radius: Any,
+        stiffness: Any = 1e6,
+        damping: Any = 1e3,
+        friction: float = 0.0,
+        name: str = "spheres",
+    ) -> None:
+        self.radii = np.broadcast_to(np.asarray(radius, float), (2,))
+        if not pairs or any(len(x) != 2 for x in pairs) or not (self.radii > 0).all():
+            raise ModelError(
+                f"{name}: give pairs of frames and a positive radius, SphereContact((a, b), radius=0.1)"
+            )
+        points = [f"{a}_{b}" for a, b in pairs]
+        contact = Contact(*points, stiffness=stiffness, damping=damping, friction=friction, name=name)
+        contact.parameters.pop("height")
+        super().__init__(contact)
+        self.pairs = pairs
+
+    def attach(self, tree: Tree) -> None:
+        self._frames = [tuple(tree.frame(x) for x in pair) for pair in self.pairs]
+
+    def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
+        a, b = (s.position(frame) for frame in self._frames[i])
+        distance = sqrt((a - b) @ (a - b))
+        n = (a - b) / distance
+        return distance - self.radii.sum(), np.concatenate([[n], tangents(n)])
+
+    def _jacobian(self, s: State, i: int, axes: Array) -> Array:
+        total: Any = 0
+        for frame, sign, radius in zip(self._frames[i], (1, -1), self.radii.tolist(), strict=True):
+            J = dynamics.frame_jacobian(s.tree, s.q, frame, "mixed")
+            total = total + sign * J[3:] + radius * product(skew(axes[0]), J[:3])
+        return product(axes, total)
+
+
+class _JointImpulses(Solved):
+    """A `JointForce` as time stepping takes it, by one row for each velocity v_i that it acts on.
+
+    Memory and signal: reaction (m,), the efforts in the last step; the loss is called as the force.
+    """
+
+    def __init__(self, force: JointForce) -> None:
+        super().__init__()
+        self.name, self.force = force.name, force
+
+    def attach(self, tree: Tree) -> None:
+        self.force.check([body.joint.name for body in tree.bodies])
+        self._at: list[tuple[Body, int, list[Any]]] = []  # body, place among its velocities, numbers
+        for body in tree.bodies:
+            numbers = self.force.numbers_in(body.joint) if body.joint.mimic is None else None
+            self._at += (
+                [] if numbers is None else [(body, i, [x[i] for x in numbers]) for i in range(body.joint.dim)]
+            )
+        self.flows = {"reaction": np.zeros(len(self._at))}
+
+    def _row(
+        self, s: State, h: Any, body: Body, i: int, numbers: Sequence[Any]
+    ) -> tuple[Any, Any, Any, Bounds]:
+        """The entry of J, bias, R and law."""
+        raise NotImplementedError
+
+    def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
+        found = []
+        for (body, i, numbers), effort in zip(self._at, z.reaction, strict=True):
+            entry, bias, R, law = self._row(s, h, body, i, numbers)
+            J = np.zeros((1, s.tree.nv), int).astype(object)
+            J[0, body.dofs.start + i] = entry
+            found.append(Row(J, np.array([bias]), np.array([R]), law, np.array([h * effort * entry])))
+        return found
+
+    def after(
+        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        signs = [self._row(s, h, *at)[0] for at in self._at]
+        lost = -(x @ (0.5 * (before + v))) / h - self._stored(s, h, v)
+        return {"reaction": np.array(signs) * x / h}, {"": lost}
+
+    def _stored(self, s: State, h: Any, v: Array) -> Any:
+        """The rate of the energy that it stores."""
+        return 0.0
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        return 0.0
+
+    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"": 0.0}
+
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"reaction": z.reaction}
+
+
+class FrictionImpulses(_JointImpulses):
+    """Dry friction: |x| <= h mu, v_i = 0 where it is less, against v_i where it is as much."""
+
+    def _row(
+        self, s: State, h: Any, body: Body, i: int, numbers: Sequence[Any]
+    ) -> tuple[Any, Any, Any, Bounds]:
+        return 1, 0, 0, Bounds(-h * numbers[0], h * numbers[0])
+
+
+class StopImpulses(_JointImpulses):
+    """Stops at the limits of hinges and slides: x = h max(-k g' - k T dg/dt, 0) at the nearer limit.
+
+    g is the distance to it; beyond the limit, g < 0. As of a contact, x > 0 needs g' <= 0.
+    """
+
+    def _gap(self, s: State, body: Body, i: int, lower: Any, upper: Any) -> tuple[Any, Any]:
+        """The sign with which the distance to the nearer limit grows along v_i, and that distance."""
+        q = body.joint_coordinates(s.q)[i]
+        low = q < 0.5 * (lower + upper)
+        return where(low, 1.0, -1.0), where(low, q - lower, upper - q)
+
+    def _row(
+        self, s: State, h: Any, body: Body, i: int, numbers: Sequence[Any]
+    ) -> tuple[Any, Any, Any, Bounds]:
+        k, lower, upper, T = numbers
+        sign, gap = self._gap(s, body, i, lower, upper)
+        return sign, where(gap > 0, gap / h, gap / (h + T)), 1 / (h * k * (h + T)), Bounds(0.0, np.inf)
+
+    def _stored(self, s: State, h: Any, v: Array) -> Any:
+        total: Any = 0.0
+        for (body, i, (k, lower, upper, _)), u in zip(self._at, v, strict=True):
+            gap = self._gap(s, body, i, lower, upper)[1]
+            total = total + 0.5 * k * (minimum(gap + h * u, 0.0) ** 2 - minimum(gap, 0.0) ** 2)
+        return total / h
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        gaps = [(k, self._gap(s, body, i, low, high)[1]) for body, i, (k, low, high, _) in self._at]
+        return sum((0.5 * k * minimum(gap, 0.0) ** 2 for k, gap in gaps), start=0.0)
+
+
+KINDS: dict[type, type[Solved]] = {
+    Contact: ContactImpulses,
+    JointFriction: FrictionImpulses,
+    JointLimits: StopImpulses,
+}
+"""Elements and forces that are solved for, and what they become."""

@@ -1,0 +1,290 @@
+"""Robots with contacts by time stepping: impulses over steps of one length, which resolve no contact.
+
+    (M + h D + h^2 K) (v' - v) = h (tau - b - h K v) + J^T x,        q' = q exp(h v')
+
+are the velocities v' and the configuration at the end of a step of length h: semi-implicit (symplectic) Euler
+with M, b, J, tau at its beginning. A floating base turns by exp(h omega'), moves straight by h v', and v' is
+then seen in its new axes: what flies keeps its velocity. K and D are the gains of the elements and the
+joints' damping. The impulses x obey the laws of the contacts with the velocities J v', all at once:
+
+    x_n = h max(-k g' - d u_n, 0),                         g' = g + h u_n,   u_n = (J v')_n
+    x_t = -h (k s' + d u_t), cut to |x_t| <= mu x_n,       s' = s + h u_t,   u_t = (J v')_t
+
+with the gap g of a point over the ground, and its stretch s since it sticks: the laws of `Contact` at the end
+of the step. Above the ground (g > 0) nothing acts but what keeps the point from passing it: x_n > 0 only
+where g + h u_n + x_n / (h k + d) = 0. With the compliance R = 1 / (h (h k + d)) these are conditions on
+w = J v' + (g k / (h k + d), s k / (h k + d)) + R x (`cones`).
+
+Stewart and Trinkle (1996), "An implicit time-stepping scheme for rigid body dynamics"; Anitescu (2006);
+Todorov (2014); Castro, Permenter and Han (2022).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import dynamics
+from ..bodies import Body, Tree
+from ..dynamics import JointDamping
+from ..errors import SECONDS, IntegrationError, positive
+from ..groups import SO3
+from ..integrators import Method, Tableau
+from ..linear import cross, factor, inward, outward, product, symmetric
+from ..scalar import Array, absolute, where
+from .cones import gauss_seidel
+from .hybrid import HybridRun
+from .impulses import KINDS, Solved
+from .robot import Element, RobotSystem, State, full_name
+
+EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
+
+
+class TimeStepping(RobotSystem, method="time-stepping"):
+    """A robot system by steps of one length; see the head of this module.
+
+    robot, elements, gravity, actuated, ledger, outputs, name   as of `RobotSystem`
+    step     length of a step, a parameter of the system; `dt` of `simulate` sets it                      [s]
+    sweeps   over all contacts in each step, forth and back in turn
+    newton   iterations for the multiplier of a point that slips; 0: projected Gauss-Seidel, which is cheaper
+             and good on floors that give way
+
+    clipped  whether the efforts of drives are kept within the joints' effort limits, with those from the
+             beginning of the step; a drive at its limit has no gains in that step
+
+    `JointFriction` (exact, sticking) and `JointLimits` are solved for together with the contacts.
+
+    Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h  [N]
+
+    Efforts and forces of elements are those of the beginning of a step, but for what their gains say
+    (`Element.gains`) and the joints' damping, which are implicit. Joints' work and losses are those by the
+    mean velocities of the step; the ledger closes to O(h).
+    """
+
+    resolves_contacts = False
+
+    def __init__(
+        self,
+        robot: Any,
+        *elements: Any,
+        step: float = 1e-3,
+        sweeps: int = 3,
+        newton: int = 3,
+        clipped: bool = False,
+        **options: Any,
+    ) -> None:
+        self.sweeps, self.newton, self.clipped = sweeps, newton, clipped
+        flat = [x for given in elements for x in (given if isinstance(given, Iterable) else [given])]
+        made = [KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x for x in flat]  # type: ignore[call-arg]
+        super().__init__(robot, *made, step=step, **options)
+
+    def _by_full_names(self) -> dict[str, dict[str, Any]]:
+        kinds = super()._by_full_names()
+        self._replaced = [full_name(e, x) for e in self.elements if isinstance(e, Solved) for x in e.flows]
+        if self._replaced:
+            self._replaced.append("residual")
+            kinds["flows"]["residual"] = 0.0
+        return kinds
+
+    # -- a step ---------------------------------------------------------------------------------------------
+
+    def _named(self, part: str, *at: Any) -> dict[str, Any]:
+        found = super()._named(part, *at)
+        return found | {"residual": 0.0} if part == "rates" and self._replaced else found
+
+    def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
+        return p.step
+
+    def _gains(self, s: State, each: Iterable[tuple[Element, Any, Any]]) -> tuple[Array, Array]:
+        """Stiffness and damping that are taken implicitly, (nv,) each."""
+        K: Array = np.zeros(self.nv, int)
+        D: Array = np.zeros(self.nv, int).astype(object)
+        for e, _, p in each:
+            found = e.gains(s, p)
+            if found is not None:
+                K, D = (x + (self._driven * y if e.driven else y) for x, y in zip((K, D), found, strict=True))
+        if self.clipped:
+            K, D = self._free(s) * K, self._free(s) * D
+        if any(isinstance(force, JointDamping) for force in self.mechanism.forces):
+            for body in s.tree.bodies:
+                D[body.dofs] = D[body.dofs] + body.damping
+        return K, D
+
+    def _share(self, s: State) -> Array:
+        """What the effort limits leave of the efforts of drives, (nv,), from 0 to 1."""
+
+        def find() -> Array:
+            driven = ((e, z, p) for e, z, p in s.elements if e.driven)
+            total = sum(
+                (RobotSystem._efforts_of(self, e, s, z, p) for e, z, p in driven), start=np.zeros(self.nv)
+            )
+            size, limits = absolute(total), np.full(self.nv, np.inf)
+            for body in self.tree.bodies:
+                if body.joint.mimic is None:
+                    limits[body.dofs] = body.joint.effort_limit
+            return np.array(
+                [1.0 if np.isinf(most) else where(x > most, most / x, 1.0) for x, most in zip(size, limits)]
+            )
+
+        return s._once("share", find)
+
+    def _free(self, s: State) -> Array:
+        """1 for velocities whose drives are not at their limits, (nv,)."""
+        return np.array([where(x < 1, 0.0, 1.0) for x in self._share(s)])
+
+    def _efforts_of(self, element: Element, s: State, z: Any, p: Any) -> Array:
+        efforts = super()._efforts_of(element, s, z, p)
+        return efforts * self._share(s) if self.clipped and element.driven else efforts
+
+    def _motion(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
+        s, each = self._seen(t, q, v, z, p)
+        h, mechanism = p.step, self._mechanism(p)
+        tau, wrenches = self._loads(s, each)
+        bias = dynamics.inverse_dynamics(s.tree, q, v, -_turning(s.tree, v), s.gravity, wrenches)
+        K, D = self._gains(s, each)
+        M = dynamics.mass_matrix(s.tree, q) + np.diag(h * (D + h * K))
+        factors = factor(M)
+        r = inward(factors, h * (mechanism.efforts(t, q, v, tau) - bias - h * (K * v)))
+
+        parts = [(e, z_, p_, e.rows(s, z_, p_, h)) for e, z_, p_ in each if isinstance(e, Solved)]
+        rows = [row for *_, own in parts for row in own]
+        x, residual, change = np.zeros(0, int), 0.0, outward(factors, r)
+        if rows:
+            J, b, R, start = (
+                np.concatenate([getattr(row, k) for row in rows]) for k in ("J", "bias", "R", "x")
+            )
+            X = inward(factors, J.T)
+            Y = X * np.array(factors[1])[:, None]
+            A = symmetric(len(J), lambda i, j: _dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0))
+            free = product(J, v) + product(Y.T, r)
+            x, residual = gauss_seidel(
+                A, free + b, [row.law for row in rows], start, self.sweeps, self.newton
+            )
+            change = outward(factors, r + product(X, x))
+            J_v, ended = product(J, v), free + product(A, x) - R * x
+        after = v + change
+
+        rates: dict[str, Any] = {"residual": residual / (h * h)} if parts else {}
+        losses: dict[Element, Any] = {}
+        first = 0
+        for contact, z_, p_, own in parts:
+            a = slice(first, first + sum(len(row.x) for row in own))
+            flows, losses[contact] = contact.after(s, z_, p_, h, x[a], J_v[a], ended[a])
+            rates.update({full_name(contact, name): y / h for name, y in flows.items()})
+            first = a.stop
+        for e, z_, p_ in each:
+            if e not in losses:
+                rates.update({full_name(e, name): y for name, y in e.rates(s, z_, p_).items()})
+        powers = self._works(s, each, change, h, losses) if self.power_names else {}
+        moves, seen = _carried(s.tree, after, h)
+        return moves, (seen - v) / h, rates, powers
+
+    def _works(self, s: State, each: Any, change: Array, h: Any, losses: Mapping[Element, Any]) -> Any:
+        """Powers by the mean velocities of a step."""
+        mean = State(s.tree, s.gravity, s.t, s.q, s.v + 0.5 * change)
+        mean.flags, mean.landed, mean.stored = s.flags, s.landed, s.stored
+        efforts, lost = [], []
+        for e, z, p in each:
+            tau = self._efforts_of(e, s, z, p)
+            gains = e.gains(s, p)
+            if gains is not None:
+                K, D = gains
+                free = self._free(s) if self.clipped and e.driven else 1
+                tau = tau - (self._driven if e.driven else 1) * free * (h * K * (s.v + change) + D * change)
+            efforts.append(tau)
+            lost.append(losses[e] if e in losses else e.losses(s, z, p))
+        return self._balance(mean, each, efforts, lost)
+
+    def _advanced(self, x: Array, psi: Array) -> Array:
+        """The point at the end of a step; impulses, stretches and the residual are new, and not added."""
+        moved = super()._advanced(x, psi)
+        first = self.nq + self.nv
+        for name, value in self._flowing.defaults.items():
+            own = slice(first, first + value.size)
+            if name in self._replaced:
+                moved[own] = psi[first - self.nq + self.nv : own.stop - self.nq + self.nv]
+            first = own.stop
+        return moved
+
+    # -- simulation -----------------------------------------------------------------------------------------
+
+    def stepped_by(self, method: Any) -> tuple[Any, Method]:
+        if method not in (None, EULER, EULER.name):
+            raise IntegrationError(
+                f"method is {method!r}, and this system is made for time stepping; for others "
+                "take robot_system(...)"
+            )
+        return self, EULER
+
+    def fitted(self, given: Mapping[str, Any], interval: float) -> dict[str, Any]:
+        """Steps of which a whole number makes up the interval, as long as they may be."""
+        step = np.asarray(given.get("step", self.parameters.defaults["step"]), float)
+        return {**given, "step": interval / np.ceil(interval / step * (1 - 1e-9))}
+
+    def simulate(
+        self,
+        q0: Array,
+        v0: Array = None,
+        *,
+        t_end: float,
+        dt: float | None = None,
+        record_every: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> HybridRun:
+        """As of `HybridSystem`; dt is the parameter `step`, shortened so that it divides record_every.
+
+        record_every  default: as many steps as make about a thousandth of t_end
+        Events are taken at the ends of steps. Parameters that are sampled should change at such.
+        """
+        given = dict(parameters or {})
+        if dt is not None:
+            given["step"] = positive("dt", dt, SECONDS)
+        if record_every is None:
+            step = float(np.max(given.get("step", self.parameters.defaults["step"])))
+            record_every = step * max(1, round(positive("t_end", t_end, SECONDS) / 1000 / step))
+        given = self.fitted(given, positive("record_every", record_every, SECONDS))
+        options = {"locate": None, **options}
+        return super().simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options)
+
+
+def _turning(tree: Tree, v: Array) -> Array:
+    """omega x v of joints that turn and translate, (nv,): what turning axes add to their accelerations."""
+    found: Array = np.zeros(tree.nv, int).astype(object)
+    for body, S, inverse in _mixed(tree):
+        V = S @ v[body.dofs]
+        found[body.dofs] = inverse[:, 3:] @ cross(V[:3], V[3:])
+    return found
+
+
+def _carried(tree: Tree, v: Array, h: Any) -> tuple[Array, Array]:
+    """The velocity whose exponential over h turns and translates as v says, and v in the axes behind it.
+
+    A body that flies on goes straight, with the velocity that it had in the world.
+    """
+    moves, seen = (np.array(v, object) for _ in range(2))
+    for body, S, inverse in _mixed(tree):
+        V = S @ v[body.dofs]
+        turn = h * V[:3]
+        moves[body.dofs] = inverse @ np.concatenate([V[:3], SO3.dexp_inverse(turn) @ V[3:]])
+        R = SO3.exp(turn)
+        seen[body.dofs] = inverse @ np.concatenate([R.T @ V[:3], R.T @ V[3:]])
+    return moves, seen
+
+
+def _mixed(tree: Tree) -> list[tuple[Body, Array, Array]]:
+    """Bodies whose joints turn and translate, with S (6, k) and its inverse from the left, (k, 6)."""
+    found = [(body, body.joint.S) for body in tree.bodies if body.joint.mimic is None]
+    return [
+        (b, S, np.round(np.linalg.pinv(S), 15))
+        for b, S in found
+        if S[:3].any() and S[3:].any() and b.joint.dim > 1
+    ]
+
+
+def _dot(a: Array, b: Array) -> Any:
+    """a . b without the terms that are known to be zero."""
+    return product(np.reshape(a, (1, -1)), b)[0]

@@ -1,0 +1,358 @@
+"""Time stepping with contacts: laws of friction in closed forms, energy, order, the compliant limit."""
+
+from collections import namedtuple
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import liebody as lb
+from liebody.bodies import Joint, SpatialInertia, TreeBuilder
+from liebody.dynamics import JointFriction, JointLimits
+from liebody.errors import IntegrationError, ModelError
+from liebody.groups import Free, Planar, Prismatic, SpatialTranslation
+from liebody.systems import (
+    Boxes,
+    Contact,
+    Feedback,
+    HeightField,
+    JointPD,
+    SphereContact,
+    TimeStepping,
+    robot_system,
+)
+from liebody.systems.cones import Bounds, Cone, gauss_seidel
+from liebody.systems.grounds import tangents
+
+G, MASS, RADIUS = 9.81, 2.0, 0.1
+SLOPE = 0.3  # rad
+
+
+@pytest.fixture(scope="module")
+def block():
+    """A block with a point in each lower corner, on a slope downwards along x."""
+    builder = TreeBuilder("block").add("body", Free(), SpatialInertia.box(MASS, (0.2, 0.2, 0.1)))
+    corners = {f"{x}{y}": (0.1 * (-1) ** x, 0.1 * (-1) ** y, -0.05) for x in (0, 1) for y in (0, 1)}
+    for name, corner in corners.items():
+        builder.frame(f"corner{name}", "body", corner)
+    floor = Contact(
+        *(f"corner{name}" for name in corners),
+        normal=(np.sin(SLOPE), 0, np.cos(SLOPE)),
+        stiffness=1e5,
+        damping=1e3,
+        friction=0.4,
+    )
+    system = robot_system(builder.build(), floor)
+    q0 = np.array([np.cos(SLOPE / 2), 0, np.sin(SLOPE / 2), 0, 0.05 * np.sin(SLOPE), 0, 0.05 * np.cos(SLOPE)])
+    frictions = np.array([0.4, 1.05 * np.tan(SLOPE), 0.95 * np.tan(SLOPE), 0.2, 0.0])
+    given = {"parameters": {"floor_friction": frictions}, "method": "time-stepping", "dt": 2e-3}
+    return frictions, system.simulate(q0, t_end=10.0, record_every=0.1, **given)
+
+
+@pytest.fixture(scope="module")
+def ball():
+    """A massive ball of the radius 10 cm on a plane."""
+    inertia = SpatialInertia(MASS, np.zeros(3), 0.4 * MASS * RADIUS**2 * np.ones(3))
+    tree = TreeBuilder("ball").add("body", Free(), inertia).build()
+    return TimeStepping(tree, Contact("body", radius=RADIUS, stiffness=1e8, damping=1e5, friction=0.3))
+
+
+def test_a_block_on_a_slope_sticks_below_the_angle_of_friction_and_slides_above_it(block):
+    frictions, run = block
+    down = np.array([np.cos(SLOPE), 0, -np.sin(SLOPE)])
+    x = run.q[..., 4:] @ down
+    sticks = frictions > np.tan(SLOPE)
+    assert np.ptp(x[sticks][:, 5:], axis=1).max() < 1e-6
+    expected = G * (np.sin(SLOPE) - frictions[~sticks] * np.cos(SLOPE))
+    speed = run.v[~sticks][..., 3]
+    np.testing.assert_allclose((speed[:, -1] - speed[:, 10]) / (run.t[-1] - run.t[10]), expected, rtol=1e-3)
+    assert np.abs(run.v[~sticks][:, -1, :3]).max() < 1e-6  # without tipping over
+
+
+def test_what_is_statically_indeterminate_stands_symmetrically(block):
+    _, run = block
+    forces = run.outputs["floor_force"][0, -1]
+    np.testing.assert_allclose(forces.sum(axis=0), [0, 0, MASS * G], atol=1e-9)
+    left, right = forces[0::2], forces[1::2]
+    np.testing.assert_allclose(left, right * [1, -1, 1], atol=1e-6 * MASS * G)
+
+
+def test_impulses_obey_cone_and_complementarity_once_they_have_converged(block):
+    _, run = block
+    assert run.memory["residual"][:, -1].max() < 1e-8 * MASS * G
+
+
+def test_a_sliding_ball_comes_to_roll_with_five_sevenths_of_its_speed(ball):
+    mu, speed, q0 = 0.3, 2.0, [1, 0, 0, 0, 0, 0, RADIUS]
+    steps = np.array([4e-3, 2e-3, 1e-3])
+    v0 = [0, 0, 7.0, speed, 0, 0]  # and spins about the normal
+    run = ball.simulate(q0, v0, t_end=1.0, record_every=0.02, parameters={"step": steps})
+    until = 2 * speed / (7 * mu * G)
+    t = run.t
+    rolled = speed * until - mu * G * until**2 / 2 + 5 / 7 * speed * (t - until)
+    x = np.where(t < until, speed * t - mu * G * t**2 / 2, rolled)
+    far = np.abs(run.q[..., 4] - x).max(axis=-1)
+    assert far[-1] < 1e-3
+    np.testing.assert_allclose(np.log2(far[:-1] / far[1:]), 1, atol=0.1)  # first order
+    R = np.array([ball.tree.body("body").joint.group.pose(q)[:3, :3] for q in run.q[:, -1]])
+    velocity = np.einsum("nij,nj->ni", R, run.v[:, -1, 3:])
+    omega = np.einsum("nij,nj->ni", R, run.v[:, -1, :3])
+    np.testing.assert_allclose(velocity, np.tile([5 / 7 * speed, 0, 0], (3, 1)), atol=1e-4)
+    np.testing.assert_allclose(omega, np.tile([0, 5 / 7 * speed / RADIUS, 7.0], (3, 1)), atol=1e-3)
+    np.testing.assert_allclose(run.outputs["floor_slip"][:, -1, 0], 0, atol=1e-9)
+
+
+def test_a_rigid_foot_comes_to_rest_without_penetrating_and_no_energy_is_gained(ball):
+    height = 0.1
+    run = ball.simulate(
+        [1, 0, 0, 0, 0, 0, RADIUS + height], [0, 3, 0, 0.5, 0, 0], t_end=1.0, record_every=1e-3
+    )
+    assert run.outputs["floor_height_over"].min() > -5e-5
+    lost = run.work["floor_normal"], run.work["floor_tangential"]
+    for losses in lost:
+        assert np.diff(losses).min() > -1e-6 * losses[-1]  # but for the weight's work while a spring lets go
+    energy = run.kinetic + run.potential + sum(lost)
+    bound = 0.5 * 1e-3 * MASS * G * (np.sqrt(2 * G * height) + 1e-3)  # h m g |v| / 2, of symplectic Euler
+    assert np.abs(energy - energy[0]).max() < bound
+    assert lost[0][-1] == pytest.approx(MASS * G * height, rel=1e-2)
+    book = ball.ledger(run)
+    assert set(book.losses) == {"floor_normal", "floor_tangential"} and abs(book.residual) < bound
+
+
+def test_short_steps_come_to_the_compliant_contact_at_first_order():
+    tree = TreeBuilder("particle").add("body", SpatialTranslation(), SpatialInertia.point(1.5))
+    floor = Contact("tip", stiffness=2e3, damping=40.0, friction=0.5)
+    system = robot_system(tree.frame("tip", "body").build(), floor)
+    q0, v0, options = [0, 0, 0.05], [0.6, -0.4, 0], {"t_end": 0.6, "record_every": 0.2}
+    exact = system.simulate(q0, v0, **options)
+    steps = {"step": np.array([4e-4, 2e-4, 1e-4])}
+    run = lb.simulate(system, q0, v0, **options, method="time-stepping", parameters=steps)
+    far = np.abs(run.q - exact.q).max(axis=(1, 2))
+    assert far[-1] < 1e-4
+    np.testing.assert_allclose(np.log2(far[:-1] / far[1:]), 1, atol=0.25)
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e-3, 0.1, 0.5, 1.0])
+def test_one_contact_is_solved_from_any_state(mu):
+    rng, cone = np.random.default_rng(1), Cone(mu)
+    worst = 0.0
+    for _ in range(300):
+        J = rng.standard_normal((3, 9)) * 10.0 ** rng.uniform(-1, 1, (3, 1))
+        A, b = J @ J.T + 1e-3 * np.eye(3), rng.standard_normal(3)
+        x = cone.solve(A, b, np.zeros(3), 12)
+        assert x[0] >= 0 and np.hypot(*x[1:]) <= mu * x[0] * (1 + 1e-12)
+        worst = max(worst, cone.defect(A, A @ x + b, x) * A[0, 0] / np.linalg.norm(b))
+    assert worst < 1e-8
+
+
+def test_projected_and_exact_sweeps_come_to_the_same_impulses():
+    rng = np.random.default_rng(2)
+    J = rng.standard_normal((12, 18))
+    A, b = J @ J.T / 18 + 0.1 * np.eye(12), rng.standard_normal(12)
+    laws = [Cone(0.7)] * 4
+    exact, defect = gauss_seidel(A, b, laws, np.zeros(12), 60, 8)
+    plain, _ = gauss_seidel(A, b, laws, np.zeros(12), 400, 0)
+    assert defect < 1e-12 and exact[0::3].max() > 0.1
+    np.testing.assert_allclose(plain, exact, atol=1e-10)
+
+
+def test_bounds_hold_limits_and_dry_friction():
+    A = np.array([[2.0, 0.5], [0.5, 1.0]])
+    x, defect = gauss_seidel(
+        A, np.array([-3.0, 1.0]), [Bounds(0, np.inf), Bounds(-0.2, 0.2)], np.zeros(2), 40, 0
+    )
+    np.testing.assert_allclose(x, [1.55, -0.2])
+    assert defect < 1e-14
+
+
+def test_a_controller_is_implicit_and_its_steps_are_those_of_the_stepper():
+    tree = TreeBuilder("slider").add("body", Prismatic([0, 0, 1]), SpatialInertia.point(1.0))
+    stiff = JointPD(K=1e7, D=1e3, q_des=[0.2], gravity_compensation=False)
+    system = robot_system(tree.build(), stiff, Contact("body", friction=0.5, stiffness=1e6))
+    run = system.simulate([0.3], t_end=0.1, dt=1e-3, method="time-stepping")
+    assert np.abs(run.q[-1] - [0.2 - G / 1e7]).max() < 1e-9
+    sim = lb.stepper(system, dt=0.02, method="time-stepping")
+    state = sim.start([0.3])
+    for _ in range(5):
+        state = sim.step(state)
+    np.testing.assert_allclose(state.q, run.q[-1], atol=1e-15)
+
+
+def test_dry_friction_stops_and_effort_limits_of_joints_are_exact():
+    """A slider of 1 kg with 2 N of friction between stops at +-0.5 m, pushed and drawn by at most 5 N."""
+    builder = TreeBuilder("slider").add(
+        "body",
+        Joint("slide", Prismatic([1, 0, 0]), lower=-0.5, upper=0.5, effort_limit=5.0),
+        SpatialInertia.point(1.0),
+    )
+    push = Feedback(lambda s, p: p.push, push=[0.0], name="push")
+    spring = JointPD(K=0.0, q_des=[10.0], gravity_compensation=False)
+    laws = JointFriction(2.0), JointLimits(1e6, damping_time=0.01)
+    system = TimeStepping(builder.build(), push, spring, *laws, clipped=True)
+    given = {"push": [[1.9], [3.0], [0.0], [9.0]], "pd_K": [0.0, 0.0, 1e4, 0.0]}
+    run = system.simulate([0.0], t_end=3.0, dt=1e-3, record_every=0.1, parameters=given)
+    q, t = run.q[..., 0], run.t
+    assert np.abs(q[0]).max() == 0  # sticks
+    early = t < 0.51
+    for member, force in ((1, 3.0), (2, 5.0), (3, 5.0)):
+        moving = early & (q[member] < 0.49)
+        expected = (force - 2.0) * t[moving] * (t[moving] + 1e-3) / 2  # of symplectic Euler, exactly
+        np.testing.assert_allclose(q[member][moving], expected, atol=1e-12)
+        assert q[member].max() < 0.5 + 1e-4  # its landing at up to 1.7 m/s
+        assert -1e-12 < q[member, -1] - 0.5 < (force + 2.0) / 1e6 + 1e-12
+    held = run.memory["limits_reaction"][1:, -1, 0] + run.memory["friction_reaction"][1:, -1, 0]
+    np.testing.assert_allclose(held, [-3.0, -5.0, -5.0], atol=1e-6)
+    book = system.ledger(run, 1)
+    assert book.losses["friction"] == pytest.approx(2.0 * 0.5, rel=1e-2)
+    assert abs(book.residual) < 1e-2
+
+
+def test_height_fields_have_the_distances_and_normals_of_their_patches():
+    rng, p = np.random.default_rng(3), namedtuple("p", "heights")
+    field = HeightField(rng.normal(size=(5, 4)), spacing=(0.5, 0.25))
+    given = p(field.parameters["heights"])
+    for x in rng.uniform(-4, 4, (50, 3)):
+        d, n = field.over(x, given)
+        i, j = np.floor(x[:2] / (0.5, 0.25)).astype(int)
+        s, t = x[0] / 0.5 - i, x[1] / 0.25 - j
+        corners = [[given.heights[(i + a) % 5, (j + b) % 4] for b in (0, 1)] for a in (0, 1)]
+        height = np.array([1 - s, s]) @ corners @ [1 - t, t]
+        slope = [1, np.array([-2, 2]) @ corners @ [1 - t, t], np.array([1 - s, s]) @ corners @ [-4, 4]]
+        np.testing.assert_allclose(d, (x[2] - height) / np.linalg.norm(slope), atol=1e-13)
+        np.testing.assert_allclose(n, np.array([-slope[1], -slope[2], 1]) / np.linalg.norm(slope), atol=1e-13)
+
+
+def test_boxes_are_as_far_as_their_nearest_points():
+    rng = np.random.default_rng(4)
+    boxes = Boxes(([0.3, 0, 0.2], [0.5, 0.4, 0.2]), ([-1, 1, 0.1], [0.2, 0.3, 0.1]))
+    for x in rng.uniform([-2, -2, 0], [2, 2, 1], (200, 3)):
+        d, n = boxes.over(x, None)
+        nearest = [np.clip(x, c - b, c + b) for c, b in boxes.boxes]
+        if any((y == x).all() for y in nearest):
+            assert d <= 0
+            d_out, _ = boxes.over(x - n * d, None)  # the surface is where the normal leads to
+            assert abs(d_out) < 1e-12
+            continue
+        expected = min(x[2], *(np.linalg.norm(x - y) for y in nearest))
+        assert d == pytest.approx(expected, abs=1e-13)
+        assert np.linalg.norm(n) == pytest.approx(1)
+        e = tangents(n)
+        np.testing.assert_allclose(e @ np.array([*e, n]).T, [[1, 0, 0], [0, 1, 0]], atol=1e-13)
+
+
+def test_balls_come_to_rest_on_steps_and_their_floor():
+    inertia = SpatialInertia(MASS, np.zeros(3), 0.4 * MASS * RADIUS**2 * np.ones(3))
+    tree = TreeBuilder("ball").add("body", Free(), inertia).build()
+    stairs = Boxes.steps(rise=0.1, run=0.4, count=2, start=0.5)
+    floor = Contact("body", radius=RADIUS, stiffness=1e6, damping=1e4, friction=0.5, ground=stairs)
+    q0 = np.array([[1, 0, 0, 0, x, 0, 0.5] for x in (0.0, 0.7, 1.1)])
+    run = TimeStepping(tree, floor).simulate(q0, t_end=1.0, dt=1e-3, record_every=0.5)
+    np.testing.assert_allclose(run.q[:, -1, 6], RADIUS + np.array([0, 0.1, 0.2]) - MASS * G / 1e6, atol=1e-8)
+    np.testing.assert_allclose(run.outputs["floor_force"][:, -1, 0, 2], MASS * G, rtol=1e-6)
+
+
+def test_balls_in_a_row_pass_their_speed_on_where_steps_resolve_their_touch_and_else_go_on_together():
+    """Newton's cradle on a slide: elastic with springs and steps that resolve them, plastic otherwise."""
+    builder = TreeBuilder("cradle")
+    for i in range(3):
+        builder.add(f"ball{i}", Prismatic([1, 0, 0]), SpatialInertia.point(1.0))
+    pairs = [("ball0", "ball1"), ("ball1", "ball2")]
+    system = TimeStepping(builder.build(), SphereContact(*pairs, radius=0.1, stiffness=1e6, damping=0.0))
+    given = {"step": [1e-6, 1e-2], "spheres_damping": [0.0, 1e7]}
+    run = system.simulate([0, 0.21, 0.42], [1.0, 0, 0], t_end=0.2, record_every=0.02, parameters=given)
+    np.testing.assert_allclose(run.v[:, -1].sum(axis=-1), 1, atol=1e-9)
+    np.testing.assert_allclose(run.v[0, -1], [0, 0, 1], atol=5e-3)
+    assert np.diff(run.v[1, -1]).min() > -1e-6 and run.v[1, -1] @ run.v[1, -1] < 0.35  # 1/3: all as one
+
+
+def test_painleves_rod_passes_where_rigid_bodies_have_no_acceleration():
+    """A rod slides on its lower end with so much friction that sliding has no solution at first: it jams."""
+    length, mu = 1.0, 2.0
+    rod = TreeBuilder("rod").add("rod", Planar([0, -1, 0]), SpatialInertia.rod(1.0, length))
+    tree = rod.frame("tip", "rod", [0, 0, -length / 2]).build()
+    tilt = np.radians(np.array([10.0, 30.0, 40.0, 60.0]))  # from upright
+    s, c = np.sin(tilt), np.cos(tilt)
+    assert (1 + 3 * s**2 - 3 * mu * s * c < 0).tolist() == [False, True, True, False]  # Painleve's paradox
+    system = TimeStepping(tree, Contact("tip", friction=mu, stiffness=1e7, damping=1e4))
+    q0 = np.stack([tilt, 0.5 * length * c, 0 * tilt], axis=1)
+    outcome = {}
+    for direction in (1.0, -1.0):
+        v0 = -direction * np.stack([0 * tilt, s, c], axis=1)  # along x of the world, in the rod's axes
+        run = system.simulate(q0, v0, t_end=0.2, dt=1e-4, record_every=1e-3)
+        assert (run.ends == "").all() and run.memory["residual"].max() < 1e-6
+        energy = run.kinetic + run.potential + run.outputs["floor_energy"]
+        assert np.diff(energy, axis=-1).max() < 1e-6
+        outcome[direction] = np.linalg.norm(run.outputs["floor_slip"][:, 1, 0], axis=-1)
+    assert outcome[1.0][1:3].max() < 0.05  # within 1 ms
+    assert outcome[1.0][3] > 0.95 and outcome[-1.0].min() > 0.95  # no paradox: it slides on
+
+
+FOOT = """
+<robot name="foot"><link name="foot">
+  <inertial><mass value="2"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+  <collision><origin xyz="0.2 0 -0.1"/><geometry><sphere radius="0.05"/></geometry></collision>
+  <collision><origin xyz="-0.2 0.1 -0.1"/><geometry><sphere radius="0.05"/></geometry></collision>
+  <collision><origin xyz="-0.2 -0.1 -0.1"/><geometry><sphere radius="0.03"/></geometry></collision>
+</link></robot>"""
+
+
+def test_spheres_of_a_description_touch_the_ground_and_masses_differ_by_member():
+    robot = lb.load(FOOT, floating=True)
+    with pytest.raises(ModelError, match="no spheres"):
+        Contact.of_collisions(robot, "hand")
+    floors = Contact.of_collisions(robot, "foot", stiffness=1e5, damping=1e3, friction=0.5)
+    assert [(floor.name, floor.radius, len(floor.points)) for floor in floors] == [
+        ("floor_0", 0.05, 2),
+        ("floor_1", 0.03, 1),
+    ]
+    system = TimeStepping(robot.with_parameters("foot.mass"), *floors)
+    masses = np.array([1.0, 2.0, 3.0])
+    run = system.simulate(
+        [1, 0, 0, 0, 0, 0, 0.2], t_end=3.0, dt=2e-3, record_every=1.0, parameters={"foot.mass": masses}
+    )
+    for k, q in enumerate(run.q[:, -1]):
+        force = np.concatenate([run.outputs[f"{floor.name}_force"][k, -1, :, 2] for floor in floors])
+        feet = [frame for floor in floors for frame in floor.frames(robot.tree)]
+        arms = np.array([lb.dynamics.frame_pose(robot.tree, q, foot)[:2, 3] for foot in feet]) - q[4:6]
+        np.testing.assert_allclose([force.sum(), *(force @ arms)], [masses[k] * G, 0, 0], atol=2e-3)
+
+
+def test_what_time_stepping_cannot_do_is_said(ball):
+    tree = TreeBuilder("particle").add("body", SpatialTranslation(), SpatialInertia.point(1.0)).build()
+    with pytest.raises(ModelError, match="needs friction"):
+        TimeStepping(tree, Contact("body"))
+    with pytest.raises(ModelError, match="both zero"):
+        TimeStepping(tree, Contact("body", friction=0.5, stiffness=0, damping=0))
+    with pytest.raises(ModelError, match="TimeStepping"):
+        robot_system(tree, Contact("body", radius=0.1))
+    with pytest.raises(IntegrationError, match="time stepping"):
+        ball.simulate([1, 0, 0, 0, 0, 0, 1], t_end=1.0, method="rkmk4")
+    with pytest.raises(IntegrationError, match="robots with contacts"):
+        lb.simulate(lb.Robot(tree), t_end=1.0, dt=1e-3, method="time-stepping")
+    with pytest.raises(ModelError, match="pairs of frames"):
+        SphereContact(radius=0.1)
+    with pytest.raises(ModelError, match="positive sides"):
+        Boxes(([0, 0, 0], [1, 0, 1]))
+    with pytest.raises(ModelError, match="2 x 2"):
+        HeightField([1.0, 2.0])
+
+
+@pytest.mark.slow
+def test_anymal_dropped_stands_where_the_compliant_contact_says():
+    try:
+        share = distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
+    except PackageNotFoundError:
+        pytest.skip("the test extra `example-robot-data` is not installed")
+    robot = lb.load(Path(str(share)) / "anymal_b_simple_description/robots/anymal.urdf", floating=True)
+    feet = [f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH")]
+    pose = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)
+    q = np.concatenate([robot.neutral()[:7], pose])
+    q[6] = 0.1 - min(lb.dynamics.frame_pose(robot.tree, q, foot)[2, 3] for foot in feet)
+    drives = JointPD(K=200.0, D=5.0, q_des=pose, gravity_compensation=False)
+    floor = Contact(*feet, stiffness=2e4, damping=4e2, friction=0.8)
+    system = robot_system(robot, drives, floor, stance_step=1e-4, landing_step=1e-5, ledger=False)
+    compliant = system.simulate(q, t_end=1.0, record_every=0.5, locate=None, events=0)
+    stepped = system.simulate(q, t_end=1.0, record_every=0.5, dt=1e-3, method="time-stepping")
+    assert np.abs(robot.difference(compliant.q[-1], stepped.q[-1])[3:6]).max() < 1e-3
+    assert stepped.memory["residual"].max() < 1e-3
