@@ -93,23 +93,32 @@ FUNCTIONS = {
 
 
 def from_sympy(expression: Any, values: Mapping[Any, Any]) -> Any:
-    """The value of a SymPy expression at values of its symbols: floats, or symbols of a trace.
+    """The value of a SymPy expression, or of an array of them, at values of its symbols.
+
+    values  floats, or symbols of a trace
 
     Raises ModelError for a function that has no counterpart here.
     """
-    if expression in values:
-        return values[expression]
-    if expression.is_number:
-        return float(expression)
-    kind = expression.func.__name__
-    if kind == "Pow" and expression.exp.is_number:
-        return from_sympy(expression.base, values) ** float(expression.exp)
-    if kind not in FUNCTIONS:
-        raise ModelError(
-            f"{expression} of SymPy is no number here; there are powers by numbers, {', '.join(FUNCTIONS)}"
-        )
-    operands = [from_sympy(x, values) for x in expression.args]
-    return functools.reduce(FUNCTIONS[kind], operands) if len(operands) > 1 else FUNCTIONS[kind](*operands)
+    known = dict(values)  # and what is shared within the expression
+
+    def value(x: Any) -> Any:
+        if x not in known:
+            known[x] = found(x) if x.args else float(x)
+        return known[x]
+
+    def found(x: Any) -> Any:
+        kind = x.func.__name__
+        if kind == "Pow" and x.exp.is_Number:
+            return value(x.base) ** float(x.exp)
+        if kind not in FUNCTIONS:
+            raise ModelError(
+                f"{x} of SymPy is no number here; there are powers by numbers, {', '.join(FUNCTIONS)}"
+            )
+        operands = map(value, x.args)
+        return functools.reduce(FUNCTIONS[kind], operands) if len(x.args) > 1 else FUNCTIONS[kind](*operands)
+
+    entries = np.asarray(expression, object)
+    return np.reshape([value(x) for x in entries.flat], entries.shape)[()]
 
 
 def _symbols(sympy: Any, name: str, shape: tuple[int, ...]) -> Any:
