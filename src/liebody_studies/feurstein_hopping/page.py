@@ -73,6 +73,10 @@ def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
         "forwards": forwards(),
         "u": underactuated.values(),
     }
+    values["drawings"] = [
+        robot(x).view(EXPERIMENTS[x].q0).figure(("bodies", "joints", "frames"), width=520, height=400)
+        for x in ("prismatic III", "revolute VI")
+    ]
     return Report.from_template(__package__, values)
 
 
