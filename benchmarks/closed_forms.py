@@ -79,6 +79,42 @@ def by_sympy(n: int) -> tuple[dict[str, Any], dict[Any, Any]]:
     return results, {**{x: f"q{i}" for i, x in enumerate(q, 1)}, **{w: f"v{i}" for i, w in enumerate(u, 1)}}
 
 
+def hopper_by_kane(name: str) -> tuple[tuple[Any, Any], dict[Any, str]]:
+    """(M, f) of a hopper by Kane's method in its speeds, the base's in its own axes; our symbols for its."""
+    names = ("angle", "x", "y", "q4"), ("omega", "vx", "vy", "v4")
+    q, u = (mechanics.dynamicsymbols(" ".join(f"{x}_" for x in row)) for row in names)
+    t, g, l = mechanics.dynamicsymbols._t, *sympy.symbols("g l", positive=True)
+    world, origin = mechanics.ReferenceFrame("N"), mechanics.Point("O")
+    origin.set_vel(world, 0)
+    base = world.orientnew("A", "Axis", [q[0], world.z])
+    base.set_ang_vel(world, u[0] * world.z)
+    trunk = origin.locatenew("B", q[1] * world.x + q[2] * world.y)
+    trunk.set_vel(world, u[1] * base.x + u[2] * base.y)
+    points = [trunk]
+    if name == "revolute_hopper":
+        shank = base.orientnew("S", "Axis", [q[3], world.z])
+        shank.set_ang_vel(base, u[3] * world.z)
+        knee = trunk.locatenew("K", l * base.x)
+        knee.v2pt_theory(trunk, world, base)
+        for start, frame in ((trunk, base), (knee, shank)):
+            points.append(start.locatenew(f"C{len(points)}", l / 2 * frame.x))
+            points[-1].v2pt_theory(start, world, frame)
+    else:
+        foot = trunk.locatenew("F", q[3] * base.x)
+        foot.set_vel(base, u[3] * base.x)
+        foot.v1pt_theory(trunk, world, base)
+        points.append(foot)
+    masses = sympy.symbols(f"m1:{len(points) + 1}", positive=True)
+    bodies = [mechanics.Particle(f"P{k}", x, m) for k, (x, m) in enumerate(zip(points, masses, strict=True))]
+    c, s = sympy.cos(q[0]), sympy.sin(q[0])
+    x, y = q[1].diff(t), q[2].diff(t)
+    kinematic = [u[0] - q[0].diff(t), u[1] - c * x - s * y, u[2] + s * x - c * y, u[3] - q[3].diff(t)]
+    kane = mechanics.KanesMethod(world, q, u, kd_eqs=kinematic)
+    kane.kanes_equations(bodies, [(p, -m * g * world.y) for p, m in zip(points, masses, strict=True)])
+    symbols = dict(zip([*q, *u], [*names[0], *names[1]], strict=True))
+    return (kane.mass_matrix, -kane.forcing), symbols
+
+
 def timed(make: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     found = make()
@@ -132,9 +168,15 @@ def main() -> None:
             row(f"{method}'s method, simplify", *timed(lambda found=found: tuple(map(simplified, found))))
     for name in ("prismatic_hopper", "revolute_hopper"):
         print(name)
-        row("liebody", *timed(lambda name=name: with_connection(lb.equations(name, symbols=True))))
+        eq = lb.equations(name, symbols=True)
+        ours, seconds = timed(lambda eq=eq: with_connection(eq))
+        row("liebody", ours, seconds)
         raw = with_connection(lb.equations(name, symbols=True, simplify=False))
         row("its algorithms, simplify", *timed(lambda raw=raw: tuple(map(simplified, raw))))
+        found, names = hopper_by_kane(name)
+        check(eq, ours[:2], found, names)
+        row("Kane's method", found, 0.0)
+        row("Kane's method, simplify", *timed(lambda found=found: tuple(map(simplified, found))))
     if with_puma:
         print("puma560")
         row("liebody", *timed(lambda: left_side(lb.equations("puma560", symbols=True))))

@@ -29,6 +29,7 @@ from liebody.codegen import trace
 from liebody.codegen.build import find_compiler
 from liebody.dynamics.coriolis import FORMS
 from liebody.equations import closed_forms, polynomials, shortest
+from liebody.equations.closed_forms import LongForm
 from liebody.equations.numbers import exact, readable, recognized
 from liebody.equations.parameters import replaced, with_symbols
 from liebody.equations.polynomials import Ring
@@ -765,7 +766,7 @@ def pendulum_with(**arguments):
         (
             lambda: lb.equations(lb.models.double_pendulum(masses=[positive("m"), sp.Symbol("m")])),
             ModelError,
-            "'m' names a parameter and a parameter",
+            "'m' is one word, m, with another symbol",
         ),
         (
             lambda: lb.equations(TreeBuilder("rock").add("a", Fixed(), SpatialInertia(1)).build()),
@@ -773,17 +774,35 @@ def pendulum_with(**arguments):
             "rock has no degrees of freedom",
         ),
         (
-            lambda: lb.equations(lb.models.double_pendulum(spherical=True)).C,
+            lambda: lb.equations(lb.models.double_pendulum(spherical=True)).velocity_products(),
             ModelError,
-            "simplify=False .*--no-simplify.*Robot.kernel",
+            "velocity_products in short form would be an expression of .* terms; simplify=False does without",
         ),
         (lambda: recognized(float("nan")), ModelError, "must be finite"),
     ],
 )
 def test_errors(call, error, words, monkeypatch):
-    monkeypatch.setattr(polynomials, "READABLE", 10)
+    monkeypatch.setattr(polynomials, "READABLE", 3)
     with pytest.raises(error, match=re.compile(words, re.DOTALL)):
         call()
+
+
+def test_what_is_too_long_for_a_short_form_has_intermediates():
+    """The connection of a satellite with seven hinges: expanded, its denominator alone has 7842 terms."""
+    eq = lb.equations("space_robot")
+    with pytest.warns(LongForm, match="space_robot: mechanical_connection in short form would be") as caught:
+        m = eq.of("connection")
+    assert caught[0].filename == __file__ and m.shape == (6, 7) and m is eq.connection
+    definitions, ((_, rest),) = eq._contents(("connection",), {})
+    operations = sum(int(sp.count_ops(x)) for x in (rest, *(x for _, x in definitions)))
+    assert 50 < len(definitions) and operations < 1000
+    robot, space = lb.load("space_robot"), {}
+    exec(eq.python("connection"), space)
+    for q in robot.random(1, 5):
+        np.testing.assert_allclose(space["space_robot"](q), robot.mechanical_connection(q), atol=1e-14)
+    assert "x0" not in eq.text("potential", T=eq.of("pose", frame="link2"))  # these are short
+    with pytest.raises(ModelError, match="curvature in short form would be"):
+        eq.integrable  # noqa: B018
 
 
 def test_graphs_beyond_measure_are_refused(monkeypatch):

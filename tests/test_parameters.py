@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from inspect import Parameter
 
 import numpy as np
 import pytest
+import sympy as sp
 from random_trees import close, random_inertia, random_tree
 
 import liebody as lb
+from liebody import dynamics
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Program, build
+from liebody.equations.parameters import with_symbols
 from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.groups import SE3, SO3, Prismatic, Revolute
 from liebody.robot import kernels_of
@@ -91,6 +95,65 @@ def test_a_function_with_parameters_is_that_of_the_tree_rebuilt_with_their_value
     found = evaluated(kernel, *arrays, free.packed(values))
     for one, other in zip(found, evaluated(plain, *arrays), strict=True):
         close(one, other, 1e-13 * max(1, np.linalg.cond(made.mass_matrix(made.random(rng)))) ** 0.5)
+
+
+@pytest.mark.parametrize("name", kernels_of(lb.Robot))
+def test_symbols_of_a_tree_are_parameters_of_every_algorithm(name):
+    robot = lb.models.revolute_hopper()
+    tree, values = with_symbols(robot.tree)
+    symbolic = lb.Robot(tree, robot.gravity_vector)
+    values = {symbol.name: x for symbol, x in values.items()}
+    assert symbolic.symbols.keys() == values.keys() == set(symbolic.parameters.free) and len(values) == 8
+    algorithm, _ = kernels_of(lb.Robot)[name]
+    said = {"frame": "foot", "task": dynamics.Task("foot", (3,))}
+    options = {k: said[k] for k, x in algorithm.options.items() if x is Parameter.empty}
+    kernel, plain = symbolic.kernel(name, **options), robot.kernel(name, **options)
+    rng = np.random.default_rng(3)
+    arrays = [robot._sample(argument, shape, rng) for argument, shape in plain.inputs.items()]
+    found = evaluated(kernel, *arrays, symbolic.packed(values))
+    for one, other in zip(found, evaluated(plain, *arrays), strict=True):
+        close(one, other, 1e-12)
+
+
+def test_symbols_of_a_tree_need_values():
+    m, k, l, c = sp.symbols("m k l c", positive=True)
+    joint = Joint("hinge", Revolute([0, 1, 0]), damping=c, armature=k * m * l**2)
+    bob = SpatialInertia(m, [0, 0, -l / 2], sp.diag(1, 1, sp.Rational(1, 10)) * sp.sqrt(m * l) / 12)
+    tree = TreeBuilder("rod").add("rod", joint, bob).frame("tip", "rod", [0, 0, -l * sp.cos(k)]).build()
+    robot, values = lb.Robot(tree), {"m": 0.5, "k": 0.3, "l": 2.0, "c": 0.1}
+    assert robot.mass == m and f"* {'m':9}" in repr(robot.parameters)[-200:]
+    for call in (lambda: robot.gravity([0.1]), lambda: robot.gravity([0.1], parameters={"m": 1.0, "l": 1.0})):
+        with pytest.raises(
+            ModelError, match=r"rod has no value of its symbols (m, l, )?c, k; give parameters={'"
+        ):
+            call()
+    known = robot.with_parameters(values)
+    assert known.mass == 0.5 and known.tree.joint("hinge").damping == 0.1
+    for found in (robot.pose([0.0], "tip", parameters=values), known.pose([0.0], "tip")):
+        close(found[:3, 3], [0, 0, -2 * np.cos(0.3)], 1e-15)
+    lengths = np.array([0.5, 1.0, 2.0])
+    found = robot.mass_matrix([[0.0]] * 3, parameters={**values, "l": lengths})
+    close(found[:, 0, 0], np.sqrt(lengths / 2) / 12 + 0.5 * lengths**2 * (1 / 4 + 0.3), 1e-15)
+    one, other = (
+        lb.simulate(r, [0.3], t_end=1.0, dt=1e-2, joints={"damping", "armature"}, **given)
+        for r, given in ((robot, {"parameters": values}), (lb.Robot(known.tree), {}))
+    )
+    close(one.q, other.q, 1e-13)
+    assert lb.equations(known).values == {m: 0.5, k: 0.3, l: 2.0, c: 0.1, sp.Symbol("g", positive=True): 9.81}
+
+
+@pytest.mark.parametrize(
+    ("mass", "message"),
+    [
+        (sp.Symbol("m") + sp.Symbol("m", positive=True), "'m' is one word, m, with another symbol"),
+        (sp.Symbol("gravity"), "the gravity of robots; give it another name"),
+        (sp.gamma(sp.Symbol("m")), r"gamma\(m\) of SymPy .* powers by numbers, sin, cos"),
+    ],
+)
+def test_symbols_that_no_robot_can_take_are_refused(mass, message):
+    tree = TreeBuilder().add("a", Revolute([0, 1, 0]), SpatialInertia(mass, [1, 0, 0])).build()
+    with pytest.raises(ModelError, match=message):
+        lb.Robot(tree).kernel("mass_matrix")
 
 
 @pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics", "mass_matrix", "pose"])

@@ -21,6 +21,7 @@ from liebody_studies.feurstein_hopping.experiments import (
     audit,
     robot,
     run,
+    simulate,
     tuning_curve,
     under_controller_1,
     upright,
@@ -152,6 +153,23 @@ def test_cost_of_transport_is_that_of_the_audit(six):
 
 
 # -- the table ----------------------------------------------------------------------------------------------
+
+
+def test_momenta_in_the_stances_of_six():
+    x = EXPERIMENTS["revolute VI"]
+    found = study.stances(simulate(x.hopper, x.q0, x.v0, 0.8, x.parameters, 2e-4))
+    assert found["one_crossing"] and found["under_then_over"] and found["u_shaped"]
+
+
+def test_set_points_to_one_side_alone_are_unstable():
+    """And a simulation from the gaits, 1e-4 off, comes back to the one and leaves the other."""
+    assert study.set_points()["one_side"]
+    for angle, grows in ((-2, False), (2, True)):
+        gait = gaits.shoot(np.array(study.SET_POINTS[angle]), {"alpha_des": np.radians(angle)}, step=1e-3)
+        x = gait.x + 1e-4 * np.array([1.0, 0, 0, 0, 0, 0])
+        for _ in range(8):
+            x = gaits.hop(x, gait.parameters).x[0]
+        assert (np.abs(x - gait.x).max() > 1e-4) == grows
 
 
 def test_every_verdict_of_the_table_is_borne_out(six, curve):

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from constrained_models import four_bar, three_bar
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 import liebody as lb
@@ -418,6 +419,31 @@ def test_a_film_is_800_wide_and_moves(tmp_path):
 def test_a_film_is_written_as_mp4(tmp_path):
     made("pendulum")[0].save(tmp_path / "run.mp4", width=160, seconds=0.5)
     assert (tmp_path / "run.mp4").read_bytes()[4:8] == b"ftyp"
+
+
+def test_names_of_a_picture_point_at_what_they_name():
+    """At the picture's places of centres of mass, joints and frames, by the camera of the picture."""
+    robot, q = lb.load("revolute_hopper"), [-2.5, 0, 0.26, 1.8]
+    figure = robot.view(q).figure(("bodies", "joints", "frames"), width=320, height=240)
+    (axis,) = figure.axes
+    assert axis.images[0].get_array().shape == (240, 320, 3)
+    named = {text.get_text(): np.array(text.xy) for text in axis.texts}
+    assert set(named) == {"base", "knee", "shank", "foot"}
+    poses = robot.poses(q)
+    coms = [T[:3, :3] @ body.inertia.com + T[:3, 3] for T, body in zip(poses, robot.tree.bodies, strict=True)]
+    places = {
+        "base": coms[0],
+        "shank": coms[1],
+        "knee": poses[1, :3, 3],
+        "foot": robot.pose(q, "foot")[:3, 3],
+    }
+    down = {name: (-x[2], named[name][1]) for name, x in places.items()}
+    assert sorted(down, key=lambda name: down[name][0]) == sorted(down, key=lambda name: down[name][1])
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in axis.texts]
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    with pytest.raises(LiebodyError, match="no names of 'links'; there are bodies, joints, frames"):
+        robot.view(q).figure(("links",))
 
 
 def test_what_is_nearer_hides_what_is_behind(tmp_path):

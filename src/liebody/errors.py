@@ -83,7 +83,8 @@ def require(purpose: str, *packages: str, extra: str = "") -> None:
 def warn(text: str, category: type[Warning]) -> None:
     """Warn at the line outside of this library from which it was called."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("liebody."):
+    ours = "liebody.", "functools"  # which calls cached properties
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
 

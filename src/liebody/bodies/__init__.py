@@ -2,7 +2,7 @@
 
 from .inertia import Moments, SpatialInertia
 from .joints import JOINT_KINDS, Joint, Mimic, joint_kinds
-from .parameters import Parameter, parameters_of, with_values
+from .parameters import Parameter, parameters_of, symbols_of, with_values
 from .tree import WORLD, Body, Frame, Tree, TreeBuilder
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "TreeBuilder",
     "joint_kinds",
     "parameters_of",
+    "symbols_of",
     "with_values",
 ]

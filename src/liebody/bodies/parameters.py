@@ -11,12 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ..codegen.layout import word_of
+from ..codegen.printers.sympy_source import from_sympy
 from ..errors import ModelError
 from ..groups import SE3, SO3, Prismatic, Revolute
 from ..linear import is_numeric
@@ -125,8 +127,64 @@ def parameters_of(tree: Tree) -> dict[str, Parameter]:
 
 
 def with_values(tree: Tree, values: Mapping[str, Array]) -> Tree:
-    """The tree with these values of parameters, numbers or symbols; others stay."""
+    """The tree with these values of parameters, numbers or symbols; others stay.
+
+    Of SymPy's symbols (`symbols_of`) all get values or none.
+    """
+    symbols = symbols_of(tree)
+    given = {name: values[name] for name, symbol in symbols.items() if values.get(name, symbol) is not symbol}
+    if len(given) == len(symbols):
+        tree = _each(tree, lambda x: from_sympy(x, dict(zip(symbols.values(), given.values(), strict=True))))
     return replace(tree, bodies=tuple(_changed(body, values) for body in tree.bodies)) if values else tree
+
+
+def symbols_of(tree: Tree) -> dict[str, Any]:
+    """SymPy's symbols in the numbers of a tree, by their words.
+
+    Raises ModelError for two that are one word, and for one called gravity.
+    """
+    found: dict[str, Any] = {}
+
+    def note(x: Any) -> Any:
+        for symbol in sorted(x.free_symbols, key=str):
+            word = word_of(symbol.name)
+            if found.setdefault(word, symbol) != symbol or word == "gravity":
+                raise ModelError(
+                    f"{tree.name}: the symbol {symbol.name!r} is one word, {word}, with another symbol or "
+                    "with the gravity of robots; give it another name"
+                )
+        return x
+
+    _each(tree, note)
+    return found
+
+
+def _each(tree: Tree, value: Callable[[Any], Any]) -> Tree:
+    """The tree with value(x) in place of each number x of SymPy."""
+
+    def of(given: Any) -> Any:
+        array = np.asarray(given)
+        if array.dtype != object or not any(hasattr(x, "free_symbols") for x in array.flat):
+            return given
+        entries = [value(x) if hasattr(x, "free_symbols") else x for x in array.flat]
+        made = np.reshape(np.array(entries), array.shape)
+        return made if array.ndim else made[()]
+
+    def own(holder: Any, names: Iterable[str]) -> Any:
+        old = {name: getattr(holder, name) for name in names}
+        new = {name: of(x) for name, x in old.items()}
+        return replace(holder, **new) if any(new[name] is not x for name, x in old.items()) else holder
+
+    def body(b: Body) -> Body:
+        b = own(b, ("placement", "ratio", "offset"))
+        inertia = own(b.inertia, ("mass", "com", "rotational"))
+        joint = own(b.joint, LOSSES)
+        same = inertia is b.inertia and joint is b.joint
+        return b if same else replace(b, inertia=inertia, joint=joint)
+
+    bodies = tuple(map(body, tree.bodies))
+    frames = {name: own(frame, ("placement",)) for name, frame in tree.frames.items()}
+    return replace(tree, bodies=bodies, frames=frames)
 
 
 def _changed(body: Body, values: Mapping[str, Array]) -> Body:

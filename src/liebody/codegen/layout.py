@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -24,15 +24,25 @@ class FlatLayout:
 
     A name is a word, or what it belongs to, a dot and a word: "wrist_3_link.mass". `fields` are the names in
     the tuples that `read` gives, with underscores for what is no letter or digit: `p.wrist_3_link_mass`.
-    `checks` are functions of values (..., *shape), which raise errors for impossible ones.
+    `checks` are functions of values (..., *shape), which raise errors for impossible ones. Those that are
+    `needed` may have NaN by default: no value.
     """
 
-    def __init__(self, kind: str, defaults: Mapping[str, Any], checks: Mapping[str, Check] = NONE) -> None:
+    def __init__(
+        self,
+        kind: str,
+        defaults: Mapping[str, Any],
+        checks: Mapping[str, Check] = NONE,
+        needed: Collection[str] = (),
+    ) -> None:
         for name in defaults:
             if not re.fullmatch(r"[A-Za-z]\w*|.+\.[A-Za-z]\w*", name):
                 raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
-        self.kind, self.checks = kind, dict(checks)
-        self.defaults = {name: floats(f"{kind} {name}", value) for name, value in defaults.items()}
+        self.kind, self.checks, self.needed = kind, dict(checks), needed
+        self.defaults = {
+            name: floats(f"{kind} {name}", value, finite=name not in needed)
+            for name, value in defaults.items()
+        }
         self.size = sum(value.size for value in self.defaults.values())
         self.fields = {name: word_of(name) for name in self.defaults}
         if len(set(self.fields.values())) < len(self.fields):
@@ -72,7 +82,7 @@ class FlatLayout:
         self.check(given)
         columns = []
         for name, default in self.defaults.items():
-            value = floats(f"{self.kind} {name}", given.get(name, default))
+            value = floats(f"{self.kind} {name}", given.get(name, default), finite=name not in self.needed)
             wanted = (*batch, *default.shape)
             try:
                 value = np.broadcast_to(value, wanted)

@@ -37,9 +37,10 @@ def equations(
               The free parameters of a Robot are symbols: arm_mass, arm_center_x for "arm.mass", "arm.center"
     form      of the Coriolis matrix, a key of `dynamics.coriolis.FORMS`
     simplify  True: bring every entry to a short form. Measured, with all forms: planar arms of three links in
-              symbols 1 s, PUMA 560 and UR5 10 s, a floating quadruped of 18 degrees of freedom minutes; what
-              becomes too long to be read is refused. False: the expressions as the algorithms make them, in
-              seconds for all of these; everything that is printed then has common subexpressions
+              symbols 1 s, PUMA 560 and UR5 10 s, a floating quadruped of 18 degrees of freedom minutes. What
+              becomes too long to be read comes as with False, and warns (LongForm)
+              False: the expressions as the algorithms make them, in seconds for all of these; everything that
+              is printed then has common subexpressions
     symbols   whether the numbers of the robot become symbols: the parameters of a bundled model (m1, l1),
               or mass m1, centre of mass c1x, c1y, c1z, inertia about it I1xx, ..., placement p1x, ... and
               armature J1 of each body, and placement p_foot_x, ... of a frame "foot". Zeros stay zero. Names

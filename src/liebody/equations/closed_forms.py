@@ -7,7 +7,7 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from ..bodies import Tree
 from ..codegen import Function, jacobian, trace
 from ..codegen.printers.sympy_source import to_sympy
 from ..dynamics.coriolis import FORMS
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, warn
 from ..labels import labels
 from ..linear import solve
 from ..loading import load
@@ -60,6 +60,10 @@ LARGEST_GRAPH = 40_000  # operations that become SymPy expressions within minute
 LARGEST_CONSTANT = 1000  # whole numbers up to this are exact in the floats of a trace, products of them too
 WIDTH = 100  # of a page of text
 SYMMETRIC = sympy.Symbol("*")  # in the lower triangle of a symmetric matrix
+
+
+class LongForm(UserWarning):
+    """A closed form that is too long to be simplified, and is given as its algorithm makes it."""
 
 
 class VelocityProducts(NamedTuple):
@@ -185,16 +189,21 @@ class Equations:
     def of(self, algorithm: str | Callable[..., Any], **options: Any) -> Any:
         """What an algorithm computes, in closed form: a scalar, column, matrix or array, or several of them.
 
-        algorithm  the name of a method of robots, such as "pose", "jacobian", "centroidal_momentum_matrix";
-                   or a function f(tree, ...) of NumPy operators and `liebody.scalar`, whose arguments have
-                   some of the names q, v, a, tau, gravity
+        algorithm  the name of a method of robots, such as "pose", "jacobian", "centroidal_momentum_matrix",
+                   or of a part, such as "connection"; or a function f(tree, ...) of NumPy operators and
+                   `liebody.scalar`, whose arguments have some of the names q, v, a, tau, gravity
         options    of the algorithm, such as frame="foot"; other arrays of it, of numbers or symbols
 
             eq.of("decoupled_dynamics", x="centroidal").Mx
 
-        Raises ModelError for an unknown method or option, and for what becomes too long.
+        What would become too long in short form comes as the algorithm makes it, with a LongForm warning:
+        text(), c() and their like print it with common subexpressions.
+
+        Raises ModelError for an unknown method or option.
         """
         if isinstance(algorithm, str):
+            if algorithm in PARTS and algorithm not in ALGORITHMS and not options:
+                return getattr(self, algorithm)
             if algorithm not in ALGORITHMS:
                 raise ModelError(f"robots have no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}")
             name, entry = algorithm, ALGORITHMS[algorithm]
@@ -204,7 +213,7 @@ class Equations:
         missing = {k for k, x in others.items() if x.default is x.empty} - set(options)
         if missing or not set(options) <= set(others):
             raise ModelError(f"{name} takes the options {list(others)}, got {list(options)}")
-        found = [x for _, x in self._found(name, entry.function, **options)]
+        found = [x for _, x in self._results(name, entry.function, **options)]
         if entry.tuple_of:
             return entry.tuple_of(*found)
         return found[0] if len(found) == 1 else tuple(found)
@@ -321,6 +330,23 @@ class Equations:
         function = self._traced(functools.partial(algorithm, **rest), name, arrays)
         return self._all_expressions(name, function, arrays)
 
+    def _results(
+        self, name: str, algorithm: Callable[..., Any], **options: Any
+    ) -> list[tuple[tuple[int, ...], Any]]:
+        """As `_found`; what is too large to be simplified comes as the algorithm makes it."""
+        try:
+            return self._found(name, algorithm, **options)
+        except TooLarge as error:
+            found = replace(self, simplified=False)._found(name, algorithm, **options)
+            self._long.update((id(x), x) for _, x in found)
+            warn(f"{error}. So it comes, printed with common subexpressions", LongForm)
+            return found
+
+    @cached_property
+    def _long(self) -> dict[int, Any]:
+        """Expressions that are not simplified, by their identities."""
+        return {}
+
     def _traced(
         self, algorithm: Callable[..., Any], name: str, arrays: Mapping[str, Array] | None = None
     ) -> Function:
@@ -380,10 +406,8 @@ class Equations:
             polynomials = self._ring.evaluate(function, inputs)
             entries = {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}
         except TooLarge as error:
-            raise ModelError(
-                f"{self.tree.name}: {part} becomes {error}, and is not simplified; ask with simplify=False "
-                "(liebody equations --no-simplify), and for code with common subexpressions "
-                "(python(), c(), matlab(), julia()), or for compiled functions (Robot.kernel, Robot.export_c)"
+            raise TooLarge(
+                f"{self.tree.name}: {part} in short form would be {error}; simplify=False does without"
             ) from error
         return [(y.shape, _arranged(entries[key], y.shape)) for key, y in function.outputs.items()]
 
@@ -398,8 +422,8 @@ class Equations:
         expressions  others by name, as `rate`, `jacobian` and `of` make them:
                      foot=eq.of("pose", frame="foot")
 
-        Of a symmetric matrix the upper triangle is written, and * below it. Not simplified, common
-        subexpressions x_0, x_1, ... come first, each on its line.
+        Of a symmetric matrix the upper triangle is written, and * below it. Where a part is not simplified,
+        common subexpressions x_0, x_1, ... come first, each on its line.
         """
         definitions, contents = self._contents(parts, expressions)
 
@@ -547,7 +571,7 @@ class Equations:
             elif name in PARTS:
                 found[name] = getattr(self, name)
             elif algorithm and algorithm.is_complete and set(algorithm.arrays) <= set(STATE):
-                results = self._found(name, algorithm.function)
+                results = self._results(name, algorithm.function)
                 numbered = [name, *(f"{name}_{k}" for k in range(1, len(results)))]
                 words = getattr(algorithm.tuple_of, "_fields", numbered)
                 for word, (shape, x) in zip(words, results, strict=True):
@@ -569,7 +593,7 @@ class Equations:
         """Definitions of common subexpressions, and the parts by their names."""
         found, _ = self._parts(parts or (() if expressions else SHOWN), expressions)
         contents = list(found.values())
-        if self.simplified:
+        if self.simplified and not any(id(x) in self._long for x in contents):
             return [], list(found.items())
         names = {s.name for s in (*self.q, *self.v, *self.a, *self.tau, *self.parameters)}
         definitions, contents = sources.common_subexpressions(contents, "x", names)
@@ -628,7 +652,8 @@ def make(
         tree, direction = held.tree, held.gravity_vector
         if held.layout.size:
             tree, fall, values = free_parameters(held)
-            gravity = tuple(fall) if gravity is None else gravity
+            if gravity is None and (not held.symbols or "gravity" in held.layout.defaults):
+                gravity = tuple(fall)
         if symbols:
             tree, values = with_symbols(tree, symbols)
     if not tree.nv:

@@ -115,7 +115,8 @@ def with_symbols(tree: Tree, chosen: bool | Iterable[str] = True) -> tuple[Tree,
 
 def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
     """Tree and gravity of a robot with symbols for its free parameters, and their numbers by the symbols."""
-    symbols, values = [], {}
+    symbols: list[Any] = []
+    values: dict[Any, float] = {}
     for name, default in robot.layout.defaults.items():
         kind = name.rpartition(".")[2]
         if kind == "axis":
@@ -124,6 +125,10 @@ def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
             kind, AXES
         )
         for k, x in enumerate(default.flat):
+            if name in robot.symbols:
+                symbols.append(robot.symbols[name])
+                values |= {} if np.isnan(x) else {symbols[-1]: float(x)}
+                continue
             ending = "" if not default.ndim else f"_{endings[k] if len(endings) == default.size else k}"
             symbols.append(
                 sympy.Symbol(word_of(name) + ending, positive=True if kind == "mass" else None, real=True)

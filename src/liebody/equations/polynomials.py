@@ -38,11 +38,12 @@ Polynomial = dict[Monomial, Any]
 Wave = tuple[Monomial, bool, tuple[int, ...]]  # a product of generators with cos (False) or sin of an angle
 
 BITS = 8
-LARGEST = 20_000  # terms of a polynomial on the way
-LARGEST_PRODUCT = 2_000_000  # products of terms in one step
+LARGEST = 6_000  # terms of a polynomial on the way
+LARGEST_PRODUCT = 20_000  # products of terms in one step
 READABLE = 2_000  # terms of an entry; beyond, nobody reads what comes out
 FEW = 40  # terms of which everything that could make them shorter is tried
 FOURIER = 400  # terms that are still turned into sines and cosines of sums
+WAVES = 4  # of these for each term, beyond which they are no shorter
 LARGEST_NUMBER = 1_000_000  # of the whole numbers in quotients; beyond, decimals stay
 FACTORED = 200  # terms of a denominator that is still factored
 
@@ -386,6 +387,8 @@ class Ring:
             runs += [run for run in pairs if run != angles]
         for run in runs:
             waves = self._waves(p, run)
+            if len(waves) > WAVES * len(p):
+                continue
             yield self._sum((self._wave(w), x) for w, x in waves.items())
             yield from self._half_angle(waves)
 
@@ -531,7 +534,7 @@ class Ring:
                 candidate = ((count - 1) * e, e, -k, k)
                 if 1 < count < len(p) and (best is None or candidate > best):
                     best = candidate
-        if best is None or len(p) > LARGEST // 10:
+        if best is None or len(p) > READABLE:
             terms = [readable(x) * self._power_product(m) for m, x in p.items()]
             return sum(map(_length, terms)) + len(terms), sympy.Add(*terms)
         _, e, _, k = best

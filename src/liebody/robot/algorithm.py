@@ -190,7 +190,8 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
             entry = self._packed(kernel.call) if self.tuple_of else kernel.call
             if last:
                 robot.entries[self, True, *key], entry = entry, _of_values(entry, robot.values)
-            robot.entries[self, False, *key] = entry
+            if not np.isnan(robot.values).any():
+                robot.entries[self, False, *key] = entry
             said = {k: x for k, x in chosen.items() if x is not self.options[k]}
             first = [*self.parameters][: len(self.arrays) + len(said)]
             direct = not last and not given and self._is_direct(robot)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .. import dynamics
-from ..bodies import Parameter, parameters_of, with_values
+from ..bodies import Parameter, parameters_of, symbols_of, with_values
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel, Program, to_casadi, to_casadi_external
 from ..codegen.graph import holds_symbols
@@ -22,6 +22,7 @@ from ..errors import ArgumentError, LiebodyError, ModelError, ShapeError, counte
 from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
 from ..labels import labels
+from ..linear import is_numeric
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import derived
@@ -39,7 +40,7 @@ EXTERNAL = 500  # operations from which on functions of CasADi are compiled
 class Robot(Algorithms, OfTree):
     """A tree of bodies with its equations of motion as calls on NumPy arrays.
 
-    tree     the mechanism
+    tree     the mechanism. SymPy's symbols in its numbers are free parameters that have no value by default
     gravity  acceleration of free fall in the world, (3,)                                     [m/s2]
 
     q are flat coordinates (nq,), v left-trivialised velocities (nv,); see docs/conventions.md. Every call
@@ -63,7 +64,8 @@ class Robot(Algorithms, OfTree):
         if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         self.tree, self.gravity_vector = tree, gravity
-        self.layout = FlatLayout("parameter", {})
+        self.symbols = symbols_of(tree)  # by their words
+        self.layout = FlatLayout("parameter", dict.fromkeys(self.symbols, np.nan), needed=self.symbols)
         self._plain: Any = self  # without free parameters
         self._variants: dict[Any, Any] = {}
         self.kernels: dict[tuple[Any, ...], Kernel] = {}
@@ -125,7 +127,7 @@ class Robot(Algorithms, OfTree):
         for name in names:
             if name not in known and not name.isidentifier():
                 known.refuse(name, self.name)
-        layout = FlatLayout("parameter", {name: values[name] for name in names})
+        layout = FlatLayout("parameter", {name: values[name] for name in names}, needed=self.symbols)
         for name, x in layout.defaults.items():
             if name in known and x.shape != known[name].shape:
                 raise ShapeError(
@@ -136,9 +138,12 @@ class Robot(Algorithms, OfTree):
         variants = self._plain._variants
         if key not in variants:
             nominal = {name: known[name].value if name in known else values[name] for name in names}
-            variants[key] = self._plain._varied(FlatLayout("parameter", nominal), {})
+            variants[key] = self._plain._varied(FlatLayout("parameter", nominal, needed=self.symbols), {})
         first = variants[key]
-        same = all(np.array_equal(layout.defaults[name], x) for name, x in first.layout.defaults.items())
+        same = all(
+            np.array_equal(layout.defaults[name], x, equal_nan=True)
+            for name, x in first.layout.defaults.items()
+        )
         return first if same else self._plain._varied(layout, first.kernels)
 
     def _nominal(self, name: str) -> Array:
@@ -155,12 +160,12 @@ class Robot(Algorithms, OfTree):
         made.kernels, made.entries, made.flows = kernels, {}, {}
         own = self.parameters
         checks = {name: own[name].checked for name in layout.defaults if name in own}
-        made.layout = FlatLayout("parameter", layout.defaults, checks)
-        made.layout.defaults = made.layout.named(made.packed(layout.defaults))
+        made.layout = FlatLayout("parameter", layout.defaults, checks, needed=self.symbols)
+        made.layout.defaults = made.layout.named(made.layout.values(layout.defaults, ()))
         differ = {
             name: x
             for name, x in made.layout.defaults.items()
-            if name in own and not np.array_equal(x, own[name].value)
+            if name in own and not np.array_equal(x, own[name].value) and not np.isnan(x).any()
         }
         made.tree = with_values(self.tree, differ)
         made.gravity_vector = differ.get("gravity", self.gravity_vector)
@@ -195,7 +200,7 @@ class Robot(Algorithms, OfTree):
         Symbols of a trace are not checked. Raises ModelError and ShapeError, as `with_parameters` says.
         """
         if parameters is None:
-            return self.values
+            return self._complete(self.values)
         given = parameters
         if hasattr(parameters, "_fields"):  # what traced functions take
             fields = self.layout.fields.items()
@@ -211,7 +216,18 @@ class Robot(Algorithms, OfTree):
         self.layout.check(given)
         if any(holds_symbols(np.asarray(x)) for x in given.values()):
             return self.layout.write({**self.layout.defaults, **given}.values())
-        return self.layout.values(given, np.broadcast_shapes(*self.layout.batches(given)))
+        return self._complete(self.layout.values(given, np.broadcast_shapes(*self.layout.batches(given))))
+
+    def _complete(self, flat: Array) -> Array:
+        """Values (..., np), of symbols of the tree too; raises ModelError."""
+        values = self.layout.named(flat)
+        missing = [name for name in self.symbols if np.isnan(values[name]).any()]
+        if missing:
+            raise ModelError(
+                f"{self.name} has no value of its symbols {', '.join(missing)}; give "
+                f"parameters={{{missing[0]!r}: ...}}, or values for all calls by robot.with_parameters"
+            )
+        return flat
 
     def at(self, flat: Array = None) -> tuple[Tree, Array]:
         """Tree and gravity at values of the parameters (np,), numbers or symbols; None: the own ones."""
@@ -287,9 +303,9 @@ class Robot(Algorithms, OfTree):
     # -- what combines several algorithms -----------------------------------------------------------------
 
     @property
-    def mass(self) -> float:
-        """Total mass of the moving bodies                                                            [kg]"""
-        return float(sum(body.inertia.mass for body in self.tree.bodies))
+    def mass(self) -> Any:
+        """Total mass of the moving bodies, an expression where symbols have no values                [kg]"""
+        return float(self.tree.mass) if is_numeric(self.tree.mass) else self.tree.mass
 
     @property
     def inertial_parameters(self) -> Array:
@@ -532,7 +548,7 @@ class Robot(Algorithms, OfTree):
     def _sample(self, argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """A random value of an argument of kernels."""
         if argument == PARAMETERS:
-            return self.values
+            return np.where(np.isnan(self.values), rng.uniform(0.5, 1.5, shape), self.values)
         is_configuration = argument in CONFIGURATIONS and shape == (self.nq,)
         return self.group.random(rng) if is_configuration else normal(argument, shape, rng)
 

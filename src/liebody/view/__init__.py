@@ -16,12 +16,15 @@ import webbrowser
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import LiebodyError
 from .meshes import ViewWarning
 from .page import cell_of, page_of
 from .scene import Scene, scene_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["View", "ViewWarning", "view"]
 
@@ -59,6 +62,28 @@ class View:
                 raise LiebodyError(f"{path.name}: views are saved as .html, .gif, .mp4 or .png; name it so")
         except OSError as error:
             raise LiebodyError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def figure(
+        self,
+        names: Sequence[str] = ("bodies", "joints"),
+        *,
+        layers: Sequence[str] = (),
+        width: int = 800,
+        height: int | None = None,
+        at: float | None = None,
+    ) -> Figure:
+        """A picture with names, as a figure of matplotlib: for papers and pages.
+
+        names   of what is named: "bodies" (at their centres of mass), "joints", "frames"
+        layers  what is seen beside the mechanism, such as "frames"
+        width   and height                                                                            [px]
+        at      the time that is shown; the first of a motion if None                                  [s]
+
+        Raises LiebodyError for other kinds of names, MissingPackage without matplotlib and pillow.
+        """
+        from .film import figure
+
+        return figure(self.scene, names, layers, width, height, at)
 
     def show(self) -> Path:
         """Open it in the browser; the page is a file in the folder for temporary files, which is returned."""

@@ -60,6 +60,7 @@ class Drawing:
     name      of the mechanism
     poses     q (..., nq) -> poses of the bodies (..., n, 4, 4), the world not among them
     points    by name, (body, point (3,)): what may be traced, where forces act
+    joints    by name, likewise: where they are; bodies  their names
     tip       the name of the point that is traced unless others are named; None: none
     inertias  of the bodies, each in its body's frame
     solids, rods, floor   what is seen; the floor is a height [m], None: below everything
@@ -70,12 +71,24 @@ class Drawing:
     poses: Callable[[Array], Array]
     inertias: list[SpatialInertia]
     points: dict[str, tuple[int, Array]] = field(default_factory=dict)
+    joints: dict[str, tuple[int, Array]] = field(default_factory=dict)
+    bodies: tuple[str, ...] = ()
     tip: str | None = None
     solids: list[Solid] = field(default_factory=list)
     rods: list[Rod] = field(default_factory=list)
     floor: float | None = None
     contacts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     single: bool = False  # one body without links: its axes show how it turns
+
+    @property
+    def named(self) -> dict[str, list[tuple[str, int, Array, str]]]:
+        """Names with their bodies, points and colours, by kinds: bodies, joints, frames."""
+        bodies = zip(self.bodies, self.coms, strict=True)
+        return {
+            "bodies": [(name, i, com, color_of(i)) for i, (name, com) in enumerate(bodies, start=1)],
+            "joints": [(name, *at, JOINT) for name, at in self.joints.items() if name not in self.bodies],
+            "frames": [(name, *at, RGB[0]) for name, at in self.points.items() if name not in self.bodies],
+        }
 
     @property
     def masses(self) -> Array:
@@ -117,6 +130,7 @@ def drawing_of(system: Any) -> Drawing:
 class Joined(NamedTuple):
     """A joint between bodies a and b, at poses (4, 4) on them; S (6, k) is its twist, None of a distance."""
 
+    name: str
     a: int
     on_a: Array
     b: int
@@ -130,8 +144,12 @@ def _of_tree(tree: Tree, system: Any) -> Drawing:
     )
     found = Drawing(tree.name, own, [body.inertia for body in tree.bodies])
     found.points = {name: (f.body, _floats(f.placement)[:3, 3]) for name, f in tree.frames.items()}
-    found.points |= {body.name: (body.index, np.zeros(3)) for body in tree.bodies}
-    joined = [Joined(x.parent, _floats(x.placement), x.index, ONE, _floats(x.joint.S)) for x in tree.bodies]
+    found.bodies = tuple(body.name for body in tree.bodies)
+    found.points |= {name: (i, np.zeros(3)) for i, name in enumerate(found.bodies, start=1)}
+    joined = [
+        Joined(x.joint.name, x.parent, _floats(x.placement), x.index, ONE, _floats(x.joint.S))
+        for x in tree.bodies
+    ]
     if isinstance(system, ClosedTree):
         joined += _joined(system.constraints, np.zeros((len(tree.bodies), 3)))
     inner, shown = {x.a for x in joined}, _described(found, tree)
@@ -149,7 +167,8 @@ def _of_tree(tree: Tree, system: Any) -> Drawing:
 
 def _of_system(system: System) -> Drawing:
     found = Drawing(system.name, system.poses, [b.inertia for b in system.bodies])
-    found.points = {b.name: (i, np.zeros(3)) for i, b in enumerate(system.bodies, start=1)}
+    found.bodies = tuple(body.name for body in system.bodies)
+    found.points = {name: (i, np.zeros(3)) for i, name in enumerate(found.bodies, start=1)}
     _add_skeleton(found, _joined(system.constraints, found.coms), [], BODIES)
     found.tip, found.single = system.bodies[-1].name, len(system.bodies) == 1
     return found
@@ -163,7 +182,7 @@ def _joined(constraints: Iterable[Constraint], origins: Array) -> list[Joined]:
             at = (c.joint.on_parent, c.joint.on_child) if c.joint else [moved(x) for x in c.constants[:2]]
             a, b = (body + 1 for body in c.bodies)
             S = _floats(c.joint.group.S) if c.joint else None
-            found.append(Joined(a, places[a] @ at[0], b, places[b] @ at[1], S))
+            found.append(Joined(c.name, a, places[a] @ at[0], b, places[b] @ at[1], S))
     return found
 
 
@@ -172,6 +191,8 @@ def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Ar
 
     layer  BODIES, or JOINTS: only the axes of joints and, of each body, its inertia
     """
+    free = [x.name for x in joined if x.S is not None and x.S.shape[1] in (0, 6)]
+    found.joints = {x.name: (x.b, x.on_b[:3, 3]) for x in joined if x.name not in free}
     points: dict[int, list[Array]] = {i: [] for i in range(len(found.inertias) + 1)}
     for body, point in [end for x in joined for end in ((x.b, x.on_b[:3, 3]), (x.a, x.on_a[:3, 3]))] + tips:
         points[body].append(point)
@@ -276,7 +297,7 @@ def _of_group(group: LieGroup, inertia: SpatialInertia) -> Drawing:
         rows = np.asarray(q, float)[..., :nq].reshape(-1, nq)
         return np.array([_floats(place(row)) for row in rows]).reshape(*np.shape(q)[:-1], 1, 4, 4)
 
-    found = Drawing(repr(group), poses, [inertia], {"body": (1, np.zeros(3))}, single=True)
+    found = Drawing(repr(group), poses, [inertia], {"body": (1, np.zeros(3))}, bodies=("body",), single=True)
     size = _add_inertias(found, 0.05, BODIES)
     _add_frames(found, ["body"], 1.6 * size)
     tip = np.zeros(3)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import LiebodyError, MissingPackage, require
-from .drawing import along_axis, with_at_most
+from .drawing import JOINT, along_axis, with_at_most
 from .meshes import WELD, Mesh, arrow, cylinder, divided, normals, welded
 from .scene import OPENING, Scene
 
@@ -22,6 +22,7 @@ SUN = np.array([0.3, -0.45, 0.84])
 BACKGROUND, LINES = np.array([244, 246, 248.0]), np.array([223, 228, 233.0])
 SECONDS = 2.0, 6.0  # a film lasts, unless it is told
 COLORS = 96  # of a GIF
+PER_INCH, ROOM = 100, 1.25  # pixels of figures, and how much farther they are seen from, for their names
 
 
 class Painted(NamedTuple):
@@ -75,6 +76,63 @@ def save(
         _gif(path, list(frames), fps)
     else:
         _mp4(path, frames, (width, height), fps)
+
+
+def figure(
+    scene: Scene,
+    names: Sequence[str],
+    layers: Sequence[str],
+    width: int,
+    height: int | None,
+    at: float | None,
+) -> Any:
+    """The picture as a figure of matplotlib, with names in columns beside it; as `View.figure` says."""
+    require("pictures with names", "matplotlib", "PIL", extra="view")
+    from matplotlib.figure import Figure
+
+    height = height or round(width * 9 / 16 / 2) * 2
+    painter = _Painter(scene, width, height, layers)
+    painter.away *= ROOM
+    k = 0 if at is None else int(np.abs(scene.t - at).argmin())
+    made = Figure(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)
+    axis = made.add_axes((0, 0, 1, 1))
+    axis.imshow(painter.frame(k))
+    axis.set_axis_off()
+    known = scene.drawing.named
+    for kind in names:
+        if kind not in known:
+            raise LiebodyError(f"there are no names of {kind!r}; there are {', '.join(known)}")
+    marked = [
+        (name, color, painter.place(0, k, body, point))
+        for kind in names
+        for name, body, point, color in known[kind]
+    ]
+    low, high = painter.extent(k)
+    middle = np.mean([place[0] for *_, place in marked]) if marked else 0.0
+    for right, edge in ((False, low - 0.04 * width), (True, high + 0.04 * width)):
+        column = sorted((x for x in marked if (x[2][0] >= middle) == right), key=lambda x: x[2][1])
+        rows = _apart(np.array([x[2][1] for x in column]), 0.045 * height, 0.04 * height, 0.96 * height)
+        style: dict[str, Any] = {
+            "ha": "left" if right else "right",
+            "va": "center",
+            "fontsize": 9,
+            "arrowprops": {"arrowstyle": "-", "color": JOINT, "lw": 0.6, "shrinkA": 0, "shrinkB": 0},
+            "bbox": {"fc": BACKGROUND / 255, "ec": "none", "alpha": 0.8, "pad": 1.5},
+        }
+        for (name, color, place), row in zip(column, rows, strict=True):
+            axis.annotate(name, place, (np.clip(edge, 0.12 * width, 0.88 * width), row), color=color, **style)
+            axis.plot(*place, "o", ms=3.5, mfc=color, mec="white", mew=0.6)
+    axis.set(xlim=(0, width), ylim=(height, 0))
+    return made
+
+
+def _apart(rows: Array, least: float, first: float, last: float) -> Array:
+    """Rows (n,) in their order, moved so that they are at least so far apart, within a picture."""
+    for _ in range(100):
+        overlap = np.maximum(0, least - np.diff(rows))
+        rows = rows + 0.5 * (np.concatenate([[0], overlap]) - np.concatenate([overlap, [0]]))[: len(rows)]
+        rows = rows.clip(first, last)
+    return rows
 
 
 def _gif(path: Path, frames: list[Array], fps: int) -> None:
@@ -148,6 +206,17 @@ class _Painter:
         text, font = f"{self.scene.t[k]:.2f} s", ImageFont.load_default(max(12, h // 28))
         ImageDraw.Draw(image).text((h // 30, h // 36), text, "#5b6470", font)
         return np.asarray(image)
+
+    def extent(self, k: int) -> tuple[float, float]:
+        """The first and the last column of what is drawn of the first member."""
+        parts = [self._solids(0, k), *self._rods(0, k)]
+        columns = self._seen(np.concatenate([x.vertices for x in parts]))[0][:, 0] / FINE
+        return columns.min(initial=np.inf), columns.max(initial=-np.inf)
+
+    def place(self, m: int, k: int, body: int, point: Array) -> Array:
+        """Column and row (2,) in the picture of a point of a body."""
+        T = self.scene.poses[m, k, body]
+        return self._seen(T[:3, :3] @ point + T[:3, 3])[0] / FINE
 
     # -- what there is ---------------------------------------------------------------------------------------
 

@@ -67,12 +67,17 @@ def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
         "cycles": limit_cycles(six, four),
         "losses": losses(branches),
         "watched": watched(six, four),
+        "set_points": set_points(),
         "chatter": chatter(branches[0][1].gaits[-1]),
         "basin": basins(six, four, basin_size),
         "locked": locked(map_size),
         "forwards": forwards(),
         "u": underactuated.values(),
     }
+    values["drawings"] = [
+        robot(x).view(EXPERIMENTS[x].q0).figure(("bodies", "joints", "frames"), width=520, height=400)
+        for x in ("prismatic III", "revolute VI")
+    ]
     return Report.from_template(__package__, values)
 
 
@@ -119,9 +124,53 @@ def experiment_six(books: Audit) -> dict[str, Any]:
         "moves": pictures.moving(six, *EXCERPTS["revolute VI"], 36),
         "balance": pictures.balance(six, books),
         "parts": parts,
+        **stances(late),
         "springs_give_back": abs(parts - books.joint) < 2e-3,
         "floor_takes": abs(books.total - books.floor) < 1e-3,
     }
+
+
+def stances(late: Run) -> dict[str, Any]:
+    """Angular and horizontal momentum in stances; the latter beside that of a mass on the radial spring."""
+    mass, crossings, changes = robot(late.hopper).tree.mass, [], []
+    for start, end in zip(late.touch_downs.t, late.lift_offs.t, strict=False):
+        at = (late.t >= start) & (late.t <= end)
+        share, h = (late.t[at] - start) / (end - start), late.out["angular_momentum"][at]
+        crossings.append(share[1:][h[1:] * h[:-1] < 0])
+        before = mass * float(late.out["com_velocity"][np.searchsorted(late.t, start) - 1, 0])
+        p = mass * late.out["com_velocity"][at][:, 0] - before
+        changes.append((p.min(), share[p.argmin()], p.max(), share[p.argmax()]))
+    length, speed = late.out["radial_length"], late.out["com_velocity"][:, 0]
+    lowest = int(np.argmin(length[: np.searchsorted(late.t, late.lift_offs.t[0])]))
+    rising = on_a_spring(float(length[lowest]), float(speed[lowest]), mass)
+    least, first, most, last = np.median(changes, axis=0)
+    return {
+        "crossing": float(np.median(np.concatenate(crossings))),
+        "one_crossing": all(len(x) == 1 and 0.4 < x[0] < 0.6 for x in crossings),
+        "undershoot": (least, 100 * first),
+        "overshoot": (most, 100 * last),
+        "under_then_over": all(a < 0 < b and x < y for a, x, b, y in changes),
+        "u_shaped": bool(np.all(np.diff(rising) > 0)),
+    }
+
+
+def on_a_spring(length: float, speed: float, mass: float, step: float = 1e-5) -> Array:
+    """Horizontal speed (n,) of a mass on a leg that is the radial spring, from the middle of its stance.
+
+    There the leg is upright and shortest; what was before is the mirror image of what follows.
+    """
+    x, u, found = np.array([0.0, length]), np.array([speed, 0.0]), [speed]
+    K, rest = (experiments.REVOLUTE[name] for name in ("K_r", "r_des"))
+
+    def acceleration(x: Array) -> Array:
+        return K / mass * (rest / np.hypot(*x) - 1) * x - np.array([0, 9.81])
+
+    while np.hypot(*x) < rest:
+        u = u + step / 2 * acceleration(x)
+        x = x + step * u
+        u = u + step / 2 * acceleration(x)
+        found.append(u[0])
+    return np.array(found)
 
 
 def symmetry() -> dict[str, Any]:
@@ -214,6 +263,29 @@ def limit_cycles(six: Gait, four: Gait) -> dict[str, Any]:
         "four_stable": four.stable,
         "slow": -0.03 < four.speed < 0,
         "same": apart < 1e-6,
+    }
+
+
+SET_POINTS = {  # of the polar spring [deg], and an apex near the gait there
+    -3: (0.2119, 0.2639, -2.7197, 0.4525, 1.7802, 0.0),
+    -2: (0.2207, 0.2657, -2.6770, 0.4384, 1.7802, 0.0),
+    2: (0.2529, -0.0050, -1.7183, -0.2271, 1.7802, 0.0),
+    3: (0.2471, -0.0030, -1.6820, -0.2397, 1.7802, 0.0),
+}
+
+
+def set_points() -> dict[str, Any]:
+    """The gait of VI with other angles for the polar spring to hold."""
+    found = {
+        angle: gaits.shoot(np.array(x), {"alpha_des": np.radians(angle)}, step=1e-3)
+        for angle, x in SET_POINTS.items()
+    }
+    return {
+        "rows": [
+            [angle, f"{g.period:.4f}", f"{g.speed:.4f}", multipliers_of(g), f"{abs(g.multipliers[0]):.3f}"]
+            for angle, g in found.items()
+        ],
+        "one_side": all(g.stable == (angle < 0) for angle, g in found.items()),
     }
 
 

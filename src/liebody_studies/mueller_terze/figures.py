@@ -9,6 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from liebody import view
+
 from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, GREY, beside, plain
 from .runs import GROUPS, NAMES, Example, Trajectory, peak
@@ -64,6 +66,12 @@ def by_curves(
     axis.set(xlabel=labels[0], ylabel=labels[1])
     logarithmic(axis, *powers)
     return figure, axis
+
+
+def drawing(example: Example) -> Figure:
+    """The system at its start, drawn from the model."""
+    system, _ = example.build(["SE3"] * example.bodies)
+    return view(system).figure(width=640, height=360)
 
 
 def violation_figure(runs: Sequence[Trajectory], joint: str) -> Figure:

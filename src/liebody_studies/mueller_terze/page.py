@@ -87,6 +87,7 @@ def figures_of(example: runs.Example, motions: Runs) -> dict[str, Any]:
     lines = [[(x.until(SHORT).violation(j), x.violation(j)) for x in pair] for j in joints]
     lines.append([(x.until(SHORT).drift, x.drift) for x in pair])
     return {
+        "drawing": figures.drawing(example),
         "figures": [*(figures.violation_figure(pair, j) for j in joints), figures.energy_figure(pair)],
         "peaks": [_peaks(line, " m") for line in lines[:-1]] + [_peaks(lines[-1], "")],
         "kinetic": pair[0].kinetic[0],

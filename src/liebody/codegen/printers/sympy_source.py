@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from ...errors import ShapeError, require
+from ... import scalar
+from ...errors import ModelError, ShapeError, require
 from ..graph import OPERATIONS, Expr, Function
 from . import on
 
@@ -75,6 +78,47 @@ def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> di
         if node.op != "input":
             values[node] = rules[node.op](*map(value, node.args))
     return {key: _array(sympy, [value(x) for x in y.flat], y.shape) for key, y in function.outputs.items()}
+
+
+FUNCTIONS = {
+    **{
+        word: getattr(scalar, op)
+        for op, word in RULES.items()
+        if isinstance(word, str) and hasattr(scalar, op)
+    },
+    "Add": operator.add,
+    "Mul": operator.mul,
+    "atan": lambda x: scalar.arctan2(x, 1.0),
+}
+
+
+def from_sympy(expression: Any, values: Mapping[Any, Any]) -> Any:
+    """The value of a SymPy expression, or of an array of them, at values of its symbols.
+
+    values  floats, or symbols of a trace
+
+    Raises ModelError for a function that has no counterpart here.
+    """
+    known = dict(values)  # and what is shared within the expression
+
+    def value(x: Any) -> Any:
+        if x not in known:
+            known[x] = found(x) if x.args else float(x)
+        return known[x]
+
+    def found(x: Any) -> Any:
+        kind = x.func.__name__
+        if kind == "Pow" and x.exp.is_Number:
+            return value(x.base) ** float(x.exp)
+        if kind not in FUNCTIONS:
+            raise ModelError(
+                f"{x} of SymPy is no number here; there are powers by numbers, {', '.join(FUNCTIONS)}"
+            )
+        operands = map(value, x.args)
+        return functools.reduce(FUNCTIONS[kind], operands) if len(x.args) > 1 else FUNCTIONS[kind](*operands)
+
+    entries = np.asarray(expression, object)
+    return np.reshape([value(x) for x in entries.flat], entries.shape)[()]
 
 
 def _symbols(sympy: Any, name: str, shape: tuple[int, ...]) -> Any:
