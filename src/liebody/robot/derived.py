@@ -1,4 +1,4 @@
-"""Derivatives of algorithms, and of any traced function, by their arrays: along groups where these are elements.
+"""Derivatives of algorithms and of any traced function by their arrays, along groups where they are elements.
 
 With left-invariant fields, (E_i f)(q) = d/de f(q exp(e e_i)) at e = 0. They do not commute on a group: second
 derivatives H_ij = E_j E_i f obey
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -54,14 +53,15 @@ def derivatives(
              "vjp": the gradients of the sum of the results times weights, the last arguments
              "hessian": second derivatives (*result, *x, *y) by x, then y, for x and each y not before it
              "hvp": changes of the gradients of "vjp" along directions; weights, then directions come last
-    groups   of inputs that are elements of a group: those have directions (dim,), q exp(u) to first order in u
+    groups   of inputs that are elements of a group: those have directions u (dim,), as q exp(u) goes
 
     The kernel takes the inputs of the function, single states or batches, `out` and `threads`. It may be
-    differentiated again. On a group, second derivatives by q twice are E_j (E_i f) at [..., i, j]; they differ
-    from their transposes by the derivative along [e_i, e_j], and their symmetric part is the Hessian of f(q exp u).
+    differentiated again. With the left-invariant fields E_i of a group, a second derivative by q is
+    E_j (E_i f) at [..., i, j]: its antisymmetric part is half the derivative along -[e_i, e_j], its symmetric
+    part the Hessian of f(q exp u) in u.
 
-    Raises GraphError for inputs that are not there, ModelError for other products, ShapeError for groups whose
-    coordinates are not the input's.
+    Raises GraphError for inputs that are not there, ModelError for other products, ShapeError for groups
+    whose coordinates are not the input's.
     """
     given, more = (
         (function.function, (function.dtype, function.guard))

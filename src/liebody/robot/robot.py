@@ -414,12 +414,12 @@ class Robot(Algorithms, OfTree):
             by_q, by_v = robot.derivatives("twist", ("q", "v"), frame="tool")(q, v)    # (..., 6, nv) each
             pull = robot.derivatives("pose", product="vjp", frame="tool")    # pull(q, w), (..., nv)
 
-        wrt      an array of the call, or several; "parameters" of a robot that has free ones (masses, gravity)
-        product  None: the Jacobians, for each result by each of `wrt`, with the shape of the result and then of
-                 the array, (nv,) for a configuration; "jvp": changes of the results along directions, which are
-                 the last arguments; "vjp": gradients of the sum of the results times weights, which are the
-                 last arguments and have the results' shapes; "hessian": second derivatives, and "hvp", weighted
-                 and along directions, as `liebody.derivatives` says
+        wrt      an array of the call, or several; "parameters" where some are free, such as masses or gravity
+        product  None: the Jacobians, for each result by each of `wrt`, with the shape of the result and then
+                 of the array, (nv,) for a configuration
+                 "jvp": changes of the results along directions, which are the last arguments
+                 "vjp": gradients of the sum of the results times weights, which are the last arguments
+                 "hessian", "hvp": second derivatives, and products, as `liebody.derivatives` says
 
         The kernel takes the arrays of the call, single states or batches, and `out`, `threads`; `options` are
         those of the call. Products cost a few times the call, whatever the number of columns. Inverse and
@@ -431,8 +431,8 @@ class Robot(Algorithms, OfTree):
         arrays, by = algorithm.arguments(self, given), (wrt,) if isinstance(wrt, str) else tuple(wrt)
         if not by or not set(by) <= set(arrays) or product not in PRODUCTS:
             raise ModelError(
-                f"derivatives of {name} by {wrt!r}, product {product!r}: it has the arrays {', '.join(arrays)}; "
-                f"products are {', '.join(map(repr, PRODUCTS))}, where None is the Jacobians"
+                f"derivatives of {name} by {wrt!r}, product {product!r}: it has the arrays "
+                f"{', '.join(arrays)}; products are {', '.join(map(repr, PRODUCTS))}"
             )
         values = dict(zip(algorithm.options, algorithm.values(options), strict=True))
         key = "derivatives", name, by, product, *values.values(), data_type(dtype)
