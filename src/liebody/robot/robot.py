@@ -415,8 +415,7 @@ class Robot(Algorithms, OfTree):
             pull = robot.derivatives("pose", product="vjp", frame="tool")    # pull(q, w), (..., nv)
 
         wrt      an array of the call, or several; "parameters" where some are free, such as masses or gravity
-        product  None: the Jacobians, for each result by each of `wrt`, with the shape of the result and then
-                 of the array, (nv,) for a configuration
+        product  None: the Jacobians (*result, *array), or (*result, nv), of each result by each of `wrt`
                  "jvp": changes of the results along directions, which are the last arguments
                  "vjp": gradients of the sum of the results times weights, which are the last arguments
                  "hessian", "hvp": second derivatives, and products, as `liebody.derivatives` says
