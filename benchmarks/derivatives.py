@@ -2,9 +2,9 @@
 
     python benchmarks/derivatives.py [robot ...]       (ur5 panda anymal talos)
 
-Both run alternately in this process on the same URDF and the same random states; a round times each once. The
-table shows medians over the rounds: the time per state, and the ratio round by round with its quartiles.
-Batches of 512 states: Pinocchio runs in a Python loop, which costs about 0.1 us per state. "no zeros": what
+Both run alternately in this process on the same URDF and the same random states, in a round eight batches or
+500 calls of each. The table shows medians over the rounds: the time per state, and the ratio round by round
+with its quartiles. Batches of 512 states: Pinocchio runs in a Python loop, which costs about 0.1 us per state. "no zeros": what
 is not structurally zero (`kernel.nonzeros()`), as fewer bytes are written. "one": a Python call of each,
 results allocated. `computeRNEADerivatives` and `computeABADerivatives` fill the upper triangles of M and M^-1
 only. Compile: seconds of processor time to trace and compile the kernel of single states, in an empty cache.
@@ -27,7 +27,7 @@ from dynamics import compare
 from machine import describe
 from robots import FILES, beside_pinocchio
 
-BATCH, REPEAT = 512, 500
+BATCH, BATCHES, REPEAT = 512, 8, 500
 PRODUCTS = "jvp", "vjp", "hvp"
 
 
@@ -57,12 +57,13 @@ def robot(name: str, states: int) -> None:
             for row in given:
                 reference(model, data, *row)  # type: ignore[operator]
 
-        compare(label, lambda call=call: call(q, v, x, out=results), loop, states)
+        compare(label, lambda call=call: call(q, v, x, out=results), loop, states, BATCHES)
         compare(
             f"{label}, no zeros",
             lambda values=values, out=compact: values(q, v, x, out=out),
             loop,
             states,
+            BATCHES,
         )
         compare(
             f"{label}, one",
