@@ -4,11 +4,11 @@
 
 Both run alternately in this process on the same URDF and the same random states, in a round eight batches or
 500 calls of each. The table shows medians over the rounds: the time per state, and the ratio round by round
-with its quartiles. Batches of 512 states: Pinocchio runs in a Python loop, which costs about 0.1 us per state. "no zeros": what
-is not structurally zero (`kernel.nonzeros()`), as fewer bytes are written. "one": a Python call of each,
-results allocated. `computeRNEADerivatives` and `computeABADerivatives` fill the upper triangles of M and M^-1
-only. Compile: seconds of processor time to trace and compile the kernel of single states, in an empty cache.
-Last, operations of products over those of the function, by configuration and velocity.
+with its quartiles. Batches of 512 states: Pinocchio runs in a Python loop, which costs about 0.1 us a state.
+"no zeros": what is not structurally zero (`kernel.nonzeros()`), as fewer bytes are written. "one": a Python
+call of each, results allocated. `computeRNEADerivatives` and `computeABADerivatives` fill the upper triangles
+of M and M^-1 only. Compile: seconds of processor time to trace and compile the kernel of single states, in an
+empty cache. Last, operations of products over those of the function, by configuration and velocity.
 """
 
 from __future__ import annotations
