@@ -102,9 +102,10 @@ TABLE = kernels_of(lb.Robot)
 LARGE = {
     "hamiltonian_dynamics",
     "decoupled_dynamics",
+    "inverse_legendre_transform",
     "forward_dynamics_wrenches",
-    *(name for name in TABLE if "dynamics_derivatives" in name),
 }
+LARGE |= {"connection_curvature", *(name for name in TABLE if "dynamics_derivatives" in name)}
 WITH_ROTORS = ("inverse_dynamics", "forward_dynamics", "mass", "bias", "kinetic", "hamiltonian")
 
 
