@@ -217,7 +217,7 @@ def test_derivatives_of_what_is_not_there_are_refused():
     robot = lb.load("double_pendulum")
     with pytest.raises(ModelError, match="by 'tau', product None: it has the arrays q, v, a;"):
         robot.derivatives("inverse_dynamics", "tau")
-    with pytest.raises(ModelError, match="product 'hessian'"):
-        robot.derivatives("inverse_dynamics", "q", "hessian")
+    with pytest.raises(ModelError, match="product 'curvature'"):
+        robot.derivatives("inverse_dynamics", "q", "curvature")
     with pytest.raises(ConfigurationError, match=r"q\[1\] is nan"):
         robot.derivatives("mass_matrix")(np.array([0.0, np.nan]))

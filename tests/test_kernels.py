@@ -486,6 +486,31 @@ def test_the_entry_takes_states_batches_and_lists(first):
 
 
 @needs_compiler
+@pytest.mark.parametrize("batch", [(), (5,), (2, 50)])
+def test_the_entry_writes_several_results_into_arrays_of_a_tuple(batch, monkeypatch):
+    """What it cannot take, as arrays that overlap with inputs or do not fit, goes the long way."""
+    f, x = Kernel(TRACED), arguments(*batch)
+    expected = f(*x)
+    out = tuple(np.full(np.shape(y), np.nan) for y in expected)
+    overlapping = x[0].copy()
+    part = overlapping.reshape(-1)[: out[1].size].reshape(out[1].shape)
+    found = f.call(overlapping, *x[1:], out=(out[0], part, out[2]))
+    assert_close(found, expected, 0)
+    with pytest.raises(ShapeError, match="out for y has shape"):
+        f.call(*x, out=(out[0], out[0], out[2]))
+    with pytest.raises(ShapeError, match="f has 3 outputs"):
+        f.call(*x, out=out[:2])
+    if entry.available():
+        monkeypatch.setattr(Kernel, "general", lambda *given, **options: pytest.fail("the long way"))
+        f = Kernel(TRACED)
+        f(*x) if batch == () else f._many
+        counts = [sys.getrefcount(y) for y in (out, *out)]
+        assert f.call(*x, out=out) is out
+        assert [sys.getrefcount(y) for y in (out, *out)] == counts
+        assert_close(out, expected, 0)
+
+
+@needs_compiler
 def test_results_may_overwrite_inputs_of_batches():
     f = Kernel(trace(lambda x: np.array([x[1], x[0], x[2] * x[0]]), {"x": 3}, "swapped"))
     for n in (1, 5, 100):

@@ -23,7 +23,7 @@ from .io.c_export import export_c
 from .linearize import Linearization, linearize, lqr
 from .loading import load
 from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
-from .robot import Robot
+from .robot import Robot, derivatives
 from .run import Run
 from .sensitivities import sensitivities
 from .simulate import SingularPosition, simulate
@@ -55,6 +55,7 @@ __all__ = [
     "boltzmann_hamel_equations",
     "codegen",
     "constrained",
+    "derivatives",
     "dynamics",
     "equations",
     "export_c",

@@ -3,7 +3,7 @@
 This package knows operations, not mechanics.
 """
 
-from .derivatives import jacobian, jvp, vjp
+from .derivatives import hessian, hvp, jacobian, jvp, vjp
 from .flow import Flow, together
 from .graph import Expr, Function, Graph, trace
 from .implicit import ImplicitFlow, Phase
@@ -26,6 +26,8 @@ __all__ = [
     "Phase",
     "Program",
     "Samples",
+    "hessian",
+    "hvp",
     "jacobian",
     "jvp",
     "step",

@@ -30,8 +30,9 @@ FLAGS = (
     "-std=gnu11 -O2 -fPIC -march=native -ffp-contract=fast -fno-tree-slp-vectorize "
     "-fno-math-errno -fno-trapping-math -fno-semantic-interposition -w"
 ).split()
-# Very long code waits for memory: it runs as fast with less effort, and compiles in half the time.
-LONG_FLAGS = (*("-O1" if flag == "-O2" else flag for flag in FLAGS), "-DLONG_CODE")
+# Very long code waits for memory: with these parts of -O2 it runs as fast, and compiles in half the time.
+LESS = "-O1 -fexpensive-optimizations -fstrict-aliasing -DLONG_CODE".split()
+LONG_FLAGS = (*(flag for flag in FLAGS if flag != "-O2"), *LESS)
 FORMAT = "2"  # of what is kept
 LEAST_SPACE = 1 << 20  # bytes of a disk on which a compiler may have failed for want of space
 ADVICE = (

@@ -492,7 +492,8 @@ def _restored(
 def _values(values: Mapping[Expr, Any], output: Any) -> Any:
     array = np.empty(output.shape, dtype=object)
     for position, x in np.ndenumerate(output):
-        array[position] = values[x] if type(x) is Expr else x
+        value = values[x] if type(x) is Expr else x
+        array[position] = value if type(value) is Expr else float(value)
     return array[()] if any(type(x) is Expr for x in array.flat) else array.astype(float)[()]
 
 

@@ -26,6 +26,7 @@ from .printers.c import Guard
 from .printers.numpy_source import compile_numpy
 from .printers.program import callable_c99, program_unit
 from .program import Program
+from .sparse import with_arrays, zeros
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
 LONG = 15_000  # operations from which on code is bound by memory, and compiled with less effort
@@ -79,7 +80,7 @@ class Kernel:
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise GraphError(f"kernels compute in float64 or float32, not in {self.dtype}")
         self._single = self.dtype == np.dtype(np.float32)
-        self._given, self._guard, self._recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
+        self._given, self.guard, self._recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
         self._lock = threading.RLock()
         self._loops: dict[str, ctypes.CDLL] = {}  # over one lane and over many, as they are loaded
         self._known = self._remembered()
@@ -97,7 +98,7 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By what it is made of: another process finds it in its cache, or compiles it."""
-        return Kernel, (self._given, self.dtype, self._guard, self._recipe, self.__doc__ or "")
+        return Kernel, (self._given, self.dtype, self.guard, self._recipe, self.__doc__ or "")
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -132,7 +133,7 @@ class Kernel:
 
     def _key(self, kind: str, compiler: build.Compiler | None = None) -> str:
         identity = compiler.identity if compiler else ""
-        guard = f"{self._guard.finite}{self._guard.unit}{self._guard.tolerance}"
+        guard = f"{self.guard.finite}{self.guard.unit}{self.guard.tolerance}"
         parts = (self._recipe or "", kind, str(self.dtype), guard, identity, build.interface())
         return build.digest(*parts, build.processor(), *build.FLAGS)
 
@@ -162,10 +163,10 @@ class Kernel:
             results = len(np.unique(np.concatenate([cells.ravel() for cells in f.outputs.values()])))
             if results > STORED and sum(f.operations.values()) < PER_RESULT * results:
                 lanes = 1
-            sources = [program_unit(f, lanes, self._single, self._guard, piece)]
+            sources = [program_unit(f, lanes, self._single, self.guard, piece)]
         else:
             units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
-            sources = printer.batch_units(f, lanes, self._single, self._guard, units, piece)
+            sources = printer.batch_units(f, lanes, self._single, self.guard, units, piece)
         if not self._single:
             sources[-1] += "\n" + _call_text(f)
         if self._recipe:
@@ -285,6 +286,21 @@ class Kernel:
             raise GraphError(f"{self.name}: symbols go into no array of numbers; leave `out` away in a trace")
         function = self.function if isinstance(self.function, Function) else self.function.unroll()
         return function(*arrays)
+
+    def nonzeros(self) -> tuple[Kernel, tuple[tuple[Any, ...], ...]]:
+        """The kernel of those entries of its results that are not always zero, and where these stand.
+
+            values, (at,) = robot.derivatives("inverse_dynamics").nonzeros()
+            J = np.zeros((robot.nv, robot.nv))
+            J[at] = values(q, v, a)
+
+        Each result has one axis, in the order of its places, which are indices along the axes of the result.
+        """
+        function = self.function
+        at = {key: np.nonzero(~x) for key, x in zeros(function).items()}
+        outputs = {key: y[at[key]] for key, y in function.outputs.items()}
+        kept = with_arrays(function, function.inputs, outputs)
+        return Kernel(kept, self.dtype, self.guard, doc=self.__doc__ or ""), tuple(at.values())
 
     def buffer(self, *batch: int) -> Buffer:
         """A place for the results of batches of one shape, whose constant entries are filled once."""
@@ -419,7 +435,7 @@ class Kernel:
             state = tuple(int(i) for i in np.unravel_index(row, batch)) if len(rows) > 1 else ()
             return f" of state {state if len(state) > 1 else state[0]}" if state else ""
 
-        for name in self._guard.finite:
+        for name in self.guard.finite:
             wrong = ~np.isfinite(inputs[name])
             if wrong.any():
                 row, place = (int(i) for i in np.argwhere(wrong)[0])
@@ -429,17 +445,17 @@ class Kernel:
                     f"{inputs[name][row, place]}, expected a finite number; look for a division by "
                     "zero or an unset value where it was made"
                 )
-        for name, first in self._guard.unit:
+        for name, first in self.guard.unit:
             quaternions = inputs[name][:, first : first + 4].astype(np.float64)
             with np.errstate(all="ignore"):
                 square = (quaternions * quaternions).sum(axis=1)
-            low, high = self._guard.bounds(self.dtype, share)
+            low, high = self.guard.bounds(self.dtype, share)
             wrong = ~((square > low) & (square < high))
             if wrong.any():
                 row = int(np.argmax(np.where(wrong, np.abs(square - 1), -1)))
                 advice = "normalize the configuration first"
                 expected = "1 (order w, x, y, z)"
-                if self._guard.tolerance is None:
+                if self.guard.tolerance is None:
                     expected, advice = "a length that has a direction", "a zero quaternion is no orientation"
                 raise ConfigurationError(
                     f"{self.name}: the quaternion {name}[{first}:{first + 4}]"

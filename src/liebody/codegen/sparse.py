@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..linear import is_zero
 from .derivatives import forward
 from .graph import Expr, Function, trace
 from .passes import objects
@@ -45,6 +46,23 @@ def sparse_jacobian(function: Function | Program, wrt: str) -> SparseJacobian:
     places = [(i, k) for i, of in enumerate(along) for k in sorted(of)]
     outputs = {"r": r, "values": objects([along[i][k] for i, k in places])}
     return SparseJacobian(places, Function("both", function.inputs, outputs))
+
+
+def zeros(function: Function | Program) -> dict[str, Any]:
+    """Of each output, which entries are known to be zero: structurally, whatever the inputs are."""
+    if isinstance(function, Function):
+        known = np.frompyfunc(is_zero, 1, 1)
+        return {key: known(y).astype(bool) for key, y in function.outputs.items()}
+    zero = np.ones(function.size, bool)
+    for cells in function.inputs.values():
+        zero[function.positions(cells)] = False
+    for first, values in function.starts:
+        zero[first : first + len(values)] = values == 0
+    for part in (part for step in function.passes for part in step.parts):
+        of = zeros(part.function).values()
+        for cells, known in zip(part.results, of, strict=True):
+            zero[cells[:, ~known.ravel()]] = False
+    return {key: zero[function.positions(cells)] for key, cells in function.outputs.items()}
 
 
 def differentiable(program: Program) -> bool:

@@ -2,13 +2,15 @@
 
 table         the algorithms, a line each
 algorithm     how a line becomes a method, kernels, C source
+derived       derivatives of algorithms, and of any traced function
 robot         Robot: the methods of the table, and those that combine them
 identity      what tells the kernels of one robot from those of another
 stub          writes table.pyi, which editors and type checkers read
 """
 
 from .algorithm import Algorithm, kernels_of
+from .derived import derivatives
 from .identity import library_digest, quaternions
 from .robot import GRAVITY, Robot
 
-__all__ = ["GRAVITY", "Algorithm", "Robot", "kernels_of", "library_digest", "quaternions"]
+__all__ = ["GRAVITY", "Algorithm", "Robot", "derivatives", "kernels_of", "library_digest", "quaternions"]

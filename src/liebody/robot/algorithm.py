@@ -224,7 +224,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
                 functools.partial(self.traced, robot, name, arguments, values),
                 dtype=dtype,
                 guard=self.guard(robot, arguments),
-                recipe=robot.recipe(name, values) if self._is_ours else None,
+                recipe=robot.recipe(name, values) if self.is_ours else None,
                 doc=self.doc,
             )
         return robot.kernels[key]
@@ -263,7 +263,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
         return traced(functools.partial(given, self.function), shapes, name, self.least)
 
     @property
-    def _is_ours(self) -> bool:
+    def is_ours(self) -> bool:
         """Whether the version of the library tells what the function does."""
         return self.function.__module__.startswith("liebody.")
 

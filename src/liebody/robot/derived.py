@@ -1,48 +1,98 @@
-"""Derivatives of traced algorithms by one of their arrays, along the group where that is a configuration."""
+"""Derivatives of algorithms and of any traced function by their arrays, along groups where they are elements.
+
+With left-invariant fields, (E_i f)(q) = d/de f(q exp(e e_i)) at e = 0. They do not commute on a group: second
+derivatives H_ij = E_j E_i f obey
+
+    H_ij - H_ji = -(ad_{e_i} e_j)^T grad f,    (H + H^T)/2 = the Hessian of u -> f(q exp u) at u = 0.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
-from ..codegen import Function, jacobian, jvp, trace, vjp
+from ..codegen import Function, Kernel, Program, hessian, hvp, jacobian, jvp, vjp
+from ..codegen.sparse import with_arrays
+from ..door import checked
 from ..dynamics import tangents
-from ..errors import ModelError
+from ..errors import ModelError, ShapeError
 from ..groups import LieGroup
-from ..scalar import Array
-from .algorithm import CONFIGURATIONS
 
-PRODUCTS: dict[str | None, Callable[[Function, str], Function]] = {None: jacobian, "jvp": jvp, "vjp": vjp}
+PRODUCTS: dict[str | None, Callable[..., Function]] = {
+    None: lambda function, wrt, along: jacobian(function, wrt, None, along),
+    "jvp": jvp,
+    "vjp": vjp,
+    "hessian": hessian,
+    "hvp": hvp,
+}
+ANALYTIC = {  # shorter than derivatives of the graph: the algorithm whose results are the Jacobians by these
+    "inverse_dynamics": ("inverse_dynamics_derivatives", ("q", "v", "a")),
+    "forward_dynamics": ("forward_dynamics_derivatives", ("q", "v", "tau")),
+}
+Groups = Mapping[str, LieGroup]
 
 
-def derived(function: Function, wrt: str, product: str | None, group: LieGroup) -> Function:
-    """The Jacobian of a function by its input `wrt`, or a product with it; as `Robot.derivatives` says.
+@checked
+def derivatives(
+    function: Function | Program | Kernel,
+    wrt: str | Sequence[str],
+    product: str | None = None,
+    *,
+    groups: Groups = MappingProxyType({}),
+) -> Kernel:
+    """The compiled derivative of a traced function or a kernel by one of its arrays, or by several.
 
-    Coordinates q exp(u) change by E u, E = d(q exp u)/du at u = 0: so no series of exp is differentiated.
+        closed = mechanism.kernel("accelerations")                     # dv/dt and the multipliers
+        A = lb.derivatives(closed, ("q", "v"), groups={"q": mechanism.group})
+
+    wrt      names of inputs
+    product  None: the Jacobians, arrays (*result, *input), for each result by each input of `wrt`
+             "jvp": changes of the results along directions, one for each input of `wrt`, the last arguments
+             "vjp": the gradients of the sum of the results times weights, the last arguments
+             "hessian": second derivatives (*result, *x, *y) by x, then y, for x and each y not before it
+             "hvp": changes of the gradients of "vjp" along directions; weights, then directions come last
+    groups   of inputs that are elements of a group: those have directions u (dim,), as q exp(u) goes
+
+    The kernel takes the inputs of the function, single states or batches, `out` and `threads`. It may be
+    differentiated again. With the left-invariant fields E_i of a group, a second derivative by q is
+    E_j (E_i f) at [..., i, j]: its antisymmetric part is half the derivative along -[e_i, e_j], its symmetric
+    part the Hessian of f(q exp u) in u.
+
+    Raises GraphError for inputs that are not there, ModelError for other products, ShapeError for groups
+    whose coordinates are not the input's.
     """
-    if wrt not in function.inputs or product not in PRODUCTS:
-        raise ModelError(
-            f"derivatives of {function.name} by {wrt!r}, product {product!r}: it has the arrays "
-            f"{', '.join(function.inputs)}; products are 'jvp', 'vjp' and None, the Jacobian"
-        )
-    plain = PRODUCTS[product](function, wrt)
-    if wrt not in CONFIGURATIONS:
-        return plain
-    moved = tangents(group)
-    at = list(function.inputs).index(wrt)
+    given, more = (
+        (function.function, (function.dtype, function.guard))
+        if isinstance(function, Kernel)
+        else (function, ())
+    )
+    return Kernel(differentiated(given, wrt, product, groups), *more)
 
-    def along(*arrays: Array) -> Any:
-        E = moved(arrays[at], np.zeros(group.dim).astype(object))
-        if product == "jvp":
-            return plain(*arrays[:-1], E @ arrays[-1])
-        found = plain(*arrays)
-        if product == "vjp":
-            return E.T @ found
-        return tuple(y @ E for y in found) if isinstance(found, tuple) else found @ E
 
-    shapes = {key: x.shape for key, x in plain.inputs.items()}
-    if product == "jvp":
-        shapes[f"d_{wrt}"] = (group.dim,)
-    return trace(along, shapes, plain.name)
+def differentiated(
+    function: Function | Program, wrt: str | Sequence[str], product: str | None, groups: Groups
+) -> Function:
+    """What `derivatives` compiles. Coordinates q exp(u) change by E u, without a series of exp in it."""
+    if product not in PRODUCTS:
+        known = ", ".join(repr(x) for x in PRODUCTS if x)
+        raise ModelError(f"product {product!r}: products are {known}, and None, the Jacobians")
+    straight = function if isinstance(function, Function) else function.unroll()
+    along = {}
+    for name in [wrt] if isinstance(wrt, str) else wrt:
+        if name in groups and name in straight.inputs:
+            group, symbols = groups[name], straight.inputs[name]
+            if symbols.shape != (group.nq,):
+                raise ShapeError(f"{name} has shape {symbols.shape}, elements of {group!r} ({group.nq},)")
+            along[name] = tangents(group)(symbols, np.zeros(group.dim)).astype(object)
+    return PRODUCTS[product](straight, wrt, along)
+
+
+def chosen(
+    function: Function | Program, name: str, given: Sequence[str], wrt: Sequence[str]
+) -> Function | Program:
+    """Those Jacobians of an algorithm by `wrt` that are among the results, by the arrays `given`."""
+    by = dict(zip(given, function.outputs.values(), strict=True))
+    outputs = {f"d_{name}_d_{x}": by[x] for x in wrt}
+    return with_arrays(function, function.inputs, outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +16,7 @@ from ..bodies import Parameter, parameters_of, symbols_of, with_values
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel, Program, to_casadi, to_casadi_external
 from ..codegen.graph import holds_symbols
+from ..codegen.kernel import data_type
 from ..codegen.layout import FlatLayout, word_of
 from ..door import checked, count, floats, short
 from ..errors import ArgumentError, LiebodyError, ModelError, ShapeError, counted
@@ -25,7 +26,7 @@ from ..labels import labels
 from ..linear import is_numeric
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
-from .derived import derived
+from .derived import ANALYTIC, PRODUCTS, chosen, differentiated
 from .identity import fingerprint, library_digest
 from .parameters import Parameters
 from .table import Algorithms
@@ -416,31 +417,61 @@ class Robot(Algorithms, OfTree):
         return algorithm.kernel(self, given, algorithm.values(options), dtype)
 
     @checked
-    def derivatives(self, name: str, wrt: str = "q", product: str | None = None, **options: Any) -> Kernel:
-        """The compiled derivative of the call `name` by the array `wrt`; by configurations along the group.
+    def derivatives(
+        self,
+        name: str,
+        wrt: str | Sequence[str] = "q",
+        product: str | None = None,
+        dtype: Any = np.float64,
+        **options: Any,
+    ) -> Kernel:
+        """The compiled derivative of the call `name` by arrays `wrt`; by configurations along the group.
 
-            by_q = robot.derivatives("center_of_mass")               # by_q(q), (..., 3, nv)
+            by_q, by_v = robot.derivatives("twist", ("q", "v"), frame="tool")(q, v)    # (..., 6, nv) each
             pull = robot.derivatives("pose", product="vjp", frame="tool")    # pull(q, w), (..., nv)
 
-        product  None: the Jacobian of each result, with the shape of the result and then of `wrt`, or (nv,);
-                 "jvp": results along a direction, which is the last argument; "vjp": the gradient of the sum
-                 of the results times weights, which have their shapes and are the last arguments
+        wrt      an array of the call, or several; "parameters" where some are free, such as masses or gravity
+        product  None: the Jacobians (*result, *array), or (*result, nv), of each result by each of `wrt`
+                 "jvp": changes of the results along directions, which are the last arguments
+                 "vjp": gradients of the sum of the results times weights, which are the last arguments
+                 "hessian", "hvp": second derivatives, and products, as `liebody.derivatives` says
 
         The kernel takes the arrays of the call, single states or batches, and `out`, `threads`; `options` are
-        those of the call. Products cost a few times the call, whatever the number of columns. Raises
-        ModelError for unknown names. Those of inverse and forward dynamics have methods of their own,
-        `inverse_dynamics_derivatives` and `forward_dynamics_derivatives`, which are shorter.
+        those of the call. Products cost a few times the call, whatever the number of columns. Inverse and
+        forward dynamics are differentiated by recursions. `kernel.nonzeros()` leaves out what is always zero.
+        Results that are configurations have rates of their coordinates. Raises ModelError for unknown names.
         """
-        function = self.kernel(name, **options).function
+        call = self.kernel(name, **options)
         algorithm, given = kernels_of(type(self))[name]
-        key = "derivatives", name, wrt, product, algorithm.values(options)
+        arrays, by = algorithm.arguments(self, given), (wrt,) if isinstance(wrt, str) else tuple(wrt)
+        if not by or not set(by) <= set(arrays) or product not in PRODUCTS:
+            raise ModelError(
+                f"derivatives of {name} by {wrt!r}, product {product!r}: it has the arrays "
+                f"{', '.join(arrays)}; products are {', '.join(map(repr, PRODUCTS))}"
+            )
+        values = dict(zip(algorithm.options, algorithm.values(options), strict=True))
+        key = "derivatives", name, by, product, *values.values(), data_type(dtype)
         if key not in self.kernels:
-            straight = function if isinstance(function, Function) else function.unroll()
-            made = derived(straight, wrt, product, self.group)
-            doc = f"The {product or 'Jacobian'} of `{name}` by {wrt}, along the group of a configuration."
-            guard = algorithm.guard(self, algorithm.arguments(self, given))
-            self.kernels[key] = Kernel(made, guard=guard, doc=doc)
+            self.kernels[key] = Kernel(
+                partial(self._derived, name, by, product, options),
+                dtype,
+                call.guard,
+                self.recipe(f"{product} of {name} by {by}", values) if algorithm.is_ours else None,
+                f"The {product or 'Jacobian'} of `{name}` by {', '.join(by)}, along the group.",
+            )
         return self.kernels[key]
+
+    def _derived(
+        self, name: str, by: tuple[str, ...], product: str | None, options: Mapping[str, Any]
+    ) -> Function | Program:
+        """What the kernel of `derivatives` computes."""
+        algorithm, given = kernels_of(type(self))[name]
+        analytic, arrays = ANALYTIC.get(algorithm.name, ("", ()))
+        if product is None and set(by) <= set(arrays) and set(given) <= {"wrenches"}:
+            found = self.kernel(analytic + name.removeprefix(algorithm.name), **options).function
+            return chosen(found, name, arrays, by)
+        groups = dict.fromkeys(CONFIGURATIONS, self.group)
+        return differentiated(self.kernel(name, **options).function, by, product, groups)
 
     @checked
     def export_c(

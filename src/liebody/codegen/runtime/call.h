@@ -1,9 +1,10 @@
-/* The call from Python: `call(args...)`, with `out=array` and `threads=1` or without. Where all
-   arrays are float64, of the right shape or batches of one shape of such, C-contiguous and aligned
-   (a float or np.float64 where the shape is (), lists and tuples of numbers where they make such an
-   array), it goes straight to the loops; every other call goes to a Python callable. `self` is a
-   tuple of that and of the options that the entry is for, (callable, name, value, ...): the very
-   objects must be given, behind the arrays in this order or by keyword.
+/* The call from Python: `call(args...)`, with `out=array` (a tuple where there are several results)
+   and `threads=1` or without. Where all arrays are float64, of the right shape or batches of one
+   shape of such, C-contiguous and aligned (a float or np.float64 where the shape is (), lists and
+   tuples of numbers where they make such an array), it goes straight to the loops; every other call
+   goes to a Python callable. `self` is a tuple of that and of the options that the entry is for,
+   (callable, name, value, ...): the very objects must be given, behind the arrays in this order or
+   by keyword.
    Python's and NumPy's headers are not needed: the structures below are part of their stable layout
    (checked by liebody.codegen.entry before use), and the functions come as pointers through
    `setup`. */
@@ -88,8 +89,9 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
     real *out[OUTPUTS];
     long in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
     void *made[OUTPUTS];
-    real number[OUTPUTS];                /* results without dimensions */
-    array *read[INPUTS + 1], *given = 0; /* arrays of lists; `out` */
+    real number[OUTPUTS];               /* results without dimensions */
+    array *read[INPUTS + 1];            /* arrays of lists */
+    void *whole = 0, *const *given = 0; /* `out`, and the arrays in it */
     int lists = 0;
     Lead lead = {-1, {0}};
     void *const *items = self + python.first_item, *general = items[0], *const *option = items + 1;
@@ -102,7 +104,10 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
         intptr_t j = count - INPUTS;
         while (j < options && name != option[2 * j]) j++;
         if (j < options && value == option[2 * j + 1]) found++;
-        else if (name == python.out && OUTPUTS == 1) given = value;
+        else if (name == python.out && OUTPUTS == 1) whole = value, given = &whole;
+        else if (name == python.out && ((object *)value)->type == python.tuple_type &&
+                 length(value) == OUTPUTS)
+            whole = value, given = (void *const *)value + python.first_item;
         else if (name != python.threads || value != python.one) goto general;
     }
     if (found != options) goto general;
@@ -135,7 +140,7 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
     for (int k = 0; k < OUTPUTS; k++) {
         const int dimensions = lead.axes + output_dimensions[k];
         intptr_t shape[MOST_AXES + OUTPUT_RANK];
-        array *a = given;
+        array *a = given ? given[k] : 0;
         for (int i = 0; i < lead.axes; i++) shape[i] = lead.shape[i];
         for (int i = 0; i < output_dimensions[k]; i++) shape[lead.axes + i] = output_shape[k][i];
         out_stride[k] = output_size[k];
@@ -179,8 +184,8 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
     }
     while (lists--) python.drop(read[lists]);
     if (given) {
-        python.keep(given);
-        return given;
+        python.keep(whole);
+        return whole;
     }
     for (int k = 0; k < OUTPUTS; k++) {
         if (!made[k]) made[k] = python.new_scalar(number + k, python.float64, 0);
