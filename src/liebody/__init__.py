@@ -22,6 +22,7 @@ from .inverse_kinematics import InverseKinematics, inverse_kinematics
 from .io.c_export import export_c
 from .linearize import Linearization, linearize, lqr
 from .loading import load
+from .optimal_control import OptimalControl, Plan, optimal_control
 from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
 from .robot import Robot, derivatives
 from .run import Run
@@ -41,6 +42,8 @@ __all__ = [
     "Joint",
     "LiebodyError",
     "Linearization",
+    "OptimalControl",
+    "Plan",
     "RigidBody",
     "Robot",
     "Run",
@@ -68,6 +71,7 @@ __all__ = [
     "load",
     "lqr",
     "models",
+    "optimal_control",
     "rigid_body_equations",
     "sample",
     "scalar",

@@ -1,0 +1,267 @@
+/* The two passes of differential dynamic programming over the knots k = 0 ... N - 1 of a trajectory
+   of states x with inputs u. Before this text there are
+
+       difference(a, b, d)         d with a exp(d) = b
+       advance(x, d, y)            y = x exp(d)
+       next(x, u, p, y, l)         the next state, and the cost of the knot
+       end(x, p, l)                the cost of the last state
+
+   over T, and the dimensions STATE, TANGENT, INPUT, PARAMETERS and ALL = TANGENT + INPUT. Matrices
+   are row by row; F, g and H are derivatives by (d, u) of the next state, and of costs. */
+
+enum {
+    NV = (TANGENT + LANES - 1) / LANES, /* vectors that hold a row */
+    AV = (ALL + LANES - 1) / LANES,
+    WIDE_N = NV * LANES,
+    WIDE = AV * LANES
+};
+
+typedef struct {
+    long knots, apart;      /* numbers between the parameters of knots */
+    long gapped, bounded;   /* whether there are gaps, and bounds */
+    double damping;         /* added to the diagonal of Q_uu */
+    double change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
+    const double *x, *u, *p, *gap, *F, *g, *H, *end_g, *end_H, *low, *high, *alpha;
+    double *k, *K, *states, *inputs, *costs; /* states and inputs of lanes, lane by lane */
+} Shooting;
+
+INLINE T at(const real *x) {
+    T y;
+    memcpy(&y, x, sizeof y);
+    return y;
+}
+INLINE void put(real *x, T y) { memcpy(x, &y, sizeof y); }
+
+/* R rows and C vectors of y += a^T b. */
+INLINE void tile(int R, int C, int sum, const real *a, long a_row, long a_sum, const real *b,
+                 long b_step, real *y, long y_step) {
+    T s[4][2];
+    UNROLL for (int i = 0; i < R; i++)
+        UNROLL for (int j = 0; j < C; j++) s[i][j] = at(y + i * y_step + j * LANES);
+    for (int k = 0; k < sum; k++)
+        UNROLL for (int i = 0; i < R; i++)
+            UNROLL for (int j = 0; j < C; j++)
+                s[i][j] += splat(a[i * a_row + k * a_sum]) * at(b + k * b_step + j * LANES);
+    UNROLL for (int i = 0; i < R; i++)
+        UNROLL for (int j = 0; j < C; j++) put(y + i * y_step + j * LANES, s[i][j]);
+}
+
+/* y (rows, vectors) += sum over k of a[i * a_row + k * a_sum] b[k]. */
+INLINE void accumulate(int rows, int vectors, int sum, const real *a, long a_row, long a_sum,
+                       const real *b, long b_step, real *y, long y_step) {
+    int i = 0, j;
+    for (; i + 4 <= rows; i += 4) {
+        for (j = 0; j + 2 <= vectors; j += 2)
+            tile(4, 2, sum, a + i * a_row, a_row, a_sum, b + j * LANES, b_step,
+                 y + i * y_step + j * LANES, y_step);
+        if (j < vectors)
+            tile(4, 1, sum, a + i * a_row, a_row, a_sum, b + j * LANES, b_step,
+                 y + i * y_step + j * LANES, y_step);
+    }
+    for (; i < rows; i++) {
+        for (j = 0; j + 2 <= vectors; j += 2)
+            tile(1, 2, sum, a + i * a_row, a_row, a_sum, b + j * LANES, b_step,
+                 y + i * y_step + j * LANES, y_step);
+        if (j < vectors)
+            tile(1, 1, sum, a + i * a_row, a_row, a_sum, b + j * LANES, b_step,
+                 y + i * y_step + j * LANES, y_step);
+    }
+}
+
+/* Rows of `width` numbers into rows of whole vectors, with zeros behind them. */
+INLINE void widen(int rows, int width, int wide, const real *from, long step, real *to) {
+    for (int i = 0; i < rows; i++) {
+        memcpy(to + i * wide, from + i * step, width * sizeof(real));
+        for (int j = width; j < wide; j++) to[i * wide + j] = 0;
+    }
+}
+
+/* L of L L^T = A in the rows and columns of `free`; on the diagonal 1/L. Whether A is positive. */
+static int factor(const int *free, int n, real A[INPUT][INPUT], real damping,
+                  real L[INPUT][INPUT]) {
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b <= a; b++) {
+            real s = A[free[a]][free[b]] + (a == b ? damping : 0);
+            for (int c = 0; c < b; c++) s -= L[a][c] * L[b][c];
+            if (a != b) L[a][b] = s * L[b][b];
+            else if (s > 0 && s < INFINITY) L[a][a] = 1 / sqrt(s);
+            else return 0;
+        }
+    return 1;
+}
+
+static void solve(const int *free, int n, real L[INPUT][INPUT], real *y) {
+    for (int a = 0; a < n; a++) {
+        real s = y[free[a]];
+        for (int c = 0; c < a; c++) s -= L[a][c] * y[free[c]];
+        y[free[a]] = s * L[a][a];
+    }
+    for (int a = n; a--;) {
+        real s = y[free[a]];
+        for (int c = a + 1; c < n; c++) s -= L[c][a] * y[free[c]];
+        y[free[a]] = s * L[a][a];
+    }
+}
+
+/* The least of q^T y + y^T A y / 2 with low <= y <= high, from y on, by projected Newton steps
+   (Tassa, Mansard and Todorov 2014); the entries that are free at the end, and their factor.
+   Returns their number, or -1 if A is not positive. */
+static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real *low,
+                  const real *high, real *y, int *free, real L[INPUT][INPUT]) {
+    real slope[INPUT], way[INPUT], trial[INPUT];
+    int n = 0;
+    for (int i = 0; i < INPUT; i++) y[i] = fmin(fmax(y[i], low[i]), high[i]);
+    for (int round = 0; round < 100; round++) {
+        real largest = 0, scale = 0, down = 0, step = 1;
+        n = 0;
+        for (int i = 0; i < INPUT; i++) {
+            real s = q[i] + damping * y[i];
+            for (int j = 0; j < INPUT; j++) s += A[i][j] * y[j];
+            slope[i] = s, scale = fmax(scale, fabs(q[i]));
+            if ((y[i] > low[i] || s < 0) && (y[i] < high[i] || s > 0)) free[n++] = i;
+            else way[i] = 0;
+        }
+        if (!factor(free, n, A, damping, L)) return -1;
+        for (int a = 0; a < n; a++) {
+            way[free[a]] = -slope[free[a]];
+            largest = fmax(largest, fabs(slope[free[a]]));
+        }
+        if (!(largest > 1e-12 * scale)) break;
+        solve(free, n, L, way);
+        for (int a = 0; a < n; a++) down += slope[free[a]] * way[free[a]];
+        for (;; step *= 0.6) { /* until it leads down by a tenth of what the slope says */
+            real change = 0, said = 0;
+            for (int i = 0; i < INPUT; i++) trial[i] = fmin(fmax(y[i] + step * way[i], low[i]), high[i]);
+            for (int i = 0; i < INPUT; i++) {
+                real s = damping * (trial[i] - y[i]);
+                for (int j = 0; j < INPUT; j++) s += A[i][j] * (trial[j] - y[j]);
+                change += (trial[i] - y[i]) * (slope[i] + s / 2);
+                said += (trial[i] - y[i]) * slope[i];
+            }
+            if (change <= 0.1 * said || step < 1e-12) break;
+        }
+        memcpy(y, trial, sizeof trial);
+    }
+    return n;
+}
+
+/* From the last knot to the first: gains k, K of the inputs u + alpha k + K d. Returns 0, or 1 + the
+   knot at which Q_uu is not positive definite. */
+long backward(Shooting *s) {
+    static __thread real V[TANGENT][WIDE_N], F[TANGENT][WIDE], W[TANGENT][WIDE], Q[ALL][WIDE],
+        K[INPUT][WIDE_N], M[INPUT][WIDE_N];
+    real v[TANGENT], q[WIDE], uu[INPUT][INPUT], L[INPUT][INPUT], low[INPUT], high[INPUT];
+    real change = 0, gradient = 0, gaps = 0, k[INPUT], c[INPUT];
+    int free[INPUT], n = INPUT;
+    memcpy(v, s->end_g, sizeof v);
+    widen(TANGENT, TANGENT, WIDE_N, s->end_H, TANGENT, V[0]);
+    for (int i = 0; i < INPUT; i++) free[i] = i, k[i] = 0;
+    for (long t = s->knots; t--;) {
+        const real *u = s->u + t * INPUT, *gap = s->gap + t * TANGENT;
+        if (s->gapped) {
+            real turned[TANGENT];
+            for (int i = 0; i < TANGENT; i++) {
+                turned[i] = 0;
+                for (int j = 0; j < TANGENT; j++) turned[i] += V[i][j] * gap[j];
+                change += gap[i] * (v[i] + turned[i] / 2), gaps += fabs(gap[i]);
+            }
+            for (int i = 0; i < TANGENT; i++) v[i] += turned[i];
+        }
+        widen(TANGENT, ALL, WIDE, s->F + t * TANGENT * ALL, ALL, F[0]);
+        widen(ALL, ALL, WIDE, s->H + t * ALL * ALL, ALL, Q[0]);
+        widen(1, ALL, WIDE, s->g + t * ALL, ALL, q);
+        memset(W, 0, sizeof W);
+        accumulate(TANGENT, AV, TANGENT, V[0], WIDE_N, 1, F[0], WIDE, W[0], WIDE);
+        accumulate(TANGENT, NV, TANGENT, F[0], 1, WIDE, W[0], WIDE, Q[0], WIDE);
+        accumulate(INPUT, AV, TANGENT, F[0] + TANGENT, 1, WIDE, W[0], WIDE, Q[TANGENT], WIDE);
+        accumulate(1, AV, TANGENT, v, 0, 1, F[0], WIDE, q, WIDE);
+        for (int i = 0; i < INPUT; i++) {
+            memcpy(uu[i], Q[TANGENT + i] + TANGENT, sizeof uu[i]);
+            low[i] = s->low[i] - u[i], high[i] = s->high[i] - u[i];
+            gradient = fmax(gradient, fabs(fmin(fmax(-q[TANGENT + i], low[i]), high[i])));
+        }
+        if (s->bounded) {
+            n = in_box(uu, q + TANGENT, s->damping, low, high, k, free, L);
+        } else {
+            if (!factor(free, n, uu, s->damping, L)) n = -1;
+            for (int i = 0; i < INPUT; i++) k[i] = -q[TANGENT + i];
+            if (n >= 0) solve(free, n, L, k);
+        }
+        if (n < 0) return t + 1;
+        memset(K, 0, sizeof K);
+        for (int a = 0; a < n; a++) { /* K = -Q_uu^-1 Q_ux in the free rows */
+            real *row = K[free[a]];
+            for (int j = 0; j < NV; j++) put(row + j * LANES, -at(Q[TANGENT + free[a]] + j * LANES));
+            for (int j = TANGENT; j < WIDE_N; j++) row[j] = 0;
+            for (int b = 0; b < a; b++)
+                for (int j = 0; j < WIDE_N; j += LANES)
+                    put(row + j, at(row + j) - splat(L[a][b]) * at(K[free[b]] + j));
+            for (int j = 0; j < WIDE_N; j += LANES) put(row + j, splat(L[a][a]) * at(row + j));
+        }
+        for (int a = n; a--;) {
+            real *row = K[free[a]];
+            for (int b = a + 1; b < n; b++)
+                for (int j = 0; j < WIDE_N; j += LANES)
+                    put(row + j, at(row + j) - splat(L[b][a]) * at(K[free[b]] + j));
+            for (int j = 0; j < WIDE_N; j += LANES) put(row + j, splat(L[a][a]) * at(row + j));
+        }
+        memcpy(s->k + t * INPUT, k, sizeof k);
+        for (int i = 0; i < INPUT; i++)
+            memcpy(s->K + (t * INPUT + i) * TANGENT, K[i], TANGENT * sizeof(real));
+        /* v = q_x + K^T (Q_uu k + q_u) + Q_xu k,  V = Q_xx + K^T (Q_uu K + Q_ux) + Q_xu K */
+        widen(INPUT, TANGENT, WIDE_N, Q[TANGENT], WIDE, M[0]);
+        for (int i = 0; i < INPUT; i++) {
+            c[i] = q[TANGENT + i];
+            for (int j = 0; j < INPUT; j++) c[i] += uu[i][j] * k[j];
+            change += k[i] * (c[i] + q[TANGENT + i]) / 2;
+        }
+        widen(TANGENT, TANGENT, WIDE_N, Q[0], WIDE, V[0]);
+        accumulate(TANGENT, NV, INPUT, M[0], 1, WIDE_N, K[0], WIDE_N, V[0], WIDE_N);
+        accumulate(1, NV, INPUT, k, 0, 1, M[0], WIDE_N, q, WIDE);
+        accumulate(1, NV, INPUT, c, 0, 1, K[0], WIDE_N, q, WIDE);
+        accumulate(INPUT, NV, INPUT, uu[0], INPUT, 1, K[0], WIDE_N, M[0], WIDE_N);
+        accumulate(TANGENT, NV, INPUT, K[0], 1, WIDE_N, M[0], WIDE_N, V[0], WIDE_N);
+        memcpy(v, q, sizeof v);
+        for (int i = 0; i < TANGENT; i++)
+            for (int j = 0; j < i; j++) V[i][j] = V[j][i] = (V[i][j] + V[j][i]) / 2;
+    }
+    s->change = change, s->gradient = gradient, s->gaps = gaps;
+    return 0;
+}
+
+/* Trajectories with the inputs u + alpha k + K d, in whose gaps 1 - alpha is left; a step length alpha
+   in each lane. */
+void forward(Shooting *s) {
+    T x[STATE], y[STATE], own[STATE], d[TANGENT], u[INPUT], p[PARAMETERS], l[1];
+    const T alpha = at(s->alpha);
+    T cost = splat(0);
+    for (int j = 0; j < STATE; j++) x[j] = splat(s->x[j]);
+    for (long t = 0; t < s->knots; t++) {
+        const real *k = s->k + t * INPUT, *K = s->K + t * INPUT * TANGENT;
+        for (int j = 0; j < STATE; j++) {
+            own[j] = splat(s->x[t * STATE + j]);
+            put(s->states + (t * STATE + j) * LANES, x[j]);
+        }
+        for (int j = 0; j < PARAMETERS; j++) p[j] = splat(s->p[t * s->apart + j]);
+        difference(own, x, d);
+        for (int i = 0; i < INPUT; i++) {
+            T sum = splat(s->u[t * INPUT + i]) + alpha * splat(k[i]);
+            for (int j = 0; j < TANGENT; j++) sum += splat(K[i * TANGENT + j]) * d[j];
+            u[i] = minimum(maximum(sum, splat(s->low[i])), splat(s->high[i]));
+            put(s->inputs + (t * INPUT + i) * LANES, u[i]);
+        }
+        next(x, u, p, y, l);
+        cost += l[0];
+        if (s->gapped) {
+            for (int j = 0; j < TANGENT; j++)
+                d[j] = (alpha - splat(1)) * splat(s->gap[t * TANGENT + j]);
+            advance(y, d, x);
+        } else {
+            memcpy(x, y, sizeof x);
+        }
+    }
+    for (int j = 0; j < STATE; j++) put(s->states + (s->knots * STATE + j) * LANES, x[j]);
+    for (int j = 0; j < PARAMETERS; j++) p[j] = splat(s->p[s->knots * s->apart + j]);
+    end(x, p, l);
+    put(s->costs, cost + l[0]);
+}

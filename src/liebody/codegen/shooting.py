@@ -1,0 +1,236 @@
+"""The passes of differential dynamic programming over a trajectory, compiled, and in NumPy without a compiler."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import build
+from .graph import Function
+from .kernel import find_compiler_or_warn, warn_of_no_compiler
+from .printers.march import opening
+from .printers.numpy_source import compile_numpy
+from .printers.program import callable_over_lanes
+from .program import Program
+
+ROUNDS = 100  # of a search in a box
+ZERO_SLOPE = 1e-12  # in units of the largest entry of the linear term
+
+
+class ShootingFunctions(NamedTuple):
+    """What a forward pass calls, traced; d are tangents of states, p parameters of a knot."""
+
+    difference: Function | Program
+    """(a, b) -> d, with a exp(d) = b"""
+    advance: Function | Program
+    """(x, d) -> x exp(d)"""
+    next: Function | Program
+    """(x, u, p) -> next x, cost (1,)"""
+    end: Function | Program
+    """(x, p) -> cost (1,)"""
+
+
+class _Call(ctypes.Structure):
+    _fields_ = build.fields(
+        "long knots apart gapped bounded, double damping change gradient gaps, "
+        "void_p x u p gap F g H end_g end_H low high alpha k K states inputs costs"
+    )
+
+
+class Sizes(NamedTuple):
+    """Numbers of entries of x, d, u and p."""
+
+    state: int
+    tangent: int
+    input: int
+    parameters: int
+
+
+class Workspace:
+    """The arrays of a trajectory of N knots: those that passes read, and what they write."""
+
+    def __init__(self, sizes: Sizes, knots: int, lanes: int, low: Any, high: Any) -> None:
+        (x, n, m, _), N = sizes, knots
+        self.knots, self.low, self.high = knots, low, high
+        self.bounded = bool(np.isfinite([low, high]).any())
+        self.x, self.u, self.p = np.zeros((N + 1, x)), np.zeros((N, m)), np.zeros((N + 1, sizes.parameters))
+        self.gap, self.F, self.cost = np.zeros((N, n)), np.zeros((N, n, n + m)), np.zeros((N, 1))
+        self.g, self.H = np.zeros((N, n + m)), np.zeros((N, n + m, n + m))
+        self.end_cost, self.end_g, self.end_H = np.zeros(1), np.zeros(n), np.zeros((n, n))
+        self.k, self.K, self.gapped = np.zeros((N, m)), np.zeros((N, m, n)), False
+        self.states, self.inputs = np.zeros((N + 1, x, lanes)), np.zeros((N, m, lanes))
+        self.costs, self.alpha = np.zeros(lanes), np.zeros(lanes)
+
+    def in_c(self) -> _Call:
+        names = [name for name, _ in _Call._fields_[8:]]
+        pointers = [getattr(self, name).ctypes.data for name in names]
+        return _Call(self.knots, self.p.shape[1], 0, self.bounded, 0, 0, 0, 0, *pointers)
+
+
+class Backward(NamedTuple):
+    """Of gains from a backward pass: predicted change of the cost by alpha = 1, largest slope |Q_u| that
+    bounds leave, and the sum of |gap|."""
+
+    change: float
+    gradient: float
+    gaps: float
+
+
+class Shooting:
+    """Passes over trajectories x_0 ... x_N with inputs u_0 ... u_(N - 1), of runtime/shooting.h.
+
+    functions   a call that makes what forward passes call
+    sizes       of x, d, u and p
+    recipe      a text that determines the functions; None where only tracing does
+    low, high   bounds of u, (m,), which may be infinite
+    """
+
+    def __init__(
+        self, functions: Callable[[], ShootingFunctions], sizes: Sizes, recipe: str | None, low: Any, high: Any
+    ) -> None:
+        self._make, self.sizes, self.recipe, self.low, self.high = functions, sizes, recipe, low, high
+
+    @cached_property
+    def functions(self) -> ShootingFunctions:
+        return self._make()
+
+    def source(self, lanes: int) -> str:
+        """C source over so many lanes."""
+        names = ("STATE", "TANGENT", "INPUT", "PARAMETERS")
+        text = [*opening(lanes), *(f"#define {x} {n}" for x, n in zip(names, self.sizes, strict=True))]
+        text.append("#define ALL (TANGENT + INPUT)")
+        for name, function in self.functions._asdict().items():
+            text += callable_over_lanes(function, name)
+        return "\n".join([*text, build.runtime("shooting.h")])
+
+    @cached_property
+    def _library(self) -> Any:
+        """The compiled passes; None without a compiler, or a place for them."""
+        try:
+            compiler = find_compiler_or_warn()
+            if compiler is None:
+                return None
+            lanes = build.lanes(compiler)
+            parts = (self.recipe or "", repr(self.sizes), f"shooting{lanes}", compiler.identity)
+            note = build.digest(*parts, build.interface(), build.processor(), *build.FLAGS)
+            library = build.library(
+                lambda: build.Source([self.source(lanes)]), compiler, note if self.recipe else None
+            )
+        except build.NoPlace as error:
+            warn_of_no_compiler(str(error))
+            return None
+        library.lanes = lanes
+        library.backward.restype, library.backward.argtypes = ctypes.c_long, [ctypes.c_void_p]
+        library.forward.restype, library.forward.argtypes = None, [ctypes.c_void_p]
+        return library
+
+    @property
+    def lanes(self) -> int:
+        """How many step lengths a forward pass tries."""
+        return self._library.lanes if self._library else 8
+
+    def workspace(self, knots: int) -> Workspace:
+        """Arrays for trajectories of so many knots."""
+        made = Workspace(self.sizes, knots, self.lanes, self.low, self.high)
+        made.call = made.in_c() if self._library else None  # type: ignore[attr-defined]
+        return made
+
+    def backward(self, w: Workspace, damping: float) -> Backward | None:
+        """Gains k, K of the linear-quadratic model; None where some Q_uu + damping is not positive definite."""
+        if not self._library:
+            return backward(w, damping)
+        call = w.call  # type: ignore[attr-defined]
+        call.gapped, call.damping = w.gapped, damping
+        if self._library.backward(ctypes.byref(call)):
+            return None
+        return Backward(call.change, call.gradient, call.gaps)
+
+    def forward(self, w: Workspace, alpha: Any) -> None:
+        """states, inputs and costs of the trajectories with these step lengths, (lanes,)."""
+        w.alpha[:] = alpha
+        if not self._library:
+            self._forward_numpy(w)
+            return
+        call = w.call  # type: ignore[attr-defined]
+        call.gapped = w.gapped
+        self._library.forward(ctypes.byref(call))
+
+    @cached_property
+    def _numpy(self) -> ShootingFunctions:
+        return ShootingFunctions(*(compile_numpy(f) if isinstance(f, Function) else f.evaluate for f in self.functions))
+
+    def _forward_numpy(self, w: Workspace) -> None:
+        f, alpha = self._numpy, w.alpha[:, None]
+        x, cost = np.broadcast_to(w.x[0], (len(alpha), w.x.shape[1])), 0.0
+        with np.errstate(all="ignore"):
+            for t in range(w.knots):
+                d = f.difference(w.x[t], x)
+                u = np.clip(w.u[t] + alpha * w.k[t] + d @ w.K[t].T, w.low, w.high)
+                w.states[t], w.inputs[t] = x.T, u.T
+                y, c = f.next(x, u, w.p[t])
+                cost, x = cost + c, f.advance(y, (alpha - 1) * w.gap[t]) if w.gapped else y
+            w.states[-1] = x.T
+            w.costs[:] = (cost + f.end(x, w.p[-1]))[:, 0]
+
+
+def backward(w: Workspace, damping: float) -> Backward | None:
+    """`backward` of runtime/shooting.h, in NumPy.
+
+    With V and v, the derivatives of the cost to go at the next state, v moved across the gap by V gap,
+
+        q = g + F^T v,    Q = H + F^T V F,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux
+        v = q_x + K^T (Q_uu k + q_u) + Q_xu k,    V = Q_xx + K^T (Q_uu K + Q_ux) + Q_xu K
+
+    Q_uu is damped for k and K. With bounds, k is the least within them, and rows of K are 0 where it is at one.
+    """
+    n, m = w.end_g.size, w.u.shape[1]
+    v, V = w.end_g.copy(), w.end_H.copy()
+    change, gradient, gaps, k = 0.0, 0.0, 0.0, np.zeros(m)
+    for t in reversed(range(w.knots)):
+        if w.gapped:
+            turned = V @ w.gap[t]
+            change, gaps = change + w.gap[t] @ (v + turned / 2), gaps + np.abs(w.gap[t]).sum()
+            v = v + turned
+        q, Q = w.g[t] + w.F[t].T @ v, w.H[t] + w.F[t].T @ V @ w.F[t]
+        (qx, qu), Qux, Quu = np.split(q, [n]), Q[n:, :n], Q[n:, n:]
+        low, high = w.low - w.u[t], w.high - w.u[t]
+        gradient = max(gradient, np.abs(np.clip(-qu, low, high)).max(initial=0.0))
+        found = _in_box(Quu + damping * np.eye(m), qu, low, high, k)
+        if found is None:
+            return None
+        k, free = found
+        K = np.zeros((m, n))
+        K[free] = -np.linalg.solve(Quu[np.ix_(free, free)] + damping * np.eye(len(free)), Qux[free])
+        w.k[t], w.K[t] = k, K
+        change += k @ (qu + Quu @ k / 2)
+        v = qx + K.T @ (Quu @ k + qu) + Qux.T @ k
+        V = Q[:n, :n] + K.T @ (Quu @ K + Qux) + Qux.T @ K
+        V = (V + V.T) / 2
+    return Backward(float(change), float(gradient), float(gaps))
+
+
+def _in_box(A: Any, q: Any, low: Any, high: Any, y: Any) -> tuple[Any, Any] | None:
+    """y of least q^T y + y^T A y / 2 in a box, and its free entries; None if A is not positive definite."""
+    y, free = np.clip(y, low, high), np.arange(0)
+    for _ in range(ROUNDS):
+        slope = q + A @ y
+        free = np.flatnonzero(((y > low) | (slope < 0)) & ((y < high) | (slope > 0)))
+        way, inner = np.zeros(len(q)), A[np.ix_(free, free)]
+        try:
+            np.linalg.cholesky(inner)
+        except np.linalg.LinAlgError:
+            return None
+        if not np.abs(slope[free]).max(initial=0.0) > ZERO_SLOPE * np.abs(q).max(initial=0.0):
+            break
+        way[free], step = -np.linalg.solve(inner, slope[free]), 1.0
+        while True:
+            moved = np.clip(y + step * way, low, high) - y
+            if moved @ (slope + A @ moved / 2) <= 0.1 * (moved @ slope) or step < 1e-12:
+                break
+            step *= 0.6
+        y = y + moved
+    return y, free
