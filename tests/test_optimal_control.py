@@ -1,44 +1,47 @@
-"""Optimal control: derivatives against simulations, plans against laws and other ways to find them."""
+"""Optimal control: derivatives against differences, plans against laws and against other ways to find them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from mpmath import mp
+from scipy.linalg import solve_discrete_are
+from scipy.optimize import minimize
+from test_derivatives import along
+from test_linearize import TREES, close, robot_of
 
 import liebody as lb
-from liebody.codegen import shooting
-from liebody.errors import GraphError, LiebodyError, ModelError, ShapeError
-from liebody.optimal_control.problem import EULER
+from liebody.codegen.printers.numpy_source import compile_numpy
+from liebody.codegen.shooting import Shooting
+from liebody.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
 
-H = 0.05
+EULER = "semi-implicit-euler"
+GOAL = np.array([1.0, -0.5])
 
 
-def swing(**options):
-    robot = lb.load("double_pendulum")
+def reach(**options):
+    """A double pendulum goes to GOAL, by both joints unless `actuated` says less."""
 
     def stage(q, v, u):
         return np.concatenate([0.1 * v, 0.3 * u])
 
     def terminal(q, v):
-        return np.concatenate([3 * (q - np.array([1.0, -0.5])), v])
+        return np.concatenate([3 * (q - GOAL), v])
 
-    options = {"dt": H, "stage": stage, "terminal": terminal, "method": EULER, **options}
-    return lb.optimal_control(robot, **options)
+    options = {"dt": 0.05, "stage": stage, "terminal": terminal, "method": EULER, **options}
+    return lb.optimal_control(lb.load("double_pendulum"), **options)
 
 
 def total(problem, plan, u):
-    """The cost of the motion that u makes, by NumPy on numbers of any kind."""
-    f = problem._step
+    """The cost of the motion that u makes, in NumPy operators on numbers of any kind."""
     q, v, cost, p = plan.q[0], plan.v[0], 0, np.zeros(1)
     for now in u:
         cost = cost + problem._stage(q, v, now, p)[0]
-        q, v = f.next(q, v, now)
+        q, v = problem._step.next(q, v, now)
     return cost + problem._terminal(q, v, p)[0]
 
 
 def slopes(problem, plan):
-    """d cost / du by complex steps, which lose no digits."""
+    """d cost/du by complex steps, which lose no digits."""
     found = np.zeros_like(plan.u)
     for i in np.ndindex(plan.u.shape):
         u = plan.u.astype(complex)
@@ -47,11 +50,138 @@ def slopes(problem, plan):
     return found
 
 
-def test_the_gradient_of_the_cost_vanishes_at_the_optimum():
-    problem = swing()
-    plan = problem.solve([0.2, 0.1], knots=20)
-    assert plan.converged and plan.gap == 0
+@pytest.mark.parametrize("hessian", ["gauss-newton", "exact"])
+def test_the_cost_has_no_slope_at_the_optimum(hessian):
+    problem = reach(hessian=hessian)
     start = problem.solve([0.2, 0.1], knots=20, iterations=0)
+    plan = problem.solve([0.2, 0.1], knots=20, tolerance=1e-14)
     assert np.abs(slopes(problem, start)).max() > 0.1
-    assert np.abs(slopes(problem, plan)).max() < 1e-5
+    assert plan.converged and plan.gap == 0 and plan.gradient < 1e-6
+    assert np.abs(slopes(problem, plan)).max() < 1e-6
     assert abs(total(problem, plan, plan.u) - plan.cost) < 1e-12 * plan.cost
+
+
+@pytest.mark.parametrize("method", [EULER, "rkmk4", "cf4"])
+@pytest.mark.parametrize("kind", TREES)
+def test_the_derivative_of_a_knot_is_that_of_its_step(kind, method):
+    robot, q, v, u = robot_of(kind)
+    n, made = robot.nv, {"dt": 0.05, "method": method, "actuated": np.eye(robot.nv)}
+    problem = lb.optimal_control(robot, stage=lambda q, v, u: u, **made)
+    step = problem._step
+
+    def end(x):
+        delta, nu, du = x.reshape(3, n)
+        return step.next(robot.integrate(q, delta), v + nu, u + du)
+
+    q1, v1 = end(np.zeros(3 * n))
+
+    def moved(x):
+        q2, v2 = end(x)
+        return np.concatenate([robot.difference(q1, q2), v2 - v1])
+
+    other = robot.integrate(q1, 0.1 * np.ones(n))
+    knot = compile_numpy(problem.knot.function)
+    gap, _, F, _, _ = knot(
+        np.concatenate([q, v]), u, np.concatenate([other, v1 - 1]), np.zeros(1)
+    )
+    close(F, along(moved, 3 * n), 1e-8)
+    close(gap, np.concatenate([robot.difference(other, q1), np.ones(n)]), 1e-12)
+    if method != EULER:
+        run = lb.simulate(robot, q, v, tau=u, t_end=0.05, dt=0.05, method=method)
+        close(np.concatenate([q1, v1]), np.concatenate([run.q[-1], run.v[-1]]), 1e-12)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_hessian_of_a_cost_is_its_own_along_the_group(exact):
+    robot, q, v, u = robot_of("floating")
+    n = robot.nv
+
+    def residuals(q, v, u):
+        return np.concatenate([robot.center_of_mass(q) * v[0], u[:2] * q[:2]])
+
+    made = {"dt": 0.5, "hessian": "exact" if exact else "gauss-newton"}
+    problem = lb.optimal_control(robot, stage=residuals, actuated=np.eye(n), **made)
+
+    def moved(x):
+        delta, nu, du = x.reshape(3, n)
+        return robot.integrate(q, delta), v + nu, u + du
+
+    J = along(lambda x: residuals(*moved(x)), 3 * n)
+    compiled = compile_numpy(problem.knot.function)
+    _, cost, _, g, H = compiled(np.concatenate([q, v]), u, np.concatenate([q, v]), np.zeros(1))
+    r = residuals(q, v, u)
+    close(cost, [0.25 * r @ r], 1e-12)
+    close(g, 0.5 * J.T @ r, 1e-8)
+    if exact:  # second derivatives along straight lines of the algebra, by which H is symmetric
+        h, x = 1e-4, np.random.default_rng(0).normal(size=3 * n)
+        values = [np.sum(residuals(*moved(t * x)) ** 2) / 4 for t in (-h, 0, h)]
+        assert abs((values[0] - 2 * values[1] + values[2]) / h**2 - x @ H @ x) < 1e-5 * abs(x @ H @ x)
+        close(H, H.T, 1e-13)
+    else:
+        close(H, 0.5 * J.T @ J, 1e-8)
+
+
+def test_a_linear_quadratic_problem_is_solved_in_one_step_as_by_the_riccati_equation():
+    """A mass on a rail: far from the end the gains are those of the infinite horizon."""
+    tree = lb.TreeBuilder("cart")
+    tree.add("mass", lb.groups.Prismatic([1, 0, 0]), lb.SpatialInertia.box(2.0, [0.1, 0.1, 0.1]))
+    cart, h = lb.Robot(tree.build()), 0.1
+    problem = lb.optimal_control(
+        cart, dt=h, stage=lambda q, v, u: np.concatenate([2 * q, v, 0.5 * u]), method=EULER
+    )
+    plan = problem.solve([1.0], [0.5], knots=300, u=[0.7], tolerance=1e-13)
+    assert plan.converged and [x.step for x in plan.history] == [1.0, 0.0]
+    A, B = np.array([[1, h], [0, 1]]), np.array([[h * h / 2], [h / 2]])
+    R, P = h * np.array([[0.25]]), solve_discrete_are(A, B, h * np.diag([4, 1]), h * np.array([[0.25]]))
+    close(plan.gains[0], -np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A), 1e-12)
+    x = np.array([1.0, 0.5])
+    assert abs(plan.cost - x @ P @ x / 2) < 1e-12 * plan.cost
+
+
+def test_inputs_at_their_limits_are_those_of_another_search():
+    problem = reach(limits=1.5)
+    plan = problem.solve([0.2, 0.1], knots=12, tolerance=1e-14)
+    free = reach().solve([0.2, 0.1], knots=12)
+    assert np.abs(free.u).max() > 3 and np.abs(plan.u).max() == 1.5 and (np.abs(plan.u) < 1.4).any()
+
+    def cost(u):
+        shaped = u.reshape(plan.u.shape)
+        return total(problem, plan, shaped), slopes(problem, plan.__class__(**{**vars(plan), "u": shaped})).ravel()
+
+    options = {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 500}
+    bounds = [(-1.5, 1.5)] * plan.u.size
+    other = minimize(cost, np.zeros(plan.u.size), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    assert plan.converged and abs(plan.cost - other.fun) < 1e-8 * other.fun
+    close(plan.u.ravel(), other.x, 1e-4)
+
+
+def test_states_that_are_no_motion_become_one_with_the_same_optimum():
+    """As many gaps as knots, on a floating base, closed on the group."""
+    robot, q, v, _ = robot_of("floating")
+    target = robot.integrate(q, 0.3 * np.ones(robot.nv))
+
+    def stage(q, v, u):
+        return np.concatenate([robot.difference(target, q), 0.3 * v, 0.1 * u])
+
+    problem = lb.optimal_control(robot, dt=0.05, stage=stage, actuated=np.eye(robot.nv), method=EULER)
+    begun = problem.solve(q, v, knots=8, q=target, iterations=0)
+    assert begun.gap > 0.1 and not begun.converged
+    shot, rolled = problem.solve(q, v, knots=8, q=target), problem.solve(q, v, knots=8)
+    assert shot.converged and shot.gap == 0 and rolled.converged
+    assert abs(shot.cost / rolled.cost - 1) < 1e-9
+    for k in range(8):  # a motion it is
+        end = problem._step.next(shot.q[k], shot.v[k], shot.u[k])
+        close(robot.difference(shot.q[k + 1], end[0]), np.zeros(robot.nv), 1e-12)
+
+
+@pytest.mark.parametrize("limits", [None, 2.0])
+def test_compiled_passes_are_those_in_numpy(limits, monkeypatch):
+    problem, start = reach(limits=limits), {"knots": 15, "q": [0.3, 0.0]}
+    plan = problem.solve([0.2, 0.1], **start)
+    monkeypatch.setattr(Shooting, "_library", None)
+    again = reach(limits=limits).solve([0.2, 0.1], **start)
+    assert plan.converged and again.converged and len(plan.history) == len(again.history)
+    for name in ("u", "q", "v", "gains"):
+        close(getattr(plan, name), getattr(again, name), 1e-7)
+    for a, b in zip(plan.history[:-2], again.history[:-2], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
