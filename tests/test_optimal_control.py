@@ -11,7 +11,7 @@ from test_linearize import TREES, close, robot_of
 
 import liebody as lb
 from liebody.codegen.printers.numpy_source import compile_numpy
-from liebody.codegen.shooting import Shooting
+from liebody.codegen.shooting import Shooting, Workspace
 from liebody.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
 
 EULER = "semi-implicit-euler"
@@ -50,6 +50,14 @@ def slopes(problem, plan):
     return found
 
 
+def model(problem, q, v, u, q1, v1):
+    """gap, cost, F, g, H of a knot, by its traced function as NumPy source."""
+    row = compile_numpy(problem.knot.function)(np.concatenate([q, v]), u, np.concatenate([q1, v1]), np.zeros(1))
+    w = Workspace(problem.shooting.sizes, 1, 1, 0, 0)
+    w.models[0] = row
+    return w.gap[0], w.cost[0], w.F[0], w.g[0], w.H[0]
+
+
 @pytest.mark.parametrize("hessian", ["gauss-newton", "exact"])
 def test_the_cost_has_no_slope_at_the_optimum(hessian):
     problem = reach(hessian=hessian)
@@ -80,10 +88,7 @@ def test_the_derivative_of_a_knot_is_that_of_its_step(kind, method):
         return np.concatenate([robot.difference(q1, q2), v2 - v1])
 
     other = robot.integrate(q1, 0.1 * np.ones(n))
-    knot = compile_numpy(problem.knot.function)
-    gap, _, F, _, _ = knot(
-        np.concatenate([q, v]), u, np.concatenate([other, v1 - 1]), np.zeros(1)
-    )
+    gap, _, F, _, _ = model(problem, q, v, u, other, v1 - 1)
     close(F, along(moved, 3 * n), 1e-8)
     close(gap, np.concatenate([robot.difference(other, q1), np.ones(n)]), 1e-12)
     if method != EULER:
@@ -107,10 +112,9 @@ def test_the_hessian_of_a_cost_is_its_own_along_the_group(exact):
         return robot.integrate(q, delta), v + nu, u + du
 
     J = along(lambda x: residuals(*moved(x)), 3 * n)
-    compiled = compile_numpy(problem.knot.function)
-    _, cost, _, g, H = compiled(np.concatenate([q, v]), u, np.concatenate([q, v]), np.zeros(1))
+    _, cost, _, g, H = model(problem, q, v, u, q, v)
     r = residuals(q, v, u)
-    close(cost, [0.25 * r @ r], 1e-12)
+    close(cost, 0.25 * r @ r, 1e-12)
     close(g, 0.5 * J.T @ r, 1e-8)
     if exact:  # second derivatives along straight lines of the algebra, by which H is symmetric
         h, x = 1e-4, np.random.default_rng(0).normal(size=3 * n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -37,7 +38,7 @@ class ShootingFunctions(NamedTuple):
 class _Call(ctypes.Structure):
     _fields_ = build.fields(
         "long knots apart gapped bounded, double damping change gradient gaps, "
-        "void_p x u p gap F g H end_g end_H low high alpha k K states inputs costs"
+        "void_p x u p models end low high alpha k K states inputs costs"
     )
 
 
@@ -51,24 +52,33 @@ class Sizes(NamedTuple):
 
 
 class Workspace:
-    """The arrays of a trajectory of N knots: those that passes read, and what they write."""
+    """The arrays of a trajectory of N knots: those that passes read, and what they write.
+
+    models  of each knot, in a row: its gap (n,), from x_(k+1) to the end of the step; cost (1,); derivative F
+            (n, n + m) of the step; g (n + m,) and H (n + m, n + m) of the cost
+    end     of the last state: cost, g (n,) and H (n, n)
+    """
 
     def __init__(self, sizes: Sizes, knots: int, lanes: int, low: Any, high: Any) -> None:
         (x, n, m, _), N = sizes, knots
         self.knots, self.low, self.high = knots, low, high
         self.bounded = bool(np.isfinite([low, high]).any())
         self.x, self.u, self.p = np.zeros((N + 1, x)), np.zeros((N, m)), np.zeros((N + 1, sizes.parameters))
-        self.gap, self.F, self.cost = np.zeros((N, n)), np.zeros((N, n, n + m)), np.zeros((N, 1))
-        self.g, self.H = np.zeros((N, n + m)), np.zeros((N, n + m, n + m))
-        self.end_cost, self.end_g, self.end_H = np.zeros(1), np.zeros(n), np.zeros((n, n))
+        shapes = (n,), (), (n, n + m), (n + m,), (n + m, n + m)
+        self.models, (self.gap, self.cost, self.F, self.g, self.H) = _in_rows(shapes, N)
+        self.end, (self.end_cost, self.end_g, self.end_H) = _in_rows(((), (n,), (n, n)))
         self.k, self.K, self.gapped = np.zeros((N, m)), np.zeros((N, m, n)), False
         self.states, self.inputs = np.zeros((N + 1, x, lanes)), np.zeros((N, m, lanes))
         self.costs, self.alpha = np.zeros(lanes), np.zeros(lanes)
+        pointers = [getattr(self, name).ctypes.data for name, _ in _Call._fields_[8:]]
+        self.call = _Call(N, self.p.shape[1], 0, self.bounded, 0, 0, 0, 0, *pointers)
 
-    def in_c(self) -> _Call:
-        names = [name for name, _ in _Call._fields_[8:]]
-        pointers = [getattr(self, name).ctypes.data for name in names]
-        return _Call(self.knots, self.p.shape[1], 0, self.bounded, 0, 0, 0, 0, *pointers)
+
+def _in_rows(shapes: tuple[tuple[int, ...], ...], *batch: int) -> tuple[Any, list[Any]]:
+    """An array (*batch, size), and views of parts of its rows."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    rows = np.zeros((*batch, ends[-1]))
+    return rows, [x.reshape((*batch, *s)) for x, s in zip(np.split(rows, ends[:-1], axis=-1), shapes, strict=True)]
 
 
 class Backward(NamedTuple):
@@ -135,19 +145,16 @@ class Shooting:
 
     def workspace(self, knots: int) -> Workspace:
         """Arrays for trajectories of so many knots."""
-        made = Workspace(self.sizes, knots, self.lanes, self.low, self.high)
-        made.call = made.in_c() if self._library else None  # type: ignore[attr-defined]
-        return made
+        return Workspace(self.sizes, knots, self.lanes, self.low, self.high)
 
     def backward(self, w: Workspace, damping: float) -> Backward | None:
         """Gains k, K of the linear-quadratic model; None where some Q_uu + damping is not positive definite."""
         if not self._library:
             return backward(w, damping)
-        call = w.call  # type: ignore[attr-defined]
-        call.gapped, call.damping = w.gapped, damping
-        if self._library.backward(ctypes.byref(call)):
+        w.call.gapped, w.call.damping = w.gapped, damping
+        if self._library.backward(ctypes.byref(w.call)):
             return None
-        return Backward(call.change, call.gradient, call.gaps)
+        return Backward(w.call.change, w.call.gradient, w.call.gaps)
 
     def forward(self, w: Workspace, alpha: Any) -> None:
         """states, inputs and costs of the trajectories with these step lengths, (lanes,)."""
@@ -155,9 +162,8 @@ class Shooting:
         if not self._library:
             self._forward_numpy(w)
             return
-        call = w.call  # type: ignore[attr-defined]
-        call.gapped = w.gapped
-        self._library.forward(ctypes.byref(call))
+        w.call.gapped = w.gapped
+        self._library.forward(ctypes.byref(w.call))
 
     @cached_property
     def _numpy(self) -> ShootingFunctions:

@@ -60,7 +60,7 @@ def search(
 
     while True:
         linearize()
-        cost = float(w.cost.sum() + w.end_cost[0])
+        cost = float(w.cost.sum() + w.end_cost)
         w.gapped = w.gapped and bool(np.abs(w.gap).max() > CLOSED)
         scale = float(np.abs(np.diagonal(w.H, axis1=1, axis2=2)[:, -w.u.shape[1] :]).mean()) or 1.0
         while (model := shooting.backward(w, damping * scale)) is None:

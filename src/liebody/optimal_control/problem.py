@@ -105,41 +105,36 @@ class OptimalControl:
 
     @cached_property
     def knot(self) -> Kernel:
-        """(x, u, x_next, p) -> gap, cost (1,), F, g, H, of a knot; compiled.
-
-        gap  from x_next to the state f(x, u) at the end of the step, x_next exp(gap) = f
-        F    (2 nv, 2 nv + m), derivative of f by the tangent of (x, u)
-        g    (2 nv + m,) and H (2 nv + m, 2 nv + m), of the cost
-        """
+        """(x, u, x_next, p) -> a row of `codegen.shooting.Workspace.models`, compiled."""
         nq, (x, _, u, p) = self.nq, self.shooting.sizes
         group = self.mechanism.group
 
-        def knot(x: Array, u: Array, following: Array, p: Array) -> dict[str, Array]:
+        def knot(x: Array, u: Array, following: Array, p: Array) -> Array:
             q, v = x[:nq], x[nq:]
             end = self._step.derivative(q, v, u)
-            gap = np.concatenate([group.difference(following[:nq], end.q), end.v - following[nq:]])
+            gap = group.difference(following[:nq], end.q), end.v - following[nq:]
             cost, g, H = self._stage.derivatives(q, v, u, p)
-            return {"gap": gap, "cost": cost, "F": np.concatenate([end.delta, end.nu]), "g": g, "H": H}
+            return np.concatenate([*gap, cost, end.delta.ravel(), end.nu.ravel(), g, H.ravel()])
 
         return Kernel(partial(traced, knot, {"x": x, "u": u, "following": x, "p": p}, "knot"))
 
     @cached_property
     def last(self) -> Kernel:
-        """(x, p) -> cost (1,), g (2 nv,), H (2 nv, 2 nv) of the last state; compiled."""
+        """(x, p) -> `codegen.shooting.Workspace.end`, compiled."""
         nq, n, (x, _, _, p) = self.nq, 2 * self.nv, self.shooting.sizes
 
-        def last(x: Array, p: Array) -> dict[str, Array]:
-            found: Any = np.zeros(1), np.zeros(n), np.zeros((n, n))
-            if self._terminal:
-                found = self._terminal.derivatives(x[:nq], x[nq:], p)
-            return dict(zip(("cost", "g", "H"), found, strict=True))
+        def last(x: Array, p: Array) -> Array:
+            if self._terminal is None:
+                return np.zeros(1 + n + n * n)
+            cost, g, H = self._terminal.derivatives(x[:nq], x[nq:], p)
+            return np.concatenate([cost, g, H.ravel()])
 
         return Kernel(partial(traced, last, {"x": x, "p": p}, "last"))
 
     def linearize(self, w: Workspace) -> None:
-        """Gaps, costs and derivatives of all knots of a trajectory, into w."""
-        self.knot(w.x[:-1], w.u, w.x[1:], w.p[:-1], out=(w.gap, w.cost, w.F, w.g, w.H))
-        self.last(w.x[-1], w.p[-1], out=(w.end_cost, w.end_g, w.end_H))
+        """The models of all knots, into w."""
+        self.knot(w.x[:-1], w.u, w.x[1:], w.p[:-1], out=w.models)
+        self.last(w.x[-1], w.p[-1], out=w.end)
 
     # -- calls --------------------------------------------------------------------------------------------
 

@@ -6,14 +6,19 @@
        next(x, u, p, y, l)         the next state, and the cost of the knot
        end(x, p, l)                the cost of the last state
 
-   over T, and the dimensions STATE, TANGENT, INPUT, PARAMETERS and ALL = TANGENT + INPUT. Matrices
-   are row by row; F, g and H are derivatives by (d, u) of the next state, and of costs. */
+   over T, and the dimensions STATE, TANGENT, INPUT, PARAMETERS and ALL = TANGENT + INPUT. The model of
+   a knot is a row of numbers: gap, cost, F, g and H, matrices row by row, derivatives by (d, u) of
+   the next state and of the cost. */
 
 enum {
     NV = (TANGENT + LANES - 1) / LANES, /* vectors that hold a row */
     AV = (ALL + LANES - 1) / LANES,
     WIDE_N = NV * LANES,
-    WIDE = AV * LANES
+    WIDE = AV * LANES,
+    OF_F = TANGENT + 1, /* where they begin in a row */
+    OF_G = OF_F + TANGENT * ALL,
+    OF_H = OF_G + ALL,
+    MODEL = OF_H + ALL * ALL
 };
 
 typedef struct {
@@ -21,7 +26,7 @@ typedef struct {
     long gapped, bounded;   /* whether there are gaps, and bounds */
     double damping;         /* added to the diagonal of Q_uu */
     double change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
-    const double *x, *u, *p, *gap, *F, *g, *H, *end_g, *end_H, *low, *high, *alpha;
+    const double *x, *u, *p, *models, *end, *low, *high, *alpha;
     double *k, *K, *states, *inputs, *costs; /* states and inputs of lanes, lane by lane */
 } Shooting;
 
@@ -153,11 +158,11 @@ long backward(Shooting *s) {
     real v[TANGENT], q[WIDE], uu[INPUT][INPUT], L[INPUT][INPUT], low[INPUT], high[INPUT];
     real change = 0, gradient = 0, gaps = 0, k[INPUT], c[INPUT];
     int free[INPUT], n = INPUT;
-    memcpy(v, s->end_g, sizeof v);
-    widen(TANGENT, TANGENT, WIDE_N, s->end_H, TANGENT, V[0]);
+    memcpy(v, s->end + 1, sizeof v);
+    widen(TANGENT, TANGENT, WIDE_N, s->end + 1 + TANGENT, TANGENT, V[0]);
     for (int i = 0; i < INPUT; i++) free[i] = i, k[i] = 0;
     for (long t = s->knots; t--;) {
-        const real *u = s->u + t * INPUT, *gap = s->gap + t * TANGENT;
+        const real *u = s->u + t * INPUT, *gap = s->models + t * MODEL;
         if (s->gapped) {
             real turned[TANGENT];
             for (int i = 0; i < TANGENT; i++) {
@@ -167,9 +172,9 @@ long backward(Shooting *s) {
             }
             for (int i = 0; i < TANGENT; i++) v[i] += turned[i];
         }
-        widen(TANGENT, ALL, WIDE, s->F + t * TANGENT * ALL, ALL, F[0]);
-        widen(ALL, ALL, WIDE, s->H + t * ALL * ALL, ALL, Q[0]);
-        widen(1, ALL, WIDE, s->g + t * ALL, ALL, q);
+        widen(TANGENT, ALL, WIDE, gap + OF_F, ALL, F[0]);
+        widen(ALL, ALL, WIDE, gap + OF_H, ALL, Q[0]);
+        widen(1, ALL, WIDE, gap + OF_G, ALL, q);
         memset(W, 0, sizeof W);
         accumulate(TANGENT, AV, TANGENT, V[0], WIDE_N, 1, F[0], WIDE, W[0], WIDE);
         accumulate(TANGENT, NV, TANGENT, F[0], 1, WIDE, W[0], WIDE, Q[0], WIDE);
@@ -254,7 +259,7 @@ void forward(Shooting *s) {
         cost += l[0];
         if (s->gapped) {
             for (int j = 0; j < TANGENT; j++)
-                d[j] = (alpha - splat(1)) * splat(s->gap[t * TANGENT + j]);
+                d[j] = (alpha - splat(1)) * splat(s->models[t * MODEL + j]);
             advance(y, d, x);
         } else {
             memcpy(x, y, sizeof x);
