@@ -3,14 +3,14 @@
     python -m venv /tmp/crocoddyl && /tmp/crocoddyl/bin/pip install crocoddyl==3.2.1 pin==4.0.0
     python benchmarks/optimal_control.py /tmp/crocoddyl/bin/python [part ...]
 
-crocoddyl needs an environment of its own: with pin 4.1 it crashes. It runs there as a process that is asked to
-measure in turn with ours, a round for each; the tables show medians over the rounds, in processor time.
+crocoddyl needs an environment of its own: with pin 4.1 it crashes. It runs there as a process that is asked
+to measure in turn with ours, a round for each; the tables show medians over the rounds, in processor time.
 
 knots   per knot of 100: next state, its derivatives, cost of the tool's pose, of the state and of the inputs,
         with gradient and Gauss-Newton Hessian; by semi-implicit Euler steps (as crocoddyl's are) and RK4
 solves  crocoddyl's example double_pendulum_fwddyn.py (its cost, written in Python, as it is), and its
-        arm_manipulation_fwddyn.py for the Panda, from the same states, each to its own tolerance; per iteration
-        and in all, with both costs
+        arm_manipulation_fwddyn.py for the Panda, from the same states, each to its own tolerance; per
+        iteration and in all, with both costs
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GOAL = np.array([[1.0, 0, 0, 0.4], [0, -1, 0, 0.2], [0, 0, -1, 0.5], [0, 0, 0, 1
 PENDULUM = "double_pendulum_description/urdf/double_pendulum.urdf"
 
 
-# -- crocoddyl, in its environment ------------------------------------------------------------------------------
+# -- crocoddyl, in its environment -----------------------------------------------------------------------
 
 
 class Theirs:
@@ -49,7 +49,9 @@ class Theirs:
 
         model = pin.buildModelFromUrdf(file, *([pin.JointModelFreeFlyer()] if floating else []))
         state = crocoddyl.StateMultibody(model)
-        actuation = (crocoddyl.ActuationModelFloatingBase if floating else crocoddyl.ActuationModelFull)(state)
+        actuation = (crocoddyl.ActuationModelFloatingBase if floating else crocoddyl.ActuationModelFull)(
+            state
+        )
         start = np.array(PANDA_START) if tool == TOOLS["panda"] else pin.neutral(model)
         x0 = np.concatenate([start, np.zeros(model.nv)])
         goal = crocoddyl.ResidualModelFramePlacement(
@@ -64,7 +66,9 @@ class Theirs:
         for (name, residual), weight in zip(residuals.items(), weights):
             running.addCost(name, crocoddyl.CostModelResidual(state, residual), weight)
         last.addCost("goal", crocoddyl.CostModelResidual(state, goal), weights[3])
-        models = [crocoddyl.DifferentialActionModelFreeFwdDynamics(state, actuation, c) for c in (running, last)]
+        models = [
+            crocoddyl.DifferentialActionModelFreeFwdDynamics(state, actuation, c) for c in (running, last)
+        ]
         if method == "euler":
             knot = crocoddyl.IntegratedActionModelEuler(models[0], DT)
         else:
@@ -103,7 +107,9 @@ class Theirs:
 
         problem = self.made[name]
         solver = crocoddyl.SolverFDDP(problem)
-        solver.setCandidate([problem.x0] * (KNOTS + 1), [np.zeros(problem.runningModels[0].nu)] * KNOTS, False)
+        solver.setCandidate(
+            [problem.x0] * (KNOTS + 1), [np.zeros(problem.runningModels[0].nu)] * KNOTS, False
+        )
         xs, us = solver.xs, solver.us  # in C++: lists would be converted in each call
         start = time.process_time()
         for _ in range(repeat):
@@ -147,7 +153,7 @@ class Peer:
         return json.loads(self.process.stdout.readline())
 
 
-# -- ours -------------------------------------------------------------------------------------------------------
+# -- ours ------------------------------------------------------------------------------------------------
 
 
 def our_arm(file: str, floating: bool, tool: str, method: str, weights: tuple[float, ...]) -> tuple[Any, Any]:
@@ -213,7 +219,7 @@ def our_solve(problem: Any, start: Any) -> dict[str, Any]:
     return {"seconds": seconds, **found}
 
 
-# -- tables -----------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------------
 
 
 def knots(peer: Peer, names: list[str]) -> None:
@@ -240,13 +246,20 @@ def solves(peer: Peer) -> None:
     file, floating = path("panda")
     arm = (str(file), floating, TOOLS["panda"], "euler", (1.0, 0.1, 0.1, 1e3))
     pendulum = str(file.parents[2] / PENDULUM)
-    for name, kind, arguments in (("double pendulum", "pendulum", (pendulum,)), ("panda reaches", "arm", arm)):
+    for name, kind, arguments in (
+        ("double pendulum", "pendulum", (pendulum,)),
+        ("panda reaches", "arm", arm),
+    ):
         problem, start = our_pendulum(*arguments) if kind == "pendulum" else our_arm(*arguments)
         peer("prepare", name, kind, *arguments)
         our_solve(problem, start)
         rounds = [(our_solve(problem, start), peer("solve", name)) for _ in range(ROUNDS)]
         report(name, [(a["seconds"], b["seconds"]) for a, b in rounds], 1e3)
-        report("  an iteration", [(a["seconds"] / a["iterations"], b["seconds"] / b["iterations"]) for a, b in rounds], 1e3)
+        report(
+            "  an iteration",
+            [(a["seconds"] / a["iterations"], b["seconds"] / b["iterations"]) for a, b in rounds],
+            1e3,
+        )
         for label, found in zip(("liebody", "crocoddyl"), rounds[-1], strict=True):
             print(f"  {label}: {found}")
 

@@ -190,3 +190,13 @@ def test_some_forces_name_a_link_before_and_none_a_link_behind(collisions):
     assert np.all(np.triu(result.named[:, 1:], 1) == 0)
     right = np.diag(result.named[:, 1:])
     assert 0.3 < right[0] < 0.5 and 0.6 < right[1] < 0.8 and np.all(right[3:] > 0.9)
+
+
+# -- the acrobot -------------------------------------------------------------------------------------------
+
+
+def test_the_acrobot_stands_with_the_gains_of_its_plan_and_not_without(tmp_path):
+    plan, runs = load("acrobot_swing_up").main(str(tmp_path / "acrobot.png"))
+    assert plan.converged and plan.gap == 0 and np.abs(plan.u).max() == 12.0
+    away = {name: np.abs(run.q[-1] - [np.pi, 0]).max() for name, run in runs.items()}
+    assert away["gains"] < 1e-5 and away["plan alone"] > 1

@@ -1,4 +1,4 @@
-"""Optimal control: derivatives against differences, plans against laws and against other ways to find them."""
+"""Optimal control: derivatives against differences, plans against laws and other ways to find them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from test_linearize import TREES, close, robot_of
 
 import liebody as lb
 from liebody.codegen.printers.numpy_source import compile_numpy
-from liebody.codegen.shooting import Shooting, Workspace
+from liebody.codegen.shooting import ShootingPasses, Workspace
 from liebody.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
 
 EULER = "semi-implicit-euler"
@@ -52,8 +52,10 @@ def slopes(problem, plan):
 
 def model(problem, q, v, u, q1, v1):
     """gap, cost, F, g, H of a knot, by its traced function as NumPy source."""
-    row = compile_numpy(problem.knot.function)(np.concatenate([q, v]), u, np.concatenate([q1, v1]), np.zeros(1))
-    w = Workspace(problem.shooting.sizes, 1, 1, 0, 0)
+    row = compile_numpy(problem.knot.function)(
+        np.concatenate([q, v]), u, np.concatenate([q1, v1]), np.zeros(1)
+    )
+    w = Workspace(problem.shooting.sizes, 1, 1, *np.zeros((2, problem.nu)))
     w.models[0] = row
     return w.gap[0], w.cost[0], w.F[0], w.g[0], w.H[0]
 
@@ -69,8 +71,15 @@ def test_the_cost_has_no_slope_at_the_optimum(hessian):
     assert abs(total(problem, plan, plan.u) - plan.cost) < 1e-12 * plan.cost
 
 
-@pytest.mark.parametrize("method", [EULER, "rkmk4", "cf4"])
-@pytest.mark.parametrize("kind", TREES)
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [
+        *((kind, EULER) for kind in TREES),
+        ("hinges", "rkmk4"),
+        ("floating", "rkmk-midpoint"),
+        ("hinges", "cf4"),
+    ],
+)
 def test_the_derivative_of_a_knot_is_that_of_its_step(kind, method):
     robot, q, v, u = robot_of(kind)
     n, made = robot.nv, {"dt": 0.05, "method": method, "actuated": np.eye(robot.nv)}
@@ -150,7 +159,9 @@ def test_inputs_at_their_limits_are_those_of_another_search():
 
     def cost(u):
         shaped = u.reshape(plan.u.shape)
-        return total(problem, plan, shaped), slopes(problem, plan.__class__(**{**vars(plan), "u": shaped})).ravel()
+        return total(problem, plan, shaped), slopes(
+            problem, plan.__class__(**{**vars(plan), "u": shaped})
+        ).ravel()
 
     options = {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 500}
     bounds = [(-1.5, 1.5)] * plan.u.size
@@ -182,10 +193,123 @@ def test_states_that_are_no_motion_become_one_with_the_same_optimum():
 def test_compiled_passes_are_those_in_numpy(limits, monkeypatch):
     problem, start = reach(limits=limits), {"knots": 15, "q": [0.3, 0.0]}
     plan = problem.solve([0.2, 0.1], **start)
-    monkeypatch.setattr(Shooting, "_library", None)
+    monkeypatch.setattr(ShootingPasses, "_library", None)
     again = reach(limits=limits).solve([0.2, 0.1], **start)
     assert plan.converged and again.converged and len(plan.history) == len(again.history)
     for name in ("u", "q", "v", "gains"):
         close(getattr(plan, name), getattr(again, name), 1e-7)
     for a, b in zip(plan.history[:-2], again.history[:-2], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+def test_constraints_are_met_by_the_best_motion_that_meets_them():
+    """Against SLSQP, which knows the same constraints as such."""
+    at_rest = np.concatenate([GOAL, [0.0, 0.0]])
+
+    def end(q, v):
+        return np.concatenate([q, v])
+
+    problem = reach(
+        terminal=lambda q, v: 0.1 * v,
+        stage_constraints=[(lambda q, v, u: v[1], -1.2, np.inf)],
+        terminal_constraints=[(end, at_rest, at_rest)],
+    )
+    plan = problem.solve([0.2, 0.1], knots=20, iterations=300, feasibility=1e-7)
+    assert plan.converged and plan.violation < 1e-7
+    close(end(plan.q[-1], plan.v[-1]), at_rest, 1e-7)
+    assert abs(plan.v[:-1, 1].min() + 1.2) < 1e-7
+
+    free = reach(terminal=lambda q, v: 0.1 * v)
+
+    def motion(u):
+        found = free.solve([0.2, 0.1], u=u.reshape(20, 2), iterations=0)
+        return found, total(free, found, found.u)
+
+    kept = [
+        {"type": "eq", "fun": lambda u: end(motion(u)[0].q[-1], motion(u)[0].v[-1]) - at_rest},
+        {"type": "ineq", "fun": lambda u: motion(u)[0].v[1:-1, 1] + 1.2},
+    ]
+    options = {"ftol": 1e-12, "maxiter": 300}
+    slope = {"jac": lambda u: slopes(free, motion(u)[0]).ravel()}
+    other = minimize(
+        lambda u: motion(u)[1], plan.u.ravel(), method="SLSQP", constraints=kept, options=options, **slope
+    )
+    assert other.success and abs(plan.cost - other.fun) < 1e-5 * other.fun
+
+
+def test_a_controller_follows_a_goal_that_is_given_as_it_goes():
+    """It starts at rest, holds itself up, and goes where the parameter says; u stays within the limits."""
+    robot = lb.load("double_pendulum")
+
+    def stage(q, v, u, p):
+        return np.concatenate([3 * (q - p.goal), 0.3 * v, 0.1 * (u - robot.gravity(q))])
+
+    def terminal(q, v, p):
+        return np.concatenate([3 * (q - p.goal), v])
+
+    options = {"dt": 0.04, "method": EULER, "limits": 40.0, "parameters": {"goal": [0.0, 0.0]}}
+    problem = lb.optimal_control(robot, stage=stage, terminal=terminal, **options)
+    controller = problem.mpc(20)
+    run = controller.simulate([0.3, 0.2], t_end=2.0, substeps=4, parameters={"goal": GOAL})
+    assert np.abs(run.q[-1] - GOAL).max() < 0.02 and np.abs(run.v[-1]).max() < 0.05
+    assert run.q.shape == (51, 2) and run.u.shape == (50, 2) and np.abs(run.u).max() <= 40.0
+    assert controller.plan.iterations <= 2
+    again = problem.mpc(20)
+    close(again([0.3, 0.2], parameters={"goal": GOAL}), run.u[0], 1e-12)
+    assert again(run.q[-1], run.v[-1])[0] < 0 < run.u[-1][0]  # towards the default goal
+
+
+def test_gains_make_of_a_plan_the_best_inputs_next_to_it():
+    """From another start, what they cost beyond a new plan is a small part of what no feedback costs."""
+    problem = reach()
+    plan = problem.solve([0.2, 0.1], knots=20)
+    moved = problem.solve([0.3, 0.05], knots=20)
+    costs = []
+    for feedback in (0.0, 1.0):
+        q, v, u = moved.q[0], moved.v[0], []
+        for k in range(20):
+            x = np.concatenate([problem.mechanism.group.difference(plan.q[k], q), v - plan.v[k]])
+            u.append(plan.u[k] + feedback * plan.gains[k] @ x)
+            q, v = problem._step.next(q, v, u[-1])
+        costs.append(total(problem, moved, u) - moved.cost)
+    assert 0 < costs[1] < 0.05 * costs[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"hessian": "newton"}, ModelError, "gauss-newton, exact"),
+        ({"method": "radau5"}, IntegrationError, "no method 'radau5'"),
+        ({"actuated": "elbow"}, ModelError, "there is no 'elbow'"),
+        ({"actuated": np.eye(3)}, ShapeError, r"shape \(3, 3\), expected \(2, m\)"),
+        ({"limits": (2.0, 1.0)}, ModelError, "low must not be above high"),
+        ({"limits": [1.0, 2.0, 3.0]}, ShapeError, "limits"),
+        ({"stage": 3.0}, GraphError, "3.0 is no function"),
+        ({"stage": lambda q, v, u: np.outer(q, v)}, GraphError, "residuals"),
+        ({"stage": lambda q, v, u: q if q[0] > 0 else v}, GraphError, "cannot be traced at"),
+        ({"terminal_constraints": [lambda q, v: q]}, ModelError, "expected \\(function, low, high\\)"),
+        ({"terminal_constraints": [(lambda q, v: q, 1, 0)]}, ModelError, "low must not be above high"),
+        ({"terminal_constraints": [(lambda q, v: q, np.zeros(3), 1)]}, ShapeError, "constraint of shape"),
+        ({"dt": "fast"}, ArgumentError, "dt is 'fast'"),
+        ({"dt": -1.0}, IntegrationError, "positive number of seconds"),
+    ],
+)
+def test_the_door_says_what_a_problem_needs(options, error, words):
+    with pytest.raises(error, match=words):
+        reach(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({}, ShapeError, "nothing says it; give knots=100"),
+        ({"knots": 4, "u": np.zeros((5, 2))}, ShapeError, "u says 5, knots says 4"),
+        ({"knots": 4, "u": np.zeros(3)}, ShapeError, "u has shape"),
+        ({"knots": 4, "parameters": {"goal": 1.0}}, ModelError, "there is no parameter 'goal'"),
+        ({"knots": 4, "tolerance": 0.0}, IntegrationError, "tolerance is 0.0"),
+        ({"knots": 0}, ArgumentError, "knots is 0"),
+    ],
+)
+def test_the_door_says_what_a_solution_needs(options, error, words):
+    with pytest.raises(error, match=words):
+        reach().solve([0.2, 0.1], **options)

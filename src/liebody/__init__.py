@@ -22,7 +22,7 @@ from .inverse_kinematics import InverseKinematics, inverse_kinematics
 from .io.c_export import export_c
 from .linearize import Linearization, linearize, lqr
 from .loading import load
-from .optimal_control import OptimalControl, Plan, optimal_control
+from .optimal_control import OptimalControl, OptimalPlan, optimal_control
 from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
 from .robot import Robot, derivatives
 from .run import Run
@@ -43,7 +43,7 @@ __all__ = [
     "LiebodyError",
     "Linearization",
     "OptimalControl",
-    "Plan",
+    "OptimalPlan",
     "RigidBody",
     "Robot",
     "Run",

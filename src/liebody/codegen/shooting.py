@@ -1,4 +1,4 @@
-"""The passes of differential dynamic programming over a trajectory, compiled, and in NumPy without a compiler."""
+"""The passes of differential dynamic programming over a trajectory: compiled, or in NumPy."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def _in_rows(shapes: tuple[tuple[int, ...], ...], *batch: int) -> tuple[Any, lis
     """An array (*batch, size), and views of parts of its rows."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     rows = np.zeros((*batch, ends[-1]))
-    return rows, [x.reshape((*batch, *s)) for x, s in zip(np.split(rows, ends[:-1], axis=-1), shapes, strict=True)]
+    return rows, [
+        x.reshape((*batch, *s)) for x, s in zip(np.split(rows, ends[:-1], axis=-1), shapes, strict=True)
+    ]
 
 
 class Backward(NamedTuple):
@@ -90,7 +92,7 @@ class Backward(NamedTuple):
     gaps: float
 
 
-class Shooting:
+class ShootingPasses:
     """Passes over trajectories x_0 ... x_N with inputs u_0 ... u_(N - 1), of runtime/shooting.h.
 
     functions   a call that makes what forward passes call
@@ -100,7 +102,12 @@ class Shooting:
     """
 
     def __init__(
-        self, functions: Callable[[], ShootingFunctions], sizes: Sizes, recipe: str | None, low: Any, high: Any
+        self,
+        functions: Callable[[], ShootingFunctions],
+        sizes: Sizes,
+        recipe: str | None,
+        low: Any,
+        high: Any,
     ) -> None:
         self._make, self.sizes, self.recipe, self.low, self.high = functions, sizes, recipe, low, high
 
@@ -133,7 +140,6 @@ class Shooting:
         except build.NoPlace as error:
             warn_of_no_compiler(str(error))
             return None
-        library.lanes = lanes
         library.backward.restype, library.backward.argtypes = ctypes.c_long, [ctypes.c_void_p]
         library.forward.restype, library.forward.argtypes = None, [ctypes.c_void_p]
         return library
@@ -141,14 +147,14 @@ class Shooting:
     @property
     def lanes(self) -> int:
         """How many step lengths a forward pass tries."""
-        return self._library.lanes if self._library else 8
+        return ctypes.c_int.in_dll(self._library, "lanes").value if self._library else 8
 
     def workspace(self, knots: int) -> Workspace:
         """Arrays for trajectories of so many knots."""
         return Workspace(self.sizes, knots, self.lanes, self.low, self.high)
 
     def backward(self, w: Workspace, damping: float) -> Backward | None:
-        """Gains k, K of the linear-quadratic model; None where some Q_uu + damping is not positive definite."""
+        """Gains k, K of the linear-quadratic model; None where Q_uu with damping is not positive definite."""
         if not self._library:
             return backward(w, damping)
         w.call.gapped, w.call.damping = w.gapped, damping
@@ -166,8 +172,10 @@ class Shooting:
         self._library.forward(ctypes.byref(w.call))
 
     @cached_property
-    def _numpy(self) -> ShootingFunctions:
-        return ShootingFunctions(*(compile_numpy(f) if isinstance(f, Function) else f.evaluate for f in self.functions))
+    def _numpy(self) -> Any:
+        return ShootingFunctions._make(
+            compile_numpy(f) if isinstance(f, Function) else f.evaluate for f in self.functions
+        )
 
     def _forward_numpy(self, w: Workspace) -> None:
         f, alpha = self._numpy, w.alpha[:, None]
@@ -191,7 +199,7 @@ def backward(w: Workspace, damping: float) -> Backward | None:
         q = g + F^T v,    Q = H + F^T V F,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux
         v = q_x + K^T (Q_uu k + q_u) + Q_xu k,    V = Q_xx + K^T (Q_uu K + Q_ux) + Q_xu K
 
-    Q_uu is damped for k and K. With bounds, k is the least within them, and rows of K are 0 where it is at one.
+    Q_uu is damped for k and K. With bounds, k is the least within them, with rows 0 of K where it is at one.
     """
     n, m = w.end_g.size, w.u.shape[1]
     v, V = w.end_g.copy(), w.end_H.copy()

@@ -1,6 +1,7 @@
 """Optimal control: trajectories of least cost, and controllers that plan as they go."""
 
 from .fddp import Iteration
-from .problem import OptimalControl, Plan, optimal_control
+from .mpc import Closed, Controller
+from .problem import OptimalControl, OptimalPlan, optimal_control
 
-__all__ = ["Iteration", "OptimalControl", "Plan", "optimal_control"]
+__all__ = ["Closed", "Controller", "Iteration", "OptimalControl", "OptimalPlan", "optimal_control"]

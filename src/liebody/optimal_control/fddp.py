@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..codegen.shooting import Shooting, Workspace
+from ..codegen.shooting import ShootingPasses, Workspace
 
 STEPS = 16  # lengths 1, 1/2, 1/4, ... that are tried
 ACCEPTED = 0.1  # of the decrease that is predicted
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 def search(
-    shooting: Shooting, w: Workspace, linearize: Callable[[], None], iterations: int, tolerance: float
+    shooting: ShootingPasses, w: Workspace, linearize: Callable[[], None], iterations: int, tolerance: float
 ) -> Outcome:
     """Improve the trajectory in w, until the predicted decrease is below `tolerance` times the cost.
 

@@ -5,24 +5,25 @@ Derivatives are along the group: by s = (delta, nu, mu) at (q exp(delta), v + nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..codegen import Function, jacobian, trace
+from ..door import short
 from ..dynamics import OpenTree, bias_forces, forward_dynamics_derivatives, mass_matrix
-from ..errors import GraphError
-from ..groups import Product, R
+from ..errors import GraphError, ModelError, ShapeError
+from ..groups import LieGroup, Product, R
 from ..integrators.methods import Method
 from ..integrators.rkmk import advance, combination
 from ..linear import back_substitute, factor, product
-from ..scalar import Array
+from ..scalar import Array, maximum, minimum, sqrt
 
 Shapes = Mapping[str, Any]
 
 
-class Point(NamedTuple):
+class _Point(NamedTuple):
     """A state, and how its tangent depends on s, (nv, s)."""
 
     q: Array
@@ -31,7 +32,7 @@ class Point(NamedTuple):
     nu: Array
 
 
-class Step:
+class HeldStep:
     """(q, v) at t + h of a tree whose joints have the efforts S u during the step.
 
     S       (nv, m)
@@ -58,32 +59,32 @@ class Step:
         y = advance(self.state, self.method, field, 0.0, np.concatenate([q, v]), h).q
         return y[: made.nq], y[made.nq :]
 
-    def derivative(self, q: Array, v: Array, u: Array) -> Point:
+    def derivative(self, q: Array, v: Array, u: Array) -> _Point:
         """q and v at the end of the step, and their derivatives by s."""
         n, m, h, tau = len(v), len(u), self.h, product(self.S, u)
         unit = np.eye(2 * n + m, dtype=int)
-        points, rates, psi = [Point(q, v, unit[:n], unit[n : 2 * n])], [], None
+        start = _Point(q, v, unit[:n], unit[n : 2 * n])
+        a, da = self._acceleration(start, tau, unit[2 * n :])
         if self.method is None:
-            a, da = self._acceleration(points[0], tau, unit[2 * n :])
-            v, dv = v + h * a, unit[n : 2 * n] + h * da
-            return self._moved(points[0], h * v, h * dv)._replace(v=v, nu=dv)
-        method = self.method
-        for i, (first, exponentials) in enumerate(method.paths, start=0):
-            point = points[first] if i else points[0]
-            for row in exponentials if i else ():
+            v, dv = v + h * a, start.nu + h * da
+            return self._moved(start, h * v, h * dv)._replace(v=v, nu=dv)
+        points, rates = [start], [(v, a, start.nu, da)]
+        for i, (first, exponentials) in enumerate(self.method.paths[1:], start=1):
+            point = points[first]
+            for row in exponentials:
                 psi, rise, d_psi, d_rise = (h * combination(row, x) for x in zip(*rates, strict=True))
                 moved = self._moved(point, psi, d_psi)
                 point = moved._replace(v=point.v + rise, nu=point.nu + d_rise)
-            points += [point] if i else []
-            if i < len(method.paths) - 1:
+            points.append(point)
+            if i < len(self.method.paths) - 1:
                 a, da = self._acceleration(point, tau, unit[2 * n :])
                 w, dw = point.v, point.nu
-                if method.pulls_back and psi is not None:
+                if self.method.pulls_back:
                     w, dw = self._pulled(psi, d_psi, w, dw)
                 rates.append((w, a, dw, da))
         return points[-1]
 
-    def _acceleration(self, at: Point, tau: Array, du: Array) -> tuple[Array, Array]:
+    def _acceleration(self, at: _Point, tau: Array, du: Array) -> tuple[Array, Array]:
         """dv/dt, and its derivative."""
         made = self.mechanism
         tree, gravity, q, v = made.tree, tuple(made.gravity), at.q, at.v
@@ -98,10 +99,10 @@ class Step:
             tau = made.efforts(0.0, q, v, tau)
             by_u = _sum(slopes, (at.delta, at.nu, by_u))
         a = back_substitute(factor(mass_matrix(tree, q)), tau - bias_forces(tree, q, v, gravity))
-        slopes = forward_dynamics_derivatives(tree, q, v, tau, gravity)
-        return a, _sum(slopes, (at.delta, at.nu, by_u))
+        by = forward_dynamics_derivatives(tree, q, v, tau, gravity)
+        return a, _sum(by, (at.delta, at.nu, by_u))
 
-    def _moved(self, at: Point, psi: Array, d_psi: Array) -> Point:
+    def _moved(self, at: _Point, psi: Array, d_psi: Array) -> _Point:
         """The point with q exp(psi)."""
         group = self.group
         q = group.normalize(group.integrate(at.q, psi))
@@ -114,58 +115,118 @@ class Step:
 
 
 class Cost:
-    """A user's cost: a number, or residuals r (k,), which stand for r^T r / 2; times `scale`.
+    """A user's costs, summed: numbers, or residuals r (k,), which stand for r^T r / 2; times `scale`.
 
-    function  of arrays of these shapes, the first of which are q and v; on symbols
-    exact     whether residuals have their whole Hessian, not J^T J alone (Gauss-Newton)
+    functions  {name: function} of arrays of these shapes, the first of which are q and v; on symbols
+    exact      whether residuals have their whole Hessian, not J^T J alone (Gauss-Newton)
     """
 
     def __init__(
-        self, name: str, function: Callable[..., Any], shapes: Shapes, group: Any, exact: bool, scale: float
+        self,
+        functions: Mapping[str, Callable[..., Any]],
+        shapes: Shapes,
+        group: LieGroup,
+        exact: bool,
+        scale: float = 1.0,
     ) -> None:
-        self.function, self.scale, self.group = function, scale, group
         sizes = [shapes["v"], shapes["v"], shapes.get("u", 0)]
-        whole = sum(sizes)
+        self._functions, self._scale, self._zero = list(functions.values()), scale, np.zeros(sum(sizes), int)
+        self._slopes: list[tuple[Function, ...]] = []
+        both = {**shapes, "s": sum(sizes)}
+        for name, function in functions.items():
 
-        def moved(q: Array, v: Array, *rest: Array) -> Any:
-            *others, s = rest
-            delta, nu, mu = np.split(s, np.cumsum(sizes)[:2])
-            if sizes[2]:
-                others = [others[0] + mu, *others[1:]]
-            return function(group.integrate(q, delta), v + nu, *others)
+            def moved(q: Array, v: Array, *rest: Array, of: Any = function) -> Any:
+                *others, s = rest
+                delta, nu, mu = np.split(s, np.cumsum(sizes)[:2])
+                others = [others[0] + mu, *others[1:]] if sizes[2] else others
+                return of(group.integrate(q, delta), v + nu, *others)
 
-        self._zero = np.zeros(whole, int)
-        traced = trace(moved, {**shapes, "s": whole}, name)
-        results = list(traced.outputs.values())
-        if len(results) != 1 or results[0].ndim > 1:
-            found = ", ".join(str(y.shape) for y in results)
-            raise GraphError(
-                f"{name} returns arrays of shapes {found}, expected a cost () or residuals (k,); join residuals "
-                "with numpy.concatenate"
-            )
-        self.is_residual = results[0].ndim == 1
-        self._slopes: tuple[Function, ...]
-        if self.is_residual and not exact:
-            self._slopes = (jacobian(traced, "s"),)
-        else:
-            total = trace(lambda *x: self._total(traced(*x)), {**shapes, "s": whole}, name)
-            gradient = jacobian(total, "s")
-            self._slopes = gradient, jacobian(gradient, "s")
-
-    def _total(self, r: Array) -> Any:
-        return r @ r / 2 if self.is_residual else r
+            made = trace(moved, both, name)
+            results = list(made.outputs.values())
+            if len(results) != 1 or results[0].ndim > 1:
+                found = ", ".join(str(y.shape) for y in results)
+                raise GraphError(
+                    f"{name} returns arrays of shapes {found}, expected a cost () or residuals (k,); join "
+                    "residuals with numpy.concatenate"
+                )
+            if results[0].ndim and not exact:
+                self._slopes.append((jacobian(made, "s"),))
+            else:
+                gradient = jacobian(trace(lambda *x, of=made: _cost_of(of(*x)), both, name), "s")
+                self._slopes.append((gradient, jacobian(gradient, "s")))
 
     def __call__(self, *at: Array) -> Array:
         """The cost, (1,)."""
-        return np.reshape(self.scale * self._total(np.asarray(self.function(*at))), 1)
+        return np.reshape(self._scale * sum(_cost_of(f(*at)) for f in self._functions), 1)
 
     def derivatives(self, *at: Array) -> tuple[Array, Array, Array]:
         """The cost (1,), its gradient, and its Hessian."""
-        slopes = [f(*at, self._zero) for f in self._slopes]
-        if len(slopes) == 1:
-            r, J = np.asarray(self.function(*at)), slopes[0]
-            slopes = [product(J.T, r), product(J.T, J)]
-        return (self(*at), *(self.scale * x for x in slopes))
+        gradient, hessian = np.zeros(len(self._zero), int), np.zeros((len(self._zero),) * 2, int)
+        for function, slopes in zip(self._functions, self._slopes, strict=True):
+            g, *H = (f(*at, self._zero) for f in slopes)
+            if not H:
+                g, H = product(g.T, np.asarray(function(*at))), [product(g.T, g)]
+            gradient, hessian = gradient + self._scale * g, hessian + self._scale * H[0]
+        return self(*at), gradient, hessian
+
+
+def _cost_of(found: Any) -> Any:
+    r = np.asarray(found)
+    return r @ r / 2 if r.ndim else r[()]
+
+
+class Constraints:
+    """low <= c <= high, [(c, low, high), ...], with functions c of arrays of these shapes, the last p.
+
+    They are kept by residuals, those of the augmented Lagrangian
+
+        mu/2 |z - clip(z, low, high)|^2,    z = c + lambda/mu,    then lambda = mu (z - clip(z, low, high))
+
+    whose mu stands at `first` of p, with the multipliers lambda behind it. Hestenes (1969), Powell (1969),
+    Rockafellar (1973).
+    """
+
+    def __init__(self, given: Iterable[Any], shapes: Shapes, first: int) -> None:
+        self._parts, self._first = [], first
+        bounds: list[tuple[float, float]] = []
+        for one in given:
+            if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
+                raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
+            (c,) = trace(one[0], shapes, "constraint").outputs.values()
+            try:
+                both = [np.broadcast_to(np.asarray(x, float), c.shape).ravel() for x in one[1:]]
+            except (TypeError, ValueError):
+                raise ShapeError(
+                    f"a constraint of shape {c.shape} has the bounds {short(one[1:])}, expected numbers or "
+                    "arrays of that shape"
+                ) from None
+            if not (both[0] <= both[1]).all():
+                raise ModelError(f"a constraint has the bounds {short(one[1:])}: low must not be above high")
+            self._parts.append(one[0])
+            bounds += zip(*both, strict=True)
+        self._bounds, self.size = bounds, len(bounds)
+
+    def residuals(self, *at: Array) -> Array:
+        """Of the augmented Lagrangian, (size,)."""
+        mu, shift = self._shift(at)
+        return sqrt(mu) * self._outside(at, shift)
+
+    def violations(self, *at: Array) -> Array:
+        """By how much each is broken, and its next multiplier, (2 size,)."""
+        mu, shift = self._shift(at)
+        return np.concatenate([self._outside(at, 0 * shift), mu * self._outside(at, shift)])
+
+    def _shift(self, at: tuple[Array, ...]) -> tuple[Any, Array]:
+        mu, multipliers = at[-1][self._first], at[-1][self._first + 1 :][: self.size]
+        return mu, multipliers / mu
+
+    def _outside(self, at: tuple[Array, ...], shift: Array) -> Array:
+        z = shift + np.concatenate([np.reshape(c(*at), -1) for c in self._parts])
+        within = []
+        for x, (low, high) in zip(z, self._bounds, strict=True):
+            x = maximum(x, low) if np.isfinite(low) else x
+            within.append(minimum(x, high) if np.isfinite(high) else x)
+        return z - np.array(within)
 
 
 def _sum(matrices: Any, columns: Any) -> Array:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from ..codegen import Kernel, traced
+from ..codegen import Kernel, trace, traced
 from ..codegen.layout import FlatLayout
-from ..codegen.shooting import Shooting, ShootingFunctions, Sizes, Workspace
-from ..door import checked, count, floats
+from ..codegen.shooting import ShootingFunctions, ShootingPasses, Sizes, Workspace
+from ..door import checked, count, floats, short
 from ..dynamics import Force, OpenTree
 from ..errors import SECONDS, GraphError, IntegrationError, ModelError, ShapeError, known, positive
 from ..groups import Product, R
@@ -20,15 +20,18 @@ from ..integrators.methods import Method, method_named
 from ..robot import Robot
 from ..scalar import Array
 from ..simulate import mechanism_of, states_of
-from .fddp import Iteration, search
-from .model import Cost, Step
+from .fddp import Iteration, Outcome, search
+from .model import Constraints, Cost, HeldStep
+from .mpc import Controller
 
 EULER = "semi-implicit-euler"
 HESSIANS = ("gauss-newton", "exact")
+PENALTY, STIFFER, STIFFEST = 10.0, 10.0, 1e9  # of constraints
+SLOW = 0.25  # of the violation before: penalties grow where more is left
 
 
 @dataclass(frozen=True)
-class Plan:
+class OptimalPlan:
     """A trajectory of least cost, or as far as the search for it came.
 
     t, q, v      times and states of the knots, (N + 1,), (N + 1, nq), (N + 1, nv)                 [s, ...]
@@ -38,6 +41,7 @@ class Plan:
     converged    whether the predicted decrease is below the tolerance
     reason       why the search ended
     gap          largest |gap| between the pieces of the trajectory; 0 where it is a motion
+    violation    by which constraints are broken, at most; 0 without constraints
     gradient     largest slope of the cost by an input that its bounds leave
     history      an `Iteration` for each linearisation
     """
@@ -51,6 +55,7 @@ class Plan:
     converged: bool
     reason: str
     gap: float
+    violation: float
     gradient: float
     history: tuple[Iteration, ...]
 
@@ -61,9 +66,9 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"Plan: cost {self.cost:.9g} after {self.iterations} iterations, "
+            f"OptimalPlan: cost {self.cost:.9g} after {self.iterations} iterations, "
             f"{'' if self.converged else 'not '}converged: {self.reason}; "
-            f"gap {self.gap:.1e}, gradient {self.gradient:.1e}"
+            f"gap {self.gap:.1e}, violation {self.violation:.1e}, gradient {self.gradient:.1e}"
         )
 
 
@@ -71,13 +76,19 @@ class OptimalControl:
     """A problem of optimal control, compiled; made by `optimal_control`, whose docstring says more."""
 
     def __init__(
-        self, mechanism: OpenTree, step: Step, costs: tuple[Cost, Cost | None], bounds: Array, layout: FlatLayout
+        self,
+        step: HeldStep,
+        costs: Sequence[Cost],
+        constraints: Sequence[Constraints],
+        bounds: Array,
+        layout: FlatLayout,
+        width: int,
     ) -> None:
-        self.mechanism, self.layout, self.dt = mechanism, layout, step.h
-        self._step, (self._stage, self._terminal) = step, costs
-        self.nq, self.nv, self.nu = mechanism.nq, mechanism.nv, step.S.shape[1]
-        sizes = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, max(layout.size, 1))
-        self.shooting = Shooting(self._functions, sizes, None, *bounds)
+        self.mechanism, self.layout, self.dt = step.mechanism, layout, step.h
+        self._step, (self._stage, self._terminal), self._constraints = step, costs, constraints
+        self.nq, self.nv, self.nu = self.mechanism.nq, self.mechanism.nv, step.S.shape[1]
+        sizes = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, width)
+        self.shooting = ShootingPasses(self._functions, sizes, None, *bounds)
         self._workspaces: dict[int, Workspace] = {}
 
     # -- what is compiled ---------------------------------------------------------------------------------
@@ -94,7 +105,7 @@ class OptimalControl:
             return np.concatenate(self._step.next(q, v, u)), self._stage(q, v, u, p)
 
         def end(x: Array, p: Array) -> Array:
-            return self._terminal(x[:nq], x[nq:], p) if self._terminal else np.zeros(1)
+            return self._terminal(x[:nq], x[nq:], p)
 
         return ShootingFunctions(
             traced(state.difference, {"a": x, "b": x}, "difference"),
@@ -121,11 +132,9 @@ class OptimalControl:
     @cached_property
     def last(self) -> Kernel:
         """(x, p) -> `codegen.shooting.Workspace.end`, compiled."""
-        nq, n, (x, _, _, p) = self.nq, 2 * self.nv, self.shooting.sizes
+        nq, (x, _, _, p) = self.nq, self.shooting.sizes
 
         def last(x: Array, p: Array) -> Array:
-            if self._terminal is None:
-                return np.zeros(1 + n + n * n)
             cost, g, H = self._terminal.derivatives(x[:nq], x[nq:], p)
             return np.concatenate([cost, g, H.ravel()])
 
@@ -137,6 +146,14 @@ class OptimalControl:
         self.last(w.x[-1], w.p[-1], out=w.end)
 
     # -- calls --------------------------------------------------------------------------------------------
+
+    def efforts(self, u: Array) -> Array:
+        """tau = S u (..., nv) of inputs (..., m)."""
+        return np.asarray(u) @ self._step.S.T
+
+    def mpc(self, knots: int, **options: Any) -> Controller:
+        """A controller that plans so many steps ahead at each of its calls; options as of `Controller`."""
+        return Controller(self, knots, **options)
 
     @checked
     def solve(
@@ -151,7 +168,8 @@ class OptimalControl:
         parameters: Mapping[str, Any] | None = None,
         iterations: int = 100,
         tolerance: float = 1e-10,
-    ) -> Plan:
+        feasibility: float = 1e-6,
+    ) -> OptimalPlan:
         """The trajectory from (q0, v0) of least cost, near where the search begins.
 
         q0, v0      initial state, as in `simulate`
@@ -163,6 +181,7 @@ class OptimalControl:
                     knot
         iterations  steps that are allowed
         tolerance   predicted decrease of the cost, in units of the cost, at which the search ends
+        feasibility  by which constraints may be broken
 
         Raises ShapeError, ModelError for unknown parameters, IntegrationError where u makes a motion that
         is not finite.
@@ -171,7 +190,9 @@ class OptimalControl:
         given = {name: floats(name, x) for name, (x, _, _) in arrays.items() if x is not None}
         for name, x in given.items():
             if x.ndim not in (1, 2) or x.shape[-1] != arrays[name][1]:
-                raise ShapeError(f"{name} has shape {x.shape}, expected ({arrays[name][1]},) or a row per knot")
+                raise ShapeError(
+                    f"{name} has shape {x.shape}, expected ({arrays[name][1]},) or a row per knot"
+                )
         rows = {name: len(x) - arrays[name][2] for name, x in given.items() if x.ndim == 2}
         if knots is not None:
             rows["knots"] = count("knots", knots)
@@ -182,27 +203,26 @@ class OptimalControl:
         first, rate, batch = states_of(self.mechanism, q0, v0)
         if batch:
             raise ShapeError(f"q0 and v0 have the leading axes {batch}; a plan starts from one state")
-        w.p[:, : self.layout.size] = self._parameters(parameters, w.knots)
+        w.p[:] = 0
+        w.p[:, : self.layout.size] = self.layout.values(parameters or {}, (w.knots + 1,))
         start = np.concatenate([first[0], rate[0]])
         w.u[:] = np.clip(given.get("u", 0.0), w.low, w.high)
         w.gapped = "q" in given or "v" in given
         w.x[:] = start
         if w.gapped:
-            w.x[:, : self.nq] = self.mechanism.group.normalize(given.get("q", first[0]))
-            w.x[:, self.nq :] = given.get("v", 0.0)
+            w.x[:, : self.nq], w.x[:, self.nq :], _ = states_of(
+                self.mechanism, given.get("q", first[0]), given.get("v")
+            )
             w.x[0] = start
         else:
             self._roll(w)
-        return self._found(w, count("iterations", iterations, 0), positive("tolerance", tolerance))
+        limits = positive("tolerance", tolerance), positive("feasibility", feasibility)
+        return self._found(w, count("iterations", iterations, 0), *limits)
 
     def _workspace(self, knots: int) -> Workspace:
         if knots not in self._workspaces:
             self._workspaces[knots] = self.shooting.workspace(knots)
         return self._workspaces[knots]
-
-    def _parameters(self, given: Mapping[str, Any] | None, knots: int) -> Array:
-        """Values of all knots, (N + 1, np)."""
-        return self.layout.values(given or {}, (knots + 1,))
 
     def _roll(self, w: Workspace) -> None:
         """The motion from w.x[0] that w.u makes."""
@@ -215,21 +235,62 @@ class OptimalControl:
             )
         w.x[:] = w.states[:, :, 0]
 
-    def _found(self, w: Workspace, iterations: int, tolerance: float) -> Plan:
-        outcome = search(self.shooting, w, lambda: self.linearize(w), iterations, tolerance)
-        final, x = outcome.history[-1], w.x.copy()
-        return Plan(
+    def _found(self, w: Workspace, iterations: int, tolerance: float, feasibility: float) -> OptimalPlan:
+        """The best trajectory near that in w; with constraints, by a search for each of their multipliers."""
+        history: list[Iteration] = []
+        violation, mu = np.inf, w.p[:, self.layout.size :][:, :1]  # without constraints there may be none
+        mu[:] = PENALTY
+        while True:
+            left = iterations - sum(x.step > 0 for x in history)
+            outcome = search(self.shooting, w, lambda: self.linearize(w), left, tolerance)
+            history += outcome.history
+            before, (violation, paid) = violation, self._violation(w, update=outcome.converged)
+            if violation <= feasibility or not outcome.converged:
+                break
+            if violation > SLOW * before:
+                mu *= STIFFER
+            if mu.max() > STIFFEST:
+                outcome = Outcome(False, "constraints stay broken, however stiff", [])
+                break
+        final, x = history[-1], w.x.copy()
+        return OptimalPlan(
             t=self.dt * np.arange(w.knots + 1),
             q=x[:, : self.nq],
             v=x[:, self.nq :],
             u=w.u.copy(),
-            cost=final.cost,
+            cost=final.cost - paid,
             gains=w.K.copy(),
             converged=outcome.converged,
             reason=outcome.reason,
             gap=float(np.abs(w.gap).max()) if w.gapped else 0.0,
+            violation=violation,
             gradient=final.gradient,
-            history=tuple(outcome.history),
+            history=tuple(history),
+        )
+
+    def _violation(self, w: Workspace, update: bool) -> tuple[float, float]:
+        """By which constraints are broken, at most, and their cost; multipliers are renewed if `update`."""
+        q, v, first, largest, paid = w.x[:, : self.nq], w.x[:, self.nq :], self.layout.size, 0.0, 0.0
+        at: Any = (q[:-1], v[:-1], w.u, w.p[:-1]), (q[-1:], v[-1:], w.p[-1:])
+        for kept, kernel, arrays, scale in zip(
+            self._constraints, self.violations, at, (self.dt, 1.0), strict=True
+        ):
+            if kernel:
+                broken, multipliers = np.split(kernel(*arrays), 2, axis=-1)
+                largest = max(largest, float(np.abs(broken).max()))
+                paid += scale * float((multipliers**2).sum()) / (2 * w.p[0, first])
+                if update:
+                    arrays[-1][:, first + 1 :][:, : kept.size] = multipliers
+        return largest, paid
+
+    @cached_property
+    def violations(self) -> tuple[Any, ...]:
+        """By how much constraints are broken, and their next multipliers; compiled."""
+        sizes = {"q": self.nq, "v": self.nv, "u": self.nu, "p": self.shooting.sizes.parameters}
+        last = {name: n for name, n in sizes.items() if name != "u"}
+        return tuple(
+            Kernel(partial(trace, kept.violations, shapes, "violations")) if kept.size else None
+            for kept, shapes in zip(self._constraints, (sizes, last), strict=True)
         )
 
 
@@ -248,7 +309,9 @@ def _actuation(mechanism: OpenTree, given: Any) -> Array:
         return np.eye(nv)[:, [names.index(name) for name in chosen]]
     S = floats("actuated", given)
     if S.ndim != 2 or len(S) != nv or not S.shape[1]:
-        raise ShapeError(f"actuated has shape {S.shape}, expected ({nv}, m), by which tau = S u, or names of joints")
+        raise ShapeError(
+            f"actuated has shape {S.shape}, expected ({nv}, m), by which tau = S u, or names of joints"
+        )
     return S
 
 
@@ -263,6 +326,8 @@ def optimal_control(
     dt: float,
     stage: Callable[..., Any],
     terminal: Callable[..., Any] | None = None,
+    stage_constraints: Iterable[Any] = (),
+    terminal_constraints: Iterable[Any] = (),
     actuated: Any = None,
     limits: Any = None,
     method: str | Method = "rkmk4",
@@ -273,7 +338,7 @@ def optimal_control(
 ) -> OptimalControl:
     """The problem to find inputs u_k, held for dt each, and the motion under them, of least cost
 
-        sum_k dt l(q_k, v_k, u_k) + l_N(q_N, v_N),    (q_(k+1), v_(k+1)) = f(q_k, v_k, u_k),    low <= u <= high
+        sum_k dt l(q_k, v_k, u_k) + l_N(q_N, v_N),    (q, v)_(k+1) = f(q_k, v_k, u_k),    low <= u <= high
 
         def stage(q, v, u):
             return np.concatenate([0.1 * v, 0.01 * u])
@@ -286,6 +351,9 @@ def optimal_control(
     stage       l(q, v, u): a number, or an array of residuals r, which stands for r^T r / 2. It is traced:
                 NumPy operators, `liebody.scalar`, calls of the robot; with parameters, l(q, v, u, p)
     terminal    l_N(q, v), or l_N(q, v, p), likewise; none if None
+    stage_constraints     [(c, low, high), ...]: low <= c(q, v, u) <= high at every knot but the last, numbers
+                          or arrays; equal bounds make equations
+    terminal_constraints  the same of c(q, v) at the last knot
     actuated    S (nv, m), by which joints have the efforts tau = S u, or names of the joints that are driven;
                 None: all but a free base
     limits      (low, high) of u, numbers or (m,), or one of them for -limits <= u <= limits
@@ -299,14 +367,15 @@ def optimal_control(
     Differential dynamic programming: with F the derivative of f, the cost to go V of the linear-quadratic
     model is found from the last knot to the first,
 
-        Q = H + F^T V F,    q = g + F^T v,    u = u_k + alpha k + K d,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux
+        Q = H + F^T V F,    q = g + F^T v,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux,    u_k + alpha k + K d
 
     and followed forwards with several step lengths alpha at once. The second derivatives of f are left out.
+    Constraints become costs, by an augmented Lagrangian (Hestenes 1969; Powell 1969; Rockafellar 1973).
 
     Mayne (1966), "A second-order gradient method for determining optimal trajectories of non-linear
-    discrete-time systems"; Li and Todorov (2004), "Iterative linear quadratic regulator design"; Tassa, Mansard
-    and Todorov (2014), "Control-limited differential dynamic programming", for limits; Mastalli et al. (2020),
-    "Crocoddyl", for states that are no motion yet.
+    discrete-time systems"; Li and Todorov (2004), "Iterative linear quadratic regulator design"; Tassa,
+    Mansard and Todorov (2014), "Control-limited differential dynamic programming", for limits; Mastalli et
+    al. (2020), "Crocoddyl", for states that are no motion yet.
 
     Raises ModelError for mechanisms with constraints, GraphError for costs that cannot be traced,
     IntegrationError for methods that are not explicit, ShapeError.
@@ -316,31 +385,44 @@ def optimal_control(
     if not isinstance(made, OpenTree):
         raise ModelError(f"{made.name} has constraints, and optimal_control takes a Robot or an OpenTree")
     if made.layout.size:
-        raise ModelError(f"{made.name} has free parameters, and optimal_control takes parameters of costs only")
+        raise ModelError(
+            f"{made.name} has free parameters, and optimal_control takes parameters of costs only"
+        )
     if hessian not in HESSIANS:
         raise ModelError(f"hessian is {hessian!r}, expected one of {', '.join(HESSIANS)}")
-    step = Step(made, _actuation(made, actuated), h, None if method == EULER else method_named(method))
+    step = HeldStep(made, _actuation(made, actuated), h, None if method == EULER else method_named(method))
     layout, m = FlatLayout("parameter", parameters or {}), step.S.shape[1]
 
-    def cost(function: Any, sizes: Mapping[str, int], scale: float) -> Cost:
+    def given(function: Any) -> Any:
         if not callable(function):
-            raise GraphError(f"{function!r} is no cost; give a function of {', '.join(sizes)}")
-        name = str(getattr(function, "__name__", "cost")).strip("<>")
+            raise GraphError(f"{short(function)} is no function; give one of (q, v, u), at the end of (q, v)")
+        return lambda *at: function(*at[:-1], *([layout.read(at[-1])] if layout.size else []))
 
-        def of(*at: Array) -> Any:
-            return function(*at[:-1], *([layout.read(at[-1])] if layout.size else []))
-
-        shapes = {**sizes, "p": max(layout.size, 1)}
-        return Cost(name, of, shapes, made.group, hessian == "exact", scale)
-
-    sizes = {"q": made.nq, "v": made.nv}
-    costs = cost(stage, {**sizes, "u": m}, h), None if terminal is None else cost(terminal, sizes, 1.0)
-    return OptimalControl(made, step, costs, _bounds(limits, m), layout)
+    functions = stage, terminal or (lambda q, v, *p: 0.0)
+    sizes: Any = {"q": made.nq, "v": made.nv, "u": m}, {"q": made.nq, "v": made.nv}
+    constraints = [
+        Constraints(
+            [(given(one[0]), *one[1:]) if isinstance(one, tuple) and one else one for one in listed],
+            {**shapes, "p": max(layout.size, 1)},
+            layout.size,
+        )
+        for listed, shapes in zip((stage_constraints, terminal_constraints), sizes, strict=True)
+    ]
+    most = max(x.size for x in constraints)
+    width = max(layout.size + (1 + most if most else 0), 1)
+    costs = []
+    for function, kept, shapes, scale in zip(functions, constraints, sizes, (h, 1.0), strict=True):
+        parts = {str(getattr(function, "__name__", "cost")).strip("<>"): given(function)}
+        parts |= {"constraints": kept.residuals} if kept.size else {}
+        costs.append(Cost(parts, {**shapes, "p": width}, made.group, hessian == "exact", scale))
+    return OptimalControl(step, costs, constraints, _bounds(limits, m), layout, width)
 
 
 def _bounds(limits: Any, m: int) -> Array:
     """low and high, (2, m)."""
-    low, high = (-np.inf, np.inf) if limits is None else limits if isinstance(limits, tuple) else (None, limits)
+    low, high = (
+        (-np.inf, np.inf) if limits is None else limits if isinstance(limits, tuple) else (None, limits)
+    )
     try:
         high = np.broadcast_to(np.asarray(high, float), (m,))
         low = -high if low is None else np.broadcast_to(np.asarray(low, float), (m,))

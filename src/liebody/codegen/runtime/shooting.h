@@ -22,13 +22,15 @@ enum {
 };
 
 typedef struct {
-    long knots, apart;      /* numbers between the parameters of knots */
-    long gapped, bounded;   /* whether there are gaps, and bounds */
-    double damping;         /* added to the diagonal of Q_uu */
+    long knots, apart;             /* numbers between the parameters of knots */
+    long gapped, bounded;          /* whether there are gaps, and bounds */
+    double damping;                /* added to the diagonal of Q_uu */
     double change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
     const double *x, *u, *p, *models, *end, *low, *high, *alpha;
     double *k, *K, *states, *inputs, *costs; /* states and inputs of lanes, lane by lane */
 } Shooting;
+
+const int lanes = LANES; /* step lengths that a forward pass tries */
 
 INLINE T at(const real *x) {
     T y;
@@ -41,14 +43,14 @@ INLINE void put(real *x, T y) { memcpy(x, &y, sizeof y); }
 INLINE void tile(int R, int C, int sum, const real *a, long a_row, long a_sum, const real *b,
                  long b_step, real *y, long y_step) {
     T s[4][2];
-    UNROLL for (int i = 0; i < R; i++)
-        UNROLL for (int j = 0; j < C; j++) s[i][j] = at(y + i * y_step + j * LANES);
-    for (int k = 0; k < sum; k++)
-        UNROLL for (int i = 0; i < R; i++)
-            UNROLL for (int j = 0; j < C; j++)
+    UNROLL for (int i = 0; i < R; i++) UNROLL
+        for (int j = 0; j < C; j++) s[i][j] = at(y + i * y_step + j * LANES);
+    for (int k = 0; k < sum; k++) UNROLL
+        for (int i = 0; i < R; i++) UNROLL
+            for (int j = 0; j < C; j++)
                 s[i][j] += splat(a[i * a_row + k * a_sum]) * at(b + k * b_step + j * LANES);
-    UNROLL for (int i = 0; i < R; i++)
-        UNROLL for (int j = 0; j < C; j++) put(y + i * y_step + j * LANES, s[i][j]);
+    UNROLL for (int i = 0; i < R; i++) UNROLL
+        for (int j = 0; j < C; j++) put(y + i * y_step + j * LANES, s[i][j]);
 }
 
 /* y (rows, vectors) += sum over k of a[i * a_row + k * a_sum] b[k]. */
@@ -136,7 +138,8 @@ static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real 
         for (int a = 0; a < n; a++) down += slope[free[a]] * way[free[a]];
         for (;; step *= 0.6) { /* until it leads down by a tenth of what the slope says */
             real change = 0, said = 0;
-            for (int i = 0; i < INPUT; i++) trial[i] = fmin(fmax(y[i] + step * way[i], low[i]), high[i]);
+            for (int i = 0; i < INPUT; i++)
+                trial[i] = fmin(fmax(y[i] + step * way[i], low[i]), high[i]);
             for (int i = 0; i < INPUT; i++) {
                 real s = damping * (trial[i] - y[i]);
                 for (int j = 0; j < INPUT; j++) s += A[i][j] * (trial[j] - y[j]);
@@ -196,7 +199,8 @@ long backward(Shooting *s) {
         memset(K, 0, sizeof K);
         for (int a = 0; a < n; a++) { /* K = -Q_uu^-1 Q_ux in the free rows */
             real *row = K[free[a]];
-            for (int j = 0; j < NV; j++) put(row + j * LANES, -at(Q[TANGENT + free[a]] + j * LANES));
+            for (int j = 0; j < NV; j++)
+                put(row + j * LANES, -at(Q[TANGENT + free[a]] + j * LANES));
             for (int j = TANGENT; j < WIDE_N; j++) row[j] = 0;
             for (int b = 0; b < a; b++)
                 for (int j = 0; j < WIDE_N; j += LANES)
