@@ -50,14 +50,30 @@ def slopes(problem, plan):
     return found
 
 
-def model(problem, q, v, u, q1, v1):
+def model(problem, q, v, u, q1, v1, *slope):
     """gap, cost, F, g, H of a knot, by its traced function as NumPy source."""
     row = compile_numpy(problem.knot.function)(
-        np.concatenate([q, v]), u, np.concatenate([q1, v1]), np.zeros(1)
+        np.concatenate([q, v]), u, np.concatenate([q1, v1]), np.zeros(1), *slope
     )
     w = Workspace(problem.shooting.sizes, 1, 1, *np.zeros((2, problem.nu)))
     w.models[0] = row
     return w.gap[0], w.cost[0], w.F[0], w.g[0], w.H[0]
+
+
+def test_with_all_second_derivatives_the_end_of_a_search_is_short():
+    """Newton's method: digits double, where those of Gauss and Newton come one after the other."""
+    steps = {}
+    for hessian in ("gauss-newton", "exact"):
+        problem = reach(hessian=hessian, actuated=np.eye(2)[:, 1:])
+        plan = problem.solve([0.2, 0.1], knots=30, iterations=300, tolerance=1e-13)
+        assert plan.converged
+        steps[hessian], cost = plan.iterations, plan.cost
+    again = problem.solve([0.2, 0.1], u=plan.u + 1e-3, tolerance=1e-13)
+    decreases = [x.expected / cost for x in again.history]
+    assert again.converged and again.iterations <= 4 and steps["exact"] < 0.7 * steps["gauss-newton"], (
+        steps,
+        decreases,
+    )
 
 
 @pytest.mark.parametrize("hessian", ["gauss-newton", "exact"])
@@ -113,7 +129,7 @@ def test_the_hessian_of_a_cost_is_its_own_along_the_group(exact):
     def residuals(q, v, u):
         return np.concatenate([robot.center_of_mass(q) * v[0], u[:2] * q[:2]])
 
-    made = {"dt": 0.5, "hessian": "exact" if exact else "gauss-newton"}
+    made = {"dt": 0.5, "method": EULER, "hessian": "exact" if exact else "gauss-newton"}
     problem = lb.optimal_control(robot, stage=residuals, actuated=np.eye(n), **made)
 
     def moved(x):
@@ -121,15 +137,22 @@ def test_the_hessian_of_a_cost_is_its_own_along_the_group(exact):
         return robot.integrate(q, delta), v + nu, u + du
 
     J = along(lambda x: residuals(*moved(x)), 3 * n)
-    _, cost, _, g, H = model(problem, q, v, u, q, v)
+    slope = [np.random.default_rng(1).normal(size=2 * n)] if exact else []
+    _, cost, _, g, H = model(problem, q, v, u, q, v, *slope)
     r = residuals(q, v, u)
     close(cost, 0.25 * r @ r, 1e-12)
     close(g, 0.5 * J.T @ r, 1e-8)
     if exact:  # second derivatives along straight lines of the algebra, by which H is symmetric
-        h, x = 1e-4, np.random.default_rng(0).normal(size=3 * n)
-        values = [np.sum(residuals(*moved(t * x)) ** 2) / 4 for t in (-h, 0, h)]
-        assert abs((values[0] - 2 * values[1] + values[2]) / h**2 - x @ H @ x) < 1e-5 * abs(x @ H @ x)
-        close(H, H.T, 1e-13)
+        h, x, q1 = 1e-3, np.random.default_rng(0).normal(size=3 * n) / 3, problem._step.next(q, v, u)[0]
+
+        def seen(t):
+            q2, v2 = problem._step.next(*moved(t * x))
+            d = np.concatenate([robot.difference(q1, q2), v2])
+            return np.sum(residuals(*moved(t * x)) ** 2) / 4 + slope[0] @ d
+
+        second = sum(w * seen(k * h) for k, w in zip(range(-2, 3), (-1, 16, -30, 16, -1))) / (12 * h**2)
+        assert abs(second - x @ H @ x) < 1e-6 * abs(x @ H @ x)
+        close(H, H.T, 1e-12)
     else:
         close(H, 0.5 * J.T @ J, 1e-8)
 

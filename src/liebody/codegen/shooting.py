@@ -38,7 +38,7 @@ class ShootingFunctions(NamedTuple):
 class _Call(ctypes.Structure):
     _fields_ = build.fields(
         "long knots apart gapped bounded, double damping change gradient gaps, "
-        "void_p x u p models end low high alpha k K states inputs costs"
+        "void_p x u p models end low high alpha k K slopes states inputs costs"
     )
 
 
@@ -57,6 +57,7 @@ class Workspace:
     models  of each knot, in a row: its gap (n,), from x_(k+1) to the end of the step; cost (1,); derivative F
             (n, n + m) of the step; g (n + m,) and H (n + m, n + m) of the cost
     end     of the last state: cost, g (n,) and H (n, n)
+    slopes  of the cost to go by the state behind each knot, (N, n), as the last backward pass has found them
     """
 
     def __init__(self, sizes: Sizes, knots: int, lanes: int, low: Any, high: Any) -> None:
@@ -68,6 +69,7 @@ class Workspace:
         self.models, (self.gap, self.cost, self.F, self.g, self.H) = _in_rows(shapes, N)
         self.end, (self.end_cost, self.end_g, self.end_H) = _in_rows(((), (n,), (n, n)))
         self.k, self.K, self.gapped = np.zeros((N, m)), np.zeros((N, m, n)), False
+        self.slopes = np.zeros((N, n))
         self.states, self.inputs = np.zeros((N + 1, x, lanes)), np.zeros((N, m, lanes))
         self.costs, self.alpha = np.zeros(lanes), np.zeros(lanes)
         pointers = [getattr(self, name).ctypes.data for name, _ in _Call._fields_[8:]]
@@ -209,6 +211,7 @@ def backward(w: Workspace, damping: float) -> Backward | None:
             turned = V @ w.gap[t]
             change, gaps = change + w.gap[t] @ (v + turned / 2), gaps + np.abs(w.gap[t]).sum()
             v = v + turned
+        w.slopes[t] = v
         q, Q = w.g[t] + w.F[t].T @ v, w.H[t] + w.F[t].T @ V @ w.F[t]
         (qx, qu), Qux, Quu = np.split(q, [n]), Q[n:, :n], Q[n:, n:]
         low, high = w.low - w.u[t], w.high - w.u[t]

@@ -13,6 +13,7 @@ STEPS = 16  # lengths 1, 1/2, 1/4, ... that are tried
 ACCEPTED = 0.1  # of the decrease that is predicted
 CLOSED = 1e-10  # gaps below are round-off
 LEAST, MOST, FACTOR = 1e-9, 1e9, 10.0  # of the damping, in units of Q_uu
+NEAR = 1e-2  # predicted decrease, in units of the cost, from which on steps are seen as curved
 ROUND_OFF = 1e-9  # in units of the cost: predictions below it may be lost in it
 
 
@@ -50,7 +51,8 @@ def search(
 
     A step of length alpha leaves 1 - alpha of each gap, and is taken where the merit cost + weight * gaps
     falls by a tenth of what is predicted; the weight is such that the prediction is a decrease (Nocedal and
-    Wright 2006, eq. 18.36). Otherwise Q_uu is damped.
+    Wright 2006, eq. 18.36). Otherwise Q_uu is damped. Second derivatives of steps, along the slopes of the cost
+    to go, are taken near the end only, and where the model has a minimum with them.
     """
     history: list[Iteration] = []
     damping, weight = 0.0, 0.0
@@ -64,6 +66,10 @@ def search(
         w.gapped = w.gapped and bool(np.abs(w.gap).max() > CLOSED)
         scale = float(np.abs(np.diagonal(w.H, axis1=1, axis2=2)[:, -w.u.shape[1] :]).mean()) or 1.0
         while (model := shooting.backward(w, damping * scale)) is None:
+            if w.slopes.any():  # curved steps may have made it concave
+                w.slopes[:] = 0
+                linearize()
+                continue
             damping = max(damping * FACTOR, LEAST)
             if damping > MOST:
                 return ended(False, "the quadratic model has no minimum, however it is damped")
@@ -85,6 +91,8 @@ def search(
             if len(good):
                 best, alpha = int(good[0]), float(steps[good[0]])
                 break
+        if best is None or alpha < 1 or expected > NEAR * abs(cost):
+            w.slopes[:] = 0
         if best is None:
             if not w.gapped and expected <= ROUND_OFF * abs(cost):
                 return ended(True, "the predicted decrease is within round-off")

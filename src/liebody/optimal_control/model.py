@@ -6,6 +6,7 @@ Derivatives are along the group: by s = (delta, nu, mu) at (q exp(delta), v + nu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,26 @@ class HeldStep:
                     w, dw = self._pulled(psi, d_psi, w, dw)
                 rates.append((w, a, dw, da))
         return points[-1]
+
+    @cached_property
+    def curvature(self) -> Function:
+        """(q, v, u, slope) -> second derivative by s of slope^T d, with d from the end of the step to that at s."""
+        made, n, m = self.mechanism, self.mechanism.nv, self.S.shape[1]
+
+        def seen(q: Array, v: Array, u: Array, slope: Array, q1: Array, s: Array) -> Any:
+            delta, nu, mu = np.split(s, [n, 2 * n])
+            end, rate = self.next(self.group.integrate(q, delta), v + nu, u + mu)
+            return slope[:n] @ self.group.difference(q1, end) + slope[n:] @ rate
+
+        shapes = {"q": made.nq, "v": n, "u": m, "slope": 2 * n, "q1": made.nq}
+        gradient = jacobian(trace(seen, {**shapes, "s": 2 * n + m}, "seen"), "s")
+        hessian = jacobian(gradient, "s")
+
+        def at_end(q: Array, v: Array, u: Array, slope: Array) -> Array:
+            return hessian(q, v, u, slope, self.next(q, v, u)[0], np.zeros(2 * n + m, int))
+
+        del shapes["q1"]
+        return trace(at_end, shapes, "curvature")
 
     def _acceleration(self, at: _Point, tau: Array, du: Array) -> tuple[Array, Array]:
         """dv/dt, and its derivative."""

@@ -83,7 +83,9 @@ class OptimalControl:
         bounds: Array,
         layout: FlatLayout,
         width: int,
+        exact: bool,
     ) -> None:
+        self._is_exact = exact
         self.mechanism, self.layout, self.dt = step.mechanism, layout, step.h
         self._step, (self._stage, self._terminal), self._constraints = step, costs, constraints
         self.nq, self.nv, self.nu = self.mechanism.nq, self.mechanism.nv, step.S.shape[1]
@@ -116,18 +118,21 @@ class OptimalControl:
 
     @cached_property
     def knot(self) -> Kernel:
-        """(x, u, x_next, p) -> a row of `codegen.shooting.Workspace.models`, compiled."""
-        nq, (x, _, u, p) = self.nq, self.shooting.sizes
+        """(x, u, x_next, p) -> a row of `codegen.shooting.Workspace.models`, compiled; if exact, of slopes, too."""
+        nq, (x, d, u, p) = self.nq, self.shooting.sizes
         group = self.mechanism.group
 
-        def knot(x: Array, u: Array, following: Array, p: Array) -> Array:
+        def knot(x: Array, u: Array, following: Array, p: Array, *slope: Array) -> Array:
             q, v = x[:nq], x[nq:]
             end = self._step.derivative(q, v, u)
             gap = group.difference(following[:nq], end.q), end.v - following[nq:]
             cost, g, H = self._stage.derivatives(q, v, u, p)
+            if slope:
+                H = H + self._step.curvature(q, v, u, *slope)
             return np.concatenate([*gap, cost, end.delta.ravel(), end.nu.ravel(), g, H.ravel()])
 
-        return Kernel(partial(traced, knot, {"x": x, "u": u, "following": x, "p": p}, "knot"))
+        shapes = {"x": x, "u": u, "following": x, "p": p, **({"slope": d} if self._is_exact else {})}
+        return Kernel(partial(traced, knot, shapes, "knot"))
 
     @cached_property
     def last(self) -> Kernel:
@@ -142,7 +147,8 @@ class OptimalControl:
 
     def linearize(self, w: Workspace) -> None:
         """The models of all knots, into w."""
-        self.knot(w.x[:-1], w.u, w.x[1:], w.p[:-1], out=w.models)
+        slopes = [w.slopes] if self._is_exact else []
+        self.knot(w.x[:-1], w.u, w.x[1:], w.p[:-1], *slopes, out=w.models)
         self.last(w.x[-1], w.p[-1], out=w.end)
 
     # -- calls --------------------------------------------------------------------------------------------
@@ -203,7 +209,7 @@ class OptimalControl:
         first, rate, batch = states_of(self.mechanism, q0, v0)
         if batch:
             raise ShapeError(f"q0 and v0 have the leading axes {batch}; a plan starts from one state")
-        w.p[:] = 0
+        w.p[:], w.slopes[:] = 0, 0
         w.p[:, : self.layout.size] = self.layout.values(parameters or {}, (w.knots + 1,))
         start = np.concatenate([first[0], rate[0]])
         w.u[:] = np.clip(given.get("u", 0.0), w.low, w.high)
@@ -359,7 +365,9 @@ def optimal_control(
     limits      (low, high) of u, numbers or (m,), or one of them for -limits <= u <= limits
     method      explicit method of a step f, by its name, as in `simulate`, or "semi-implicit-euler":
                 v+ = v + dt dv/dt, q+ = q exp(dt v+), which costs a quarter of "rkmk4"
-    hessian     of residuals: "gauss-newton" takes J^T J, "exact" their second derivatives, too
+    hessian     "gauss-newton": J^T J of residuals, and no second derivatives of f. "exact": all of them, by
+                slopes of the cost to go: Newton's method, with fewer iterations where the end of a search
+                is slow, and more work in each; for small mechanisms
     parameters  {name: value}, numbers that l and l_N read as p.name, and that each solution may be given anew
     forces, joints   as in `simulate`
 
@@ -369,8 +377,7 @@ def optimal_control(
 
         Q = H + F^T V F,    q = g + F^T v,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux,    u_k + alpha k + K d
 
-    and followed forwards with several step lengths alpha at once. The second derivatives of f are left out.
-    Constraints become costs, by an augmented Lagrangian (Hestenes 1969; Powell 1969; Rockafellar 1973).
+    and followed forwards with several step lengths alpha at once. Constraints become costs, by an augmented Lagrangian (Hestenes 1969; Powell 1969; Rockafellar 1973).
 
     Mayne (1966), "A second-order gradient method for determining optimal trajectories of non-linear
     discrete-time systems"; Li and Todorov (2004), "Iterative linear quadratic regulator design"; Tassa,
@@ -415,7 +422,7 @@ def optimal_control(
         parts = {str(getattr(function, "__name__", "cost")).strip("<>"): given(function)}
         parts |= {"constraints": kept.residuals} if kept.size else {}
         costs.append(Cost(parts, {**shapes, "p": width}, made.group, hessian == "exact", scale))
-    return OptimalControl(step, costs, constraints, _bounds(limits, m), layout, width)
+    return OptimalControl(step, costs, constraints, _bounds(limits, m), layout, width, hessian == "exact")
 
 
 def _bounds(limits: Any, m: int) -> Array:

@@ -27,7 +27,7 @@ typedef struct {
     double damping;                /* added to the diagonal of Q_uu */
     double change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
     const double *x, *u, *p, *models, *end, *low, *high, *alpha;
-    double *k, *K, *states, *inputs, *costs; /* states and inputs of lanes, lane by lane */
+    double *k, *K, *slopes, *states, *inputs, *costs; /* states and inputs of lanes, lane by lane */
 } Shooting;
 
 const int lanes = LANES; /* step lengths that a forward pass tries */
@@ -175,6 +175,7 @@ long backward(Shooting *s) {
             }
             for (int i = 0; i < TANGENT; i++) v[i] += turned[i];
         }
+        memcpy(s->slopes + t * TANGENT, v, sizeof v);
         widen(TANGENT, ALL, WIDE, gap + OF_F, ALL, F[0]);
         widen(ALL, ALL, WIDE, gap + OF_H, ALL, Q[0]);
         widen(1, ALL, WIDE, gap + OF_G, ALL, q);
