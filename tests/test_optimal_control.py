@@ -67,13 +67,10 @@ def test_with_all_second_derivatives_the_end_of_a_search_is_short():
         problem = reach(hessian=hessian, actuated=np.eye(2)[:, 1:])
         plan = problem.solve([0.2, 0.1], knots=30, iterations=300, tolerance=1e-13)
         assert plan.converged
-        steps[hessian], cost = plan.iterations, plan.cost
+        steps[hessian] = plan.iterations
+    assert steps["exact"] < 0.7 * steps["gauss-newton"]
     again = problem.solve([0.2, 0.1], u=plan.u + 1e-3, tolerance=1e-13)
-    decreases = [x.expected / cost for x in again.history]
-    assert again.converged and again.iterations <= 4 and steps["exact"] < 0.7 * steps["gauss-newton"], (
-        steps,
-        decreases,
-    )
+    assert again.converged and again.iterations <= 4
 
 
 @pytest.mark.parametrize("hessian", ["gauss-newton", "exact"])
@@ -176,8 +173,8 @@ def test_a_linear_quadratic_problem_is_solved_in_one_step_as_by_the_riccati_equa
 
 def test_inputs_at_their_limits_are_those_of_another_search():
     problem = reach(limits=1.5)
-    plan = problem.solve([0.2, 0.1], knots=12, tolerance=1e-14)
-    free = reach().solve([0.2, 0.1], knots=12)
+    plan = problem.solve([0.2, 0.1], knots=6, tolerance=1e-14)
+    free = reach().solve([0.2, 0.1], knots=6)
     assert np.abs(free.u).max() > 3 and np.abs(plan.u).max() == 1.5 and (np.abs(plan.u) < 1.4).any()
 
     def cost(u):
@@ -186,7 +183,7 @@ def test_inputs_at_their_limits_are_those_of_another_search():
             problem, plan.__class__(**{**vars(plan), "u": shaped})
         ).ravel()
 
-    options = {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 500}
+    options = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 500}
     bounds = [(-1.5, 1.5)] * plan.u.size
     other = minimize(cost, np.zeros(plan.u.size), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     assert plan.converged and abs(plan.cost - other.fun) < 1e-8 * other.fun
@@ -234,23 +231,23 @@ def test_constraints_are_met_by_the_best_motion_that_meets_them():
 
     problem = reach(
         terminal=lambda q, v: 0.1 * v,
-        stage_constraints=[(lambda q, v, u: v[1], -1.2, np.inf)],
+        stage_constraints=[(lambda q, v, u: v[1], -3.0, np.inf)],
         terminal_constraints=[(end, at_rest, at_rest)],
     )
-    plan = problem.solve([0.2, 0.1], knots=20, iterations=300, feasibility=1e-7)
+    plan = problem.solve([0.2, 0.1], knots=6, iterations=300, feasibility=1e-7)
     assert plan.converged and plan.violation < 1e-7
     close(end(plan.q[-1], plan.v[-1]), at_rest, 1e-7)
-    assert abs(plan.v[:-1, 1].min() + 1.2) < 1e-7
+    assert abs(plan.v[:-1, 1].min() + 3.0) < 1e-7
 
     free = reach(terminal=lambda q, v: 0.1 * v)
 
     def motion(u):
-        found = free.solve([0.2, 0.1], u=u.reshape(20, 2), iterations=0)
+        found = free.solve([0.2, 0.1], u=u.reshape(6, 2), iterations=0)
         return found, total(free, found, found.u)
 
     kept = [
         {"type": "eq", "fun": lambda u: end(motion(u)[0].q[-1], motion(u)[0].v[-1]) - at_rest},
-        {"type": "ineq", "fun": lambda u: motion(u)[0].v[1:-1, 1] + 1.2},
+        {"type": "ineq", "fun": lambda u: motion(u)[0].v[1:-1, 1] + 3.0},
     ]
     options = {"ftol": 1e-12, "maxiter": 300}
     slope = {"jac": lambda u: slopes(free, motion(u)[0]).ravel()}

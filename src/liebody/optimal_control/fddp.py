@@ -51,8 +51,8 @@ def search(
 
     A step of length alpha leaves 1 - alpha of each gap, and is taken where the merit cost + weight * gaps
     falls by a tenth of what is predicted; the weight is such that the prediction is a decrease (Nocedal and
-    Wright 2006, eq. 18.36). Otherwise Q_uu is damped. Second derivatives of steps, along the slopes of the cost
-    to go, are taken near the end only, and where the model has a minimum with them.
+    Wright 2006, eq. 18.36). Otherwise Q_uu is damped. Second derivatives of steps, along the slopes of the
+    cost to go, are taken near the end only, and where the model has a minimum with them.
     """
     history: list[Iteration] = []
     damping, weight = 0.0, 0.0

@@ -87,7 +87,7 @@ class HeldStep:
 
     @cached_property
     def curvature(self) -> Function:
-        """(q, v, u, slope) -> second derivative by s of slope^T d, with d from the end of the step to that at s."""
+        """(q, v, u, slope) -> second derivative by s of slope^T d, d from the step's end to that at s."""
         made, n, m = self.mechanism, self.mechanism.nv, self.S.shape[1]
 
         def seen(q: Array, v: Array, u: Array, slope: Array, q1: Array, s: Array) -> Any:

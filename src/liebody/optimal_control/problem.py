@@ -118,7 +118,7 @@ class OptimalControl:
 
     @cached_property
     def knot(self) -> Kernel:
-        """(x, u, x_next, p) -> a row of `codegen.shooting.Workspace.models`, compiled; if exact, of slopes, too."""
+        """(x, u, x_next, p), if exact slopes -> a row of `codegen.shooting.Workspace.models`; compiled."""
         nq, (x, d, u, p) = self.nq, self.shooting.sizes
         group = self.mechanism.group
 
@@ -377,7 +377,8 @@ def optimal_control(
 
         Q = H + F^T V F,    q = g + F^T v,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux,    u_k + alpha k + K d
 
-    and followed forwards with several step lengths alpha at once. Constraints become costs, by an augmented Lagrangian (Hestenes 1969; Powell 1969; Rockafellar 1973).
+    and followed forwards with several step lengths alpha at once. Constraints become
+    costs, by an augmented Lagrangian (Hestenes 1969; Powell 1969; Rockafellar 1973).
 
     Mayne (1966), "A second-order gradient method for determining optimal trajectories of non-linear
     discrete-time systems"; Li and Todorov (2004), "Iterative linear quadratic regulator design"; Tassa,
