@@ -13,6 +13,7 @@ import liebody as lb
 from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.codegen.shooting import ShootingPasses, Workspace
 from liebody.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
+from liebody.scalar import cos, sin
 
 EULER = "semi-implicit-euler"
 GOAL = np.array([1.0, -0.5])
@@ -333,3 +334,18 @@ def test_the_door_says_what_a_problem_needs(options, error, words):
 def test_the_door_says_what_a_solution_needs(options, error, words):
     with pytest.raises(error, match=words):
         reach().solve([0.2, 0.1], **options)
+
+
+def test_a_search_goes_on_where_curved_steps_leave_the_model_without_a_minimum():
+    """From hanging to standing with exact Hessians: the one at the first knots is not positive definite."""
+
+    def stage(q, v, u):
+        return np.concatenate([0.1 * u, 0.03 * sin(q)])
+
+    def terminal(q, v):
+        return 10 * np.concatenate([sin(q), 1 + cos(q[:1]), 1 - cos(q[1:]), 0.3 * v])
+
+    made = {"actuated": np.eye(2)[:, 1:], "dt": 0.02, "hessian": "exact"}
+    problem = reach(stage=stage, terminal=terminal, **made)
+    plan = problem.solve([0.0, 0.01], knots=100, q=[0.0, 0.01], iterations=300)
+    assert plan.converged and abs(np.cos(plan.q[-1]) @ [0.5, -0.5] + 1) < 1e-2

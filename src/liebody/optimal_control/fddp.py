@@ -55,7 +55,7 @@ def search(
     cost to go, are taken near the end only, and where the model has a minimum with them.
     """
     history: list[Iteration] = []
-    damping, weight = 0.0, 0.0
+    damping, weight, scale, curved = 0.0, 0.0, 0.0, False
 
     def ended(converged: bool, reason: str) -> Outcome:
         return Outcome(converged, reason, history)
@@ -64,10 +64,12 @@ def search(
         linearize()
         cost = float(w.cost.sum() + w.end_cost)
         w.gapped = w.gapped and bool(np.abs(w.gap).max() > CLOSED)
-        scale = float(np.abs(np.diagonal(w.H, axis1=1, axis2=2)[:, -w.u.shape[1] :]).mean()) or 1.0
+        if not history:
+            diagonals = np.diagonal(w.H, axis1=1, axis2=2)[:, -w.u.shape[1] :]
+            scale = float(np.abs(diagonals).mean()) or 1.0
         while (model := shooting.backward(w, damping * scale)) is None:
-            if w.slopes.any():  # curved steps may have made it concave
-                w.slopes[:] = 0
+            if curved:  # which may have made it concave
+                curved, w.slopes[:] = False, 0
                 linearize()
                 continue
             damping = max(damping * FACTOR, LEAST)
@@ -91,7 +93,8 @@ def search(
             if len(good):
                 best, alpha = int(good[0]), float(steps[good[0]])
                 break
-        if best is None or alpha < 1 or expected > NEAR * abs(cost):
+        curved = best is not None and alpha == 1 and expected <= NEAR * abs(cost)
+        if not curved:
             w.slopes[:] = 0
         if best is None:
             if not w.gapped and expected <= ROUND_OFF * abs(cost):

@@ -42,7 +42,7 @@ INLINE void put(real *x, T y) { memcpy(x, &y, sizeof y); }
 /* R rows and C vectors of y += a^T b. */
 INLINE void tile(int R, int C, int sum, const real *a, long a_row, long a_sum, const real *b,
                  long b_step, real *y, long y_step) {
-    T s[4][2];
+    T s[4][3];
     UNROLL for (int i = 0; i < R; i++) UNROLL
         for (int j = 0; j < C; j++) s[i][j] = at(y + i * y_step + j * LANES);
     for (int k = 0; k < sum; k++) UNROLL
@@ -53,26 +53,26 @@ INLINE void tile(int R, int C, int sum, const real *a, long a_row, long a_sum, c
         for (int j = 0; j < C; j++) put(y + i * y_step + j * LANES, s[i][j]);
 }
 
+/* R rows of whole length. */
+INLINE void strip(int R, int vectors, int sum, const real *a, long a_row, long a_sum, const real *b,
+                  long b_step, real *y, long y_step) {
+    int j = 0;
+    for (; j + 3 <= vectors; j += 3)
+        tile(R, 3, sum, a, a_row, a_sum, b + j * LANES, b_step, y + j * LANES, y_step);
+    if (vectors - j == 2)
+        tile(R, 2, sum, a, a_row, a_sum, b + j * LANES, b_step, y + j * LANES, y_step);
+    if (vectors - j == 1)
+        tile(R, 1, sum, a, a_row, a_sum, b + j * LANES, b_step, y + j * LANES, y_step);
+}
+
 /* y (rows, vectors) += sum over k of a[i * a_row + k * a_sum] b[k]. */
 INLINE void accumulate(int rows, int vectors, int sum, const real *a, long a_row, long a_sum,
                        const real *b, long b_step, real *y, long y_step) {
-    int i = 0, j;
-    for (; i + 4 <= rows; i += 4) {
-        for (j = 0; j + 2 <= vectors; j += 2)
-            tile(4, 2, sum, a + i * a_row, a_row, a_sum, b + j * LANES, b_step,
-                 y + i * y_step + j * LANES, y_step);
-        if (j < vectors)
-            tile(4, 1, sum, a + i * a_row, a_row, a_sum, b + j * LANES, b_step,
-                 y + i * y_step + j * LANES, y_step);
-    }
-    for (; i < rows; i++) {
-        for (j = 0; j + 2 <= vectors; j += 2)
-            tile(1, 2, sum, a + i * a_row, a_row, a_sum, b + j * LANES, b_step,
-                 y + i * y_step + j * LANES, y_step);
-        if (j < vectors)
-            tile(1, 1, sum, a + i * a_row, a_row, a_sum, b + j * LANES, b_step,
-                 y + i * y_step + j * LANES, y_step);
-    }
+    int i = 0;
+    for (; i + 4 <= rows; i += 4)
+        strip(4, vectors, sum, a + i * a_row, a_row, a_sum, b, b_step, y + i * y_step, y_step);
+    for (; i < rows; i++)
+        strip(1, vectors, sum, a + i * a_row, a_row, a_sum, b, b_step, y + i * y_step, y_step);
 }
 
 /* Rows of `width` numbers into rows of whole vectors, with zeros behind them. */
@@ -198,23 +198,21 @@ long backward(Shooting *s) {
         }
         if (n < 0) return t + 1;
         memset(K, 0, sizeof K);
-        for (int a = 0; a < n; a++) { /* K = -Q_uu^-1 Q_ux in the free rows */
-            real *row = K[free[a]];
-            for (int j = 0; j < NV; j++)
-                put(row + j * LANES, -at(Q[TANGENT + free[a]] + j * LANES));
-            for (int j = TANGENT; j < WIDE_N; j++) row[j] = 0;
-            for (int b = 0; b < a; b++)
-                for (int j = 0; j < WIDE_N; j += LANES)
-                    put(row + j, at(row + j) - splat(L[a][b]) * at(K[free[b]] + j));
-            for (int j = 0; j < WIDE_N; j += LANES) put(row + j, splat(L[a][a]) * at(row + j));
+        for (int j = 0; j < WIDE_N; j += LANES) { /* K = -Q_uu^-1 Q_ux in the free rows */
+            T y[INPUT];
+            for (int a = 0; a < n; a++) {
+                y[a] = -at(Q[TANGENT + free[a]] + j);
+                for (int b = 0; b < a; b++) y[a] -= splat(L[a][b]) * y[b];
+                y[a] *= splat(L[a][a]);
+            }
+            for (int a = n; a--;) {
+                for (int b = a + 1; b < n; b++) y[a] -= splat(L[b][a]) * y[b];
+                y[a] *= splat(L[a][a]);
+                put(K[free[a]] + j, y[a]);
+            }
         }
-        for (int a = n; a--;) {
-            real *row = K[free[a]];
-            for (int b = a + 1; b < n; b++)
-                for (int j = 0; j < WIDE_N; j += LANES)
-                    put(row + j, at(row + j) - splat(L[b][a]) * at(K[free[b]] + j));
-            for (int j = 0; j < WIDE_N; j += LANES) put(row + j, splat(L[a][a]) * at(row + j));
-        }
+        for (int i = 0; i < INPUT; i++)
+            for (int j = TANGENT; j < WIDE_N; j++) K[i][j] = 0;
         memcpy(s->k + t * INPUT, k, sizeof k);
         for (int i = 0; i < INPUT; i++)
             memcpy(s->K + (t * INPUT + i) * TANGENT, K[i], TANGENT * sizeof(real));
