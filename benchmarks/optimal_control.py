@@ -195,7 +195,7 @@ def our_pendulum(file: str) -> tuple[Any, Any]:
     def terminal(q: Any, v: Any) -> Any:
         return 10 * up(q, v)
 
-    options: dict[str, Any] = {"joints": "ideal", "method": METHODS["euler"], "dt": DT, "hessian": "gauss-newton"}
+    options: dict[str, Any] = {"joints": "ideal", "method": METHODS["euler"], "dt": DT}
     made = lb.optimal_control(robot, stage=stage, terminal=terminal, actuated=np.eye(2)[:, :1], **options)
     return made, np.array([3.14, 0.0])
 
