@@ -86,8 +86,12 @@ def _in_rows(shapes: tuple[tuple[int, ...], ...], *batch: int) -> tuple[Any, lis
 
 
 class Backward(NamedTuple):
-    """Of gains from a backward pass: predicted change of the cost by alpha = 1, largest slope |Q_u| that
-    bounds leave, and the sum of |gap|."""
+    """What a backward pass finds beside gains.
+
+    change    of the cost, as predicted for alpha = 1
+    gradient  largest slope |Q_u| that bounds leave
+    gaps      sum of |gap|
+    """
 
     change: float
     gradient: float

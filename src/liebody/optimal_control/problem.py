@@ -342,7 +342,7 @@ def optimal_control(
     forces: Iterable[Force] = (),
     joints: str | Iterable[str] | None = None,
 ) -> OptimalControl:
-    """The problem to find inputs u_k, held for dt each, and the motion under them, of least cost
+    """The problem to find inputs u_k, held for dt each, and the motion under them, of least cost.
 
         sum_k dt l(q_k, v_k, u_k) + l_N(q_N, v_N),    (q, v)_(k+1) = f(q_k, v_k, u_k),    low <= u <= high
 
@@ -377,8 +377,8 @@ def optimal_control(
 
         Q = H + F^T V F,    q = g + F^T v,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux,    u_k + alpha k + K d
 
-    and followed forwards with several step lengths alpha at once. Constraints become
-    costs, by an augmented Lagrangian (Hestenes 1969; Powell 1969; Rockafellar 1973).
+    and followed forwards with several step lengths alpha at once. Constraints become costs, by an augmented
+    Lagrangian (Hestenes 1969; Powell 1969; Rockafellar 1973).
 
     Mayne (1966), "A second-order gradient method for determining optimal trajectories of non-linear
     discrete-time systems"; Li and Todorov (2004), "Iterative linear quadratic regulator design"; Tassa,

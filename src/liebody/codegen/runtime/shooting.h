@@ -6,9 +6,9 @@
        next(x, u, p, y, l)         the next state, and the cost of the knot
        end(x, p, l)                the cost of the last state
 
-   over T, and the dimensions STATE, TANGENT, INPUT, PARAMETERS and ALL = TANGENT + INPUT. The model of
-   a knot is a row of numbers: gap, cost, F, g and H, matrices row by row, derivatives by (d, u) of
-   the next state and of the cost. */
+   over T, and the dimensions STATE, TANGENT, INPUT, PARAMETERS and ALL = TANGENT + INPUT. The model
+   of a knot is a row of numbers: gap, cost, F, g and H, matrices row by row, derivatives by (d, u)
+   of the next state and of the cost. */
 
 enum {
     NV = (TANGENT + LANES - 1) / LANES, /* vectors that hold a row */
@@ -153,8 +153,8 @@ static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real 
     return n;
 }
 
-/* From the last knot to the first: gains k, K of the inputs u + alpha k + K d. Returns 0, or 1 + the
-   knot at which Q_uu is not positive definite. */
+/* From the last knot to the first: gains k, K of the inputs u + alpha k + K d. Returns 0, or 1 +
+   the knot at which Q_uu is not positive definite. */
 long backward(Shooting *s) {
     static __thread real V[TANGENT][WIDE_N], F[TANGENT][WIDE], W[TANGENT][WIDE], Q[ALL][WIDE],
         K[INPUT][WIDE_N], M[INPUT][WIDE_N];
@@ -237,8 +237,8 @@ long backward(Shooting *s) {
     return 0;
 }
 
-/* Trajectories with the inputs u + alpha k + K d, in whose gaps 1 - alpha is left; a step length alpha
-   in each lane. */
+/* Trajectories with the inputs u + alpha k + K d, in whose gaps 1 - alpha is left; a step length
+   alpha in each lane. */
 void forward(Shooting *s) {
     T x[STATE], y[STATE], own[STATE], d[TANGENT], u[INPUT], p[PARAMETERS], l[1];
     const T alpha = at(s->alpha);
