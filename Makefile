@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check coverage docs format test slow browser processors sanitize bench three
+.PHONY: check coverage docs format test slow browser processors sanitize bench three wide
 
 check:
 	$(PYTHON) -m ruff check .
@@ -18,6 +18,9 @@ format:
 
 test:
 	$(PYTHON) -m pytest -n logical
+
+wide:  # what `test` leaves out, and CI runs as well
+	$(PYTHON) -m pytest -n logical -m "wide and not slow and not gpu and not browser"
 
 slow:
 	$(PYTHON) -m pytest -m "slow and not gpu and not browser"

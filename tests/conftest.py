@@ -1,5 +1,6 @@
-"""Settings of the whole test run."""
+"""Settings of the whole test run, and which tests it leaves to `pytest -m wide`."""
 
+import pytest
 from hypothesis import settings
 
 # Tracing and compiling make the first example slow; a failing example is printed so that it can be repeated.
@@ -9,3 +10,16 @@ settings.load_profile("liebody")
 
 def pytest_report_header(config):
     return f"marks: {config.getoption('-m') or 'all'} (tests left out are counted as deselected below)"
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
+def pytest_collection_modifyitems(items):
+    """Of a test marked `many` the first cases always run, one unless it says how many; others are wide."""
+    counts = {}
+    for item in items:
+        mark = item.get_closest_marker("many")
+        if mark:
+            name = item.nodeid.partition("[")[0]
+            counts[name] = counts.get(name, 0) + 1
+            if counts[name] > (mark.args or (1,))[0]:
+                item.add_marker("wide")

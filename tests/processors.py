@@ -53,6 +53,7 @@ LEFT_OUT = [  # by how their names begin: slow ones, and those of sizes, memory 
     "test_simulate.py::test_anymal_falls_as_in_scipy_with_pinocchio",
     "test_simulate.py::test_compiled_steps_have_the_order_of_their_method",
 ]
+MARKS = "not slow and not gpu and not browser"
 REPORT = """
 import numpy._core._multiarray_umath as umath
 from liebody.codegen import build
@@ -106,7 +107,7 @@ def run(level: Level) -> int:
     chosen = environment(level)
     subprocess.run([sys.executable, "-c", REPORT], env=chosen, check=True)
     left_out = [x for name in LEFT_OUT for x in ("--deselect", f"tests/{name}")]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "logical", *left_out]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "logical", *left_out, "-m", MARKS]
     return subprocess.run(
         [*command, *(f"tests/{name}" for name in SELECTED)], env=chosen, cwd=TESTS.parent, check=False
     ).returncode
