@@ -542,6 +542,32 @@ def test_the_search_finds_both_gaits_of_the_walker(compass, gait):
     assert found[1].period < gait.period - 0.02
 
 
+# -- a biped from its URDF ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_biped_from_its_urdf_walks_as_its_page_says(tmp_path, capsys):
+    found, branch, held = load("planar_biped").main(str(tmp_path / "biped.png"))
+    page = (Path(__file__).parents[1] / "docs" / "gaits.md").read_text()
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 6 and [line for line in said if f"    {line}\n" not in page] == []
+    gait = found[0]
+    shooting = gait.shooting
+    given = {
+        "period": gait.period, "section": shooting.section, "symmetries": shooting.symmetries, "scale": 0.1,
+        "parameters": {**gait.parameters, "step": 2e-3}, **shooting.simulation.options,
+    }  # fmt: skip
+    fine = periodic_orbit(gait.system, gait.q, gait.v, **given, tolerance=1e-11)
+    apart = periodic_orbit(fine.system, fine.q, fine.v, **given, tolerance=1e-7, difference=1e-5)
+    assert abs(apart.multipliers[0] - fine.multipliers[0]) < 1e-6
+    np.testing.assert_allclose(apart.derivative, fine.derivative, atol=1e-5 * np.abs(fine.derivative).max())
+    run = gait.simulate(40.0, record_every=gait.period)
+    np.testing.assert_allclose(gait.coordinates(run.q[-1], run.v[-1]), 0, atol=1e-6)
+    ledger = gait.system.ledger(run)
+    assert abs(ledger.residual) < 1e-6 * ledger.throughput and ledger.losses["ground_lost"] > 0
+    assert np.abs(held.measured).max() < 0.35 and (branch.values.min(), branch.values.max()) < (0.06, 0.3)
+
+
 # -- what is refused ----------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 hybrid      a hybrid system: vector field, guards, update of its memory, works, outputs; its simulation
 robot       robots with elements that act on them, as hybrid systems; the ledger of energies
 contact     viscoelastic contact of points with a half-space
+feet        feet that stand on rigid ground, one at a time
 control     virtual springs, regulators, controllers
 grounds     height fields, boxes and steps
 time_stepping  robots with contacts by impulses over steps of one length
@@ -26,6 +27,7 @@ from .control import (
     controller_2,
     controller_3,
 )
+from .feet import PointFeet
 from .grounds import Boxes, Ground, HeightField
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
 from .impulses import SphereContact
@@ -56,6 +58,7 @@ __all__ = [
     "LockedPolarSpring",
     "LostEvents",
     "OperationalSpaceImpedance",
+    "PointFeet",
     "PolarSpring",
     "RadialSpring",
     "RobotSystem",

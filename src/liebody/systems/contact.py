@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class Contact(Element):
     springs mended.
     """
 
-    driven, touches = False, True
+    driven, touches, stiff = False, True, True
 
     def __init__(
         self,
@@ -114,14 +115,7 @@ class Contact(Element):
                 "systems.TimeStepping(robot, Contact(...)); leave out radius and ground here"
             )
         self._frames = self.frames(tree)
-
-        def speeds(q: Array, v: Array) -> Array:
-            s = State(tree, (0, 0, 0), 0.0, q, v)
-            return np.stack([self._e @ s.velocity(frame) for frame in self._frames])
-
-        moving = trace(speeds, {"q": tree.nq, "v": tree.nv}, "speeds").outputs["speeds"]
-        can = [any(hasattr(x, "apply") or x != 0 for x in column) for column in moving.T]
-        self._tangents = self._e[np.array(can, bool)]
+        self._tangents = self._e[movable(tree, self._frames, self._e)]
         n, k = len(self.points), len(self._tangents)
         self.memory = {
             "contact": np.zeros(n),
@@ -300,6 +294,17 @@ class Contact(Element):
             "force": np.stack([force for _, force in self.forces(s, z, p)]),
             "height_over": self._all(s, p)[0],
         }
+
+
+def movable(tree: Tree, frames: Sequence[Frame], directions: Array) -> np.ndarray:
+    """Along which of some directions (k, 3) of the world any of these points can move at all, (k,)."""
+
+    def speeds(q: Array, v: Array) -> Array:
+        s = State(tree, (0, 0, 0), 0.0, q, v)
+        return np.stack([directions @ s.velocity(frame) for frame in frames])
+
+    moving = trace(speeds, {"q": tree.nq, "v": tree.nv}, "speeds").outputs["speeds"]
+    return np.array([any(hasattr(x, "apply") or x != 0 for x in column) for column in moving.T], bool)
 
 
 def under(height: Any) -> Any:

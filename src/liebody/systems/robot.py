@@ -9,7 +9,8 @@ remembers, dissipates and stores; the equations of motion are
 
     M(q) v' + C(q, v) v + g(q) = sum of tau_k + sum of J_k^T F_k,
 
-by the articulated-body algorithm. All of it is traced and compiled into one loop.
+by the articulated-body algorithm; an element may forbid motions, too (`Element.constraint`). All of it
+is traced and compiled into one loop.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ..errors import ModelError, ShapeError
 from ..groups import SE3
 from ..integrators import Method
 from ..labels import labels
-from ..linear import cross, is_numeric
+from ..linear import cross, is_numeric, solve
 from ..scalar import Array, maximum, sqrt, where
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
 
@@ -169,6 +170,7 @@ class Element:
     name = "element"
     prefix: str | None = None
     touches = False  # whether it tells `State.touches`
+    stiff = False  # whether steps are to be short while something touches
     driven = True  # whether the robot's drives give its efforts: then they are work of the joints
 
     def __init__(self) -> None:
@@ -196,6 +198,18 @@ class Element:
 
         None: the efforts are taken from the start of a step.
         """
+        return None
+
+    def constraint(self, s: State, z: Any, p: Any) -> tuple[Array, Array] | None:
+        """J (k, nv) and (dJ/dt) v (k,) of motions that it forbids, J dv/dt + (dJ/dt) v = 0; None: none."""
+        return None
+
+    def reactions(self, z: Any, x: Array) -> dict[str, Any]:
+        """Signals of its constraint's multipliers x (k,): the efforts on the robot are J^T x."""
+        return {}
+
+    def velocity(self, s: State, z: Any, p: Any, events: Any) -> Array | None:
+        """The velocity (nv,) behind the events, as of an impact; None: events do not change it."""
         return None
 
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
@@ -356,7 +370,7 @@ class RobotSystem(HybridSystem):
         self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in self.elements]
         self._driven = _driven(tree, actuated)
         steps = {"step": step}
-        if self.resolves_contacts and any(element.touches for element in self.elements):
+        if self.resolves_contacts and any(element.stiff for element in self.elements):
             steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
         kinds = self._by_full_names()
 
@@ -427,8 +441,25 @@ class RobotSystem(HybridSystem):
         return self._driven * efforts if element.driven else efforts
 
     def _accelerations(self, *at: Any) -> Array:
-        s, each = self._seen(*at)
-        return self._mechanism(at[-1]).acceleration(s.t, s.q, s.v, *self._loads(s, each))
+        return self._solved(*self._seen(*at), at[-1])[0]
+
+    def _solved(
+        self, s: State, each: list[tuple[Element, Any, Any]], p: Any
+    ) -> tuple[Array, dict[Element, Array]]:
+        """dv/dt (nv,), and the multipliers of the elements' constraints.
+
+        With the acceleration a of the free robot, dv/dt = a + M^-1 J^T x,
+        (J M^-1 J^T) x = -(J a + (dJ/dt) v).
+        """
+        a = self._mechanism(p).acceleration(s.t, s.q, s.v, *self._loads(s, each))
+        found = {e: rows for e, z_, p_ in each if (rows := e.constraint(s, z_, p_)) is not None}
+        if not found:
+            return a, {}
+        J, rate = (np.concatenate(x) for x in zip(*found.values(), strict=True))
+        X = solve(dynamics.mass_matrix(s.tree, s.q), J.T)
+        x = solve(J @ X, -(J @ a + rate))
+        ends = np.cumsum([len(rate) for _, rate in found.values()])[:-1]
+        return a + X @ x, dict(zip(found, np.split(x, ends), strict=True))
 
     def _loads(self, s: State, each: Iterable[tuple[Element, Any, Any]]) -> tuple[Array, Array | None]:
         """Efforts (nv,) of the elements, and their wrenches on the bodies, (n, 6), None if there are none."""
@@ -455,7 +486,9 @@ class RobotSystem(HybridSystem):
 
     def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
         s, each = self._seen(t, q, v, z, p)
-        return self._written(z, [(e, e.update(s, z_, p_, events)) for e, z_, p_ in each])
+        new = self._written(z, [(e, e.update(s, z_, p_, events)) for e, z_, p_ in each])
+        changed = [u for e, z_, p_ in each if (u := e.velocity(s, z_, p_, events)) is not None]
+        return (q, v + sum(u - v for u in changed), new) if changed else new
 
     def _started(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
         s, each = self._seen(t, q, v, z, p)
@@ -467,7 +500,7 @@ class RobotSystem(HybridSystem):
 
     def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
         s, _ = self._seen(t, q, v, z, p)
-        if not s.flags:
+        if not any(element.stiff for element in self.elements):
             return p.step
         stance = where(t - s.landed < p.landing, p.landing_step, p.stance_step)
         return where(s.stance > 0.5, stance, p.step)
@@ -508,6 +541,8 @@ class RobotSystem(HybridSystem):
     def _signals(self, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
         efforts: Array = np.zeros(self.nv, int)
+        forbids = any(type(e).constraint is not Element.constraint for e in self.elements)
+        reactions = self._solved(s, each, at[-1])[1] if forbids else {}
         found: dict[str, Any] = {
             "kinetic_energy": s.kinetic_energy,
             "potential_energy": s.potential_energy,
@@ -517,7 +552,7 @@ class RobotSystem(HybridSystem):
         for e, z, p in each:
             if e.driven:
                 efforts = efforts + self._efforts_of(e, s, z, p)
-            own = dict(e.outputs(s, z, p))
+            own = {**e.outputs(s, z, p), **(e.reactions(z, reactions[e]) if e in reactions else {})}
             for name, x in (("energy", e.energy(s, z, p)), ("lost", e.lost(z))):
                 if x is not None:
                     own[name] = x
