@@ -210,6 +210,21 @@ def test_grazing_is_found_where_the_amplitude_reaches_the_line(restitution):
     np.testing.assert_allclose(np.abs(branch.orbits[-1].multipliers), np.abs(after), atol=1e-9)
 
 
+def test_the_response_of_an_oscillator_turns_twice_though_steps_must_be_short():
+    """Duffing's, q'' + 0.2 q' + q + q^3 = f cos 2 t; the folds are those of AUTO-07p (benchmarks/auto.py)."""
+    system = HybridSystem(
+        R(1), lambda t, q, v, z, p: np.array([-0.2 * v[0] - q[0] - q[0] ** 3 + p.f * scalar.cos(2 * t)]),
+        parameters={"f": 2.0}, name="Duffing",
+    )  # fmt: skip
+    orbit = periodic_orbit(system, [-0.77], [0.2], period=lambda p: np.pi, **STEPS)
+    branch = continuation(orbit, "f", step=0.1, bounds=(0.7, 2.5))
+    assert [x.kind for x in branch.bifurcations] == ["fold", "fold"]
+    folds = [x.value for x in branch.bifurcations]
+    np.testing.assert_allclose(folds, [2.3436324736, 0.7921767435], atol=1e-7)
+    given_up = continuation(orbit, "f", step=0.1, bounds=(0.7, 2.5), shortest=1 / 16)
+    assert given_up.ends[1].startswith("no further than 2.3")
+
+
 # -- relative periodicity -----------------------------------------------------------------------------------
 
 INERTIA = np.array([1.0, 2.0, 3.5])

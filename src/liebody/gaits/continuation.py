@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FOLD, BRANCH, FLIP, TORUS = "fold", "branch point", "flip", "Neimark-Sacker"
 GRAZING, ORDER, BORDER = "grazing", "change of the order of events", "border collision"
 NEAR = 0.05  # a multiplier further than this from where it should cross has jumped
-SMALLEST = 1 / 16  # of the first step
+SHORTEST = 1e-3  # step along the curve, over the first one
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,7 @@ def continuation(
     locate: str = "all",
     precision: float = 1e-7,
     tolerance: float = ENOUGH,
+    shortest: float = SHORTEST,
 ) -> Branch:
     """Follow a periodic orbit over a parameter, both ways along the curve, and name what happens on it.
 
@@ -134,13 +135,14 @@ def continuation(
     locate     "all" bifurcations and changes of events; "stability": those at which stability changes
     precision  to which a crossing multiplier is brought to the unit circle, and values over the step
     tolerance  of the equations, as of `periodic_orbit`
+    shortest   step to be tried before the curve is given up, over the first step
 
     Errors: GaitError if not even one step can be made; ConfigurationError where orbits come in families,
     so that no curve over the parameter is singled out.
     """
     if locate not in ("all", "stability"):
         raise ConfigurationError(f"locate is {locate!r}, expected 'all' or 'stability'")
-    curve = _Curve(orbit, parameter, abs(step), tolerance)
+    curve = _Curve(orbit, parameter, abs(step), tolerance, shortest)
     branch, found = _followed(curve, orbit, bounds, most)
     bifurcations = [
         event for a, b in pairwise(found) for event in curve.happens(a, b, locate == "all", precision)
@@ -268,12 +270,14 @@ class _On(NamedTuple):
 class _Curve:
     """Solutions of the equations of an orbit with a parameter as the last unknown."""
 
-    def __init__(self, orbit: PeriodicOrbit, parameter: str, step: float, tolerance: float) -> None:
+    def __init__(
+        self, orbit: PeriodicOrbit, parameter: str, step: float, tolerance: float, shortest: float = SHORTEST
+    ) -> None:
         names = [name for name in orbit.shooting.unknowns if name != parameter]
         self.shooting: Shooting = orbit.shooting.with_unknowns([*names, parameter], **{parameter: step})
         if self.shooting._layout(parameter).size != 1:
             raise ConfigurationError(f"{parameter} is an array; only a number can be followed")
-        self.parameter, self.step, self.tolerance = parameter, step, tolerance
+        self.parameter, self.tolerance, self.shortest = parameter, tolerance, shortest
 
     def start(self, orbit: PeriodicOrbit) -> _On:
         default = self.shooting.system.parameters.defaults[self.parameter]
@@ -312,11 +316,11 @@ class _Curve:
             try:
                 on, steps = self.correct(last, size * last.tangent, last.tangent)
                 smooth = on.orbit.events == last.orbit.events  # at other events the curve has corners
-                if smooth and on.tangent @ last.tangent < 0.5 and size > SMALLEST:
+                if smooth and on.tangent @ last.tangent < 0.5 and size > self.shortest:
                     raise GaitError("the curve turns too fast")
             except GaitError as error:
                 size /= 2
-                if size < SMALLEST:
+                if size < self.shortest:
                     return found[1:], f"no further than {self.value(last.orbit):.6g}: {error}"
                 continue
             if not bounds[0] <= self.value(on.orbit) <= bounds[1]:

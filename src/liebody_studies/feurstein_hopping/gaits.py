@@ -206,7 +206,7 @@ def follow(
     difference = gait.orbit.shooting.simulation.difference or 0.0
     curve = continuation(
         gait.orbit, parameter, step=step, bounds=bounds, most=most, locate="stability",
-        precision=max(2e-4, difference / 10), tolerance=tolerance,
+        precision=max(2e-4, difference / 10), tolerance=tolerance, shortest=1 / 16,
     )  # fmt: skip
     return Branch(curve, gait.hopper)
 
