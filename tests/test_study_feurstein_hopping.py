@@ -324,6 +324,14 @@ def test_the_map_of_controller_three(tmp_path):
     assert len(figure.axes) == 7
 
 
+@pytest.mark.slow
+def test_without_a_polar_torque_the_prismatic_leg_gets_on_by_turning_over():
+    """As a proof on the page says of a rigid floor; what was found is held by feedback at the apex."""
+    found = study.turning()
+    assert found["over"] and found["upright"] and found["unstable"] and found["holds"]
+    assert found["held"] < 0.5
+
+
 def test_the_prismatic_hopper_goes_forwards_under_controller_two():
     """Out of the upright gait, up to a fold; its mirror image goes backwards as fast."""
     (branch,) = beyond.tilted((5.2,), 1e-3)

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from liebody import sweep
+from liebody import sample, sweep
+from liebody.gaits import PeriodicOrbit, search
 
 from ..compare import Array
 from .apexes import expand
-from .experiments import Q_102, robot, system
-from .gaits import DAMPED, Branch, Gait, follow, shoot
+from .experiments import FAST, Q_102, robot, system
+from .gaits import ALONG, DAMPED, OF_STATE, Branch, Gait, follow, shoot
 
 LOCKED = "revolute locked"
 START = (-2.5174, 0.0, 0.3, Q_102)  # of experiments I to IV: the leg upright, at rest
@@ -182,6 +183,46 @@ def fastest(branch: Branch) -> Gait:
             break
         best = max(best, gait, key=lambda g: g.speed)
     return best
+
+
+@dataclass(frozen=True)
+class Turning:
+    """A gait of the prismatic leg under Controller I; turns: of the leg in a hop."""
+
+    orbit: PeriodicOrbit
+    turns: float
+
+    @property
+    def speed(self) -> float:
+        return float(self.orbit.shift[0]) / self.orbit.period
+
+
+def without_polar_torque(number: int = 1024, keep: int = 12) -> list[Turning]:
+    """Gaits of the prismatic leg under Controller I, from starts with any tilt and turning, slow and fast."""
+    model, base = robot("prismatic"), system("prismatic radial", ledger=False, corners=True)
+    box = {"height": (0.16, 0.4), "speed": (0.05, 3.0), "tilt": (-np.pi, np.pi), "turning": (-25.0, 25.0)}
+    drawn = dict(sample({**box, "D_r": (0.0, 20.0)}, number, seed=1))
+
+    def state(p: Mapping[str, Array]) -> tuple[Array, Array]:
+        rest, angle = np.zeros(number), p["tilt"] - np.pi / 2
+        x = [
+            p["height"],
+            p["speed"],
+            angle,
+            p["turning"],
+            rest + float(base.parameters.defaults["r_des"]),
+            rest,
+        ]
+        return expand(model, np.stack(x, axis=1))
+
+    q, v = state(drawn)
+    drawn["E_des"] = model.potential_energy(q) + model.kinetic_energy(q, v)
+    orbits = search(
+        base, drawn, state, period=0.45, section="apex", keep=keep, symmetries=ALONG, scale=OF_STATE,
+        parameters=FAST, tolerance=1e-7, tries=20,
+    )  # fmt: skip
+    angles = [orbit.simulate(record_every=orbit.period / 50).q[[0, -1], 0] for orbit in orbits]
+    return [Turning(x, float(b - a) / (2 * np.pi)) for x, (a, b) in zip(orbits, angles, strict=True)]
 
 
 def chattering(gait: Gait, upper: float = 4.0) -> Branch:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from liebody import dynamics
-from liebody.gaits import Bifurcation
+from liebody.gaits import Bifurcation, stabilize
 
 from ..compare import Array
 from ..report import Report
@@ -72,6 +72,7 @@ def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
         "basin": basins(six, four, basin_size),
         "locked": locked(map_size),
         "forwards": forwards(),
+        "turning": turning(),
         "u": underactuated.values(),
     }
     values["drawings"] = [
@@ -171,6 +172,30 @@ def on_a_spring(length: float, speed: float, mass: float, step: float = 1e-5) ->
         u = u + step / 2 * acceleration(x)
         found.append(u[0])
     return np.array(found)
+
+
+def turning() -> dict[str, Any]:
+    """The prismatic leg under Controller I: gaits that stand upright, and those that turn over."""
+    found = sorted(beyond.without_polar_torque(), key=lambda x: x.speed)
+    moves = [x for x in found if x.speed > 0.01]
+    sizes = [abs(x.orbit.multipliers[0]) for x in found]
+    held = stabilize(min(moves, key=lambda x: abs(x.orbit.multipliers[0])).orbit, ["r_des", "E_des"])
+    return {
+        "rows": [
+            [
+                f"{x.speed:.3f}".replace("-0.000", "0.000"),
+                f"{abs(x.turns):.0f}",
+                f"{x.orbit.period:.4f}",
+                f"{size:.2f}",
+            ]
+            for x, size in zip(found, sizes, strict=True)
+        ],
+        "held": float(np.abs(held.measured).max()),
+        "over": len(moves) >= 2 and all(abs(abs(x.turns) - 1) < 1e-6 for x in moves),
+        "upright": all(abs(x.turns) < 1e-6 for x in found if x not in moves) and len(moves) < len(found),
+        "unstable": bool(min(sizes) > 1),
+        "holds": held.stable,
+    }
 
 
 def symmetry() -> dict[str, Any]:

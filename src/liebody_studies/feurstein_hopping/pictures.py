@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
+import io
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
+from PIL import Image
 
 from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, INK, RED, plain
@@ -45,17 +44,16 @@ def words(axis: Any, title: str | None = None, x: str | None = None, y: str | No
 
 def animated(figure: Figure, draw: Callable[[int], Any], places: Array, fps: int) -> bytes:
     """A GIF of what `draw` draws into a figure, a frame for each place."""
-    FigureCanvasAgg(figure)
-
-    def frame(i: int) -> list[Any]:
-        draw(i)
-        return []
-
-    animation = FuncAnimation(figure, frame, frames=[int(i) for i in places], blit=False)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "gait.gif"
-        animation.save(path, writer=PillowWriter(fps=fps))
-        return path.read_bytes()
+    canvas, frames = FigureCanvasAgg(figure), []
+    for i in places:
+        draw(int(i))
+        canvas.draw()
+        frame = Image.frombytes("RGBA", canvas.get_width_height(), bytes(canvas.buffer_rgba()))
+        frames.append(frame.convert("RGB"))
+    colours, file = frames[-1].quantize(64), io.BytesIO()  # at the end all is there that is drawn on the way
+    first, *others = (frame.quantize(palette=colours, dither=Image.Dither.NONE) for frame in frames)
+    first.save(file, "GIF", save_all=True, append_images=others, duration=1000 // fps, loop=0)
+    return file.getvalue()
 
 
 def _lines(axis: Any, t: Array, named: dict[str, tuple[Array, str]], y: str, title: str) -> None:
