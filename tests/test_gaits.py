@@ -225,6 +225,22 @@ def test_the_response_of_an_oscillator_turns_twice_though_steps_must_be_short():
     assert given_up.ends[1].startswith("no further than 2.3")
 
 
+def test_events_that_change_places_are_found_where_they_do():
+    """A line is crossed at a time that follows from the amplitude f / |3 + 0.2 i|; a clock strikes then."""
+    level, lag, at = 0.5, np.arctan2(0.2, 3), 2.5
+    strikes = lag - np.arccos(level * abs(3 + 0.2j) / at)
+    system = HybridSystem(
+        R(1), lambda t, q, v, z, p: np.array([p.f * scalar.cos(t) - 0.2 * v[0] - 4 * q[0]]),
+        parameters={"f": 2.4}, directions={"line": 1, "clock": 1}, name="oscillator",
+        guards=lambda t, q, v, z, p: {"line": q[0] - level, "clock": scalar.sin(t - strikes)},
+    )  # fmt: skip
+    orbit = periodic_orbit(system, [0.8], [0.0], period=lambda p: 2 * np.pi, **STEPS)
+    (found,) = continuation(orbit, "f", step=0.1, bounds=(2.2, 2.8), precision=1e-6).bifurcations
+    assert found.kind == "change of the order of events" and found.value == pytest.approx(at, abs=1e-6)
+    assert [name for name, _ in found.sides[0].events] == ["clock", "line"]
+    assert [name for name, _ in found.sides[1].events] == ["line", "clock"]
+
+
 # -- relative periodicity -----------------------------------------------------------------------------------
 
 INERTIA = np.array([1.0, 2.0, 3.5])
@@ -328,6 +344,21 @@ def test_running_on_a_spring_conserves_energy_and_mirrors_time(runner):
     np.testing.assert_allclose(run.v[1, 1], 0, atol=1e-8)  # lowest when half of the stride is over
     assert run.q[1, 0] - run.memory["foot"][1] == pytest.approx(0, abs=1e-8)  # and above the foot
     assert run.q[1, 0] - orbit.q[0] == pytest.approx(orbit.shift[0] / 2, abs=1e-8)
+
+
+def test_the_length_of_a_stride_can_be_given(runner):
+    orbit, energy = runner
+    far = 1.01 * orbit.shift[0]
+    found = periodic_orbit(
+        spring_leg(), orbit.q, orbit.v, **RUNNING, parameters=orbit.parameters, unknowns=["angle"],
+        conditions=lambda q, v, T, s, p: [(energy_of(q, v) - energy) / energy, s[0] - far],
+    )  # fmt: skip
+    assert (
+        found.shift[0] == pytest.approx(far, abs=1e-8)
+        and found.parameters["angle"] != orbit.parameters["angle"]
+    )
+    run = found.simulate(1.0, record_every=found.period)
+    assert run.q[-1, 0] - run.q[0, 0] == pytest.approx(far, abs=1e-7)
 
 
 def test_its_multipliers_are_one_for_energy_and_those_of_differences(runner):
@@ -594,6 +625,15 @@ def test_failures_say_what_happens_instead(compass, gait):
         periodic_orbit(spring_leg(), [0, 1.0], [0.5, 0], **RUNNING, parameters={"angle": np.radians(88)})
     with pytest.raises(GaitError, match="no orbit"):
         periodic_orbit(van_der_pol(), [0.5], [3.0], period=3.0, **STEPS, tries=2)
+
+
+def test_a_changed_sequence_of_events_is_named():
+    line = {"guards": lambda t, q, v, z, p: {"line": q[0] - 2.5}, "directions": {"line": -1}}
+    system = HybridSystem(R(1), lambda t, q, v, z, p: np.array([(1 - q[0] ** 2) * v[0] - q[0]]), **line)
+    with pytest.raises(
+        GaitError, match=r"The events change: line- against none\. There the equations have a corner"
+    ):
+        periodic_orbit(system, [3.0], [0.0], period=6.0, **STEPS, tries=2)
 
 
 def test_what_a_system_remembers_in_secret_is_found_out():
