@@ -10,7 +10,7 @@ from liebody import dynamics
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.errors import ModelError
 from liebody.groups import PlanarTranslation, Revolute
-from liebody.systems import PointFeet, robot_system
+from liebody.systems import PointFeet, TimeStepping, robot_system
 
 FEET = ("left foot", "right foot")
 
@@ -95,6 +95,11 @@ def test_a_foot_that_does_not_lift_off_ends_the_motion(walker):
     q[:2] = [np.cos(0.2) - 1e-4, 0]  # both are under the surface, and the other one goes further down
     run = walker.simulate(q, v, t_end=0.6, method="rkmk8")
     assert run.ends == "stopped" and run.end_times < 0.1
+
+
+def test_time_stepping_refuses_feet_that_stand(walker):
+    with pytest.raises(ModelError, match="ground forbids motions"):
+        TimeStepping(walker.tree, PointFeet(*FEET))
 
 
 def test_one_foot_is_refused():

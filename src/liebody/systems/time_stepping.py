@@ -30,7 +30,7 @@ import numpy as np
 from .. import dynamics
 from ..bodies import Body, Tree
 from ..dynamics import JointDamping
-from ..errors import SECONDS, IntegrationError, positive
+from ..errors import SECONDS, IntegrationError, ModelError, positive
 from ..groups import SO3
 from ..integrators import Method, Tableau
 from ..linear import cross, factor, inward, outward, product, symmetric
@@ -80,6 +80,12 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         flat = [x for given in elements for x in (given if isinstance(given, Iterable) else [given])]
         made = [KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x for x in flat]  # type: ignore[call-arg]
         super().__init__(robot, *made, step=step, **options)
+        for element in self.elements:
+            if type(element).constraint is not Element.constraint:
+                raise ModelError(
+                    f"{element.name} forbids motions, which time stepping does not know; take robot_system, or "
+                    "Contact in its place"
+                )
 
     def _by_full_names(self) -> dict[str, dict[str, Any]]:
         kinds = super()._by_full_names()
