@@ -83,7 +83,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         for element in self.elements:
             if type(element).constraint is not Element.constraint:
                 raise ModelError(
-                    f"{element.name} forbids motions, which time stepping does not know; take robot_system, or "
+                    f"{element.name} forbids motions, which time stepping cannot; take robot_system, or "
                     "Contact in its place"
                 )
 
