@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .bodies import JOINT_KINDS, joint_kinds
+from .bodies import JOINT_KINDS, Parametric, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.layout import FlatLayout
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
@@ -59,6 +59,7 @@ ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
 AS_DESCRIBED = ("armature", "damping")  # what acts in joints by default
 CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
 STEPS_OF_CONTACT = 10  # at least
+NONE = np.zeros(0)
 CHUNK = 0.25  # seconds between two looks at the progress bar
 
 
@@ -191,7 +192,7 @@ def simulate(
         stabilized = None
     else:
         stabilized = made.stabilization(stabilization, h)
-    q, v, batch = states_of(made, q0, v0, p.shape[:-1])
+    q, v, batch = states_of(made, q0, v0, p)
     if h is None and isinstance(chosen, Method) and not chosen.error_weights:
         raise IntegrationError(
             f"{chosen.name} has no embedded method, so its error cannot be controlled: give dt, or take "
@@ -401,10 +402,11 @@ def with_parameters(
 
     Names that a Robot does not know are numbers of the user's own, for functions that take parameters.
     """
-    if not isinstance(mechanism, Robot):
+    if not isinstance(mechanism, Parametric):
         if parameters:
             raise IntegrationError(
-                f"{mechanism!r} has no parameters; those of a Robot and of a HybridSystem may be given"
+                f"{mechanism!r} has no parameters; those of a Robot, a System, a ClosedTree and a "
+                "HybridSystem may be given"
             )
         return mechanism, np.zeros(0)
     taken = any(map(takes_parameters, functions))
@@ -848,19 +850,21 @@ _doors: WeakKeyDictionary[Mechanism, _Door] = WeakKeyDictionary()
 
 
 def states_of(
-    mechanism: Mechanism, q0: Array, v0: Array, shape: tuple[int, ...] = ()
+    mechanism: Mechanism, q0: Array, v0: Array, p: Array = NONE
 ) -> tuple[Array, Array, tuple[int, ...]]:
-    """Initial states as (n, nq) and (n, nv), and the ensemble's shape; `shape` is that of its parameters."""
+    """Initial states as (n, nq) and (n, nv), and the ensemble's shape, with parameters p (..., np)."""
     if mechanism not in _doors:
         _doors[mechanism] = _Door(mechanism.group)
     door = _doors[mechanism]
-    if q0 is None and door.start is None:
-        door.start = mechanism.start()
+    shape, moved = p.shape[:-1], p if mechanism.layout.size and mechanism.nc else None
+    start = door.start
+    if q0 is None and (start is None or moved is not None):
+        start = door.start = mechanism.start(moved)
     if isinstance(q0, Mapping):
-        q0 = mechanism.labels[0].filled(q0, mechanism.start())
+        q0 = mechanism.labels[0].filled(q0, mechanism.start(moved))
     if isinstance(v0, Mapping):
         v0 = mechanism.labels[1].filled(v0, np.zeros(mechanism.nv), "v0")
-    q = door.start if q0 is None else floats("q0", q0)
+    q = start if q0 is None else floats("q0", q0)
     v = np.zeros(mechanism.nv) if v0 is None else floats("v0", v0)
     for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
@@ -882,7 +886,10 @@ def states_of(
         raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
     door.normalize(q)
     try:
-        mechanism.check_state(*((q[0], v[0]) if len(q) == 1 else (q, v)))
+        if moved is not None:
+            moved = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(len(q), -1)
+        one = len(q) == 1
+        mechanism.check_state(q[0] if one else q, v[0] if one else v, p=moved)
     except ConfigurationError as error:
         if q0 is not None:
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -57,13 +57,8 @@ class Parametric:
     A subclass says which numbers it has, `own_parameters`, and makes its copies with others, `varied`.
     """
 
+    name: Any
     layout = FlatLayout("parameter", {})
-
-    if TYPE_CHECKING:
-
-        @property
-        def name(self) -> str:
-            """What messages call it."""
 
     def own_parameters(self) -> dict[str, Parameter]:
         """What may be a parameter, with the values of now."""

@@ -141,6 +141,32 @@ class Mechanism:
         """
         raise NotImplementedError
 
+    def at(self, p: Array) -> Self:
+        """This mechanism with these values of its parameters (np,), numbers or symbols."""
+        if not self.layout.size:
+            return self
+        here = self._at(p)
+        vars(here)["nominal"] = self, p
+        return here
+
+    def _at(self, p: Array) -> Self:
+        """A copy with these values of its parameters."""
+        raise NotImplementedError
+
+    def given(self, u: Array) -> tuple[Self, Array, Array]:
+        """The mechanism at the parameters behind efforts u, the efforts alone, and the parameters."""
+        k = len(u) - self.layout.size
+        return self.at(u[k:]), u[:k], u[k:]
+
+    def laws(self) -> dict[str, Any]:
+        """M, b and Q of these, as functions: what of `mechanics` may depend on parameters."""
+        raise NotImplementedError
+
+    def parametric_laws(self) -> dict[str, Any]:
+        """These laws, the length of u, and `at` where there are free parameters."""
+        at = {"at": lambda u: self.given(u)[0].laws()} if self.layout.size else {}
+        return {"efforts": self.nu + self.layout.size, **self.laws(), **at}
+
     def acting(self, u: Array) -> Array:
         """What acts of the efforts u (..., nu)."""
         return u
@@ -159,9 +185,15 @@ class Mechanism:
         dE/dt = Q . v + dV/dq v, where constraints do no work.                                           [W]
         """
         space = {"q": self.nq, "s": self.group.dim}
-        moved = trace(lambda q, s: self.potential(self.group.integrate(q, s)), space, "potential")
+        nominal, *p = vars(self).get("nominal", (self,))
+
+        def potential(q: Array, s: Array, *p: Array) -> Any:
+            return (nominal.at(*p) if p else self).potential(self.group.integrate(q, s))
+
+        given = {"parameters": nominal.layout.size} if p else {}
+        moved = trace(potential, {**space, **given}, "potential")
         still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
-        return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, np.concatenate([v, slides]))
+        return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, *p, np.concatenate([v, slides]))
 
     @property
     def works(self) -> bool:
@@ -173,9 +205,15 @@ class Mechanism:
         raise NotImplementedError
 
     def function(self, name: str) -> Function | Program:
-        """The traced one of `functions`."""
+        """The traced one of `functions`; free parameters (np,) come last."""
         made, shapes = self.functions()[name]
-        return traced(made, shapes, name, loops=self.loops)
+        if not self.layout.size:
+            return traced(made, shapes, name, loops=self.loops)
+
+        def at_parameters(*given: Array) -> Any:
+            return self.at(given[-1]).functions()[name][0](*given[:-1])
+
+        return traced(at_parameters, {**shapes, "parameters": self.layout.size}, name, loops=self.loops)
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
         """v^T M(q) v / 2, (...)                                                                        [J]"""
@@ -213,12 +251,12 @@ class Mechanism:
 
     # -- states ---------------------------------------------------------------------------------------------
 
-    def start(self) -> np.ndarray:
-        """The configuration in which simulations start by default, (nq,)."""
+    def start(self, p: Array = None) -> np.ndarray:
+        """The configuration in which simulations start by default, (nq,); of parameters p (..., np)."""
         return self.group.neutral()
 
-    def check_state(self, q: Array, v: Array, t: float = 0.0) -> None:
-        """Raise ConfigurationError for states (..., nq), (..., nv) that it cannot be in."""
+    def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
+        """Raise ConfigurationError for states (..., nq), (..., nv) that it cannot be in, at parameters p."""
 
     def configurations(self, q: Array) -> np.ndarray:
         """q as floats (..., nq), checked."""
@@ -255,9 +293,20 @@ class Mechanism:
             self._kernels[name] = Kernel(function, guard=Guard(tuple(function.inputs)))
         return self._kernels[name]
 
+    def evaluated(self, name: str, *state: Array, p: Array = None) -> Any:
+        """A `function` of states (..., n), at parameters p (..., np); None: its own."""
+        more = [self.values if p is None else p] if self.layout.size else []
+        return self.kernel(name)(*state, *more)
+
     @cached_property
     def _kernels(self) -> dict[str, Kernel]:
         return {}
+
+    def sharing(self, other: Self | None) -> Self:
+        """This one, with what is compiled of another one that differs in its numbers alone."""
+        if other is not None:
+            vars(self)["_kernels"] = other._kernels
+        return self
 
     @cached_property
     def flows(self) -> dict[Any, Any]:
@@ -329,18 +378,10 @@ class OpenTree(OfTree, Mechanism):
             axis=-1,
         )
 
-    def at(self, p: Array) -> OpenTree:
-        """This mechanism with these values of its parameters (np,), numbers or symbols."""
-        if not self.layout.size:
-            return self
+    def _at(self, p: Array) -> Self:
         here = copy.copy(self)
         here.tree, here.gravity = self._source(p)
         return here
-
-    def given(self, u: Array) -> tuple[OpenTree, Array, Array]:
-        """The mechanism at the parameters behind efforts u, the efforts alone, and the parameters."""
-        k = len(u) - self.layout.size
-        return self.at(u[k:]), u[:k], u[k:]
 
     def efforts(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Efforts u with all forces but weight, (nv,)."""
@@ -373,15 +414,15 @@ class OpenTree(OfTree, Mechanism):
     # -- what is made of them -------------------------------------------------------------------------------
 
     def mechanics(self) -> dict[str, Any]:
+        return {"group": self.group, **self.parametric_laws()}
+
+    def laws(self) -> dict[str, Any]:
         tree, nu = self.tree, self.nu
-        laws = {
+        return {
             "M": lambda q: mass_matrix(tree, q),
             "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
             "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu]),
         }
-        if self.layout.size:
-            laws["at"] = lambda u: self.given(u)[0].mechanics()
-        return {"group": self.group, "efforts": nu + self.layout.size, **laws}
 
     def parts(
         self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
@@ -422,26 +463,18 @@ class OpenTree(OfTree, Mechanism):
         "energies" (q, v); "stored" (q), the potential energy of forces; "forces" (t, q, v), a row (nv,) each.
         """
 
-        def forces(t: Any, q: Array, v: Array, *p: Array) -> Array:
-            here = self.at(*p) if p else self
-            return np.stack([force.on_tree(here.tree, t, q, v) for force in self.forces])
+        def forces(t: Any, q: Array, v: Array) -> Array:
+            return np.stack([force.on_tree(self.tree, t, q, v) for force in self.forces])
 
         def energies(q: Array, v: Array) -> dict[str, Array]:
             return {"kinetic": kinetic_energy(self.tree, q, v), "potential": self.potential(q)}
 
-        def stored(q: Array, *p: Array) -> Any:
-            return (self.at(*p) if p else self).stored(q)
-
-        def power(t: Any, q: Array, v: Array, u: Array, *p: Array) -> Any:
-            return (self.at(*p) if p else self).power(t, q, v, u)
-
         state = {"q": self.nq, "v": self.nv}
-        given = {"parameters": self.layout.size} if self.layout.size else {}
         return {
             "energies": (energies, state),
-            "stored": (stored, {"q": self.nq, **given}),
-            "forces": (forces, {"t": (), **state, **given}),
-            "power": (power, {"t": (), **state, "u": self.nu, **given}),
+            "stored": (self.stored, {"q": self.nq}),
+            "forces": (forces, {"t": (), **state}),
+            "power": (self.power, {"t": (), **state, "u": self.nu}),
         }
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
