@@ -171,13 +171,22 @@ def runs() -> dict[str, lb.Run]:
         "quiet": lb.simulate(
             robot, [0.3, 0.1], t_end=0.05, dt=1e-2, events={"never": lambda t, q, v: q[0] + 9}
         ),
+        "variants": lb.simulate(
+            robot,
+            *START,
+            t_end=0.1,
+            dt=1e-2,
+            tau=lambda t, q, v, p: -p.K * v,
+            parameters={"a.mass": [1.0, 2.0], "gravity": [0, 0, -1.6], "K": 2.0},
+        ),
+        "swings": lb.simulate(bars, t_end=0.1, dt=1e-2, parameters={"gravity": [[0, 0, -9.8], [0, 1, -5]]}),
         "constrained": lb.simulate(bars, t_end=0.1, dt=1e-2),
         "hybrid": ball().simulate([[0.3], [0.5]], t_end=1.0, parameters={"stiffness": [4e3, 8e3]}),
         "walker": robot_system(robot, JointFriction(0.1), step=1e-3).simulate(*START, t_end=0.1),
     }
 
 
-KINDS = ("robot", "ensemble", "quiet", "constrained", "hybrid", "walker")
+KINDS = ("robot", "ensemble", "quiet", "variants", "swings", "constrained", "hybrid", "walker")
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +204,11 @@ def test_a_file_gives_the_same_kind_of_run_and_equal_xarray_objects(made, kind, 
     with xarray.open_dataset(tmp_path / "run.nc") as dataset:
         assert dataset.load().identical(run.to_xarray())
     assert repr(again.events) == repr(run.events)
+    if run.parameters is None:
+        assert again.parameters is None
+    else:
+        pairs = [(again.parameters[name], x) for name, x in run.parameters.items()]
+        assert again.parameters.keys() == run.parameters.keys() and all(np.array_equal(*x) for x in pairs)
     if run.has_energies:
         np.testing.assert_array_equal(again.energy_balance, run.energy_balance)
     if isinstance(run, HybridRun):
@@ -227,6 +241,15 @@ def test_every_kind_of_run_has_a_summary_a_picture_members_and_tables(made, kind
         np.testing.assert_array_equal(one.to_dataframe()[name], frame.xs(1, level="batch")[name])
     again = pickle.loads(pickle.dumps(run.member() if not run.batch else run.member(0)))
     assert again.to_xarray().equals((run.member() if not run.batch else run.member(0)).to_xarray())
+
+
+def test_parameters_stand_in_every_row_of_a_member_in_tables(made):
+    run = made["variants"]
+    frame = run.to_dataframe()
+    assert (frame.xs(1, level="batch")["parameter_a.mass"] == 2.0).all() and "parameter_K" in frame
+    assert (frame["parameter_gravity.2"] == -1.6).all()
+    assert run.to_xarray()["parameter_a.mass"].dims == ("batch",)
+    assert made["hybrid"].to_dataframe().xs(1, level="batch")["parameter_stiffness"].unique() == [8e3]
 
 
 def test_a_hybrid_run_has_its_memory_work_and_outputs_in_a_table(made):

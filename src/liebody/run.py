@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from .bodies import with_values
 from .errors import LiebodyError, ShapeError, require
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .seal import is_sealed, write_sealed
@@ -36,6 +37,7 @@ ARRAYS, ENERGIES, LATE = ("t", "q", "v"), ("kinetic", "potential"), ("tau", "wor
 LATER: Any = None  # energies and efforts that are computed when they are first asked for
 UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
 OF_FORCE = "force_"  # and its name: a force's variable in a file
+OF_PARAMETER = "parameter_"  # likewise
 LONGEST_TABLE = 24
 VIEWS = (".html", ".gif", ".mp4", ".png")  # suffixes of files that show a motion
 
@@ -67,8 +69,7 @@ class Run:
     events              of `simulate(events=...)`: an EventLog, of a batch a list of them, one a member; None:
                         none were looked for
 
-    parameters          values that the simulation was given, {name: (..., *shape)}; None: none. They are not
-                        kept in files
+    parameters          values that the simulation was given, {name: (..., *shape)}; None: none
 
     tau is what acts from its time on: where samples jump, it is the value after the jump.
 
@@ -226,16 +227,18 @@ class Run:
         ):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
         parts = {name: vars(self).get(name) for name in ("q", "v", *ENERGIES, "tau", "work_done")}
-        shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives", "tree")
+        shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives")
 
         def of_member(name: str) -> Any:
             values = getattr(self, name)
             return {k: x[index] for k, x in values.items()} if name == "forces" else values[index]
 
+        own = self.parameters and {k: x[index] for k, x in self.parameters.items()}
         return {
             **{name: None if values is None else values[index] for name, values in parts.items()},
             **{name: getattr(self, name) for name in shared},
-            "parameters": self.parameters and {k: x[index] for k, x in self.parameters.items()},
+            "parameters": own,
+            "tree": with_values(self.tree, own) if self.tree and own else self.tree,
             **({} if "forces" in self.later else {"forces": of_member("forces")}),
             "later": {name: partial(of_member, name) for name in self.later},
             "events": self.events and self.events[int(np.ravel_multi_index(index, self.batch, "wrap"))],
@@ -329,8 +332,9 @@ class Run:
     def to_dataframe(self) -> Any:
         """A wide pandas DataFrame: a row for each time (of each member), a column for each number.
 
-        Columns are called q.NAME, v.NAME, tau.NAME, force_FORCE.NAME, kinetic, potential, work_done, ...; a
-        batch is in the index, before the time. `attrs["units"]` has the units that are known.
+        Columns are called q.NAME, v.NAME, tau.NAME, force_FORCE.NAME, kinetic, potential, work_done, ..., and
+        parameter_NAME, the same in all rows of a member; a batch is in the index, before the time.
+        `attrs["units"]` has the units that are known.
         """
         require("to_dataframe", "pandas", extra="sweep")
         import pandas
@@ -367,6 +371,8 @@ class Run:
         columns: dict[str, np.ndarray] = {}
         units = {"time": "s"}
         for name, (dims, values, attributes) in variables.items():
+            if name.startswith(OF_PARAMETER):
+                dims, values = (*names, *dims[len(rows) - 1 :]), self._at_rows(values)
             if dims[: len(rows)] != tuple(names) or name in index:
                 continue
             flat = values.reshape(int(np.prod(rows)), -1)
@@ -483,7 +489,6 @@ class Run:
         missing = [name for name in needed if name not in found]
         if missing:
             raise LiebodyError(f"{source} lacks the variables {', '.join(missing)}; save the run again")
-        forces = {name.removeprefix(OF_FORCE): x for name, x in found.items() if name.startswith(OF_FORCE)}
         return kind(
             found["time"],
             found["q"],
@@ -492,13 +497,13 @@ class Run:
             found.get("potential", LATER),
             tau=found.get("tau"),
             work_done=found.get("work_done"),
-            forces=forces,
+            forces=named_in(found, OF_FORCE),
             events=_events_of(found, found["q"].shape[:-2]),
             coordinates=_labels_of(found, "coordinate"),
             dofs=_labels_of(found, "dof"),
             drives=_labels_of(found, "drive") if "drive" in found else None,
             metadata={name: value for name, value in attributes.items() if name not in OWN_ATTRIBUTES},
-            **kind._extras(found),
+            **{"parameters": named_in(found, OF_PARAMETER) or None, **kind._extras(found)},
         )
 
     @classmethod
@@ -546,6 +551,9 @@ class Run:
             meaning = {"units": "N m, N", "long_name": "efforts as they were given"}
             variables["tau"] = ((*rows, "dof" if self.drives is None else "drive"), self.tau, meaning)
             variables.update({} if self.drives is None else _label_variables("drive", self.drives))
+        for name, x in (self.parameters or {}).items():
+            meaning = {"long_name": f"parameter {name}"}
+            variables[OF_PARAMETER + name] = *with_own_axes(OF_PARAMETER + name, x, axes), meaning
         if self.events is not None:
             variables.update(_event_variables(self.events, self.batch))
         return variables
@@ -602,6 +610,17 @@ class EventLog:
             {name: x[keep] for name, x in self.memory.items()},
             self.lost,
         )
+
+
+def with_own_axes(name: str, x: Any, axes: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Dimensions and values of a variable with these first axes, and axes of its own."""
+    x = np.asarray(x)
+    return (*axes, *(f"{name}_{i}" for i in range(x.ndim - len(axes)))), x
+
+
+def named_in(found: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The variables whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): x for name, x in found.items() if name.startswith(prefix)}
 
 
 def _event_variables(events: Any, batch: tuple[int, ...]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..bodies import Parametric, Tree, with_values
 from ..errors import ModelError, ShapeError
 from ..groups import SO3
 from ..labels import labels_of
+from ..robot import Robot
 from .drawing import BODIES, CENTRE, FRAMES, Drawing, Solid, drawing_of, scaled
 from .meshes import sphere
 
@@ -141,17 +144,22 @@ def scene_of(
     trace: Sequence[str] | None = None,
 ) -> Scene:
     """The scene of a system in a motion; arguments are those of `view`."""
-    drawing = drawing_of(system)
     t, q = _motion(system, motion)
     rows = q.reshape(-1, *q.shape[-2:])
     chosen = np.unique(np.linspace(0, len(rows) - 1, min(members, len(rows))).round().astype(int))
+    drawings = [drawing_of(x) for x in _of_members(system, motion, chosen)]
+    drawing = drawings[0]
     n = len(drawing.inertias) + 2
     most = min(MOST_SAMPLES, max(2, MOST_BYTES // (BYTES * n * len(chosen))))
     kept = np.arange(len(t))
     if len(t) > most:
         kept = np.unique(np.searchsorted(t, np.linspace(t[0], t[-1], most)).clip(0, len(t) - 1))
     rows = _held(rows[chosen][:, kept])
-    poses = _with_world_and_centre(drawing, np.asarray(drawing.poses(rows), float))
+    if len(drawings) == 1:
+        poses = _with_world_and_centre(drawing, np.asarray(drawing.poses(rows), float))
+    else:
+        own = zip(drawings, rows, strict=True)
+        poses = np.stack([_with_world_and_centre(x, np.asarray(x.poses(y), float)) for x, y in own])
     if not ghosts and len(chosen) > 1:
         poses = _side_by_side(poses, rows.shape[0])
     batch = len(q.shape) - 2
@@ -176,10 +184,31 @@ def scene_of(
     metadata = getattr(motion, "metadata", {})
     title = " · ".join(str(x) for x in (drawing.name, metadata.get("method", "")) if x)
     notes = [f"{len(chosen)} of {len(q.reshape(-1, *q.shape[-2:]))} members"] if len(chosen) > 1 else []
+    if len(drawings) > 1:
+        notes.append("bodies have the size of those of the first")
     return Scene(
         title, drawing, t[kept], poses, ghosts, energies, forces, [_point(drawing, name) for name in named],
         (BODIES, *([FRAMES] if drawing.single else [])), ", ".join(notes),
     )  # fmt: skip
+
+
+def _of_members(system: Any, motion: Any, chosen: Array) -> list[Any]:
+    """The system of each of these members of a run, where they have parameters of their own; or of all."""
+    q, given = getattr(motion, "q", None), getattr(motion, "parameters", None)
+    system = Robot(system) if given and isinstance(system, Tree) else system  # with one kernel for all
+    if not given or not isinstance(getattr(system, "tree", system), Tree | Parametric):
+        return [system]
+    flat = {name: np.reshape(x, (-1, *np.shape(x)[np.ndim(q) - 2 :])) for name, x in given.items()}
+
+    def of(i: int) -> Any:
+        values = {name: x[i] for name, x in flat.items()}
+        if isinstance(system, Parametric):
+            return system.with_parameters({k: x for k, x in values.items() if k in system.plain.parameters})
+        own = copy.copy(system)  # of a robot with elements
+        own.tree = with_values(system.tree, values)
+        return own
+
+    return [of(i) for i in chosen]
 
 
 def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
