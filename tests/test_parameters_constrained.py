@@ -1,4 +1,4 @@
-"""Parameters of constrained systems: bodies, joints, rods and springs; absolute coordinates and closed loops."""
+"""Parameters of constrained systems: bodies, joints, rods and springs; absolute and joint coordinates."""
 
 from __future__ import annotations
 

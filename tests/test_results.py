@@ -204,6 +204,11 @@ def test_a_file_gives_the_same_kind_of_run_and_equal_xarray_objects(made, kind, 
     with xarray.open_dataset(tmp_path / "run.nc") as dataset:
         assert dataset.load().identical(run.to_xarray())
     assert repr(again.events) == repr(run.events)
+    if run.events is not None and kind != "walker":
+        log = again.events[0] if run.batch else again.events
+        assert all(len(log.of(name)) == log.guard.count(name) for name in log.names)
+        with pytest.raises(LiebodyError, match=f"no event 'typo'; there are {', '.join(log.names)}"):
+            log.of("typo")
     if run.parameters is None:
         assert again.parameters is None
     else:
@@ -259,6 +264,8 @@ def test_a_hybrid_run_has_its_memory_work_and_outputs_in_a_table(made):
     with pytest.raises(LiebodyError, match="has no energies"):
         made["hybrid"].energy_drift  # noqa: B018 - it has none
     assert made["walker"].view() is not None
+    with pytest.raises(LiebodyError, match="no event 'floor'; there are none"):
+        made["walker"].events.of("floor")
 
 
 def test_a_file_of_an_earlier_version_without_work_forces_and_events_is_read(made, tmp_path):

@@ -564,6 +564,7 @@ class EventLog:
     """The events of one member, in their order: times, guards, directions of the change, states after.
 
     lost   how many came after these and were not kept (of any guard, also in what `of` chooses)
+    names  of all guards that were looked at, those without events, too; None: not known
     """
 
     t: np.ndarray
@@ -573,6 +574,7 @@ class EventLog:
     v: np.ndarray
     memory: dict[str, np.ndarray]
     lost: int = 0
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def of_members(cls, members: Any, names: Sequence[str], read: Callable[..., Any]) -> list[EventLog]:
@@ -582,7 +584,7 @@ class EventLog:
             t, signs = entries[:, 0], entries[:, 1].astype(int)
             guard = tuple(names[abs(k) - 1] for k in signs)
             q, v, memory = read(t, entries[:, 2:])
-            logs.append(cls(t, guard, np.sign(signs), q, v, memory, count - len(entries)))
+            logs.append(cls(t, guard, np.sign(signs), q, v, memory, count - len(entries), tuple(names)))
         return logs
 
     def __len__(self) -> int:
@@ -595,7 +597,12 @@ class EventLog:
         return f"EventLog({len(self)} events{until}{kinds}{lost})"
 
     def of(self, guard: str, direction: int = 0) -> EventLog:
-        """The events of one guard, in one direction (+1, -1), or in both (0)."""
+        """The events of one guard, in one direction (+1, -1), or in both (0).
+
+        Raises LiebodyError for a name that no guard has.
+        """
+        if self.names is not None and guard not in self.names:
+            raise LiebodyError(f"there is no event {guard!r}; there are {', '.join(self.names) or 'none'}")
         keep = np.array([name == guard for name in self.guard], bool)
         return self.where(keep & ((direction == 0) | (self.direction == direction)))
 
@@ -609,6 +616,7 @@ class EventLog:
             self.v[keep],
             {name: x[keep] for name, x in self.memory.items()},
             self.lost,
+            self.names,
         )
 
 
@@ -645,6 +653,9 @@ def _event_variables(events: Any, batch: tuple[int, ...]) -> dict[str, Any]:
     lost = np.reshape([log.lost for log in logs], batch)
     axes = tuple(f"batch_{i}" for i in range(len(batch))) if len(batch) > 1 else ("batch",) * len(batch)
     variables["events_lost"] = axes, lost, {"long_name": "how many later events were not kept"}
+    if logs[0].names:
+        names = np.array(logs[0].names, object)
+        variables["guard"] = ("guard",), names, {"long_name": "name of what may change its sign"}
     return variables
 
 
@@ -652,13 +663,13 @@ def _events_of(found: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> Any:
     """The event log of a file, or one for each member; None where it has none."""
     if "event_time" not in found:
         return None
-    memory = {name.removeprefix("event_memory_"): x for name, x in found.items() if "event_memory_" in name}
+    memory, names = named_in(found, "event_memory_"), tuple(found.get("guard", ())) or None
     logs = []
     for i, lost in enumerate(found["events_lost"].ravel()):
         at = found["event_member"] == i
         t, direction, q, v = (found[f"event_{name}"][at] for name in ("time", "direction", "q", "v"))
         own = {name: x[at] for name, x in memory.items()}
-        logs.append(EventLog(t, tuple(found["event_guard"][at]), direction, q, v, own, int(lost)))
+        logs.append(EventLog(t, tuple(found["event_guard"][at]), direction, q, v, own, int(lost), names))
     return logs if batch else logs[0]
 
 
