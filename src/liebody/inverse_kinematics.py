@@ -291,7 +291,7 @@ class _Search:
 
 
 def _reach(tree: Tree, frame: str | Frame, limits: bool) -> tuple[Array, float]:
-    """A place in the world, and how far from it the origin of a frame can get, by the lengths of its links."""
+    """A place in the world, and how far from it a frame's origin can get, by the lengths of its links."""
     at = tree.frame(frame) if isinstance(frame, str) else frame
     chain = tree.ancestors(at.body) if at.body else []
     chain = sorted(chain, key=lambda body: body.index)

@@ -23,7 +23,7 @@ from .codegen.watch import Nearest
 from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
 from .door import checked, count, floats
-from .dynamics import Force, JointLimits, Mechanism, OpenTree, joint_laws, passed_limits
+from .dynamics import Force, Mechanism, OpenTree, joint_laws
 from .errors import (
     SECONDS,
     ConfigurationError,
@@ -282,8 +282,8 @@ def simulate(
             later["work_done"] = lambda: _work(made, times, Q, V, run.tau, p)
     if isinstance(made, OpenTree) and made.forces and made.works:
         later["forces"] = lambda: _forces(made, times, Q, V, p)
-    if joints is None and isinstance(made, OpenTree):
-        _note_passed_limits(made, times, Q, metadata)
+    if joints is None and made.idle_limits is not None:
+        _note_passed_limits(made, times, Q, metadata, p)
     if made.layout.size:
         found["parameters"] = made.layout.named(np.broadcast_to(p, (*batch, made.layout.size)))
     kind = Run
@@ -937,17 +937,21 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], members: Ens
     )
 
 
-def _note_passed_limits(mechanism: OpenTree, times: Array, q: Array, metadata: dict[str, Any]) -> None:
+def _note_passed_limits(
+    mechanism: Mechanism, times: Array, q: Array, metadata: dict[str, Any], p: Array
+) -> None:
     """Warn of joints beyond their limits, where these do not act, and say so in the metadata of the run."""
-    if any(isinstance(force, JointLimits) for force in mechanism.forces):
-        return
-    passed = passed_limits(mechanism.tree, times, q)
+    assert mechanism.idle_limits is not None
+    given = np.broadcast_to(p, (*q.shape[:-2], p.shape[-1])) if mechanism.layout.size else None
+    passed = mechanism.idle_limits.passed(times, mechanism.limited(q, given))
     if not passed:
         return
     metadata["passed_limits"] = ", ".join(f"{name} at {t:.6g} s" for name, t in passed.items())
+    robot = isinstance(mechanism, _OfRobot)
+    remedy = "joints='real', or 'ideal' where" if robot else "forces=[JointLimits(1e4)], or no limits if"
     warn(
         f"joints went beyond their limits, which do not act by themselves: {metadata['passed_limits']}. Give "
-        "joints='real', or 'ideal' where limits do not matter",
+        f"{remedy} limits do not matter",
         PassedLimits,
     )
 

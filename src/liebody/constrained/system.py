@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Parameter
-from ..dynamics import Force, FrameForce, JointForce
+from ..dynamics import Force, FrameForce, JointForce, JointLimits, Limits
 from ..dynamics.mechanism import Functions
 from ..errors import ModelError, ShapeError, counted
-from ..groups import SE3, SO3, LieGroup, Product, R
+from ..groups import SE3, SO3, LieGroup, Prismatic, Product, R, Revolute
 from ..labels import Labels
 from ..linear import cross
 from ..scalar import Array
@@ -322,6 +322,39 @@ class System(Constrained):
                     acting = [states[b] for b in force.bodies]
                     F[at] = force.constants[5] @ force.kind.carried(acting, force.constants, times[at])
         return F
+
+    @cached_property
+    def _limited(self) -> list[Constraint]:
+        """Hinges and slides that have limits."""
+        kinds = Revolute | Prismatic
+        single = [c for c in self.constraints if c.joint and isinstance(c.joint.group, kinds)]
+        return [c for c in single if np.isfinite([c.joint.joint.lower, c.joint.joint.upper]).any()]  # type: ignore[union-attr]
+
+    @cached_property
+    def idle_limits(self) -> Limits | None:
+        if not self._limited or any(isinstance(force, JointLimits) for force in self.added):
+            return None
+        joints = [c.joint.joint for c in self._limited if c.joint]
+        ends = (np.concatenate([getattr(x, end) for x in joints]).astype(float) for end in ("lower", "upper"))
+        return Limits([x.name for x in joints], *ends)
+
+    def limited(self, q: Array, p: Array = None) -> Array:
+        """As `Mechanism.limited`: angles between -pi and pi, and translations."""
+        if p is not None and p.ndim > 1:
+            return np.stack([self.limited(x, y) for x, y in zip(q, p, strict=True)])
+        here = self if p is None else self.at(p)
+        poses = np.zeros((*q.shape[:-1], 1 + len(self.bodies), 4, 4))
+        poses[..., 3, 3], poses[..., -1, :3, :3] = 1, np.eye(3)  # the world comes last, as body -1
+        poses[..., :-1, :3, :3], poses[..., :-1, :3, 3] = here._axes(q)
+        found = []
+        for c in here._limited:
+            assert c.joint is not None
+            a, b = (poses[..., i, :, :] @ T for i, T in zip(c.bodies, (c.joint.on_parent, c.joint.on_child)))
+            S, T = c.joint.group.S[:, 0], np.linalg.inv(a) @ b
+            w, *turn = SO3.coordinates(np.moveaxis(T[..., :3, :3], (-2, -1), (0, 1)))
+            angle = 2 * np.arctan2(np.tensordot(S[:3], turn, 1) * np.where(w < 0, -1, 1), np.abs(w))
+            found.append(angle if S[:3].any() else T[..., :3, 3] @ S[3:])
+        return np.stack(found, axis=-1)
 
     def world_accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> np.ndarray:
         """(d omega/dt, d^2 p/dt^2) (..., n, 6) of the bodies' own frames, in the world's axes.

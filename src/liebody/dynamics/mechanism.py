@@ -26,7 +26,7 @@ from ..groups import Product, R
 from ..labels import Labels, labels
 from ..scalar import Array, maximum, minimum
 from .energy import kinetic_energy, potential_energy
-from .forces import Force, JointForce
+from .forces import Force, JointForce, JointLimits, Limits
 from .forward import forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces
 from .mass import mass_matrix
@@ -227,6 +227,17 @@ class Mechanism:
         """A text that determines the parts of explicit methods; None where only tracing does."""
         return None
 
+    # -- joints ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def idle_limits(self) -> Limits | None:
+        """The limits of joints, where they do not act; None where there are none."""
+        return None
+
+    def limited(self, q: Array, p: Array = None) -> Array:
+        """The coordinates (..., n) that have these limits, at q (..., nq) and parameters p (..., np)."""
+        raise NotImplementedError
+
     # -- forces ---------------------------------------------------------------------------------------------
 
     def with_forces(self, *forces: Force) -> Self:
@@ -239,7 +250,7 @@ class Mechanism:
         key = ("forces", *forces)
         if forces and key not in self.flows:
             made = copy.copy(self)
-            for compiled in ("flows", "_kernels", "works"):
+            for compiled in ("flows", "_kernels", "works", "idle_limits"):
                 vars(made).pop(compiled, None)
             made.take(forces)
             self.flows[key] = made
@@ -362,6 +373,16 @@ class OpenTree(OfTree, Mechanism):
 
     def take(self, forces: tuple[Force, ...]) -> None:
         self.forces += forces
+
+    @cached_property
+    def idle_limits(self) -> Limits | None:
+        names, _, numbers = self.tree.limits
+        acting = any(isinstance(force, JointLimits) for force in self.forces)
+        return None if acting or not names else Limits(names, *numbers[2:])
+
+    def limited(self, q: Array, p: Array = None) -> Array:
+        _, columns, (ratio, offset, *_) = self.tree.limits
+        return ratio * q[..., columns] + offset
 
     # -- equations, on floats or symbols ------------------------------------------------------------------
 
