@@ -12,7 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -694,14 +694,17 @@ def _labels_of(found: Mapping[str, np.ndarray], dimension: str) -> Labels:
     return Labels(tuple(found[dimension]), tuple(found[dimension + UNITS]))
 
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*").fullmatch
+@cache
+def _can_be_a_name(name: str) -> bool:
+    """Whether metadata can be called so."""
+    return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and name not in OWN_ATTRIBUTES
 
 
 def _checked_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float]:
     checked: dict[str, str | int | float] = {}
     for name, value in metadata.items():
-        plain = _plain(value)
-        if not _NAME(name) or name in OWN_ATTRIBUTES:
+        plain = value if type(value) in (str, float, int) else _plain(value)
+        if not _can_be_a_name(name):
             raise LiebodyError(
                 f"metadata {name!r} cannot be a name; use letters, digits and _, "
                 f"and none of {', '.join(OWN_ATTRIBUTES)}"

@@ -56,10 +56,11 @@ MOST_STEPS = 2**53  # beyond which t + dt is t
 MOST_EVENTS = 100_000  # of a member that are kept
 MOST_EFFORTS = 8  # functions whose compiled loops are kept with a mechanism
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
-AS_DESCRIBED = ("armature", "damping")  # what acts in joints by default
+BY_DEFAULT = joint_kinds(("armature", "damping"))  # what acts in joints
 CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
 STEPS_OF_CONTACT = 10  # at least
 NONE = np.zeros(0)
+FEW_STEPS = 1000  # of all members, which are taken without a look at the clock
 CHUNK = 0.25  # seconds between two looks at the progress bar
 
 
@@ -231,7 +232,7 @@ def simulate(
 
     def recorded(members: Ensemble, failed: Array) -> tuple[Array, Array]:
         """Times and states of the record; without those of members from which on they failed."""
-        for i in np.flatnonzero(failed):
+        for i in np.flatnonzero(failed) if failed.any() else ():
             members.record[i, failed[i] :] = np.nan
         if interrupted or (events and not batch and members.ends[0, 1] == STOPPED):
             return members.reached()
@@ -385,7 +386,7 @@ def mechanism_of(
         return given.with_forces(*forces)
     if not isinstance(given, Robot):
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
-    kinds = joint_kinds(AS_DESCRIBED if joints is None else joints)
+    kinds = BY_DEFAULT if joints is None else joint_kinds(joints)
     contact = max(CONTACT, STEPS_OF_CONTACT * (h or 0)) if "limits" in kinds else CONTACT
     key = ("mechanism", kinds, contact)
     if key not in given.flows:
@@ -541,9 +542,12 @@ def _whole(time: float, h: float) -> tuple[int, float]:
     return whole, rest if rest > 1e-9 * h else 0.0
 
 
-def _chunks(rows: int) -> Iterator[tuple[int, int]]:
-    """(rows done, rows to do next) until so many are done, each time for about a quarter of a second."""
-    done, some = 0, 1
+def _chunks(rows: int, some: int = 1) -> Iterator[tuple[int, int]]:
+    """(rows done, rows to do next) until so many are done, each time for about a quarter of a second.
+
+    some  rows that take less than that, to begin with
+    """
+    done = 0
     while done < rows:
         some = min(some, rows - done)
         start = time.perf_counter()
@@ -569,7 +573,7 @@ def _fixed(flow: Any, u: Samples, clock: Clock, members: Ensemble, threads: int,
                 members.interrupt(len(members.times))
             raise
 
-    for done, rows in _chunks(clock.rows):
+    for done, rows in _chunks(clock.rows, max(1, FEW_STEPS // (every * len(members.y)))):
         take(done * every * h, h, rows * every, every, 1 + done)
         bar.at((done + rows) * every * h)
     if clock.extra:

@@ -381,8 +381,22 @@ class OpenTree(OfTree, Mechanism):
         return None if acting or not names else Limits(names, *numbers[2:])
 
     def limited(self, q: Array, p: Array = None) -> Array:
-        _, columns, (ratio, offset, *_) = self.tree.limits
-        return ratio * q[..., columns] + offset
+        found = q[..., self._columns]
+        _, _, (ratio, offset, *_) = self.tree.limits
+        return ratio * found + offset if self._followers else found
+
+    @cached_property
+    def _columns(self) -> Any:
+        """Where the coordinates with limits stand, as a slice where they are neighbours."""
+        _, columns, _ = self.tree.limits
+        first, end = columns[0], columns[-1] + 1
+        return slice(first, end) if np.array_equal(columns, np.arange(first, end)) else columns
+
+    @cached_property
+    def _followers(self) -> bool:
+        """Whether limits are those of joints that follow others."""
+        _, _, (ratio, offset, *_) = self.tree.limits
+        return bool((ratio != 1).any() or offset.any())
 
     # -- equations, on floats or symbols ------------------------------------------------------------------
 
