@@ -6,8 +6,8 @@ Both run alternately in this process on the same URDF and the same random states
 the time per state, and of the ratio round by round with its quartiles. One call is what a program writes,
 `robot.pose(q, frame)` with names of its own, in a loop of Python's; Pinocchio's batches are such loops. Our
 results are new arrays each time; matrices of 512 states may be larger than the caches, and wait for memory.
-`poses` and `twists` stay in Pinocchio's data, which is no array. Then the least ratios, and calls that are often slow: with `threads=1`, with lists. Functions that Pinocchio
-does not have stand alone, at the end.
+Pinocchio's `poses` and `twists` stay in its data, which is no array. Then the least ratios, and calls that
+are often slow: with `threads=1`, with lists. Functions that Pinocchio does not have stand alone, at the end.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ STATEMENTS = {  # a function of ours, what it takes, its options, and what the s
 
 
 def repeated(times: int, statement: str, each: str = "", **names: Any) -> Callable[[], None]:
-    """A function that runs a statement so often, or for `each` = "q, v" of the rows, in a loop of Python's."""
+    """A function that runs a statement so often, or for `each` = "q, v" of rows, in loops of Python's."""
     loop = f"for {each} in rows: {statement}" if each else statement
     source = f"def run({', '.join(names)}):\n for _ in range({times}):\n  {loop}"
     made: dict[str, Any] = {}
