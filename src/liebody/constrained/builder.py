@@ -21,7 +21,7 @@ from .constraints import (
     Universal,
     lower_pair,
 )
-from .definition import Definition, GivenBody, Link
+from .definition import Definition, GivenBody, GivenLink
 from .forces import (
     JointEffort,
     OwnWrench,
@@ -54,8 +54,8 @@ class SystemBuilder:
         self.name = name
         self.gravity = _vector(gravity, "gravity")
         self._bodies: dict[str, GivenBody] = {}
-        self._constraints: dict[str, Link] = {}
-        self._forces: dict[str, Link] = {}
+        self._constraints: dict[str, GivenLink] = {}
+        self._forces: dict[str, GivenLink] = {}
 
     # -- bodies -------------------------------------------------------------------------------------------
 
@@ -391,7 +391,7 @@ class SystemBuilder:
         return self._add("force", name, kind, bodies, (np.eye(4),) * len(bodies))
 
     def _add(self, what: str, *given: Any, **more: Any) -> SystemBuilder:
-        link, table = Link(*given, **more), self._forces if what == "force" else self._constraints
+        link, table = GivenLink(*given, **more), self._forces if what == "force" else self._constraints
         if link.name in table:
             raise ModelError(f"there are two {what}s called {link.name!r}; give each its own name")
         if len(set(link.bodies)) < len(link.bodies):

@@ -61,7 +61,7 @@ class GivenBody:
 
 
 @dataclass(frozen=True)
-class Link:
+class GivenLink:
     """A constraint or force as it was given: between which bodies, and where on them."""
 
     name: str
@@ -83,8 +83,8 @@ class Definition:
     name: str
     gravity: Array
     bodies: dict[str, GivenBody]
-    constraints: dict[str, Link]
-    forces: dict[str, Link]
+    constraints: dict[str, GivenLink]
+    forces: dict[str, GivenLink]
 
     def system(self) -> System:
         """The system, whose numbers may be symbols."""
@@ -154,7 +154,7 @@ class Definition:
     def with_values(self, values: Mapping[str, Array], nominal: System) -> Definition:
         """The same with these values of its parameters, numbers or symbols, next to the nominal system."""
 
-        def linked(link: Link, constants: tuple[Any, ...]) -> Link:
+        def linked(link: GivenLink, constants: tuple[Any, ...]) -> GivenLink:
             kinds = zip(_kinds(link), constants)
             return replace(
                 link,
@@ -226,7 +226,11 @@ class Definition:
         return {name: poses.get(name, np.eye(4)) for name in (WORLD, *self.bodies)}
 
     def _constraint(
-        self, link: Link, names: dict[str, int], bodies: Sequence[MovingBody], poses: dict[str, np.ndarray]
+        self,
+        link: GivenLink,
+        names: dict[str, int],
+        bodies: Sequence[MovingBody],
+        poses: dict[str, np.ndarray],
     ) -> Constraint:
         numbers = tuple(names[b] for b in link.bodies)
         at = [_at_com(bodies, i, T) for i, T in zip(numbers, link.frames, strict=True)]
@@ -260,7 +264,7 @@ class Definition:
         return Constraint(link.name, kind, numbers, as_constants(constants), frame, joint)
 
     def _force(
-        self, link: Link, names: dict[str, int], bodies: Sequence[MovingBody], efforts: slice
+        self, link: GivenLink, names: dict[str, int], bodies: Sequence[MovingBody], efforts: slice
     ) -> BodyForce:
         numbers = tuple(names[b] for b in link.bodies)
         at = [_at_com(bodies, i, T) for i, T in zip(numbers, link.frames, strict=True)]
@@ -278,7 +282,7 @@ def _at_com(bodies: Sequence[MovingBody], number: int, T: np.ndarray) -> np.ndar
     return T if number < 0 else SE3.inverse(bodies[number].offset) @ T
 
 
-def _kinds(link: Link) -> dict[str, str]:
+def _kinds(link: GivenLink) -> dict[str, str]:
     """Kinds and units of the numbers that a link has as its constants."""
     if link.kind is None:  # a spring in a joint
         turns = isinstance(link.group, Revolute)
@@ -292,7 +296,7 @@ def _kinds(link: Link) -> dict[str, str]:
     )
 
 
-def _holders(link: Link) -> tuple[str, ...]:
+def _holders(link: GivenLink) -> tuple[str, ...]:
     """To whom the places of a link on its two bodies belong."""
     return (link.name, f"{link.name}.child") if link.joint else (f"{link.name}.a", f"{link.name}.b")
 

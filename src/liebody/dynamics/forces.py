@@ -432,7 +432,7 @@ class Limits(NamedTuple):
         slack = 1e-9 * (1 + np.abs(x))
         beyond = ((x < self.lower - slack) | (x > self.upper + slack)).reshape(-1, *x.shape[-2:]).any(axis=0)
         found: dict[str, float] = {}
-        for i in np.flatnonzero(beyond.any(axis=0)):
+        for i in np.flatnonzero(beyond.any(axis=0)).tolist():
             name = self.joints[i]
             found[name] = min(float(t[np.argmax(beyond[:, i])]), found.get(name, np.inf))
         return found

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from ..bodies import Parametric, Tree, with_values
+from ..bodies import Parametric, Tree, parameters_of, with_values
+from ..codegen import Kernel, traced
+from ..codegen.layout import FlatLayout
+from ..dynamics import body_poses
 from ..errors import ModelError, ShapeError
 from ..groups import SO3
 from ..labels import labels_of
-from ..robot import Robot
 from .drawing import BODIES, CENTRE, FRAMES, Drawing, Solid, drawing_of, scaled
 from .meshes import sphere
 
@@ -144,10 +146,11 @@ def scene_of(
     trace: Sequence[str] | None = None,
 ) -> Scene:
     """The scene of a system in a motion; arguments are those of `view`."""
+    drawing = drawing_of(system)
     t, q = _motion(system, motion)
     rows = q.reshape(-1, *q.shape[-2:])
     chosen = np.unique(np.linspace(0, len(rows) - 1, min(members, len(rows))).round().astype(int))
-    drawings = [drawing_of(x) for x in _of_members(system, motion, chosen)]
+    drawings = _drawings(system, motion, chosen) or [drawing]
     drawing = drawings[0]
     n = len(drawing.inertias) + 2
     most = min(MOST_SAMPLES, max(2, MOST_BYTES // (BYTES * n * len(chosen))))
@@ -192,23 +195,40 @@ def scene_of(
     )  # fmt: skip
 
 
-def _of_members(system: Any, motion: Any, chosen: Array) -> list[Any]:
-    """The system of each of these members of a run, where they have parameters of their own; or of all."""
-    q, given = getattr(motion, "q", None), getattr(motion, "parameters", None)
-    system = Robot(system) if given and isinstance(system, Tree) else system  # with one kernel for all
-    if not given or not isinstance(getattr(system, "tree", system), Tree | Parametric):
-        return [system]
-    flat = {name: np.reshape(x, (-1, *np.shape(x)[np.ndim(q) - 2 :])) for name, x in given.items()}
+def _drawings(system: Any, motion: Any, chosen: Array) -> list[Drawing]:
+    """The drawing of each of these members of a run, where they have numbers of their own."""
+    given = getattr(motion, "parameters", None) or {}
+    tree = system if isinstance(system, Tree) else getattr(system, "tree", None)
+    known = parameters_of(tree) if tree is not None else getattr(system, "parameters", {})
+    flat = {
+        name: np.reshape(x, (-1, *np.shape(x)[np.ndim(motion.q) - 2 :]))
+        for name, x in given.items()
+        if name in known
+    }
+    if not flat or (tree is None and not isinstance(system, Parametric)):
+        return []
+    members = [{name: x[i] for name, x in flat.items()} for i in chosen]
+    if tree is None:
+        return [drawing_of(system.with_parameters(values)) for values in members]
+    layout = FlatLayout("parameter", members[0])
 
-    def of(i: int) -> Any:
-        values = {name: x[i] for name, x in flat.items()}
-        if isinstance(system, Parametric):
-            return system.with_parameters({k: x for k, x in values.items() if k in system.plain.parameters})
-        own = copy.copy(system)  # of a robot with elements
-        own.tree = with_values(system.tree, values)
-        return own
+    def poses(q: Array, p: Array) -> Array:
+        return body_poses(with_values(tree, layout.named(p)), q)
 
-    return [of(i) for i in chosen]
+    shapes = {"q": tree.nq, "parameters": layout.size}
+    kernel, found = Kernel(partial(traced, poses, shapes, "poses")), []  # one for all of them
+    for values in members:
+        own = with_values(tree, values)
+        if system is not tree:
+            system = copy.copy(system)
+            system.tree = own
+        at = partial(_with_last, kernel, layout.values(values, ()))
+        found.append(replace(drawing_of(own if system is tree else system), poses=at))
+    return found
+
+
+def _with_last(kernel: Kernel, last: Array, q: Array) -> Array:
+    return kernel(q, last)
 
 
 def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
