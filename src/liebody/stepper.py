@@ -178,7 +178,8 @@ class Stepper:
 
     def _points(self, q0: Array, v0: Array, table: Array) -> Array:
         """Points (..., point) of members without efforts, from their rows of the table."""
-        p = table[..., self.nu :] if self.mechanism.layout.size else NONE
+        closing = self.mechanism.nc > 0 and table.size > 0  # loops, which may depend on parameters
+        p = table[..., self.nu :] if closing and self.mechanism.layout.size else NONE
         q, v, given = states_of(self.mechanism, q0, v0, p)
         batch = table.shape[:-1]
         try:
