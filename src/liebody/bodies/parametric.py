@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -52,13 +53,15 @@ class Parameters(Mapping[str, Parameter]):
 class Parametric:
     """What has numbers by name: those that are free are inputs of what is compiled, the others constants.
 
-    layout  of the free ones
+    layout   of the free ones
+    symbols  of SymPy's, by their words, which are free ones without a value by default
 
     A subclass says which numbers it has, `own_parameters`, and makes its copies with others, `varied`.
     """
 
     name: Any
     layout = FlatLayout("parameter", {})
+    symbols: Mapping[str, Any] = MappingProxyType({})
 
     def own_parameters(self) -> dict[str, Parameter]:
         """What may be a parameter, with the values of now."""
@@ -119,7 +122,7 @@ class Parametric:
         for name in names:
             if name not in known and not name.isidentifier():
                 known.refuse(name, self.name)
-        layout = FlatLayout("parameter", {name: values[name] for name in names})
+        layout = FlatLayout("parameter", {name: values[name] for name in names}, needed=self.symbols)
         for name, x in layout.defaults.items():
             if name in known and x.shape != known[name].shape:
                 raise ShapeError(
@@ -130,9 +133,12 @@ class Parametric:
         variants = self.plain._variants
         if key not in variants:
             nominal = {name: known[name].value if name in known else values[name] for name in names}
-            variants[key] = self.plain._freed(FlatLayout("parameter", nominal), None)
+            variants[key] = self.plain._freed(FlatLayout("parameter", nominal, needed=self.symbols), None)
         first = variants[key]
-        same = all(np.array_equal(layout.defaults[name], x) for name, x in first.layout.defaults.items())
+        same = all(
+            np.array_equal(layout.defaults[name], x, equal_nan=True)
+            for name, x in first.layout.defaults.items()
+        )
         return first if same else self.plain._freed(layout, first)
 
     def _nominal(self, name: str) -> Array:
@@ -145,10 +151,14 @@ class Parametric:
         """This plain one with free parameters, and with what is compiled of `first`, which has the same."""
         own = self.parameters
         checks = {name: own[name].checked for name in layout.defaults if name in own}
-        layout = FlatLayout("parameter", layout.defaults, checks)
+        layout = FlatLayout("parameter", layout.defaults, checks, needed=self.symbols)
         layout.defaults = layout.named(layout.values(layout.defaults, ()))
-        given = {name: x for name, x in layout.defaults.items() if name in own}
-        made = self.varied({k: x for k, x in given.items() if not np.array_equal(x, own[k].value)}, first)
+        differ = {
+            name: x
+            for name, x in layout.defaults.items()
+            if name in own and not np.array_equal(x, own[name].value) and not np.isnan(x).any()
+        }
+        made = self.varied(differ, first)
         vars(made).update(_plain=self, layout=layout)  # also of what is frozen
         return made
 
@@ -181,7 +191,7 @@ class Parametric:
         Symbols of a trace are not checked. Raises ModelError and ShapeError, as `with_parameters` says.
         """
         if parameters is None:
-            return self.values
+            return self._complete(self.values)
         given = parameters
         if hasattr(parameters, "_fields"):  # what traced functions take
             fields = self.layout.fields.items()
@@ -197,7 +207,18 @@ class Parametric:
         self.layout.check(given)
         if any(holds_symbols(np.asarray(x)) for x in given.values()):
             return self.layout.write({**self.layout.defaults, **given}.values())
-        return self.layout.values(given, np.broadcast_shapes(*self.layout.batches(given)))
+        return self._complete(self.layout.values(given, np.broadcast_shapes(*self.layout.batches(given))))
+
+    def _complete(self, flat: Array) -> Array:
+        """Values (..., np), of symbols of the tree too; raises ModelError."""
+        values = self.layout.named(flat) if self.symbols else {}
+        missing = [name for name in self.symbols if np.isnan(values[name]).any()]
+        if missing:
+            raise ModelError(
+                f"{self.name} has no value of its symbols {', '.join(missing)}; give "
+                f"parameters={{{missing[0]!r}: ...}}, or values for all calls by with_parameters"
+            )
+        return flat
 
 
 def key_of(layout: FlatLayout) -> tuple[Any, ...]:
