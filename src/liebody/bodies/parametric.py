@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -16,6 +15,8 @@ from ..door import short
 from ..errors import ArgumentError, ModelError, ShapeError
 from ..scalar import Array
 from .parameters import Parameter
+
+NO_SYMBOLS: Mapping[str, Any] = {}
 
 
 class Parameters(Mapping[str, Parameter]):
@@ -61,7 +62,7 @@ class Parametric:
 
     name: Any
     layout = FlatLayout("parameter", {})
-    symbols: Mapping[str, Any] = MappingProxyType({})
+    symbols: Mapping[str, Any] = NO_SYMBOLS
 
     def own_parameters(self) -> dict[str, Parameter]:
         """What may be a parameter, with the values of now."""
