@@ -3,10 +3,11 @@
     python benchmarks/calls.py [robot ...]       (ur5 panda anymal talos)
 
 Both run alternately in this process on the same URDF and the same random states; medians over the rounds of
-the time per state, and of the ratio round by round with its quartiles. Pinocchio's batches are Python loops,
-which cost about 0.1 us a state. Our results are new arrays each time; matrices of 512 states may be larger
-than the caches, and wait for memory. Functions that Pinocchio does not have stand alone, at the end; before
-them are calls that are often slow: with `threads=1`, with lists.
+the time per state, and of the ratio round by round with its quartiles. One call is what a program writes,
+`robot.pose(q, frame)` with names of its own, in a loop of Python's; Pinocchio's batches are such loops. Our
+results are new arrays each time; matrices of 512 states may be larger than the caches, and wait for memory.
+Pinocchio's `poses` and `twists` stay in its data, which is no array. Then the least ratios, and calls that
+are often slow: with `threads=1`, with lists. Functions that Pinocchio does not have stand alone, at the end.
 """
 
 from __future__ import annotations
@@ -34,58 +35,43 @@ BATCHES = (8, 64, 512)
 REPEAT = 500  # of one call, in a round
 
 
-def frame_pose(model: Any, data: Any, frame: int) -> Callable[..., Any]:
-    def call(q: Any) -> Any:
-        pin.forwardKinematics(model, data, q)
-        return pin.updateFramePlacement(model, data, frame)
+STATEMENTS = {  # a function of ours, what it takes, its options, and what the same is in Pinocchio
+    "inverse_dynamics": ("q, v, a", False, "pin.rnea(model, data, q, v, a)"),
+    "forward_dynamics": ("q, v, a", False, "pin.aba(model, data, q, v, a)"),
+    "mass_matrix": ("q", False, "pin.crba(model, data, q)"),
+    "bias": ("q, v", False, "pin.nonLinearEffects(model, data, q, v)"),
+    "gravity": ("q", False, "pin.computeGeneralizedGravity(model, data, q)"),
+    "coriolis_matrix": ("q, v", False, "pin.computeCoriolisMatrix(model, data, q, v)"),
+    "kinetic_energy": ("q, v", False, "pin.computeKineticEnergy(model, data, q, v)"),
+    "potential_energy": ("q", False, "pin.computePotentialEnergy(model, data, q)"),
+    "pose": (
+        "q", True, "pin.forwardKinematics(model, data, q); pin.updateFramePlacement(model, data, frame)"
+    ),
+    "jacobian": ("q", True, "pin.computeFrameJacobian(model, data, q, frame, local)"),
+    "integrate": ("q, v", False, "pin.integrate(model, q, v)"),
+    "normalize": ("q", False, "pin.normalize(model, q)"),
+    "poses": ("q", False, "pin.forwardKinematics(model, data, q)"),
+    "twists": ("q, v", False, "pin.forwardKinematics(model, data, q, v)"),
+    "twist": (
+        "q, v", True, "pin.forwardKinematics(model, data, q, v); pin.getFrameVelocity(model, data, frame)"
+    ),
+    "center_of_mass": ("q", False, "pin.centerOfMass(model, data, q)"),
+    "center_of_mass_jacobian": ("q", False, "pin.jacobianCenterOfMass(model, data, q)"),
+    "centroidal_momentum": ("q, v", False, "pin.computeCentroidalMomentum(model, data, q, v)"),
+    "centroidal_momentum_matrix": ("q", False, "pin.computeCentroidalMap(model, data, q)"),
+    "inverse_dynamics_regressor": ("q, v, a", False, "pin.computeJointTorqueRegressor(model, data, q, v, a)"),
+    "inverse_dynamics_derivatives": ("q, v, a", False, "pin.computeRNEADerivatives(model, data, q, v, a)"),
+    "forward_dynamics_derivatives": ("q, v, a", False, "pin.computeABADerivatives(model, data, q, v, a)"),
+}  # fmt: skip
 
-    return call
 
-
-def frame_twist(model: Any, data: Any, frame: int) -> Callable[..., Any]:
-    def call(q: Any, v: Any) -> Any:
-        pin.forwardKinematics(model, data, q, v)
-        return pin.getFrameVelocity(model, data, frame)
-
-    return call
-
-
-def calls(model: Any, data: Any, frame: str) -> dict[str, tuple[str, dict[str, Any], Callable[..., Any]]]:
-    """Name of a function of ours: the arrays it takes, its options, and the same of Pinocchio."""
-    number = model.getFrameId(frame)
-    local = pin.ReferenceFrame.LOCAL
-
-    def of(function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *x: function(model, data, *x)
-
-    return {
-        "inverse_dynamics": ("qva", {}, of(pin.rnea)),
-        "forward_dynamics": ("qva", {}, of(pin.aba)),
-        "mass_matrix": ("q", {}, of(pin.crba)),
-        "bias": ("qv", {}, of(pin.nonLinearEffects)),
-        "gravity": ("q", {}, of(pin.computeGeneralizedGravity)),
-        "coriolis_matrix": ("qv", {}, of(pin.computeCoriolisMatrix)),
-        "kinetic_energy": ("qv", {}, of(pin.computeKineticEnergy)),
-        "potential_energy": ("q", {}, of(pin.computePotentialEnergy)),
-        "pose": ("q", {"frame": frame}, frame_pose(model, data, number)),
-        "jacobian": (
-            "q",
-            {"frame": frame},
-            lambda q: pin.computeFrameJacobian(model, data, q, number, local),
-        ),
-        "integrate": ("qv", {}, lambda q, v: pin.integrate(model, q, v)),
-        "normalize": ("q", {}, lambda q: pin.normalize(model, q)),
-        "poses": ("q", {}, of(pin.forwardKinematics)),
-        "twists": ("qv", {}, of(pin.forwardKinematics)),
-        "twist": ("qv", {"frame": frame}, frame_twist(model, data, number)),
-        "center_of_mass": ("q", {}, of(pin.centerOfMass)),
-        "center_of_mass_jacobian": ("q", {}, of(pin.jacobianCenterOfMass)),
-        "centroidal_momentum": ("qv", {}, of(pin.computeCentroidalMomentum)),
-        "centroidal_momentum_matrix": ("q", {}, of(pin.computeCentroidalMap)),
-        "inverse_dynamics_regressor": ("qva", {}, of(pin.computeJointTorqueRegressor)),
-        "inverse_dynamics_derivatives": ("qva", {}, of(pin.computeRNEADerivatives)),
-        "forward_dynamics_derivatives": ("qva", {}, of(pin.computeABADerivatives)),
-    }
+def repeated(times: int, statement: str, each: str = "", **names: Any) -> Callable[[], None]:
+    """A function that runs a statement so often, or for `each` = "q, v" of rows, in loops of Python's."""
+    loop = f"for {each} in rows: {statement}" if each else statement
+    source = f"def run({', '.join(names)}):\n for _ in range({times}):\n  {loop}"
+    made: dict[str, Any] = {}
+    exec(source, {"pin": pin}, made)
+    return partial(made["run"], **names)
 
 
 def robot(name: str) -> None:
@@ -100,38 +86,49 @@ def robot(name: str) -> None:
         f.name for f in reversed(model.frames) if f.name in ours.tree.frames or f.name in names(ours)
     )
     print(f"{name}, frame {frame}")
-    for function, (arrays, options, reference) in calls(model, data, frame).items():
-        getattr(ours, function)(*(given[k][0] for k in arrays), **options)  # from here on it is the entry
-        method, chosen = getattr(ours, function), tuple(options.values())
-        one, other = [given[k][0].copy() for k in arrays], [theirs[k][0].copy() for k in arrays]
-        compare(
-            f"{function}, one", lambda m=method, x=one, o=chosen: m(*x, *o),
-            lambda r=reference, x=other: r(*x), 1, REPEAT,
-        )  # fmt: skip
-        for n in BATCHES:
-            batch = [given[k][:n].copy() for k in arrays]
-            rows = list(zip(*(theirs[k][:n] for k in arrays), strict=True))
-
-            def loop(reference: Callable[..., Any] = reference, rows: list[Any] = rows) -> None:
-                for row in rows:
-                    reference(*row)
-
-            compare(
-                f"{function}, {n}", lambda m=method, x=batch, o=chosen: m(*x, *o), loop, n,
-                max(1, REPEAT // n),
-            )  # fmt: skip
-    state = [given[k][0].copy() for k in "qva"]
-    lists = [x.tolist() for x in state]
-    rnea = [theirs[k][0].copy() for k in "qva"]
-    for label, call in (
-        ("inverse_dynamics, threads=1", lambda: ours.inverse_dynamics(*state, threads=1)),
-        ("inverse_dynamics, lists", lambda: ours.inverse_dynamics(*lists)),
-    ):
-        compare(label, call, lambda: pin.rnea(model, data, *rnea), 1, REPEAT)
-    found = {name for name, _ in kernels_of(type(ours)).items()} - set(calls(model, data, frame))
+    known: dict[str, Any] = {"model": model, "data": data}
+    known |= {"frame": model.getFrameId(frame), "local": pin.ReferenceFrame.LOCAL}
+    ratios, calls = {}, {}
+    for function, (arrays, of_frame, statement) in STATEMENTS.items():
+        keys = arrays.split(", ")
+        option = {"frame": frame} if of_frame else {}
+        getattr(ours, function)(*(given[k][0] for k in keys), **option)  # from here on it is the entry
+        method, call = getattr(ours, function), f"call({', '.join([*keys, *option])})"
+        times = []
+        for n in (1, *BATCHES):
+            repeat = max(1, REPEAT // n)
+            own = {k: (given[k][0] if n == 1 else given[k][:n]).copy() for k in keys}
+            if n == 1:
+                other = repeated(repeat, statement, **known, **{k: theirs[k][0].copy() for k in keys})
+            else:
+                rows = [*zip(*(theirs[k][:n] for k in keys))]
+                other = repeated(repeat, statement, f"{arrays},", rows=rows, **known)
+            mine = repeated(repeat, call, call=method, **own, **option)
+            time, ratio = compare(f"{function}, {n if n > 1 else 'one'}", mine, other, n * repeat)
+            times.append(time)
+            if n in (1, 64):
+                ratios[function, n] = ratio
+        calls[function] = 8 * (times[1] - min(times[2:])) * 1e6
+    print(f"least ratio of one call: {least({k: x for (k, n), x in ratios.items() if n == 1})}")
+    print(f"least ratio of a batch of 64: {least({k: x for (k, n), x in ratios.items() if n == 64})}")
+    worst = max(calls, key=lambda name: calls[name])
+    print(f"a call of 8 above its arithmetic: at most {calls[worst]:.2f} us ({worst})")
+    state = {k: given[k][0].copy() for k in "qva"}
+    rnea = {k: theirs[k][0].copy() for k in "qva"}
+    call, same = "call(q, v, a)", repeated(REPEAT, STATEMENTS["inverse_dynamics"][2], **known, **rnea)
+    lists = {k: x.tolist() for k, x in state.items()}
+    run = partial(repeated, REPEAT, call=ours.inverse_dynamics)
+    compare("inverse_dynamics, threads=1", run("call(q, v, a, threads=1)", **state), same, REPEAT)
+    compare("inverse_dynamics, lists", run(call, **lists), same, REPEAT)
+    found = {name for name, _ in kernels_of(type(ours)).items()} - set(STATEMENTS)
     print(f"{'ns per state, alone':36s} " + " ".join(f"{n:10d}" for n in (1, *BATCHES)))
     for function in sorted(found):
         alone(ours, function, {"frame": frame}, rng)
+
+
+def least(ratios: dict[str, float]) -> str:
+    """The three least of them, and what they are of."""
+    return ", ".join(f"{ratios[name]:.1f} ({name})" for name in sorted(ratios, key=lambda k: ratios[k])[:3])
 
 
 def alone(ours: Any, function: str, known: dict[str, Any], rng: np.random.Generator) -> None:

@@ -39,8 +39,8 @@ def seconds(function: Callable[[], Any], repeat: int = 1) -> float:
 
 def compare(
     label: str, ours: Callable[[], Any], theirs: Callable[[], Any], states: int, repeat: int = 1
-) -> None:
-    """Alternate the two and print medians."""
+) -> tuple[float, float]:
+    """Alternate the two and print medians; the median of ours [s], and of the ratio."""
     ours(), theirs()
     a, b = [], []
     for _ in range(ROUNDS):
@@ -52,6 +52,7 @@ def compare(
         f"{label:28s} {statistics.median(a) * 1e9:10.1f} {statistics.median(b) * 1e9:10.1f} {ratio:8.1f}   "
         f"[{low:.1f}, {high:.1f}]"
     )
+    return statistics.median(a), ratio
 
 
 def robot(name: str, states: int) -> None:

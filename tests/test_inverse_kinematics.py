@@ -1,5 +1,7 @@
 """Inverse kinematics: poses that can be reached are, limits are kept, and what is out of reach is said."""
 
+import sys
+
 import numpy as np
 import pytest
 from random_trees import random_tree
@@ -9,6 +11,7 @@ from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.errors import ConfigurationError, ModelError, ShapeError
 from liebody.groups import SE3, Prismatic, Revolute
 
+inverse_kinematics = sys.modules["liebody.inverse_kinematics"]  # the module, which has the function's name
 ROD = SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0])
 Z = [0, 0, 1]
 
@@ -81,6 +84,43 @@ def test_a_position_out_of_reach_is_pointed_at(angle):
     assert not found.converged and found.reason == "closest within reach"
     assert found.residual == pytest.approx(distance - 1.6, abs=1e-9)
     np.testing.assert_allclose(robot.pose(found.q, "hand")[:3, 3], 1.6 * target / distance, atol=1e-5)
+
+
+def searches(monkeypatch):
+    """The number of searches of each call of the inner loop."""
+    inner, counts = inverse_kinematics._Search, []
+    run = inner.run
+    monkeypatch.setattr(inner, "run", lambda self, q, targets: counts.append(len(q)) or run(self, q, targets))
+    return counts
+
+
+def test_what_is_farther_away_than_the_links_are_long_is_given_up_soon(monkeypatch):
+    robot, counts = lb.models.puma560(), searches(monkeypatch)
+    T = robot.pose(np.full(6, 0.4), "tool")
+    far = SE3.motion(T[:3, :3], 5 * T[:3, 3])
+    found = lb.inverse_kinematics(robot, {"tool": far})
+    assert sum(counts) <= 16 and found.reason == "closest within reach"
+    np.testing.assert_array_equal(found.poses["tool"], robot.pose(found.q, "tool"))
+    best = lb.inverse_kinematics(robot, {"tool": far}, found.q, restarts=40, rng=1)
+    assert found.residual == pytest.approx(best.residual, rel=1e-6)
+    counts.clear()
+    both = lb.inverse_kinematics(robot, {"tool": np.stack([far, T])}, restarts=5)
+    assert both.converged.tolist() == [False, True] and both.poses["tool"].shape == (2, 4, 4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_frame_gets_farther_than_its_links_are_long(seed):
+    rng = np.random.default_rng(seed)
+    robot = lb.Robot(random_tree(rng, ["revolute", "prismatic", "spherical", "revolute", "revolute"]))
+    poses = robot.poses(robot.random(rng, 200))
+    for body, T in zip(robot.tree.bodies, np.moveaxis(poses, 1, 0), strict=True):
+        place, reach = inverse_kinematics._reach(robot.tree, body.name, limits=False)
+        assert np.linalg.norm(T[:, :3, 3] - place, axis=-1).max() <= reach * (1 + 1e-12) + 1e-12
+
+
+def test_a_chain_of_hinges_gets_as_far_as_its_links_are_long():
+    place, reach = inverse_kinematics._reach(pair().tree, "hand", limits=True)
+    assert not place.any() and reach == pytest.approx(1.6, abs=1e-15)
 
 
 def test_limits_are_kept_and_the_closest_point_within_them_is_found():

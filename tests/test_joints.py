@@ -9,7 +9,7 @@ import pytest
 
 import liebody as lb
 from liebody.bodies import JOINT_KINDS, Joint, SpatialInertia, TreeBuilder
-from liebody.constrained import AbsoluteTree
+from liebody.constrained import AbsoluteTree, ClosedTree, Condition, SystemBuilder
 from liebody.dynamics import JointDamping, JointFriction, JointLimits, JointSpring, OpenTree
 from liebody.errors import DescriptionError, IntegrationError, ModelError
 from liebody.groups import Prismatic, Revolute
@@ -47,6 +47,40 @@ def test_nothing_is_told_within_the_limits_nor_where_joints_were_chosen():
         stopped = lb.simulate(cart(), v0=[5.0], t_end=1.0, dt=1e-3, forces=[JointLimits(1e5)])
     assert "passed_limits" not in {**within.metadata, **ideal.metadata, **stopped.metadata}
     assert within.q[-1, 0] == pytest.approx(1.0) and ideal.q[-1, 0] == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("turning", [True, False])
+def test_constrained_systems_that_pass_limits_say_when(turning):
+    """A hinge at constant speed, and a slide that falls: a System, and the same as a ClosedTree."""
+    kind = Revolute([0, 1, 0]) if turning else Prismatic([0, 0, 1])
+    joint = Joint("limited", kind, lower=-0.5, upper=0.25)
+    inertia = SpatialInertia.box(1.0, [0.1, 0.2, 0.3])
+    builder = SystemBuilder("system", gravity=[0, 0, 0 if turning else -2.0])
+    builder.body("body", inertia).joint("limited", joint, "world", "body", [1.0, 2.0, 3.0])
+    system = builder.build()
+    options = {"t_end": 1.0, "dt": 1e-2}
+    speed = np.array([0, 1.0, 0, 0, 0, 0]) if turning else np.zeros(6)
+    first = 0.26 if turning else 0.71  # after 0.25 rad at 1 rad/s, and 0.5 m at 2 m/s2, to the next record
+    with pytest.warns(PassedLimits, match=rf"limited at {first} s. Give forces="):
+        run = lb.simulate(system, None, speed, **options)
+    assert run.metadata["passed_limits"] == f"limited at {first} s"
+    acting = lb.simulate(system, None, speed, forces=[JointLimits(1e4)], **options)
+    assert "passed_limits" not in acting.metadata
+    with pytest.warns(PassedLimits, match="limited at 0.5"):  # of one member of two
+        lb.simulate(system, None, speed / 2, parameters={"gravity": [[0, 0, 0], [0, 0, -4.0]]}, **options)
+    short = lb.simulate(system, None, speed, t_end=0.2, dt=1e-2)
+    assert "passed_limits" not in short.metadata
+
+
+def test_closed_trees_that_pass_limits_say_when():
+    tree = TreeBuilder("loop").add(
+        "arm", Joint("limited", Revolute([0, 0, 1]), upper=0.25), SpatialInertia.box(1, [1, 1, 1])
+    )
+    tree.add("slide", Joint("slide", Prismatic([0, 0, 1])), SpatialInertia.box(1, [1, 1, 1]))
+    made = ClosedTree(tree.build(), [Condition("low", lambda T: T[2, 3], ("slide",))])
+    with pytest.warns(PassedLimits, match=r"limited at 0\.26 s"):
+        run = lb.simulate(made, None, [1.0, 0.0], t_end=1.0, dt=1e-2)
+    assert run.metadata["passed_limits"] == "limited at 0.26 s"
 
 
 def test_a_follower_beyond_its_own_limit_is_told():

@@ -548,9 +548,8 @@ def test_names_of_simulations_that_nobody_knows_are_refused(pendulum):
         lb.simulate(pendulum, tau=gains, **options)
     with pytest.raises(ModelError, match=r"of member 1 is -1\.0 kg"):
         lb.simulate(pendulum, parameters={"arm.mass": [1.0, -1.0]}, **options)
-    system = lb.constrained.AbsoluteTree(pendulum.tree).system
     with pytest.raises(IntegrationError, match="has no parameters"):
-        lb.simulate(system, parameters={"arm.mass": 1.0}, **options)
+        lb.simulate(lb.dynamics.OpenTree(pendulum.tree), parameters={"arm.mass": 1.0}, **options)
 
 
 # -- hybrid systems, sweeps, equations, C -------------------------------------------------------------------

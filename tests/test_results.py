@@ -171,13 +171,22 @@ def runs() -> dict[str, lb.Run]:
         "quiet": lb.simulate(
             robot, [0.3, 0.1], t_end=0.05, dt=1e-2, events={"never": lambda t, q, v: q[0] + 9}
         ),
+        "variants": lb.simulate(
+            robot,
+            *START,
+            t_end=0.1,
+            dt=1e-2,
+            tau=lambda t, q, v, p: -p.K * v,
+            parameters={"a.mass": [1.0, 2.0], "gravity": [0, 0, -1.6], "K": 2.0},
+        ),
+        "swings": lb.simulate(bars, t_end=0.1, dt=1e-2, parameters={"gravity": [[0, 0, -9.8], [0, 1, -5]]}),
         "constrained": lb.simulate(bars, t_end=0.1, dt=1e-2),
         "hybrid": ball().simulate([[0.3], [0.5]], t_end=1.0, parameters={"stiffness": [4e3, 8e3]}),
         "walker": robot_system(robot, JointFriction(0.1), step=1e-3).simulate(*START, t_end=0.1),
     }
 
 
-KINDS = ("robot", "ensemble", "quiet", "constrained", "hybrid", "walker")
+KINDS = ("robot", "ensemble", "quiet", "variants", "swings", "constrained", "hybrid", "walker")
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +204,16 @@ def test_a_file_gives_the_same_kind_of_run_and_equal_xarray_objects(made, kind, 
     with xarray.open_dataset(tmp_path / "run.nc") as dataset:
         assert dataset.load().identical(run.to_xarray())
     assert repr(again.events) == repr(run.events)
+    if run.events is not None and kind != "walker":
+        log = again.events[0] if run.batch else again.events
+        assert all(len(log.of(name)) == log.guard.count(name) for name in log.names)
+        with pytest.raises(LiebodyError, match=f"no event 'typo'; there are {', '.join(log.names)}"):
+            log.of("typo")
+    if run.parameters is None:
+        assert again.parameters is None
+    else:
+        pairs = [(again.parameters[name], x) for name, x in run.parameters.items()]
+        assert again.parameters.keys() == run.parameters.keys() and all(np.array_equal(*x) for x in pairs)
     if run.has_energies:
         np.testing.assert_array_equal(again.energy_balance, run.energy_balance)
     if isinstance(run, HybridRun):
@@ -229,6 +248,15 @@ def test_every_kind_of_run_has_a_summary_a_picture_members_and_tables(made, kind
     assert again.to_xarray().equals((run.member() if not run.batch else run.member(0)).to_xarray())
 
 
+def test_parameters_stand_in_every_row_of_a_member_in_tables(made):
+    run = made["variants"]
+    frame = run.to_dataframe()
+    assert (frame.xs(1, level="batch")["parameter_a.mass"] == 2.0).all() and "parameter_K" in frame
+    assert (frame["parameter_gravity.2"] == -1.6).all()
+    assert run.to_xarray()["parameter_a.mass"].dims == ("batch",)
+    assert made["hybrid"].to_dataframe().xs(1, level="batch")["parameter_stiffness"].unique() == [8e3]
+
+
 def test_a_hybrid_run_has_its_memory_work_and_outputs_in_a_table(made):
     frame = made["hybrid"].to_dataframe()
     names = {"memory_touching", "work_of_weight", "output_height", "output_state.0", "output_state.1"}
@@ -236,6 +264,8 @@ def test_a_hybrid_run_has_its_memory_work_and_outputs_in_a_table(made):
     with pytest.raises(LiebodyError, match="has no energies"):
         made["hybrid"].energy_drift  # noqa: B018 - it has none
     assert made["walker"].view() is not None
+    with pytest.raises(LiebodyError, match="no event 'floor'; there are none"):
+        made["walker"].events.of("floor")
 
 
 def test_a_file_of_an_earlier_version_without_work_forces_and_events_is_read(made, tmp_path):

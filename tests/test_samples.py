@@ -14,6 +14,7 @@ from liebody.bodies import SpatialInertia
 from liebody.codegen import Samples, build, loop
 from liebody.constrained import SystemBuilder
 from liebody.groups import R, Revolute
+from liebody.scalar import absolute
 from liebody.systems import HybridSystem
 
 ORDERS = {
@@ -144,6 +145,41 @@ def test_every_method_keeps_its_order_with_sampled_efforts(motion, method, hold)
     errors = [error(lb.simulate(robot(), q0, dt=longest / k, **options), exact[hold]) for k in (1, 2, 4)]
     assert np.log2(errors[0] / errors[-1]) / 2 > ORDERS[method] - 0.4, errors
     assert errors[-1] < 1e-3
+
+
+@pytest.mark.parametrize("method", ORDERS)
+def test_orders_hold_with_parameters_and_events(motion, method):
+    """A free mass, a gain of the event, and steps that end where it happens."""
+    q0, exact = motion
+    arm = robot()
+    body = arm.tree.bodies[1]
+    given = {f"{body.name}.mass": [body.inertia.mass, 2.0], "level": [0.2, 0.1]}
+    options = {"tau": (TIMES, VALUES), "hold": "linear", "t_end": T_END, "method": method}
+    options |= {"parameters": given, "events": {"passing": lambda t, q, v, p: absolute(v[1]) - p.level}}
+    longest = 0.005 if method.startswith("half-explicit") else 0.02
+    runs = [lb.simulate(arm, q0, dt=longest / k, **options) for k in (1, 2, 4)]
+    errors = [error(run.member(0), exact["linear"]) for run in runs]
+    assert np.log2(errors[0] / errors[-1]) / 2 > ORDERS[method] - 0.4, errors
+    assert errors[-1] < 1e-3 and all(len(log) for log in runs[0].events)
+
+
+@pytest.mark.parametrize("method", ORDERS)
+def test_orders_hold_through_a_stepper(method):
+    arm, q0, interval = robot(), np.array([0.4, -0.9]), 0.2
+
+    def slope(y, u):
+        return np.concatenate([y[2:], arm.forward_dynamics(y[:2], y[2:], u)])
+
+    times, start = interval * np.arange(4), np.concatenate([q0, np.zeros(2)])
+    exact, _ = solved(slope, start, times, VALUES, False, 4 * interval)
+    longest, errors = 0.005 if method.startswith("half-explicit") else 0.02, []
+    for k in (1, 2, 4):
+        sim = lb.stepper(arm, dt=longest / k, method=method)
+        state = sim.start(q0)
+        for u in VALUES:
+            state = sim.step(state, u, steps=round(k * interval / longest))
+        errors.append(np.abs(np.concatenate([state.q, state.v]) - exact).max())
+    assert np.log2(errors[0] / errors[-1]) / 2 > ORDERS[method] - 0.4, errors
 
 
 @pytest.mark.parametrize("hold", ["zero", "linear"])

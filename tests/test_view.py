@@ -221,6 +221,25 @@ def test_members_stand_side_by_side_or_as_ghosts():
     assert len(view(robot, run, members=2).scene.poses) == 2
 
 
+@pytest.mark.parametrize("with_system", [True, False])
+def test_members_with_parameters_are_where_their_own_lengths_put_them(with_system, tmp_path):
+    robot = lb.models.double_pendulum()
+    second = robot.tree.bodies[1].joint.name
+    given = {f"{second}.position": [[0.0, 0, -1.0], [0.0, 0, -2.0]]}
+    run = lb.simulate(robot, [0.3, 0.2], t_end=0.1, dt=0.01, parameters=given)
+    view = lb.view(robot, run, ghosts=True) if with_system else run.view(ghosts=True)
+    for i, poses in enumerate(view.scene.poses):
+        lengths = np.linalg.norm(poses[:, 2, :3, 3] - poses[:, 1, :3, 3], axis=-1)
+        np.testing.assert_allclose(lengths, 1.0 + i, atol=1e-12)
+    assert "bodies have the size" in view.scene.note
+    one = run.member(1).view().scene
+    np.testing.assert_allclose(one.poses[0], view.scene.poses[1], atol=1e-12)
+    assert "size" not in one.note
+    run.save(tmp_path / "run.nc")
+    again = lb.view(robot, lb.Run.load(tmp_path / "run.nc"), ghosts=True)
+    np.testing.assert_allclose(again.scene.poses, view.scene.poses, atol=1e-12)
+
+
 def test_a_member_that_ended_keeps_its_last_state():
     robot, run = pendulum()
     q = run.q.copy()

@@ -45,20 +45,22 @@ class ConstrainedRun(Run):
     @cached_property
     def residual(self) -> np.ndarray:
         """g of all constraints, (..., nt, nc)                                                  [m, rad]"""
-        return self._values("residual", lambda system, *state: system.kernel("residuals")(*state)[0])
+        return self._values(
+            "residual", lambda system, p, *state: system.evaluated("residuals", *state, p=p)[0]
+        )
 
     @cached_property
     def rate(self) -> np.ndarray:
         """Their rates J v + dg/dt, (..., nt, nc)                                           [m/s, rad/s]"""
-        return self._values("rate", lambda system, *state: system.kernel("residuals")(*state)[1])
+        return self._values("rate", lambda system, p, *state: system.evaluated("residuals", *state, p=p)[1])
 
     @cached_property
     def multipliers(self) -> np.ndarray:
         """The Lagrange multipliers, (..., nt, nc)                                              [N, N m]"""
 
-        def compute(system: Constrained, t: Array, q: Array, v: Array) -> Array:
+        def compute(system: Constrained, p: Array, t: Array, q: Array, v: Array) -> Array:
             u = None if self.tau is None else self.tau[self._finite]
-            return system.accelerations(q, v, u, t)[1]
+            return system.accelerations(q, v, u, t, p)[1]
 
         return self._values("multipliers", compute)
 
@@ -91,7 +93,8 @@ class ConstrainedRun(Run):
         if self.system is not None:
             at, times = self._finite, np.broadcast_to(self.t, power.shape)
             u = np.zeros(self.system.nu) if self.tau is None else self.tau[at]
-            power[at] = self.system.kernel("power")(times[at], self.q[at], self.v[at], u)
+            state = times[at], self.q[at], self.v[at], u
+            power[at] = self.system.evaluated("power", *state, p=self._parameters_at(at))
         elif self.tau is not None and self.tau.shape == self.v.shape:
             power = (self.tau * self.v).sum(axis=-1)
         change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
@@ -101,6 +104,9 @@ class ConstrainedRun(Run):
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
         if self.system is None:
             raise LiebodyError("a loaded run does not know its system; build it again")
+        if self.parameters and self.batch:
+            members = [self.member(*i).reactions(constraint, passive) for i in np.ndindex(self.batch)]
+            return np.reshape(members, (*self.q.shape[:-1], 6))
         F = self.system.reaction_wrenches(constraint, self.q, self.multipliers, self.t)
         return F + self.system.carried(constraint, self.q, self.v, self.t) if passive else F
 
@@ -118,7 +124,10 @@ class ConstrainedRun(Run):
         fields = Run._member(self, index)
         stored = {name: getattr(self, name)[index] for name in ("residual", "rate", "multipliers")}
         closest: Any = {name: x if x is None else x[index] for name, x in self._closest().items()}
-        own = {"constraints": self.constraints, "system": self.system, "stored": stored}
+        system = self.system
+        if system is not None and self.parameters:
+            system = system.with_parameters(fields["parameters"])
+        own = {"constraints": self.constraints, "system": system, "stored": stored}
         return {**fields, **own, **closest}
 
     def _closest(self) -> dict[str, Any]:
@@ -132,8 +141,16 @@ class ConstrainedRun(Run):
         values = np.full((*self.q.shape[:-1], self.system.nc), np.nan)
         finite = self._finite
         times = np.broadcast_to(self.t, finite.shape)
-        values[finite] = compute(self.system, times[finite], self.q[finite], self.v[finite])
+        values[finite] = compute(
+            self.system, self._parameters_at(finite), times[finite], self.q[finite], self.v[finite]
+        )
         return values
+
+    def _parameters_at(self, rows: Array) -> Array:
+        """The values of free parameters at some states, (n, np); None where there are none."""
+        if not self.parameters or self.system is None:
+            return None
+        return self.system.packed({name: self._at_rows(x)[rows] for name, x in self.parameters.items()})
 
     @classmethod
     def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from .errors import ArgumentError, ConfigurationError, ShapeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 WORDS = {Integral: "a whole number", Real: "a number", bool: "True or False", str: "text", type(None): "None"}
+PLAIN = (type(None), str, int, float)
 LONGEST = 60  # characters of a value in a message
 
 
@@ -27,14 +28,20 @@ def checked(function: F, but: tuple[str, ...] = ()) -> F:
     """
     names = list(inspect.signature(function).parameters)
     kinds: dict[str, tuple[Any, ...]] = {}
+    plain: dict[str, set[type]] = {}  # types that pass without a look at abstract classes
 
     @functools.wraps(function)
     def call(*given: Any, **options: Any) -> Any:
         if not kinds:
-            kinds.update(_kinds(function, names))
+            kinds.update({k: x for k, x in _kinds(function, names).items() if k not in but})
+            plain.update({k: {y for y in PLAIN if issubclass(y, x)} for k, x in kinds.items()})
         for name, value in (*zip(names, given), *options.items()):
-            kind = None if name in but else kinds.get(name)
-            if kind and not (isinstance(value, kind) and (type(value) is not bool or bool in kind)):
+            kind = kinds.get(name)
+            if (
+                kind
+                and type(value) not in plain[name]
+                and not (isinstance(value, kind) and (type(value) is not bool or bool in kind))
+            ):
                 words = [WORDS.get(x, x.__name__) for x in kind if x is not np.ndarray]
                 raise ArgumentError(
                     f"{function.__name__}: {name} is {short(value)}, expected {' or '.join(words)}"

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .bodies import Frame
+from .bodies import Frame, Tree
 from .codegen import Kernel, traced
 from .errors import ConfigurationError, ModelError, ShapeError, positive
-from .groups import SE3, RealGroup
+from .groups import SE3, Fixed, Prismatic, RealGroup, Revolute, Spherical
 from .robot import Robot
 from .scalar import Array
 
 CONVERGED, STATIONARY, UNFINISHED = "converged", "closest within reach", "not finished"
 STEEP = 1e-8  # a gradient below it, relative to its factors, is none
+AGREEING, SAME = 3, 1e-6  # searches that end equally close, and what may lie between them, relative
 FIRST_DAMPING, LARGEST_DAMPING = 1e-2, 1e16
 
 
@@ -32,6 +33,7 @@ class InverseKinematics:
     reason      "converged"; "closest within reach": no small motion comes nearer, and no start that was tried
                 has led nearer; or "not finished" after so many iterations, (...)
     errors      e of each target, by its frame, (..., 6) or (..., 3)                               [rad, m]
+    poses       where the frames are at q, (..., 4, 4) each: the closest poses that were found
     """
 
     q: Array
@@ -40,6 +42,7 @@ class InverseKinematics:
     iterations: Array
     reason: Array
     errors: dict[str | Frame, Array]
+    poses: dict[str | Frame, Array]
 
     def __repr__(self) -> str:
         worst = float(np.max(self.residual, initial=0))
@@ -72,7 +75,9 @@ def inverse_kinematics(
     tolerance   of |e|                                                                            [rad and m]
     iterations  most steps of a search
     restarts    how many searches from random configurations follow at most where one has not converged: near
-                singular configurations most starts lead to others that are closest in their neighbourhood
+                singular configurations most starts lead to others that are closest in their neighbourhood. A
+                target that is farther away than the links are long is given up as soon as three searches have
+                ended equally close to it
     rng         where these are drawn from
 
     Leading axes of targets and q0 broadcast. A target out of reach is no error: `converged` is False, and q
@@ -103,12 +108,16 @@ def inverse_kinematics(
     q = np.broadcast_to(start, (*batch, robot.nq)).reshape(-1, robot.nq)
     best = search.run(search.bounds.inside(q), rows)
     draw = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
+    beyond, ends = search.beyond_reach(rows), best.residual[:, None]
     for copies in _doubling(restarts):
-        left = np.flatnonzero(best.residual > tolerance)
+        agree = (ends <= best.residual[:, None] * (1 + SAME)).sum(axis=1) >= AGREEING
+        left = np.flatnonzero((best.residual > tolerance) & ~(beyond & agree))
         if not len(left):
             break
         members = np.repeat(left, copies)
         tried = search.run(search.bounds.random(robot, draw, len(members)), [x[members] for x in rows])
+        ends = np.concatenate([ends, np.full((len(ends), copies), np.inf)], axis=1)
+        ends[left, -copies:] = tried.residual.reshape(-1, copies)
         best.iterations[left] += tried.iterations.reshape(-1, copies).sum(axis=1)
         first = np.argmin(tried.residual.reshape(-1, copies), axis=1) + copies * np.arange(len(left))
         better = tried.residual[first] < best.residual[left]
@@ -123,6 +132,7 @@ def inverse_kinematics(
         best.iterations.reshape(batch)[()],
         best.reason.reshape(batch)[()],
         {frame: part.reshape(*batch, -1) for frame, part in zip(wanted, parts, strict=True)},
+        {frame: robot.pose(best.q, frame).reshape(*batch, 4, 4) for frame in wanted},
     )
 
 
@@ -238,6 +248,13 @@ class _Search:
         if key not in robot.kernels:
             robot.kernels[key] = Kernel(_errors(robot, dict(is_pose)))
         self.errors = robot.kernels[key]
+        self.reaches = [_reach(robot.tree, frame, limits) for frame in is_pose]
+
+    def beyond_reach(self, targets: list[Array]) -> Array:
+        """Whether some target is farther away than the links are long, (n,)."""
+        places = (x[..., :3, 3] if x.ndim == 3 else x for x in targets)
+        apart = [np.linalg.norm(p - o, axis=-1) > r * (1 + SAME) for p, (o, r) in zip(places, self.reaches)]
+        return np.any(apart, axis=0)
 
     def run(self, q: Array, targets: list[Array]) -> _Found:
         """Searches from q (n, nq), each until it has converged or cannot come nearer."""
@@ -271,6 +288,24 @@ class _Search:
             damping[going] *= np.where(better, 0.25, 8.0)
         found.q = np.array(self.robot.normalize(found.q))
         return found
+
+
+def _reach(tree: Tree, frame: str | Frame, limits: bool) -> tuple[Array, float]:
+    """A place in the world, and how far from it a frame's origin can get, by the lengths of its links."""
+    at = tree.frame(frame) if isinstance(frame, str) else frame
+    chain = tree.ancestors(at.body) if at.body else []
+    chain = sorted(chain, key=lambda body: body.index)
+    lengths = [float(np.linalg.norm(T[:3, 3])) for T in (*(b.placement for b in chain[1:]), at.placement)]
+    for body in chain:
+        group, joint = body.joint.group, body.joint
+        if isinstance(group, Prismatic) and limits and joint.mimic is None:
+            lengths.append(float(np.abs([joint.lower, joint.upper]).max()))
+        elif isinstance(group, Revolute | Spherical):
+            lengths.append(2 * float(np.linalg.norm(getattr(group, "point", 0.0))))  # of the axis
+        elif not isinstance(group, Fixed):
+            lengths.append(np.inf)
+    origin = chain[0].placement[:3, 3] if chain else at.placement[:3, 3]
+    return np.asarray(origin, float), sum(lengths) if chain else 0.0
 
 
 def _errors(robot: Robot, is_pose: Mapping[Any, bool]) -> Any:

@@ -12,12 +12,13 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from .bodies import with_values
 from .errors import LiebodyError, ShapeError, require
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .seal import is_sealed, write_sealed
@@ -36,6 +37,7 @@ ARRAYS, ENERGIES, LATE = ("t", "q", "v"), ("kinetic", "potential"), ("tau", "wor
 LATER: Any = None  # energies and efforts that are computed when they are first asked for
 UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
 OF_FORCE = "force_"  # and its name: a force's variable in a file
+OF_PARAMETER = "parameter_"  # likewise
 LONGEST_TABLE = 24
 VIEWS = (".html", ".gif", ".mp4", ".png")  # suffixes of files that show a motion
 
@@ -67,8 +69,7 @@ class Run:
     events              of `simulate(events=...)`: an EventLog, of a batch a list of them, one a member; None:
                         none were looked for
 
-    parameters          values that the simulation was given, {name: (..., *shape)}; None: none. They are not
-                        kept in files
+    parameters          values that the simulation was given, {name: (..., *shape)}; None: none
 
     tau is what acts from its time on: where samples jump, it is the value after the jump.
 
@@ -226,16 +227,18 @@ class Run:
         ):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
         parts = {name: vars(self).get(name) for name in ("q", "v", *ENERGIES, "tau", "work_done")}
-        shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives", "tree")
+        shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives")
 
         def of_member(name: str) -> Any:
             values = getattr(self, name)
             return {k: x[index] for k, x in values.items()} if name == "forces" else values[index]
 
+        own = self.parameters and {k: x[index] for k, x in self.parameters.items()}
         return {
             **{name: None if values is None else values[index] for name, values in parts.items()},
             **{name: getattr(self, name) for name in shared},
-            "parameters": self.parameters and {k: x[index] for k, x in self.parameters.items()},
+            "parameters": own,
+            "tree": with_values(self.tree, own) if self.tree and own else self.tree,
             **({} if "forces" in self.later else {"forces": of_member("forces")}),
             "later": {name: partial(of_member, name) for name in self.later},
             "events": self.events and self.events[int(np.ravel_multi_index(index, self.batch, "wrap"))],
@@ -329,8 +332,9 @@ class Run:
     def to_dataframe(self) -> Any:
         """A wide pandas DataFrame: a row for each time (of each member), a column for each number.
 
-        Columns are called q.NAME, v.NAME, tau.NAME, force_FORCE.NAME, kinetic, potential, work_done, ...; a
-        batch is in the index, before the time. `attrs["units"]` has the units that are known.
+        Columns are called q.NAME, v.NAME, tau.NAME, force_FORCE.NAME, kinetic, potential, work_done, ..., and
+        parameter_NAME, the same in all rows of a member; a batch is in the index, before the time.
+        `attrs["units"]` has the units that are known.
         """
         require("to_dataframe", "pandas", extra="sweep")
         import pandas
@@ -367,6 +371,8 @@ class Run:
         columns: dict[str, np.ndarray] = {}
         units = {"time": "s"}
         for name, (dims, values, attributes) in variables.items():
+            if name.startswith(OF_PARAMETER):
+                dims, values = (*names, *dims[len(rows) - 1 :]), self._at_rows(values)
             if dims[: len(rows)] != tuple(names) or name in index:
                 continue
             flat = values.reshape(int(np.prod(rows)), -1)
@@ -483,7 +489,6 @@ class Run:
         missing = [name for name in needed if name not in found]
         if missing:
             raise LiebodyError(f"{source} lacks the variables {', '.join(missing)}; save the run again")
-        forces = {name.removeprefix(OF_FORCE): x for name, x in found.items() if name.startswith(OF_FORCE)}
         return kind(
             found["time"],
             found["q"],
@@ -492,13 +497,13 @@ class Run:
             found.get("potential", LATER),
             tau=found.get("tau"),
             work_done=found.get("work_done"),
-            forces=forces,
+            forces=named_in(found, OF_FORCE),
             events=_events_of(found, found["q"].shape[:-2]),
             coordinates=_labels_of(found, "coordinate"),
             dofs=_labels_of(found, "dof"),
             drives=_labels_of(found, "drive") if "drive" in found else None,
             metadata={name: value for name, value in attributes.items() if name not in OWN_ATTRIBUTES},
-            **kind._extras(found),
+            **{"parameters": named_in(found, OF_PARAMETER) or None, **kind._extras(found)},
         )
 
     @classmethod
@@ -546,6 +551,9 @@ class Run:
             meaning = {"units": "N m, N", "long_name": "efforts as they were given"}
             variables["tau"] = ((*rows, "dof" if self.drives is None else "drive"), self.tau, meaning)
             variables.update({} if self.drives is None else _label_variables("drive", self.drives))
+        for name, x in (self.parameters or {}).items():
+            meaning = {"long_name": f"parameter {name}"}
+            variables[OF_PARAMETER + name] = *with_own_axes(OF_PARAMETER + name, x, axes), meaning
         if self.events is not None:
             variables.update(_event_variables(self.events, self.batch))
         return variables
@@ -556,6 +564,7 @@ class EventLog:
     """The events of one member, in their order: times, guards, directions of the change, states after.
 
     lost   how many came after these and were not kept (of any guard, also in what `of` chooses)
+    names  of all guards that were looked at, those without events, too; None: not known
     """
 
     t: np.ndarray
@@ -565,6 +574,7 @@ class EventLog:
     v: np.ndarray
     memory: dict[str, np.ndarray]
     lost: int = 0
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def of_members(cls, members: Any, names: Sequence[str], read: Callable[..., Any]) -> list[EventLog]:
@@ -574,7 +584,7 @@ class EventLog:
             t, signs = entries[:, 0], entries[:, 1].astype(int)
             guard = tuple(names[abs(k) - 1] for k in signs)
             q, v, memory = read(t, entries[:, 2:])
-            logs.append(cls(t, guard, np.sign(signs), q, v, memory, count - len(entries)))
+            logs.append(cls(t, guard, np.sign(signs), q, v, memory, count - len(entries), tuple(names)))
         return logs
 
     def __len__(self) -> int:
@@ -587,7 +597,12 @@ class EventLog:
         return f"EventLog({len(self)} events{until}{kinds}{lost})"
 
     def of(self, guard: str, direction: int = 0) -> EventLog:
-        """The events of one guard, in one direction (+1, -1), or in both (0)."""
+        """The events of one guard, in one direction (+1, -1), or in both (0).
+
+        Raises LiebodyError for a name that no guard has.
+        """
+        if self.names is not None and guard not in self.names:
+            raise LiebodyError(f"there is no event {guard!r}; there are {', '.join(self.names) or 'none'}")
         keep = np.array([name == guard for name in self.guard], bool)
         return self.where(keep & ((direction == 0) | (self.direction == direction)))
 
@@ -601,7 +616,19 @@ class EventLog:
             self.v[keep],
             {name: x[keep] for name, x in self.memory.items()},
             self.lost,
+            self.names,
         )
+
+
+def with_own_axes(name: str, x: Any, axes: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Dimensions and values of a variable with these first axes, and axes of its own."""
+    x = np.asarray(x)
+    return (*axes, *(f"{name}_{i}" for i in range(x.ndim - len(axes)))), x
+
+
+def named_in(found: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The variables whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): x for name, x in found.items() if name.startswith(prefix)}
 
 
 def _event_variables(events: Any, batch: tuple[int, ...]) -> dict[str, Any]:
@@ -626,6 +653,9 @@ def _event_variables(events: Any, batch: tuple[int, ...]) -> dict[str, Any]:
     lost = np.reshape([log.lost for log in logs], batch)
     axes = tuple(f"batch_{i}" for i in range(len(batch))) if len(batch) > 1 else ("batch",) * len(batch)
     variables["events_lost"] = axes, lost, {"long_name": "how many later events were not kept"}
+    if logs[0].names:
+        names = np.array(logs[0].names, object)
+        variables["guard"] = ("guard",), names, {"long_name": "name of what may change its sign"}
     return variables
 
 
@@ -633,13 +663,13 @@ def _events_of(found: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> Any:
     """The event log of a file, or one for each member; None where it has none."""
     if "event_time" not in found:
         return None
-    memory = {name.removeprefix("event_memory_"): x for name, x in found.items() if "event_memory_" in name}
+    memory, names = named_in(found, "event_memory_"), tuple(found.get("guard", ())) or None
     logs = []
     for i, lost in enumerate(found["events_lost"].ravel()):
         at = found["event_member"] == i
         t, direction, q, v = (found[f"event_{name}"][at] for name in ("time", "direction", "q", "v"))
         own = {name: x[at] for name, x in memory.items()}
-        logs.append(EventLog(t, tuple(found["event_guard"][at]), direction, q, v, own, int(lost)))
+        logs.append(EventLog(t, tuple(found["event_guard"][at]), direction, q, v, own, int(lost), names))
     return logs if batch else logs[0]
 
 
@@ -664,14 +694,17 @@ def _labels_of(found: Mapping[str, np.ndarray], dimension: str) -> Labels:
     return Labels(tuple(found[dimension]), tuple(found[dimension + UNITS]))
 
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*").fullmatch
+@cache
+def _can_be_a_name(name: str) -> bool:
+    """Whether metadata can be called so."""
+    return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and name not in OWN_ATTRIBUTES
 
 
 def _checked_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float]:
     checked: dict[str, str | int | float] = {}
     for name, value in metadata.items():
-        plain = _plain(value)
-        if not _NAME(name) or name in OWN_ATTRIBUTES:
+        plain = value if type(value) in (str, float, int) else _plain(value)
+        if not _can_be_a_name(name):
             raise LiebodyError(
                 f"metadata {name!r} cannot be a name; use letters, digits and _, "
                 f"and none of {', '.join(OWN_ATTRIBUTES)}"

@@ -140,7 +140,7 @@ def sensitivities(
     parametric, p = with_parameters(mechanism, parameters, [tau])
     made = mechanism_of(parametric, forces, joints, h)
     stabilized = None if isinstance(chosen, MechanicalMethod) else made.stabilization(stabilization, h)
-    q, v, batch = states_of(made, q0, v0, p.shape[:-1])
+    q, v, batch = states_of(made, q0, v0, p)
     u = Efforts(made.nu, tau, hold == "linear", batch)
     p = np.broadcast_to(p, (*batch, p.shape[-1])) if p.ndim > 1 else p
     u.take(made.layout, p)

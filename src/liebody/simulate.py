@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .bodies import JOINT_KINDS, joint_kinds
+from .bodies import JOINT_KINDS, Parametric, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.layout import FlatLayout
 from .codegen.march import REASONS, STOPPED, Ensemble, Settings
@@ -23,7 +23,7 @@ from .codegen.watch import Nearest
 from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
 from .door import checked, count, floats
-from .dynamics import Force, JointLimits, Mechanism, OpenTree, joint_laws, passed_limits
+from .dynamics import Force, Mechanism, OpenTree, joint_laws
 from .errors import (
     SECONDS,
     ConfigurationError,
@@ -56,9 +56,11 @@ MOST_STEPS = 2**53  # beyond which t + dt is t
 MOST_EVENTS = 100_000  # of a member that are kept
 MOST_EFFORTS = 8  # functions whose compiled loops are kept with a mechanism
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
-AS_DESCRIBED = ("armature", "damping")  # what acts in joints by default
+BY_DEFAULT = joint_kinds(("armature", "damping"))  # what acts in joints
 CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
 STEPS_OF_CONTACT = 10  # at least
+NONE = np.zeros(0)
+FEW_STEPS = 1000  # of all members, which are taken without a look at the clock
 CHUNK = 0.25  # seconds between two looks at the progress bar
 
 
@@ -191,7 +193,7 @@ def simulate(
         stabilized = None
     else:
         stabilized = made.stabilization(stabilization, h)
-    q, v, batch = states_of(made, q0, v0, p.shape[:-1])
+    q, v, batch = states_of(made, q0, v0, p)
     if h is None and isinstance(chosen, Method) and not chosen.error_weights:
         raise IntegrationError(
             f"{chosen.name} has no embedded method, so its error cannot be controlled: give dt, or take "
@@ -230,7 +232,7 @@ def simulate(
 
     def recorded(members: Ensemble, failed: Array) -> tuple[Array, Array]:
         """Times and states of the record; without those of members from which on they failed."""
-        for i in np.flatnonzero(failed):
+        for i in np.flatnonzero(failed) if failed.any() else ():
             members.record[i, failed[i] :] = np.nan
         if interrupted or (events and not batch and members.ends[0, 1] == STOPPED):
             return members.reached()
@@ -281,8 +283,8 @@ def simulate(
             later["work_done"] = lambda: _work(made, times, Q, V, run.tau, p)
     if isinstance(made, OpenTree) and made.forces and made.works:
         later["forces"] = lambda: _forces(made, times, Q, V, p)
-    if joints is None and isinstance(made, OpenTree):
-        _note_passed_limits(made, times, Q, metadata)
+    if joints is None and made.idle_limits is not None:
+        _note_passed_limits(made, times, Q, metadata, p)
     if made.layout.size:
         found["parameters"] = made.layout.named(np.broadcast_to(p, (*batch, made.layout.size)))
     kind = Run
@@ -384,7 +386,7 @@ def mechanism_of(
         return given.with_forces(*forces)
     if not isinstance(given, Robot):
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
-    kinds = joint_kinds(AS_DESCRIBED if joints is None else joints)
+    kinds = BY_DEFAULT if joints is None else joint_kinds(joints)
     contact = max(CONTACT, STEPS_OF_CONTACT * (h or 0)) if "limits" in kinds else CONTACT
     key = ("mechanism", kinds, contact)
     if key not in given.flows:
@@ -401,10 +403,11 @@ def with_parameters(
 
     Names that a Robot does not know are numbers of the user's own, for functions that take parameters.
     """
-    if not isinstance(mechanism, Robot):
+    if not isinstance(mechanism, Parametric):
         if parameters:
             raise IntegrationError(
-                f"{mechanism!r} has no parameters; those of a Robot and of a HybridSystem may be given"
+                f"{mechanism!r} has no parameters; those of a Robot, a System, a ClosedTree and a "
+                "HybridSystem may be given"
             )
         return mechanism, np.zeros(0)
     taken = any(map(takes_parameters, functions))
@@ -539,9 +542,12 @@ def _whole(time: float, h: float) -> tuple[int, float]:
     return whole, rest if rest > 1e-9 * h else 0.0
 
 
-def _chunks(rows: int) -> Iterator[tuple[int, int]]:
-    """(rows done, rows to do next) until so many are done, each time for about a quarter of a second."""
-    done, some = 0, 1
+def _chunks(rows: int, some: int = 1) -> Iterator[tuple[int, int]]:
+    """(rows done, rows to do next) until so many are done, each time for about a quarter of a second.
+
+    some  rows that take less than that, to begin with
+    """
+    done = 0
     while done < rows:
         some = min(some, rows - done)
         start = time.perf_counter()
@@ -567,7 +573,7 @@ def _fixed(flow: Any, u: Samples, clock: Clock, members: Ensemble, threads: int,
                 members.interrupt(len(members.times))
             raise
 
-    for done, rows in _chunks(clock.rows):
+    for done, rows in _chunks(clock.rows, max(1, FEW_STEPS // (every * len(members.y)))):
         take(done * every * h, h, rows * every, every, 1 + done)
         bar.at((done + rows) * every * h)
     if clock.extra:
@@ -848,19 +854,21 @@ _doors: WeakKeyDictionary[Mechanism, _Door] = WeakKeyDictionary()
 
 
 def states_of(
-    mechanism: Mechanism, q0: Array, v0: Array, shape: tuple[int, ...] = ()
+    mechanism: Mechanism, q0: Array, v0: Array, p: Array = NONE
 ) -> tuple[Array, Array, tuple[int, ...]]:
-    """Initial states as (n, nq) and (n, nv), and the ensemble's shape; `shape` is that of its parameters."""
+    """Initial states as (n, nq) and (n, nv), and the ensemble's shape, with parameters p (..., np)."""
     if mechanism not in _doors:
         _doors[mechanism] = _Door(mechanism.group)
     door = _doors[mechanism]
-    if q0 is None and door.start is None:
-        door.start = mechanism.start()
+    shape, moved = p.shape[:-1], p if mechanism.layout.size and mechanism.nc else None
+    start = door.start
+    if q0 is None and (start is None or moved is not None):
+        start = door.start = mechanism.start(moved)
     if isinstance(q0, Mapping):
-        q0 = mechanism.labels[0].filled(q0, mechanism.start())
+        q0 = mechanism.labels[0].filled(q0, mechanism.start(moved))
     if isinstance(v0, Mapping):
         v0 = mechanism.labels[1].filled(v0, np.zeros(mechanism.nv), "v0")
-    q = door.start if q0 is None else floats("q0", q0)
+    q = start if q0 is None else floats("q0", q0)
     v = np.zeros(mechanism.nv) if v0 is None else floats("v0", v0)
     for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
@@ -882,7 +890,10 @@ def states_of(
         raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
     door.normalize(q)
     try:
-        mechanism.check_state(*((q[0], v[0]) if len(q) == 1 else (q, v)))
+        if moved is not None:
+            moved = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(len(q), -1)
+        one = len(q) == 1
+        mechanism.check_state(q[0] if one else q, v[0] if one else v, p=moved)
     except ConfigurationError as error:
         if q0 is not None:
             raise
@@ -930,17 +941,21 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], members: Ens
     )
 
 
-def _note_passed_limits(mechanism: OpenTree, times: Array, q: Array, metadata: dict[str, Any]) -> None:
+def _note_passed_limits(
+    mechanism: Mechanism, times: Array, q: Array, metadata: dict[str, Any], p: Array
+) -> None:
     """Warn of joints beyond their limits, where these do not act, and say so in the metadata of the run."""
-    if any(isinstance(force, JointLimits) for force in mechanism.forces):
-        return
-    passed = passed_limits(mechanism.tree, times, q)
+    assert mechanism.idle_limits is not None
+    given = np.broadcast_to(p, (*q.shape[:-2], p.shape[-1])) if mechanism.layout.size else None
+    passed = mechanism.idle_limits.passed(times, mechanism.limited(q, given))
     if not passed:
         return
     metadata["passed_limits"] = ", ".join(f"{name} at {t:.6g} s" for name, t in passed.items())
+    robot = isinstance(mechanism, _OfRobot)
+    remedy = "joints='real', or 'ideal' where" if robot else "forces=[JointLimits(1e4)], or no limits if"
     warn(
         f"joints went beyond their limits, which do not act by themselves: {metadata['passed_limits']}. Give "
-        "joints='real', or 'ideal' where limits do not matter",
+        f"{remedy} limits do not matter",
         PassedLimits,
     )
 

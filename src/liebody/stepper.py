@@ -20,6 +20,7 @@ from .robot import Robot
 from .scalar import Array
 from .simulate import (
     MOST_EVENTS,
+    NONE,
     check_fit,
     flow_of,
     guards_of,
@@ -177,7 +178,9 @@ class Stepper:
 
     def _points(self, q0: Array, v0: Array, table: Array) -> Array:
         """Points (..., point) of members without efforts, from their rows of the table."""
-        q, v, given = states_of(self.mechanism, q0, v0)
+        closing = self.mechanism.nc > 0 and table.size > 0  # loops, which may depend on parameters
+        p = table[..., self.nu :] if closing and self.mechanism.layout.size else NONE
+        q, v, given = states_of(self.mechanism, q0, v0, p)
         batch = table.shape[:-1]
         try:
             q, v = (np.broadcast_to(x.reshape(*given, -1), (*batch, x.shape[-1])) for x in (q, v))

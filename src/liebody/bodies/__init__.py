@@ -3,6 +3,7 @@
 from .inertia import Moments, SpatialInertia
 from .joints import JOINT_KINDS, Joint, Mimic, joint_kinds
 from .parameters import Parameter, parameters_of, symbols_of, with_values
+from .parametric import Parameters, Parametric
 from .tree import WORLD, Body, Frame, Tree, TreeBuilder
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "Mimic",
     "Moments",
     "Parameter",
+    "Parameters",
+    "Parametric",
     "SpatialInertia",
     "Tree",
     "TreeBuilder",

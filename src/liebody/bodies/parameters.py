@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,8 +67,8 @@ class Parameter:
                 values, np.abs(norms[..., 0] - 1) > UNIT, "a vector of norm 1; divide it by its norm"
             )
             return values / norms
-        if kind == "mass":
-            self._refuse(values, ~(values > 0), "a positive mass")
+        if kind in ("mass", "length"):
+            self._refuse(values, ~(values > 0), f"a positive {kind}")
         elif kind == "inertia":
             self._check_inertia(values)
         elif kind in NOT_NEGATIVE:
@@ -79,12 +79,12 @@ class Parameter:
     def _check_inertia(self, values: Array) -> None:
         """As `SpatialInertia.findings`, whose words are used."""
         rows = values.reshape(-1, 6)
-        moments = np.linalg.eigvalsh(_full(rows.T).transpose(2, 0, 1))
+        moments = np.linalg.eigvalsh(matrix_of(rows.T).transpose(2, 0, 1))
         small, middle, large = moments.T
         size = np.abs(rows).max(axis=-1)
         wrong = (small < -1e-9 * size) | (small + middle < large * (1 - 1e-6))
         if wrong.any():
-            why = SpatialInertia(1.0, np.zeros(3), _full(rows[np.argmax(wrong)])).findings()
+            why = SpatialInertia(1.0, np.zeros(3), matrix_of(rows[np.argmax(wrong)])).findings()
             self._refuse(values, wrong.reshape(values.shape[:-1]), f"the inertia of a body: {why[0]}")
 
     def _refuse(self, values: Array, wrong: Array, expected: str) -> None:
@@ -99,26 +99,50 @@ class Parameter:
 
 def parameters_of(tree: Tree) -> dict[str, Parameter]:
     """All parameters of a tree by their names, with its own numbers; those that are symbols are left out."""
-    found: dict[str, tuple[Any, str]] = {}
+    found: dict[str, Parameter] = {}
     for b in tree.bodies:
-        joint = b.joint
-        found[f"{b.name}.mass"] = b.inertia.mass, "kg"
-        found[f"{b.name}.center"] = b.inertia.com, "m"
-        found[f"{b.name}.inertia"] = np.array([b.inertia.rotational[ij] for ij in UPPER]), "kg m2"
-        found[f"{joint.name}.position"] = b.placement[:3, 3], "m"
-        if is_numeric(b.placement):
-            R = np.asarray(b.placement[:3, :3], float)
-            found[f"{joint.name}.orientation"] = SO3.coordinates(R), ""
-        if isinstance(joint.group, Revolute | Prismatic):
-            found[f"{joint.name}.axis"] = joint.group.axis, ""
-        if joint.dim:
-            turns = [bool(np.any(s[:3])) for s in joint.S.T]
-            for loss, (turning, sliding) in LOSSES.items():
-                units = [turning if turn else sliding for turn in turns]
-                one = joint.dim == 1
-                value = getattr(joint, loss)
-                unit = units[0] if len(set(units)) == 1 else ", ".join(units)
-                found[f"{joint.name}.{loss}"] = value[0] if one else value, unit
+        found |= of_inertia(b.name, b.inertia)
+        found |= of_placement(b.joint.name, b.placement)
+        if isinstance(b.joint.group, Revolute | Prismatic):
+            found |= _numeric({f"{b.joint.name}.axis": (b.joint.group.axis, "")})
+        found |= of_losses(b.joint, tuple(LOSSES))
+    return found
+
+
+def of_inertia(body: str, inertia: SpatialInertia) -> dict[str, Parameter]:
+    """Mass, centre and inertia of a body."""
+    rotational = np.array([inertia.rotational[ij] for ij in UPPER])
+    return _numeric(
+        {
+            f"{body}.mass": (inertia.mass, "kg"),
+            f"{body}.center": (inertia.com, "m"),
+            f"{body}.inertia": (rotational, "kg m2"),
+        }
+    )
+
+
+def of_placement(holder: str, T: Array) -> dict[str, Parameter]:
+    """Position and orientation of a frame (4, 4)."""
+    found: dict[str, tuple[Any, str]] = {f"{holder}.position": (T[:3, 3], "m")}
+    if is_numeric(T):
+        found[f"{holder}.orientation"] = SO3.coordinates(np.asarray(T[:3, :3], float)), ""
+    return _numeric(found)
+
+
+def of_losses(joint: Joint, losses: Sequence[str]) -> dict[str, Parameter]:
+    """What is beside ideal in a joint, as far as it is among these."""
+    found: dict[str, tuple[Any, str]] = {}
+    turns = [bool(np.any(s[:3])) for s in joint.S.T]
+    for loss in losses if joint.dim else ():
+        turning, sliding = LOSSES[loss]
+        units = [turning if turn else sliding for turn in turns]
+        value = getattr(joint, loss)
+        unit = units[0] if len(set(units)) == 1 else ", ".join(units)
+        found[f"{joint.name}.{loss}"] = value[0] if joint.dim == 1 else value, unit
+    return _numeric(found)
+
+
+def _numeric(found: Mapping[str, tuple[Any, str]]) -> dict[str, Parameter]:
     return {
         name: Parameter(name, np.array(value, float), unit)
         for name, (value, unit) in found.items()
@@ -188,29 +212,45 @@ def _each(tree: Tree, value: Callable[[Any], Any]) -> Tree:
 
 
 def _changed(body: Body, values: Mapping[str, Array]) -> Body:
-    def own(holder: str, kinds: tuple[str, ...]) -> dict[str, Any]:
-        return {k: values[f"{holder}.{k}"] for k in kinds if f"{holder}.{k}" in values}
-
-    of_inertia = own(body.name, ("mass", "center", "inertia"))
-    if of_inertia:
-        mass, com, rotational = body.inertia.mass, body.inertia.com, body.inertia.rotational
-        if "inertia" in of_inertia:
-            rotational = _full(of_inertia["inertia"])
-        inertia = SpatialInertia(of_inertia.get("mass", mass), of_inertia.get("center", com), rotational)
-        body = replace(body, inertia=inertia)
-    place = own(body.joint.name, ("position", "orientation"))
-    if place:
-        R, p = SE3.parts(body.placement)
-        R = SO3.element(place["orientation"]) if "orientation" in place else R
-        body = replace(body, placement=SE3.motion(R, place.get("position", p)))
     joint: Joint = body.joint
-    axis = own(joint.name, ("axis",))
+    inertia, placement = inertia_with(body.name, body.inertia, values), body.placement
+    axis = _own(joint.name, ("axis",), values)
     if axis and isinstance(joint.group, Revolute | Prismatic):
         joint = replace(joint, group=joint.group.along(axis["axis"]))
-    return replace(body, joint=replace(joint, **own(joint.name, tuple(LOSSES))))
+    joint = losses_with(joint, values)
+    placement = placement_with(joint.name, placement, values)
+    return replace(body, inertia=inertia, placement=placement, joint=joint)
 
 
-def _full(upper: Array) -> Array:
+def inertia_with(body: str, inertia: SpatialInertia, values: Mapping[str, Array]) -> SpatialInertia:
+    """The inertia of a body with these of its parameters."""
+    own = _own(body, ("mass", "center", "inertia"), values)
+    if not own:
+        return inertia
+    rotational = matrix_of(own["inertia"]) if "inertia" in own else inertia.rotational
+    return SpatialInertia(own.get("mass", inertia.mass), own.get("center", inertia.com), rotational)
+
+
+def placement_with(holder: str, T: Array, values: Mapping[str, Array]) -> Array:
+    """The frame (4, 4) with these of its parameters."""
+    own = _own(holder, ("position", "orientation"), values)
+    if not own:
+        return T
+    R, p = SE3.parts(T)
+    R = SO3.element(own["orientation"]) if "orientation" in own else R
+    return SE3.motion(R, own.get("position", p))
+
+
+def losses_with(joint: Joint, values: Mapping[str, Array]) -> Joint:
+    """The joint with these of its losses."""
+    return replace(joint, **_own(joint.name, tuple(LOSSES), values))
+
+
+def _own(holder: str, kinds: Sequence[str], values: Mapping[str, Array]) -> dict[str, Any]:
+    return {k: values[f"{holder}.{k}"] for k in kinds if f"{holder}.{k}" in values}
+
+
+def matrix_of(upper: Array) -> Array:
     """The symmetric matrices of xx, xy, xz, yy, yz, zz, which are the first axis: (3, 3, ...)."""
     entries = dict(zip(UPPER, upper, strict=True))
     return np.array([[entries[min(i, j), max(i, j)] for j in range(3)] for i in range(3)])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,14 +80,28 @@ class Ensemble:
         self.y = np.array(y, dtype=float)
         self.times = np.ascontiguousarray(times, dtype=float)
         n, point = self.y.shape
-        self.record = np.full((n, len(self.times), point), np.nan)
-        self.record[:, 0] = self.y
-        self.clock = np.full(n, np.array((self.times[0], step, step, 1.0, 1), CLOCK))
-        self.log = [np.zeros((0, 2 + point)) for _ in range(n)]
-        self.counts = np.zeros((n, 4), np.int64)
-        self.last = np.full((n, guards), -np.inf)
+        self._step, self._guards = step, guards
+        self.record = np.empty((n, len(self.times), point))
+        self.record[:, 1:], self.record[:, 0] = np.nan, self.y
         self.nearest = Nearest.of(n, point)
         self.ends = np.zeros((n, 2))
+
+    # of members on their own; those that go together have no use for it, and it takes its time
+    @cached_property
+    def clock(self) -> Any:
+        return np.full(len(self.y), np.array((self.times[0], self._step, self._step, 1.0, 1), CLOCK))
+
+    @cached_property
+    def log(self) -> list[Any]:
+        return [np.zeros((0, 2 + self.y.shape[1])) for _ in self.y]
+
+    @cached_property
+    def counts(self) -> Any:
+        return np.zeros((len(self.y), 4), np.int64)
+
+    @cached_property
+    def last(self) -> Any:
+        return np.full((len(self.y), self._guards), -np.inf)
 
     def interrupt(self, until: int) -> None:
         """Note that members that were to know the rows before `until` end where they are."""

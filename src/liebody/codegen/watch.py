@@ -49,8 +49,8 @@ class Nearest:
     @classmethod
     def of(cls, members: int, point: int) -> Nearest:
         """Nothing is known yet."""
-        rows = np.full((members, HEAD + point), np.nan)
-        rows[:, [0, 2]], rows[:, [4, 5]] = np.inf, 0.0
+        rows = np.empty((members, HEAD + point))
+        rows[:], rows[:, 0:3:2], rows[:, 4:6] = np.nan, np.inf, 0.0
         return cls(rows)
 
     pivot = _column(0, "The smallest relative pivot of all steps, (n,); infinite where nobody looked.")

@@ -199,10 +199,10 @@ class Assembly(Mechanism):
         """q on the constraints by sparse Newton steps without damping, None where they do not lead there."""
         v = np.zeros(self.nv)
         for _ in range(20):
-            g, _ = self.kernel("residuals")(t, q, v)
+            g, _ = self.evaluated("residuals", t, q, v)
             if np.abs(g).max(initial=0.0) <= tolerance:
                 return q
-            q, _ = self.kernel("towards_constraints")(t, q, v)
+            q, _ = self.evaluated("towards_constraints", t, q, v)
             if not np.isfinite(q).all():
                 return None
         return None
@@ -218,8 +218,8 @@ class Assembly(Mechanism):
         """
         q, v = np.asarray(q, float), np.asarray(v, float)
         if self.is_large and not hold:
-            _, found = self.kernel("towards_constraints")(t, q, v)
-            _, left = self.kernel("residuals")(t, q, found)
+            _, found = self.evaluated("towards_constraints", t, q, v)
+            _, left = self.evaluated("residuals", t, q, found)
         else:
             _, J, rate = self.measure(q, v, t)
             root = self.inverse_mass_root(q, hold)
@@ -248,8 +248,11 @@ class Assembly(Mechanism):
     def redundant(self) -> bool:  # type: ignore[override]
         """Whether equations depend on each other, at and around the first closed configuration that was seen.
 
-        That is the one that was assembled or simulated first, or else where the guess closes.
+        That is the one that was assembled or simulated first, or else where the guess closes; of a mechanism
+        at other values of its parameters, that of its own ones.
         """
+        if "nominal" in vars(self):
+            return bool(vars(self)["nominal"][0].redundant)
         try:
             return self.nc > 0 and self.report(self._place()).nearby < self.nc
         except ConstraintError:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ..bodies import SpatialInertia
 from ..errors import ModelError
 from ..groups import SE3, LieGroup, SO3xR3
+from ..linear import is_numeric, solve
 
 SLIGHT = 1e-7  # of a body's inertia, where it has none about an axis
 GROUPS: dict[str, LieGroup] = {"SE3": SE3, "SO3xR3": SO3xR3}
@@ -37,15 +39,19 @@ class MovingBody:
     lever: float = 0.0
 
     @cached_property
-    def mass(self) -> float:
-        return float(self.inertia.mass)
+    def mass(self) -> Any:
+        mass = self.inertia.mass
+        return float(mass) if is_numeric(mass) else mass
 
     @cached_property
     def Theta(self) -> np.ndarray:
         """Rotational inertia about the centre of mass (3, 3), positive definite."""
+        if not is_numeric(self.inertia.rotational):
+            return self.inertia.rotational
         Theta = np.asarray(self.inertia.rotational, float)
         largest = float(np.abs(Theta).max())
-        least = SLIGHT * (self.mass * self.lever**2 + largest or self.mass)
+        arm = self.mass * self.lever**2 if self.lever else 0.0
+        least = SLIGHT * (arm + largest or self.mass)
         if _is_diagonal(Theta):
             return np.diag(np.maximum(np.diag(Theta), least))
         moments, axes = np.linalg.eigh(Theta)
@@ -54,12 +60,20 @@ class MovingBody:
     @cached_property
     def inverse(self) -> np.ndarray:
         """Theta^-1."""
+        if not is_numeric(self.Theta):
+            return solve(self.Theta, np.eye(3, dtype=int))
         found = np.linalg.inv(self.Theta)
         return np.diag(1 / np.diag(self.Theta)) if _is_diagonal(self.Theta) else (found + found.T) / 2
 
     @cached_property
     def offset(self) -> np.ndarray:
-        return SE3.motion(np.eye(3), np.asarray(self.inertia.com, float))
+        com = self.inertia.com
+        return SE3.motion(np.eye(3), np.asarray(com, float) if is_numeric(com) else com)
+
+    @property
+    def whole(self) -> SpatialInertia:
+        """The inertia as it enters the equations of motion."""
+        return SpatialInertia(self.mass, self.inertia.com, self.Theta)
 
 
 def _is_diagonal(A: np.ndarray) -> bool:

@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia
-from ..dynamics import Bushing, JointDamping, JointSpring
+from ..dynamics import Bushing
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from ..scalar import Array
-from .bodies import GROUPS, MovingBody, check_mass
+from .bodies import GROUPS, check_mass
 from .constraints import (
-    Constraint,
-    ConstraintKind,
     Distance,
     General,
-    JointFrames,
     OnCurve,
     Universal,
     lower_pair,
 )
+from .definition import Definition, GivenBody, GivenLink
 from .forces import (
-    BodyForce,
-    ForceKind,
     JointEffort,
     OwnWrench,
     SpringDamper,
-    effort_of_joint,
-    with_law,
 )
 from .system import GROUND, System
 from .velocities import (
@@ -42,29 +36,6 @@ from .velocities import (
     relative_pose,
     rolling,
 )
-
-
-@dataclass(frozen=True)
-class _Body:
-    inertia: SpatialInertia
-    pose: np.ndarray | None
-    configuration: str
-
-
-@dataclass(frozen=True)
-class _Link:
-    """A constraint or force as it was given: between which bodies, and where on them."""
-
-    name: str
-    kind: Any
-    bodies: tuple[str, ...]
-    frames: tuple[np.ndarray, ...]  # poses (4, 4) in the bodies' own frames
-    joint: Joint | None = None
-    constants: tuple[Any, ...] = ()
-
-    @property
-    def group(self) -> MotionSubgroup | None:
-        return None if self.joint is None else self.joint.group
 
 
 class SystemBuilder:
@@ -82,9 +53,9 @@ class SystemBuilder:
     def __init__(self, name: str = "system", gravity: Array = (0.0, 0.0, -9.81)) -> None:
         self.name = name
         self.gravity = _vector(gravity, "gravity")
-        self._bodies: dict[str, _Body] = {}
-        self._constraints: dict[str, _Link] = {}
-        self._forces: dict[str, _Link] = {}
+        self._bodies: dict[str, GivenBody] = {}
+        self._constraints: dict[str, GivenLink] = {}
+        self._forces: dict[str, GivenLink] = {}
 
     # -- bodies -------------------------------------------------------------------------------------------
 
@@ -112,7 +83,7 @@ class SystemBuilder:
             raise ModelError(
                 f"body {name!r}: configuration is {configuration!r}, expected 'SE3', 'SO3xR3' or 'auto'"
             )
-        self._bodies[name] = _Body(inertia, None if pose is None else _pose(pose, name), configuration)
+        self._bodies[name] = GivenBody(inertia, None if pose is None else _pose(pose, name), configuration)
         return self
 
     # -- constraints --------------------------------------------------------------------------------------
@@ -420,7 +391,7 @@ class SystemBuilder:
         return self._add("force", name, kind, bodies, (np.eye(4),) * len(bodies))
 
     def _add(self, what: str, *given: Any, **more: Any) -> SystemBuilder:
-        link, table = _Link(*given, **more), self._forces if what == "force" else self._constraints
+        link, table = GivenLink(*given, **more), self._forces if what == "force" else self._constraints
         if link.name in table:
             raise ModelError(f"there are two {what}s called {link.name!r}; give each its own name")
         if len(set(link.bodies)) < len(link.bodies):
@@ -446,133 +417,9 @@ class SystemBuilder:
                     )
             if all(body == WORLD for body in link.bodies):
                 raise ModelError(f"{link.name!r} acts on the world alone; name a body")
-        poses = self._guesses()
-        bodies = tuple(
-            MovingBody(
-                name, body.inertia, *self._configuration(name, body), poses[name], self._lever(name, body)
-            )
-            for name, body in self._bodies.items()
-        )
-        constraints = tuple(
-            self._constraint(link, names, bodies, poses) for link in self._constraints.values()
-        )
-        forces, springs, nu, joints = [], [], 0, {c.name: c for c in constraints}
-        for link in self._forces.values():
-            if link.kind is None:
-                assert link.joint is not None
-                springs.append((link.joint.name, *link.constants))
-                continue
-            place = slice(nu, nu := nu + link.kind.efforts)
-            if isinstance(link.kind, JointEffort):
-                forces.append(effort_of_joint(joints[link.name], True, place))
-            else:
-                forces.append(self._force(link, names, bodies, place))
-        forces = with_law(forces, JointDamping(), constraints)
-        while springs:  # of each joint the first one is in the same law
-            first = {joint: (k, rest) for joint, k, rest in reversed(springs)}
-            law = JointSpring({j: k for j, (k, _) in first.items()}, {j: x for j, (_, x) in first.items()})
-            forces = with_law(forces, law, constraints)
-            springs = [x for x in springs if first.pop(x[0], None) is None]
-        curves = tuple(
-            float(link.constants[0]) for link in self._constraints.values() if isinstance(link.kind, OnCurve)
-        )
-        return System(self.name, bodies, constraints, tuple(forces), self.gravity, curves)
-
-    def _lever(self, name: str, body: _Body) -> float:
-        """How far from its centre of mass something acts on a body."""
-        com = np.asarray(body.inertia.com, float)
-        links = (*self._constraints.values(), *self._forces.values())
-        arms = [
-            float(np.linalg.norm(frame[:3, 3] - com))
-            for link in links
-            for frame, of in zip(link.frames, link.bodies)
-            if of == name
-        ]
-        return max(arms, default=0.0)
-
-    def _configuration(self, name: str, body: _Body) -> tuple[Any, str]:
-        if body.configuration != "auto":
-            return GROUPS[body.configuration], "as given"
-        for link in self._constraints.values():
-            if link.group is not None and link.bodies == (WORLD, name):
-                return GROUPS["SE3"], f"on the ground by {link.name!r}, {link.group!r}: a motion subgroup"
-        if not any(name in link.bodies for link in self._constraints.values()):
-            return GROUPS["SO3xR3"], "free: its centre of mass moves along a parabola, not a screw"
-        return GROUPS["SO3xR3"], "its absolute motion is no motion subgroup"
-
-    def _guesses(self) -> dict[str, np.ndarray]:
-        """Poses of the bodies' frames: as given, else along neutral joints, else at the origin."""
-        poses = {WORLD: np.eye(4)}
-        poses |= {name: body.pose for name, body in self._bodies.items() if body.pose is not None}
-        joints = [link for link in self._constraints.values() if link.group is not None]
-        missing = True
-        while missing:
-            missing = False
-            for link in joints:
-                (parent, child), (on_parent, on_child), group = link.bodies, link.frames, link.group
-                assert group is not None
-                step = on_parent @ group.pose(group.neutral()).astype(float) @ SE3.inverse(on_child)
-                for known, new, way in ((parent, child, step), (child, parent, SE3.inverse(step))):
-                    if known in poses and new not in poses:
-                        poses[new] = poses[known] @ way
-                        missing = True
-        return {name: poses.get(name, np.eye(4)) for name in (WORLD, *self._bodies)}
-
-    def _constraint(
-        self, link: _Link, names: dict[str, int], bodies: Sequence[MovingBody], poses: dict[str, np.ndarray]
-    ) -> Constraint:
-        numbers = tuple(names[b] for b in link.bodies)
-        at = [_at_com(bodies, i, T) for i, T in zip(numbers, link.frames, strict=True)]
-        kind: ConstraintKind = link.kind
-        joint = None
-        constants: tuple[Any, ...]
-        if link.group is not None:
-            _, axes, pitch = lower_pair(link.group)
-            a, b = at[0] @ axes, at[1] @ axes
-            constants = (a[:3, :3], a[:3, 3], b[:3, :3], b[:3, 3], pitch)
-            assert link.joint is not None
-            joint = JointFrames(link.joint, at[0], at[1])
-        elif isinstance(kind, Universal):
-            da, db = (T[:3, :3] @ d for T, d in zip(at, link.constants, strict=True))
-            constants = (da, at[0][:3, 3], db, at[1][:3, 3])
-        elif isinstance(kind, Distance):
-            (length,) = link.constants
-            if length is None:
-                ends = [(poses[b] @ T)[:3, 3] for b, T in zip(link.bodies, link.frames, strict=True)]
-                length = float(np.linalg.norm(ends[1] - ends[0]))
-                if length < 1e-12:
-                    raise ModelError(
-                        f"rod {link.name!r} has no length where its bodies are guessed; give one"
-                    )
-            constants = (at[0][:3, 3], at[1][:3, 3], length)
-        elif isinstance(kind, OnCurve):
-            constants = (at[1][:3, 3], at[0][:3, 3])
-        else:
-            constants = tuple(x for T in at for x in (T[:3, :3], T[:3, 3]))
-        frame = at[-1]
-        return Constraint(link.name, kind, numbers, _floats(constants), frame, joint)
-
-    def _force(
-        self, link: _Link, names: dict[str, int], bodies: Sequence[MovingBody], efforts: slice
-    ) -> BodyForce:
-        numbers = tuple(names[b] for b in link.bodies)
-        at = [_at_com(bodies, i, T) for i, T in zip(numbers, link.frames, strict=True)]
-        kind: ForceKind = link.kind
-        constants: tuple[Any, ...]
-        if isinstance(kind, SpringDamper):
-            constants = (at[0][:3, 3], at[1][:3, 3], *link.constants)
-        else:
-            constants = tuple(x for T in at for x in (T[:3, :3], T[:3, 3]))
-        return BodyForce(link.name, kind, numbers, _floats(constants), efforts)
-
-
-def _at_com(bodies: Sequence[MovingBody], number: int, T: np.ndarray) -> np.ndarray:
-    """A pose in a body's own frame, seen from the frame at its centre of mass."""
-    return T if number < 0 else SE3.inverse(bodies[number].offset) @ T
-
-
-def _floats(values: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    return tuple(np.asarray(x, float) for x in values)
+        return Definition(
+            self.name, self.gravity, dict(self._bodies), dict(self._constraints), dict(self._forces)
+        ).system()
 
 
 def _vector(value: Any, what: str) -> np.ndarray:

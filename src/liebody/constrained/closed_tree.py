@@ -10,14 +10,15 @@ tree (Featherstone 2008, section 8.4). The rows are those of `constraints`, at t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..bodies import SpatialInertia, Tree
+from ..bodies import Parameter, SpatialInertia, Tree, parameters_of, with_values
 from ..dynamics import (
     JointDamping,
     OpenTree,
@@ -117,7 +118,32 @@ class ClosedTree(Constrained, OpenTree):
             add_closure(builder, tree, closure)
         if not closures:
             raise ModelError(f"{tree.name} has no closures; without loops it is a Robot")
-        self.constraints: tuple[Constraint, ...] = builder.build().constraints
+        self._cut = builder.build()
+        self.constraints: tuple[Constraint, ...] = self._cut.constraints
+
+    # -- parameters ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _of_closures(self) -> dict[str, Parameter]:
+        return self._cut.definition.of_links(self._cut)
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        gravity = {"gravity": Parameter("gravity", self.gravity, "m/s2")}
+        return {**parameters_of(self.tree), **self._of_closures, **gravity}
+
+    def varied(self, values: Mapping[str, Array], first: ClosedTree | None) -> ClosedTree:
+        made = copy.copy(self)
+        made.tree, made.gravity = with_values(self.tree, values), values.get("gravity", self.gravity)
+        of_closures = {name: x for name, x in values.items() if name in self._of_closures}
+        if of_closures:
+            made.constraints = self._cut.definition.with_values(of_closures, self._cut).system().constraints
+        return made.sharing(first)
+
+    def _at(self, p: Array) -> ClosedTree:
+        here = self.plain.varied(self.layout.named(p), None)
+        here.forces = self.forces
+        vars(here)["_sizes"] = self._sizes
+        return here
 
     @property
     def guess(self) -> np.ndarray:
@@ -222,6 +248,12 @@ class ClosedTree(Constrained, OpenTree):
 
     def mechanics(self) -> dict[str, Any]:
         return {**OpenTree.mechanics(self), **Constrained.mechanics(self)}
+
+    def kinetic_energy(self, q: Array, v: Array, parameters: Any = None) -> Array:
+        return self.evaluated("energies", q, v, p=self.packed(parameters))[0]
+
+    def potential_energy(self, q: Array, parameters: Any = None) -> Array:
+        return self.evaluated("energies", q, np.zeros(self.nv), p=self.packed(parameters))[1]
 
     def functions(self) -> Functions:
         return {**OpenTree.functions(self), **Constrained.functions(self)}

@@ -16,7 +16,7 @@ from ..codegen import trace
 from ..dynamics import FrameForce, JointForce
 from ..errors import GraphError, ShapeError
 from ..groups import SE3, Prismatic, Revolute
-from ..linear import cross
+from ..linear import cross, is_numeric
 from ..scalar import Array, arctan2, sqrt
 from .bodies import MovingBody
 from .constraints import BodyState, Constraint, States
@@ -167,18 +167,23 @@ def with_law(forces: Sequence[BodyForce], law: JointForce, joints: Sequence[Cons
     found = list(forces)
     at = {f.name: k for k, f in enumerate(found) if isinstance(f.kind, JointEffort)}
     for c in joints:
-        numbers = law.numbers_in(c.joint.joint) if c.joint else None
-        if numbers is None:
+        own = law.numbers_in(c.joint.joint) if c.joint else None
+        if own is None:
             continue
         if c.name not in at:
             at[c.name] = len(found)
             found.append(effort_of_joint(c, False, slice(0, 0)))
         force = found[at[c.name]]
         assert isinstance(force.kind, JointEffort)
-        kind = replace(force.kind, laws=(*force.kind.laws, (law, len(numbers))))
-        constants = (*force.constants, *(np.asarray(x, float) for x in numbers))
+        kind = replace(force.kind, laws=(*force.kind.laws, (law, len(own))))
+        constants = (*force.constants, *as_constants(own))
         found[at[c.name]] = replace(force, kind=kind, constants=constants)
     return found
+
+
+def as_constants(values: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    """Constants as arrays, of floats where they are known."""
+    return tuple(np.asarray(x, float if is_numeric(x) else object) for x in values)
 
 
 def relative_twist(states: States, Ra: Array, ra: Array, Rb: Array, rb: Array) -> Array:
@@ -195,7 +200,7 @@ def on_bodies(force: FrameForce, bodies: Sequence[MovingBody], numbers: Sequence
     potential = force.energy if force.stores else None
     kind = OwnWrench(force.wrenches, len(numbers), 0, force.name, potential)
     frames = [SE3.inverse(bodies[i].offset) for i in numbers]
-    constants = tuple(np.asarray(x, float) for T in frames for x in SE3.parts(T))
+    constants = as_constants([x for T in frames for x in SE3.parts(T)])
     return BodyForce(force.name, kind, tuple(numbers), constants, slice(0, 0))
 
 

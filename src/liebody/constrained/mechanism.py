@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bodies import Parametric
 from ..codegen import trace, traced
 from ..codegen.flow import Part
 from ..codegen.graph import live
@@ -21,6 +22,7 @@ from .elimination import PROXIMAL, Regularization
 from .equations import NOTHING, Stabilization, StateRate
 
 TOLERANCE = 1e-6  # of initial states
+CLOSED, NEWTON = 1e-12, 8  # what is left of closed loops, and steps towards it [m, rad]
 STABILIZATIONS = ("none", "baumgarte", "projection", "index-2")
 TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency is given
 
@@ -42,7 +44,7 @@ def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization
     return Stabilization(given, frequency=fast) if given == "baumgarte" else Stabilization(given, rate=fast)
 
 
-class Constrained(Assembly):
+class Constrained(Parametric, Assembly):
     """Bodies with constraints g(q) = 0.
 
     Subclasses say how g, J and M are measured, and, on floats or symbols, how the equations are solved.
@@ -85,15 +87,17 @@ class Constrained(Assembly):
         nq, watched_too = self.nq, self.surplus if watched else None
         plain = Regularization.plain(self.redundant)
         looking, shifted = plain._replace(surplus=watched_too), Regularization(False, PROXIMAL)
-        shapes: dict[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nu}
+        shapes: dict[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nu + self.layout.size}
 
         def field(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
-            u = u if feedback is None else np.asarray(feedback(t, y[:nq], y[nq:]))
-            found = self.motion(t, y, u, stabilized, by)
+            here, u, p = self.given(u)
+            if feedback is not None:
+                u = np.asarray(feedback(t, y[:nq], y[nq:], *([p] if len(p) else [])))
+            found = here.motion(t, y, u, stabilized, by)
             return {"f": found.field, **({} if by.surplus is None else {"worst": found.worst})}
 
         def after(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
-            z, worst = self.projected(t, y, by)
+            z, worst = self.given(u)[0].projected(t, y, by)
             return {"z": z, **({} if by.surplus is None else {"worst": worst})}
 
         def part(made: Callable[..., Any], by: Regularization) -> Part:
@@ -145,6 +149,12 @@ class Constrained(Assembly):
             return {}
         g, J = (lambda q: self.constraints_at(q)[0]), (lambda q: self.constraints_at(q)[1])
         found: dict[str, Any] = {"J": J, "redundant": self.redundant}
+        moved = self._moved_by_parameters()
+        if moved:
+            raise IntegrationError(
+                f"{', '.join(moved)} of {self.name} change its constraints, and methods for mechanical "
+                "systems take parameters of masses and forces alone; use an explicit method, such as 'rkmk4'"
+            )
         driven = [c for c in self.constraints if c.kind.timed or c.kind.is_driven]
         for c in self.constraints:
             if c.kind.parameters or (c in driven and self._changes_with_time(self.rows[c.name])):
@@ -157,6 +167,19 @@ class Constrained(Assembly):
             return {**found, "drift": lambda t, q: self.residuals(t, q, np.zeros(self.nv, int))[1]}
         return {"g": g, **found} if self.of_places.all() else found
 
+    def _moved_by_parameters(self) -> list[str]:
+        """The free parameters on which g or J depend."""
+        if not self.layout.size:
+            return []
+
+        def rows(q: Array, p: Array) -> dict[str, Array]:
+            return dict(zip(("g", "J"), self.at(p).constraints_at(q), strict=True))
+
+        made = trace(rows, {"q": self.nq, "p": self.layout.size}, "rows")
+        used = set(live([x for rows in made.outputs.values() for x in rows.flat]))
+        parts = self.layout.named(made.inputs["p"])
+        return [name for name, x in parts.items() if not used.isdisjoint(np.asarray(x).flat)]
+
     def _changes_with_time(self, rows: slice) -> bool:
         """Whether these rows of J depend on time."""
         made = trace(lambda t, q: self.constraints_at(q, t)[1][rows], {"t": (), "q": self.nq}, "J")
@@ -167,23 +190,26 @@ class Constrained(Assembly):
         """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
         return np.asarray(self.constraints_at(self.configurations(q), t)[1], float)
 
-    def accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> tuple[Array, Array]:
+    def accelerations(
+        self, q: Array, v: Array, u: Array = None, t: Array = 0.0, parameters: Any = None
+    ) -> tuple[Array, Array]:
         """dv/dt (..., nv) and the multipliers (..., nc) at a state, with efforts u (..., nu), at time t.
 
         Positions and velocities are taken as they are; multipliers of least norm where constraints are
         redundant.
         """
         u = np.zeros(self.nu) if u is None else u
-        return self.kernel("accelerations")(t, q, v, u)
+        found: tuple[Array, Array] = self.evaluated("accelerations", t, q, v, u, p=self.packed(parameters))
+        return found
 
     def violation(self, q: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
         """g of each constraint, (..., rows): zero where it holds                                 [m, rad]"""
-        g, _ = self.kernel("residuals")(t, q, np.zeros(self.nv))
+        g, _ = self.evaluated("residuals", t, q, np.zeros(self.nv))
         return {name: g[..., rows] for name, rows in self.rows.items()}
 
     def velocity_violation(self, q: Array, v: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
         """J v + dg/dt of each constraint, (..., rows)                                     [m/s, rad/s]"""
-        _, rate = self.kernel("residuals")(t, q, v)
+        _, rate = self.evaluated("residuals", t, q, v)
         return {name: rate[..., rows] for name, rows in self.rows.items()}
 
     def reactions(
@@ -217,9 +243,22 @@ class Constrained(Assembly):
 
     # -- states on the constraints ------------------------------------------------------------------------
 
-    def start(self) -> np.ndarray:
-        """As `Mechanism.start`: where the guess closes."""
-        return self.assemble()
+    def start(self, p: Array = None) -> np.ndarray:
+        """As `Mechanism.start`: where the guess closes; next to that, where constraints depend on p."""
+        q = self.assemble()
+        if p is None or not self.layout.size:
+            return q
+        found, rest = np.broadcast_to(q, (*p.shape[:-1], self.nq)).copy(), np.zeros(self.nv)
+        for iteration in range(1 + NEWTON):
+            off = np.abs(self.evaluated("residuals", 0.0, found, rest, p=p)[0]).max(axis=-1, initial=0.0)
+            apart = off > CLOSED
+            if not apart.any():
+                return found
+            if iteration < NEWTON:
+                found[apart] = self.evaluated("on_constraints", 0.0, found[apart], rest, p=p[apart])[0]
+        for at in map(tuple, np.argwhere(~(off <= CLOSED))):
+            found[at] = self.at(p[at]).assemble(q)
+        return found
 
     def stabilization(self, given: str | Stabilization | None, dt: float | None) -> Stabilization:
         """As `Mechanism.stabilization`; by default projection after each step."""
@@ -227,13 +266,14 @@ class Constrained(Assembly):
 
     def project(self, q: Array, v: Array, t: Array = 0.0) -> tuple[Array, Array]:
         """States (..., nq), (..., nv) that have drifted, put back: positions, then velocities."""
-        return self.kernel("on_constraints")(t, q, v)
+        found: tuple[Array, Array] = self.evaluated("on_constraints", t, q, v)
+        return found
 
-    def check_state(self, q: Array, v: Array, t: float = 0.0) -> None:
+    def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
         """Raise ConfigurationError for states (..., nq), (..., nv) off the constraints by 1e-6 or more."""
         if not self.nc:
             return
-        g, rate = (np.abs(x) for x in self.kernel("residuals")(t, q, v))
+        g, rate = (np.abs(x) for x in self.evaluated("residuals", t, q, v, p=p))
         size = 1 + np.abs(np.asarray(v)).max()
         q = np.asarray(q, float)
         for values, bound, what, remedy in (
@@ -246,5 +286,6 @@ class Constrained(Assembly):
                     raise ConfigurationError(
                         f"{what} constraint {name!r} of {self.name} by {worst:.3g}, expected less than "
                         f"{bound:.1g}; start from {remedy}"
+                        + (", of system.with_parameters(values)" if self.layout.size else "")
                     )
         self.remember(q.reshape(-1, self.nq)[0])

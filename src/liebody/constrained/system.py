@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..bodies import WORLD
-from ..dynamics import Force, FrameForce, JointForce
+from ..bodies import WORLD, Parameter
+from ..dynamics import Force, FrameForce, JointForce, JointLimits, Limits
+from ..dynamics.mechanism import Functions
 from ..errors import ModelError, ShapeError, counted
-from ..groups import SE3, SO3, LieGroup, Product, R
+from ..groups import SE3, SO3, LieGroup, Prismatic, Product, R, Revolute
 from ..labels import Labels
+from ..linear import cross
 from ..scalar import Array
 from . import equations
 from .bodies import MovingBody
@@ -49,6 +51,8 @@ class System(Constrained):
     gravity: np.ndarray
     curves: tuple[float, ...] = ()
     generalised: tuple[Force, ...] = ()  # forces in the system's own coordinates
+    definition: Any = None  # the `Definition` that it is made of
+    added: tuple[Force, ...] = ()  # forces that were given later
 
     # -- sizes --------------------------------------------------------------------------------------------
 
@@ -107,8 +111,27 @@ class System(Constrained):
             elif isinstance(force, FrameForce):
                 found.append(on_bodies(force, self.bodies, [self._moving(name) for name in force.frames]))
         object.__setattr__(self, "forces", tuple(found))
+        object.__setattr__(self, "added", (*self.added, *forces))
         own = [f for f in forces if not isinstance(f, (JointForce, FrameForce))]
         object.__setattr__(self, "generalised", (*self.generalised, *own))
+
+    # -- parameters ---------------------------------------------------------------------------------------
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        if self.definition is None:
+            return {}
+        gravity = {"gravity": Parameter("gravity", self.gravity, "m/s2")}
+        return {**self.definition.of_bodies(self), **self.definition.of_links(self), **gravity}
+
+    def varied(self, values: Mapping[str, Array], first: System | None) -> System:
+        made: System = self.definition.with_values(values, self).system()
+        made.take(self.added)
+        return made.sharing(first)
+
+    def _at(self, p: Array) -> System:
+        made: System = self.plain.definition.with_values(self.layout.named(p), self.plain).system()
+        made.take(self.added)
+        return made
 
     @cached_property
     def slides(self) -> list[slice]:
@@ -236,15 +259,19 @@ class System(Constrained):
 
     # -- energies -----------------------------------------------------------------------------------------
 
-    def kinetic_energy(self, q: Array, v: Array) -> np.ndarray:
+    def kinetic_energy(self, q: Array, v: Array, parameters: Any = None) -> np.ndarray:
         """sum of omega . Theta omega / 2 + m |v|^2 / 2, (...)                                          [J]"""
+        if self.layout.size:
+            return self.evaluated("energies", q, v, p=self.packed(parameters))[0]
         w, u = self._body_velocities(q, v)
         mass, Theta = np.array([b.mass for b in self.bodies]), np.stack([b.Theta for b in self.bodies])
         turning = np.einsum("...ni,nij,...nj->...", w, Theta, w)
         return 0.5 * (turning + np.einsum("n,...ni,...ni->...", mass, u, u))
 
-    def potential_energy(self, q: Array) -> np.ndarray:
+    def potential_energy(self, q: Array, parameters: Any = None) -> np.ndarray:
         """Of weight, -sum m g . p, and of springs, (...)                                               [J]"""
+        if self.layout.size:
+            return self.evaluated("energies", q, np.zeros(self.nv), p=self.packed(parameters))[1]
         R, p = self._axes(q)
         total = -np.einsum("n,i,...ni->...", np.array([b.mass for b in self.bodies]), self.gravity, p)
         if any(f.kind.stores for f in self.forces) or any(f.stores for f in self.generalised):
@@ -258,6 +285,17 @@ class System(Constrained):
         states = equations.bodies(self, q, np.zeros(self.nv, int)).states
         weight = sum(b.mass * (self.gravity @ x.p) for b, x in zip(self.bodies, states))
         return self._stored(q, states) - weight
+
+    def functions(self) -> Functions:
+        """As `Constrained.functions`, and "energies" (q, v)."""
+
+        def energies(q: Array, v: Array) -> dict[str, Any]:
+            kinetic: Any = 0.0
+            for b, x in zip(self.bodies, equations.bodies(self, q, v).states):
+                kinetic = kinetic + 0.5 * (x.w @ (b.Theta @ x.w)) + 0.5 * b.mass * (x.v @ x.v)
+            return {"kinetic": kinetic, "potential": self.potential(q)}
+
+        return {**super().functions(), "energies": (energies, {"q": self.nq, "v": self.nv})}
 
     def _stored(self, q: Array, states: Sequence[BodyState]) -> Any:
         """Potential energy of the forces, of the bodies' states and, last, the ground's."""
@@ -284,6 +322,39 @@ class System(Constrained):
                     acting = [states[b] for b in force.bodies]
                     F[at] = force.constants[5] @ force.kind.carried(acting, force.constants, times[at])
         return F
+
+    @cached_property
+    def _limited(self) -> list[Constraint]:
+        """Hinges and slides that have limits."""
+        kinds = Revolute | Prismatic
+        single = [c for c in self.constraints if c.joint and isinstance(c.joint.group, kinds)]
+        return [c for c in single if np.isfinite([c.joint.joint.lower, c.joint.joint.upper]).any()]  # type: ignore[union-attr]
+
+    @cached_property
+    def idle_limits(self) -> Limits | None:
+        if not self._limited or any(isinstance(force, JointLimits) for force in self.added):
+            return None
+        joints = [c.joint.joint for c in self._limited if c.joint]
+        ends = (np.concatenate([getattr(x, end) for x in joints]).astype(float) for end in ("lower", "upper"))
+        return Limits([x.name for x in joints], *ends)
+
+    def limited(self, q: Array, p: Array = None) -> Array:
+        """As `Mechanism.limited`: angles between -pi and pi, and translations."""
+        if p is not None and p.ndim > 1:
+            return np.stack([self.limited(x, y) for x, y in zip(q, p, strict=True)])
+        here = self if p is None else self.at(p)
+        poses = np.zeros((*q.shape[:-1], 1 + len(self.bodies), 4, 4))
+        poses[..., 3, 3], poses[..., -1, :3, :3] = 1, np.eye(3)  # the world comes last, as body -1
+        poses[..., :-1, :3, :3], poses[..., :-1, :3, 3] = here._axes(q)
+        found = []
+        for c in here._limited:
+            assert c.joint is not None
+            a, b = (poses[..., i, :, :] @ T for i, T in zip(c.bodies, (c.joint.on_parent, c.joint.on_child)))
+            S, T = c.joint.group.S[:, 0], np.linalg.inv(a) @ b
+            w, *turn = SO3.coordinates(np.moveaxis(T[..., :3, :3], (-2, -1), (0, 1)))
+            angle = 2 * np.arctan2(np.tensordot(S[:3], turn, 1) * np.where(w < 0, -1, 1), np.abs(w))
+            found.append(angle if S[:3].any() else T[..., :3, 3] @ S[3:])
+        return np.stack(found, axis=-1)
 
     def world_accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> np.ndarray:
         """(d omega/dt, d^2 p/dt^2) (..., n, 6) of the bodies' own frames, in the world's axes.
@@ -325,13 +396,34 @@ class System(Constrained):
 
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`, with constant M."""
-        M = np.zeros((self.nv, self.nv))
+        found = Constrained.mechanics(self)
+        laws = self.parametric_laws()
+        if not self.layout.size:
+            laws["M"] = laws["M"](None).astype(float)
+            del laws["b"]
+        given = {"group": self.group, **laws}
+        return {**given, **found, **({"J": self._entries_of_J} if "g" in found else {})}
+
+    def laws(self) -> dict[str, Any]:
+        nu = self.nu
+        M = np.zeros((self.nv, self.nv), int).astype(object)
         for i, b in enumerate(self.bodies):
             M[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = b.Theta
-            M[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = b.mass * np.eye(3)
-        given = {"group": self.group, "M": M, "Q": self.applied, "efforts": self.nu}
-        found = Constrained.mechanics(self)
-        return {**given, **found, **({"J": self._entries_of_J} if "g" in found else {})}
+            M[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = b.mass * np.eye(3, dtype=int)
+        return {
+            "M": lambda q: M,
+            "b": self._inertial,
+            "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu]),
+        }
+
+    def _inertial(self, q: Array, v: Array) -> Array:
+        """-ad_v^T M v:  (omega x Theta omega, omega x m v) on SE(3), without the last on SO(3) x R^3."""
+        parts: list[Array] = [np.zeros(0, int)]
+        for b, V in zip(self.bodies, v.reshape(-1, 6)):
+            w = V[:3]
+            rest = b.mass * cross(w, V[3:]) if b.group == SE3 else np.zeros(3, int)
+            parts += [cross(w, b.Theta @ w), rest]
+        return np.concatenate(parts)
 
     def _entries_of_J(self, q: Array) -> list[tuple[int, int, Any]]:
         """Row, column and value of the entries in the blocks of J for the system's own velocities."""

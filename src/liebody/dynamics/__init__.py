@@ -86,8 +86,8 @@ from .forces import (
     JointFriction,
     JointLimits,
     JointSpring,
+    Limits,
     joint_laws,
-    passed_limits,
 )
 from .forward import articulated_body, forward_dynamics
 from .hamiltonian import (
@@ -171,6 +171,7 @@ __all__ = [
     "JointFriction",
     "JointLimits",
     "JointSpring",
+    "Limits",
     "Mechanism",
     "MovingFrame",
     "OpenTree",
@@ -274,7 +275,6 @@ __all__ = [
     "momentum_rate_in_frame",
     "motion_without_momentum",
     "normalize",
-    "passed_limits",
     "passive_inverse_dynamics",
     "passive_regressor",
     "pose",

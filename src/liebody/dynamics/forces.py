@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -415,21 +415,27 @@ def joint_laws(tree: Tree, kinds: Collection[str], contact: float = 0.02) -> tup
     return tuple(law() for kind, law in laws.items() if kind in kinds)
 
 
-def passed_limits(tree: Tree, t: Array, q: Array) -> dict[str, float]:
-    """{joint: when it was first seen beyond its limits}, of states q (..., nt, nq) at times t (nt,).   [s]
+class Limits(NamedTuple):
+    """Limits of n joint coordinates: the joints they belong to, and what they may be at least and at most."""
 
-    Of joints with as many coordinates as velocities; beyond is more than 1e-9 (1 + |q|).
-    """
-    names, columns, (ratio, offset, lower, upper) = tree.limits
-    if not names:
-        return {}
-    x = ratio * q[..., columns] + offset
-    slack = 1e-9 * (1 + np.abs(x))
-    beyond = ((x < lower - slack) | (x > upper + slack)).reshape(-1, len(t), len(names)).any(axis=0)
-    found: dict[str, float] = {}
-    for i in np.flatnonzero(beyond.any(axis=0)):
-        found[names[i]] = min(float(t[np.argmax(beyond[:, i])]), found.get(names[i], np.inf))
-    return found
+    joints: Sequence[str]
+    lower: Array
+    upper: Array
+
+    def passed(self, t: Array, x: Array) -> dict[str, float]:
+        """{joint: when it was first seen beyond}, of coordinates x (..., nt, n) at times t (nt,).      [s]
+
+        Beyond is more than 1e-9 (1 + |x|).
+        """
+        if ((x >= self.lower) & (x <= self.upper)).all():
+            return {}
+        slack = 1e-9 * (1 + np.abs(x))
+        beyond = ((x < self.lower - slack) | (x > self.upper + slack)).reshape(-1, *x.shape[-2:]).any(axis=0)
+        found: dict[str, float] = {}
+        for i in np.flatnonzero(beyond.any(axis=0)).tolist():
+            name = self.joints[i]
+            found[name] = min(float(t[np.argmax(beyond[:, i])]), found.get(name, np.inf))
+        return found
 
 
 def _acting(values: Array) -> Sequence[Array] | None:

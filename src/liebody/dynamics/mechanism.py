@@ -26,7 +26,7 @@ from ..groups import Product, R
 from ..labels import Labels, labels
 from ..scalar import Array, maximum, minimum
 from .energy import kinetic_energy, potential_energy
-from .forces import Force, JointForce
+from .forces import Force, JointForce, JointLimits, Limits
 from .forward import forward_dynamics
 from .inverse import FREE_FALL, bias_forces, gravity_forces
 from .mass import mass_matrix
@@ -141,6 +141,32 @@ class Mechanism:
         """
         raise NotImplementedError
 
+    def at(self, p: Array) -> Self:
+        """This mechanism with these values of its parameters (np,), numbers or symbols."""
+        if not self.layout.size:
+            return self
+        here = self._at(p)
+        vars(here)["nominal"] = self, p
+        return here
+
+    def _at(self, p: Array) -> Self:
+        """A copy with these values of its parameters."""
+        raise NotImplementedError
+
+    def given(self, u: Array) -> tuple[Self, Array, Array]:
+        """The mechanism at the parameters behind efforts u, the efforts alone, and the parameters."""
+        k = len(u) - self.layout.size
+        return self.at(u[k:]), u[:k], u[k:]
+
+    def laws(self) -> dict[str, Any]:
+        """M, b and Q of these, as functions: what of `mechanics` may depend on parameters."""
+        raise NotImplementedError
+
+    def parametric_laws(self) -> dict[str, Any]:
+        """These laws, the length of u, and `at` where there are free parameters."""
+        at = {"at": lambda u: self.given(u)[0].laws()} if self.layout.size else {}
+        return {"efforts": self.nu + self.layout.size, **self.laws(), **at}
+
     def acting(self, u: Array) -> Array:
         """What acts of the efforts u (..., nu)."""
         return u
@@ -159,9 +185,15 @@ class Mechanism:
         dE/dt = Q . v + dV/dq v, where constraints do no work.                                           [W]
         """
         space = {"q": self.nq, "s": self.group.dim}
-        moved = trace(lambda q, s: self.potential(self.group.integrate(q, s)), space, "potential")
+        nominal, *p = vars(self).get("nominal", (self,))
+
+        def potential(q: Array, s: Array, *p: Array) -> Any:
+            return (nominal.at(*p) if p else self).potential(self.group.integrate(q, s))
+
+        given = {"parameters": nominal.layout.size} if p else {}
+        moved = trace(potential, {**space, **given}, "potential")
         still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
-        return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, np.concatenate([v, slides]))
+        return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, *p, np.concatenate([v, slides]))
 
     @property
     def works(self) -> bool:
@@ -173,9 +205,15 @@ class Mechanism:
         raise NotImplementedError
 
     def function(self, name: str) -> Function | Program:
-        """The traced one of `functions`."""
+        """The traced one of `functions`; free parameters (np,) come last."""
         made, shapes = self.functions()[name]
-        return traced(made, shapes, name, loops=self.loops)
+        if not self.layout.size:
+            return traced(made, shapes, name, loops=self.loops)
+
+        def at_parameters(*given: Array) -> Any:
+            return self.at(given[-1]).functions()[name][0](*given[:-1])
+
+        return traced(at_parameters, {**shapes, "parameters": self.layout.size}, name, loops=self.loops)
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:
         """v^T M(q) v / 2, (...)                                                                        [J]"""
@@ -189,6 +227,17 @@ class Mechanism:
         """A text that determines the parts of explicit methods; None where only tracing does."""
         return None
 
+    # -- joints ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def idle_limits(self) -> Limits | None:
+        """The limits of joints, where they do not act; None where there are none."""
+        return None
+
+    def limited(self, q: Array, p: Array = None) -> Array:
+        """The coordinates (..., n) that have these limits, at q (..., nq) and parameters p (..., np)."""
+        raise NotImplementedError
+
     # -- forces ---------------------------------------------------------------------------------------------
 
     def with_forces(self, *forces: Force) -> Self:
@@ -201,7 +250,7 @@ class Mechanism:
         key = ("forces", *forces)
         if forces and key not in self.flows:
             made = copy.copy(self)
-            for compiled in ("flows", "_kernels", "works"):
+            for compiled in ("flows", "_kernels", "works", "idle_limits"):
                 vars(made).pop(compiled, None)
             made.take(forces)
             self.flows[key] = made
@@ -213,12 +262,12 @@ class Mechanism:
 
     # -- states ---------------------------------------------------------------------------------------------
 
-    def start(self) -> np.ndarray:
-        """The configuration in which simulations start by default, (nq,)."""
+    def start(self, p: Array = None) -> np.ndarray:
+        """The configuration in which simulations start by default, (nq,); of parameters p (..., np)."""
         return self.group.neutral()
 
-    def check_state(self, q: Array, v: Array, t: float = 0.0) -> None:
-        """Raise ConfigurationError for states (..., nq), (..., nv) that it cannot be in."""
+    def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
+        """Raise ConfigurationError for states (..., nq), (..., nv) that it cannot be in, at parameters p."""
 
     def configurations(self, q: Array) -> np.ndarray:
         """q as floats (..., nq), checked."""
@@ -255,9 +304,20 @@ class Mechanism:
             self._kernels[name] = Kernel(function, guard=Guard(tuple(function.inputs)))
         return self._kernels[name]
 
+    def evaluated(self, name: str, *state: Array, p: Array = None) -> Any:
+        """A `function` of states (..., n), at parameters p (..., np); None: its own."""
+        more = [self.values if p is None else p] if self.layout.size else []
+        return self.kernel(name)(*state, *more)
+
     @cached_property
     def _kernels(self) -> dict[str, Kernel]:
         return {}
+
+    def sharing(self, other: Self | None) -> Self:
+        """This one, with what is compiled of another one that differs in its numbers alone."""
+        if other is not None:
+            vars(self)["_kernels"] = other._kernels
+        return self
 
     @cached_property
     def flows(self) -> dict[Any, Any]:
@@ -314,6 +374,30 @@ class OpenTree(OfTree, Mechanism):
     def take(self, forces: tuple[Force, ...]) -> None:
         self.forces += forces
 
+    @cached_property
+    def idle_limits(self) -> Limits | None:
+        names, _, numbers = self.tree.limits
+        acting = any(isinstance(force, JointLimits) for force in self.forces)
+        return None if acting or not names else Limits(names, *numbers[2:])
+
+    def limited(self, q: Array, p: Array = None) -> Array:
+        found = q[..., self._columns]
+        _, _, (ratio, offset, *_) = self.tree.limits
+        return ratio * found + offset if self._followers else found
+
+    @cached_property
+    def _columns(self) -> Any:
+        """Where the coordinates with limits stand, as a slice where they are neighbours."""
+        _, columns, _ = self.tree.limits
+        first, end = columns[0], columns[-1] + 1
+        return slice(first, end) if np.array_equal(columns, np.arange(first, end)) else columns
+
+    @cached_property
+    def _followers(self) -> bool:
+        """Whether limits are those of joints that follow others."""
+        _, _, (ratio, offset, *_) = self.tree.limits
+        return bool((ratio != 1).any() or offset.any())
+
     # -- equations, on floats or symbols ------------------------------------------------------------------
 
     def acting(self, u: Array) -> Array:
@@ -329,18 +413,10 @@ class OpenTree(OfTree, Mechanism):
             axis=-1,
         )
 
-    def at(self, p: Array) -> OpenTree:
-        """This mechanism with these values of its parameters (np,), numbers or symbols."""
-        if not self.layout.size:
-            return self
+    def _at(self, p: Array) -> Self:
         here = copy.copy(self)
         here.tree, here.gravity = self._source(p)
         return here
-
-    def given(self, u: Array) -> tuple[OpenTree, Array, Array]:
-        """The mechanism at the parameters behind efforts u, the efforts alone, and the parameters."""
-        k = len(u) - self.layout.size
-        return self.at(u[k:]), u[:k], u[k:]
 
     def efforts(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         """Efforts u with all forces but weight, (nv,)."""
@@ -373,15 +449,15 @@ class OpenTree(OfTree, Mechanism):
     # -- what is made of them -------------------------------------------------------------------------------
 
     def mechanics(self) -> dict[str, Any]:
+        return {"group": self.group, **self.parametric_laws()}
+
+    def laws(self) -> dict[str, Any]:
         tree, nu = self.tree, self.nu
-        laws = {
+        return {
             "M": lambda q: mass_matrix(tree, q),
             "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
             "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu]),
         }
-        if self.layout.size:
-            laws["at"] = lambda u: self.given(u)[0].mechanics()
-        return {"group": self.group, "efforts": nu + self.layout.size, **laws}
 
     def parts(
         self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
@@ -422,26 +498,18 @@ class OpenTree(OfTree, Mechanism):
         "energies" (q, v); "stored" (q), the potential energy of forces; "forces" (t, q, v), a row (nv,) each.
         """
 
-        def forces(t: Any, q: Array, v: Array, *p: Array) -> Array:
-            here = self.at(*p) if p else self
-            return np.stack([force.on_tree(here.tree, t, q, v) for force in self.forces])
+        def forces(t: Any, q: Array, v: Array) -> Array:
+            return np.stack([force.on_tree(self.tree, t, q, v) for force in self.forces])
 
         def energies(q: Array, v: Array) -> dict[str, Array]:
             return {"kinetic": kinetic_energy(self.tree, q, v), "potential": self.potential(q)}
 
-        def stored(q: Array, *p: Array) -> Any:
-            return (self.at(*p) if p else self).stored(q)
-
-        def power(t: Any, q: Array, v: Array, u: Array, *p: Array) -> Any:
-            return (self.at(*p) if p else self).power(t, q, v, u)
-
         state = {"q": self.nq, "v": self.nv}
-        given = {"parameters": self.layout.size} if self.layout.size else {}
         return {
             "energies": (energies, state),
-            "stored": (stored, {"q": self.nq, **given}),
-            "forces": (forces, {"t": (), **state, **given}),
-            "power": (power, {"t": (), **state, "u": self.nu, **given}),
+            "stored": (self.stored, {"q": self.nq}),
+            "forces": (forces, {"t": (), **state}),
+            "power": (self.power, {"t": (), **state, "u": self.nu}),
         }
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import copy
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .. import dynamics
-from ..bodies import Parameter, parameters_of, symbols_of, with_values
+from ..bodies import Parameter, Parametric, parameters_of, symbols_of, with_values
+from ..bodies.parametric import key_of
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel, Program, to_casadi, to_casadi_external
-from ..codegen.graph import holds_symbols
 from ..codegen.kernel import data_type
 from ..codegen.layout import FlatLayout, word_of
-from ..door import checked, count, floats, short
-from ..errors import ArgumentError, LiebodyError, ModelError, ShapeError, counted
+from ..door import checked, count, floats
+from ..errors import LiebodyError, ModelError, ShapeError, counted
 from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
 from ..labels import labels
@@ -28,7 +28,6 @@ from ..scalar import Array
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PRODUCTS, chosen, differentiated
 from .identity import fingerprint, library_digest
-from .parameters import Parameters
 from .table import Algorithms
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ GRAVITY = dynamics.FREE_FALL
 EXTERNAL = 500  # operations from which on functions of CasADi are compiled
 
 
-class Robot(Algorithms, OfTree):
+class Robot(Algorithms, OfTree, Parametric):
     """A tree of bodies with its equations of motion as calls on NumPy arrays.
 
     tree     the mechanism. SymPy's symbols in its numbers are free parameters that have no value by default
@@ -67,8 +66,6 @@ class Robot(Algorithms, OfTree):
         self.tree, self.gravity_vector = tree, gravity
         self.symbols = symbols_of(tree)  # by their words
         self.layout = FlatLayout("parameter", dict.fromkeys(self.symbols, np.nan), needed=self.symbols)
-        self._plain: Any = self  # without free parameters
-        self._variants: dict[Any, Any] = {}
         self.kernels: dict[tuple[Any, ...], Kernel] = {}
         self.entries: dict[tuple[Any, ...], Any] = {}
         self.flows: dict[tuple[Any, ...], Any] = {}
@@ -89,153 +86,24 @@ class Robot(Algorithms, OfTree):
 
     # -- parameters ---------------------------------------------------------------------------------------
 
-    @cached_property
-    def parameters(self) -> Parameters:
-        """What may be a parameter, {name: Parameter} with shapes, units and values; free ones are marked."""
-        found: dict[str, Parameter] = parameters_of(self.tree)
-        found["gravity"] = Parameter("gravity", self.gravity_vector, "m/s2")
-        own = {name: Parameter(name, x) for name, x in self.layout.defaults.items() if name not in found}
-        return Parameters({**found, **own}, tuple(self.layout.defaults))
+    def own_parameters(self) -> dict[str, Parameter]:
+        return {**parameters_of(self.tree), "gravity": Parameter("gravity", self.gravity_vector, "m/s2")}
 
-    def with_parameters(self, *given: str | Mapping[str, Any]) -> Self:
-        """This robot with free parameters: numbers that every call may be given anew, without compiling.
-
-            arm = robot.with_parameters("wrist_3_link.mass", "wrist_3_link.center")
-            arm.inverse_dynamics(q, v, a, parameters={"wrist_3_link.mass": np.linspace(0.1, 2.0, 1000)})
-
-        given  names of `robot.parameters`, or {name: value}, then the values by default. A name that
-               is not the robot's, a word, is a parameter of your own, such as a gain, and needs a value
-
-        Every call takes `parameters`: {name: values (..., *shape)}, with leading axes that broadcast with
-        those of the arrays, or all of them in one array (..., np), as `packed` gives it, which is faster.
-        Kernels have that array as their last input, "parameters"; `derivatives(name, wrt="parameters")`
-        differentiates by it. Names that are left out have the robot's own values. A plain robot takes
-        `parameters` as well, and frees those that are named. What belongs to names and equations, such as
-        `tree`, `mass` and `to_urdf`, is that of the values by default.
-
-        Raises ModelError for a name that is unknown, and for values that no mechanism can have: masses that
-        are not positive, inertias of no body, axes and quaternions without norm 1, negative losses.
-        """
-        values = dict(self.layout.defaults)
-        for one in given:
-            if not isinstance(one, (str, Mapping)):
-                raise ArgumentError(f"parameters are {short(one)}, expected names, or a dictionary by name")
-            values.update(one if isinstance(one, Mapping) else {one: self._nominal(one)})
-        if foreign := [name for name in values if not isinstance(name, str)]:
-            raise ArgumentError(f"the parameter {short(foreign[0])} has no name; give a dictionary of texts")
-        known = self._plain.parameters
-        names = [name for name in known if name in values] + [name for name in values if name not in known]
-        for name in names:
-            if name not in known and not name.isidentifier():
-                known.refuse(name, self.name)
-        layout = FlatLayout("parameter", {name: values[name] for name in names}, needed=self.symbols)
-        for name, x in layout.defaults.items():
-            if name in known and x.shape != known[name].shape:
-                raise ShapeError(
-                    f"{name} has shape {x.shape}, expected {known[name].shape}; batches of values are given "
-                    "to the calls"
-                )
-        key = _key(layout)
-        variants = self._plain._variants
-        if key not in variants:
-            nominal = {name: known[name].value if name in known else values[name] for name in names}
-            variants[key] = self._plain._varied(FlatLayout("parameter", nominal, needed=self.symbols), {})
-        first = variants[key]
-        same = all(
-            np.array_equal(layout.defaults[name], x, equal_nan=True)
-            for name, x in first.layout.defaults.items()
-        )
-        return first if same else self._plain._varied(layout, first.kernels)
-
-    def _nominal(self, name: str) -> Array:
-        """The robot's own value of a parameter."""
-        if name not in self.parameters:
-            self.parameters.refuse(name, self.name)
-        return self.parameters[name].value
-
-    def _varied(self, layout: FlatLayout, kernels: dict[tuple[Any, ...], Kernel]) -> Self:
-        """This plain robot with free parameters, and kernels that it shares with others of these."""
+    def varied(self, values: Mapping[str, Array], first: Self | None) -> Self:
         made = copy.copy(self)
         for name in [*kernels_of(type(self)), "parameters", "values"]:
             vars(made).pop(name, None)
-        made.kernels, made.entries, made.flows = kernels, {}, {}
-        own = self.parameters
-        checks = {name: own[name].checked for name in layout.defaults if name in own}
-        made.layout = FlatLayout("parameter", layout.defaults, checks, needed=self.symbols)
-        made.layout.defaults = made.layout.named(made.layout.values(layout.defaults, ()))
-        differ = {
-            name: x
-            for name, x in made.layout.defaults.items()
-            if name in own and not np.array_equal(x, own[name].value) and not np.isnan(x).any()
-        }
-        made.tree = with_values(self.tree, differ)
-        made.gravity_vector = differ.get("gravity", self.gravity_vector)
+        made.kernels, made.entries, made.flows = first.kernels if first else {}, {}, {}
+        made.tree = with_values(self.tree, values)
+        made.gravity_vector = values.get("gravity", self.gravity_vector)
         return made
-
-    @property
-    def prototype(self) -> Self:
-        """The robot with the same free parameters at which simulations of all of them are kept."""
-        return self._plain._variants.setdefault(_key(self.layout), self) if self.layout.size else self
-
-    @cached_property
-    def values(self) -> Array:
-        """The values of the free parameters by default, (np,)."""
-        return self.layout.write(self.layout.defaults.values()).astype(float)
-
-    def freed(self, parameters: Any) -> Self:
-        """This robot, or, if it has no free parameters, the one in which those that are named are free."""
-        if parameters is None or self.layout.size:
-            return self
-        if hasattr(parameters, "_fields"):
-            return self.with_parameters(*[x for x in self.parameters if word_of(x) in parameters._fields])
-        if not isinstance(parameters, Mapping):
-            raise ModelError(
-                f"{self.name} has no free parameters, and values come without names; give {{name: values}}, "
-                "or make a robot with robot.with_parameters(names)"
-            )
-        return self.with_parameters(*[name for name in parameters if name in self._plain.parameters])
-
-    def packed(self, parameters: Any = None) -> Array:
-        """Values of the free parameters (..., np), checked: of {name: values}, or of an array (..., np).
-
-        Symbols of a trace are not checked. Raises ModelError and ShapeError, as `with_parameters` says.
-        """
-        if parameters is None:
-            return self._complete(self.values)
-        given = parameters
-        if hasattr(parameters, "_fields"):  # what traced functions take
-            fields = self.layout.fields.items()
-            given = {name: getattr(parameters, x) for name, x in fields if x in parameters._fields}
-        if not isinstance(given, Mapping):
-            flat = np.asarray(given)
-            if flat.shape[-1:] != (self.layout.size,):
-                raise ShapeError(
-                    f"parameters have shape {flat.shape}, expected (..., {self.layout.size}) or names and "
-                    f"values of {', '.join(self.layout.defaults)}"
-                )
-            given = self.layout.named(flat)
-        self.layout.check(given)
-        if any(holds_symbols(np.asarray(x)) for x in given.values()):
-            return self.layout.write({**self.layout.defaults, **given}.values())
-        return self._complete(self.layout.values(given, np.broadcast_shapes(*self.layout.batches(given))))
-
-    def _complete(self, flat: Array) -> Array:
-        """Values (..., np), of symbols of the tree too; raises ModelError."""
-        values = self.layout.named(flat)
-        missing = [name for name in self.symbols if np.isnan(values[name]).any()]
-        if missing:
-            raise ModelError(
-                f"{self.name} has no value of its symbols {', '.join(missing)}; give "
-                f"parameters={{{missing[0]!r}: ...}}, or values for all calls by robot.with_parameters"
-            )
-        return flat
 
     def at(self, flat: Array = None) -> tuple[Tree, Array]:
         """Tree and gravity at values of the parameters (np,), numbers or symbols; None: the own ones."""
         if flat is None:
             return self.tree, self.gravity_vector
         values = self.layout.named(flat)
-        return with_values(self._plain.tree, values), values.get("gravity", self._plain.gravity_vector)
+        return with_values(self.plain.tree, values), values.get("gravity", self.plain.gravity_vector)
 
     def shape(self, argument: str) -> tuple[int, ...]:
         """The shape of an array that kernels take."""
@@ -585,16 +453,11 @@ class Robot(Algorithms, OfTree):
 
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
         """A text that determines the traced function `name`; None if users' code or symbols are in it."""
-        identity = fingerprint(self._plain.tree)
+        identity = fingerprint(self.plain.tree)
         if identity is None or not all(map(_says_all, options.values())):
             return None
-        parts = [identity, self._plain.gravity_vector.tobytes().hex(), repr(_key(self.layout)), name]
+        parts = [identity, self.plain.gravity_vector.tobytes().hex(), repr(key_of(self.layout)), name]
         return "|".join([*parts, repr(sorted(options.items())), library_digest()])
-
-
-def _key(layout: FlatLayout) -> tuple[Any, ...]:
-    """What determines kernels beside the plain robot."""
-    return tuple((name, x.shape) for name, x in layout.defaults.items())
 
 
 def _written(text: str, file: str | Path | None) -> str:

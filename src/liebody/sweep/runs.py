@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..bodies import Parametric
 from ..errors import SweepError
-from ..robot import Robot
 from ..simulate import DivergedMembers, simulate, takes_parameters
 from ..systems import HybridSystem
 from .store import Results, WrongResults
@@ -72,7 +72,7 @@ class Simulation:
             used |= set(self.names)
         if isinstance(system, HybridSystem):
             used |= {*system.parameters.defaults, *system.memory.defaults}
-        known = system.parameters if isinstance(system, Robot) else {}
+        known = system.parameters if isinstance(system, Parametric) else {}
         functions = (options.get("tau"), *(options.get("events") or {}).values())
         gains = [name for name in self.names if name not in used and any(map(takes_parameters, functions))]
         self.free = [name for name in self.names if name in known or name in gains]

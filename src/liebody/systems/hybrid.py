@@ -37,12 +37,11 @@ from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, 
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
 from ..labels import Labels, labels_of
-from ..run import EventLog, Run
+from ..run import OF_PARAMETER, EventLog, Run, named_in, with_own_axes
 from ..scalar import Array
 
 MOST_EVENTS = 100_000  # of a member that are kept by default
 GROUPS = {"memory": "memory_", "work": "work_of_", "outputs": "output_"}  # along a run, and prefixes in files
-PARAMETER = "parameter_"
 
 
 class LostEvents(UserWarning):
@@ -586,32 +585,22 @@ class HybridRun(Run):
     def _variables(self) -> dict[str, Any]:
         variables = Run._variables(self)
         rows = variables["q"][0][:-1]
-
-        def own(name: str, x: Array, axes: tuple[str, ...]) -> Any:
-            x = np.asarray(x)
-            return (*axes, *(f"{name}_{i}" for i in range(x.ndim - len(axes)))), x
-
         for kind, named in GROUPS.items():
             for name, x in getattr(self, kind).items():
-                variables[named + name] = *own(named + name, x, rows), {"long_name": f"{kind}: {name}"}
-        for name, x in self.parameters.items():
-            meaning = {"long_name": f"parameter {name}"}
-            variables[PARAMETER + name] = *own(PARAMETER + name, x, rows[:-1]), meaning
+                meaning = {"long_name": f"{kind}: {name}"}
+                variables[named + name] = *with_own_axes(named + name, x, rows), meaning
         when = {"units": "s", "long_name": "when the member ended"}
         variables["end_time"] = rows[:-1], np.asarray(self.end_times), when
         variables["end"] = rows[:-1], np.asarray(self.ends).astype(object), {"long_name": "why, if early"}
         meaning = {"long_name": "events, those not located, steps"}
-        variables["counts"] = *own("counts", self.counts, rows[:-1]), meaning
+        variables["counts"] = *with_own_axes("counts", self.counts, rows[:-1]), meaning
         return variables
 
     @classmethod
     def _extras(cls, found: Mapping[str, Array]) -> dict[str, Any]:
-        def named(prefix: str) -> dict[str, Array]:
-            return {k.removeprefix(prefix): x for k, x in found.items() if k.startswith(prefix)}
-
         return {
-            **{kind: named(prefix) for kind, prefix in GROUPS.items()},
-            "parameters": named(PARAMETER),
+            **{kind: named_in(found, prefix) for kind, prefix in GROUPS.items()},
+            "parameters": named_in(found, OF_PARAMETER),
             "final": None,
             "counts": found["counts"],
             "end_times": found["end_time"],

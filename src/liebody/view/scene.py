@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from ..bodies import Parametric, Tree, parameters_of, with_values
+from ..codegen import Kernel, traced
+from ..codegen.layout import FlatLayout
+from ..dynamics import body_poses
 from ..errors import ModelError, ShapeError
 from ..groups import SO3
 from ..labels import labels_of
@@ -145,13 +150,19 @@ def scene_of(
     t, q = _motion(system, motion)
     rows = q.reshape(-1, *q.shape[-2:])
     chosen = np.unique(np.linspace(0, len(rows) - 1, min(members, len(rows))).round().astype(int))
+    drawings = _drawings(system, motion, chosen) or [drawing]
+    drawing = drawings[0]
     n = len(drawing.inertias) + 2
     most = min(MOST_SAMPLES, max(2, MOST_BYTES // (BYTES * n * len(chosen))))
     kept = np.arange(len(t))
     if len(t) > most:
         kept = np.unique(np.searchsorted(t, np.linspace(t[0], t[-1], most)).clip(0, len(t) - 1))
     rows = _held(rows[chosen][:, kept])
-    poses = _with_world_and_centre(drawing, np.asarray(drawing.poses(rows), float))
+    if len(drawings) == 1:
+        poses = _with_world_and_centre(drawing, np.asarray(drawing.poses(rows), float))
+    else:
+        own = zip(drawings, rows, strict=True)
+        poses = np.stack([_with_world_and_centre(x, np.asarray(x.poses(y), float)) for x, y in own])
     if not ghosts and len(chosen) > 1:
         poses = _side_by_side(poses, rows.shape[0])
     batch = len(q.shape) - 2
@@ -176,10 +187,48 @@ def scene_of(
     metadata = getattr(motion, "metadata", {})
     title = " · ".join(str(x) for x in (drawing.name, metadata.get("method", "")) if x)
     notes = [f"{len(chosen)} of {len(q.reshape(-1, *q.shape[-2:]))} members"] if len(chosen) > 1 else []
+    if len(drawings) > 1:
+        notes.append("bodies have the size of those of the first")
     return Scene(
         title, drawing, t[kept], poses, ghosts, energies, forces, [_point(drawing, name) for name in named],
         (BODIES, *([FRAMES] if drawing.single else [])), ", ".join(notes),
     )  # fmt: skip
+
+
+def _drawings(system: Any, motion: Any, chosen: Array) -> list[Drawing]:
+    """The drawing of each of these members of a run, where they have numbers of their own."""
+    given = getattr(motion, "parameters", None) or {}
+    tree = system if isinstance(system, Tree) else getattr(system, "tree", None)
+    known = parameters_of(tree) if tree is not None else getattr(system, "parameters", {})
+    flat = {
+        name: np.reshape(x, (-1, *np.shape(x)[np.ndim(motion.q) - 2 :]))
+        for name, x in given.items()
+        if name in known
+    }
+    if not flat or (tree is None and not isinstance(system, Parametric)):
+        return []
+    members = [{name: x[i] for name, x in flat.items()} for i in chosen]
+    if tree is None:
+        return [drawing_of(system.with_parameters(values)) for values in members]
+    layout = FlatLayout("parameter", members[0])
+
+    def poses(q: Array, p: Array) -> Array:
+        return body_poses(with_values(tree, layout.named(p)), q)
+
+    shapes = {"q": tree.nq, "parameters": layout.size}
+    kernel, found = Kernel(partial(traced, poses, shapes, "poses")), []  # one for all of them
+    for values in members:
+        own = with_values(tree, values)
+        if system is not tree:
+            system = copy.copy(system)
+            system.tree = own
+        at = partial(_with_last, kernel, layout.values(values, ()))
+        found.append(replace(drawing_of(own if system is tree else system), poses=at))
+    return found
+
+
+def _with_last(kernel: Kernel, last: Array, q: Array) -> Array:
+    return kernel(q, last)
 
 
 def _motion(system: Any, motion: Any) -> tuple[Array, Array]:

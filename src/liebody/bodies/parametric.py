@@ -1,0 +1,227 @@
+"""What has parameters: robots and constrained systems, whose numbers have names, and may be free."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from ..codegen.graph import holds_symbols
+from ..codegen.layout import FlatLayout, word_of
+from ..door import short
+from ..errors import ArgumentError, ModelError, ShapeError
+from ..scalar import Array
+from .parameters import Parameter
+
+NO_SYMBOLS: Mapping[str, Any] = {}
+
+
+class Parameters(Mapping[str, Parameter]):
+    """{name: Parameter} of all that may be a parameter; `free` are the names of those that are."""
+
+    def __init__(self, known: Mapping[str, Parameter], free: Sequence[str]) -> None:
+        self._known, self.free = known, tuple(free)
+
+    def __getitem__(self, name: str) -> Parameter:
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self._known), default=0)
+        return "\n".join(
+            f"{'*' if name in self.free else ' '} {name:{width}}  {x.shape!s:5} {x.value.tolist()} {x.unit}"
+            for name, x in self._known.items()
+        )
+
+    def refuse(self, name: str, owner: str) -> NoReturn:
+        """Raise ModelError for a name that is unknown."""
+        near = difflib.get_close_matches(name, self._known, 3)
+        hint = f"did you mean {', '.join(near)}?" if near else "its `parameters` lists them."
+        raise ModelError(
+            f"{owner} has no parameter {name!r}; {hint} One of your own, such as a gain, is called by a word "
+            "and declared with its value, {'K_p': 5.0}"
+        )
+
+
+class Parametric:
+    """What has numbers by name: those that are free are inputs of what is compiled, the others constants.
+
+    layout   of the free ones
+    symbols  of SymPy's, by their words, which are free ones without a value by default
+
+    A subclass says which numbers it has, `own_parameters`, and makes its copies with others, `varied`.
+    """
+
+    name: Any
+    layout = FlatLayout("parameter", {})
+    symbols: Mapping[str, Any] = NO_SYMBOLS
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        """What may be a parameter, with the values of now."""
+        raise NotImplementedError
+
+    def varied(self, values: Mapping[str, Array], first: Self | None) -> Self:
+        """A copy of this one, which has no free parameters, with these values of its own parameters.
+
+        first  one with the same free parameters, whose kernels it takes
+        """
+        raise NotImplementedError
+
+    @property
+    def plain(self) -> Self:
+        """The same without free parameters, and with its own values."""
+        found: Self = vars(self).get("_plain", self)
+        return found
+
+    @cached_property
+    def _variants(self) -> dict[Any, Any]:
+        return {}
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """What may be a parameter, {name: Parameter} with shapes, units and values; free ones are marked."""
+        found = self.own_parameters()
+        own = {name: Parameter(name, x) for name, x in self.layout.defaults.items() if name not in found}
+        return Parameters({**found, **own}, tuple(self.layout.defaults))
+
+    def with_parameters(self, *given: str | Mapping[str, Any]) -> Self:
+        """The same with free parameters: numbers that every call may be given anew, without compiling.
+
+            arm = robot.with_parameters("wrist_3_link.mass", "wrist_3_link.center")
+            arm.inverse_dynamics(q, v, a, parameters={"wrist_3_link.mass": np.linspace(0.1, 2.0, 1000)})
+
+        given  names of `parameters`, or {name: value}, then the values by default. A name that is not among
+               them, a word, is a parameter of your own, such as a gain, and needs a value
+
+        Every call of a robot takes `parameters`: {name: values (..., *shape)}, with leading axes that
+        broadcast with those of the arrays, or all of them in one array (..., np), as `packed` gives it, which
+        is faster. Kernels have that array as their last input, "parameters"; `derivatives(name,
+        wrt="parameters")` differentiates by it. Names that are left out have the own values. A plain robot
+        takes `parameters` as well, and frees those that are named. What belongs to names and equations, such
+        as `tree`, `mass` and `to_urdf`, is that of the values by default.
+
+        Raises ModelError for a name that is unknown, and for values that no mechanism can have: masses that
+        are not positive, inertias of no body, axes and quaternions without norm 1, negative losses.
+        """
+        values = dict(self.layout.defaults)
+        for one in given:
+            if not isinstance(one, (str, Mapping)):
+                raise ArgumentError(f"parameters are {short(one)}, expected names, or a dictionary by name")
+            values.update(one if isinstance(one, Mapping) else {one: self._nominal(one)})
+        if foreign := [name for name in values if not isinstance(name, str)]:
+            raise ArgumentError(f"the parameter {short(foreign[0])} has no name; give a dictionary of texts")
+        known = self.plain.parameters
+        names = [name for name in known if name in values] + [name for name in values if name not in known]
+        for name in names:
+            if name not in known and not name.isidentifier():
+                known.refuse(name, self.name)
+        layout = FlatLayout("parameter", {name: values[name] for name in names}, needed=self.symbols)
+        for name, x in layout.defaults.items():
+            if name in known and x.shape != known[name].shape:
+                raise ShapeError(
+                    f"{name} has shape {x.shape}, expected {known[name].shape}; batches of values are given "
+                    "to the calls"
+                )
+        key = key_of(layout)
+        variants = self.plain._variants
+        if key not in variants:
+            nominal = {name: known[name].value if name in known else values[name] for name in names}
+            variants[key] = self.plain._freed(FlatLayout("parameter", nominal, needed=self.symbols), None)
+        first = variants[key]
+        same = all(
+            np.array_equal(layout.defaults[name], x, equal_nan=True)
+            for name, x in first.layout.defaults.items()
+        )
+        return first if same else self.plain._freed(layout, first)
+
+    def _nominal(self, name: str) -> Array:
+        """The own value of a parameter."""
+        if name not in self.parameters:
+            self.parameters.refuse(name, self.name)
+        return self.parameters[name].value
+
+    def _freed(self, layout: FlatLayout, first: Self | None) -> Self:
+        """This plain one with free parameters, and with what is compiled of `first`, which has the same."""
+        own = self.parameters
+        checks = {name: own[name].checked for name in layout.defaults if name in own}
+        layout = FlatLayout("parameter", layout.defaults, checks, needed=self.symbols)
+        layout.defaults = layout.named(layout.values(layout.defaults, ()))
+        differ = {
+            name: x
+            for name, x in layout.defaults.items()
+            if name in own and not np.array_equal(x, own[name].value) and not np.isnan(x).any()
+        }
+        made = self.varied(differ, first)
+        vars(made).update(_plain=self, layout=layout)  # also of what is frozen
+        return made
+
+    @property
+    def prototype(self) -> Self:
+        """The one with the same free parameters at which simulations of all of them are kept."""
+        return self.plain._variants.setdefault(key_of(self.layout), self) if self.layout.size else self
+
+    @cached_property
+    def values(self) -> Array:
+        """The values of the free parameters by default, (np,)."""
+        return self.layout.write(self.layout.defaults.values()).astype(float)
+
+    def freed(self, parameters: Any) -> Self:
+        """The same, or, if it has no free parameters, the one in which those that are named are free."""
+        if parameters is None or self.layout.size:
+            return self
+        if hasattr(parameters, "_fields"):
+            return self.with_parameters(*[x for x in self.parameters if word_of(x) in parameters._fields])
+        if not isinstance(parameters, Mapping):
+            raise ModelError(
+                f"{self.name} has no free parameters, and values come without names; give {{name: values}}, "
+                "or make one with with_parameters(names)"
+            )
+        return self.with_parameters(*[name for name in parameters if name in self.plain.parameters])
+
+    def packed(self, parameters: Any = None) -> Array:
+        """Values of the free parameters (..., np), checked: of {name: values}, or of an array (..., np).
+
+        Symbols of a trace are not checked. Raises ModelError and ShapeError, as `with_parameters` says.
+        """
+        if parameters is None:
+            return self._complete(self.values)
+        given = parameters
+        if hasattr(parameters, "_fields"):  # what traced functions take
+            fields = self.layout.fields.items()
+            given = {name: getattr(parameters, x) for name, x in fields if x in parameters._fields}
+        if not isinstance(given, Mapping):
+            flat = np.asarray(given)
+            if flat.shape[-1:] != (self.layout.size,):
+                raise ShapeError(
+                    f"parameters have shape {flat.shape}, expected (..., {self.layout.size}) or names and "
+                    f"values of {', '.join(self.layout.defaults)}"
+                )
+            given = self.layout.named(flat)
+        self.layout.check(given)
+        if any(holds_symbols(np.asarray(x)) for x in given.values()):
+            return self.layout.write({**self.layout.defaults, **given}.values())
+        return self._complete(self.layout.values(given, np.broadcast_shapes(*self.layout.batches(given))))
+
+    def _complete(self, flat: Array) -> Array:
+        """Values (..., np), of symbols of the tree too; raises ModelError."""
+        values = self.layout.named(flat) if self.symbols else {}
+        missing = [name for name in self.symbols if np.isnan(values[name]).any()]
+        if missing:
+            raise ModelError(
+                f"{self.name} has no value of its symbols {', '.join(missing)}; give "
+                f"parameters={{{missing[0]!r}: ...}}, or values for all calls by with_parameters"
+            )
+        return flat
+
+
+def key_of(layout: FlatLayout) -> tuple[Any, ...]:
+    """What tells free parameters from others: their names and shapes."""
+    return tuple((name, x.shape) for name, x in layout.defaults.items())
