@@ -11,6 +11,7 @@ import numpy as np
 
 from .bodies import Frame, Tree
 from .codegen import Kernel, traced
+from .door import checked, count, floats
 from .errors import ConfigurationError, ModelError, ShapeError, positive
 from .groups import SE3, Fixed, Prismatic, RealGroup, Revolute, Spherical
 from .robot import Robot
@@ -50,6 +51,7 @@ class InverseKinematics:
         return f"InverseKinematics: {of} converged, largest residual {worst:.3g}"
 
 
+@checked
 def inverse_kinematics(
     robot: Robot,
     targets: Mapping[str | Frame, Array],
@@ -89,11 +91,12 @@ def inverse_kinematics(
     Robot. 27 (2011); limits by projection, with an active set: Kelley (1999), section 5.4.
     """
     tolerance = positive("tolerance", tolerance)
+    iterations, restarts = count("iterations", iterations, 0), count("restarts", restarts, 0)
     wanted = {frame: _target(robot, frame, target) for frame, target in targets.items()}
     if not wanted:
         raise ModelError("there are no targets; give some, as {'tool0': T}")
     start = robot.neutral() if q0 is None else robot.configuration(q0) if isinstance(q0, Mapping) else q0
-    start = robot.group.check(start)
+    start = robot.group.check(floats("q0", start, finite=False))
     sizes = {frame: 1 if target.shape[-1] == 3 else 2 for frame, target in wanted.items()}  # axes of a target
     try:
         leading = [x.shape[: x.ndim - sizes[frame]] for frame, x in wanted.items()]
@@ -107,7 +110,8 @@ def inverse_kinematics(
     search = _Search(robot, {frame: n == 2 for frame, n in sizes.items()}, limits, tolerance, iterations)
     q = np.broadcast_to(start, (*batch, robot.nq)).reshape(-1, robot.nq)
     best = search.run(search.bounds.inside(q), rows)
-    draw = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
+    seed = rng if rng is None or isinstance(rng, np.random.Generator) else count("rng", rng, 0)
+    draw = np.random.default_rng(seed)
     beyond, ends = search.beyond_reach(rows), best.residual[:, None]
     for copies in _doubling(restarts):
         agree = (ends <= best.residual[:, None] * (1 + SAME)).sum(axis=1) >= AGREEING

@@ -15,7 +15,7 @@ import numpy as np
 from .codegen import Kernel, jacobian, trace, traced
 from .constrained import Constrained, Stabilization
 from .constrained.equations import NOTHING
-from .door import checked
+from .door import checked, floats
 from .dynamics import Force, Mechanism, OpenTree
 from .errors import SECONDS, ModelError, ShapeError, positive, require
 from .integrators import MechanicalMethod, Method
@@ -136,6 +136,7 @@ def linearize(
     return ConstrainedLinearization(A, B, dt, *charts) if charts else Linearization(A, B, dt)
 
 
+@checked
 def lqr(linear: Linearization | ConstrainedLinearization, Q: Array, R: Array, N: Array = None) -> Regulator:
     """The feedback u = -K x that minimises int x^T Q x + u^T R u + 2 x^T N u dt; with dt, a sum over steps.
 
@@ -154,12 +155,11 @@ def lqr(linear: Linearization | ConstrainedLinearization, Q: Array, R: Array, N:
 
     A, B = (np.asarray(x, float) for x in linear[:2])
     n, m = A.shape[-1], B.shape[-1]
-    N = np.zeros((n, m)) if N is None else N
+    Q, R, N = floats("Q", Q), floats("R", R), floats("N", np.zeros((n, m)) if N is None else N)
     given = {"A": (A, (n, n)), "B": (B, (n, m)), "Q": (Q, (n, n)), "R": (R, (m, m)), "N": (N, (n, m))}
     for name, (x, shape) in given.items():
         if np.shape(x) != shape:
             raise ShapeError(f"{name} has shape {np.shape(x)}, expected {shape}")
-    Q, R, N = (np.asarray(x, float) for x in (Q, R, N))
     discrete = linear.dt is not None
     try:
         np.linalg.cholesky(R)

@@ -45,6 +45,10 @@ class Hostile:
         return "Hostile()"
 
 
+def two_bodies():
+    return lb.SystemBuilder("s").body("a", BOX).body("b", BOX, [1.0, 0, 0])
+
+
 def algorithm(name):
     return lambda **given: getattr(ROBOT, name)(**given)
 
@@ -107,6 +111,42 @@ CALLS = {
     "cylinder": (lb.SpatialInertia.cylinder, {"mass": 1.0, "radius": 0.1, "length": 0.2, "axis": 2}),
     "polyhedron": (lb.SpatialInertia.polyhedron, {"density": 1.0, "triangles": TETRAHEDRON}),
     "shift": (BOX.shift, {"T": np.eye(4)}),
+    "body": (lambda **given: lb.SystemBuilder("s").body(**given).build(), {
+        "name": "a", "inertia": BOX, "pose": [0, 0, 1], "configuration": "auto",
+    }),
+    "system joint": (lambda **given: two_bodies().joint(**given).build(), {
+        "name": "j", "joint": Revolute([0, 0, 1]), "parent": "a", "child": "b", "on_parent": [0.1, 0, 0],
+        "on_child": [0, 0.2, 0], "damping": 0.1, "driven": True, "offset": 0.0,
+    }),
+    "rod": (lambda **given: two_bodies().rod(**given).build(), {
+        "name": "r", "a": "a", "b": "b", "on_a": [0.1, 0, 0], "on_b": None, "length": 2.0,
+    }),
+    "universal": (lambda **given: two_bodies().universal(**given).build(), {
+        "name": "u", "parent": "a", "child": "b", "parent_axis": [1, 0, 0], "child_axis": [0, 1, 0],
+        "on_parent": None, "on_child": [0, 0, 1],
+    }),
+    "point_on_line": (lambda **given: two_bodies().point_on_line(**given).build(), {
+        "name": "l", "body": "b", "point": [0, 0, 1], "on": "a", "through": [0, 0, 0], "direction": [1, 0, 0],
+    }),
+    "rolling": (lambda **given: two_bodies().rolling(**given).build(), {
+        "name": "w", "body": "b", "radius": 0.5, "axis": [0, 1, 0], "center": [0, 0, 0], "on": "world",
+        "plane": None, "slip": 0.0, "held": True,
+    }),
+    "knife_edge": (lambda **given: two_bodies().knife_edge(**given).build(), {
+        "name": "k", "body": "b", "on_body": [0, 0, 1], "on": "world", "slip": 0.0,
+    }),
+    "spring": (lambda **given: two_bodies().spring(**given).build(), {
+        "name": "s", "a": "a", "b": "b", "on_a": [0, 0, 1], "on_b": None, "stiffness": 1.0, "length": 0.5,
+        "damping": 0.1,
+    }),
+    "bushing": (lambda **given: two_bodies().bushing(**given).build(), {
+        "name": "s", "a": "a", "b": "b", "on_a": [0, 0, 1], "on_b": None, "stiffness": 1.0,
+        "turning_stiffness": [1, 2, 3], "damping": 0.1,
+    }),
+    "joint_spring": (
+        lambda **given: two_bodies().joint("j", Revolute([0, 0, 1]), "a", "b").joint_spring(**given).build(),
+        {"name": "s", "joint": "j", "stiffness": 1.0, "rest": 0.2},
+    ),
     "lqr": (lb.lqr, {"linear": lb.linearize(ROBOT, [0.0, 0.0]), "Q": np.eye(4), "R": np.eye(2), "N": None}),
     "inverse_kinematics": (lb.inverse_kinematics, {
         "robot": ROBOT, "targets": {TIP: [0.5, 0.0, 0.5]}, "q0": Q, "limits": True,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia
+from ..door import array_of, checked, floats, number, quantities
 from ..dynamics import Bushing
 from ..errors import ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
@@ -59,6 +61,7 @@ class SystemBuilder:
 
     # -- bodies -------------------------------------------------------------------------------------------
 
+    @partial(checked, but=("inertia",))
     def body(
         self, name: str, inertia: SpatialInertia, pose: Array = None, configuration: str = "auto"
     ) -> SystemBuilder:
@@ -88,6 +91,7 @@ class SystemBuilder:
 
     # -- constraints --------------------------------------------------------------------------------------
 
+    @partial(checked, but=("joint",))
     def joint(
         self,
         name: str,
@@ -119,16 +123,16 @@ class SystemBuilder:
                 f"joint {name!r} is {joint!r}, expected a motion subgroup such as Revolute([0, 0, 1])"
             )
         made = replace(joint, name=name) if isinstance(joint, Joint) else Joint(name, joint)
-        made = replace(made, damping=damping) if np.any(np.asarray(damping)) else made
+        made = replace(made, damping=damping) if np.any(array_of("damping", damping)) else made
         kind, _, _ = lower_pair(made.group)
         frames = _pose(on_parent, name), _pose(on_child, name)
-        if np.any(np.asarray(offset)):
+        if np.any(at := floats("offset", offset)):
             if (made.group.dim, made.group.nq) != (1, 1) or np.size(offset) != 1:
                 raise ModelError(
                     f"joint {name!r}: offset is {offset!r}, and {made.group!r} has {made.group.dim} motions; "
                     "give one number, to a joint of one motion"
                 )
-            frames = frames[0] @ SE3.inverse(made.group.pose(np.reshape(offset, 1))).astype(float), frames[1]
+            frames = frames[0] @ SE3.inverse(made.group.pose(np.reshape(at, 1))).astype(float), frames[1]
         if child == WORLD:
             if driven or np.any(made.damping):
                 raise ModelError(
@@ -141,6 +145,7 @@ class SystemBuilder:
             self._add("force", name, JointEffort(made.dim, True), (parent, child), frames, made)
         return self
 
+    @checked
     def universal(
         self,
         name: str,
@@ -158,6 +163,7 @@ class SystemBuilder:
             parent, child, frames, axes = child, parent, frames[::-1], axes[::-1]
         return self._add("constraint", name, Universal(), (parent, child), frames, constants=axes)
 
+    @checked
     def rod(
         self,
         name: str,
@@ -173,11 +179,12 @@ class SystemBuilder:
         """
         if b == WORLD:
             a, b, on_a, on_b = b, a, on_b, on_a
-        if length is not None and not (np.isfinite(length) and length > 0):
+        if length is not None and not number(f"length of {name!r}", length) > 0:
             raise ModelError(f"rod {name!r} has length {length!r}, expected a positive number of metres")
         frames = _pose(on_a, name), _pose(on_b, name)
         return self._add("constraint", name, Distance(), (a, b), frames, constants=(length,))
 
+    @checked
     def point_on_curve(
         self,
         name: str,
@@ -195,6 +202,7 @@ class SystemBuilder:
         frames = (np.eye(4), _pose(point, name))
         return self._add("constraint", name, OnCurve(curve), (on, body), frames, constants=(float(start),))
 
+    @checked
     def point_on_surface(
         self, name: str, surface: Callable[[Array], Any], body: str, point: Array = None, on: str = WORLD
     ) -> SystemBuilder:
@@ -210,6 +218,7 @@ class SystemBuilder:
 
         return self.constraint(name, g, [body] if on == WORLD else [on, body])
 
+    @checked
     def point_on_line(
         self,
         name: str,
@@ -227,6 +236,7 @@ class SystemBuilder:
         across = np.linalg.svd(along[None])[2][1:]
         return self.point_on_surface(name, lambda x: across @ (x - start), body, point, on)
 
+    @checked
     def constraint(
         self, name: str, function: Callable[..., Any], bodies: Sequence[str], timed: bool = False
     ) -> SystemBuilder:
@@ -238,6 +248,7 @@ class SystemBuilder:
         kind = General(function, len(bodies), timed, name)
         return self._add("constraint", name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
 
+    @checked
     def velocity_constraint(
         self, name: str, function: Callable[..., Any], bodies: Sequence[str], timed: bool = False
     ) -> SystemBuilder:
@@ -252,6 +263,7 @@ class SystemBuilder:
         kind = GeneralVelocity(function, len(bodies), timed, name)
         return self._add("constraint", name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
 
+    @checked
     def knife_edge(
         self,
         name: str,
@@ -266,8 +278,11 @@ class SystemBuilder:
         on       the body against which it does not move
         slip     velocity along y that is given instead, a number or a function of time                [m/s]
         """
+        if not callable(slip):
+            slip = number(f"slip of {name!r}", slip)
         return self._sliding(name, knife_edge(slip), (on, np.eye(4)), (body, _pose(on_body, name)), slip)
 
+    @checked
     def rolling(
         self,
         name: str,
@@ -293,8 +308,10 @@ class SystemBuilder:
         A disc must not lie flat: there no point is the lowest one. Raises ModelError for a radius that is not
         positive.
         """
-        if not (np.isfinite(radius) and radius > 0):
+        if not number(f"radius of {name!r}", radius) > 0:
             raise ModelError(f"wheel {name!r} has radius {radius!r}, expected a positive number of metres")
+        if not callable(slip):
+            slip = quantities(f"slip of {name!r}", slip, (), (2,))
         d = None if axis is None else _direction(axis, name)
         base, wheel = (on, _pose(plane, name)), (body, _pose(center, name))
         if held:
@@ -319,6 +336,7 @@ class SystemBuilder:
 
     # -- forces -------------------------------------------------------------------------------------------
 
+    @checked
     def spring(
         self,
         name: str,
@@ -338,11 +356,13 @@ class SystemBuilder:
                  are not linear                                                                            [N]
         energy   the potential energy of that, as a function of the distance; None: it stores none         [J]
         """
-        numbers = (float(stiffness), float(damping), float(length))
+        given = {"stiffness": stiffness, "damping": damping, "length": length}
+        numbers = tuple(number(f"{what} of {name!r}", x) for what, x in given.items())
         frames = (_pose(on_a, name), _pose(on_b, name))
         kind = SpringDamper(tension, energy)
         return self._add("force", name, kind, (a, b), frames, constants=numbers)
 
+    @checked
     def bushing(
         self, name: str, a: str, b: str, on_a: Array = None, on_b: Array = None, **numbers: Any
     ) -> SystemBuilder:
@@ -356,6 +376,7 @@ class SystemBuilder:
         kind = OwnWrench(law.wrenches, 2, 0, name, law.energy)
         return self._add("force", name, kind, (a, b), frames)
 
+    @checked
     def joint_spring(self, name: str, joint: str, stiffness: float, rest: float = 0.0) -> SystemBuilder:
         """A spring in a Revolute or Prismatic joint: effort -stiffness (x - rest) along its coordinate x.
 
@@ -368,9 +389,10 @@ class SystemBuilder:
                 f"spring {name!r} is to act in {joint!r}, which is no Revolute or Prismatic joint "
                 "added before"
             )
-        numbers = float(stiffness), float(rest)
+        numbers = number(f"stiffness of {name!r}", stiffness), number(f"rest of {name!r}", rest)
         return self._add("force", name, None, link.bodies, link.frames, link.joint, numbers)
 
+    @checked
     def wrench(
         self,
         name: str,
@@ -425,7 +447,7 @@ class SystemBuilder:
 def _vector(value: Any, what: str) -> np.ndarray:
     try:
         vector = np.array(value, float)
-    except (TypeError, ValueError):
+    except Exception:  # of whatever stands there
         vector = np.empty(0)
     if vector.shape != (3,) or not np.isfinite(vector).all():
         raise ShapeError(f"{what} is {value!r}, expected three finite numbers (x, y, z)")
@@ -443,7 +465,7 @@ def _pose(value: Array, what: str) -> np.ndarray:
     """A pose (4, 4) from a pose, a translation or None."""
     if value is None:
         return np.eye(4)
-    T = np.asarray(value, float)
+    T = floats(f"a frame of {what!r}", value, finite=False)
     if T.shape == (3,):
         return SE3.motion(np.eye(3), _vector(value, f"a point of {what!r}"))
     if T.shape != (4, 4) or not np.isfinite(T).all():

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Joint, Tree
+from ..door import floats
 from ..errors import ModelError, ShapeError
 from ..groups import Prismatic, Revolute
 from ..linear import cross, is_numeric
@@ -174,7 +175,7 @@ class Bushing(FrameForce):
 
     def __post_init__(self) -> None:
         for name in ("stiffness", "damping", "turning_stiffness", "turning_damping"):
-            given = np.asarray(getattr(self, name), float)
+            given = floats(f"Bushing: {name}", getattr(self, name), finite=False)
             if given.shape not in ((), (3,)) or not (np.isfinite(given) & (given >= 0)).all():
                 raise ModelError(
                     f"Bushing: {name} is {getattr(self, name)!r}; give a number or three, zero or more"
