@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable
@@ -29,6 +30,7 @@ def checked(function: F, but: tuple[str, ...] = ()) -> F:
     names = list(inspect.signature(function).parameters)
     kinds: dict[str, tuple[Any, ...]] = {}
     plain: dict[str, set[type]] = {}  # types that pass without a look at abstract classes
+    texts = {x for x, said in function.__annotations__.items() if re.search(r"\w\[str\]", str(said))}
 
     @functools.wraps(function)
     def call(*given: Any, **options: Any) -> Any:
@@ -40,15 +42,25 @@ def checked(function: F, but: tuple[str, ...] = ()) -> F:
             if (
                 kind
                 and type(value) not in plain[name]
-                and not (isinstance(value, kind) and (type(value) is not bool or bool in kind))
+                and not (_is_of(value, kind) and (type(value) is not bool or bool in kind))
             ):
                 words = [WORDS.get(x, x.__name__) for x in kind if x is not np.ndarray]
                 raise ArgumentError(
                     f"{function.__name__}: {name} is {short(value)}, expected {' or '.join(words)}"
                 )
+            if name in texts and type(value) in (list, tuple):
+                for entry in value:
+                    if not isinstance(entry, str):
+                        raise ArgumentError(f"{function.__name__}: {name} has {short(entry)}, expected texts")
         return function(*given, **options)
 
     return typing.cast(F, call)
+
+
+def _is_of(value: Any, kind: tuple[Any, ...]) -> bool:
+    """Whether a value is of a kind; an array without axes is none that can be walked through."""
+    single = isinstance(value, np.ndarray) and not value.ndim and np.ndarray not in kind
+    return isinstance(value, kind) and not single
 
 
 def _kinds(function: Callable[..., Any], names: list[str]) -> dict[str, tuple[Any, ...]]:

@@ -89,9 +89,12 @@ def export_c(
         "CMakeLists.txt": runtime("export.cmake").replace("@NAME@", prefix),
     }
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, text in texts.items():
-        (folder / file).write_text(text, encoding="ascii")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in texts.items():
+            (folder / file).write_text(text, encoding="ascii")
+    except (OSError, ValueError) as error:  # the latter of names with a null character
+        raise LiebodyError(f"cannot write into {str(folder)!r}: {error}") from None
     return [folder / file for file in texts]
 
 

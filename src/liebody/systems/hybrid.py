@@ -353,8 +353,8 @@ class HybridSystem:
         """Parameters for steps that have to end at multiples of an interval."""
         return dict(given)
 
-    @_by_method
     @checked
+    @_by_method
     def simulate(
         self,
         q0: Array,

@@ -14,10 +14,11 @@ import os
 import tempfile
 import webbrowser
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..door import checked, count
 from ..errors import LiebodyError
 from .meshes import ViewWarning
 from .page import cell_of, page_of
@@ -102,6 +103,7 @@ class View:
         return f"View of {self.scene.drawing.name}, {when}; .show() opens a browser, .save(file) writes it"
 
 
+@partial(checked, but=("system",))
 def view(
     system: Any,
     motion: Any = None,
@@ -113,7 +115,8 @@ def view(
     """What a mechanism looks like, at rest or in motion.
 
     system   a Robot, Tree, ClosedTree, System, RobotSystem, RigidBody, or the group on which a body moves:
-             SO3, SE3, a motion subgroup, or a product that begins with one of them
+             SO3, SE3, a motion subgroup, or a product that begins with one of them; or a run, which knows
+             its system
     motion   a run or the result of `solve_ivp`; or configurations (..., nq), or values of joints,
              {"elbow_joint": 1.2}; None: where simulations start
     members  how many of an ensemble are shown at most, evenly chosen
@@ -128,4 +131,7 @@ def view(
     Raises ModelError for what has no pose in space, ShapeError for configurations that do not fit. Warns
     (ViewWarning) of meshes that are not shown.
     """
+    members = count("members", members)
+    if hasattr(system, "t") and hasattr(system, "view"):  # a run
+        return system.view(members=members, ghosts=ghosts, trace=trace)
     return View(scene_of(system, motion, members=members, ghosts=ghosts, trace=trace))

@@ -13,6 +13,7 @@ import numpy as np
 from ..bodies import Parametric, Tree, parameters_of, with_values
 from ..codegen import Kernel, traced
 from ..codegen.layout import FlatLayout
+from ..door import floats
 from ..dynamics import body_poses
 from ..errors import ModelError, ShapeError
 from ..groups import SO3
@@ -239,7 +240,7 @@ def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
         start = group.neutral() if start is None else start
         motion = start if motion is None else labels_of(system)[0].filled(motion, start)
     runs = hasattr(motion, "q") and hasattr(motion, "t")
-    q = np.asarray(motion.q if runs else motion, float)
+    q = floats("q", motion.q if runs else motion, finite=False)
     if q.ndim < 1 + runs or q.shape[-1] < group.nq:
         raise ShapeError(f"q has shape {q.shape}, expected (..., {group.nq}), or a run of this system")
     if not runs:
