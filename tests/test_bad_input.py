@@ -284,6 +284,7 @@ def test_a_mechanism_that_cannot_be_is_refused_with_the_body_and_a_remedy(name):
     _says(caught, "<text>", "Remedy: ", 'check="warn"', *words)
 
 
+@pytest.mark.wide
 def test_deep_and_large_files_are_no_danger(tmp_path, monkeypatch):
     depth = 200_000
     tree = load_urdf(robot(A, B, joint(), "<x>" * depth + "</x>" * depth))
@@ -461,6 +462,7 @@ PUMA, TOP, ZERO = models.puma560(), models.heavy_top(), np.zeros(6)
 
 
 @pytest.mark.parametrize("name", PYTHON)
+@pytest.mark.many
 def test_bad_python_input_is_refused_with_value_and_expectation(name):
     call, error, words = PYTHON[name]
     with pytest.raises(error) as caught:
@@ -498,6 +500,7 @@ PLACES = [match.span(1) for match in re.finditer(r'="([^"]*)"', COMPLETE)]
 @pytest.mark.parametrize(
     "text", ["", " ", "nan", "-inf", "1e400", "-1", "0", "0 0 0", "1e300 1e300 1e300", "j", "../../x"]
 )
+@pytest.mark.many
 def test_whatever_an_attribute_says_the_answer_is_a_tree_or_an_error_of_ours(text):
     for start, end in PLACES:
         try:
@@ -521,6 +524,7 @@ CHANGES = {
 @pytest.mark.filterwarnings("ignore::liebody.io.DoubtfulInertia", "ignore::liebody.io.AssumedDynamics")
 @pytest.mark.parametrize("inertia", [None, "from collision geometry"])
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.many
 def test_whatever_happens_to_an_element_the_answer_is_a_tree_or_an_error_of_ours(change, inertia):
     count, read = len(list(ElementTree.fromstring(COMPLETE).iter())) - 1, 0
     for chosen in range(count):

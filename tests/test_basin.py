@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import basin
 
 
+@pytest.mark.wide
 def test_a_corner_of_the_map(tmp_path):
     """Falls to both sides, both gaits; with those of experiments IV and V, at 0 and 30 deg."""
     axes = {"lean": [-40.0, -0.001, 29.999], "speed": [-0.5, 0.0, 0.6]}

@@ -74,6 +74,7 @@ def kernel(recipe=None):
 # -- what is kept -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_a_second_process_compiles_nothing(tmp_path, count):
     command, runs = count
     python(kernel(), tmp_path, CC=command)
@@ -82,6 +83,7 @@ def test_a_second_process_compiles_nothing(tmp_path, count):
     assert runs() == 3
 
 
+@pytest.mark.wide
 def test_with_a_recipe_a_second_process_traces_nothing(tmp_path, count):
     command, runs = count
     assert python(kernel("sine, version 1"), tmp_path, CC=command).stdout == "1 traced\n"
@@ -107,6 +109,7 @@ DAMAGES = [("truncated", None), ("truncated", "a recipe"), ("garbage", "a recipe
 
 
 @pytest.mark.parametrize(("damage", "recipe"), DAMAGES)
+@pytest.mark.wide
 def test_a_damaged_library_is_made_again(tmp_path, damage, recipe, count):
     command, runs = count
     python(kernel(recipe), tmp_path, CC=command)
@@ -121,6 +124,7 @@ def test_a_damaged_library_is_made_again(tmp_path, damage, recipe, count):
     assert runs() == 6
 
 
+@pytest.mark.wide
 def test_damaged_notes_are_passed_over(tmp_path):
     python(kernel("a recipe"), tmp_path)
     for suffix, content in [
@@ -147,6 +151,7 @@ def test_two_processes_at_once_both_succeed(tmp_path):
     assert not leftovers(tmp_path / "kernels")
 
 
+@pytest.mark.wide
 def test_a_compile_that_is_killed_leaves_nothing_broken(tmp_path):
     slow = tmp_path / "slow"
     started = tmp_path / "started"
@@ -194,6 +199,7 @@ def mode(path):
 
 
 @pytest.mark.parametrize("before", [None, 0o777, 0o755])
+@pytest.mark.many
 def test_the_cache_is_private(tmp_path, before):
     folder = tmp_path / "kernels"
     if before is not None:
@@ -219,6 +225,7 @@ UNWRITABLE = "import os; os.access = lambda path, mode: False\n"
 
 
 @pytest.mark.parametrize("why", [OF_ANOTHER, UNWRITABLE, ""], ids=["of another user", "unwritable", "a file"])
+@pytest.mark.many
 def test_without_a_folder_of_its_own_a_process_uses_a_private_one_and_removes_it(tmp_path, why):
     (tmp_path / "temporary").mkdir()
     if not why:
@@ -348,6 +355,7 @@ def test_the_number_of_lanes_is_that_of_the_processor(tmp_path):
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="these are names of x86-64 processors")
 @pytest.mark.parametrize(("option", "bits"), [("nehalem", 128), ("haswell", 256), ("cannonlake", 512)])
+@pytest.mark.many
 def test_the_processor_that_the_user_names_is_compiled_for(tmp_path, option, bits):
     assert int(python(BITS, tmp_path, CC=f"{PLAIN} -march={option}").stdout) == bits
 

@@ -103,6 +103,7 @@ def test_options_and_parameters_reach_the_c(tmp_path):
 
 @TYPES
 @pytest.mark.parametrize("name", ["double_pendulum", "revolute_hopper"])
+@pytest.mark.many
 def test_every_function_of_the_table_is_exported_without_a_warning(name, dtype, tmp_path):
     robot = lb.load(name)
     known = kernels_of(type(robot))
@@ -121,6 +122,7 @@ def can_be(robot, name):
 
 
 @TYPES
+@pytest.mark.many
 def test_programs_with_loops_are_exported_as_such(dtype, tmp_path):
     robot = lb.models.planar_chain(80)
     assert isinstance(robot.kernel("inverse_dynamics").function, Program)

@@ -245,6 +245,7 @@ def states(real, n=300):
 
 @pytest.mark.parametrize("piece", [printer.PIECE, 7])
 @pytest.mark.parametrize(("lanes", "single"), FORMS, ids=NAMES)
+@pytest.mark.many
 def test_every_operation_over_lanes_is_that_of_the_graph(lanes, single, piece):
     real = np.float32 if single else np.float64
     function, nodes = random_nodes(lanes + piece, 8 * len(OPERATIONS))
@@ -292,6 +293,7 @@ def selected(x):
 
 @pytest.mark.parametrize("piece", [printer.PIECE, 6])
 @pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.many
 def test_what_no_lane_selects_is_skipped(lanes, piece):
     function = trace(selected, {"x": 3})
     text = "".join(printer.batch_units(function, lanes, piece=printer.PIECE))
@@ -361,6 +363,7 @@ def test_outputs_of_every_kind_are_stored(name, lanes, single):
 
 
 @pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.many
 def test_c99_stores_outputs_of_every_kind(name, tmp_path):
     function = trace(SHAPES[name], {"a": (), "m": (2, 3)}, "f")
     a, m = np.array(0.7), np.arange(6.0).reshape(2, 3) - 2.5

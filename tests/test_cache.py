@@ -134,6 +134,7 @@ print(run.energy_drift < 1e-6)
 
 
 @pytest.mark.parametrize("both", [False, True])
+@pytest.mark.many
 def test_on_a_full_disk_kernels_go_to_a_temporary_folder_and_then_to_numpy(tmp_path, both):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -313,6 +314,7 @@ print("all right")
 """
 
 
+@pytest.mark.wide
 def test_processes_that_prune_at_once_lose_nothing_that_is_in_use(tmp_path):
     environment = {**os.environ, "LIEBODY_CACHE": str(tmp_path)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

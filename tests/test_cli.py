@@ -74,6 +74,7 @@ def test_the_installed_program_answers():
     assert text.strip() == f"liebody {lb.__version__}"
 
 
+@pytest.mark.wide
 def test_demo_says_how_good_it_is_and_draws_a_picture(liebody, tmp_path):
     result = liebody("demo", "--out", "pictures")
     assert result.exit_code == 0
@@ -85,6 +86,7 @@ def test_demo_says_how_good_it_is_and_draws_a_picture(liebody, tmp_path):
 
 
 @pytest.mark.parametrize("model", models.names())
+@pytest.mark.many
 def test_every_bundled_model_has_information_and_moves(liebody, model):
     assert liebody("info", model).exit_code == 0
     start = ("--q0", "leg=0.12") if model == "prismatic_hopper" else ()  # point masses must lie apart
@@ -325,6 +327,7 @@ def test_help_breaks_no_word_at_its_hyphen(command, width):
 
 
 @pytest.mark.parametrize("command", ["info puma560", "equations double_pendulum", "reproduce --help"])
+@pytest.mark.many
 def test_a_reader_that_has_read_enough_hears_no_more(command):
     """As `liebody info robot.urdf | head -1` does."""
     reader, writer = os.pipe()

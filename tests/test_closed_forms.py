@@ -67,6 +67,7 @@ def options_of(algorithm, tree, frame):
     ],
     ids=["prismatic", "revolute"],
 )
+@pytest.mark.many
 def test_every_algorithm_has_a_closed_form(make, frame, simplify, name):
     robot = make()
     tree, algorithm = robot.tree, ALGORITHMS[name]
@@ -135,6 +136,7 @@ def test_decoupled_coordinates_separate():
     assert shortest(decoupled.My[0, 0] - reduced) == 0
 
 
+@pytest.mark.wide
 def test_user_functions_and_expressions_are_printed():
     eq = lb.equations("double_pendulum", symbols=True)
 
@@ -286,6 +288,7 @@ def ends(command, folder):
         ("heavy_top", [1, 0, 0, 0], [0.4, 0.2, 3.0], 1e-3),
     ],
 )
+@pytest.mark.many
 def test_programs_end_where_simulations_do(language, model, q, v, dt, tmp_path):
     eq = lb.equations(model, symbols=model != "heavy_top")
     run = lb.simulate(lb.load(model), q, v, t_end=0.7, dt=dt, method="rkmk4")

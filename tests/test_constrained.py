@@ -35,6 +35,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("example", [heavy_top, pendulum, floating, three_bar])
+@pytest.mark.many
 def test_drift_is_that_of_mueller_and_terze(example):
     """The attitudes on both groups are the same: after elimination omega' depends on neither r nor v."""
     runs = {}
@@ -302,6 +303,7 @@ def test_a_long_chain_simulates_as_its_members_in_an_ensemble():
     assert together.member(2).largest_violation < 1e-12 and alone.energy_drift < 1e-6
 
 
+@pytest.mark.wide
 def test_springs_dampers_wrenches_and_feedback():
     """A body on a spring oscillates with sqrt(k/m); a damper takes energy; a feedback is compiled in."""
     builder = SystemBuilder("swing", gravity=(0, 0, 0))
@@ -392,6 +394,7 @@ def test_a_run_is_saved_with_its_constraints(tmp_path):
 @pytest.mark.parametrize(
     "joint", [Revolute([0, 0, 1]), Prismatic([1, 2, 2]), Cylindrical([0, 1, 0])], ids=repr
 )
+@pytest.mark.many
 def test_a_run_is_saved_with_its_efforts_by_name(tmp_path, joint):
     builder = SystemBuilder("driven").body("wheel", SpatialInertia.sphere(1.0, 1.0))
     builder.joint("axle", joint, "world", "wheel", driven=True)

@@ -88,6 +88,7 @@ def test_sparse_factors_count_redundancy_as_singular_values_do():
     assert pendulum("SE3")[0].dependence(pendulum("SE3")[0].guess, 0.0)[0] == 0
 
 
+@pytest.mark.wide
 def test_joint_and_absolute_coordinates_run_alike():
     closed, q, v = closed_four_bar()
     absolute = AbsoluteTree(closed.tree, [Closure("C", HINGE, "end", "tip")])
@@ -120,6 +121,7 @@ def test_methods_for_mechanical_systems_take_constrained_ones(method):
 
 
 @pytest.mark.parametrize("method", ["generalized-alpha", "variational", "half-explicit4"])
+@pytest.mark.many
 def test_methods_for_mechanical_systems_take_redundant_ones(method):
     """All equations, also those that the joints keep by themselves, and the multipliers of least norm."""
     closed, q, v = closed_four_bar()
@@ -134,6 +136,7 @@ def test_methods_for_mechanical_systems_take_redundant_ones(method):
     assert np.abs(reference.multipliers).max() > 3
 
 
+@pytest.mark.wide
 def test_bricards_mechanism_by_generalized_alpha():
     """Six hinges on the edges of a cube, by count without freedom: half a second beside index 1."""
     model = bricard()[0]
@@ -210,6 +213,7 @@ def test_a_parallelogram_goes_through_the_place_where_its_motions_branch():
     assert report.singular and report.redundancy == 1 and not system.redundant
 
 
+@pytest.mark.wide
 def test_conditions_of_ones_own_are_what_joints_are():
     """A hinge by five numbers of its pose; its accelerations are a hinge's."""
     builder, own = SystemBuilder("hinge"), SystemBuilder("condition")

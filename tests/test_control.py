@@ -50,6 +50,7 @@ def at_random(robot, seed=0):
 
 
 @pytest.mark.parametrize("robot", [flyer(), arm(), models.three_joint_hopper()], ids=lambda r: r.name)
+@pytest.mark.many
 def test_legs_move_by_their_jacobians(robot):
     """r, its length, and the angle: against differences along the motion; nothing depends on translations."""
     q, v = at_random(robot)
@@ -190,6 +191,7 @@ def test_a_shaped_hand_obeys_the_equation_it_was_given():
 
 
 @pytest.mark.parametrize("pose", [False, True])
+@pytest.mark.many
 def test_a_hand_on_springs_has_a_potential(pose):
     """T + U stays without damping, for places and for poses; with damping the hand arrives."""
     robot = elbow(6 if pose else 4)
@@ -237,6 +239,7 @@ def test_decoupled_joints_do_not_feel_how_the_robot_flies():
 
 
 @pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.many
 def test_a_driven_base_brings_the_centre_of_mass_to_its_place(planar):
     """m c'' = -K (c - c_des) - D c' to the letter, and the robot stops turning."""
     placement = np.array([[1, 0, 0, 0.1], [0, 0, -1, 0], [0, 1, 0, 0.2], [0, 0, 0, 1.0]])
@@ -271,6 +274,7 @@ def test_a_driven_base_brings_the_centre_of_mass_to_its_place(planar):
 # -- functions, and what is refused -------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_any_function_of_the_state_may_be_a_controller():
     robot = models.double_pendulum()
 

@@ -102,6 +102,7 @@ def test_the_rate_of_the_mass_matrix(mechanism):
 
 
 @pytest.mark.parametrize("form", SKEW)
+@pytest.mark.many
 def test_skew_forms_share_the_rate_of_the_mass_matrix(mechanism, form):
     """dM/dt - 2 C + (dM/dt - 2 C)^T = 0 by the true rate: no derivative of ours is used."""
     tree, _, q, v, *_ = mechanism
@@ -136,6 +137,7 @@ def torsion(tree, q, v, w, form):
     return C_v @ w - C_w @ v - M @ (tree.group.ad(v) @ w)
 
 
+@pytest.mark.many
 def test_coriolis_matrices_are_linear_in_the_velocity(mechanism):
     tree, _, q, v, _, w = mechanism
     for form in FORMS:
@@ -165,6 +167,7 @@ def test_the_symbols_of_any_tree_make_up_its_coriolis_matrix(mechanism):
         close(symbols @ x, dyn.coriolis_matrix(tree, q, x))
 
 
+@pytest.mark.many
 def test_hamels_form_is_the_boltzmann_hamel_equations(mechanism):
     """dM/dt - ad_v^T M - R, row i of R being v^T (X_i M) / 2, by derivatives of graphs along the group."""
     tree, _, q, v, *_ = mechanism
@@ -267,6 +270,7 @@ def test_momentum_changes_by_effort_weight_and_the_transpose(mechanism):
     close(rate, tau + dyn.coriolis_transpose_times(tree, q, v) - g)
 
 
+@pytest.mark.many
 def test_three_in_one_call(mechanism):
     tree, _, q, v, *_ = mechanism
     for form in FORMS:
@@ -276,6 +280,7 @@ def test_three_in_one_call(mechanism):
         close(C, dyn.coriolis_matrix(tree, q, v, form))
 
 
+@pytest.mark.many
 def test_a_trace_computes_what_the_floats_do(mechanism):
     tree, _, q, v, a, w = mechanism
     shapes = {"q": tree.nq, "v": tree.nv, "a": tree.nv, "w": tree.nv}
@@ -357,6 +362,7 @@ LIMITS = {"C": 1260, "dM": 1190, "C^T v": 340, "passive": 660}
 # -- a robot's calls -------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_a_robot_computes_them_in_batches():
     robot = lb.Robot(
         TreeBuilder("two")
@@ -419,6 +425,7 @@ def real_robot(request, file):
     return file, tree, q, v, dyn.coriolis_matrix(tree, q, v)
 
 
+@pytest.mark.many
 def test_laws_hold_for_real_robots(real_robot):
     """dM/dt = C + C^T to 1e-12 of its norm; dM/dt by a central difference; C v by recursive Newton-Euler."""
     _, tree, q, v, C = real_robot

@@ -216,6 +216,7 @@ def test_velocities_and_efforts_go_both_ways_with_the_same_power(mechanism):
         close(w @ F, v @ tau, 1e-11, size=np.linalg.norm(w) * np.linalg.norm(F))
 
 
+@pytest.mark.many
 def test_the_rate_of_the_transform(mechanism):
     """Closed forms against the derivative of the graph of T."""
     tree, q, v = mechanism
@@ -225,6 +226,7 @@ def test_the_rate_of_the_transform(mechanism):
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.many
 def test_blocks_are_those_of_the_general_rule(mechanism, form):
     """(3.81) against (3.77), C_y = T^-T C T^-1 - M_y T' T^-1, with inverses by NumPy."""
     tree, q, v = mechanism
@@ -253,6 +255,7 @@ def test_blocks_are_those_of_the_general_rule(mechanism, form):
             close(a, c, 1e-10, size=size)
 
 
+@pytest.mark.many
 def test_motion_is_the_same_in_new_velocities(mechanism):
     """M_w w' + C_w w + g_w = F_w where M v' + C v + g = tau."""
     tree, q, v = mechanism
@@ -302,6 +305,7 @@ def true_rates(name):
 
 @pytest.mark.parametrize("form", SKEW)
 @pytest.mark.parametrize("name", USUAL)
+@pytest.mark.many
 def test_skew_forms_stay_passive_in_each_part(name, form):
     """(3.84): Cyx = -Cxy^T, Mx' = Cx + Cx^T, My' = Cy + Cy^T."""
     tree, q, v = state_of(name)
@@ -329,6 +333,7 @@ def link_sums(tree, q, v):
 
 
 @pytest.mark.parametrize("x", ["locked", "centroidal", "momentum"])
+@pytest.mark.many
 def test_the_passive_blocks_as_sums_over_links(mechanism, x):
     """(3.83)-(3.85): Cxy = T_x^-T sum(A^T L a J - A^T L a A m) T_y^-1, and Cx likewise."""
     tree, q, v = mechanism
@@ -391,6 +396,7 @@ def test_hamels_form_vanishes_for_the_momentum_in_the_inertial_frame(small):
 
 
 @pytest.mark.parametrize("form", SKEW)
+@pytest.mark.many
 def test_any_new_velocities_keep_passivity(form):
     """(3.77) with a full T: M_w' = C_w + C_w^T."""
     tree, q, v = state_of("plane")
@@ -433,6 +439,7 @@ def test_the_momentum_changes_by_what_acts_from_outside(mechanism):
         ("space, sliders", "momentum", Task("hand", (3, 4, 5))),
     ],
 )
+@pytest.mark.wide
 def test_decoupled_dynamics_lead_along_the_same_trajectory(name, x, y):
     """1e-9 over a second, in flat coordinates by DOP853."""
     tree, q, v = state_of(name)
@@ -536,6 +543,7 @@ def maps(tree, q, task, x, inverse):
         ("talos", "hand", "right"),
     ],
 )
+@pytest.mark.many
 def test_the_inverse_is_the_one_that_is_reported(name, task, kind, inverse):
     tree, q, v = state_of(name)
     k, x = tree.bodies[0].joint.dim, "centroidal"
@@ -612,6 +620,7 @@ TRACED = {
 
 @pytest.mark.parametrize("mechanism", COMPILED, indirect=True)
 @pytest.mark.parametrize("name", TRACED)
+@pytest.mark.many
 def test_calls_of_a_robot_are_the_traced_algorithms(mechanism, name):
     tree, *_ = mechanism
     robot, (arguments, options) = lb.Robot(tree, WEIGHT), TRACED[name]
@@ -626,6 +635,7 @@ def test_calls_of_a_robot_are_the_traced_algorithms(mechanism, name):
             close(ours[i], theirs, 1e-10)
 
 
+@pytest.mark.wide
 def test_choices_of_users_are_compiled_too():
     tree, q, v = state_of("hopper")
     robot, x, y = lb.Robot(tree), a_map(tree, 3), a_map(tree, 2, 1)
@@ -649,6 +659,7 @@ def test_choices_of_users_are_compiled_too():
 @pytest.mark.parametrize(
     "name, task", [("space, eight", "hand"), ("space, sliders", "hand"), ("hopper", "hand")]
 )
+@pytest.mark.wide
 def test_inverses_of_a_robot_are_batched_and_know_rank(name, task, inverse):
     tree, *_ = state_of(name)
     robot, rng = lb.Robot(tree), np.random.default_rng(3)

@@ -52,6 +52,7 @@ def of_the_graph(tree, q, v, a, *acting):
 
 @pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "fixed"])
 @pytest.mark.parametrize("acting", [False, True], ids=["weight", "wrenches and damping"])
+@pytest.mark.many
 def test_the_recursion_is_the_derivative_of_the_graph(name, acting):
     tree, q, v, a, wrenches = state(name)
     given = WEIGHT, wrenches if acting else None, acting
@@ -62,6 +63,7 @@ def test_the_recursion_is_the_derivative_of_the_graph(name, acting):
 
 
 @pytest.mark.parametrize("name", FEWER_MECHANISMS)
+@pytest.mark.many
 def test_derivatives_are_those_of_differences_of_tenth_order(name):
     tree, q, v, x, wrenches = state(name)
     given = WEIGHT, wrenches, True
@@ -93,6 +95,7 @@ def test_derivatives_of_accelerations_are_those_of_efforts_over_the_mass_matrix(
 
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("acting", [False, True], ids=["weight", "wrenches and damping"])
+@pytest.mark.many
 def test_loops_over_columns_give_what_the_definition_gives(name, acting, monkeypatch):
     monkeypatch.setattr(derivatives, "LONG", -1)
     tree, q, v, tau, wrenches = state(name)

@@ -110,6 +110,7 @@ WITH_ROTORS = ("inverse_dynamics", "forward_dynamics", "mass", "bias", "kinetic"
 
 
 @pytest.mark.parametrize("name", [pytest.param(x, marks=[pytest.mark.slow] * (x in LARGE)) for x in TABLE])
+@pytest.mark.many
 def test_derivatives_of_every_algorithm_are_those_of_differences_in_forty_digits(name):
     """By all its arrays at once: Jacobians, products with them; of random trees, in turn of all joints."""
     algorithm, _ = TABLE[name]

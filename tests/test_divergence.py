@@ -65,6 +65,7 @@ def pumped_by_floats(t, q, v):
     ("method", "tau"), [("rkmk4", pumped), ("rkmk4", pumped_by_floats), ("half-explicit3", pumped)]
 )
 @pytest.mark.parametrize("model", ["double_pendulum", "heavy_top"])
+@pytest.mark.many
 def test_a_run_that_diverges_says_so_in_words_alone(way, model, method, tau):
     robot = lb.load(model)
     with pytest.raises(IntegrationError, match="not finite after t ="):

@@ -289,6 +289,7 @@ def test_floats_in_expressions_become_exact_and_fractions_stay_readable():
     ],
     ids=["double_pendulum", "chain", "spherical_pendulum", "spherical_double", "top", "free"],
 )
+@pytest.mark.many
 def test_bundled_models(make, simplify):
     robot = lb.load(make()) if isinstance(make(), str) else make()
     eq = lb.equations(robot, simplify=simplify)
@@ -299,6 +300,7 @@ def test_bundled_models(make, simplify):
 
 @pytest.mark.parametrize("simplify", [True, False])
 @pytest.mark.parametrize("make", [lambda: planar_arm(2), lambda: planar_arm(3), anthropomorphic_arm])
+@pytest.mark.wide
 def test_symbolic_arms(make, simplify):
     eq = lb.equations(make(), simplify=simplify)
     robot, values = numeric(eq)
@@ -307,6 +309,7 @@ def test_symbolic_arms(make, simplify):
 
 
 @pytest.mark.parametrize("kind", sorted(set(JOINTS) - {"fixed"}))
+@pytest.mark.many
 def test_every_joint(kind):
     """A joint of each kind that carries a hinge."""
     robot = Reference(random_tree(np.random.default_rng(7), [kind, "revolute"]))
@@ -315,6 +318,7 @@ def test_every_joint(kind):
     expect_kernels(numbers_of(eq, {}, q, v, a), robot, q, v, a)
 
 
+@pytest.mark.wide
 def test_simplified_slides_screws_and_followers():
     """Axes along (0, 3, 4) / 5, and an angle that follows another: 1.5 q + 0.25."""
     body = SpatialInertia(2, [0.1, 0.2, 0.3], [0.1, 0.2, 0.25])
@@ -350,6 +354,7 @@ def test_symbols_of_a_followed_joint_keep_its_ratio():
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.many
 def test_every_form_of_the_coriolis_matrix(form):
     robot = lb.models.double_pendulum(spherical=True)
     eq = lb.equations(robot, form, simplify=False)
@@ -380,6 +385,7 @@ def test_the_default_form_makes_the_rate_of_the_mass_matrix_minus_2_c_skew():
 
 
 @pytest.mark.parametrize("simplify", [True, False])
+@pytest.mark.many
 def test_velocity_products_add_up_to_c_v(simplify):
     robot = lb.models.double_pendulum(spherical=True)
     eq = lb.equations(robot, simplify=simplify)
@@ -466,6 +472,7 @@ def test_quotients_come_in_lowest_terms(expression, short):
 
 @settings(max_examples=30)
 @given(data=st.data())
+@pytest.mark.wide
 def test_whatever_divides_is_divided(data):
     """p d1 d2 / (d1 d2) is p, and p / d1 - r / d2 has the numerator and denominator of SymPy's cancel."""
     terms = st.lists(st.tuples(st.integers(-3, 3), *[st.integers(0, 2)] * 3), min_size=1, max_size=4)
@@ -494,6 +501,7 @@ def test_what_is_no_polynomial_stays_as_it_is():
 
 @settings(max_examples=40)
 @given(data=st.data())
+@pytest.mark.wide
 def test_short_forms_have_the_same_values(data):
     """Random polynomials in sines, cosines and parameters."""
     powers = st.tuples(*[st.integers(0, 3)] * 5)
@@ -620,6 +628,7 @@ def matlab_by_python(text, arguments):
     ],
     ids=["pendulum", "puma", "puma-long", "spherical", "arm", "free", "slide"],
 )
+@pytest.mark.many
 def test_printed_functions_compute_what_the_kernels_do(make, simplify, tmp_path):
     eq = lb.equations(make(), simplify=simplify)
     robot, values = numeric(eq)
@@ -636,6 +645,7 @@ def test_a_function_takes_what_it_needs(pendulum):
     assert "function [gravity] = double_pendulum(q, g, l1, l2, m1, m2)" in pendulum.matlab("g")
 
 
+@pytest.mark.wide
 def test_names_that_mean_something_in_a_language_are_changed(tmp_path):
     m, l = positive("lambda for")
     odd = sp.Symbol("t 0", positive=True)
@@ -721,6 +731,7 @@ def test_unsimplified_latex_names_what_occurs_more_than_once():
     ],
     ids=["2r", "3r", "3r-in-space", "spherical", "puma"],
 )
+@pytest.mark.many
 def test_closed_forms_take_seconds(make, simplify, seconds):
     start = time.process_time()
     eq = lb.equations(make(), simplify=simplify)
@@ -787,6 +798,7 @@ def test_errors(call, error, words, monkeypatch):
         call()
 
 
+@pytest.mark.wide
 def test_what_is_too_long_for_a_short_form_has_intermediates():
     """The connection of a satellite with seven hinges: expanded, its denominator alone has 7842 terms."""
     eq = lb.equations("space_robot")

@@ -26,6 +26,7 @@ def test_a_control_loop_in_plain_python_holds_the_pole(capsys):
     assert np.abs(angles[-500:]).max() < 1.0  # some counts of the encoder
 
 
+@pytest.mark.wide
 def test_the_hopper_learns_to_stay_up(capsys):
     pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
     history, _ = load("hopper_gym").main(generations=10)
@@ -50,6 +51,7 @@ def test_a_rolling_disc_keeps_its_integrals_and_does_not_slip(tmp_path):
     assert found.tilt.min() < found.tilt[0] - 0.1
 
 
+@pytest.mark.wide
 def test_the_arm_and_its_load_are_identified_as_well_as_the_noise_allows_and_one_call_compiles(capsys):
     found = load("identify_arm").main()
     errors, deviations = found["errors"], found["deviations"]
@@ -58,6 +60,7 @@ def test_the_arm_and_its_load_are_identified_as_well_as_the_noise_allows_and_one
     assert capsys.readouterr().out.count("friction") == 6
 
 
+@pytest.mark.wide
 def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
     error, step, found = load("inverse_kinematics").main()
     assert error < 1e-9 and step < 0.1
@@ -76,6 +79,7 @@ def test_an_acrobot_swings_up_and_a_simulation_ends_where_the_solver_says(capsys
     assert "Solve_Succeeded" in capsys.readouterr().out
 
 
+@pytest.mark.wide
 def test_the_invariant_filter_knows_how_wrong_it_is_and_the_other_one_does_not(capsys):
     found = load("invariant_filter").main(runs=100)
     consistent = {name: x["square"].mean(axis=1) / 12 for name, x in found.items()}
@@ -85,6 +89,7 @@ def test_the_invariant_filter_knows_how_wrong_it_is_and_the_other_one_does_not(c
     assert turns["invariant"] < np.radians(7) < turns["apart"]
 
 
+@pytest.mark.wide
 def test_a_stone_is_thrown_far_by_the_gradient_of_where_it_lands(capsys):
     throw = load("throw")
     found = throw.main()

@@ -1,9 +1,11 @@
 """The example of a sweep does what its page says."""
 
 import numpy as np
+import pytest
 from test_examples import load
 
 
+@pytest.mark.wide
 def test_pendulums_stand_on_their_heads_where_the_linear_equation_says(tmp_path, capsys):
     example, picture = load("sweep_of_a_pendulum"), tmp_path / "sweep.png"
     ds = example.main(str(picture), str(tmp_path / "s.zarr"), n=24, t_end=4.0, workers=0)

@@ -66,6 +66,7 @@ def run(f, y, u=None, t=0.0, h=0.01, steps=20, every=4, **options):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.many
 def test_steps_are_those_of_the_integrators(way, method, n):
     method, f = make(method)
     u = np.array([0.3, -0.2, 0.1])
@@ -84,6 +85,7 @@ def test_steps_are_those_of_the_integrators(way, method, n):
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 13])
+@pytest.mark.many
 def test_members_of_an_ensemble_do_not_notice_each_other(way, n):
     _, f = make()
     y = states(n)
@@ -103,6 +105,7 @@ def test_threads_change_nothing(way, threads):
 
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.many
 def test_sampled_efforts_hold_or_interpolate(way, linear, shared):
     """Samples from before the run until within it: the first and the last one go on outside."""
     method, f = make("rkmk4")
@@ -176,6 +179,7 @@ def exact(y, times):
 
 
 @pytest.mark.parametrize(("rtol", "bound"), [(1e-5, 3e-4), (1e-8, 3e-7), (1e-10, 3e-9)])
+@pytest.mark.many
 def test_steps_under_error_control_keep_the_tolerance(way, rtol, bound):
     _, f = make("rkmk45")
     y = states(3)
@@ -203,6 +207,7 @@ def on_a_line(rate):
     )
 
 
+@pytest.mark.many
 def test_a_march_knows_no_scale_of_time(way):
     """A decay within 1e-13 s; and a run of 1e12 s that begins with steps of 1e-9 s."""
     for rate, end, first, exact in (
@@ -216,6 +221,7 @@ def test_a_march_knows_no_scale_of_time(way):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.many
 def test_members_control_their_steps_alone(way, threads):
     _, f = make("rkmk45")
     y = states(4)
@@ -254,6 +260,7 @@ def test_flows_are_kept_by_recipe(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.many
 def test_flows_together_do_what_each_does_alone(way, n, tmp_path, monkeypatch):
     """One library for methods that pull back and methods that do not, and their error control."""
     names, y, options = ("rkmk1", "rkmk45", "cf3"), states(n), {"rows": 2, "interval": 0.05, "rtol": 1e-6}

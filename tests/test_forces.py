@@ -139,6 +139,7 @@ CASES = [(kind, m) for kind in ("robot", "system", "closed", "hybrid") for m in 
 
 
 @pytest.mark.parametrize(("kind", "method"), CASES)
+@pytest.mark.many
 def test_friction_acts_in_every_mechanism_by_every_method_of_its_order(kind, method, exact):
     """Hybrid systems have explicit methods only."""
     order = METHODS[method]
@@ -183,6 +184,7 @@ def block(kind: str):
 
 @pytest.mark.parametrize("method", ["rkmk4", "radau5", "variational", "generalized-alpha"])
 @pytest.mark.parametrize("kind", ["robot", "system", "closed"])
+@pytest.mark.many
 def test_a_sliding_block_slows_down_as_the_law_says(kind, method):
     made, q, v, speed = block(kind)
     second = method in ("variational", "generalized-alpha")
@@ -240,6 +242,7 @@ def test_the_ledger_of_a_hybrid_system_books_each_force():
 
 
 @pytest.mark.parametrize("kind", ["robot", "system", "closed"])
+@pytest.mark.many
 def test_energy_that_forces_store_is_energy_of_the_run(kind):
     tree = two_bars((0.0, 0.0))
     forces, options = [Coil(20.0), Tether("b", 30.0)], {"t_end": 0.5, "dt": 1e-3}
@@ -336,6 +339,7 @@ def test_accelerations_and_reactions_know_the_forces():
     assert closed.with_forces(law) is mine and closed.with_forces() is closed
 
 
+@pytest.mark.wide
 def test_long_systems_have_friction_in_loops(monkeypatch):
     """A chain whose functions are programs moves as one whose functions are straight lines."""
 

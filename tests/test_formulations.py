@@ -62,6 +62,7 @@ def test_momenta_change_by_the_derivatives_of_the_hamiltonian(mechanism):
 
 
 @pytest.mark.parametrize("name", ["ur5", "biped"])
+@pytest.mark.wide
 def test_hamiltonian_and_lagrangian_motions_are_one(name):
     """To 1e-9 in coordinates and energy, of an arm, and of a floating tree with branches and ball joints."""
     if name == "ur5":
@@ -152,6 +153,7 @@ def test_potentials_of_pose_and_joints_act_in_every_mechanism():
     np.testing.assert_allclose(tree.group.difference(run.q[-1], back), 0, atol=1e-8)
 
 
+@pytest.mark.wide
 def test_a_rigid_body_in_a_potential_keeps_its_energy_in_all_variables():
     """The same motion by body velocities, momenta and spatial velocities, to 1e-9."""
     rng = np.random.default_rng(0)

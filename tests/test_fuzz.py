@@ -25,6 +25,7 @@ COUNTS = {calls: 1500, descriptions: 2000, results: 60, stores: 12}
 
 
 @pytest.mark.parametrize("script", COUNTS, ids=lambda script: script.__name__)
+@pytest.mark.wide
 def test_no_attack_gets_through(script):
     assert campaign.run(script.case, 10_000, COUNTS[script], seconds=5) == []
 
@@ -76,6 +77,7 @@ def test_wrong_kinds_of_arguments_are_type_errors_too():
 @pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("happening", faults.HAPPENINGS)
 @pytest.mark.parametrize("job", faults.JOBS)
+@pytest.mark.wide
 def test_whichever_call_of_the_system_fails_nothing_is_lost(job, happening, step):
     done = faults.started([job, happening, str(step)])
     assert done.returncode == 0, done.stdout + done.stderr

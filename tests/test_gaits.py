@@ -156,6 +156,7 @@ def test_a_ball_on_a_moving_table_is_that_of_the_closed_form(ball):
     assert orbit.events == (("table", -1),)
 
 
+@pytest.mark.wide
 def test_its_fold_and_flip_are_those_of_the_closed_form(ball):
     """The fold where the table is just fast enough; the flip where 1 + trace + determinant is zero."""
     branch = continuation(ball[0], "a", step=0.01, bounds=(0.05, 0.6), most=80)
@@ -183,6 +184,7 @@ def test_its_fold_and_flip_are_those_of_the_closed_form(ball):
 
 
 @pytest.mark.parametrize("restitution", [None, 0.7])
+@pytest.mark.many
 def test_grazing_is_found_where_the_amplitude_reaches_the_line(restitution):
     """q'' + 0.2 q' + 4 q = f cos t has the amplitude f / |3 + 0.2 i|: it reaches 1 there.
 
@@ -431,6 +433,7 @@ def test_its_multipliers_are_those_of_differences(compass, gait):
     np.testing.assert_allclose(apart.multipliers, gait.multipliers, atol=1e-6)
 
 
+@pytest.mark.wide
 def test_its_period_doubles_again_and_again(compass, gait):
     branches = compass.doublings(gait, 3)
     at = [np.degrees(x.value) for branch in branches for x in branch.bifurcations]

@@ -507,6 +507,7 @@ def test_every_operation_has_a_derivative():
 @pytest.mark.parametrize("op", NUMBERS)
 @settings(max_examples=50)
 @given(data=st.data())
+@pytest.mark.many
 def test_both_modes_agree_with_complex_steps(op, data):
     program, x = data.draw(programs(op)), data.draw(points)
     f = traced(program)

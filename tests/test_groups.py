@@ -153,6 +153,7 @@ def fifty_digits():
 
 
 @each_moving_group
+@pytest.mark.many
 def test_operations_are_right_to_1e_14_at_every_size(group, rng):
     for size in SIZES:
         for direction in directions(group.dim, rng):
@@ -174,6 +175,7 @@ def test_operations_are_right_to_1e_14_at_every_size(group, rng):
 
 
 @each_moving_group
+@pytest.mark.many
 def test_small_motions_keep_all_their_digits(group, rng):
     """exp(u) - 1 off the diagonal, and log, relative to |u| and not to one."""
     off_diagonal = 1 - np.eye(group.n)
@@ -192,6 +194,7 @@ def test_small_motions_keep_all_their_digits(group, rng):
 
 
 @each_moving_group
+@pytest.mark.many
 def test_integrate_is_the_product_with_the_exponential(group, rng):
     for size in SIZES:
         q, u = group.random(rng), size * directions(group.dim, rng)[1]
@@ -227,6 +230,7 @@ def algebra_vectors(dim):
 @each_group
 @settings(max_examples=15)
 @given(data=st.data())
+@pytest.mark.many
 def test_closed_forms_agree_with_their_definitions(group, data):
     u, w, p = (data.draw(algebra_vectors(group.dim)) for _ in range(3))
     g, h = group.exp(u), group.exp(w)

@@ -79,6 +79,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.many
 def test_the_general_path_reproduces_the_golden_hops(name, request):
     q0, parameters, t_end = CASES[name]
     system = request.getfixturevalue({"pris_III": "prismatic", "rev_I": "radial"}.get(name, "revolute"))
@@ -362,6 +363,7 @@ def test_the_vector_field_is_the_closed_form(controller):
             np.testing.assert_allclose(back, second, rtol=1e-10, atol=1e-8)
 
 
+@pytest.mark.wide
 def test_the_angle_of_the_locked_frame_is_that_of_the_closed_form():
     """theta_b + theta_bc(q) + pi/2 with theta_bc' = H12 / H11, all along a run of Controller III."""
     system = robot_system(
@@ -407,6 +409,7 @@ def test_the_gait_of_experiment_six_falls_without_its_polar_spring(radial, revol
 
 
 @pytest.mark.parametrize("name", ["two_joint_hopper", "three_joint_hopper"])
+@pytest.mark.wide
 def test_hoppers_with_more_joints_hop_on_springs(name):
     """They stand on an impedance of the leg, with hip and knee locked by it, and the ledger closes."""
     robot = getattr(models, name)()

@@ -105,6 +105,7 @@ def bounces(height, restitution, number):
 
 
 @pytest.mark.parametrize("n", [1, 3, 9])
+@pytest.mark.many
 def test_a_ball_bounces_at_the_times_of_the_closed_form(way, n):
     flow = ball()
     heights = np.linspace(0.5, 1.5, n)
@@ -128,6 +129,7 @@ def test_a_ball_bounces_at_the_times_of_the_closed_form(way, n):
 
 
 @pytest.mark.parametrize("chunks", [1, 4])
+@pytest.mark.many
 def test_a_log_grows_with_its_events(way, chunks):
     """Members with none, a few and hundreds of events; a limit keeps the first ones of each."""
     flow = make(
@@ -200,6 +202,7 @@ def test_bounces_without_end_pass(way):
     assert 0 < members.counts[0, 0] - len(known) < 30
 
 
+@pytest.mark.many
 def test_events_at_the_ends_of_steps(way):
     located = run(ball(0.001), [[0, 1.0, 0]], [[0.8]], rows=8, most=4)
     not_located = run(ball(0.001), [[0, 1.0, 0]], [[0.8]], rows=8, most=4, tolerance=None)
@@ -292,6 +295,7 @@ def test_a_member_that_stops_or_fails_says_when_and_why_and_the_others_go_on(way
 
 
 @pytest.mark.parametrize("tolerance", [1e-14, None], ids=["located", "at the ends of steps"])
+@pytest.mark.many
 def test_what_becomes_of_members_among_bouncing_ones(way, tolerance):
     """Each end of a member has its time and cause, and members that go on do what they do without the others.
 

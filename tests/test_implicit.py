@@ -123,6 +123,7 @@ UNCONSTRAINED = {  # method, steps, order
 
 
 @pytest.mark.parametrize("name", UNCONSTRAINED)
+@pytest.mark.many
 def test_order_on_the_heavy_top_about_its_pivot(name):
     steps, order = UNCONSTRAINED[name]
     method = mechanical_method(name)
@@ -148,6 +149,7 @@ CONSTRAINED = [  # method, group, steps
 
 
 @pytest.mark.parametrize(("method", "configuration", "steps"), CONSTRAINED, ids=str)
+@pytest.mark.many
 def test_order_on_the_heavy_top_with_a_constrained_pivot(method, configuration, steps):
     """Attitude and velocity at the end, multipliers at all times, against the equations about the pivot."""
     group, weight = TOPS[configuration]
@@ -211,6 +213,7 @@ def two_points(q):
     [GeneralizedAlpha(0.8), Variational(), HalfExplicit(3), HalfExplicit(3, project=True), RadauIIA(3)],
     ids=str,
 )
+@pytest.mark.many
 def test_redundant_constraints_leave_the_motion_alone(method):
     """A spherical pendulum whose rod is written twice, with weights one and two: both carry half of it."""
 
@@ -258,6 +261,7 @@ FIELDS = [
 
 
 @pytest.mark.parametrize(("method", "problem", "steps"), FIELDS, ids=str)
+@pytest.mark.many
 def test_order_for_any_vector_field_on_any_group(method, problem, steps):
     group, F, q0, _, flat = explicit.PROBLEMS[problem]
     flow = method.field_flow(group, lambda t, q, u: np.asarray(F(t, q)))
@@ -327,6 +331,7 @@ def cart_reference():
     ("name", "steps"),
     [("gauss4", 20), ("generalized-alpha", 80), ("variational", 80), ("half-explicit3", 80)],
 )
+@pytest.mark.many
 def test_order_with_a_mass_matrix_that_depends_on_q_and_with_efforts(name, steps):
     method = mechanical_method(name)
     flow = method.flow(CART, cart_mass, cart_forces, efforts=2)
@@ -359,6 +364,7 @@ def test_inertial_forces_of_a_mass_matrix_on_a_group_follow_from_lagrange():
 
 
 @pytest.mark.parametrize("name", ["gauss4", "gauss6", "radau3", "radau5", "generalized-alpha"])
+@pytest.mark.many
 def test_error_control_keeps_the_error_near_the_tolerance(name):
     """The top about its pivot, or with a constrained one: for a thousandth, 1000^(1/k) times the steps."""
     method = mechanical_method(name)
@@ -385,6 +391,7 @@ DENSE = {"gauss2": 2, "gauss4": 3, "gauss6": 4, "radau3": 3, "radau5": 4, "gener
 
 
 @pytest.mark.parametrize("name", DENSE)
+@pytest.mark.many
 def test_states_within_a_step_have_the_order_that_is_said(name):
     """One step of h: its error in the middle of it is h^(s+1), of velocities of generalized-alpha h^2."""
     flow, errors = mechanical_method(name).flow(SO3, ABOUT_PIVOT, weight_about_pivot), []
@@ -400,6 +407,7 @@ def test_states_within_a_step_have_the_order_that_is_said(name):
 
 
 @pytest.mark.parametrize("method", [RadauIIA(3), Gauss(4)], ids=str)
+@pytest.mark.many
 def test_error_control_of_any_vector_field_on_any_group(method):
     group, F, q0, _, flat = explicit.PROBLEMS["SO3 x velocity"]
     flow = method.field_flow(group, lambda t, q, u: np.asarray(F(t, q)))
@@ -428,6 +436,7 @@ def test_multipliers_of_generalized_alpha_are_of_second_order_with_changing_step
 
 
 @pytest.mark.parametrize("name", ["radau3", "generalized-alpha"])
+@pytest.mark.wide
 def test_members_have_steps_of_their_own(way, name):
     flow, times = make(name), np.linspace(0, 0.2, 7)
     v = np.linspace(0.3, 2, 5)[:, None] * [1.0, 2.0, 0]
@@ -489,6 +498,7 @@ def test_simulate_takes_implicit_methods_without_a_step():
         lb.simulate(robot, q0, t_end=1, method="variational")
 
 
+@pytest.mark.wide
 def test_a_stiff_ball_joint_takes_steps_of_the_motion_not_of_the_spring():
     """The top on a spring of 1e8 N/m with a damper in place of the pivot, nearly the constrained top."""
     k, c = 1e8, 1e5
@@ -544,6 +554,7 @@ def test_energy_of_a_spherical_pendulum_does_not_grow_over_a_million_steps():
 
 @pytest.mark.parametrize("retraction", ["exp", "cay"])
 @pytest.mark.parametrize("group", [SO3, SE3, SO3xR3], ids=repr)
+@pytest.mark.many
 def test_spatial_momentum_of_a_free_body_is_conserved_to_round_off(group, retraction):
     M = np.diag([1.0, 2.0, 2.5]) if group is SO3 else np.diag([1, 2, 2.5, 3, 3, 3])
     motion = (
@@ -589,6 +600,7 @@ def momenta(group, q, v):
 
 
 @pytest.mark.parametrize(("group", "retraction"), [(SE3, "exp"), (SE3, "cay"), (SO3xR3, "cay")], ids=str)
+@pytest.mark.many
 def test_momenta_of_free_bodies_whose_centre_of_mass_moves(group, retraction):
     """Those about the origin to round-off; about the centre of mass only where that moves by h P/m."""
     M, ball, q, v = two_bodies(group)
@@ -691,6 +703,7 @@ def test_constraints_that_cannot_be_integrated():
 
 @pytest.mark.parametrize(("name", "left"), [("radau1", 1.0), ("radau3", 2.0), ("radau5", 3.0)])
 @pytest.mark.parametrize("rate", [1e6, 1e10])
+@pytest.mark.many
 def test_radau_methods_end_a_stiff_decay_in_one_step(name, left, rate):
     flow = mechanical_method(name).flow(R(1), np.eye(1), lambda t, q, v, u: -rate * v)
     motion = flow.run([0.0], [1.0], 0.1, 0.1)
@@ -781,6 +794,7 @@ def way(request, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["radau3", "generalized-alpha", "variational", "half-explicit3"])
+@pytest.mark.many
 def test_compiled_steps_are_those_of_the_reference(way, name):
     flow = make(name)
     for n in (1, 3):
@@ -796,6 +810,7 @@ def test_compiled_steps_are_those_of_the_reference(way, name):
         assert not failed.any()
 
 
+@pytest.mark.many
 def test_members_of_an_ensemble_do_not_notice_each_other_nor_threads(way):
     flow = make("variational")
     y = begin(flow, 13, 0.02)

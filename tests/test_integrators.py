@@ -191,6 +191,7 @@ def test_a_tableau_has_the_order_it_states_and_no_more(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.many
 def test_a_mistyped_entry_of_a_tableau_is_refused(name):
     data = DATA[name]
     rows = {"b": [data["b"]], "c": [data["c"]], "A": data["A"], "embedded": [data["embedded"] or []]}
@@ -238,6 +239,7 @@ STEPS = {1: 64, 2: 48, 3: 40, 4: 40, 5: 80, 6: 40}
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("method", [name for name in METHODS if tableau(name).order in STEPS])
+@pytest.mark.many
 def test_order_of_the_state_by_slope(method, problem):
     """E(h) = C h^p + D h^(p+1) + ..., whose second term the combination E(h) - 2^(p+1) E(h/2) removes.
 
@@ -280,6 +282,7 @@ def precise_step(A, b, q, w, h):
 
 
 @pytest.mark.parametrize("method", ["rk4", "fehlberg7", "dop853"])
+@pytest.mark.many
 def test_high_orders_by_slope_in_40_digits(method):
     """Orders 7 and 8, by their slope in 40 digits.
 
@@ -312,6 +315,7 @@ COMMUTATOR_FREE = list(commutator_free.DATA)
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("method", COMMUTATOR_FREE)
+@pytest.mark.many
 def test_order_of_commutator_free_methods_by_slope(method, problem):
     p = method_named(method).order
     E = [error(problem, method, STEPS[p] * 2**k) for k in range(3)]
@@ -490,6 +494,7 @@ def test_a_step_can_be_traced(method, problem):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.many
 def test_dense_output_is_as_accurate_as_the_steps(method):
     group, F, q0, f, _ = PROBLEMS["SO3"]
     p, n = min(tableau(method).order, 6), 30
@@ -552,6 +557,7 @@ def test_output_at_given_times_does_not_change_the_steps():
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("method", EMBEDDED)
+@pytest.mark.many
 def test_error_follows_the_tolerance(method, problem):
     group, F, q0, _, flat = PROBLEMS[problem]
     for rtol in (1e-4, 1e-6) if tableau(method).order < 5 else (1e-5, 1e-9):
@@ -610,6 +616,7 @@ def test_a_tolerance_for_each_direction():
 
 @pytest.mark.parametrize("method", EMBEDDED)
 @pytest.mark.parametrize("group", [SO3, SE3, SE2, Product(SO3, R(1))], ids=repr)
+@pytest.mark.many
 def test_a_steady_motion_is_exact_though_its_error_estimate_is_zero(group, method):
     """Steps would grow without bound, past the poles of dexp^-1 at rotations by 2 pi."""
     u = np.array([0.3, -0.2, 2.0, 0.5, 1.0, -1.0])[: group.dim]
@@ -726,6 +733,7 @@ def test_implicit_methods_have_their_order_on_any_group(method, problem, steps):
 
 
 @pytest.mark.parametrize("method", ["radau5", "gauss4"])
+@pytest.mark.many
 def test_implicit_methods_have_events_dense_output_and_error_control_as_explicit_ones(method):
     group, F, q0, _, flat = PROBLEMS["SO3 x velocity"]
 

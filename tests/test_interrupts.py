@@ -49,6 +49,7 @@ LONG = {
 
 @pytest.mark.parametrize("kind", LONG)
 @pytest.mark.parametrize("members", [0, 5])
+@pytest.mark.many
 def test_a_simulation_ends_at_once_and_says_what_was_reached(kind, members):
     options = LONG[kind]
     q0 = [1.0, 0.5] if not members else np.linspace([1.0, 0.5], [1.1, 0.5], members)
@@ -98,6 +99,7 @@ def test_functions_that_are_called_can_be_interrupted():
     assert ctrl_c.run is not None and ctrl_c.run.t[0] == 0
 
 
+@pytest.mark.wide
 def test_a_sweep_ends_at_once_and_keeps_what_is_done(tmp_path):
     def slow(p):
         time.sleep(0.05)

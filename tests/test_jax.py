@@ -102,6 +102,7 @@ def test_what_is_pulled_back_may_be_transposed_again(robot, arm):
     np.testing.assert_allclose(along, by_q @ v + by_v @ q + M @ tau, atol=1e-13)
 
 
+@pytest.mark.wide
 def test_derivatives_along_the_group_are_those_of_exponentials(robot):
     ball = lb.models.spherical_pendulum()
     arm, at, u = liebody.jax.RobotFunctions(ball), ball.random(0), np.array([0.3, -0.2, 0.5])[: ball.nv]
@@ -137,6 +138,7 @@ def test_named_results_options_and_users_functions_are_taken(robot, arm):
     np.testing.assert_allclose(jax.jacobian(law, 1)(q, 2.0), -np.sin(q), atol=1e-15)
 
 
+@pytest.mark.wide
 def test_steps_are_those_of_simulate_and_have_tangents_and_adjoints(robot):
     step = liebody.jax.StepFunction(robot, dt=1e-2)
     run = lb.simulate(robot, q, v, t_end=0.2, dt=1e-2, method="rkmk4")

@@ -410,6 +410,7 @@ def test_the_entry_is_a_built_in_function_here():
 
 
 @needs_compiler
+@pytest.mark.wide
 def test_the_entry_leaves_no_memory_behind():
     f = Kernel(ORIENTED, guard=GUARD)
     several = Kernel(TRACED)
@@ -550,6 +551,7 @@ def test_kernels_say_what_they_are(make):
 
 
 @pytest.mark.parametrize("size", [3, 9, 30], ids=lambda n: f"{n}x{n}")
+@pytest.mark.many
 def test_a_buffer_fills_constant_entries_once_and_gives_what_a_call_gives(size):
     def sparse(x):
         rows = np.zeros((size, size), int).astype(object)
@@ -584,6 +586,7 @@ def test_a_number_is_taken_where_a_scalar_is_expected():
         kernel.call(0.5, 0.5)
 
 
+@pytest.mark.wide
 def test_kernels_are_pickled_by_what_they_are_made_of():
     """Traced functions as lists of nodes, however deep; those of robots by their algorithm."""
 

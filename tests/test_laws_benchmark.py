@@ -22,6 +22,7 @@ def measured(peer, joints, base="fixed"):
 
 @pytest.mark.parametrize("base", ["fixed", "floating"])
 @pytest.mark.parametrize("kind", peers.Ours.kinds)
+@pytest.mark.many
 def test_ours_satisfies_every_law(kind, base):
     found = measured(peers.Ours, peers.tree_of(kind), base)
     assert max(found[key] for key in (*laws.LAWS, "error of dM/dt")) < GATE, found

@@ -159,6 +159,7 @@ def name_of(path: Path, package: Path = PACKAGE) -> tuple[str, bool]:
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: name_of(path)[0])
+@pytest.mark.many
 def test_every_module_imports_from_lower_floors_only(path):
     name, is_package = name_of(path)
     assert violations(name, path.read_text(), is_package) == []
@@ -290,12 +291,14 @@ def sources(package: Path) -> dict[str, tuple[str, bool]]:
 
 
 @pytest.mark.parametrize("package", [PACKAGE, STUDIES], ids=lambda package: package.name)
+@pytest.mark.wide
 def test_no_modules_import_each_other_in_a_circle(package):
     """Imports inside functions count: they hide a circle, and do not open it."""
     graphlib.TopologicalSorter(graph_of(sources(package))).prepare()
 
 
 @pytest.mark.parametrize("package", [PACKAGE, STUDIES], ids=lambda package: package.name)
+@pytest.mark.wide
 def test_nobody_imports_a_private_name_of_another_module(package):
     private = [
         f"{module}: {name} of {origin}"
@@ -331,6 +334,7 @@ def shared_names(sources: dict[str, str]) -> dict[str, list[str]]:
     return {name: places for name, places in found.items() if len(places) > 1}
 
 
+@pytest.mark.wide
 def test_no_two_public_classes_share_a_name():
     sources = {name_of(path)[0]: path.read_text() for path in modules()}
     assert shared_names(sources) == {}

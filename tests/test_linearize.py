@@ -63,6 +63,7 @@ IMPLICIT = [pytest.param(kind, "gauss4", marks=pytest.mark.slow) for kind in lis
     + [("ball", "gauss4"), pytest.param("ball", "radau3", marks=pytest.mark.slow)]
     + IMPLICIT,
 )
+@pytest.mark.wide
 def test_the_model_of_a_step_is_the_derivative_of_that_step(kind, method):
     robot, q, v, tau = robot_of(kind, followers=2 if kind == "hinges" else 0)
     n, options = robot.nv, {"method": method, "forces": [JointSpring(30.0)] if kind == "hinges" else []}
@@ -131,6 +132,7 @@ def sleigh():
         ),
     ],
 )
+@pytest.mark.many
 def test_the_model_of_constrained_motions_is_the_derivative_of_those_that_obey(made, freedoms, method):
     """By states that are put back on the constraints, next to (q, v), and the motions from them."""
     mechanism, q, v = made()

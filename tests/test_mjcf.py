@@ -60,6 +60,7 @@ def test_mass_bias_poses_and_jacobians_are_mujocos(name):
 
 
 @pytest.mark.parametrize("name", ["arm", pytest.param("walker", marks=since_4), "loops"])
+@pytest.mark.many
 def test_motions_are_mujocos(name):
     """RK4 with the same steps, with springs and damping, over 1 s; of walker and loops on SO(3) x R^3."""
     largest, remark = mjcf.motion(quietly(FILES[name], mimic=False), mjcf.compiled(FILES[name]))

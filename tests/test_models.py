@@ -57,6 +57,7 @@ PLANAR = {
 
 
 @pytest.mark.parametrize("name", models.names())
+@pytest.mark.many
 def test_bundled_models_fall_as_the_conventions_say(name):
     """Along the world's -z (the space robot: not at all); planar ones move in the world's x, z plane."""
     robot = getattr(models, name)(*[4] * (name == "planar_chain"))
@@ -184,6 +185,7 @@ def _rates(tree):
     return rates
 
 
+@pytest.mark.wide
 def test_the_heavy_top_reaches_the_reference_of_the_benchmark():
     """omega_y in the world after 2 s; the benchmark gives nine digits."""
     tree = models.heavy_top().tree

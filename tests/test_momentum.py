@@ -325,6 +325,7 @@ def test_centroidal_momentum_matrix_from_the_links(by_links):
     close(dyn.centroidal_momentum_matrix(at.tree, at.q), A)
 
 
+@pytest.mark.many
 def test_rates_of_centroidal_momentum(at):
     """dA/dt, (dA/dt) v and dh/dt = A a + (dA/dt) v, by differentiating along the motion."""
     tree, q, v, a = at.tree, at.q, at.v, at.a
@@ -790,6 +791,7 @@ def circle(center, radius, around=(0, 1)):
 
 
 @pytest.mark.parametrize("base", ["planar", "spherical", "free"])
+@pytest.mark.many
 def test_small_loops_turn_the_base_by_the_curvature_times_their_area(base):
     """log of the holonomy = B_ij pi r^2 + O(r^3): what is left over falls faster than r^2.
 
@@ -1055,6 +1057,7 @@ def test_operations_stay_few():
         assert count <= limit, f"{function.__name__}: {count}"
 
 
+@pytest.mark.wide
 def test_a_robot_computes_them_in_batches():
     tree = floating_tree(3, "free", ["revolute", "prismatic"])
     robot = lb.Robot(tree)

@@ -82,6 +82,7 @@ COMPLETE = [name for name, (algorithm, _) in kernels_of(lb.Robot).items() if alg
 
 
 @pytest.mark.parametrize("name", [*COMPLETE, "pose", "jacobian", "acceleration"])
+@pytest.mark.many
 def test_a_function_with_parameters_is_that_of_the_tree_rebuilt_with_their_values(tree, name):
     rng = np.random.default_rng(7)
     robot = lb.Robot(tree)
@@ -98,6 +99,7 @@ def test_a_function_with_parameters_is_that_of_the_tree_rebuilt_with_their_value
 
 
 @pytest.mark.parametrize("name", kernels_of(lb.Robot))
+@pytest.mark.many
 def test_symbols_of_a_tree_are_parameters_of_every_algorithm(name):
     robot = lb.models.revolute_hopper()
     tree, values = with_symbols(robot.tree)
@@ -384,6 +386,7 @@ def ordinary(robot, i):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.many
 def test_a_member_moves_as_the_robot_with_its_numbers(pendulum, method):
     options = {"t_end": 0.2, "dt": 0.01, "method": method}
     v0 = [1.0, -0.5, 0.3, 2.0]

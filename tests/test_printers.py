@@ -54,6 +54,7 @@ def test_every_operation_has_a_rule(table, elsewhere):
 @every_operation
 @settings(max_examples=40)
 @given(data=st.data())
+@pytest.mark.many
 def test_numpy_source_is_the_interpreter_on_states_and_batches(op, data):
     f = traced(data.draw(programs(op)))
     x = data.draw(points)
@@ -67,6 +68,7 @@ def test_numpy_source_is_the_interpreter_on_states_and_batches(op, data):
 @every_operation
 @settings(max_examples=15)
 @given(data=st.data())
+@pytest.mark.many
 def test_sympy_has_the_value_in_exact_arithmetic(op, data):
     f = traced(data.draw(programs(op, longest=4)))
     x = data.draw(points)
@@ -83,6 +85,7 @@ def test_sympy_has_the_value_in_exact_arithmetic(op, data):
 @pytest.mark.parametrize("sx", [True, False], ids=["SX", "MX"])
 @settings(max_examples=15)
 @given(data=st.data())
+@pytest.mark.many
 def test_casadi_is_the_interpreter(sx, op, data):
     pytest.importorskip("casadi")
     f = traced(data.draw(programs(op)))

@@ -124,6 +124,7 @@ def test_a_program_run_by_numpy_is_its_unrolled_graph(program, batch):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 @pytest.mark.parametrize("batch", [(), (3,), (70,)])  # one lane; more states than FEW: all lanes
+@pytest.mark.many
 def test_a_kernel_of_a_program_computes_its_unrolled_graph(way, program, batch):
     arrays = samples(program, *batch)
     assert_equal(program, as_tuple(Kernel(program)(*arrays)), arrays, batch)
@@ -398,6 +399,7 @@ def test_passes_that_share_loops_and_places_compute_what_they_do_one_by_one(seed
 
 # one loop; short loops and turns; straight lines between single iterations; two straight lines in a row
 @pytest.mark.parametrize("seed", [0, 2, 16, 438])
+@pytest.mark.many
 def test_loops_of_several_passes_are_printed_as_they_are_scheduled(seed):
     if build.find_compiler() is None:
         pytest.skip("there is no C compiler")
@@ -537,6 +539,7 @@ def integrate(f, n, controlled=False, threads=1):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("n", [1, 11])
 @pytest.mark.parametrize("controlled", [False, True])
+@pytest.mark.many
 def test_a_flow_of_programs_is_the_flow_of_their_graphs(way, n, after, controlled):
     parts = programs()
     rolled = integrate(make(parts, after), n, controlled, threads=2)

@@ -151,6 +151,7 @@ def test_rocks_have_none():
 
 
 @pytest.mark.parametrize("form", [*BODY_FORMS, None])
+@pytest.mark.many
 def test_loops_over_blocks_are_the_definition(mechanism, form, monkeypatch):
     """On trees of all joints, one state and several: the entries of the straight line, and Y pi = tau."""
     tree, q, v, a, v_r = mechanism

@@ -195,6 +195,7 @@ def made() -> dict[str, lb.Run]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.many
 def test_a_file_gives_the_same_kind_of_run_and_equal_xarray_objects(made, kind, tmp_path):
     run = made[kind]
     run.save(tmp_path / "run.nc")
@@ -223,6 +224,7 @@ def test_a_file_gives_the_same_kind_of_run_and_equal_xarray_objects(made, kind, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.wide
 def test_every_kind_of_run_has_a_summary_a_picture_members_and_tables(made, kind, tmp_path):
     run = made[kind]
     assert run.summary().startswith(repr(run))

@@ -429,6 +429,7 @@ def numbers_of(equations, pitch, rng):
 
 @pytest.mark.parametrize("kind", ["principal", "diagonal", "body", "general"])
 @pytest.mark.parametrize("group", [*JOINTS, SE3, SE2, SO3], ids=repr)
+@pytest.mark.many
 def test_printed_equations_have_the_numbers_of_the_library(group, kind):
     equations = rigid_body_equations(group, kind)
     M, v, a, values = numbers_of(equations, getattr(group, "pitch", 0.0), np.random.default_rng(15))

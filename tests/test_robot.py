@@ -53,6 +53,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.many
 def test_a_call_is_its_algorithm_on_states_and_on_batches(robot, name):
     arguments, algorithm = CALLS[name]
     batch = dict(zip("qva", states(robot, (2, 7)), strict=True))
@@ -72,6 +73,7 @@ def test_a_call_is_its_algorithm_on_states_and_on_batches(robot, name):
 
 
 @pytest.mark.parametrize("representation", ["body", "world", "mixed"])
+@pytest.mark.many
 def test_frame_calls_are_their_algorithms(robot, representation):
     q, v, a = states(robot, (3,))
     name = robot.tree.bodies[-1].name
@@ -91,6 +93,7 @@ def test_frame_calls_are_their_algorithms(robot, representation):
     np.testing.assert_allclose(robot.pose(q, name), robot.poses(q)[:, -1], atol=1e-13)
 
 
+@pytest.mark.wide
 def test_external_wrenches_enter_through_the_jacobians(robot):
     q, v, a = states(robot, ())
     n = len(robot.tree.bodies)
@@ -102,6 +105,7 @@ def test_external_wrenches_enter_through_the_jacobians(robot):
     np.testing.assert_allclose(robot.forward_dynamics(q, v, tau, wrenches), a, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.wide
 def test_motions_of_the_base_are_batches_too_and_gravity_is_one_of_them(robot):
     q, v, a = states(robot, (4,))
     wrenches = np.random.default_rng(2).standard_normal((len(robot.tree.bodies), 6))
@@ -120,6 +124,7 @@ def test_motions_of_the_base_are_batches_too_and_gravity_is_one_of_them(robot):
     np.testing.assert_allclose(robot.forward_dynamics(q, v, tau, base_motion=moving), a, atol=1e-8)
 
 
+@pytest.mark.wide
 def test_group_operations_are_inverse_to_each_other(robot):
     q0, v, _ = states(robot, (5,))
     q1 = robot.integrate(q0, 0.3 * v)
@@ -180,6 +185,7 @@ DERIVED = {
 
 
 @pytest.mark.parametrize("kind", DERIVED)
+@pytest.mark.many
 def test_derivatives_of_forward_dynamics_against_differences_along_the_group(kind):
     """Of a batch; the equations of small trees are a straight line, those of others loops over columns."""
     robot = DERIVED[kind]()
@@ -240,6 +246,7 @@ def reach(q):
 
 
 @pytest.mark.parametrize("name", sorted({*OF_STATES} - {"internal_rank"}))
+@pytest.mark.many
 def test_a_method_on_symbols_is_the_method_on_numbers(floating, name):
     """In a function that is traced; also when a built-in function has taken the method's place."""
     rng, method = np.random.default_rng(3), getattr(lb.Robot, name)
@@ -281,6 +288,7 @@ def test_long_trees_are_unrolled_for_symbols():
 
 
 @needs_compiler
+@pytest.mark.wide
 def test_after_the_first_call_a_built_in_function_takes_the_place_of_the_method():
     robot = lb.load("double_pendulum")
     q, v, a = states(robot, ())
@@ -424,6 +432,7 @@ def test_robots_that_differ_in_one_number_do_not_share_kernels():
 
 
 @needs_compiler
+@pytest.mark.wide
 def test_exported_c_compiles_without_warnings_and_passes_its_own_test(robot, tmp_path):
     names = [
         "inverse_dynamics",

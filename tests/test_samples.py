@@ -137,6 +137,7 @@ def error(run, exact):
 
 @pytest.mark.parametrize("hold", ["zero", "linear"])
 @pytest.mark.parametrize("method", ORDERS)
+@pytest.mark.many
 def test_every_method_keeps_its_order_with_sampled_efforts(motion, method, hold):
     """By the slope of the error over two halvings of the step; it is 1 where stages see the next sample."""
     q0, exact = motion
@@ -208,6 +209,7 @@ def test_a_run_with_samples_is_the_chain_of_runs_with_constant_efforts(method):
 
 @pytest.mark.parametrize("hold", ["zero", "linear"])
 @pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha", "half-explicit4"])
+@pytest.mark.many
 def test_constrained_systems_keep_the_order(method, hold):
     """Two bars in absolute coordinates, on driven hinges: errors fall with the order of the method."""
     builder, bar = SystemBuilder("arm"), SpatialInertia.box(1.0, [0.5, 0.05, 0.05])
@@ -241,6 +243,7 @@ def pushed():
 
 
 @pytest.mark.parametrize("hold", ["zero", "linear"])
+@pytest.mark.many
 def test_sampled_parameters_of_a_hybrid_system(way, hold):
     """Order four, events located to round-off of the motion, and members with samples of their own."""
     system, linear = pushed(), hold == "linear"

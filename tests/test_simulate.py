@@ -73,6 +73,7 @@ def test_attitude_of_the_heavy_top_against_scipy_on_quaternions():
 @pytest.mark.parametrize(
     ("method", "order"), [("rkmk1", 1), ("rkmk2", 2), ("rkmk3", 3), ("rkmk4", 4), ("rkmk45", 5), ("rkmk6", 6)]
 )
+@pytest.mark.many
 def test_compiled_steps_have_the_order_of_their_method(method, order):
     """On a tree with ball, planar and screw joints, against 50 times finer steps of order six."""
     robot = lb.Robot(random_tree(np.random.default_rng(2), ["spherical", "planar", "helical"], rotors=False))
@@ -238,6 +239,7 @@ SAMPLED = np.random.default_rng(8).standard_normal((2, 4, 2))  # for two members
 
 @pytest.mark.parametrize("members", [(), (2,)])
 @pytest.mark.parametrize("kind", ["constant", "zero", "linear", "compiled", "called"])
+@pytest.mark.many
 def test_a_run_knows_its_efforts_however_they_were_given(tmp_path, kind, members):
     """Constant, sampled or by a function, of one or of members; where samples jump, after the jump."""
     robot = lb.load("double_pendulum")

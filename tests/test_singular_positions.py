@@ -30,6 +30,7 @@ def simulated(model, t_end, **options):
 
 @pytest.mark.parametrize("method", ["rkmk8", "rkmk4"])
 @pytest.mark.parametrize("coordinates", ["joints", "absolute"])
+@pytest.mark.many
 def test_stages_next_to_singular_positions_do_not_spoil_a_step(models, coordinates, method):
     """At 1 ms RK8 lost 1.18 J of 71 J at t = 2.656 s, 0.24 degrees from such a position."""
     run = simulated(models[coordinates], 3.0, dt=1e-3, method=method)
@@ -68,6 +69,7 @@ def test_members_pass_singular_positions_on_their_own(models):
 
 
 @pytest.mark.parametrize("method", ["radau5", "generalized-alpha", "half-explicit4"])
+@pytest.mark.wide
 def test_implicit_methods_in_absolute_coordinates_say_where_they_stop(models, method):
     model = models["absolute"]
     with pytest.raises(IntegrationError, match=r"the step at t = [0-9.]+ s cannot be taken") as caught:
@@ -136,6 +138,7 @@ def arm(rod, ball):
 
 
 @pytest.mark.parametrize("group", ["SE3", "SO3xR3"])
+@pytest.mark.many
 def test_thin_rods_and_point_masses_move_as_in_joint_coordinates(group):
     rod = SpatialInertia(2.0, [0.25, 0, 0], rotational=[0, 2 / 48, 2 / 48])
     ball = SpatialInertia.point(1.0, [0, 0.3, 0])

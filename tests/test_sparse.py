@@ -99,6 +99,7 @@ METHODS = [GeneralizedAlpha(0.9), Variational(), Variational("cay"), RadauIIA(1)
 
 
 @pytest.mark.parametrize(("method", "group"), list(zip(METHODS, [SO3xR3, SE3] * 2, strict=True)), ids=repr)
+@pytest.mark.many
 def test_newton_matrices_of_long_chains_are_loops_and_exact(method, group):
     """Against central differences of the residual, in the order that the phase has."""
     system, q = chain(40, group)
@@ -122,6 +123,7 @@ def test_newton_matrices_of_long_chains_are_loops_and_exact(method, group):
     np.testing.assert_allclose(D, (ends[0] - ends[1]).T / 2e-5, atol=1e-7)
 
 
+@pytest.mark.wide
 def test_text_does_not_grow_with_a_chain():
     """But for tables, which are lines of their own."""
     method = Variational()
@@ -172,6 +174,7 @@ def test_dependent_constraints_of_a_long_chain_are_refused():
 
 
 @pytest.mark.parametrize("method", METHODS[:2], ids=repr)
+@pytest.mark.many
 def test_a_long_chain_falls_by_the_laws(method):
     """Energy, and the constraints to round-off, on 60 bodies."""
     system, q = chain(60)

@@ -244,6 +244,7 @@ def test_results_of_steps_cannot_be_written():
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.many
 def test_loops_compute_what_the_recursions_do(name, seed, always):
     rng = np.random.default_rng(seed)
     tree = random_tree(rng, rng.permutation(list(JOINTS)), rotors=seed % 2 == 0)
@@ -276,6 +277,7 @@ def test_loops_over_branches_with_wrenches(name, branching, always):
 
 @pytest.mark.parametrize("branching", [0.0, 0.5])
 @pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.many
 def test_compiled_loops_are_the_straight_line_code(name, branching, monkeypatch):
     tree = repeated_tree(24, branching=branching)
     function, shapes = algorithm(tree, name)
@@ -292,6 +294,7 @@ def test_compiled_loops_are_the_straight_line_code(name, branching, monkeypatch)
     np.testing.assert_allclose(loop(*one), expected[0], rtol=1e-9, atol=1e-11 * scale)
 
 
+@pytest.mark.wide
 def test_a_thousand_links_agree_with_the_algorithms_on_floats():
     tree = repeated_tree(1000)
     q, v, a = random_state(np.random.default_rng(3), tree)
@@ -305,6 +308,7 @@ def test_a_thousand_links_agree_with_the_algorithms_on_floats():
 
 
 @pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics"])
+@pytest.mark.wide
 def test_text_does_not_grow_with_the_links(name):
     def lines(n):
         text = lb.Robot(repeated_tree(n)).kernel(name).source.splitlines()

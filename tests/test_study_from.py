@@ -63,6 +63,7 @@ def parse(html):
 # -- the study ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_every_verdict_is_borne_out(report):
     assert [v.claim for v in report.verdicts if not v.confirmed] == []
     counts = Counter(v.says for v in report.verdicts)
@@ -130,6 +131,7 @@ def test_the_derivation_holds():
 
 
 @pytest.mark.parametrize(("name", "group"), groups.theorem_groups(), ids=lambda x: str(x))
+@pytest.mark.many
 def test_the_theorem_holds(name, group):
     for seed in range(3):
         size, *errors = groups.theorem_errors(group, seed)

@@ -45,6 +45,7 @@ def long_runs():
 # -- numbers ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_every_golden_number_is_met(long_runs):
     rows = golden.golden_rows(long_runs)
     assert len(rows) == sum(5 + 4 * sum(g is not None for g in x.violation) - 2 for x in GOLDEN.values())
@@ -256,6 +257,7 @@ def test_a_projected_collocation_method_ends_on_the_constraints():
     assert runs.errors(projected, HEAVY)[0] < 0.1
 
 
+@pytest.mark.wide
 def test_stabilisation_moves_the_attitude_on_the_product_alone():
     """Positions that drift become moments; on SE(3) the joint is exact, and there is nothing to correct."""
     for group, same in (("SE3", True), ("SO3xR3", False)):
@@ -296,6 +298,7 @@ def page():
     return report, captions
 
 
+@pytest.mark.wide
 def test_the_page_holds_everything(page):
     report, captions = page
     assert report.confirmed, [v.claim for v in report.verdicts if not v.confirmed]
@@ -303,7 +306,9 @@ def test_the_page_holds_everything(page):
     assert words["wrong"] == 3 and words["misprint"] == 5 and words["holds"] > 35
     numbers = [int(m[1]) for m in (re.match(r"Figure (\d+): ", c) for c in captions) if m]
     assert numbers == [2, 3, 5, 6, 7, 9, 10, 12, 13, 14, 15]
-    assert len(captions) == len(numbers) + 5 + 4 + 4 * len(EXAMPLES)
+    drawn = [int(m[1]) for m in (re.match(r"Figure (\d+), drawn from the model", c) for c in captions) if m]
+    assert drawn == [1, 4, 8, 11]
+    assert len(captions) == len(numbers) + len(drawn) + 5 + 4 + 4 * len(EXAMPLES)
     html = re.sub(r"<svg.*?</svg>", "", report.html, flags=re.S)
     assert not re.search(r"\bnan\b|\binf\b|not confirmed", html)
 

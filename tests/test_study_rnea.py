@@ -108,6 +108,7 @@ def test_dm_minus_2c_is_taken_with_the_true_rate_of_m():
     np.testing.assert_allclose(mass_rate_minus_2c(chain, q, v, "ploen"), N, atol=1e-8)
 
 
+@pytest.mark.wide
 def test_the_report_bears_itself_out(report):
     assert report.confirmed
     said = [v.says for v in report.verdicts]

@@ -183,6 +183,7 @@ def test_a_sample_may_have_states_as_parameters(tmp_path):
     assert list(ds.coordinate) == list(run.coordinates.names) and (ds.end_time == 0.5).all()
 
 
+@pytest.mark.wide
 def test_a_system_is_swept_as_ensembles_of_what_it_simulates(alone):
     ds = xarray.open_zarr(alone, consolidated=False)
     assert ds.energy.dims == ("mass", "height", "time") and ds.energy.shape == (100, 100, 7)
@@ -202,6 +203,7 @@ def test_a_system_is_swept_as_ensembles_of_what_it_simulates(alone):
 # -- kills ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_workers_that_are_killed_change_nothing(alone, tmp_path):
     store = tmp_path / "balls.zarr"
 
@@ -218,6 +220,7 @@ def test_workers_that_are_killed_change_nothing(alone, tmp_path):
     assert not victims()
 
 
+@pytest.mark.wide
 def test_a_parent_that_is_killed_loses_nothing_and_repeats_nothing(alone, tmp_path):
     store = tmp_path / "balls.zarr"
     code = "import sys, test_sweep as t; t.balls(sys.argv[1], workers=int(sys.argv[2]))"
@@ -244,6 +247,7 @@ def test_a_parent_that_is_killed_loses_nothing_and_repeats_nothing(alone, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["balls.zarr"]
 
 
+@pytest.mark.wide
 def test_a_cluster_whose_workers_are_killed_gives_the_same(alone, tmp_path):
     distributed = pytest.importorskip("distributed")
     store = tmp_path / "balls.zarr"
@@ -713,6 +717,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
+@pytest.mark.many
 def test_damage_is_named_and_what_was_computed_comes_back(small, kind):
     store, again = small
     whole, (damage, words) = files(store), DAMAGED[kind]

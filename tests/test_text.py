@@ -270,6 +270,7 @@ def named(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=named)
+@pytest.mark.many
 def test_docstrings_comments_and_messages_are_well_formed(path):
     assert list(of_python(path.read_text())) == []
 
@@ -289,6 +290,7 @@ def test_headers_are_formatted():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.wide
 def test_c_text_lives_in_headers():
     found = {named(path): list(c_in_strings(path.read_text())) for path in (ROOT / "src").rglob("*.py")}
     assert not {path: problems for path, problems in found.items() if problems}

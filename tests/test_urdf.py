@@ -378,6 +378,7 @@ def test_the_collection_is_there():
 
 
 @pytest.mark.parametrize("file", COLLECTION, ids=lambda file: file.stem)
+@pytest.mark.many
 def test_every_file_of_the_collection_loads_or_is_refused_with_the_reason(file):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -394,6 +395,7 @@ def test_every_file_of_the_collection_loads_or_is_refused_with_the_reason(file):
 @quiet
 @pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
 @pytest.mark.parametrize("file", COLLECTION, ids=lambda file: file.stem)
+@pytest.mark.many
 def test_the_collection_agrees_with_pinocchio(file, floating):
     """Masses, centres of mass, M, efforts, accelerations, energies, poses and Jacobians, to 1e-9.
 
@@ -443,6 +445,7 @@ def _agree(ours, theirs):
 
 @pytest.mark.filterwarnings("ignore")  # numpy's, in yourdfpy
 @pytest.mark.parametrize("file", COLLECTION, ids=lambda file: file.stem)
+@pytest.mark.many
 def test_the_collection_is_read_as_yourdfpy_reads_it(file):
     """Another reader of URDF finds the same links, joints, inertias, limits and shapes, number by number."""
     yourdfpy = pytest.importorskip("yourdfpy", reason="the test extra `yourdfpy` is not installed")

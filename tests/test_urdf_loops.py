@@ -50,6 +50,7 @@ def closed_after(tree, closures) -> np.ndarray:
     return lb.simulate(mechanism, q, v, t_end=0.2, dt=1e-3).q[-1]
 
 
+@pytest.mark.wide
 def test_a_constraint_is_the_closure_given_by_hand():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing is unused
@@ -74,6 +75,7 @@ def test_frames_of_a_constraint_have_its_origins():
 @pytest.mark.parametrize(
     ("kind", "rows"), [("link", 6), ("revolute", 5), ("prismatic", 5), ("universal", 4), ("spherical", 3)]
 )
+@pytest.mark.many
 def test_every_kind_leaves_its_motions(kind, rows):
     axes = '<parent_axis xyz="0 2 0"/>' + ('<child_axis xyz="1 0 0"/>' if kind == "universal" else "")
     ends = f'<parent link="coupler"/>{axes}<child link="rocker"/>'

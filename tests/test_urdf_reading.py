@@ -296,6 +296,7 @@ def _built(n):
     return builder
 
 
+@pytest.mark.wide
 def test_followers_in_a_row_are_read_in_proportion_to_their_number():
     tree = load_urdf(_followers(1001))
     assert tree.nv == 1

@@ -116,6 +116,7 @@ def hopper():
 
 
 @pytest.mark.parametrize("t_end", [0.16, 0.36])
+@pytest.mark.many
 def test_a_hop_has_the_derivative_of_differences(t_end, hopper):
     """Through touch-down, micro-bounces, the corners of the force, and lift-off."""
     varied = VariedSystem(hopper, ["K_p", "E_des"])

@@ -63,6 +63,7 @@ def test_chaplygins_sleigh_goes_over_into_a_straight_line_as_its_closed_form_say
     assert u[-1] > 0 > u[0]  # it turns round, and goes on with the centre of mass ahead
 
 
+@pytest.mark.wide
 def test_given_slip_is_what_the_velocity_across_the_blade_is():
     """With a velocity given in time the constraint does work, and explicit methods take it."""
     slip = lambda t: 0.3 * sin(2 * t)  # noqa: E731

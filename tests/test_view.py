@@ -172,6 +172,7 @@ def read(page):
 
 
 @kinds
+@pytest.mark.many
 def test_a_page_is_one_file_below_5_MB_that_loads_nothing(kind):
     page = made(kind)[0].html
     assert len(page.encode()) < LARGEST
@@ -422,6 +423,7 @@ def test_primitive_shapes_of_a_description_are_drawn_in_their_size():
 # -- films ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_a_film_is_800_wide_and_moves(tmp_path):
     _, _, run = made("pendulum")
     run.view().save(tmp_path / "run.gif", seconds=1.1)
