@@ -7,6 +7,7 @@ check:
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	$(PYTHON) -m pytest -n logical
+	$(MAKE) wide
 
 docs:  # the site, in build/site; pages of the reference are written to docs/reference
 	$(PYTHON) -m sphinx -W --keep-going -q -c docs/site docs build/site
