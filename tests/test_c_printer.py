@@ -343,6 +343,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize(("lanes", "single"), FORMS, ids=NAMES)
+@pytest.mark.many
 def test_outputs_of_every_kind_are_stored(name, lanes, single):
     function = trace(SHAPES[name], {"a": (), "m": (2, 3)}, "f")
     real = np.float32 if single else np.float64

@@ -293,6 +293,7 @@ def test_stabilisations_keep_the_order_of_the_method(stabilization):
     assert 3.8 < np.log2(errors[0] / errors[1]) < 4.4, errors
 
 
+@pytest.mark.wide
 def test_a_long_chain_simulates_as_its_members_in_an_ensemble():
     system = chain(18)
     v = np.zeros((3, system.nv))

@@ -183,6 +183,7 @@ def flat(results):
 
 
 @pytest.mark.parametrize(("name", "wrt", "options"), OF_ANY)
+@pytest.mark.many
 def test_derivatives_of_any_algorithm_are_those_of_differences_of_tenth_order(name, wrt, options):
     rng = np.random.default_rng(8)
     robot = lb.Robot(random_tree(rng, ["free", "revolute", "spherical"], followers=1), WEIGHT)

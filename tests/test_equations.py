@@ -334,6 +334,7 @@ def test_simplified_slides_screws_and_followers():
     assert "cos(3*q1/2 + 1/4)" in str(eq.M) or "sin(3*q1/2 + 1/4)" in str(eq.M)
 
 
+@pytest.mark.wide
 def test_every_number_of_a_robot_as_a_symbol():
     robot = lb.models.puma560()
     eq = lb.equations(robot, symbols=True, simplify=False)

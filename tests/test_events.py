@@ -101,6 +101,7 @@ def test_events_are_located_under_error_control(method):
 
 @pytest.mark.parametrize("method", ["rkmk4", "half-explicit4"])
 @pytest.mark.parametrize("coordinates", ["joints", "absolute"])
+@pytest.mark.many
 def test_dead_points_of_a_four_bar_are_those_of_its_triangles(coordinates, method):
     """Crank (1 m) and coupler (2 m) in line make a triangle with rocker (1.5 m) and ground (2.2 m)."""
     closed = ClosedTree(four_bar(), [Closure("C", Revolute([0, 1, 0]), "end", "tip")])

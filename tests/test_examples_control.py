@@ -8,6 +8,8 @@ from test_examples import load
 
 import liebody as lb
 
+pytestmark = pytest.mark.wide
+
 # -- Slotine and Li ---------------------------------------------------------------------------------------
 
 SETTLED = 12.0  # s
@@ -30,7 +32,6 @@ def first_and_last(adaptive, name):
     return error[t < 2].max(), error[t > SETTLED - 2].max()
 
 
-@pytest.mark.wide
 def test_the_tracking_error_vanishes_though_no_parameter_is_known(adaptive):
     first, last = first_and_last(adaptive, "geared, skew C")
     assert last < first / 20
@@ -114,7 +115,6 @@ def collisions(tmp_path_factory):
     return example, result
 
 
-@pytest.mark.wide
 def test_the_residual_is_the_filtered_external_effort(collisions):
     """To the error of the trapezoidal rule at 1 kHz."""
     _, result = collisions

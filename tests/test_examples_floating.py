@@ -9,6 +9,8 @@ from test_examples import load
 from liebody import dynamics
 from liebody.groups import SO3
 
+pytestmark = pytest.mark.wide
+
 
 @pytest.fixture(scope="module")
 def space_robot():
@@ -23,7 +25,6 @@ def flights(space_robot, tmp_path_factory):
     return flights
 
 
-@pytest.mark.wide
 def test_the_decoupled_controller_keeps_the_path_and_the_momentum(flights):
     flight = flights["decoupled"]
     assert flight.miss.max() < 1e-8
@@ -58,7 +59,6 @@ def cat():
     return load("falling_cat")
 
 
-@pytest.mark.wide
 def test_the_cat_turns_over_and_three_ways_agree(cat, capsys):
     fall = cat.main()
     assert cat.turn_of(cat.BEND / 2) == pytest.approx(np.pi, abs=1e-14)
@@ -70,7 +70,6 @@ def test_the_cat_turns_over_and_three_ways_agree(cat, capsys):
 
 
 @pytest.mark.parametrize("bend", [0.3, 1.0, 2.2])
-@pytest.mark.many
 def test_kane_and_schers_formula_holds_for_any_bend(cat, bend, monkeypatch):
     monkeypatch.setattr(cat, "BEND", bend)
     loop = dynamics.holonomy(cat.ROBOT.tree, lambda s: cat.spine(2 * np.pi * s, 2 * np.pi)[:2])

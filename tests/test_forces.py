@@ -265,6 +265,7 @@ def test_energy_that_forces_store_is_energy_of_the_run(kind):
 # -- laws of one's own, in a few lines -----------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_a_law_of_ones_own_acts_alike_in_every_mechanism():
     law = [Drag(0.4), Coil(8.0)]
     options = {"t_end": 0.3, "dt": 2e-3}
@@ -276,6 +277,7 @@ def test_a_law_of_ones_own_acts_alike_in_every_mechanism():
     np.testing.assert_allclose(closed, simulated("robot", [Coil(8.0)], **options), atol=1e-9)
 
 
+@pytest.mark.wide
 def test_springs_in_joints_are_those_of_the_builder_of_systems():
     """Two springs in one joint, one of them past half a turn from its rest; and the energy in them."""
     law = [JointSpring({"A": 8.0, "B": 5.0}, {"A": 3.0}), JointSpring({"A": 2.0})]
@@ -295,6 +297,7 @@ def test_springs_in_joints_are_those_of_the_builder_of_systems():
     assert robot.energy_drift < 1e-7 and np.ptp(robot.potential) > 0.1
 
 
+@pytest.mark.wide
 def test_wrenches_on_frames_are_those_of_a_system_with_such_a_force():
     """Tether on a body of a robot, of a closed tree and of a system; and given to the builder as a wrench."""
     options, law = {"t_end": 0.3, "dt": 2e-3}, Tether("b", 40.0)
@@ -304,6 +307,7 @@ def test_wrenches_on_frames_are_those_of_a_system_with_such_a_force():
         np.testing.assert_allclose(simulated(kind, [law], **options), robot, atol=1e-9)
 
 
+@pytest.mark.wide
 def test_generalised_forces_are_dual_to_the_velocities():
     """Weight, as a force of a user's own in absolute coordinates, moves bodies as gravity does."""
 
@@ -479,6 +483,7 @@ def test_tanh_and_its_derivative_are_exact_over_decades():
 
 
 @pytest.mark.parametrize("kind", ["system", "closed"])
+@pytest.mark.many
 def test_the_balance_of_energy_counts_efforts_dampers_and_forces(kind):
     """By the trapezoidal rule: a quarter of what is left over with intervals half as long."""
     jumps = []

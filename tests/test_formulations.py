@@ -116,6 +116,7 @@ def test_a_potential_is_a_force_whose_work_is_its_energy(mechanism):
     close(force.on_tree(tree, 0.0, q, v) @ v, -power)
 
 
+@pytest.mark.wide
 def test_potentials_of_pose_and_joints_act_in_every_mechanism():
     """U(o, R, q) of a floating base: energy is conserved by the robot, and by bodies with constraints."""
     tree = random_tree(np.random.default_rng(3), ["free", "revolute"], rotors=False)

@@ -212,6 +212,7 @@ def test_grazing_is_found_where_the_amplitude_reaches_the_line(restitution):
     np.testing.assert_allclose(np.abs(branch.orbits[-1].multipliers), np.abs(after), atol=1e-9)
 
 
+@pytest.mark.wide
 def test_the_response_of_an_oscillator_turns_twice_though_steps_must_be_short():
     """Duffing's, q'' + 0.2 q' + q + q^3 = f cos 2 t; the folds are those of AUTO-07p (benchmarks/auto.py)."""
     system = HybridSystem(

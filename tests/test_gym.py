@@ -112,6 +112,7 @@ def test_what_an_environment_cannot_take_is_refused(task):
         envs.step(np.ones((3, 2), np.float32))
 
 
+@pytest.mark.wide
 def test_a_walker_on_random_ground_stands_and_its_members_are_single_environments():
     builder = TreeBuilder("monopod").add("base", Free(), SpatialInertia.box(2.0, (0.6, 0.6, 0.05)))
     builder.add("leg", Prismatic([0, 0, 1]), SpatialInertia.point(0.2), parent="base", placement=[0, 0, -0.2])

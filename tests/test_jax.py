@@ -52,6 +52,7 @@ def test_float32_stays_float32_and_so_is_everything_without_x64(robot, arm):
     assert arm.kinetic_energy([0, 0], [1, 0]).dtype == np.float64
 
 
+@pytest.mark.wide
 def test_jacobians_forward_and_reverse_are_those_of_the_robot(robot, arm):
     expected = robot.inverse_dynamics_derivatives(q, v, tau)
     for mode in (jax.jacfwd, jax.jacrev):

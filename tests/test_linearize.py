@@ -33,6 +33,7 @@ def close(actual, expected, gate):
 
 
 @pytest.mark.parametrize("kind", list(TREES)[1:])
+@pytest.mark.many
 def test_the_model_is_how_tangents_move_along_any_motion(kind):
     """delta(t) = log(q(t)^-1 q'(t)) of two motions that begin at (q, v) and next to it."""
     robot, q, v, tau = robot_of(kind)

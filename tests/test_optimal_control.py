@@ -75,6 +75,7 @@ def test_with_all_second_derivatives_the_end_of_a_search_is_short():
 
 
 @pytest.mark.parametrize("hessian", ["gauss-newton", "exact"])
+@pytest.mark.many
 def test_the_cost_has_no_slope_at_the_optimum(hessian):
     problem = reach(hessian=hessian)
     start = problem.solve([0.2, 0.1], knots=20, iterations=0)
@@ -120,6 +121,7 @@ def test_the_derivative_of_a_knot_is_that_of_its_step(kind, method):
 
 
 @pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.many
 def test_the_hessian_of_a_cost_is_its_own_along_the_group(exact):
     robot, q, v, u = robot_of("floating")
     n = robot.nv
@@ -191,6 +193,7 @@ def test_inputs_at_their_limits_are_those_of_another_search():
     close(plan.u.ravel(), other.x, 1e-4)
 
 
+@pytest.mark.wide
 def test_states_that_are_no_motion_become_one_with_the_same_optimum():
     """As many gaps as knots, on a floating base, closed on the group."""
     robot, q, v, _ = robot_of("floating")
@@ -223,6 +226,7 @@ def test_compiled_passes_are_those_in_numpy(limits, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.wide
 def test_constraints_are_met_by_the_best_motion_that_meets_them():
     """Against SLSQP, which knows the same constraints as such."""
     at_rest = np.concatenate([GOAL, [0.0, 0.0]])

@@ -386,7 +386,7 @@ def ordinary(robot, i):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.many
+@pytest.mark.wide
 def test_a_member_moves_as_the_robot_with_its_numbers(pendulum, method):
     options = {"t_end": 0.2, "dt": 0.01, "method": method}
     v0 = [1.0, -0.5, 0.3, 2.0]
@@ -401,6 +401,7 @@ def test_a_member_moves_as_the_robot_with_its_numbers(pendulum, method):
 
 
 @pytest.mark.parametrize("method", ["rkmk45", "radau5"])
+@pytest.mark.many
 def test_error_control_sees_the_members_parameters(pendulum, method):
     v0 = [1.0, -0.5, 0.3, 2.0]
     run = lb.simulate(pendulum, None, v0, t_end=0.3, parameters=VALUES, method=method, rtol=1e-9)
@@ -417,6 +418,7 @@ ORDERS = {"rkmk4": (4, 0.0075), "rkmk2": (2, 0.01), "radau5": (5, 0.06), "genera
 
 
 @pytest.mark.parametrize("method", ORDERS)
+@pytest.mark.many
 def test_methods_keep_their_order_with_parameters_and_gains(pendulum, method):
     given = {"arm.mass": [0.5, 2.0], "K_p": [3.0, 5.0], "K_d": 0.2}
 
@@ -432,6 +434,7 @@ def test_methods_keep_their_order_with_parameters_and_gains(pendulum, method):
 
 
 @pytest.mark.parametrize("method", ["rkmk4", "radau5"])
+@pytest.mark.many
 def test_gains_act_as_numbers_in_the_controller_do(pendulum, method):
     options = {"t_end": 0.2, "dt": 0.01, "method": method}
     run = lb.simulate(
@@ -492,6 +495,7 @@ def test_sampled_efforts_and_events_go_with_parameters(pendulum):
 
 
 @pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha"])
+@pytest.mark.many
 def test_a_stepper_takes_the_steps_of_the_simulation(pendulum, method):
     rng = np.random.default_rng(0)
     u, options = rng.normal(size=(5, 3, 4)), {"method": method, "parameters": VALUES}

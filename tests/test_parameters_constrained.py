@@ -40,6 +40,7 @@ def member(values, i):
 
 
 @pytest.mark.parametrize("method", ["rkmk8", "radau5", "half-explicit4", "generalized-alpha"])
+@pytest.mark.many
 def test_absolute_coordinates_move_as_joint_coordinates_at_the_same_values(pendulum, method):
     """Two formulations of the same members: with constraints, and without."""
     values = {**VALUES, **PLACES} if method == "rkmk8" else VALUES
@@ -71,6 +72,7 @@ def two_bodies(spring=30.0, rest=0.5, length=0.6, turning=3.0):
     return builder.build()
 
 
+@pytest.mark.wide
 def test_springs_and_rods_are_those_of_a_system_built_with_the_values():
     given = {"spring.stiffness": [30.0, 80.0], "spring.rest": [0.5, 0.3], "coil.stiffness": [3.0, 9.0]}
     given["rod.length"] = [0.6, 0.8]
@@ -98,6 +100,7 @@ def four_bar(rod=1.5, crank=0.5, mass=1.0):
 
 
 @pytest.mark.parametrize("method", ["rkmk4", "radau5"])
+@pytest.mark.many
 def test_a_closed_tree_takes_those_of_its_tree_and_of_its_rods(method):
     tree = four_bar()
     inertia = tree.parameters["coupler.inertia"].value
@@ -139,6 +142,7 @@ def test_new_values_of_a_system_compile_nothing(monkeypatch):
     close(second.tau[:, 0], -2.0 * second.v[:, 1] + 1.7 * second.t, 1e-13)
 
 
+@pytest.mark.wide
 def test_a_stepper_and_a_sweep_of_a_system_take_parameters(tmp_path):
     system, masses = two_bodies(), np.array([1.0, 2.0, 3.0])
     run = lb.simulate(system, parameters={"b.mass": masses}, **SHORT)

@@ -181,6 +181,7 @@ def test_the_regressor_of_a_long_tree_is_text_of_bounded_length():
     assert long < 1.2 * short < 500_000
 
 
+@pytest.mark.wide
 def test_the_regressor_of_a_long_tree_multiplies_to_its_efforts():
     robot = lb.Robot(repeated_tree(150, branching=0.1))
     rng = np.random.default_rng(8)

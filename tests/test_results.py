@@ -87,6 +87,7 @@ def test_work_of_sampled_efforts_of_an_ensemble_is_that_of_each_member(hold):
     np.testing.assert_allclose(run.member(1).work_done, one.work_done, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.wide
 def test_work_is_that_under_error_control_with_events_and_of_called_efforts():
     robot = arm()
     control = controlled(robot)
@@ -123,6 +124,7 @@ def test_where_nothing_does_work_there_is_none_and_the_drift_is_the_change():
     assert "largest change" in run.summary() and "work done" not in run.summary()
 
 
+@pytest.mark.wide
 def test_work_of_constrained_systems_is_taken_out_too():
     tree = arm().tree
     system = AbsoluteTree(tree).system

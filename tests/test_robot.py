@@ -185,7 +185,7 @@ DERIVED = {
 
 
 @pytest.mark.parametrize("kind", DERIVED)
-@pytest.mark.many
+@pytest.mark.wide
 def test_derivatives_of_forward_dynamics_against_differences_along_the_group(kind):
     """Of a batch; the equations of small trees are a straight line, those of others loops over columns."""
     robot = DERIVED[kind]()
@@ -535,6 +535,7 @@ def test_notebooks_show_robots_runs_and_equations():
     assert formulas.count(r"\begin") == formulas.count(r"\end") and formulas.count("{") == formulas.count("}")
 
 
+@pytest.mark.wide
 def test_methods_of_a_robot_are_traced_behind_every_door():
     """Each time what holds the weight, under a gravity of its own: joints at rest stay, and kernels agree."""
     robot = lb.load("double_pendulum", gravity=(0, 0, -1.62))

@@ -209,7 +209,7 @@ def test_a_run_with_samples_is_the_chain_of_runs_with_constant_efforts(method):
 
 @pytest.mark.parametrize("hold", ["zero", "linear"])
 @pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha", "half-explicit4"])
-@pytest.mark.many
+@pytest.mark.wide
 def test_constrained_systems_keep_the_order(method, hold):
     """Two bars in absolute coordinates, on driven hinges: errors fall with the order of the method."""
     builder, bar = SystemBuilder("arm"), SpatialInertia.box(1.0, [0.5, 0.05, 0.05])

@@ -106,6 +106,7 @@ def test_samples_within_steps_and_a_last_shorter_step_are_differentiated():
 @pytest.mark.parametrize(
     "kinds", [["free", "revolute"], pytest.param(["planar", "spherical"], marks=pytest.mark.slow)]
 )
+@pytest.mark.many
 def test_orientations_are_differentiated_along_their_groups(kinds):
     rng = np.random.default_rng(2)
     tree = random_tree(rng, kinds)
@@ -120,6 +121,7 @@ def test_orientations_are_differentiated_along_their_groups(kinds):
         *(pytest.param(x, marks=pytest.mark.slow) for x in ("radau3", "gauss4", "variational")),
     ],
 )
+@pytest.mark.many
 def test_derivatives_of_implicit_methods_are_those_of_their_equations(method):
     """With efforts that jump, where generalized-alpha begins anew."""
     pendulum = lb.Robot(

@@ -112,6 +112,7 @@ def test_many_steps_keep_quaternions_unit_and_energy_to_the_fourth_order(model):
     assert drifts[1] < 5e-13 or drifts[0] / drifts[1] > 14, drifts
 
 
+@pytest.mark.wide
 def test_ensembles_are_what_their_members_are_alone():
     robot = lb.Robot(random_tree(np.random.default_rng(7), ["free", "revolute", "spherical"]))
     q0 = robot.random(0, (3, 5))
@@ -501,6 +502,7 @@ def test_simulations_start_from_the_normal_form_of_users_groups():
     np.testing.assert_array_equal(run.q[:, 0], [[0.6, 0, -0.8, 0], [0.6, 0, 0.8, 0]])
 
 
+@pytest.mark.wide
 def test_initial_states_are_given_by_the_names_of_joints():
     """Of robots, of systems with closed loops, of hybrid systems, of views and steppers; batches, too."""
     robot = lb.models.space_robot()

@@ -41,6 +41,7 @@ def test_stages_next_to_singular_positions_do_not_spoil_a_step(models, coordinat
 
 
 @pytest.mark.parametrize("coordinates", ["joints", "absolute"])
+@pytest.mark.many
 def test_error_control_goes_through_singular_positions(models, coordinates):
     run = simulated(models[coordinates], 1.0, method="rkmk45", rtol=1e-9, atol=1e-9)
     assert np.abs(models[coordinates].measure(run) - four_bars_reference(run.t)).max() < 1e-7
@@ -106,6 +107,7 @@ def test_nobody_is_warned_of_what_is_regular(make, group):
     assert run.smallest_pivot > 1e-3
 
 
+@pytest.mark.wide
 def test_nobody_is_warned_of_redundant_equations_nor_of_long_chains():
     """A planar four-bar in space has three redundant equations everywhere; pivots of chains are small."""
     closed = ClosedTree(four_bar(), [Closure("C", Revolute([0, 1, 0]), "end", "tip")])
@@ -138,7 +140,7 @@ def arm(rod, ball):
 
 
 @pytest.mark.parametrize("group", ["SE3", "SO3xR3"])
-@pytest.mark.many
+@pytest.mark.wide
 def test_thin_rods_and_point_masses_move_as_in_joint_coordinates(group):
     rod = SpatialInertia(2.0, [0.25, 0, 0], rotational=[0, 2 / 48, 2 / 48])
     ball = SpatialInertia.point(1.0, [0, 0.3, 0])

@@ -174,7 +174,7 @@ def test_dependent_constraints_of_a_long_chain_are_refused():
 
 
 @pytest.mark.parametrize("method", METHODS[:2], ids=repr)
-@pytest.mark.many
+@pytest.mark.wide
 def test_a_long_chain_falls_by_the_laws(method):
     """Energy, and the constraints to round-off, on 60 bodies."""
     system, q = chain(60)

@@ -37,6 +37,7 @@ def four_bar():
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("members", [(), (2, 5)])
+@pytest.mark.many
 def test_steps_with_efforts_in_between_are_those_of_a_run_with_samples(robot, method, members):
     u = efforts(robot.nv, *members)
     sim = lb.stepper(robot, dt=DT, method=method, members=members)
@@ -81,6 +82,7 @@ def test_threads_change_nothing(robot):
 
 
 @pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha"])
+@pytest.mark.many
 def test_constrained_systems_keep_their_constraints(method):
     system = four_bar()
     sim = lb.stepper(system, dt=1e-3, method=method)

@@ -354,6 +354,7 @@ def test_a_floating_root_and_fixed_bodies_take_part(always):
         np.testing.assert_allclose(found, function(*arrays), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.wide
 def test_simulations_take_loops(monkeypatch):
     tree, runs = repeated_tree(64), []
     v = np.random.default_rng(7).normal(size=tree.nv)

@@ -28,6 +28,8 @@ from liebody_studies.feurstein_hopping.experiments import (
 )
 from liebody_studies.report import Part, Report
 
+pytestmark = pytest.mark.wide
+
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "hopping.json").read_text())
 NAMES = {"rev_I": "revolute I", "rev_II": "revolute II", "rev_III": "revolute III", "rev_V": "revolute V",
          "pris_III": "prismatic III"}  # fmt: skip
@@ -52,7 +54,6 @@ def curve():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.many
 def test_hops_are_the_golden_ones(name):
     """Of an independent program; after hop 2 of II, ten times looser."""
     found, golden = run(NAMES[name]), GOLDEN[name]
@@ -78,7 +79,6 @@ def test_hops_are_the_golden_ones(name):
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-@pytest.mark.many
 def test_the_ledger_of_each_experiment_closes(name):
     ledger = run(name).ledger
     assert abs(ledger.residual) < 1e-6 * ledger.throughput
@@ -257,7 +257,6 @@ def test_the_gait_of_six_doubles_its_period_between_two_gains(six):
     assert np.all(changes[1:] * changes[:-1] < 0) and np.abs(changes).min() > 1e-4
 
 
-@pytest.mark.wide
 def test_the_fold_of_the_gait_of_four_over_the_polar_gain(four):
     branch = gaits.follow(four, "K_p", 0.1, (5.9, 6.5), most=5)
     kinds = {loss.kind: loss.value for loss in branch.losses}
@@ -291,7 +290,6 @@ def locked():
     return dict(beyond.locked_gaits(1e-3))
 
 
-@pytest.mark.wide
 def test_controller_three_has_stable_gaits(locked):
     """Three of them, found by Newton's method; perturbations of the first die as its multipliers say."""
     one = locked["forwards"]
@@ -314,7 +312,6 @@ def test_grazing_takes_stability_and_gives_it_back(locked):
     ]  # fmt: skip
 
 
-@pytest.mark.wide
 def test_the_map_of_controller_three(tmp_path):
     """A corner of it, by a sweep into a store; a set-point of zero falls."""
     pytest.importorskip("zarr")
@@ -337,7 +334,6 @@ def test_without_a_polar_torque_the_prismatic_leg_gets_on_by_turning_over():
     assert found["held"] < 0.5
 
 
-@pytest.mark.wide
 def test_the_prismatic_hopper_goes_forwards_under_controller_two():
     """Out of the upright gait, up to a fold; its mirror image goes backwards as fast."""
     (branch,) = beyond.tilted((5.2,), 1e-3)
@@ -352,7 +348,6 @@ def test_the_prismatic_hopper_goes_forwards_under_controller_two():
     assert other.speed == pytest.approx(-best.speed, abs=1e-6)
 
 
-@pytest.mark.wide
 def test_placing_the_foot_makes_the_thesis_gain_stable():
     sizes = beyond.stable_when_placed((4.0, 6.0, 10.0, 20.0), 1e-3)
     assert sizes[0] > 1 and np.all(sizes[1:] < 1)

@@ -24,6 +24,8 @@ from liebody_studies.feurstein_theory import robots as made_of
 from liebody_studies.feurstein_theory.robots import EXACT, Floating
 from liebody_studies.report import APART, Check, Correction, Report, correction_rows
 
+pytestmark = pytest.mark.wide
+
 ANYMAL, TALOS = "anymal_b_simple_description/robots/anymal.urdf", "talos_data/robots/talos_reduced.urdf"
 
 
@@ -42,14 +44,12 @@ def slips(pair):
 
 
 @pytest.mark.parametrize("seed, k", [(0, 0), (5, 1)], ids=["space", "plane"])
-@pytest.mark.wide
 def test_every_equation_is_what_the_page_says(seed, k):
     found = equations.checks(made_of.robots(seed)[k])
     assert [(c.number, c.printed, c.off) for c in found if not c.confirmed] == []
     assert sum(c.differs for c in found) == 4
 
 
-@pytest.mark.wide
 def test_every_correction_is_right_and_every_slip_is_one(slips):
     assert {c.number: (c.before, c.after) for c in slips if not c.confirmed} == {}
     assert Counter(c.says for c in slips) == {"misprint": 37, "wrong": 12, "imprecise": 5}
@@ -131,7 +131,6 @@ def test_propositions_on_real_robots(file):
 
 
 @pytest.mark.parametrize("robot", [ANYMAL, "hopper"], ids=["anymal", "hopper"])
-@pytest.mark.wide
 def test_every_relation_on_real_robots(robot):
     """Links, Lagrange's equations, both forms of C, momentum, curvature, transforms: to 1e-10."""
     r = Floating(made_of.hopper() if robot == "hopper" else real(robot), seed=3)
@@ -193,7 +192,6 @@ def test_the_hoppers_angle_is_the_golden_one():
     assert abs(made_of.hopper_angle(4.0) - made_of.hopper_angle(4.0, unwrapped=False)) > 1
 
 
-@pytest.mark.wide
 def test_momentum_is_kept_to_round_off_by_the_variational_method():
     """5000 steps of the satellite: (l, p) in the world; about the centre of mass if that rests."""
     robot = lb.models.space_robot()
@@ -229,7 +227,6 @@ def test_the_report_bears_itself_out():
     assert html.count("<figure>") == 5 and len(html) < 1_500_000
 
 
-@pytest.mark.wide
 def test_the_command_writes_the_page(pair, tmp_path, monkeypatch):
     report = Report("Equations and corrections", "Feurstein (2021)")
     report.table(theory.equation_rows(pair), ["eq.", "as printed", "beside", "SE(3)", "SE(2)", ""])

@@ -9,6 +9,8 @@ from liebody.errors import IntegrationError
 from liebody_studies.feurstein_hopping import apexes
 from liebody_studies.feurstein_hopping import underactuated as gaits
 
+pytestmark = pytest.mark.wide
+
 
 @pytest.fixture(scope="module")
 def two():
@@ -27,7 +29,6 @@ def test_states_at_apexes_are_reduced_and_expanded():
     np.testing.assert_allclose(apexes.centre(gaits.robot(2), q, v)[1][1], 0, atol=1e-14)
 
 
-@pytest.mark.wide
 def test_it_is_a_gait_and_unstable_with_one_posture(two):
     hops = gaits.hop(2, two.x[None], {k: [v] for k, v in two.parameters.items()})
     np.testing.assert_allclose(hops.x[0], two.x, atol=1e-7)
@@ -70,7 +71,6 @@ def test_other_friction_is_nearly_the_same_gait(two):
     assert low is not None and low.speed == pytest.approx(two.speed, abs=5e-3)
 
 
-@pytest.mark.wide
 def test_the_sample_holds_gaits():
     found = gaits.search(2, 64, 4)
     assert len(found) >= 1 and all(g.radius > 1.5 and g.residual < 1e-7 for g in found)

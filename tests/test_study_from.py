@@ -26,6 +26,8 @@ from liebody_studies.from_2012 import checks, groups, motions
 from liebody_studies.from_2012 import page as from_2012
 from liebody_studies.report import Part, Report, Verdict, number
 
+pytestmark = pytest.mark.wide
+
 
 @pytest.fixture(scope="module")
 def report():
@@ -63,7 +65,6 @@ def parse(html):
 # -- the study ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.wide
 def test_every_verdict_is_borne_out(report):
     assert [v.claim for v in report.verdicts if not v.confirmed] == []
     counts = Counter(v.says for v in report.verdicts)
@@ -131,7 +132,6 @@ def test_the_derivation_holds():
 
 
 @pytest.mark.parametrize(("name", "group"), groups.theorem_groups(), ids=lambda x: str(x))
-@pytest.mark.many
 def test_the_theorem_holds(name, group):
     for seed in range(3):
         size, *errors = groups.theorem_errors(group, seed)

@@ -34,6 +34,8 @@ from liebody_studies.mueller_terze.runs import (
 )
 from liebody_studies.report import Part, Report
 
+pytestmark = pytest.mark.wide
+
 SCHEMES = {s.name: s for s in (*BASIC, *FURTHER, *runs.REST)}
 
 
@@ -45,7 +47,6 @@ def long_runs():
 # -- numbers ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.wide
 def test_every_golden_number_is_met(long_runs):
     rows = golden.golden_rows(long_runs)
     assert len(rows) == sum(5 + 4 * sum(g is not None for g in x.violation) - 2 for x in GOLDEN.values())
@@ -257,7 +258,6 @@ def test_a_projected_collocation_method_ends_on_the_constraints():
     assert runs.errors(projected, HEAVY)[0] < 0.1
 
 
-@pytest.mark.wide
 def test_stabilisation_moves_the_attitude_on_the_product_alone():
     """Positions that drift become moments; on SE(3) the joint is exact, and there is nothing to correct."""
     for group, same in (("SE3", True), ("SO3xR3", False)):
@@ -298,7 +298,6 @@ def page():
     return report, captions
 
 
-@pytest.mark.wide
 def test_the_page_holds_everything(page):
     report, captions = page
     assert report.confirmed, [v.claim for v in report.verdicts if not v.confirmed]

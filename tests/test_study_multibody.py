@@ -13,6 +13,8 @@ from liebody_studies.multibody_benchmarks import models as mb
 from liebody_studies.multibody_benchmarks import page
 from liebody_studies.report import Part, Report
 
+pytestmark = pytest.mark.wide
+
 
 def last(model, t_end, dt, method="rkmk4"):
     """What is looked at, at the end."""
@@ -21,13 +23,11 @@ def last(model, t_end, dt, method="rkmk4"):
     return model.measure(run)[-1]
 
 
-@pytest.mark.wide
 def test_heavy_top_converges_to_published_velocity():
     assert abs(mb.heavy_top_reference(np.array([0.0, 2.0]))[-1, 1] - mb.TOP_PUBLISHED) < 1e-8
     assert abs(last(mb.heavy_top("SE3"), 2.0, 1e-3, "rkmk8")[1] - mb.TOP_PUBLISHED) < 1e-8
 
 
-@pytest.mark.wide
 def test_slider_crank_follows_the_equation_of_its_crank():
     joint, absolute = mb.slider_crank()
     assert isinstance(joint.mechanism, ClosedTree) and isinstance(absolute.mechanism, System)
@@ -55,7 +55,6 @@ def test_more_four_bars_are_a_heavier_pendulum():
     assert np.allclose(last(joint, 0.3, 1e-3), mb.four_bars_reference(np.array([0, 0.3]), 3)[-1], atol=1e-9)
 
 
-@pytest.mark.wide
 def test_andrews_squeezer_starts_and_ends_as_published():
     joint, absolute = mb.andrews()
     order = mb.andrews_order(joint.mechanism.tree)
@@ -67,7 +66,6 @@ def test_andrews_squeezer_starts_and_ends_as_published():
     assert np.allclose(last(joint, 0.03, 2e-5), mb.ANDREWS_END, rtol=0, atol=1e-8)
 
 
-@pytest.mark.wide
 def test_bricards_mechanism_has_one_freedom_and_known_angles():
     joint, absolute = mb.bricard()
     for model in (joint, absolute):
@@ -83,7 +81,6 @@ def test_bricards_mechanism_has_one_freedom_and_known_angles():
     assert np.allclose(cosines[:, 0] * cosines[:, 1] + cosines[:, 0] + cosines[:, 1], 0, atol=1e-12)
 
 
-@pytest.mark.wide
 def test_governor_is_the_same_in_joint_and_absolute_coordinates():
     joint, absolute = mb.governor_tree(), mb.governor()
     stiff = last(joint, 0.5, 5e-3, "radau5")
@@ -104,7 +101,6 @@ def test_results_compare_with_references():
     assert rungs[0].error > 10 * rungs[1].error > 0 == rungs[2].error
 
 
-@pytest.mark.wide
 def test_reproduce_writes_the_page(tmp_path, monkeypatch):
     """The whole page takes half a minute: its first section."""
     text = Part.of(page.__package__, "page", {}).text

@@ -21,6 +21,8 @@ from liebody_studies.ploen.algorithms import FORMS, SKEW, Chain, Mechanism
 from liebody_studies.ploen.checks import checks, corrections
 from liebody_studies.report import APART, EXACT, Check, Correction
 
+pytestmark = pytest.mark.wide
+
 
 @pytest.fixture(scope="module")
 def report():
@@ -36,7 +38,6 @@ def arm():
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.wide
 def test_every_equation_is_what_the_page_says(seed):
     found = checks(seed)
     assert [(c.number, c.printed, c.off) for c in found if not c.confirmed] == []
@@ -116,7 +117,6 @@ def test_other_frames_leave_the_mechanism_what_it_is():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.many
 def test_propositions_on_mechanisms(seed):
     for x in algorithms.mechanisms(seed):
         for form, c in ploen.form_checks(x).items():
@@ -179,7 +179,6 @@ def test_three_axes_tell_the_skew_forms_apart():
     assert not symbols.vanishes(turning)
 
 
-@pytest.mark.wide
 def test_only_skew_forms_keep_the_energy_of_s():
     """The error falls as that of RK4 does, for skew forms alone."""
     drift = []
@@ -197,7 +196,6 @@ def test_only_skew_forms_keep_the_energy_of_s():
 # -- the page -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.wide
 def test_the_report_bears_itself_out(report):
     assert [v.claim for v in report.verdicts if not v.confirmed] == []
     assert Counter(v.says for v in report.verdicts) == {"holds": 83, "misprint": 3, "imprecise": 5}

@@ -22,6 +22,8 @@ from liebody_studies.rnea_notes.page import (
     second_link,
 )
 
+pytestmark = pytest.mark.wide
+
 
 @pytest.fixture(scope="module")
 def report():
@@ -108,7 +110,6 @@ def test_dm_minus_2c_is_taken_with_the_true_rate_of_m():
     np.testing.assert_allclose(mass_rate_minus_2c(chain, q, v, "ploen"), N, atol=1e-8)
 
 
-@pytest.mark.wide
 def test_the_report_bears_itself_out(report):
     assert report.confirmed
     said = [v.says for v in report.verdicts]

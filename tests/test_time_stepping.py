@@ -297,6 +297,7 @@ FOOT = """
 </link></robot>"""
 
 
+@pytest.mark.wide
 def test_spheres_of_a_description_touch_the_ground_and_masses_differ_by_member():
     robot = lb.load(FOOT, floating=True)
     with pytest.raises(ModelError, match="no spheres"):

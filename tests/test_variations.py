@@ -116,7 +116,7 @@ def hopper():
 
 
 @pytest.mark.parametrize("t_end", [0.16, 0.36])
-@pytest.mark.many
+@pytest.mark.wide
 def test_a_hop_has_the_derivative_of_differences(t_end, hopper):
     """Through touch-down, micro-bounces, the corners of the force, and lift-off."""
     varied = VariedSystem(hopper, ["K_p", "E_des"])
@@ -126,6 +126,7 @@ def test_a_hop_has_the_derivative_of_differences(t_end, hopper):
     np.testing.assert_allclose(D, wanted, atol=2e-5 * np.abs(wanted).max())
 
 
+@pytest.mark.wide
 def test_experiment_six_is_a_stable_limit_cycle_by_its_multipliers(hopper):
     """From apex to apex: one multiplier is 1, that of the place; the others lie in the circle."""
     hops = hopper.simulate(*START, t_end=20.0, record_every=20.0, events=2000).events.of("apex")

@@ -50,6 +50,7 @@ def in_body(system, run):
 
 @pytest.mark.parametrize("made", [sleigh, sleigh_in_joints])
 @pytest.mark.parametrize("method", ["rkmk4", "rkmk8", "half-explicit4", "radau5"])
+@pytest.mark.many
 def test_chaplygins_sleigh_goes_over_into_a_straight_line_as_its_closed_form_says(made, method):
     system, w0, u0 = made(), 2.0, -0.5
     v0 = system.velocities(system.guess, {"sleigh": [0, 0, w0, u0, 0, 0]}) if made is sleigh else [w0, u0, 0]
@@ -85,6 +86,7 @@ def test_given_slip_is_what_the_velocity_across_the_blade_is():
 
 
 @pytest.mark.parametrize("method", ["half-explicit4", "radau5"])
+@pytest.mark.many
 def test_constraints_of_places_that_move_are_taken_by_their_velocities(method):
     """A bead on a rotating wire has a Jacobian that depends on time, a lifted table has not."""
     m, slope = 0.7, 0.4
@@ -195,6 +197,7 @@ def test_a_rolling_disc_nods_as_its_reduced_equations_say_and_keeps_its_integral
         np.testing.assert_allclose(crossing[2:], found[0, 2:], atol=2e-4)  # between two rows, linearly
 
 
+@pytest.mark.wide
 def test_half_explicit_and_radau_methods_roll_too_and_others_refuse():
     system = disc()
     q, v = disc_state(system, 1.35, [0.3, 0.6, -6.0])

@@ -329,6 +329,7 @@ def test_a_simplified_mesh_has_fewer_faces_and_nearly_the_same_volume():
     assert volume(coarse) == pytest.approx(volume(fine), rel=0.05)
 
 
+@pytest.mark.wide
 def test_meshes_are_simplified_when_there_are_too_many_triangles_and_the_page_says_so():
     page = made("floating, with meshes")[0].html
     assert re.search(r"meshes simplified from \d{6} to \d+ triangles", read(page)[0]["note"])

@@ -124,9 +124,9 @@ def quantity(name: str, given: Any) -> Any:
     return given
 
 
-def number(name: str, given: Any) -> float:
-    """What was given as a finite float; raises ShapeError and ConfigurationError."""
-    array = floats(name, given)
+def number(name: str, given: Any, finite: bool = True) -> float:
+    """What was given as a float, a finite one; raises ShapeError and ConfigurationError."""
+    array = floats(name, given, finite)
     if array.shape != ():
         raise ShapeError(f"{name} has shape {array.shape}, expected a single number")
     return float(array)

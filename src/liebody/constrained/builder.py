@@ -179,7 +179,7 @@ class SystemBuilder:
         """
         if b == WORLD:
             a, b, on_a, on_b = b, a, on_b, on_a
-        if length is not None and not number(f"length of {name!r}", length) > 0:
+        if length is not None and not 0 < number(f"length of {name!r}", length, finite=False) < np.inf:
             raise ModelError(f"rod {name!r} has length {length!r}, expected a positive number of metres")
         frames = _pose(on_a, name), _pose(on_b, name)
         return self._add("constraint", name, Distance(), (a, b), frames, constants=(length,))
@@ -308,7 +308,7 @@ class SystemBuilder:
         A disc must not lie flat: there no point is the lowest one. Raises ModelError for a radius that is not
         positive.
         """
-        if not number(f"radius of {name!r}", radius) > 0:
+        if not 0 < number(f"radius of {name!r}", radius, finite=False) < np.inf:
             raise ModelError(f"wheel {name!r} has radius {radius!r}, expected a positive number of metres")
         if not callable(slip):
             slip = quantities(f"slip of {name!r}", slip, (), (2,))
