@@ -26,6 +26,7 @@ def test_a_corner_of_the_map(tmp_path):
     assert np.all(ds.end_time.values[fell] < 3) and np.all(ds.end_time.values[~fell] == basin.T_END)
 
 
+@pytest.mark.wide
 def test_the_gaits_are_those_of_the_golden_numbers():
     """Experiment VI repeats with 0.3719972 s and 0.0877652 m; the knee stays above the floor only there."""
     found = basin.hop({"lean": np.array([29.999, -0.001]), "speed": np.zeros(2)})

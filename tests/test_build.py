@@ -138,6 +138,7 @@ def test_damaged_notes_are_passed_over(tmp_path):
         assert python(kernel("a recipe"), tmp_path).stdout == "1 traced\n"
 
 
+@pytest.mark.wide
 def test_two_processes_at_once_both_succeed(tmp_path):
     script = ["-c", kernel("a recipe")]
     paths = os.pathsep.join([str(Path(build.__file__).parents[2])])

@@ -188,6 +188,7 @@ def test_over_constrained_systems_that_contradict_themselves_are_refused():
     assert np.abs(multipliers).max() == pytest.approx(2.7 * 9.81 / 2, rel=1e-6)
 
 
+@pytest.mark.wide
 def test_a_parallelogram_goes_through_the_place_where_its_motions_branch():
     """Two cranks and a rod, in one line at t = 0.5 s; it stays a parallelogram, and says so."""
     bar, builder = (
@@ -235,6 +236,7 @@ def test_conditions_of_ones_own_are_what_joints_are():
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
 
 
+@pytest.mark.wide
 def test_rods_universal_joints_curves_and_surfaces_hold_and_do_no_work():
     curve = lambda s: np.array([s, 0.5 * s * s, 0.1 * scalar.sin(3 * s)])  # noqa: E731
     builder = SystemBuilder("everything")

@@ -216,6 +216,7 @@ def test_a_hand_on_springs_has_a_potential(pose):
 FLIGHT = np.array([0.3, 1.0, -0.5, 0.1, 0.2, 0.3, 0.5, -0.4])
 
 
+@pytest.mark.wide
 def test_decoupled_joints_do_not_feel_how_the_robot_flies():
     """v_y^T My v_y / 2 + U stays without damping, while the robot tumbles; its momentum stays, too."""
     robot = flyer()

@@ -108,6 +108,7 @@ def test_the_general_path_reproduces_the_golden_hops(name, request):
     close(E + REVOLUTE["K_r"] / 2 * (r - REVOLUTE["r_des"]) ** 2, "Eap", 1e-5)
 
 
+@pytest.mark.wide
 def test_angles_and_momenta_at_touch_down_and_lift_off(revolute):
     model, golden = models.revolute_hopper(), GOLDEN["rev_II"]
     run = revolute.simulate(START, t_end=2.2, parameters={"K_E": 0.0}, events=200, threads=1)
@@ -166,6 +167,7 @@ def test_experiment_four_settles_almost_in_place(revolute):
     assert abs(np.diff(apexes.q[late, 1]).mean()) < 0.02
 
 
+@pytest.mark.wide
 def test_the_upright_prismatic_hopper(prismatic):
     """I: symmetric to the end, and unstable; II: comes to rest after twelve touch-downs."""
     seeds = np.array([0.0, 1e-9])

@@ -73,6 +73,7 @@ def test_equal_robots_share_kernels_whatever_loops_each_has_asked_for(robot):
         np.testing.assert_allclose(first.bias(Q, Q), expected, atol=1e-13)
 
 
+@pytest.mark.wide
 def test_gradients_pass_the_check_of_jax_to_second_order(arm):
     check_grads(arm.inverse_dynamics, (q, v, tau), order=2)
 
@@ -131,6 +132,7 @@ def test_parameters_have_derivatives(robot, arm):
         packed.kinetic_energy(q, v, parameters={"link9.mass": 1.0})
 
 
+@pytest.mark.wide
 def test_named_results_options_and_users_functions_are_taken(robot, arm):
     found = arm.pose(q, frame="link2")
     np.testing.assert_allclose(found, robot.pose(q, frame="link2"), atol=1e-15)

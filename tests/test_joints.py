@@ -50,6 +50,7 @@ def test_nothing_is_told_within_the_limits_nor_where_joints_were_chosen():
 
 
 @pytest.mark.parametrize("turning", [True, False])
+@pytest.mark.many
 def test_constrained_systems_that_pass_limits_say_when(turning):
     """A hinge at constant speed, and a slide that falls: a System, and the same as a ClosedTree."""
     kind = Revolute([0, 1, 0]) if turning else Prismatic([0, 0, 1])

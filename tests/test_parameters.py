@@ -472,6 +472,7 @@ def test_methods_of_a_robot_take_the_parameters_within_traced_efforts(pendulum):
     assert np.abs(lb.simulate(robot, q0, tau=lambda t, q, v: robot.gravity(q), **options).v).max() > 1e-2
 
 
+@pytest.mark.wide
 def test_sampled_efforts_and_events_go_with_parameters(pendulum):
     times = np.linspace(0, 0.3, 4)
     tau = times, np.random.default_rng(0).normal(size=(3, 4, 4))
@@ -573,6 +574,7 @@ def hopper():
     return lb.models.prismatic_hopper()
 
 
+@pytest.mark.wide
 def test_a_hybrid_system_takes_the_parameters_of_its_robot(hopper):
     given = {"base.mass": [0.5, 1.5], "gravity": [[0, 0, -9.81], [0, 0, -5.0]]}
     q0, options = [-np.pi / 2, 0, 0.33, 0.3], {"t_end": 0.3, "record_every": 0.1}

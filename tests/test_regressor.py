@@ -170,6 +170,7 @@ def test_loops_over_blocks_are_the_definition(mechanism, form, monkeypatch):
     close(Y @ dyn.inertial_parameters(tree), M @ a + C @ v_r + dyn.gravity_forces(tree, q, WEIGHT))
 
 
+@pytest.mark.wide
 def test_the_regressor_of_a_long_tree_is_text_of_bounded_length():
     """A chain of 200 and one of 400 joints, with branches: tables apart, their text is as long."""
 

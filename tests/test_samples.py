@@ -149,6 +149,7 @@ def test_every_method_keeps_its_order_with_sampled_efforts(motion, method, hold)
 
 
 @pytest.mark.parametrize("method", ORDERS)
+@pytest.mark.many
 def test_orders_hold_with_parameters_and_events(motion, method):
     """A free mass, a gain of the event, and steps that end where it happens."""
     q0, exact = motion

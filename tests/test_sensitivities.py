@@ -141,6 +141,7 @@ def test_derivatives_of_implicit_methods_are_those_of_their_equations(method):
         pytest.param(sleigh, "half-explicit4", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.many
 def test_constrained_motions_are_differentiated_along_what_obeys(made, method):
     mechanism, q, v = made()
     options = {"t_end": 0.2, "dt": 0.02, "method": method}
@@ -163,6 +164,7 @@ def test_constrained_motions_are_differentiated_along_what_obeys(made, method):
     assert np.abs(found - expected).max() < 1e-7 * max(1.0, np.abs(expected).max())
 
 
+@pytest.mark.wide
 def test_parameters_and_gains_are_differentiated():
     def drive(t, q, v, p):
         return np.stack([-p.K * q[0] - p.D * v[0], p.bias])

@@ -444,6 +444,7 @@ class Counted(lb.Robot):
         return super().kinetic_energy(q, v, **options)
 
 
+@pytest.mark.wide
 def test_energies_are_computed_once_and_only_when_they_are_asked_for(tmp_path):
     robot = Counted(random_tree(np.random.default_rng(7), ["free", "revolute", "spherical"]))
     q0, v0 = robot.random(0, 3), np.random.default_rng(1).standard_normal((3, robot.nv))

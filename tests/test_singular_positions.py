@@ -54,6 +54,7 @@ def test_a_parallelogram_goes_through_its_line(models):
     np.testing.assert_allclose(model.measure(run), four_bars_reference(run.t, 1), atol=1e-8)
 
 
+@pytest.mark.wide
 def test_members_pass_singular_positions_on_their_own(models):
     """One of three starts at rest where it does not come to such a position."""
     model = models["joints"]

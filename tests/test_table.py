@@ -143,6 +143,7 @@ def test_a_method_that_a_class_of_robots_has_anew_is_not_bypassed():
         np.testing.assert_array_equal(robot.mass_matrix(q), 2 * M)
 
 
+@pytest.mark.wide
 def test_results_of_several_outputs_have_their_names_and_take_places():
     robot = lb.models.space_robot()
     q, v, _ = state(robot, (4,))
