@@ -52,7 +52,7 @@ def main() -> dict[str, Any]:
         return float(value), gradient.tau.ravel()
 
     start = np.full(shape, 1.0)
-    bounds, options = [(-LIMIT, LIMIT)] * start.size, {"maxiter": 60}
+    bounds, options = [(-LIMIT, LIMIT)] * start.size, {"maxiter": 500}
     best = minimize(cost, start.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     thrown = {}
     for name, tau in (("at first", start), ("at best", best.x.reshape(shape))):
