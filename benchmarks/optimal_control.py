@@ -1,7 +1,7 @@
 """Optimal control beside crocoddyl 3.2.1, one thread, float64, on the same URDF files and the same costs.
 
-    python -m venv /tmp/crocoddyl && /tmp/crocoddyl/bin/pip install crocoddyl==3.2.1 pin==4.0.0
-    python benchmarks/optimal_control.py /tmp/crocoddyl/bin/python [part ...]
+    python -m venv crocoddyl && crocoddyl/bin/pip install crocoddyl==3.2.1 pin==4.0.0
+    python benchmarks/optimal_control.py crocoddyl/bin/python [part ...]
 
 crocoddyl needs an environment of its own: with pin 4.1 it crashes. It runs there as a process that is asked
 to measure in turn with ours, a round for each; the tables show medians over the rounds, in processor time.

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
-
 import numpy as np
-import pytest
+from found import tree_of
 
 from liebody.bodies import Tree
 from liebody.io import load_urdf
@@ -52,14 +48,7 @@ def legged(name: str, floating: bool = True) -> Tree:
     """A robot of FEET; skips the test where its description is not installed."""
     if name == "biped":
         return load_urdf(biped_urdf(), floating=floating)
-    try:
-        package = distribution("example-robot-data")
-    except PackageNotFoundError:
-        pytest.skip("example-robot-data comes with the extra 'test'")
-    path = Path(str(package.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / FILES[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return load_urdf(path, floating=floating, check=False)
+    return tree_of(FILES[name], floating=floating, check=False)
 
 
 def small_state(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,14 +1,12 @@
 """Derivatives of every algorithm, and of any traced function, beside differences in forty digits."""
 
 import types
-import warnings
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
 from constrained_models import four_bar, heavy_top
+from found import description, tree_of
 from precise import OPERATIONS
 from random_trees import JOINTS, WEIGHT, close, random_state, random_tree
 
@@ -20,7 +18,6 @@ from liebody.constrained import ClosedTree, Condition
 from liebody.dynamics import derivatives
 from liebody.errors import ArgumentError, GraphError, ModelError, ShapeError
 from liebody.groups import Free
-from liebody.io import load_urdf
 from liebody.io.layouts import pinocchio_layout
 from liebody.linear import skew
 from liebody.robot import kernels_of
@@ -380,15 +377,8 @@ def test_a_group_has_the_coordinates_of_its_input():
 )
 def test_pinocchio_agrees_on_derivatives_of_robots(file, floating):
     pin = pytest.importorskip("pinocchio")
-    try:
-        package = distribution("example-robot-data")
-    except PackageNotFoundError:
-        pytest.skip("the test extra `example-robot-data` is not installed")
-    path = Path(str(package.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / file
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = load_urdf(path, floating=floating)
-    model = pin.buildModelFromUrdf(str(path), *[pin.JointModelFreeFlyer()] * floating)
+    tree = tree_of(file, floating=floating)
+    model = pin.buildModelFromUrdf(str(description(file)), *[pin.JointModelFreeFlyer()] * floating)
     data, layout, rng = model.createData(), pinocchio_layout(tree, model), np.random.default_rng(2)
     q, v, x = random_state(rng, tree)
     where = model, data, layout.to_q(q), layout.to_v(q, v), layout.to_v(q, x)

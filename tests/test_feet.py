@@ -1,10 +1,8 @@
 """Feet that stand on rigid ground: the compass walker's equations, laws of impacts, the ledger, refusals."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+from found import example
 
 from liebody import dynamics
 from liebody.bodies import SpatialInertia, TreeBuilder
@@ -15,17 +13,9 @@ from liebody.systems import PointFeet, TimeStepping, robot_system
 FEET = ("left foot", "right foot")
 
 
-def load(name):
-    path = Path(__file__).parents[1] / "examples" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def compass():
-    return load("compass_walker")
+    return example("compass_walker")
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
+from found import example
 
 import liebody as lb
 from liebody import scalar
@@ -400,17 +400,9 @@ def test_a_family_is_followed_with_one_condition(runner):
 # -- the compass walker -------------------------------------------------------------------------------------
 
 
-def load(name):
-    path = Path(__file__).parents[1] / "examples" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def compass():
-    return load("compass_walker")
+    return example("compass_walker")
 
 
 @pytest.fixture(scope="module")
@@ -597,7 +589,7 @@ def test_the_search_finds_both_gaits_of_the_walker(compass, gait):
 
 @pytest.mark.slow
 def test_a_biped_from_its_urdf_walks_as_its_page_says(tmp_path, capsys):
-    found, branch, held = load("planar_biped").main(str(tmp_path / "biped.png"))
+    found, branch, held = example("planar_biped").main(str(tmp_path / "biped.png"))
     page = (Path(__file__).parents[1] / "docs" / "gaits.md").read_text()
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 6 and [line for line in said if f"    {line}\n" not in page] == []

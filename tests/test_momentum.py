@@ -4,13 +4,11 @@ Time derivatives are exact: a motion q(s) = integrate(q, s v + s^2 a / 2) is tra
 s = 0. "Definitions" below are sums over the links, with their Jacobians and 6 x 6 inertias.
 """
 
-import warnings
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 
 import numpy as np
 import pytest
+from found import tree_of
 from random_trees import JOINTS, random_inertia, random_placement, random_state
 
 import liebody as lb
@@ -30,7 +28,6 @@ from liebody.groups import (
     Revolute,
     Spherical,
 )
-from liebody.io import load_urdf
 from liebody.linear import solve
 from liebody.scalar import cos, sin
 
@@ -96,14 +93,7 @@ def real(name):
         "anymal": "anymal_b_simple_description/robots/anymal.urdf",
         "talos": "talos_data/robots/talos_reduced.urdf",
     }
-    try:
-        package = distribution("example-robot-data")
-    except PackageNotFoundError:
-        pytest.skip("example-robot-data is not installed")
-    file = Path(str(package.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / files[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return load_urdf(file, floating=True, check=False, mimic=False)
+    return tree_of(files[name], floating=True, check=False, mimic=False)
 
 
 ROBOTS = {

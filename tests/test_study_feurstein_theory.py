@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 
 import numpy as np
 import pytest
 import sympy as sp
 from click.testing import CliRunner
+from found import tree_of
 
 import liebody as lb
 from liebody import dynamics as dyn
-from liebody.io import load_urdf
 from liebody_studies.command import reproduce
 from liebody_studies.compare import left
 from liebody_studies.feurstein_theory import equations, motions, symbols
@@ -114,14 +111,7 @@ def test_which_inverse_the_decomposition_has(n):
 
 
 def real(file):
-    try:
-        package = distribution("example-robot-data")
-    except PackageNotFoundError:
-        pytest.skip("example-robot-data is not installed")
-    path = Path(str(package.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / file
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return load_urdf(path, floating=True, check=False, mimic=False)
+    return tree_of(file, floating=True, check=False, mimic=False)
 
 
 @pytest.mark.parametrize("file", [ANYMAL, TALOS], ids=["anymal", "talos"])

@@ -1,11 +1,10 @@
 """Time stepping with contacts: laws of friction in closed forms, energy, order, the compliant limit."""
 
 from collections import namedtuple
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 
 import numpy as np
 import pytest
+from found import description
 
 import liebody as lb
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
@@ -341,11 +340,7 @@ def test_what_time_stepping_cannot_do_is_said(ball):
 
 @pytest.mark.slow
 def test_anymal_dropped_stands_where_the_compliant_contact_says():
-    try:
-        share = distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
-    except PackageNotFoundError:
-        pytest.skip("the test extra `example-robot-data` is not installed")
-    robot = lb.load(Path(str(share)) / "anymal_b_simple_description/robots/anymal.urdf", floating=True)
+    robot = lb.load(description("anymal_b_simple_description/robots/anymal.urdf"), floating=True)
     feet = [f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH")]
     pose = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)
     q = np.concatenate([robot.neutral()[:7], pose])
