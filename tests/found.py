@@ -12,7 +12,7 @@ from liebody.io import load_urdf
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def example(name):
+def load_example(name):
     """An example as a module."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)

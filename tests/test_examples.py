@@ -7,11 +7,11 @@ from importlib.metadata import PackageNotFoundError
 
 import numpy as np
 import pytest
-from found import example
+from found import load_example
 
 
 def test_a_control_loop_in_plain_python_holds_the_pole(capsys):
-    angles = example("control_loop").main()
+    angles = load_example("control_loop").main()
     assert abs(angles[0]) > 8 and 1 < np.abs(angles[1000:2000]).max() < 10
     assert np.abs(angles[-500:]).max() < 1.0  # some counts of the encoder
 
@@ -19,19 +19,19 @@ def test_a_control_loop_in_plain_python_holds_the_pole(capsys):
 @pytest.mark.wide
 def test_the_hopper_learns_to_stay_up(capsys):
     pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
-    history, _ = example("hopper_gym").main(generations=10)
+    history, _ = load_example("hopper_gym").main(generations=10)
     assert np.mean(history[-3:]) > 1.4 * history[0]
 
 
 def test_computed_torque_converges_with_the_true_model_and_not_with_a_wrong_one(capsys):
-    errors = example("computed_torque").main()
+    errors = load_example("computed_torque").main()
     assert errors["true model"][-1] < 1e-10
     assert 1e-4 < errors["hand 30 % lighter"][-1] < 1e-2
     assert capsys.readouterr().out.count("controller compiled") == 2
 
 
 def test_a_rolling_disc_keeps_its_integrals_and_does_not_slip(tmp_path):
-    found = example("rolling_disc").main(str(tmp_path / "disc.png"))
+    found = load_example("rolling_disc").main(str(tmp_path / "disc.png"))
     assert found.slip.max() < 1e-12 and np.ptp(found.energy) < 1e-9
     assert np.abs(found.foot[:, 2]).max() < 1e-12
     order = np.argsort(found.tilt)  # several times to and fro: each rate is one curve over the tilt
@@ -43,7 +43,7 @@ def test_a_rolling_disc_keeps_its_integrals_and_does_not_slip(tmp_path):
 
 @pytest.mark.wide
 def test_the_arm_and_its_load_are_identified_as_well_as_the_noise_allows_and_one_call_compiles(capsys):
-    found = example("identify_arm").main()
+    found = load_example("identify_arm").main()
     errors, deviations = found["errors"], found["deviations"]
     assert errors[0].max() > 0.2 and (errors[-1] < 4 * deviations).all()
     assert deviations.max() < 0.01
@@ -52,7 +52,7 @@ def test_the_arm_and_its_load_are_identified_as_well_as_the_noise_allows_and_one
 
 @pytest.mark.wide
 def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
-    error, step, found = example("inverse_kinematics").main()
+    error, step, found = load_example("inverse_kinematics").main()
     assert error < 1e-9 and step < 0.1
     reached = found.converged.all(axis=1)
     assert reached[[2, 3, 4, 5]].all() and not reached[6:].any()
@@ -63,7 +63,7 @@ def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
 
 def test_an_acrobot_swings_up_and_a_simulation_ends_where_the_solver_says(capsys):
     pytest.importorskip("casadi", reason="the test extra `casadi` is not installed")
-    found = example("casadi_swing_up").main()
+    found = load_example("casadi_swing_up").main()
     assert found["missed"] < 1e-6
     assert abs(found["cost"] - 69.1847) < 1e-3 and np.abs(found["states"][:, 1]).max() > 2
     assert "Solve_Succeeded" in capsys.readouterr().out
@@ -71,7 +71,7 @@ def test_an_acrobot_swings_up_and_a_simulation_ends_where_the_solver_says(capsys
 
 @pytest.mark.wide
 def test_the_invariant_filter_knows_how_wrong_it_is_and_the_other_one_does_not(capsys):
-    found = example("invariant_filter").main(runs=100)
+    found = load_example("invariant_filter").main(runs=100)
     consistent = {name: x["square"].mean(axis=1) / 12 for name, x in found.items()}
     assert abs(consistent["invariant"][100:] - 1).max() < 6 * np.sqrt(2 / 12 / 100)  # of 100 runs
     assert consistent["apart"][100:].min() > 3
@@ -81,7 +81,7 @@ def test_the_invariant_filter_knows_how_wrong_it_is_and_the_other_one_does_not(c
 
 @pytest.mark.wide
 def test_a_stone_is_thrown_far_by_the_gradient_of_where_it_lands(capsys):
-    throw = example("throw")
+    throw = load_example("throw")
     found = throw.main()
     assert found["thrown"]["at best"] > 5 * found["thrown"]["at first"]
     assert np.abs(found["tau"]).max() <= throw.LIMIT and found["costs"][-1] < found["costs"][0] - 1.5
@@ -93,7 +93,7 @@ def test_a_stone_is_thrown_far_by_the_gradient_of_where_it_lands(capsys):
 @pytest.mark.slow
 def test_pushed_feet_slip_before_they_lift_and_the_robot_comes_back(tmp_path, capsys):
     try:
-        run = example("legs_on_the_ground").main(str(tmp_path / "legs.png"))
+        run = load_example("legs_on_the_ground").main(str(tmp_path / "legs.png"))
     except PackageNotFoundError:
         pytest.skip("the test extra `example-robot-data` is not installed")
     slips, lifts = (float(word) for word in re.findall(r"from ([\d.]+) N on", capsys.readouterr().out))

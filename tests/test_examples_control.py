@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_examples import load
+from found import load_example
 
 import liebody as lb
 
@@ -18,7 +18,7 @@ SETTLED = 12.0  # s
 @pytest.fixture(scope="module")
 def adaptive(tmp_path_factory):
     """The example, its runs and its growth rates."""
-    example, picture = load("slotine_li"), tmp_path_factory.mktemp("pictures") / "slotine_li.png"
+    example, picture = load_example("slotine_li"), tmp_path_factory.mktemp("pictures") / "slotine_li.png"
     runs, exponents = example.main(str(picture), t_end=SETTLED)
     assert picture.read_bytes().startswith(b"\x89PNG")
     return example, runs, exponents
@@ -109,7 +109,8 @@ GAINS = (25.0, 50.0, 150.0)
 @pytest.fixture(scope="module")
 def collisions(tmp_path_factory):
     """The example and its result."""
-    example, picture = load("collision_detection"), tmp_path_factory.mktemp("pictures") / "collisions.png"
+    example = load_example("collision_detection")
+    picture = tmp_path_factory.mktemp("pictures") / "collisions.png"
     result = example.main(str(picture), gains=GAINS)
     assert picture.read_bytes().startswith(b"\x89PNG")
     return example, result
@@ -198,7 +199,7 @@ def test_some_forces_name_a_link_before_and_none_a_link_behind(collisions):
 
 
 def test_the_acrobot_stands_with_the_gains_of_its_plan_and_not_without(tmp_path):
-    plan, runs = load("acrobot_swing_up").main(str(tmp_path / "acrobot.png"))
+    plan, runs = load_example("acrobot_swing_up").main(str(tmp_path / "acrobot.png"))
     assert plan.converged and plan.gap == 0 and np.abs(plan.u).max() == 12.0
     away = {name: np.abs(run.q[-1] - [np.pi, 0]).max() for name, run in runs.items()}
     assert away["gains"] < 1e-5 and away["plan alone"] > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_examples import load
+from found import load_example
 
 from liebody import dynamics
 from liebody.groups import SO3
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.wide
 
 @pytest.fixture(scope="module")
 def space_robot():
-    return load("space_robot")
+    return load_example("space_robot")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_a_satellite_that_drifts_and_tumbles_goes_on_doing_so(space_robot):
 
 @pytest.fixture(scope="module")
 def cat():
-    return load("falling_cat")
+    return load_example("falling_cat")
 
 
 def test_the_cat_turns_over_and_three_ways_agree(cat, capsys):

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from test_examples import load
+from found import load_example
 
 
 @pytest.mark.wide
 def test_pendulums_stand_on_their_heads_where_the_linear_equation_says(tmp_path, capsys):
-    example, picture = load("sweep_of_a_pendulum"), tmp_path / "sweep.png"
+    example, picture = load_example("sweep_of_a_pendulum"), tmp_path / "sweep.png"
     ds = example.main(str(picture), str(tmp_path / "s.zarr"), n=24, t_end=4.0, workers=0)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "of 576 stand for 4 s" in capsys.readouterr().out
@@ -27,7 +27,7 @@ def test_pendulums_stand_on_their_heads_where_the_linear_equation_says(tmp_path,
 
 
 def test_the_trace_of_a_period_without_shaking_is_that_of_a_falling_pendulum():
-    example = load("sweep_of_a_pendulum")
+    example = load_example("sweep_of_a_pendulum")
     rate = np.sqrt(example.GRAVITY / example.LENGTH)
     np.testing.assert_allclose(
         example.monodromy_trace(np.array([5.0]), 0.0), 2 * np.cosh(rate / 5), rtol=1e-7

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from found import example
+from found import load_example
 
 from liebody import dynamics
 from liebody.bodies import SpatialInertia, TreeBuilder
@@ -15,7 +15,7 @@ FEET = ("left foot", "right foot")
 
 @pytest.fixture(scope="module")
 def compass():
-    return example("compass_walker")
+    return load_example("compass_walker")
 
 
 @pytest.fixture(scope="module")

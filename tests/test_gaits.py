@@ -8,7 +8,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from found import example
+from found import load_example
 
 import liebody as lb
 from liebody import scalar
@@ -402,7 +402,7 @@ def test_a_family_is_followed_with_one_condition(runner):
 
 @pytest.fixture(scope="module")
 def compass():
-    return example("compass_walker")
+    return load_example("compass_walker")
 
 
 @pytest.fixture(scope="module")
@@ -589,7 +589,7 @@ def test_the_search_finds_both_gaits_of_the_walker(compass, gait):
 
 @pytest.mark.slow
 def test_a_biped_from_its_urdf_walks_as_its_page_says(tmp_path, capsys):
-    found, branch, held = example("planar_biped").main(str(tmp_path / "biped.png"))
+    found, branch, held = load_example("planar_biped").main(str(tmp_path / "biped.png"))
     page = (Path(__file__).parents[1] / "docs" / "gaits.md").read_text()
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 6 and [line for line in said if f"    {line}\n" not in page] == []
