@@ -1,5 +1,6 @@
 """The fuzz scripts (tests/fuzz), a few hundred cases of each; the corpus of what they found."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,10 +19,11 @@ import calls  # noqa: E402
 import campaign  # noqa: E402
 import descriptions  # noqa: E402
 import faults  # noqa: E402
+import kills  # noqa: E402
 import results  # noqa: E402
 import stores  # noqa: E402
 
-SCRIPTS = [calls, descriptions, results, stores]
+SCRIPTS = [calls, descriptions, results, stores, *([kills] if hasattr(os, "fork") else [])]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
