@@ -347,3 +347,58 @@ def test_the_command_line_shows_and_removes_kernels(folder, monkeypatch):
     assert "removed 2 entries" in liebody("prune", "--limit", "0")
     assert not list(folder.glob("*.so"))
     assert "expected a size" in CliRunner().invoke(main, ["cache", "prune", "--limit", "x"]).output
+
+
+# -- Windows -----------------------------------------------------------------------------------------------
+
+WITHOUT_POSIX = """
+import ctypes, os, subprocess, sys, tempfile, types
+for name in ("killpg", "getuid", "O_NOFOLLOW", "O_DIRECTORY", "fork"):
+    delattr(os, name)
+sys.modules.update(dict.fromkeys(("fcntl", "resource", "pwd", "grp")))
+flags = []
+kernel32 = types.SimpleNamespace(LockFileEx=lambda file, kind, *_: flags.append(kind) or 1)
+ctypes.WinDLL = lambda name: {"kernel32": kernel32}[name]
+sys.modules["msvcrt"] = types.SimpleNamespace(get_osfhandle=lambda handle: handle)
+
+import liebody as lb
+from liebody.codegen import cache
+from liebody.errors import SweepError
+
+for _ in range(2):
+    robot = lb.load("double_pendulum")
+    robot.mass_matrix([0.1, 0.2])
+assert flags and set(flags) <= {0, 3}, flags
+assert cache.prune(0)[0] > 0
+assert flags[-1] == 2 and not list(cache.cache_folder().glob("*.so"))
+try:
+    lb.sweep(abs, {"x": [1.0]}, "STORE")
+except SweepError as error:
+    print(error)
+"""
+
+
+def test_kernels_need_nothing_of_posix(tmp_path):
+    """Without its locks, users and process groups, by a stand-in of what locks files on Windows."""
+    store = tmp_path / "store.zarr"
+    done = python(WITHOUT_POSIX.replace("STORE", str(store)), tmp_path)
+    assert "Windows Subsystem" in done.stdout and not store.exists()
+
+
+def test_a_library_that_is_open_and_cannot_be_removed_stays_whole(folder, monkeypatch):
+    """On Windows such a file can neither be removed nor be replaced."""
+    library(1)
+    (path,) = folder.glob(f"*{cache.SUFFIX}")
+    clear, place = cache._clear, cache._place
+
+    def refuse(target):
+        if target == path:
+            raise PermissionError(errno.EACCES, "it is open")
+
+    monkeypatch.setattr(cache, "_clear", lambda target: refuse(target) or clear(target))
+    monkeypatch.setattr(cache, "_place", lambda made, target: refuse(target) or place(made, target))
+    assert cache.prune(0) == (0, 0)
+    assert cache.kept(path.stem).f() == 1
+    path.with_suffix(".sum").unlink()  # so that it is compiled again
+    assert library(1).f() == 1
+    assert cache.cache_folder() == folder and cache.kept(path.stem).f() == 1

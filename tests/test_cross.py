@@ -1,27 +1,40 @@
 """Generated C elsewhere: no undefined behaviour, and libraries for other systems, run in an emulator."""
 
+import ctypes
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import liebody as lb
 from liebody import scalar
-from liebody.codegen import Program, build, trace
+from liebody.codegen import Program, build, loop, march, samples, shooting, trace
 from liebody.codegen.printers.c import Guard, batch_units
 from liebody.codegen.printers.program import program_unit
 
 FLAGS = [flag for flag in build.FLAGS if not flag.startswith("-march")]
-TARGETS = ["x86_64-windows-gnu", "aarch64-macos", "aarch64-linux-musl"]
+ZIG = [sys.executable, "-m", "ziglang", "cc", "-target"]
+MINGW = "x86_64-w64-mingw32-gcc"
+# What compiles for another system, and what runs its programs here.
+TARGETS = {
+    "windows": ([*ZIG, "x86_64-windows-gnu"], "wine"),
+    "windows by GCC": ([MINGW, "-static"], "wine"),
+    "macos": ([*ZIG, "aarch64-macos"], None),
+    "linux": ([*ZIG, "aarch64-linux-musl"], "qemu-aarch64"),
+}
 MEMBERS, STEPS, DT = 3, 5, 1e-3
+HEADERS = Path(build.__file__).parent / "runtime"
+LONG = re.compile(r"(?<!long )\blong\b(?! long).{,30}")
 MAIN_OF_A_BATCH = """
 #include <stdio.h>
 static const real in[{n}][{most}] = {{{rows}}};
 static const real *const inputs[] = {{{inputs}}};
-static const long in_stride[] = {{{in_stride}}}, out_stride[] = {{{out_stride}}};
+static const int64_t in_stride[] = {{{in_stride}}}, out_stride[] = {{{out_stride}}};
 static real out[{results}][{n} * {largest}];
 int main(void) {{
     real *outputs[] = {{{outputs}}};
@@ -36,7 +49,7 @@ MAIN_OF_STEPS = """
 static double y[{n} * POINT] = {{{y}}}, table[EFFORTS + 1], record[{n} * POINT];
 static double losses[2 * {n}], nearest[100 * {n}];
 int main(void) {{
-    static long failed[{n}], count[2];
+    static int64_t failed[{n}], count[3];
     const Samples e = {{table, 0, 1, 0.0, 1.0, 0}};
     const Record r = {{record, 1, failed, losses, nearest}};
     const Course c = {{{n}, y, &e, 0.0, {h!r}, {steps}, {steps}, &r, 0, count}};
@@ -111,20 +124,147 @@ def units(lanes):
         yield method, sim._flow.source(lanes) + text, sim.step(state, steps=STEPS).y
 
 
+needs_zig = pytest.mark.skipif(
+    importlib.util.find_spec("ziglang") is None, reason="the extra `compiler` is missing"
+)
+
+
+@pytest.fixture
+def emulate(tmp_path):
+    """A call that makes the command by which a program of another system runs, if it can run here."""
+
+    def command(emulator, *program):
+        if emulator is None or shutil.which(emulator) is None:
+            return None
+        return [emulator, *program]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WINEPREFIX", str(tmp_path / "wine"))
+        patch.setenv("WINEDEBUG", "-all")
+        yield command
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="the extra `compiler` is missing")
+@needs_zig
 @pytest.mark.parametrize("target", TARGETS)
-def test_libraries_are_compiled_for_other_systems(target, tmp_path):
-    """They compile for Windows, macOS and Linux on ARM; the latter run, with the numbers of this machine."""
-    zig = [sys.executable, "-m", "ziglang", "cc", "-target", target]
+def test_libraries_are_compiled_for_other_systems(target, tmp_path, emulate):
+    """They compile for Windows, macOS and Linux on ARM; where an emulator is, with the numbers of here."""
+    compiler, emulator = TARGETS[target]
+    if shutil.which(compiler[0]) is None:
+        pytest.skip(f"{compiler[0]} is not installed")
     for name, text, expected in units(lanes=2):
         source, program = tmp_path / f"{name}.c", tmp_path / f"{name}.exe"
         source.write_text(text)
-        done = subprocess.run([*zig, *FLAGS, "-o", program, source, "-lm"], capture_output=True, text=True)
+        done = subprocess.run(
+            [*compiler, *FLAGS, "-o", program, source, "-lm"], capture_output=True, text=True
+        )
         assert done.returncode == 0, f"{name}: {done.stderr}"
-        if "linux" in target and shutil.which("qemu-aarch64"):
-            found = numbers(["qemu-aarch64", program])
+        command = emulate(emulator, program)
+        if command:
+            found = numbers(command)
             scale = np.abs(expected).max()
             np.testing.assert_allclose(found, np.ravel(expected), rtol=1e-12, atol=1e-12 * scale)
-    if "linux" in target and shutil.which("qemu-aarch64") is None:
-        pytest.skip("they compile; qemu-aarch64, to run them, is not installed (qemu-user)")
+    if emulator and not command:
+        pytest.skip(f"they compile; {emulator}, to run them, is not installed")
+
+
+HOST = """
+#include <windows.h>
+#include <stdint.h>
+#include <stdio.h>
+typedef int64_t Run(int64_t, const double *const *, const int64_t *, double *const *, const int64_t *, int);
+int main(int count, char **words) {
+    static double q[] = {ROWS}, M[3 * 9];
+    const double *in[] = {q};
+    double *out[] = {M};
+    const int64_t in_stride[] = {4}, out_stride[] = {9};
+    HMODULE library = LoadLibraryA(words[count - 1]);
+    Run *run = library ? (Run *)(void *)GetProcAddress(library, "run") : NULL;
+    if (!run || run(3, in, in_stride, out, out_stride, 0)) return 2;
+    for (int i = 0; i < 3 * 9; i++) printf("%.17g\\n", M[i]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+@needs_zig
+@pytest.mark.skipif(shutil.which("wine") is None, reason="wine, to run it, is not installed")
+@pytest.mark.parametrize("compiler", ["windows", "windows by GCC"])
+def test_a_library_of_windows_is_called_as_from_python(compiler, tmp_path, emulate):
+    """Another program loads it and calls `run`, with integers of 64 bits, as ctypes does."""
+    command, emulator = TARGETS[compiler]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    robot = lb.load("heavy_top")
+    q = robot.random(0, (MEMBERS,))
+    (tmp_path / "kernel.c").write_text(batch_units(robot.kernel("mass_matrix").function, 2)[0])
+    (tmp_path / "host.c").write_text(HOST.replace("ROWS", ", ".join(repr(float(x)) for x in q.ravel())))
+    for options in (["-shared", "-o", "kernel.dll", "kernel.c"], ["-o", "host.exe", "host.c"]):
+        done = subprocess.run([*command, *FLAGS, *options], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    found = numbers(emulate(emulator, tmp_path / "host.exe", str(tmp_path / "kernel.dll")))
+    np.testing.assert_allclose(found, robot.mass_matrix(q).ravel(), rtol=1e-12, atol=1e-12)
+
+
+# -- integers, which are to have 64 bits wherever those of `long` have 32 ------------------------------------
+
+
+def code_of(text):
+    """C without its comments."""
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+
+def generated():
+    """C text of all kinds that liebody makes."""
+    robot, chain = lb.load("heavy_top"), lb.models.planar_chain(60)
+    kernel = robot.kernel("mass_matrix").function
+    yield from (batch_units(kernel, lanes)[0] for lanes in (1, 2))
+    yield program_unit(chain.kernel("mass_matrix").function, 2, False, Guard())
+    for method in ("rkmk4", "generalized-alpha"):
+        yield lb.stepper(robot, dt=DT, method=method, members=MEMBERS)._flow.source(2)
+
+
+def test_no_integer_has_the_size_of_long():
+    """On Windows it has 32 bits, and everything else here 64."""
+    headers = [path.read_text() for path in HEADERS.glob("*.h")]
+    assert len(headers) > 10
+    found = [line for text in (*headers, *generated()) for line in LONG.findall(code_of(text))]
+    assert found == []
+
+
+def offsets():
+    """(structure of C, field, its offset here) of what is passed between Python and C."""
+    for made, name in [
+        (loop._Record, "Record"),
+        (loop._Course, "Course"),
+        (loop._March, "March"),
+        (samples.SamplesInC, "Samples"),
+        (shooting._Call, "Shooting"),
+    ]:
+        for field, *_ in made._fields_:
+            yield name, field, getattr(made, field).offset
+        yield name, None, ctypes.sizeof(made)
+    for dtype, name in [(loop.LOG, "Log"), (march.CLOCK, "Clock")]:
+        for field, (_, offset, *_) in dtype.fields.items():
+            yield name, field, offset
+        yield name, None, dtype.itemsize
+
+
+@needs_zig
+@pytest.mark.parametrize("target", ["x86_64-windows-gnu", "aarch64-macos"])
+def test_structures_have_the_layout_that_python_gives_them(target, tmp_path):
+    text = "".join((HEADERS / name).read_text() for name in ("samples.h", "march.h", "shooting.h"))
+    wanted = {name for name, _, _ in offsets()}
+    made = re.findall(r"typedef struct \{.*?\} \w+;", code_of(text), flags=re.S)
+    lines = [x for x in made if x.rsplit(" ", 1)[1][:-1] in wanted]
+    assert len(lines) == len(wanted)
+    for name, field, offset in offsets():
+        place = f"sizeof({name})" if field is None else f"offsetof({name}, {field})"
+        lines.append(f'_Static_assert({place} == {offset}, "{place}");')
+    source = "\n".join(["#include <stddef.h>", "#include <stdint.h>", "typedef double real;", *lines])
+    (tmp_path / "layout.c").write_text(source)
+    done = subprocess.run(
+        [*ZIG, target, "-c", "-o", "layout.o", "layout.c"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -45,12 +45,12 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_importing_needs_numpy_alone(tmp_path):
+def test_loading_and_simulating_import_numpy_alone(tmp_path):
     """Modules of other distributions are not loaded before they are used: importing stays fast."""
     code = """
 import sys, importlib.metadata
 import liebody
-import numpy
+liebody.load, liebody.simulate
 owners = importlib.metadata.packages_distributions()
 tops = {name.partition(".")[0] for name in sys.modules}
 print(*{owner for top in tops for owner in owners.get(top, ())} - {"numpy", "liebody"})

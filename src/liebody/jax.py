@@ -133,7 +133,7 @@ def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
         "output_size": [math.prod(shape) for shape in outputs],
     }
     lines = [f"/* {name} */", f"enum {{ INPUTS = {len(inputs)}, OUTPUTS = {len(outputs)} }};"]
-    lines += [f"static const long {key}[] = {{{', '.join(map(str, x))}}};" for key, x in tables.items()]
+    lines += [f"static const int64_t {key}[] = {{{', '.join(map(str, x))}}};" for key, x in tables.items()]
     compiler = build.find_compiler()
     if compiler is None:
         raise CompilerError(f"functions of JAX are compiled, and there is no C compiler; {build.ADVICE}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +87,8 @@ def _installed() -> dict[str, Path]:
     Its name, also without "_robot" at its end, and that of its folder if there is one file in it; names of
     two files are nobody's.
     """
+    from importlib.metadata import PackageNotFoundError, distribution  # bundled models do without
+
     try:
         root = distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
     except PackageNotFoundError:

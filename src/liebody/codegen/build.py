@@ -26,18 +26,20 @@ from .interrupts import Deferred
 
 # GCC 12 takes wrong operands where it makes vectors of straight lines (products of matrices, AVX-512): lanes
 # are the vectors here.
+WINDOWS = sys.platform == "win32"
 FLAGS = (
-    "-std=gnu11 -O2 -fPIC -march=native -ffp-contract=fast -fno-tree-slp-vectorize "
-    "-fno-math-errno -fno-trapping-math -fno-semantic-interposition -w"
+    "-std=gnu11 -O2 -march=native -ffp-contract=fast -fno-tree-slp-vectorize "
+    f"-fno-math-errno -fno-trapping-math -fno-semantic-interposition -w{'' if WINDOWS else ' -fPIC'}"
 ).split()
 # Very long code waits for memory: with these parts of -O2 it runs as fast, and compiles in half the time.
 LESS = "-O1 -fexpensive-optimizations -fstrict-aliasing -DLONG_CODE".split()
 LONG_FLAGS = (*(flag for flag in FLAGS if flag != "-O2"), *LESS)
+TEMPORARY = ("TMPDIR", "TMP", "TEMP")  # where compilers look for the folder for their files
 FORMAT = "2"  # of what is kept
 LEAST_SPACE = 1 << 20  # bytes of a disk on which a compiler may have failed for want of space
 ADVICE = (
     "install a C compiler (Debian, Ubuntu: apt install gcc; macOS: xcode-select --install), or the one that "
-    "pip installs: pip install ziglang; $CC chooses another"
+    "pip installs, on Windows as well: pip install ziglang; $CC chooses another"
 )
 
 
@@ -63,7 +65,7 @@ def find_compiler() -> Compiler | None:
     wanted = os.environ.get("CC", "")
     if wanted.strip():
         try:
-            program, *options = shlex.split(wanted)
+            program, *options = (x.strip('"') for x in shlex.split(wanted, posix=not WINDOWS))
         except ValueError as error:
             raise CompilerError(f"$CC is {wanted!r}, which is no command: {error}") from None
         path = shutil.which(program)
@@ -167,7 +169,7 @@ def _compiled(key: str, units: Sequence[str], flags: Sequence[str], compiler: Co
     with cache.workplace() as folder:
         for k, unit in enumerate(units):
             (folder / f"unit{k}.c").write_text(unit, encoding="utf-8")
-        built, names = folder / "kernel.so", [str(folder / f"unit{k}") for k in range(len(units))]
+        built, names = folder / f"kernel{cache.SUFFIX}", [str(folder / f"unit{k}") for k in range(len(units))]
         command = [*compiler.command, *flags]
         if len(units) == 1:
             _run(folder, [*command, "-shared", "-o", str(built), f"{names[0]}.c", "-lm"])
@@ -199,7 +201,7 @@ def _run(folder: Path, *commands: list[str]) -> None:
                         stderr=subprocess.PIPE,
                         text=True,
                         errors="replace",
-                        env={**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"},
+                        env={**os.environ, **dict.fromkeys(TEMPORARY, str(folder)), "LC_ALL": "C"},
                         start_new_session=True,
                     )
                 )
@@ -238,7 +240,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def fields(declared: str) -> list[tuple[str, Any]]:
-    """Fields of a ctypes.Structure: "long rows limit, double rtol" has two of a type and one of another."""
+    """Fields of a ctypes.Structure: "int64 rows limit, double rtol" has two of a type and one of another."""
     words = [line.split() for line in declared.split(",")]
     return [(name, getattr(ctypes, f"c_{kind}")) for kind, *names in words for name in names]
 
@@ -259,7 +261,11 @@ def interface() -> str:
 @functools.cache
 def vector_bits(compiler: Compiler) -> int:
     """The size of the processor's vectors as the compiler sees it; CompilerError if that cannot build."""
-    return ctypes.c_int.in_dll(library(Source([runtime("probe.h")]), compiler), "vector_bits").value
+    probe = library(Source([runtime("probe.h")]), compiler)
+    try:
+        return ctypes.c_int.in_dll(probe, "vector_bits").value
+    except ValueError:  # the compiler of Visual Studio
+        raise CompilerError(f"libraries of {compiler.command[0]} export no names; {ADVICE}") from None
 
 
 def lanes(compiler: Compiler, single: bool = False) -> int:

@@ -32,13 +32,14 @@ from ..errors import CompilerError
 
 try:
     import fcntl
-except ImportError:  # of systems without such locks
+except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
+SUFFIX = ".dll" if sys.platform == "win32" else ".so"  # of libraries
 PREFIX = "liebody-tmp-"  # of what is being made
 TAG, LOCK = "CACHEDIR.TAG", "lock"
 SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# compiled kernels of liebody; may be removed\n"
-OURS = re.compile(r"([0-9a-f]{40})\.(so|sum|path|json)|tmp-\w+").fullmatch
+OURS = re.compile(r"([0-9a-f]{40})\.(so|dll|sum|path|json)|tmp-\w+").fullmatch
 LIMIT = "1 GB"
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 RECENT = 3600.0  # seconds within which a second use is not noted
@@ -177,25 +178,41 @@ def workplace() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(path: Path, wait: bool, shared: bool = False) -> Iterator[bool]:
-    """Hold a file or folder; whether it could be had. Where there are no locks, it always is."""
-    if fcntl is None:
+    """Hold a file or folder; whether it could be had. On Windows folders always are."""
+    if fcntl is None and path.is_dir():
         yield True
         return
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         yield False
         return
     try:
-        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        try:
-            fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
-            held = True
-        except OSError:
-            held = False
-        yield held
+        yield _lock(handle, wait, shared)
     finally:
         os.close(handle)
+
+
+def _lock(handle: int, wait: bool, shared: bool) -> bool:
+    """Lock an open file until it is closed; whether it could be had."""
+    if fcntl is None:
+        return _lock_of_windows(handle, (0 if wait else 1) | (0 if shared else 2))
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _lock_of_windows(handle: int, flags: int) -> bool:
+    """LockFileEx of one byte at 0; its flags are FAIL_IMMEDIATELY (1) and EXCLUSIVE_LOCK (2)."""
+    import msvcrt
+
+    file = ctypes.c_void_p(msvcrt.get_osfhandle(handle))  # type: ignore[attr-defined]
+    overlapped = (ctypes.c_uint64 * 4)()  # a structure OVERLAPPED of zeros
+    kernel32 = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined]
+    return bool(kernel32.LockFileEx(file, flags, 0, 1, 0, overlapped))
 
 
 @contextlib.contextmanager
@@ -235,12 +252,16 @@ def recall(key: str, suffix: str) -> bytes | None:
 def keep(key: str, built: Path) -> ctypes.CDLL:
     """Put a library that was built in a `workplace` into the cache, and open it."""
     global _made
-    target = cache_folder() / f"{key}.so"
+    target = cache_folder() / f"{key}{SUFFIX}"
     built.chmod(0o700)
     found = _load(built)  # whatever becomes of the file
     with _no_pruning():
         store(key, ".sum", f"{_sum(built)} {_version()}".encode())
-        _place(built, target)
+        try:
+            _place(built, target)
+        except PermissionError:
+            if not target.is_file():
+                raise  # otherwise another process of Windows uses its own, just made
     _made += 1
     if _made % OFTEN == 1:
         prune(limit(), wait=False)
@@ -249,7 +270,7 @@ def keep(key: str, built: Path) -> ctypes.CDLL:
 
 def kept(key: str) -> ctypes.CDLL | None:
     """The library of this name, if it is there and whole: opening one that was cut off would end Python."""
-    path = cache_folder() / f"{key}.so"
+    path = cache_folder() / f"{key}{SUFFIX}"
     if not path.is_file():
         return None
     with _no_pruning():
@@ -369,9 +390,11 @@ def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[i
                 if not other_versions:
                     break
                 continue
-            for path in sorted(entry.paths, reverse=True):  # the digest before the library
-                with contextlib.suppress(OSError):
+            try:
+                for path in sorted(entry.paths):  # the library first: Windows keeps those that are open
                     _clear(path)
+            except OSError:
+                continue
             removed, freed = removed + 1, freed + entry.size
         return removed, freed
 

@@ -149,8 +149,8 @@ class Kernel:
         assert self._compiler is not None
         note = self._key(kind, self._compiler) if self._recipe else None
         library = build.library(lambda: self._source(lanes), self._compiler, note)
-        library.run.restype = ctypes.c_long
-        library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4, ctypes.c_int]
+        library.run.restype = ctypes.c_int64
+        library.run.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 4, ctypes.c_int]
         return library
 
     def _source(self, lanes: int) -> build.Source:
@@ -395,11 +395,11 @@ class Kernel:
                 library.run(
                     last - first,
                     _pointers([row[first:] if len(row) > 1 else row for row in rows]),
-                    (ctypes.c_long * len(rows))(
+                    (ctypes.c_int64 * len(rows))(
                         *[r.strides[0] // r.itemsize if len(r) > 1 else 0 for r in rows]
                     ),
                     _pointers([result[first:] for result in results]),
-                    (ctypes.c_long * len(results))(*[result.shape[1] for result in results]),
+                    (ctypes.c_int64 * len(results))(*[result.shape[1] for result in results]),
                     int(kept),
                 )
             )

@@ -22,19 +22,20 @@ LOG = np.dtype([("entries", np.uintp), ("room", np.int64), ("kept", np.int64)]) 
 
 
 class _Record(ctypes.Structure):
-    _fields_ = build.fields("void_p values, long rows, void_p failed losses nearest")
+    _fields_ = build.fields("void_p values, int64 rows, void_p failed losses nearest")
 
 
 class _Course(ctypes.Structure):
     _fields_ = build.fields(
-        "long n, void_p y efforts, double t h, long steps every, void_p record, long row, void_p count asked"
+        "int64 n, void_p y efforts, double t h, int64 steps every, void_p record, int64 row, "
+        "void_p count asked"
     )
 
 
 class _March(ctypes.Structure):
     _fields_ = build.fields(
-        "long n rows until, void_p times y clock record ends counts last nearest logs queue, "
-        "double rtol atol tolerance least, long limit most, void_p asked"
+        "int64 n rows until, void_p times y clock record ends counts last nearest logs queue, "
+        "double rtol atol tolerance least, int64 limit most, void_p asked"
     )
 
 
@@ -49,7 +50,7 @@ class Course:
         self, function: Any, y: Any, efforts: Any, h: float, kept: Sequence[Any], asked: int | None = None
     ) -> None:
         record = kept[0]
-        self.counts = (ctypes.c_long * 3)()
+        self.counts = (ctypes.c_int64 * 3)()
         rest = [x.ctypes.data for x in kept[1:]]
         self._kept = _Record(record.ctypes.data, record.shape[1], *rest)
         address, self._alive = ctypes.addressof, (y, efforts, kept)
@@ -114,7 +115,7 @@ class CompiledLoop:
 
     def _prepare(self, library: Any) -> Any:
         """The library with the types of its functions."""
-        p, n = ctypes.c_void_p, ctypes.c_long
+        p, n = ctypes.c_void_p, ctypes.c_int64
         if self.kind == "march":
             library.march.restype, library.march.argtypes = n, [p, p]
             library.drain.restype, library.drain.argtypes = None, [n, p, p]
@@ -184,7 +185,7 @@ class CompiledLoop:
         """`march` of runtime/march.h."""
         n = len(m.y)
         library, _ = self._for(n)
-        logs, queue = np.zeros(n, LOG), ctypes.c_long(0)
+        logs, queue = np.zeros(n, LOG), ctypes.c_int64(0)
         arrays = (m.times, m.y, m.clock, m.record, m.ends, m.counts, m.last, m.nearest.rows, logs)
         fields = (
             n, len(m.times), until, *(x.ctypes.data for x in arrays), ctypes.addressof(queue),

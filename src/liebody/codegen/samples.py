@@ -16,7 +16,7 @@ from .build import fields
 class SamplesInC(ctypes.Structure):
     """`Samples` of runtime/samples.h."""
 
-    _fields_ = fields("void_p table, long member_stride samples, double first interval, int linear")
+    _fields_ = fields("void_p table, int64 member_stride samples, double first interval, int linear")
 
 
 def equidistant(name: str, times: np.ndarray) -> tuple[float, float]:

@@ -37,7 +37,7 @@ class ShootingFunctions(NamedTuple):
 
 class _Call(ctypes.Structure):
     _fields_ = build.fields(
-        "long knots apart gapped bounded, double damping change gradient gaps, "
+        "int64 knots apart gapped bounded, double damping change gradient gaps, "
         "void_p x u p models end low high alpha k K slopes states inputs costs"
     )
 
@@ -146,7 +146,7 @@ class ShootingPasses:
         except build.NoPlace as error:
             warn_of_no_compiler(str(error))
             return None
-        library.backward.restype, library.backward.argtypes = ctypes.c_long, [ctypes.c_void_p]
+        library.backward.restype, library.backward.argtypes = ctypes.c_int64, [ctypes.c_void_p]
         library.forward.restype, library.forward.argtypes = None, [ctypes.c_void_p]
         return library
 

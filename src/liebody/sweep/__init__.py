@@ -26,7 +26,7 @@ from ..run import version
 from ..systems import HybridSystem
 from . import identity as identities
 from . import workers as crews
-from .inventory import repair, verify
+from .inventory import locks, repair, verify
 from .runs import Simulation, UserFunction
 from .space import Sample, Space, sample
 from .store import DamagedStore, Failure, Outcome, Store, definition, open_store
@@ -102,6 +102,7 @@ def sweep(
     cannot be.
     """
     require("sweeps", "xarray", "zarr", "cloudpickle", extra="sweep")
+    locks()
     space = Space(axes, chunk)
     wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(outputs, ())
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 0):

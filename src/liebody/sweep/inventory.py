@@ -244,10 +244,21 @@ def access(path: Path, what: str) -> Iterator[None]:
         ) from error
 
 
+def locks() -> Any:
+    """The module for locks of folders; SweepError on Windows, which has none."""
+    try:
+        import fcntl
+    except ImportError:
+        raise SweepError(
+            "a sweep holds its store by a lock of the folder, and this system has none; "
+            "run it on Linux, on macOS or in the Windows Subsystem for Linux"
+        ) from None
+    return fcntl
+
+
 def locked(folder: Path) -> int | None:
     """Hold a folder, as long as this process lives; None if another one does, or if it is gone."""
-    import fcntl
-
+    fcntl = locks()
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:

@@ -573,7 +573,7 @@ def batch_units(
     units: int = 1,
     piece: int = PIECE,
 ) -> list[str]:
-    """Translation units of `long run(n, in, in_stride, out, out_stride, kept)`, a batch loop over lanes.
+    """Translation units of `int64_t run(n, in, in_stride, out, out_stride, kept)`, a batch loop over lanes.
 
     in, out     a pointer per input and output, to rows of doubles (floats if `single`)
     in_stride   numbers between rows, 0 for one row shared by the batch
@@ -663,8 +663,8 @@ class Plan:
         always = [line for line in self.fixed if line not in once]
         lines += ["if (!kept) {", *(f"    {line}" for line in once), "}"]
         head = (
-            "INLINE int one_row(long i, const real *const *in, const long *in_stride, real *const *out, "
-            "const long *out_stride, int kept)"
+            "INLINE int one_row(int64_t i, const real *const *in, const int64_t *in_stride, "
+            "real *const *out, const int64_t *out_stride, int kept)"
         )
         return c_function(head, [*lines, *always, *self._calls(body), "return 0;"])
 
@@ -699,19 +699,21 @@ class Plan:
                 give += [
                     f"real *out{k} = out[{k}] + i * out_stride[{k}];",
                     f"real *row{k} = rows == LANES ? out{k} : s->spare{k};",
-                    f"const long step{k} = rows == LANES ? out_stride[{k}] : {width};",
+                    f"const int64_t step{k} = rows == LANES ? out_stride[{k}] : {width};",
                     *stores[k],
                     f"if (rows < LANES) copy_rows(out{k}, out_stride[{k}], row{k}, {width}, rows);",
                 ]
-        block = "INLINE {} {}(Workspace *s, long i, long rows, {})".format
+        block = "INLINE {} {}(Workspace *s, int64_t i, int64_t rows, {})".format
         functions = [
             c_function("INLINE void begin(Workspace *s)", begin),
-            c_function(block("int", "take", "const real *const *in, const long *in_stride"), inputs + take),
+            c_function(
+                block("int", "take", "const real *const *in, const int64_t *in_stride"), inputs + take
+            ),
             c_function(
                 "INLINE void compute(Workspace *s)",
                 [*inputs, "T *y0 = s->y0, *w = s->w;", "(void)y0, (void)w;", *copies, *self._calls(body)],
             ),
-            c_function(block("void", "give", "real *const *out, const long *out_stride, int same"), give),
+            c_function(block("void", "give", "real *const *out, const int64_t *out_stride, int same"), give),
         ]
         return "\n".join([runtime("rows.h"), *workspace, *tables, *functions])
 
@@ -731,7 +733,7 @@ class Plan:
                 numbers = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
                 tables.append(constant_table("real", f"fixed{k}", numbers))
             if width < L or len(starts) > UNROLLED:
-                tables.append(constant_table("long", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
+                tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:
                 statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width});"])
             elif len(starts) > UNROLLED:

@@ -219,7 +219,7 @@ def _stages(method: Coefficients, given: str, which: str) -> str:
             )
     takes = "Watch *watch" if which else "const T *m"
     head = (
-        f"static void {which}stages(T t, T h, const T *restrict x, {takes}, const T *u, long apart, "
+        f"static void {which}stages(T t, T h, const T *restrict x, {takes}, const T *u, int64_t apart, "
         "T *restrict k, T *restrict next)"
     )
     return c_function(head, lines)

@@ -133,6 +133,6 @@ def _phases(name: str, phases: Sequence[PhaseFunctions], number: int, kept: int)
         kept += k.size
     head = (
         f"static void {name}(const T *t, const T *h, const T *y, const T *u, T *x, T *z, T *work, I *pivot, "
-        "I *lost, long *count)"
+        "I *lost, int64_t *count)"
     )
     return "\n".join([*tables, c_function(head, lines)])

@@ -11,19 +11,19 @@
        take(s, i, rows, in, in_stride)           inputs come in; whether one breaks the guard
        compute(s)
        give(s, i, rows, out, out_stride, same)   results go out, without constants if `same` */
-long run(long n, const real *const *in, const long *in_stride, real *const *out,
-         const long *out_stride, int kept) {
+int64_t run(int64_t n, const real *const *in, const int64_t *in_stride, real *const *out,
+            const int64_t *out_stride, int kept) {
 #if LANES == 1
-    for (long i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++)
         if (one_row(i, in, in_stride, out, out_stride, kept)) return i + 1;
     return 0;
 #else
     Workspace here[SMALL], *s = SMALL ? here : vector_memory(sizeof(Workspace));
-    long bad_row = 0;
+    int64_t bad_row = 0;
     if (!s) return -1;
     begin(s);
-    for (long i = 0; i < n; i += LANES) {
-        const long rows = n - i < LANES ? n - i : LANES;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const int64_t rows = n - i < LANES ? n - i : LANES;
         if (take(s, i, rows, in, in_stride)) {
             bad_row = i + 1;
             break;

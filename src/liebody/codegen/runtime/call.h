@@ -40,7 +40,8 @@ static struct {
     void (*lock)(void *thread); /* ... until here */
 } python;
 
-typedef long Run(long, const real *const *, const long *, real *const *, const long *, int);
+typedef int64_t Run(int64_t, const real *const *, const int64_t *, real *const *, const int64_t *,
+                    int);
 static Run *single_run,
     *lanes_run; /* the loops over one lane and over many, where they are there */
 
@@ -56,7 +57,7 @@ typedef struct { /* leading axes of a batch */
 /* Whether an array has this shape, or is a batch of such with the leading axes of the others; then
    `stride` becomes the distance of its rows, 0 for one row. */
 INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags, Lead *lead,
-                long size, long *stride) {
+                int64_t size, int64_t *stride) {
     if (a->head.type != python.array_type || a->description != python.float64 ||
         (a->flags & flags) != flags)
         return 0;
@@ -78,7 +79,7 @@ INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags
 }
 
 /* The loop for so many rows, if it is there. */
-INLINE Run *loop_for(long rows) {
+INLINE Run *loop_for(int64_t rows) {
     return rows == 1 || (!lanes_run && rows < FEW) ? single_run : lanes_run;
 }
 
@@ -87,7 +88,7 @@ INLINE intptr_t length(void *const *tuple) { return (intptr_t)tuple[2]; } /* its
 void *call(void *const *self, void *const *args, intptr_t count, void *const *names) {
     const real *in[INPUTS + 1];
     real *out[OUTPUTS];
-    long in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
+    int64_t in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
     void *made[OUTPUTS];
     real number[OUTPUTS];               /* results without dimensions */
     array *read[INPUTS + 1];            /* arrays of lists */
@@ -145,12 +146,12 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
         for (int i = 0; i < output_dimensions[k]; i++) shape[lead.axes + i] = output_shape[k][i];
         out_stride[k] = output_size[k];
         if (given) {
-            long stride;
+            int64_t stride;
             Lead none = {0, {0}};
             if (!fits(a, dimensions, shape, CONTIGUOUS | ALIGNED | WRITEABLE, &none, 0, &stride))
                 goto general;
             for (int j = 0; j < INPUTS; j++) {
-                const long in_rows = in_stride[j] ? rows : 1;
+                const int64_t in_rows = in_stride[j] ? rows : 1;
                 if ((real *)a->data < in[j] + in_rows * input_size[j] &&
                     in[j] < (real *)a->data + rows * output_size[k])
                     goto general;
@@ -170,7 +171,7 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
         made[k] = a;
         out[k] = (real *)a->data;
     }
-    long wrong;
+    int64_t wrong;
     if (rows == 1) wrong = loop(1, in, in_stride, out, out_stride, 0);
     else {
         void *thread = python.unlock();

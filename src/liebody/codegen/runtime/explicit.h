@@ -11,14 +11,14 @@
    there are `ordinary_stages` and `careful_stages`, and there is no `settle`. */
 
 typedef struct {
-    long apart;            /* numbers between the efforts of nodes; 0 if all are the same */
+    int64_t apart;         /* numbers between the efforts of nodes; 0 if all are the same */
     T k[STAGES * ALGEBRA]; /* velocities of the stages */
 #if WATCHED
     Watch watch;
 #endif
 } Work;
 
-static int open_work(Work *w, const Samples *e, long *count) {
+static int open_work(Work *w, const Samples *e, int64_t *count) {
     w->apart = e->linear ? EFFORTS : 0;
     (void)count;
 #if WATCHED
@@ -27,7 +27,7 @@ static int open_work(Work *w, const Samples *e, long *count) {
     return 1;
 }
 /* Returns what the loops return. */
-static long close_work(Work *w) {
+static int64_t close_work(Work *w) {
 #if WATCHED
     return w->watch.unable;
 #else

@@ -17,10 +17,10 @@
 typedef struct {
     T *system, *x, *z; /* z: what the phases of the last step have kept */
     I *pivot;
-    long *count; /* iterations, Jacobians, of LANES members at a time */
+    int64_t *count; /* iterations, Jacobians, of LANES members at a time */
 } Work;
 
-static int open_work(Work *w, const Samples *e, long *count) {
+static int open_work(Work *w, const Samples *e, int64_t *count) {
     (void)e;
     w->system = vector_memory((SYSTEM + LARGEST + KEPT) * sizeof(T));
     w->pivot = vector_memory(LARGEST * sizeof(I));
@@ -29,7 +29,7 @@ static int open_work(Work *w, const Samples *e, long *count) {
     release(w->system), release(w->pivot);
     return 0;
 }
-static long close_work(Work *w) {
+static int64_t close_work(Work *w) {
     release(w->system), release(w->pivot);
     return 0;
 }

@@ -38,14 +38,18 @@
 #include <time.h>
 typedef struct { /* with which a loop asks about every 20 ms whether it shall end where it is */
     int (*asked)(void); /* NULL: it shall not */
-    long left, wait;    /* steps until the clock is read next, and between two looks at it */
+    int64_t left, wait; /* steps until the clock is read next, and between two looks at it */
     double last;        /* when it was asked */
 } Patience;
 
 static double clock_now(void) {
+#if defined(_WIN32) /* where `clock` is not of the processor */
+    return (double)clock() / CLOCKS_PER_SEC;
+#else
     struct timespec now;
     timespec_get(&now, TIME_UTC);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+#endif
 }
 static __attribute__((noinline)) int look_at_clock(Patience *p) {
     const double now = clock_now(), since = now - p->last;
@@ -68,27 +72,27 @@ static Patience patience(int (*asked)(void)) {
 #define RECORD
 typedef struct {    /* the rows of a run that are kept */
     double *values; /* (n, rows, POINT) */
-    long rows;
-    long *failed;   /* (n): 1 + the row at which a member was found not finite, or 0 */
+    int64_t rows;
+    int64_t *failed; /* (n): 1 + the row at which a member was found not finite, or 0 */
     double *losses; /* (n, 2): time at which a step began that could not be taken, and the reason */
     double *nearest; /* (n, NEAREST) of watch.h */
 } Record;
 
 typedef struct { /* what `fixed_steps` is to do */
-    long n;      /* members */
+    int64_t n;   /* members */
     double *y;   /* (n, POINT): their states, which come in and go out */
     const Samples *efforts;
-    double t, h;       /* time at the start; length of a step */
-    long steps, every; /* how many; every `every`-th state is kept, */
+    double t, h;          /* time at the start; length of a step */
+    int64_t steps, every; /* how many; every `every`-th state is kept, */
     const Record *record;
-    long row;           /* from this row on */
-    long *count;        /* (3): iterations and Jacobians of implicit methods; steps that all members
+    int64_t row;        /* from this row on */
+    int64_t *count;     /* (3): iterations and Jacobians of implicit methods; steps that all members
                     took, fewer only where `asked` said so; -1: of each another number */
     int (*asked)(void); /* whether to end where it is, of Patience */
 } Course;
 
 /* Row `row` for members i .. i + count - 1. */
-INLINE void keep(const Record *r, const T *now, long i, long count, long row) {
+INLINE void keep(const Record *r, const T *now, int64_t i, int64_t count, int64_t row) {
     save(now, POINT, r->values + (i * r->rows + row) * POINT, r->rows * POINT, count);
     const T bad = unless_finite(now, POINT, splat(0));
     if (any(MASK(bad != 0)))
@@ -100,8 +104,8 @@ INLINE void keep(const Record *r, const T *now, long i, long count, long row) {
 
 /* Efforts of members i .. i + members - 1 at the nodes of a step from t; more lanes are like the
    last. */
-INLINE void sample_nodes(const Samples *e, double t, double h, long i, long members, T *u) {
-    const long piece = piece_at(e, t);
+INLINE void sample_nodes(const Samples *e, double t, double h, int64_t i, int64_t members, T *u) {
+    const int64_t piece = piece_at(e, t);
     for (int k = 0; k < NODES_OF(e); k++)
         for (int j = 0; j < EFFORTS; j++)
             for (int lane = 0; lane < LANES; lane++)
@@ -112,8 +116,8 @@ INLINE void sample_nodes(const Samples *e, double t, double h, long i, long memb
 /* Steps of one length. Those with samples in them are taken in parts, which end there. A member
    whose step cannot be taken is NaN from there on. Returns 0; -1 without memory; 1 as WATCHED
    says. */
-long fixed_steps(const Course *c) {
-    const long n = c->n, steps = c->steps, every = c->every;
+int64_t fixed_steps(const Course *c) {
+    const int64_t n = c->n, steps = c->steps, every = c->every;
     const double t0 = c->t, h = c->h;
     const Samples *e = c->efforts;
     const Record *r = c->record;
@@ -122,21 +126,21 @@ long fixed_steps(const Course *c) {
     if (!open_work(&work, e, c->count)) return -1;
     const uint64_t mode = flush_subnormals();
     Patience waiting = patience(c->asked);
-    long taken = steps;
-    for (long i = 0; i < n && taken == steps; i += LANES) {
-        const long members = n - i < LANES ? n - i : LANES;
+    int64_t taken = steps;
+    for (int64_t i = 0; i < n && taken == steps; i += LANES) {
+        const int64_t members = n - i < LANES ? n - i : LANES;
         LOCAL T now[POINT], next[POINT], u[NODES * EFFORTS + 1];
         I lost = bits(splat(0));
         load(now, POINT, y + i * POINT, POINT, members);
 #if WATCHED
-        long member[LANES];
+        int64_t member[LANES];
         I there = bits(splat(0));
         for (int lane = 0; lane < LANES; lane++) {
             member[lane] = i + (lane < members ? lane : 0), LANE(there) = lane < members ? -1 : 0;
             watch_member(&work.watch, lane, r->nearest + member[lane] * NEAREST);
         }
 #endif
-        for (long s = 0, row = c->row; s < steps; s++) {
+        for (int64_t s = 0, row = c->row; s < steps; s++) {
             const double begin = t0 + (double)s * h, end = t0 + (double)(s + 1) * h;
             double from = begin, stop, made = h;
             do {
@@ -205,46 +209,46 @@ long fixed_steps(const Course *c) {
 
 typedef struct { /* of one member, as it comes in and goes out: y is the state at t */
     double t, step, made, before; /* time; next step; length of the last one; its defect */
-    long row;                     /* next row of the record */
+    int64_t row;                  /* next row of the record */
 } Clock;
 
 typedef struct { /* a member's log, which grows */
     double *entries;
-    long room, kept;
+    int64_t room, kept;
 } Log;
 
 typedef struct {
-    long n, rows, until;     /* members; rows of the record; those before `until` are to be known */
+    int64_t n, rows, until;  /* members; rows of the record; those before `until` are to be known */
     const double *times;     /* (rows): of the record; the last step ends at the last of them */
     double *y;               /* (n, POINT) */
     Clock *clock;            /* (n) */
     double *record;          /* (n, rows, POINT) */
     double *ends;            /* (n, 2): time and reason, where a member ended before that */
-    long *counts;            /* (n, 4): events, those not located, steps, rejected ones */
+    int64_t *counts;         /* (n, 4): events, those not located, steps, rejected ones */
     double *last;            /* (n, GUARDS): time of the last event of each guard */
     double *nearest;         /* (n, NEAREST) of watch.h */
     Log *logs;               /* (n): of each event its time, +-(1 + guard), the state after it */
-    long *queue;             /* the next member to take, shared by threads */
+    int64_t *queue;          /* the next member to take, shared by threads */
     double rtol, atol;       /* of the error control */
     double tolerance, least; /* to which the time of an event is located (negative: events are taken
                                 at the ends of steps), but no sooner than this after the last one of
                                 its guard */
-    long limit, most;        /* most steps between two records; most events that a log keeps */
+    int64_t limit, most;     /* most steps between two records; most events that a log keeps */
     int (*asked)(void);      /* whether all members are to be left where they are, of Patience */
 } March;
 
 /* A lane's member, the piece of samples it is in, the bracket of an event it looks for. */
 typedef struct {
-    long member, row, piece;
+    int64_t member, row, piece;
     double before, low, high, glow[GUARDS + 1], ghigh[GUARDS + 1];
     int side, tries;
 } Lane;
 
 /* The place of a new entry; NULL if there is no memory for it. */
 static double *new_entry(Log *log) {
-    const long width = 2 + POINT;
+    const int64_t width = 2 + POINT;
     if (log->kept == log->room) {
-        const long room = 2 * log->room + 8;
+        const int64_t room = 2 * log->room + 8;
         double *entries = realloc(log->entries, (size_t)(room * width) * sizeof *entries);
         if (!entries) return NULL;
         log->entries = entries, log->room = room;
@@ -253,8 +257,8 @@ static double *new_entry(Log *log) {
 }
 
 /* Move the entries of n logs to `entries`, one log after the other. */
-void drain(long n, Log *logs, double *entries) {
-    for (long i = 0; i < n; i++) {
+void drain(int64_t n, Log *logs, double *entries) {
+    for (int64_t i = 0; i < n; i++) {
         const size_t size = (size_t)((2 + POINT) * logs[i].kept);
         if (size) memcpy(entries, logs[i].entries, size * sizeof *entries);
         entries += size;
@@ -341,10 +345,10 @@ static double shorter_step(double length, double defect) {
 
 /* The members go on until the rows before m->until of the record are known, or until they end. What
    a member does depends on nobody else. Returns 0; -1 without memory; 1 as WATCHED says. */
-long march(const March *m, const Samples *e) {
+int64_t march(const March *m, const Samples *e) {
     LOCAL Work work;
     Patience waiting = patience(m->asked);
-    long unused[2];
+    int64_t unused[2];
     if (!open_work(&work, e, unused)) return -1;
     const uint64_t mode = flush_subnormals();
     const T zero = splat(0), one = splat(1), idle = splat(IDLE_STEP);
@@ -359,7 +363,7 @@ long march(const March *m, const Samples *e) {
     I active = none, looking = none, taken = none;
     Lane of[LANES];
 #if WATCHED
-    long member[LANES];
+    int64_t member[LANES];
     memset(member, 0, sizeof member);
 #endif
     int fresh = 1, stale = 1;
@@ -374,7 +378,7 @@ long march(const March *m, const Samples *e) {
             for (int lane = 0; lane < LANES; lane++) {
                 Lane *l = of + lane;
                 while (!LANE(active)) {
-                    const long i = __atomic_fetch_add(m->queue, 1, __ATOMIC_RELAXED);
+                    const int64_t i = __atomic_fetch_add(m->queue, 1, __ATOMIC_RELAXED);
                     if (i >= m->n) break;
                     const Clock *c = m->clock + i;
                     if (m->ends[2 * i + 1] != RAN || c->row >= m->until) continue;
@@ -515,8 +519,8 @@ long march(const March *m, const Samples *e) {
         if (any(sampled | (crossed & finite)))
             for (int lane = 0; lane < LANES; lane++) {
                 Lane *l = of + lane;
-                const long i = l->member;
-                long *counts = m->counts + 4 * i;
+                const int64_t i = l->member;
+                int64_t *counts = m->counts + 4 * i;
                 if (!LANE(active)) continue;
                 for (int j = 0; LANE(finite) && j < GUARDS; j++) {
                     if (LANE(change[j]) == 0) continue;
@@ -543,7 +547,7 @@ long march(const March *m, const Samples *e) {
             int at[LANES];
             waiting = 0;
             for (int lane = 0; lane < LANES; lane++) {
-                const long row = of[lane].row;
+                const int64_t row = of[lane].row;
                 at[lane] = LANE(finite) && row < m->rows && m->times[row] <= LANE(t);
                 if (at[lane]) LANE(part) = (m->times[row] - LANE(began)) / LANE(h), waiting = 1;
             }
@@ -562,7 +566,7 @@ long march(const March *m, const Samples *e) {
         /* Members that end, or are where they should be. */
         for (int lane = 0; some && lane < LANES; lane++) {
             Lane *l = of + lane;
-            const long i = l->member;
+            const int64_t i = l->member;
             if (!LANE(active) || !(leave || LANE(over) || l->row >= m->until)) continue;
             if (LANE(over)) {
                 double reason = LANE(stop[0]) > 0    ? STOPPED
@@ -587,7 +591,7 @@ long march(const March *m, const Samples *e) {
             for (int lane = 0; lane < LANES; lane++) {
                 Lane *l = of + lane;
                 if (!LANE(active)) continue;
-                const long piece = piece_at(e, LANE(t));
+                const int64_t piece = piece_at(e, LANE(t));
                 LANE(limit) = part_end(e, LANE(t), LANE(until));
                 stale |= piece != l->piece, l->piece = piece;
             }

@@ -16,16 +16,16 @@ typedef void Both(const T *restrict x, const T *restrict z, const T *restrict t,
 /* Of a Jacobian: its entries, and the bounds of codegen/envelope.py; entry (i, j) is kept at
    stride * i + j from `origin` on, in a memory of `size`. */
 typedef struct {
-    long n, entries, stride, origin, size;
+    int64_t n, entries, stride, origin, size;
     const int *place, *start, *stop, *rows, *columns;
 } Shape;
 
 /* Exchange row k and, in each lane, its own row `row`. */
-INLINE void swap_rows(T *a, long k, I row, long stride, long count) {
+INLINE void swap_rows(T *a, int64_t k, I row, int64_t stride, int64_t count) {
     for (int lane = 0; lane < LANES; lane++) {
-        long other = (long)LANE(row);
+        int64_t other = (int64_t)LANE(row);
         if (other == k) continue;
-        for (long j = 0; j < count; j++) {
+        for (int64_t j = 0; j < count; j++) {
             real kept = LANE(a[k * stride + j]);
             LANE(a[k * stride + j]) = LANE(a[other * stride + j]);
             LANE(a[other * stride + j]) = kept;
@@ -37,20 +37,20 @@ INLINE void swap_rows(T *a, long k, I row, long stride, long count) {
    diagonal; rows are scaled to largest entries of 1, pivots chosen in each lane. Returns the lanes
    whose matrix is singular to round-off. */
 INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restrict pivot) {
-    const long n = shape->n, stride = shape->stride;
+    const int64_t n = shape->n, stride = shape->stride;
     I singular = MASK(splat(0) != splat(0));
-    for (long i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         T largest = splat(0);
-        for (long j = shape->start[i]; j < shape->stop[i]; j++)
+        for (int64_t j = shape->start[i]; j < shape->stop[i]; j++)
             largest = maximum(absolute(A[i * stride + j]), largest);
         scale[i] = 1 / largest;
-        for (long j = shape->start[i]; j < shape->stop[i]; j++) A[i * stride + j] *= scale[i];
+        for (int64_t j = shape->start[i]; j < shape->stop[i]; j++) A[i * stride + j] *= scale[i];
     }
-    for (long k = 0; k < n; k++) {
-        const long rows = shape->rows[k], columns = shape->columns[k];
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t rows = shape->rows[k], columns = shape->columns[k];
         T best = absolute(A[k * stride + k]);
         I row = bits(splat(0)) + k;
-        for (long i = k + 1; i < rows; i++) {
+        for (int64_t i = k + 1; i < rows; i++) {
             T candidate = absolute(A[i * stride + k]);
             I better = MASK(candidate > best);
             best = where(better, candidate, best);
@@ -60,10 +60,10 @@ INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restric
         pivot[k] = row;
         if (any(MASK(row != k))) swap_rows(A + k, k, row, stride, columns - k);
         T reciprocal = A[k * stride + k] = 1 / A[k * stride + k];
-        for (long i = k + 1; i < rows; i++) {
+        for (int64_t i = k + 1; i < rows; i++) {
             T multiple = A[i * stride + k] *= reciprocal;
             if (!any(MASK(multiple != 0))) continue;
-            for (long j = k + 1; j < columns; j++)
+            for (int64_t j = k + 1; j < columns; j++)
                 A[i * stride + j] -= multiple * A[k * stride + j];
         }
     }
@@ -73,14 +73,14 @@ INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restric
 /* b becomes A^-1 b, from the result of `factor`. */
 INLINE void substitute(const Shape *shape, const T *restrict A, const T *restrict scale,
                        const I *restrict pivot, T *restrict b) {
-    const long n = shape->n, stride = shape->stride;
-    for (long i = 0; i < n; i++) b[i] *= scale[i];
-    for (long k = 0; k < n; k++) {
+    const int64_t n = shape->n, stride = shape->stride;
+    for (int64_t i = 0; i < n; i++) b[i] *= scale[i];
+    for (int64_t k = 0; k < n; k++) {
         if (any(MASK(pivot[k] != k))) swap_rows(b, k, pivot[k], 1, 1);
-        for (long i = k + 1; i < shape->rows[k]; i++) b[i] -= A[i * stride + k] * b[k];
+        for (int64_t i = k + 1; i < shape->rows[k]; i++) b[i] -= A[i * stride + k] * b[k];
     }
-    for (long i = n - 1; i >= 0; i--) {
-        for (long j = i + 1; j < shape->columns[i]; j++) b[i] -= A[i * stride + j] * b[j];
+    for (int64_t i = n - 1; i >= 0; i--) {
+        for (int64_t j = i + 1; j < shape->columns[i]; j++) b[i] -= A[i * stride + j] * b[j];
         b[i] *= A[i * stride + i];
     }
 }
@@ -95,8 +95,8 @@ INLINE void substitute(const Shape *shape, const T *restrict A, const T *restric
    `residual`. */
 INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *both, T *restrict x,
                    const T *z, const T *t, const T *h, const T *y, const T *u, T *work, I *pivot,
-                   I *lost, long *count) {
-    const long n = shape->n;
+                   I *lost, int64_t *count) {
+    const int64_t n = shape->n;
     T *D = work + shape->origin, *r = work + shape->size, *scale = r + n;
     T *base = scale + n, *direction = base + n, *values = direction + n;
     T before = splat(INFINITY), part = splat(1);
@@ -108,10 +108,10 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
         if (fresh) {
             count[1]++;
             both(x, z, t, h, y, u, r, values);
-            for (long i = 0; i < n; i++)
-                for (long j = shape->start[i]; j < shape->stop[i]; j++)
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t j = shape->start[i]; j < shape->stop[i]; j++)
                     D[i * shape->stride + j] = splat(0);
-            for (long i = 0; i < shape->entries; i++) D[shape->place[i]] = values[i];
+            for (int64_t i = 0; i < shape->entries; i++) D[shape->place[i]] = values[i];
             T sum = unless_finite(values, shape->entries, unless_finite(r, n, splat(0)));
             I bad = active & ~MASK(sum == 0);
             *lost |= bad & NOT_FINITE;
@@ -122,7 +122,7 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
         } else residual(x, z, t, h, y, u, r);
         substitute(shape, D, scale, pivot, r);
         T largest = splat(0), norm = splat(0);
-        for (long i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++) {
             T size = absolute(x[i]);
             largest = maximum(size, largest);
             norm = maximum(absolute(r[i]) / (1 + size), norm);
@@ -132,7 +132,7 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
         if (linear) done = ~bits(splat(0));
         if (k) {
             I sharp = MASK(rate < 0.5);
-            for (long i = 0; i < n; i++)
+            for (int64_t i = 0; i < n; i++)
                 sharp &=
                     MASK(rate * absolute(r[i]) <= TOLERANCE * (absolute(x[i]) + largest * 0x1p-10));
             done |= sharp | (MASK(rate > 0.25) & MASK(norm <= (fresh_now ? LOOSE : ROUND_OFF)));
@@ -145,7 +145,7 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
         I stuck = worse & MASK(part < SMALLEST_PART);
         *lost |= stuck & NOT_FINITE;
         active &= ~stuck;
-        for (long i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++) {
             base[i] = where(worse, base[i], x[i]);
             direction[i] = where(worse, direction[i], r[i]);
             x[i] = where(active, base[i] - part * direction[i], x[i]);

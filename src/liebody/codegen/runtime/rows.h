@@ -2,12 +2,12 @@
    entry j of LANES rows. */
 
 #if LANES == 1
-INLINE void load(T *x, int width, const real *first, long stride, long rows) {
+INLINE void load(T *x, int width, const real *first, int64_t stride, int64_t rows) {
     (void)stride, (void)rows;
     memcpy(x, first, width * sizeof(real));
 }
 
-INLINE void save(const T *x, int width, real *first, long stride, long rows) {
+INLINE void save(const T *x, int width, real *first, int64_t stride, int64_t rows) {
     (void)stride, (void)rows;
     memcpy(first, x, width * sizeof(real));
 }
@@ -58,7 +58,7 @@ INLINE void load_block(T *x, const real *const *row, int j) {
     EACH(PUT);
 }
 
-INLINE void store(real *first, long step, EACH(PARAMETER)) {
+INLINE void store(real *first, int64_t step, EACH(PARAMETER)) {
 #define WRITE(i) memcpy(first + i * step, &a##i, sizeof(T))
     T upper;
     TRANSPOSE;
@@ -66,7 +66,7 @@ INLINE void store(real *first, long step, EACH(PARAMETER)) {
 }
 
 /* Rows first .. first + rows - 1 of an array. */
-INLINE void load(T *x, int width, const real *first, long stride, long rows) {
+INLINE void load(T *x, int width, const real *first, int64_t stride, int64_t rows) {
     const real *row[LANES];
     UNROLL for (int l = 0; l < LANES; l++)
         row[l] = first + (l < rows ? l : rows - 1) * stride;
@@ -81,7 +81,7 @@ INLINE void load(T *x, int width, const real *first, long stride, long rows) {
 }
 
 /* The inverse of load. */
-INLINE void save(const T *x, int width, real *first, long stride, long rows) {
+INLINE void save(const T *x, int width, real *first, int64_t stride, int64_t rows) {
 #define ENTRY(i) x[j + i]
     if (width < LANES || rows < LANES) {
         for (int j = 0; j < width; j++)
@@ -99,29 +99,30 @@ INLINE void save(const T *x, int width, real *first, long stride, long rows) {
 /* Results, of which entry j of a row is the vector at the distance from[j] in bytes from y. */
 #define AT(offset) (*(const T *)((const char *)y + (offset)))
 
-INLINE void store_same(real *first, long step, const real *values) {
+INLINE void store_same(real *first, int64_t step, const real *values) {
     for (int l = 0; l < LANES; l++) memcpy(first + l * step, values, sizeof(T));
 }
 
 /* Blocks of LANES entries, in order: at[b] is i for a block from entry i on that comes from y, and
    ~i < 0 for one of constants, which are there already if `same`. */
-INLINE void write(real *row, long step, const T *y, const long *from, const real *fixed,
+INLINE void write(real *row, int64_t step, const T *y, const int64_t *from, const real *fixed,
                   const int *at, int blocks, int same) {
 #define OF_Y(i) AT(f[i])
     for (int b = 0; b < blocks; b++) {
         int i = at[b];
-        const long *f = from + i;
+        const int64_t *f = from + i;
         if (i >= 0) store(row + i, step, EACH(OF_Y));
         else if (!same) store_same(row + ~i, step, fixed + ~i);
     }
 }
 
 /* The first of LANES rows without gaps go where they belong. */
-INLINE void copy_rows(real *first, long step, const real *row, long width, long rows) {
-    for (long l = 0; l < rows; l++) memcpy(first + l * step, row + l * width, width * sizeof(real));
+INLINE void copy_rows(real *first, int64_t step, const real *row, int64_t width, int64_t rows) {
+    for (int64_t l = 0; l < rows; l++)
+        memcpy(first + l * step, row + l * width, width * sizeof(real));
 }
 
-INLINE void write_short(real *row, long step, const T *y, const long *from, int width) {
+INLINE void write_short(real *row, int64_t step, const T *y, const int64_t *from, int width) {
     for (int j = 0; j < width; j++)
         for (int l = 0; l < LANES; l++) row[l * step + j] = AT(from[j])[l];
 }

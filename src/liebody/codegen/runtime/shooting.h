@@ -22,8 +22,8 @@ enum {
 };
 
 typedef struct {
-    long knots, apart;             /* numbers between the parameters of knots */
-    long gapped, bounded;          /* whether there are gaps, and bounds */
+    int64_t knots, apart;          /* numbers between the parameters of knots */
+    int64_t gapped, bounded;       /* whether there are gaps, and bounds */
     double damping;                /* added to the diagonal of Q_uu */
     double change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
     const double *x, *u, *p, *models, *end, *low, *high, *alpha;
@@ -40,8 +40,8 @@ INLINE T at(const real *x) {
 INLINE void put(real *x, T y) { memcpy(x, &y, sizeof y); }
 
 /* R rows and C vectors of y += a^T b. */
-INLINE void tile(int R, int C, int sum, const real *a, long a_row, long a_sum, const real *b,
-                 long b_step, real *y, long y_step) {
+INLINE void tile(int R, int C, int sum, const real *a, int64_t a_row, int64_t a_sum, const real *b,
+                 int64_t b_step, real *y, int64_t y_step) {
     T s[4][3];
     UNROLL for (int i = 0; i < R; i++) UNROLL
         for (int j = 0; j < C; j++) s[i][j] = at(y + i * y_step + j * LANES);
@@ -54,8 +54,8 @@ INLINE void tile(int R, int C, int sum, const real *a, long a_row, long a_sum, c
 }
 
 /* R rows of whole length. */
-INLINE void strip(int R, int vectors, int sum, const real *a, long a_row, long a_sum, const real *b,
-                  long b_step, real *y, long y_step) {
+INLINE void strip(int R, int vectors, int sum, const real *a, int64_t a_row, int64_t a_sum,
+                  const real *b, int64_t b_step, real *y, int64_t y_step) {
     int j = 0;
     for (; j + 3 <= vectors; j += 3)
         tile(R, 3, sum, a, a_row, a_sum, b + j * LANES, b_step, y + j * LANES, y_step);
@@ -66,8 +66,8 @@ INLINE void strip(int R, int vectors, int sum, const real *a, long a_row, long a
 }
 
 /* y (rows, vectors) += sum over k of a[i * a_row + k * a_sum] b[k]. */
-INLINE void accumulate(int rows, int vectors, int sum, const real *a, long a_row, long a_sum,
-                       const real *b, long b_step, real *y, long y_step) {
+INLINE void accumulate(int rows, int vectors, int sum, const real *a, int64_t a_row, int64_t a_sum,
+                       const real *b, int64_t b_step, real *y, int64_t y_step) {
     int i = 0;
     for (; i + 4 <= rows; i += 4)
         strip(4, vectors, sum, a + i * a_row, a_row, a_sum, b, b_step, y + i * y_step, y_step);
@@ -76,7 +76,7 @@ INLINE void accumulate(int rows, int vectors, int sum, const real *a, long a_row
 }
 
 /* Rows of `width` numbers into rows of whole vectors, with zeros behind them. */
-INLINE void widen(int rows, int width, int wide, const real *from, long step, real *to) {
+INLINE void widen(int rows, int width, int wide, const real *from, int64_t step, real *to) {
     for (int i = 0; i < rows; i++) {
         memcpy(to + i * wide, from + i * step, width * sizeof(real));
         for (int j = width; j < wide; j++) to[i * wide + j] = 0;
@@ -155,7 +155,7 @@ static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real 
 
 /* From the last knot to the first: gains k, K of the inputs u + alpha k + K d. Returns 0, or 1 +
    the knot at which Q_uu is not positive definite. */
-long backward(Shooting *s) {
+int64_t backward(Shooting *s) {
     static __thread real V[TANGENT][WIDE_N], F[TANGENT][WIDE], W[TANGENT][WIDE], Q[ALL][WIDE],
         K[INPUT][WIDE_N], M[INPUT][WIDE_N];
     real v[TANGENT], q[WIDE], uu[INPUT][INPUT], L[INPUT][INPUT], low[INPUT], high[INPUT];
@@ -164,7 +164,7 @@ long backward(Shooting *s) {
     memcpy(v, s->end + 1, sizeof v);
     widen(TANGENT, TANGENT, WIDE_N, s->end + 1 + TANGENT, TANGENT, V[0]);
     for (int i = 0; i < INPUT; i++) free[i] = i, k[i] = 0;
-    for (long t = s->knots; t--;) {
+    for (int64_t t = s->knots; t--;) {
         const real *u = s->u + t * INPUT, *gap = s->models + t * MODEL;
         if (s->gapped) {
             real turned[TANGENT];
@@ -244,7 +244,7 @@ void forward(Shooting *s) {
     const T alpha = at(s->alpha);
     T cost = splat(0);
     for (int j = 0; j < STATE; j++) x[j] = splat(s->x[j]);
-    for (long t = 0; t < s->knots; t++) {
+    for (int64_t t = 0; t < s->knots; t++) {
         const real *k = s->k + t * INPUT, *K = s->K + t * INPUT * TANGENT;
         for (int j = 0; j < STATE; j++) {
             own[j] = splat(s->x[t * STATE + j]);

@@ -123,7 +123,7 @@ INLINE void settle_watched(const T *t, const T *y, const T *u, Watch *w, T *z) {
 
 /* The lanes `taken` have taken a step from t of length h: remember where their members were
    closest. */
-INLINE void remember(Watch *w, I taken, const T *t, const T *h, const long *member,
+INLINE void remember(Watch *w, I taken, const T *t, const T *h, const int64_t *member,
                      double *nearest) {
     const I known = MASK(w->start > 0); /* not before the first step: it may be small everywhere */
     w->most = where(MASK(w->end > w->most), w->end, w->most);

@@ -6,7 +6,8 @@
    Buffers have leading axes, those of the batch, or an input has none: one row that all share. */
 #include <xla/ffi/api/c_api.h>
 
-typedef long Run(long, const void *const *, const long *, void *const *, const long *, int);
+typedef int64_t Run(int64_t, const void *const *, const int64_t *, void *const *, const int64_t *,
+                    int);
 static Run *single_run,
     *lanes_run; /* the loops over one lane and over many, where they are there */
 
@@ -23,7 +24,7 @@ XLA_FFI_Error *handle(XLA_FFI_CallFrame *frame) {
     }
     const void *in[INPUTS + 1];
     void *out[OUTPUTS];
-    long in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
+    int64_t in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
     for (int k = 0; k < INPUTS; k++) {
         const XLA_FFI_Buffer *buffer = frame->args.args[k];
         const int64_t leading = buffer->rank - input_dimensions[k];
