@@ -141,11 +141,11 @@ class Contact(Element):
         places = {body.name: Frame(body.name, body.index, np.eye(4)) for body in tree.bodies} | tree.frames
         found: dict[float, list[Frame]] = {}
         for k, shape in enumerate(getattr(getattr(tree, "description", None), "shapes", ())):
-            if shape.role != "collision" or shape.kind not in ("sphere", "capsule"):
+            place = places.get(shape.link)  # none for shapes of the world
+            if place is None or not shape.collides or shape.kind not in ("sphere", "capsule"):
                 continue
             if links and shape.link not in links:
                 continue
-            place = places[shape.link]
             for end in (-0.5, 0.5) if shape.kind == "capsule" else (0,):
                 T = np.array(place.placement, float) @ shape.placement
                 T[:3, 3] += T[:3, 2] * end * (shape.size[1] if end else 0)

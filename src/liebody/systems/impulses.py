@@ -1,4 +1,4 @@
-"""What time stepping solves for: impulses of contacts, of joints' stops and of their dry friction."""
+"""What time stepping solves for: impulses of contacts, of joints' stops and dry friction, of closed loops."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 
 from .. import dynamics
 from ..bodies import Body, Tree
+from ..constrained.elimination import PROXIMAL
 from ..dynamics import JointForce, JointFriction, JointLimits
 from ..errors import ModelError
-from ..linear import product, skew
+from ..linear import back_substitute, factor, inward, outward, product, skew, symmetric
 from ..scalar import Array, minimum, sqrt, where
-from .cones import Bounds, Cone, within
+from .cones import HELD, Bounds, Cone, gauss_seidel, within
 from .contact import Contact, pair, under
+from .flight import turning
 from .grounds import tangents
 from .robot import Element, State
 
@@ -27,6 +29,57 @@ class Row(NamedTuple):
     R: Array
     law: Any
     x: Array
+
+
+class Impulses(NamedTuple):
+    """Impulses x of rows, the largest defect of a law, the change of v (nv,), J v (m,) before and after."""
+
+    x: Array
+    residual: Any
+    change: Array
+    before: Array
+    after: Array
+
+
+def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int, newton: int) -> Impulses:
+    """Impulses x that obey the laws of rows, w = J v' + bias + R x, with v' = v + M^-1 (L^T r + J^T x).
+
+    factors  L and 1/d of M = L^T diag(d) L
+
+    Rows that are held, w = 0, are eliminated: the others see the inverse inertia that the loops leave,
+    A - C^T B^-1 C, of the held rows' own B and the coupling C. So no sweep over contacts opens a loop.
+    """
+    if not rows:
+        return Impulses(np.zeros(0), 0.0, outward(factors, r), np.zeros(0), np.zeros(0))
+    J, b, R, start = (np.concatenate([getattr(row, k) for row in rows]) for k in ("J", "bias", "R", "x"))
+    X = inward(factors, J.T)
+    Y = X * np.array(factors[1])[:, None]
+    sizes = [len(row.x) for row in rows]
+    is_held = np.repeat([row.law is HELD for row in rows], sizes)
+    held, others = (np.flatnonzero(x).tolist() for x in (is_held, ~is_held))
+
+    def entry(i: int, j: int) -> Any:
+        return _dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0)
+
+    before = product(J, v)
+    free = before + product(Y.T, r)
+    B = factor(symmetric(len(held), lambda i, j: entry(held[i], held[j])))
+    C = np.array([[entry(k, i) for i in others] for k in held]).reshape(len(held), len(others))
+    S, s = back_substitute(B, C), back_substitute(B, (free + b)[held])
+    A = symmetric(len(others), lambda i, j: entry(others[i], others[j]) - _dot(C[:, i], S[:, j]))
+    w = free[others] - product(C.T, s)
+    laws = [row.law for row in rows if row.law is not HELD]
+    x, after = np.zeros((2, len(J)), int).astype(object)
+    x[others], residual = gauss_seidel(A, w + b[others], laws, start[others], sweeps, newton)
+    after[others] = w + product(A, x[others]) - R[others] * x[others]
+    x[held] = -(s + product(S, x[others]))
+    after[held] = -b[held] - R[held] * x[held]
+    return Impulses(x, residual, outward(factors, r + product(X, x)), before, after)
+
+
+def _dot(a: Array, b: Array) -> Any:
+    """a . b without the terms that are known to be zero."""
+    return product(np.reshape(a, (1, -1)), b)[0]
 
 
 class Solved(Element):
@@ -288,6 +341,47 @@ class StopImpulses(_JointImpulses):
     def energy(self, s: State, z: Any, p: Any) -> Any:
         gaps = [(k, self._gap(s, body, i, low, high)[1]) for body, i, (k, low, high, _) in self._at]
         return sum((0.5 * k * minimum(gap, 0.0) ** 2 for k, gap in gaps), start=0.0)
+
+
+class LoopImpulses(Solved):
+    """The closures of a `ClosedTree`, whose impulses each step finds exactly, with those of the contacts.
+
+        g + h (J v' + drift) + h^2/2 (dJ/dt) v = 0
+
+    so that loops stay closed to O(h^3) in smooth motion, whatever their velocities did before. Closures that
+    velocities obey have J v' + drift = 0.
+
+    Memory and signal: multipliers (nc,), lambda of J^T lambda as `ClosedTree` has them, in the last step; the
+    loss, called "loops", is what they take; of closures that are driven, less what they give.
+    """
+
+    name = "loops"
+
+    def __init__(self, nc: int) -> None:
+        super().__init__()
+        self.flows = {"multipliers": np.zeros(nc)}
+
+    def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
+        closed = s.mechanism
+        found = closed.loop_rows(s.q, s.v, s.t)
+        swing = found.bias - product(found.J, turning(s.tree, s.v))
+        bias = found.drift + closed.of_places * (found.residual / h + 0.5 * h * swing)
+        R, x = PROXIMAL * closed.row_sizes(s.q), np.zeros(1, int)
+        return [Row(found.J[[i]], bias[[i]], R[[i]], HELD, x) for i in range(closed.nc)]
+
+    def after(
+        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        return {"multipliers": -x / h}, {"": -(x @ (0.5 * (before + v))) / h}
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        return 0.0
+
+    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"": 0.0}
+
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"multipliers": z.multipliers}
 
 
 KINDS: dict[type, type[Solved]] = {
