@@ -46,11 +46,14 @@ SAMPLES = 3  # configurations that D is taken from
 
 
 @dataclass(frozen=True)
-class _Rows:
+class LoopRows:
+    """What closures say at a state: J v + drift = rate, that of the residual g; J dv/dt + bias = 0."""
+
     J: Array
     bias: Array
     residual: Array
     rate: Array
+    drift: Array
 
 
 class _Solver:
@@ -159,17 +162,18 @@ class ClosedTree(Constrained, OpenTree):
 
     # -- equations, on floats or symbols ------------------------------------------------------------------
 
-    def _rows(self, q: Array, v: Array, t: Any) -> _Rows:
+    def loop_rows(self, q: Array, v: Array, t: Any) -> LoopRows:
         """J, bias, g and its rate at a state."""
         poses, twists = body_poses(self.tree, q), body_twists(self.tree, q, v)
-        J, bias, residual, rates = [], [], [], []
+        J, bias, residual, rates, drifts = [], [], [], [], []
         for c in self.constraints:
             states = [
                 BodyState(*SE3.parts(poses[b]), twists[b][:3], twists[b][3:]) if b >= 0 else GROUND
                 for b in c.bodies
             ]
             rows = c.kind(states, c.constants, t, np.zeros(0))
-            block, rest, rate = 0, rows.bias, 0 if rows.drift is None else rows.drift
+            drift = np.zeros(c.rows, int) if rows.drift is None else rows.drift
+            block, rest, rate = 0, rows.bias, drift
             for b, body_rows, state in zip(c.bodies, rows.jacobians, states, strict=True):
                 if b >= 0:
                     name = self.tree.bodies[b].name
@@ -182,7 +186,8 @@ class ClosedTree(Constrained, OpenTree):
             bias.append(rest)
             residual.append(rows.residual)
             rates.append(rate)
-        return _Rows(*(np.concatenate(x) for x in (J, bias, residual, rates)))
+            drifts.append(drift)
+        return LoopRows(*(np.concatenate(x) for x in (J, bias, residual, rates, drifts)))
 
     def _solver(self, q: Array, J: Array, by: Regularization) -> _Solver:
         return _Solver(factor(mass_matrix(self.tree, q)), J, self._sizes, by)
@@ -207,7 +212,7 @@ class ClosedTree(Constrained, OpenTree):
 
     def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> StateRate:
         q, v = y[: self.nq], y[self.nq :]
-        rows = self._rows(q, v, t)
+        rows = self.loop_rows(q, v, t)
         solver = self._solver(q, rows.J, by)
         h = bias_forces(self.tree, q, v, tuple(self.gravity))
         free = back_substitute(solver.mass, self.efforts(t, q, v, u) - h)
@@ -220,23 +225,23 @@ class ClosedTree(Constrained, OpenTree):
     def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
         """As `Constrained.projected`: simplified Newton steps, and what the first of A was solved by."""
         q, v = y[: self.nq], y[self.nq :]
-        rows = self._rows(q, v, t)
+        rows = self.loop_rows(q, v, t)
         solver, residual = self._solver(q, rows.J, by), rows.residual
         for iteration in range(CORRECTIONS):
             if iteration:
-                residual = self._rows(q, v, t).residual
+                residual = self.loop_rows(q, v, t).residual
             step = -(solver.gain @ solver.multipliers(residual))
             q = self.group.normalize(self.group.integrate(q, step))
-        rows = self._rows(q, v, t)
+        rows = self.loop_rows(q, v, t)
         last = self._solver(q, rows.J, by)
         return np.concatenate([q, v - last.gain @ last.multipliers(rows.rate)]), solver.worst
 
     def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
-        rows = self._rows(q, v, t)
+        rows = self.loop_rows(q, v, t)
         return rows.residual, rows.rate
 
     def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
-        rows = self._rows(q, np.zeros(self.nv, int), t)
+        rows = self.loop_rows(q, np.zeros(self.nv, int), t)
         return rows.residual, rows.J
 
     # -- what a user asks ---------------------------------------------------------------------------------
@@ -262,7 +267,7 @@ class ClosedTree(Constrained, OpenTree):
 
     def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
         """(g (nc,), J (nc, nv), rate of g (nc,)) at one state."""
-        rows = self._rows(q, np.zeros(self.nv) if v is None else v, t)
+        rows = self.loop_rows(q, np.zeros(self.nv) if v is None else v, t)
         return rows.residual.astype(float), rows.J.astype(float), rows.rate.astype(float)
 
     def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:

@@ -459,6 +459,7 @@ class _Reader:
                 filename=filename,
                 path=path,
                 color=tuple(map(float, color)),
+                collides=bool(model.geom_contype[i] or model.geom_conaffinity[i]),
             )
 
     def _mesh(self, mesh: int) -> tuple[str, Path | None]:

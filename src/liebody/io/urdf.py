@@ -165,6 +165,7 @@ class Shape:
     filename   of a mesh, as the file states it
     path       of a mesh, where it was found inside the package folder; None otherwise
     color      red, green, blue, alpha in 0..1; None if not stated
+    collides   whether it is for contacts: in a URDF "collision" ones, in an MJCF those that touch something
     """
 
     link: str
@@ -175,6 +176,7 @@ class Shape:
     filename: str | None = None
     path: Path | None = None
     color: tuple[float, ...] | None = None
+    collides: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -1009,6 +1011,7 @@ def _shape(item: Item, link: Item, path: Path | None, notes: Notes) -> Shape:
         size=tuple(size.tolist()),
         filename=filename,
         path=found,
+        collides=item.element.tag == "collision",
     )
 
 

@@ -7,7 +7,8 @@ feet        feet that stand on rigid ground, one at a time
 control     virtual springs, regulators, controllers
 grounds     height fields, boxes and steps
 time_stepping  robots with contacts by impulses over steps of one length
-impulses    what it solves for: contacts, stops and dry friction of joints
+flight      steps of joints that turn and translate
+impulses    what it solves for: contacts, stops and dry friction of joints, closed loops
 cones       the laws of such impulses, and their solution
 stepping    a hybrid system, one interval after the other
 variations  derivatives of hybrid flows, with saltation at events

@@ -104,6 +104,10 @@ class Bounds(NamedTuple):
         return absolute(x[0] - minimum(maximum(x[0] - w[0] / A[0, 0], self.low), self.high))
 
 
+HELD = Bounds(-np.inf, np.inf)
+"""Closed loops: w = 0, whatever it takes."""
+
+
 def gauss_seidel(
     A: Array, b: Array, laws: Sequence[Cone | Bounds], x: Array, sweeps: int, newton: int
 ) -> tuple[Array, Any]:

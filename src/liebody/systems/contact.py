@@ -44,6 +44,9 @@ class Contact(Element):
     impact     if given, losses in this time after a touch-down are counted as those of impact           [s]
     radius     of spheres about the points, for `TimeStepping` alone                                     [m]
     ground     in place of the plane, a `HeightField` or `Boxes`, raised by height; likewise
+    restitution  e of Newton's law, likewise: a point that hits faster than the parameter
+               restitution_threshold [m/s], 0.05 by default, leaves with e times its normal velocity; None: it
+               does not rebound
     name       goes before the names of what belongs to it
 
     It has the parameters height, stiffness, damping, friction, settling; the guards <point>, heights over
@@ -78,10 +81,13 @@ class Contact(Element):
         impact: float | None = None,
         radius: float = 0.0,
         ground: Ground | None = None,
+        restitution: float | None = None,
         name: str = "floor",
     ) -> None:
         super().__init__()
         self.radius, self.ground = number("radius", radius), ground
+        if restitution is not None and not 0 <= number("restitution", restitution) <= 1:
+            raise ModelError(f"{name}: restitution is {restitution!r}, expected a number from 0 to 1")
         self._given = points
         names = tuple(point.name if isinstance(point, Frame) else point for point in points)
         if not names:
@@ -105,14 +111,16 @@ class Contact(Element):
             self.parameters["friction"] = friction
         if impact is not None:
             self.parameters["impact"] = impact
+        if restitution is not None:
+            self.parameters |= {"restitution": restitution, "restitution_threshold": 0.05}
         if ground is not None:
             self.parameters |= ground.parameters
 
     def attach(self, tree: Tree) -> None:
-        if self.radius or self.ground is not None:
+        if self.radius or self.ground is not None or "restitution" in self.parameters:
             raise ModelError(
-                f"{self.name}: spheres and grounds that are no planes are for time stepping, "
-                "systems.TimeStepping(robot, Contact(...)); leave out radius and ground here"
+                f"{self.name}: spheres, grounds that are no planes and restitution are for time stepping, "
+                "systems.TimeStepping(robot, Contact(...)); leave out radius, ground and restitution here"
             )
         self._frames = self.frames(tree)
         self._tangents = self._e[movable(tree, self._frames, self._e)]
@@ -141,11 +149,11 @@ class Contact(Element):
         places = {body.name: Frame(body.name, body.index, np.eye(4)) for body in tree.bodies} | tree.frames
         found: dict[float, list[Frame]] = {}
         for k, shape in enumerate(getattr(getattr(tree, "description", None), "shapes", ())):
-            if shape.role != "collision" or shape.kind not in ("sphere", "capsule"):
+            place = places.get(shape.link)  # none for shapes of the world
+            if place is None or not shape.collides or shape.kind not in ("sphere", "capsule"):
                 continue
             if links and shape.link not in links:
                 continue
-            place = places[shape.link]
             for end in (-0.5, 0.5) if shape.kind == "capsule" else (0,):
                 T = np.array(place.placement, float) @ shape.placement
                 T[:3, 3] += T[:3, 2] * end * (shape.size[1] if end else 0)

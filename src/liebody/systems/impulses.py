@@ -1,4 +1,4 @@
-"""What time stepping solves for: impulses of contacts, of joints' stops and of their dry friction."""
+"""What time stepping solves for: impulses of contacts, of joints' stops and dry friction, of closed loops."""
 
 from __future__ import annotations
 
@@ -9,24 +9,104 @@ import numpy as np
 
 from .. import dynamics
 from ..bodies import Body, Tree
+from ..constrained.elimination import PROXIMAL
 from ..dynamics import JointForce, JointFriction, JointLimits
 from ..errors import ModelError
-from ..linear import product, skew
-from ..scalar import Array, minimum, sqrt, where
-from .cones import Bounds, Cone, within
+from ..linear import back_substitute, factor, inward, outward, product, skew, symmetric
+from ..scalar import Array, maximum, minimum, sqrt, where
+from .cones import HELD, Bounds, Cone, gauss_seidel, within
 from .contact import Contact, pair, under
+from .flight import turning
 from .grounds import tangents
 from .robot import Element, State
 
+RIGID = 1e-3  # of its compliance that a point has while it rebounds
+
 
 class Row(NamedTuple):
-    """Rows of the solve that one law holds: w = J v' + bias + R x, from the impulses x of the last step."""
+    """Rows of the solve that one law holds: w = J v' + bias + R x, from the impulses x of the last step.
+
+    rebound  what restitution adds to the bias; None: nothing
+    """
 
     J: Array
     bias: Array
     R: Array
     law: Any
     x: Array
+    rebound: Array | None = None
+
+
+class Impulses(NamedTuple):
+    """Impulses x of rows, the largest defect of a law, the change of v (nv,), J v (m,) before and after."""
+
+    x: Array
+    residual: Any
+    change: Array
+    before: Array
+    after: Array
+
+
+def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int, newton: int) -> Impulses:
+    """Impulses x that obey the laws of rows, w = J v' + bias + R x, with v' = v + M^-1 (L^T r + J^T x).
+
+    factors  L and 1/d of M = L^T diag(d) L
+
+    Rows that are held, w = 0, are eliminated: the others see the inverse inertia that the loops leave,
+    A - C^T B^-1 C, of the held rows' own B and the coupling C. So no sweep over contacts opens a loop.
+
+    With restitution, x = x_0 + s (x_e - x_0) of the impulses x_0 without it and x_e with it. s = 1, unless
+    the work x . (J v + J v') / 2 would be positive, as friction or several contacts can make it: then it is
+    zero.
+    """
+    if not rows:
+        return Impulses(np.zeros(0), 0.0, outward(factors, r), np.zeros(0), np.zeros(0))
+    J, b, R, start = (np.concatenate([getattr(row, k) for row in rows]) for k in ("J", "bias", "R", "x"))
+    X = inward(factors, J.T)
+    Y = X * np.array(factors[1])[:, None]
+    sizes = [len(row.x) for row in rows]
+    is_held = np.repeat([row.law is HELD for row in rows], sizes)
+    held, others = (np.flatnonzero(x).tolist() for x in (is_held, ~is_held))
+
+    def entry(i: int, j: int) -> Any:
+        return _dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0)
+
+    before = product(J, v)
+    free = before + product(Y.T, r)
+    B = factor(symmetric(len(held), lambda i, j: entry(held[i], held[j])))
+    C = np.array([[entry(k, i) for i in others] for k in held]).reshape(len(held), len(others))
+    S, s = back_substitute(B, C), back_substitute(B, (free + b)[held])
+    A = symmetric(len(others), lambda i, j: entry(others[i], others[j]) - _dot(C[:, i], S[:, j]))
+    w = free[others] - product(C.T, s)
+    laws = [row.law for row in rows if row.law is not HELD]
+    x, after = np.zeros((2, len(J)), int).astype(object)
+
+    def mobility(y: Array) -> Array:
+        return product(A, y) - R[others] * y
+
+    x[others], residual = gauss_seidel(A, w + b[others], laws, start[others], sweeps, newton)
+    if any(row.rebound is not None for row in rows):
+        more = np.concatenate([np.zeros(len(row.x)) if row.rebound is None else row.rebound for row in rows])
+        found, rest = gauss_seidel(A, w + (b + more)[others], laws, x[others], sweeps, newton)
+        added, speed = found - x[others], before[others] + w + mobility(x[others])
+        share = _most(x[others] @ speed, added @ speed + x[others] @ mobility(added), added @ mobility(added))
+        x[others], residual = x[others] + share * added, maximum(residual, rest)
+    after[others] = w + mobility(x[others])
+    x[held] = -(s + product(S, x[others]))
+    after[held] = -b[held] - R[held] * x[held]
+    return Impulses(x, residual, outward(factors, r + product(X, x)), before, after)
+
+
+def _most(a: Any, b: Any, c: Any) -> Any:
+    """The largest s <= 1 with a + b s + c s^2 <= max(a, 0), where c >= 0."""
+    spare = maximum(-a, 0.0)
+    root = (sqrt(maximum(b * b + 4 * c * spare, 0.0)) - b) / where(c > 0, 2 * c, 1.0)
+    return where(b + c > spare, minimum(root, 1.0), 1.0)
+
+
+def _dot(a: Array, b: Array) -> Any:
+    """a . b without the terms that are known to be zero."""
+    return product(np.reshape(a, (1, -1)), b)[0]
 
 
 class Solved(Element):
@@ -70,7 +150,7 @@ class ContactImpulses(Solved):
         if any(k == d == 0 for k, d in zip(pair(given["stiffness"]), pair(given["damping"]))):
             raise ModelError(f"{self.name}: stiffness and damping are both zero; give stiffness=1e6, say")
         n = len(self.points)
-        self.parameters = given
+        self.parameters, self._rebounds = given, "restitution" in given
         self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
 
     def attach(self, tree: Tree) -> None:
@@ -99,9 +179,17 @@ class ContactImpulses(Solved):
         c, c_t = h * K + D, h * K_t + D_t
         for i in range(len(self.points)):
             gap, axes = self._gap(s, i, p)
-            bias = np.concatenate([[where(gap > 0, gap / h, gap * (K / c))], z.stretch[i] * (K_t / c_t)])
-            R = np.array([1 / (h * c), *[1 / (h * c_t)] * 2])
-            found.append(Row(self._jacobian(s, i, axes), bias, R, Cone(p.friction), h * z.reaction[i]))
+            J, soft, rebound = self._jacobian(s, i, axes), 1 / (h * c), None
+            first = where(gap > 0, gap / h, gap * (K / c))
+            if self._rebounds:
+                u = product(J[:1], s.v)[0]
+                fast = (p.restitution > 0) & (u < -p.restitution_threshold)
+                hits = fast & (gap + h * u <= 0)
+                first, soft = where(hits, 0.0, where(fast, 2 * first, first)), where(hits, RIGID, 1.0) * soft
+                rebound = np.array([where(hits, p.restitution * u, 0.0), 0, 0])
+            bias = np.concatenate([[first], z.stretch[i] * (K_t / c_t)])
+            R = np.array([soft, *[1 / (h * c_t)] * 2])
+            found.append(Row(J, bias, R, Cone(p.friction), h * z.reaction[i], rebound))
         return found
 
     def after(
@@ -164,6 +252,7 @@ class SphereContact(ContactImpulses):
         stiffness: Any = 1e6,
         damping: Any = 1e3,
         friction: float = 0.0,
+        restitution: float | None = None,
         name: str = "spheres",
     ) -> None:
         self.radii = np.broadcast_to(np.asarray(radius, float), (2,))
@@ -172,7 +261,8 @@ class SphereContact(ContactImpulses):
                 f"{name}: give pairs of frames and a positive radius, SphereContact((a, b), radius=0.1)"
             )
         points = [f"{a}_{b}" for a, b in pairs]
-        contact = Contact(*points, stiffness=stiffness, damping=damping, friction=friction, name=name)
+        law: dict[str, Any] = {"stiffness": stiffness, "damping": damping, "friction": friction}
+        contact = Contact(*points, **law, restitution=restitution, name=name)
         contact.parameters.pop("height")
         super().__init__(contact)
         self.pairs = pairs
@@ -288,6 +378,47 @@ class StopImpulses(_JointImpulses):
     def energy(self, s: State, z: Any, p: Any) -> Any:
         gaps = [(k, self._gap(s, body, i, low, high)[1]) for body, i, (k, low, high, _) in self._at]
         return sum((0.5 * k * minimum(gap, 0.0) ** 2 for k, gap in gaps), start=0.0)
+
+
+class LoopImpulses(Solved):
+    """The closures of a `ClosedTree`, whose impulses each step finds exactly, with those of the contacts.
+
+        g + h (J v' + drift) + h^2/2 (dJ/dt) v = 0
+
+    so that loops stay closed to O(h^3) in smooth motion, whatever their velocities did before. Closures that
+    velocities obey have J v' + drift = 0.
+
+    Memory and signal: multipliers (nc,), lambda of J^T lambda as `ClosedTree` has them, in the last step; the
+    loss, called "loops", is what they take; of closures that are driven, less what they give.
+    """
+
+    name = "loops"
+
+    def __init__(self, nc: int) -> None:
+        super().__init__()
+        self.flows = {"multipliers": np.zeros(nc)}
+
+    def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
+        closed = s.mechanism
+        found = closed.loop_rows(s.q, s.v, s.t)
+        swing = found.bias - product(found.J, turning(s.tree, s.v))
+        bias = found.drift + closed.of_places * (found.residual / h + 0.5 * h * swing)
+        R, x = PROXIMAL * closed.row_sizes(s.q), np.zeros(1, int)
+        return [Row(found.J[[i]], bias[[i]], R[[i]], HELD, x) for i in range(closed.nc)]
+
+    def after(
+        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        return {"multipliers": -x / h}, {"": -(x @ (0.5 * (before + v))) / h}
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        return 0.0
+
+    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"": 0.0}
+
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"multipliers": z.multipliers}
 
 
 KINDS: dict[type, type[Solved]] = {

@@ -27,6 +27,7 @@ import numpy as np
 
 from .. import dynamics
 from ..bodies import Frame, Tree
+from ..constrained import ClosedTree
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
@@ -42,7 +43,10 @@ class State:
 
     tree, gravity  of the robot
     t, q, v        time, configuration (nq,), velocity (nv,)
+    mechanism      the robot with its forces and, of a `ClosedTree`, its closures; of states in a system
     """
+
+    mechanism: Any = None
 
     def __init__(self, tree: Tree, gravity: Array, t: Any, q: Array, v: Array) -> None:
         self.tree, self.gravity, self.t, self.q, self.v = tree, gravity, t, q, v
@@ -292,7 +296,7 @@ def up(gravity: Array) -> np.ndarray:
 class RobotSystem(HybridSystem):
     """The hybrid system of a robot with contacts and controllers; see the head of this module.
 
-    robot         a Robot, or a Tree
+    robot         a Robot, or a Tree; of `TimeStepping` also a `ClosedTree`
     elements      contacts, controllers, events: `Element`s; `Force`s, beside the joints' damping; or
                   sequences of such
     gravity       acceleration of free fall, (3,); default: the robot's own                           [m/s2]
@@ -316,6 +320,7 @@ class RobotSystem(HybridSystem):
     """
 
     resolves_contacts = True  # by short steps while something touches
+    closes_loops = False  # whether the robot may be a `ClosedTree`
     by_method: ClassVar[dict[str, type[RobotSystem]]] = {}  # what takes the place of this class for a method
 
     def __init__(
@@ -344,18 +349,28 @@ class RobotSystem(HybridSystem):
         tree = getattr(robot, "tree", robot)
         if not isinstance(tree, Tree):
             raise ModelError(f"robot_system takes a Robot or a Tree, not {robot!r}")
+        closed = isinstance(robot, ClosedTree)
+        if closed and not self.closes_loops:
+            raise ModelError(
+                f"{tree.name} has closed loops, which are for time stepping: systems.TimeStepping(robot, "
+                "...); without contacts, lb.simulate(robot, ...)"
+            )
         forces = [given for given in flat if isinstance(given, Force)]
         free = robot.layout.defaults if robot is not tree else {}
         damped = any(np.any(np.asarray(body.damping, float)) for body in tree.bodies)
-        if damped or any(name.endswith(".damping") for name in free):
+        if not closed and (damped or any(name.endswith(".damping") for name in free)):
             forces.insert(0, JointDamping())
-        if free and gravity is not None:
+        if (free or closed) and gravity is not None:
             raise ModelError(
-                f"{tree.name} has free parameters and a gravity of its own; leave out gravity = {gravity!r} "
-                "here, and give robot.with_parameters({'gravity': ...})"
+                f"{tree.name} has free parameters, or loops, and a gravity of its own; leave out gravity = "
+                f"{gravity!r} here, and give robot.with_parameters({{'gravity': ...}})"
             )
         fall: Any = getattr(robot, "gravity_vector", FREE_FALL) if gravity is None else gravity
-        self.mechanism = OpenTree(tree, fall, tuple(forces), robot=robot if free else None)
+        self.mechanism: OpenTree = (
+            robot.with_forces(*forces)
+            if closed
+            else OpenTree(tree, fall, tuple(forces), robot=robot if free else None)
+        )
         self.tree, self._more = tree, outputs
         self.gravity = tuple(self.mechanism.gravity)
         self.elements = tuple(copy.deepcopy(x) for x in flat if isinstance(x, Element))
@@ -419,6 +434,7 @@ class RobotSystem(HybridSystem):
         """The state, and each element with its own memory and parameters."""
         here = self._mechanism(p)
         s = State(here.tree, tuple(here.gravity), t, q, v)
+        s.mechanism = here
         each = [
             (e, memory(*(getattr(z, full_name(e, x)) for x in memory._fields)),
              parameters(*(getattr(p, _parameter(e, x)) for x in parameters._fields)))

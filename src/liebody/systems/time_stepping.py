@@ -28,16 +28,15 @@ from typing import Any
 import numpy as np
 
 from .. import dynamics
-from ..bodies import Body, Tree
+from ..constrained import ClosedTree
 from ..dynamics import JointDamping
 from ..errors import SECONDS, IntegrationError, ModelError, positive
-from ..groups import SO3
 from ..integrators import Method, Tableau
-from ..linear import cross, factor, inward, outward, product, symmetric
+from ..linear import factor, inward
 from ..scalar import Array, absolute, where
-from .cones import gauss_seidel
+from .flight import carried, turning
 from .hybrid import HybridRun
-from .impulses import KINDS, Solved
+from .impulses import KINDS, LoopImpulses, Solved, impulses
 from .robot import Element, RobotSystem, State, full_name
 
 EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
@@ -55,7 +54,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     clipped  whether the efforts of drives are kept within the joints' effort limits, with those from the
              beginning of the step; a drive at its limit has no gains in that step
 
-    `JointFriction` (exact, sticking) and `JointLimits` are solved for together with the contacts.
+    `JointFriction` (exact, sticking) and `JointLimits` are solved for together with the contacts; so are the
+    closures of a robot that is a `ClosedTree`, exactly in each step (`LoopImpulses`).
 
     Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h  [N]
 
@@ -64,7 +64,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     mean velocities of the step; the ledger closes to O(h).
     """
 
-    resolves_contacts = False
+    resolves_contacts, closes_loops = False, True
 
     def __init__(
         self,
@@ -79,6 +79,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         self.sweeps, self.newton, self.clipped = sweeps, newton, clipped
         flat = [x for given in elements for x in (given if isinstance(given, Iterable) else [given])]
         made = [KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x for x in flat]  # type: ignore[call-arg]
+        if isinstance(robot, ClosedTree):
+            made.append(LoopImpulses(robot.nc))
         super().__init__(robot, *made, step=step, **options)
         for element in self.elements:
             if type(element).constraint is not Element.constraint:
@@ -149,7 +151,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         s, each = self._seen(t, q, v, z, p)
         h, mechanism = p.step, self._mechanism(p)
         tau, wrenches = self._loads(s, each)
-        bias = dynamics.inverse_dynamics(s.tree, q, v, -_turning(s.tree, v), s.gravity, wrenches)
+        bias = dynamics.inverse_dynamics(s.tree, q, v, -turning(s.tree, v), s.gravity, wrenches)
         K, D = self._gains(s, each)
         M = dynamics.mass_matrix(s.tree, q) + np.diag(h * (D + h * K))
         factors = factor(M)
@@ -157,35 +159,22 @@ class TimeStepping(RobotSystem, method="time-stepping"):
 
         parts = [(e, z_, p_, e.rows(s, z_, p_, h)) for e, z_, p_ in each if isinstance(e, Solved)]
         rows = [row for *_, own in parts for row in own]
-        x, residual, change = np.zeros(0, int), 0.0, outward(factors, r)
-        if rows:
-            J, b, R, start = (
-                np.concatenate([getattr(row, k) for row in rows]) for k in ("J", "bias", "R", "x")
-            )
-            X = inward(factors, J.T)
-            Y = X * np.array(factors[1])[:, None]
-            A = symmetric(len(J), lambda i, j: _dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0))
-            free = product(J, v) + product(Y.T, r)
-            x, residual = gauss_seidel(
-                A, free + b, [row.law for row in rows], start, self.sweeps, self.newton
-            )
-            change = outward(factors, r + product(X, x))
-            J_v, ended = product(J, v), free + product(A, x) - R * x
-        after = v + change
+        found = impulses(factors, v, r, rows, self.sweeps, self.newton)
+        after = v + found.change
 
-        rates: dict[str, Any] = {"residual": residual / (h * h)} if parts else {}
+        rates: dict[str, Any] = {"residual": found.residual / (h * h)} if parts else {}
         losses: dict[Element, Any] = {}
         first = 0
         for contact, z_, p_, own in parts:
             a = slice(first, first + sum(len(row.x) for row in own))
-            flows, losses[contact] = contact.after(s, z_, p_, h, x[a], J_v[a], ended[a])
+            flows, losses[contact] = contact.after(s, z_, p_, h, found.x[a], found.before[a], found.after[a])
             rates.update({full_name(contact, name): y / h for name, y in flows.items()})
             first = a.stop
         for e, z_, p_ in each:
             if e not in losses:
                 rates.update({full_name(e, name): y for name, y in e.rates(s, z_, p_).items()})
-        powers = self._works(s, each, change, h, losses) if self.power_names else {}
-        moves, seen = _carried(s.tree, after, h)
+        powers = self._works(s, each, found.change, h, losses) if self.power_names else {}
+        moves, seen = carried(s.tree, after, h)
         return moves, (seen - v) / h, rates, powers
 
     def _works(self, s: State, each: Any, change: Array, h: Any, losses: Mapping[Element, Any]) -> Any:
@@ -216,6 +205,17 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         return moved
 
     # -- simulation -----------------------------------------------------------------------------------------
+
+    def _points(self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: Any) -> Array:
+        y = super()._points(q, v, u, memory, batch)
+        given, own = self.parameters.read(u[:, : self.parameters.size]), self.mechanism.layout
+        p = own.write([])
+        if own.size:
+            columns = [getattr(given, x).reshape(len(y), -1) for x in own.fields.values()]
+            p = np.concatenate(columns, axis=1)
+        _, q, v, *_ = self._read(0.0, y, u)
+        self.mechanism.check_state(q, v, p=p if own.size else None)
+        return y
 
     def stepped_by(self, method: Any) -> tuple[Any, Method]:
         if method not in (None, EULER, EULER.name):
@@ -255,42 +255,3 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         given = self.fitted(given, positive("record_every", record_every, SECONDS))
         options = {"locate": None, **options}
         return super().simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options)
-
-
-def _turning(tree: Tree, v: Array) -> Array:
-    """omega x v of joints that turn and translate, (nv,): what turning axes add to their accelerations."""
-    found: Array = np.zeros(tree.nv, int).astype(object)
-    for body, S, inverse in _mixed(tree):
-        V = S @ v[body.dofs]
-        found[body.dofs] = inverse[:, 3:] @ cross(V[:3], V[3:])
-    return found
-
-
-def _carried(tree: Tree, v: Array, h: Any) -> tuple[Array, Array]:
-    """The velocity whose exponential over h turns and translates as v says, and v in the axes behind it.
-
-    A body that flies on goes straight, with the velocity that it had in the world.
-    """
-    moves, seen = (np.array(v, object) for _ in range(2))
-    for body, S, inverse in _mixed(tree):
-        V = S @ v[body.dofs]
-        turn = h * V[:3]
-        moves[body.dofs] = inverse @ np.concatenate([V[:3], SO3.dexp_inverse(turn) @ V[3:]])
-        R = SO3.exp(turn)
-        seen[body.dofs] = inverse @ np.concatenate([R.T @ V[:3], R.T @ V[3:]])
-    return moves, seen
-
-
-def _mixed(tree: Tree) -> list[tuple[Body, Array, Array]]:
-    """Bodies whose joints turn and translate, with S (6, k) and its inverse from the left, (k, 6)."""
-    found = [(body, body.joint.S) for body in tree.bodies if body.joint.mimic is None]
-    return [
-        (b, S, np.round(np.linalg.pinv(S), 15))
-        for b, S in found
-        if S[:3].any() and S[3:].any() and b.joint.dim > 1
-    ]
-
-
-def _dot(a: Array, b: Array) -> Any:
-    """a . b without the terms that are known to be zero."""
-    return product(np.reshape(a, (1, -1)), b)[0]
