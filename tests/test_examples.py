@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError
 
 import numpy as np
 import pytest
-from found import load_example
+from found import description, load_example
 
 
 def test_a_control_loop_in_plain_python_holds_the_pole(capsys):
@@ -102,3 +102,14 @@ def test_pushed_feet_slip_before_they_lift_and_the_robot_comes_back(tmp_path, ca
     assert (
         np.abs(run.q[:, -1, 5]).max() < 0.1 and (run.q[:, -1, 6] > 0.4).all()
     )  # all stand, near where they were
+
+
+@pytest.mark.wide
+def test_robots_stand_on_terrain_and_lean_the_more_the_rougher_it_is(tmp_path):
+    description("anymal_c_simple_description")
+    picture = tmp_path / "terrain.png"
+    run, rough, lean = load_example("anymals_on_random_terrain").main(str(picture), members=96)
+    assert picture.stat().st_size > 1e4 and (run.ends == "").all()
+    flat, steep = lean[rough < 0.05], lean[rough > 0.15]
+    assert flat.max() < 5 < np.median(steep) < 30
+    assert (run.q[rough < 0.1, -1, 6] > 0.4).all()

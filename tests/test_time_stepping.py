@@ -1,5 +1,7 @@
 """Time stepping with contacts: laws of friction in closed forms, energy, order, the compliant limit."""
 
+import itertools
+import sys
 from collections import namedtuple
 
 import numpy as np
@@ -316,6 +318,26 @@ def test_spheres_of_a_description_touch_the_ground_and_masses_differ_by_member()
         feet = [frame for floor in floors for frame in floor.frames(robot.tree)]
         arms = np.array([lb.dynamics.frame_pose(robot.tree, q, foot)[:2, 3] for foot in feet]) - q[4:6]
         np.testing.assert_allclose([force.sum(), *(force @ arms)], [masses[k] * G, 0, 0], atol=2e-3)
+
+
+def test_python_does_not_work_member_by_member(ball):
+    """Threads share the members in C; what Python does before and after would keep them from scaling."""
+
+    def calls(members):
+        q0 = np.tile([2 * (1 - 1e-7), 0, 0, 0, 0, 0, 0.1], (members, 1))
+        q0[:, :4] /= 2
+        count = itertools.count()
+        sys.setprofile(lambda *_: next(count))
+        try:
+            run = ball.simulate(q0, t_end=2e-3, record_every=1e-3, dt=1e-3, events=0, threads=1)
+        finally:
+            sys.setprofile(None)
+        assert len(run.events) == members and np.allclose(np.linalg.norm(run.q[..., :4], axis=-1), 1, rtol=0)
+        return next(count)
+
+    calls(20)  # compiles
+    few, many = calls(20), calls(220)
+    assert many - few < 200 * 12  # a log of the events of each: an object, and slices
 
 
 def test_what_time_stepping_cannot_do_is_said(ball):
