@@ -1,8 +1,10 @@
 """Time stepping with contacts: laws of friction in closed forms, energy, order, the compliant limit."""
 
+import importlib
 import itertools
 import sys
 from collections import namedtuple
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -374,3 +376,15 @@ def test_anymal_dropped_stands_where_the_compliant_contact_says():
     stepped = system.simulate(q, t_end=1.0, record_every=0.5, dt=1e-3, method="time-stepping")
     assert np.abs(robot.difference(compliant.q[-1], stepped.q[-1])[3:6]).max() < 1e-3
     assert stepped.memory["residual"].max() < 1e-3
+
+
+@pytest.mark.wide
+def test_anymal_dropped_onto_rigid_ground_moves_as_in_mujoco_with_its_hardest_settings(monkeypatch):
+    pytest.importorskip("mujoco", reason="mujoco comes with the extra `test`")
+    description("anymal_b_simple_description")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    benchmark = importlib.import_module("contact_mujoco")
+    exact = benchmark.theirs(2e-5)
+    off = np.linalg.norm(benchmark.ours(1e-3) - exact, axis=1)
+    assert off.max() < 1e-3 and off[-1] < 1e-4  # of positions every 50 ms; after 1 s
+    assert np.linalg.norm(benchmark.theirs(1e-4) - exact, axis=1).max() < 2e-4  # MuJoCo's own error
