@@ -1,6 +1,6 @@
 """Legged robots on the ground beside MuJoCo: simulated seconds per second of time stepping, alone and of 256.
 
-    python benchmarks/legs.py [robot ...]       (anymal solo12 talos)
+    python benchmarks/legs.py [robot ...]       (anymal solo12 talos; terrain)
 
 Both stand on equal spherical feet (a humanoid on four points under each foot) by joint PD, whose set-points
 get new noise every 20 ms, so that no solver lives on a settled state. Steps of 1 ms, one thread of this
@@ -8,6 +8,10 @@ process, alternately; medians of processor time, and of the ratio round by round
 has the PD as actuators and takes it implicitly (`implicitfast`), with its default solver; it steps one member
 after the other. At first both stand for 0.2 s, and must agree about the height of the base to 5 mm: MuJoCo's
 feet creep apart, by about a centimetre a second.
+
+terrain: 4096 ANYmals, each on random ground of its own, on one thread and on two. The ratio by the clock is
+true on an idle machine alone. That by processor time, of which the second thread takes half of what both
+share, is what an idle machine would show. They are of a run, and of steps of 20 ms, as environments take.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ import numpy as np
 import liebody as lb
 from liebody.bodies import Frame
 from liebody.io.layouts import mujoco_layout
-from liebody.systems import Contact, JointPD, TimeStepping
+from liebody.systems import Contact, HeightField, JointPD, TimeStepping
 
 sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe
@@ -176,6 +180,50 @@ def measure(name: str) -> None:
         print(f"{label:28s} {a:10.1f} {b:10.1f} {ratio:8.1f}   [{low:.1f}, {high:.1f}]   {high_residual:.1e}")
 
 
+def scaling(members: int = 4096, side: int = 12) -> None:
+    """Two threads beside one, on random terrain."""
+    case, rng = CASES["anymal"], np.random.default_rng(0)
+    robot, q = loaded(case)
+    heights = 0.1 * rng.random((members, side, side))
+    drives = JointPD(case.K, q[7:], case.D, gravity_compensation=False)
+    ground = HeightField(heights[0], 0.4)
+    options: Any = {"stiffness": 1e6, "damping": 1e4, "friction": 0.8, "radius": case.radius}
+    floor = Contact(*robot.tree.frames, ground=ground, **options)
+    system = TimeStepping(robot, drives, floor, ledger=False)
+    q0 = np.tile(q, (members, 1))
+    q0[:, 4:6], q0[:, 6] = rng.uniform(0, side * 0.4, (members, 2)), q0[:, 6] + 0.1
+    given = {"floor_heights": heights}
+    sims = {threads: lb.stepper(system, dt=HOLD, members=members, threads=threads) for threads in (1, 2)}
+    state = sims[1].start(q0)
+
+    def run(threads: int) -> None:
+        more: Any = {"parameters": given, "events": 0, "threads": threads}
+        if (system.simulate(q0, t_end=0.5, dt=DT, record_every=0.1, **more).ends != "").any():
+            raise SystemExit("members ended early")
+
+    def step(threads: int) -> None:
+        now = state
+        for _ in range(5):
+            now = sims[threads].step(now, given)
+
+    def timed(take: Any, threads: int) -> np.ndarray:
+        """Time by the clock; of this thread, and of all, on processors."""
+        clocks = time.perf_counter, time.thread_time, time.process_time
+        begin = [clock() for clock in clocks]
+        take(threads)
+        return np.array([clock() - start for clock, start in zip(clocks, begin, strict=True)])
+
+    print(f"{'simulated s per s':28s} {'1 thread':>10s} {'2 threads':>10s} {'ratio':>8s}   by processor time")
+    for name, take, t_end in (("a run of 0.5 s", run, 0.5), ("steps of 20 ms", step, 5 * HOLD)):
+        take(2)
+        pairs = np.array([[timed(take, threads) for threads in (1, 2)] for _ in range(ROUNDS)])
+        one, two = np.median(pairs, axis=0)
+        alone, shared = two[1], two[2] - two[1]
+        a, b = (members * t_end / x for x in (one[0], two[0]))
+        quiet = one[2] / (alone + shared / 2)
+        print(f"{f'{members} on terrain, {name}':28s} {a:10.1f} {b:10.1f} {b / a:8.2f}   {quiet:.2f}")
+
+
 def main(chosen: list[str]) -> None:
     warnings.simplefilter("ignore")
     print(describe("mujoco", "numpy"))
@@ -183,8 +231,10 @@ def main(chosen: list[str]) -> None:
         f"{'simulated s per s':28s} {'liebody':>10s} {'mujoco':>10s} {'ratio':>8s}   [quartiles]   "
         "residual of 99 %, N"
     )
-    for name in chosen or list(CASES):
+    for name in [x for x in chosen or CASES if x != "terrain"]:
         measure(name)
+    if not chosen or "terrain" in chosen:
+        scaling()
 
 
 if __name__ == "__main__":

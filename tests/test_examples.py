@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError
 
 import numpy as np
 import pytest
-from found import load_example
+from found import description, load_example
 
 
 def test_a_control_loop_in_plain_python_holds_the_pole(capsys):
@@ -102,3 +102,53 @@ def test_pushed_feet_slip_before_they_lift_and_the_robot_comes_back(tmp_path, ca
     assert (
         np.abs(run.q[:, -1, 5]).max() < 0.1 and (run.q[:, -1, 6] > 0.4).all()
     )  # all stand, near where they were
+
+
+@pytest.mark.wide
+def test_robots_stand_on_terrain_and_lean_the_more_the_rougher_it_is(tmp_path):
+    description("anymal_c_simple_description")
+    picture = tmp_path / "terrain.png"
+    run, rough, lean = load_example("anymals_on_random_terrain").main(str(picture), members=96)
+    assert picture.stat().st_size > 1e4 and (run.ends == "").all()
+    flat, steep = lean[rough < 0.05], lean[rough > 0.15]
+    assert flat.max() < 5 < np.median(steep) < 30
+    assert (run.q[rough < 0.1, -1, 6] > 0.4).all()
+
+
+@pytest.mark.wide
+def test_diagonal_feet_alternate_in_the_trot_and_the_robot_stays_upright():
+    description("anymal_c_simple_description")
+    example = load_example("anymal_trots")
+    run, on = example.main()
+    assert (run.ends == "").all() and run.q[..., 6].min() > 0.5
+    trots = (run.t > 1) & (run.t < example.END)
+    first, second = (on[:, trots][..., pair] for pair in ([0, 3], [1, 2]))
+    assert (first.all(-1) & ~second.any(-1)).mean() > 0.3 < (second.all(-1) & ~first.any(-1)).mean()
+    for pace, feet in zip(example.PACES, on[:, trots], strict=True):  # each foot lands once in a cycle
+        landings = np.count_nonzero(np.diff(feet.astype(int), axis=0) == 1, axis=0)
+        np.testing.assert_allclose(landings, pace * (example.END - 1), atol=1)
+    x, y = run.q[..., 1], run.q[..., 2]
+    assert (1 - 2 * (x * x + y * y)).min() > np.cos(np.radians(10))
+
+
+@pytest.mark.wide
+def test_robots_stand_on_the_steps_onto_which_they_fell(tmp_path):
+    description("solo_description")
+    picture = tmp_path / "steps.png"
+    run, on, lean = load_example("solo12_on_steps").main(str(picture))
+    assert picture.stat().st_size > 1e4 and (run.ends == "").all()
+    assert on.mean() > 0.95 and lean.max() < 20
+    assert np.abs(run.v[:, -1]).max() < 0.05  # they have come to rest
+
+
+@pytest.mark.wide
+def test_a_biped_tips_over_the_edge_of_its_soles_before_it_falls():
+    description("talos_data")
+    example = load_example("talos_on_its_soles")
+    run, normal, pressure, heels, stands = example.main()
+    lifts, falls = example.PUSHES[heels <= 0].min(), example.PUSHES[~stands].min()
+    assert 50 < lifts < falls < 190
+    loaded = normal.sum(-1) > 1
+    assert (pressure[loaded] <= example.X[1] + 1e-9).all() and (pressure[loaded] >= example.X[0] - 1e-9).all()
+    before = normal[0, run.t < example.START][-1]
+    np.testing.assert_allclose(before[:4].sum(), before[4:].sum(), rtol=0.05)  # both feet carry as much

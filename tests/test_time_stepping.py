@@ -1,6 +1,10 @@
 """Time stepping with contacts: laws of friction in closed forms, energy, order, the compliant limit."""
 
+import importlib
+import itertools
+import sys
 from collections import namedtuple
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -318,6 +322,26 @@ def test_spheres_of_a_description_touch_the_ground_and_masses_differ_by_member()
         np.testing.assert_allclose([force.sum(), *(force @ arms)], [masses[k] * G, 0, 0], atol=2e-3)
 
 
+def test_python_does_not_work_member_by_member(ball):
+    """Threads share the members in C; what Python does before and after would keep them from scaling."""
+
+    def calls(members):
+        q0 = np.tile([2 * (1 - 1e-7), 0, 0, 0, 0, 0, 0.1], (members, 1))
+        q0[:, :4] /= 2
+        count = itertools.count()
+        sys.setprofile(lambda *_: next(count))
+        try:
+            run = ball.simulate(q0, t_end=2e-3, record_every=1e-3, dt=1e-3, events=0, threads=1)
+        finally:
+            sys.setprofile(None)
+        assert len(run.events) == members and np.allclose(np.linalg.norm(run.q[..., :4], axis=-1), 1, rtol=0)
+        return next(count)
+
+    calls(20)  # compiles
+    few, many = calls(20), calls(220)
+    assert many - few < 200 * 12  # a log of the events of each: an object, and slices
+
+
 def test_what_time_stepping_cannot_do_is_said(ball):
     tree = TreeBuilder("particle").add("body", SpatialTranslation(), SpatialInertia.point(1.0)).build()
     with pytest.raises(ModelError, match="needs friction"):
@@ -352,3 +376,15 @@ def test_anymal_dropped_stands_where_the_compliant_contact_says():
     stepped = system.simulate(q, t_end=1.0, record_every=0.5, dt=1e-3, method="time-stepping")
     assert np.abs(robot.difference(compliant.q[-1], stepped.q[-1])[3:6]).max() < 1e-3
     assert stepped.memory["residual"].max() < 1e-3
+
+
+@pytest.mark.wide
+def test_anymal_dropped_onto_rigid_ground_moves_as_in_mujoco_with_its_hardest_settings(monkeypatch):
+    pytest.importorskip("mujoco", reason="mujoco comes with the extra `test`")
+    description("anymal_b_simple_description")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    benchmark = importlib.import_module("contact_mujoco")
+    exact = benchmark.theirs(2e-5)
+    off = np.linalg.norm(benchmark.ours(1e-3) - exact, axis=1)
+    assert off.max() < 1e-3 and off[-1] < 1e-4  # of positions every 50 ms; after 1 s
+    assert np.linalg.norm(benchmark.theirs(1e-4) - exact, axis=1).max() < 2e-4  # MuJoCo's own error

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -579,12 +580,18 @@ class EventLog:
     @classmethod
     def of_members(cls, members: Any, names: Sequence[str], read: Callable[..., Any]) -> list[EventLog]:
         """The log of each member of an `Ensemble`; `read` gives q, v and memory of times and states."""
-        logs = []
-        for entries, count in zip(members.log, members.counts[:, 0].tolist(), strict=True):
-            t, signs = entries[:, 0], entries[:, 1].astype(int)
-            guard = tuple(names[abs(k) - 1] for k in signs)
-            q, v, memory = read(t, entries[:, 2:])
-            logs.append(cls(t, guard, np.sign(signs), q, v, memory, count - len(entries), tuple(names)))
+        entries, logs = np.concatenate([*members.log, np.zeros((0, 2 + members.y.shape[1]))]), []
+        t, signs = entries[:, 0], entries[:, 1].astype(int)
+        guard = [names[abs(k) - 1] for k in signs.tolist()]
+        q, v, memory = read(t, entries[:, 2:])
+        ends = np.cumsum([0, *map(len, members.log)]).tolist()
+        for (first, end), count in zip(pairwise(ends), members.counts[:, 0].tolist(), strict=True):
+            own = slice(first, end)
+            parts = {name: x[own] for name, x in memory.items()}
+            lost = count - (end - first)
+            logs.append(
+                cls(t[own], tuple(guard[own]), np.sign(signs[own]), q[own], v[own], parts, lost, tuple(names))
+            )
         return logs
 
     def __len__(self) -> int:

@@ -77,8 +77,11 @@ class FlatLayout:
         flat = [np.reshape(np.asarray(part), -1) for part in parts]
         return np.concatenate([np.zeros(0, int), *flat])
 
-    def values(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
-        """Flat values (*batch, size): defaults, or what is given instead, (*batch, *shape) or `shape`."""
+    def values(self, given: Mapping[str, Any], batch: tuple[int, ...], *behind: float) -> Array:
+        """Flat values (*batch, size): defaults, or what is given instead, (*batch, *shape) or `shape`.
+
+        behind  further numbers behind them, the same in the whole batch
+        """
         self.check(given)
         columns = []
         for name, default in self.defaults.items():
@@ -94,7 +97,7 @@ class FlatLayout:
             if name in given and name in self.checks:
                 value = self.checks[name](value)
             columns.append(value.reshape(*batch, default.size))
-        return np.concatenate([np.zeros((*batch, 0)), *columns], axis=-1)
+        return np.concatenate([*columns, np.broadcast_to(behind, (*batch, len(behind)))], axis=-1)
 
     def check(self, names: Mapping[str, Any]) -> None:
         """Raise ModelError for a name that is not there."""

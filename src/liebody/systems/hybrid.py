@@ -31,6 +31,7 @@ from ..codegen import Kernel, Samples, trace
 from ..codegen.hybrid import HybridFlow
 from ..codegen.layout import FlatLayout
 from ..codegen.march import REASONS, Ensemble, Settings
+from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.samples import equidistant
 from ..door import checked, count, floats, number
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive, warn
@@ -95,9 +96,8 @@ class Given:
         for name, value in self.constant.items():  # the axis of samples comes behind those of the ensemble
             extra = np.ndim(value) - self.layout.defaults[name].ndim if name in self.layout.defaults else 0
             values[name] = np.expand_dims(value, extra) if extra > 0 else value
-        table = self.layout.values(values, (*batch, rows))
-        table = table.reshape(math.prod(batch), rows, self.layout.size)
-        table = np.concatenate([table, np.full((*table.shape[:2], 1), dt)], axis=-1)
+        table = self.layout.values(values, (*batch, rows), dt)
+        table = table.reshape(math.prod(batch), rows, self.layout.size + 1)
         return Samples(np.ascontiguousarray(table), first, interval, hold == "linear")
 
 
@@ -331,8 +331,12 @@ class HybridSystem:
         v = floats("v0", np.zeros(self.nv) if v0 is None else v0)
         if v.ndim == 0 or v.shape[-1] != self.nv:
             raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
-        normal = [self.group.normalize(self.group.check(x)) for x in q.reshape(-1, self.nq)]
-        return np.reshape(normal, q.shape), v
+        return self._normal(self.group.check(q)), v
+
+    @cached_property
+    def _normal(self) -> Callable[..., Any]:
+        """`normalize` of the group, of any leading axes."""
+        return compile_numpy(trace(self.group.normalize, {"q": self.nq}, "normalize"))
 
     def _points(self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: Any) -> Array:
         """Flat states y (n, point) of the members of an ensemble at the start, with parameters u there."""
