@@ -217,7 +217,7 @@ def test_anymal_jumps_and_lands_as_planned_in_other_simulations(tmp_path):
     assert plan.converged and plan.gap == 0 and np.abs(plan.u).max() <= 80
     air = np.flatnonzero(jump.flies)
     assert np.all(np.diff(air) == 1) and t[air[-1]] - t[air[0]] > 0.2  # one flight
-    assert jump.feet[round(600)].min() > 0.05 and plan.q[:, 6].max() - plan.q[0, 6] > 0.25
+    assert jump.feet[600].min() > 0.05 and plan.q[:, 6].max() - plan.q[0, 6] > 0.25
     assert np.abs(plan.q[-1, 4:7] - plan.q[0, 4:7]).max() < 0.02 and np.abs(plan.v[-1]).max() < 0.2
     carried = np.trapezoid(jump.force[..., 2].sum(axis=1), t)
     assert carried == pytest.approx(30.4754 * 9.81 * t[-1], rel=0.02)  # the impulse of the weight

@@ -512,7 +512,7 @@ def test_the_balance_of_energy_counts_efforts_dampers_and_forces(kind):
 
 
 def test_smooth_contact_carries_a_weight_and_slows_what_slides():
-    """At rest at the depth m g / K; sliding stops by Coulomb's law, after v^2 / 2 mu g, where slips are fast."""
+    """At rest at the depth m g / K; what slides stops after v^2 / 2 mu g, where slips are fast."""
     sled = TreeBuilder("sled").add("x", Prismatic([1, 0, 0]), SpatialInertia.sphere(1.0, 0.1))
     sled.add("z", Prismatic([0, 0, 1]), SpatialInertia.sphere(1.0, 0.1), parent="x")
     robot, ground = lb.Robot(sled.build()), SmoothContact("z", stiffness=2e3, friction=0.5, viscosity=1e3)

@@ -178,7 +178,7 @@ class ExplicitSteps:
     flow   its compiled steps
     group  of the states
     rates  the velocity of states with its derivatives
-    meter  the rate of an integral along the motion, with derivatives, which becomes one more equation; or None
+    meter  the rate of an integral along the motion, with derivatives, as one more equation; or None
 
     A vector of the algebra has its derivatives as further columns, (..., dim, 1 + columns), a state y has
     them beside it. Short steps are one kernel, others kernels of their parts.
@@ -396,7 +396,7 @@ def steps_of(
     key = (users if any(users) else None, "tangents", method, stabilized)
     if key not in mechanism.flows:
         group = states_group(mechanism, mechanism.nq + mechanism.nv)
-        rate = meter and differentiated(meter, group, "yu")
+        rate = differentiated(meter, group, "yu") if meter else None
         if isinstance(flow, MechanicalFlow):
             mechanism.flows[key] = ImplicitSteps(flow, states_group(mechanism, flow.point), group, rate)
         else:
