@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from found import load_example
+from found import description, load_example
 
 import liebody as lb
 
@@ -203,3 +203,25 @@ def test_the_acrobot_stands_with_the_gains_of_its_plan_and_not_without(tmp_path)
     assert plan.converged and plan.gap == 0 and np.abs(plan.u).max() == 12.0
     away = {name: np.abs(run.q[-1] - [np.pi, 0]).max() for name, run in runs.items()}
     assert away["gains"] < 1e-5 and away["plan alone"] > 1
+
+
+# -- a jump ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_anymal_jumps_and_lands_as_planned_in_other_simulations(tmp_path):
+    """Newton's law over the flight and the whole jump; the plan beside RK4, and beside feet that stick."""
+    description("anymal_b_simple_description/robots/anymal.urdf")
+    jump = load_example("anymal_jump").main(str(tmp_path / "jump.png"))
+    plan, t = jump.plan, jump.plan.t
+    assert plan.converged and plan.gap == 0 and np.abs(plan.u).max() <= 80
+    air = np.flatnonzero(jump.flies)
+    assert np.all(np.diff(air) == 1) and t[air[-1]] - t[air[0]] > 0.2  # one flight
+    assert jump.feet[600].min() > 0.05 and plan.q[:, 6].max() - plan.q[0, 6] > 0.25
+    assert np.abs(plan.q[-1, 4:7] - plan.q[0, 4:7]).max() < 0.02 and np.abs(plan.v[-1]).max() < 0.2
+    carried = np.trapezoid(jump.force[..., 2].sum(axis=1), t)
+    assert carried == pytest.approx(30.4754 * 9.81 * t[-1], rel=0.02)  # the impulse of the weight
+    apart = [np.linalg.norm(q[:, 4:7] - plan.q[:, 4:7], axis=1) for q in (jump.played.q, jump.followed)]
+    assert apart[0][:600].max() < 5e-3 and apart[1][:600].max() < 0.02 and apart[1].max() < 0.08
+    lifted = jump.carried.max(axis=1) == 0
+    assert lifted[530:730].all() and not lifted[:380].any() and not lifted[900:].any()

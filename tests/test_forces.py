@@ -22,12 +22,13 @@ from liebody.dynamics import (
     JointFriction,
     JointSpring,
     OpenTree,
+    SmoothContact,
     bias_forces,
     body_poses,
     body_twists,
     mass_matrix,
 )
-from liebody.errors import ModelError, ShapeError
+from liebody.errors import ArgumentError, ModelError, ShapeError
 from liebody.groups import Planar, Prismatic, Revolute, Spherical
 from liebody.integrators import mechanical_method
 from liebody.scalar import absolute, tanh
@@ -505,3 +506,50 @@ def test_the_balance_of_energy_counts_efforts_dampers_and_forces(kind):
         assert np.ptp(run.energy) > 0.1
         jumps.append(float(run.largest_energy_jump) / every)
     assert jumps[1] < 1e-3 and np.log2(jumps[0] / jumps[1]) == pytest.approx(2, abs=0.3)
+
+
+# -- contact -----------------------------------------------------------------------------------------------
+
+
+def test_smooth_contact_carries_a_weight_and_slows_what_slides():
+    """At rest at the depth m g / K; what slides stops after v^2 / 2 mu g, where slips are fast."""
+    sled = TreeBuilder("sled").add("x", Prismatic([1, 0, 0]), SpatialInertia.sphere(1.0, 0.1))
+    sled.add("z", Prismatic([0, 0, 1]), SpatialInertia.sphere(1.0, 0.1), parent="x")
+    robot, ground = lb.Robot(sled.build()), SmoothContact("z", stiffness=2e3, friction=0.5, viscosity=1e3)
+    start = [0.0, -9.81 / ground.stiffness]  # z carries 1 kg
+    run = lb.simulate(robot, start, [3.0, 0.0], t_end=2.0, dt=2e-4, forces=[ground])
+    slowing = 0.5 * 9.81 / 2  # of both
+    assert run.q[-1, 0] == pytest.approx(9.0 / (2 * slowing), rel=0.01)
+    np.testing.assert_allclose(run.q[:, 1], start[1], rtol=1e-6)
+
+
+def test_smooth_contact_is_the_slope_of_its_energy_and_has_no_jump():
+    ground, rng = (
+        SmoothContact("foot", damping=0.7, normal=(0.0, 0.6, 0.8), height=0.2),
+        np.random.default_rng(0),
+    )
+    n, T = np.array([0.0, 0.6, 0.8]), np.eye(4)
+
+    def energy(y):
+        T[:3, 3] = (0.2 + y) * n
+        return ground.energy(T)
+
+    for y in (-4e-3, -1.1e-3, -0.7e-3, 0.3e-3, 0.9e-3, 2e-3):
+        push = ground.force((0.2 + y) * n, np.zeros(3))
+        assert n @ push == pytest.approx(-(energy(y + 1e-6) - energy(y - 1e-6)) / 2e-6, rel=1e-5, abs=1e-6)
+        np.testing.assert_allclose(push, (n @ push) * n, atol=1e-12)
+        u = rng.normal(size=3)
+        moved, along = ground.force((0.2 + y) * n, u), u - (n @ u) * n
+        assert n @ moved == pytest.approx(n @ push * max(1 - 0.7 * n @ u, 0))
+        assert np.linalg.norm(moved - (n @ moved) * n) <= 0.8 * (n @ moved) + 1e-12 and moved @ along <= 0
+    gaps = [ground.force((0.2 + y) * n, -n) for y in (1e-3 - 1e-9, 1e-3 + 1e-9)]
+    assert np.abs(gaps[0]).max() < 1e-9 and not gaps[1].any()  # it begins from nothing
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"stiffness": -1.0}, {"width": 0.0}, {"normal": (0, 0, 0)}, {"friction": np.nan}, {"damping": "soft"}],
+)
+def test_smooth_contact_says_what_it_takes(options):
+    with pytest.raises((ModelError, ArgumentError), match="SmoothContact: " + next(iter(options))):
+        SmoothContact("foot", **options)

@@ -108,7 +108,7 @@ def sensitivities(
         s.gradient(end=miss)               # backwards: of one cost, by everything
 
     running  a cost rate (t, q, v, u) -> number, or (t, q, v, u, p) with parameters p, made of NumPy operators
-             and liebody.scalar, summed over the steps by the trapezoidal rule
+             and liebody.scalar; its integral is one more equation, solved by the same method
     options  of a HybridSystem, those of its `simulate`
 
     Everything else is as in `simulate`, with steps of one length dt. All derivatives are exact ones of these
@@ -149,9 +149,10 @@ def sensitivities(
         if why is not None:
             raise IntegrationError(f"{why}; what can only be called is not differentiated")
     flow = flow_of(made, chosen, stabilized, u.traced)
-    steps, samples = steps_of(made, chosen, stabilized, flow, u.traced), u.taken(flow)
+    samples = u.taken(flow)
     meter = _meter(made, u.traced, samples, running)
-    motion = _March(made, steps, samples, Clock(t_end, h, record_every), (q, v), meter)
+    steps = steps_of(made, chosen, stabilized, flow, u.traced, meter)
+    motion = _March(made, steps, samples, Clock(t_end, h, record_every), (q, v))
     tabulated = None if u.traced else u.samples.table.shape[1:] if isinstance(tau, tuple) else (made.nu,)
     return Sensitivities(run, motion, batch, tabulated, made.layout)
 
@@ -188,16 +189,17 @@ class _March:
 
     def __init__(
         self, mechanism: Mechanism, steps: ExplicitSteps | ImplicitSteps, samples: Samples, clock: Clock,
-        state: tuple[Array, Array], meter: Function | None,
+        state: tuple[Array, Array],
     ) -> None:  # fmt: skip
         self.group, self.nv, self.size = mechanism.group, mechanism.nv, mechanism.group.dim + mechanism.nv
         self.width = samples.table.shape[-1]
         self.flow, self.steps, self.samples, self.state = steps.flow, steps, samples, state
         assert clock.h is not None
         self.start = points_of(steps.flow, *state, clock.h, samples.at(0.0))
-        self.begun, self.point = beginning(steps.flow, mechanism), mechanism.nq + mechanism.nv
-        self.meter = meter and differentiated(meter, states_group(mechanism, self.point), "yu")
-        self.dim, self.rows = steps.group.dim, steps.group.dim + (meter is not None)
+        self.begun = beginning(steps.flow, mechanism)
+        self.dim = states_group(mechanism, self.start.shape[1]).dim
+        self.is_metered = steps.is_metered
+        self.rows = self.dim + self.is_metered
         lengths = np.append(np.full(clock.steps, clock.h), [clock.rest] if clock.rest else [])
         starts = clock.h * np.arange(len(lengths))
         counts = self._cut(starts, lengths)
@@ -285,26 +287,27 @@ class _March:
         columns = u.table.shape[-1] * (1 + self.linear)
         A = np.zeros((n, b - a, self.rows, self.rows))
         B = np.zeros((n, b - a, self.rows, columns))
-        A[..., -1, -1] = 1.0
+        shares = self._shares[number] = np.zeros((n, b - a))
         kinds = np.stack([self.h[a:b], self.jumps[a:b]], axis=1)
         for h, jump in np.unique(kinds, axis=0):
             k = np.flatnonzero((kinds == (h, jump)).all(axis=1))
             inputs, t = self._inputs(a + k), np.tile(self.t[a + k], n)
             y = Y[:, k].reshape(n * len(k), -1)
-            _, by_y, by_u = self.steps(t, h, y, inputs, bool(jump))
-            A[:, k, : self.dim, : self.dim] = by_y.reshape(n, len(k), self.dim, self.dim)
-            B[:, k, : self.dim] = by_u.reshape(n, len(k), self.dim, columns)
-            if self.meter:
-                end = Y[:, k + 1].reshape(n * len(k), -1)
-                of_state, of_efforts = self._metered(t, h, y, end, by_y, by_u, inputs)
-                A[:, k, -1, : self.dim] = of_state.reshape(n, len(k), self.dim)
-                B[:, k, -1] = of_efforts.reshape(n, len(k), columns)
+            end, by_y, by_u = self.steps(t, h, y, inputs, bool(jump))
+            A[:, k] = by_y.reshape(n, len(k), *by_y.shape[1:])
+            B[:, k] = by_u.reshape(n, len(k), *by_u.shape[1:])
+            shares[:, k] = end[:, -1].reshape(n, len(k))
         if len(self.segments) == 1:
             self._kept[number] = A, B
         return A, B
 
     @cached_property
     def _kept(self) -> dict[int, tuple[Array, Array]]:
+        return {}
+
+    @cached_property
+    def _shares(self) -> dict[int, Array]:
+        """What the steps of segments add to the integral, (n, steps); nothing of meaning without one."""
         return {}
 
     def _inputs(self, k: Array) -> Inputs:
@@ -319,35 +322,15 @@ class _March:
         theta = (np.tile(x[k], n) for x in (self.t, self.share, self.pace))
         return Inputs(low, high, *theta) if self.linear else Inputs(low)
 
-    def _metered(
-        self, t: Array, h: float, y: Array, end: Array, A: Array, B: Array, inputs: Inputs
-    ) -> tuple[Array, Array]:
-        """How the share of steps in the integral depends on their start and on efforts."""
-        assert self.meter
-        (_, y0, u0), (_, y1, u1) = (
-            self.meter(at, x[:, : self.point], inputs.at(at)) for at, x in ((t, y), (t + h, end))
-        )
-        size = y0.shape[-1]
-        of_state = y1 @ A[:, :size]
-        of_state[..., :size] += y0
-        of_efforts = y1 @ B[:, :size] + inputs.through(u0, t) + inputs.through(u1, t + h)
-        return 0.5 * h * of_state[:, 0], 0.5 * h * of_efforts[:, 0]
-
     def integral(self) -> Array | None:
         """The integral at the recorded times, (n, times)."""
-        if not self.meter:
+        if not self.is_metered:
             return None
-        total = [np.zeros((len(self.start), 1))]
-        for (a, b), start in zip(self.segments, self._checkpoints, strict=True):
-            Y, n, k = self._states(a, b, start)[..., : self.point], len(self.start), np.arange(a, b)
-            inputs, t, h = self._inputs(k), np.tile(self.t[k], n), np.tile(self.h[k], n)
-            rates = [
-                self.meter(at, x.reshape(n * len(k), -1), inputs.at(at))[0]
-                for at, x in ((t, Y[:, :-1]), (t + h, Y[:, 1:]))
-            ]
-            pieces = (0.5 * h * sum(rates)[:, 0]).reshape(n, -1)
-            total.append(total[-1][:, -1:] + np.cumsum(pieces, axis=1))
-        return np.concatenate(total, axis=1)[:, self.recorded]
+        for number in range(len(self.segments)):
+            if number not in self._shares:
+                self._linear(number)
+        shares = np.concatenate([self._shares[k] for k in range(len(self.segments))], axis=1)
+        return np.pad(np.cumsum(shares, axis=1), ((0, 0), (1, 0)))[:, self.recorded]
 
     # -- forwards and backwards -----------------------------------------------------------------------------
 
@@ -450,6 +433,8 @@ def _times(matrices: Array, vectors: Array) -> Array:
 
 class _Varied:
     """The derivatives of a hybrid motion, as `VariedSystem` carries them along; parameters are the inputs."""
+
+    is_metered = False
 
     def __init__(self, system: HybridSystem, D: Array) -> None:
         self.group, self.nv, self.size = system.group, system.nv, 2 * system.nv
@@ -596,15 +581,15 @@ class Sensitivities:
                 value, slope = self._cost(cost, run.t[rows], q[:, rows], v[:, rows])
                 total, weights[:, rows] = total + value.sum(axis=1), weights[:, rows] + slope
         of_integral = np.zeros((n, times))
-        if self.integral is not None:
-            of_integral[:, -1] = integral
-            total = total + integral * self.integral.reshape(n, times)[:, -1]
+        of_integral[:, -1] = integral
         shape = *self._batch, times
         found = self.vjp(
             weights[..., :dim].reshape(*shape, dim),
             weights[..., dim:].reshape(*shape, self._motion.nv),
-            None if self.integral is None else of_integral.reshape(shape),
+            of_integral.reshape(shape) if self._motion.is_metered else None,
         )
+        if self.integral is not None:
+            total = total + integral * self.integral.reshape(n, times)[:, -1]
         return total.reshape(self._batch)[()], found
 
     def _cost(self, cost: Callable[..., Any], t: Array, q: Array, v: Array) -> tuple[Array, Array]:
@@ -641,7 +626,7 @@ class Sensitivities:
             raise ShapeError(f"{name} has shape {x.shape}, expected {(*self._batch, *shape)}") from None
 
     def _metered(self) -> None:
-        if self.integral is None:
+        if not self._motion.is_metered:
             raise ModelError("there is no integral; give sensitivities(..., running=cost)")
 
     def _named(self, found: Array, shape: tuple[int, ...]) -> Tangents:

@@ -62,7 +62,10 @@ class Inputs(NamedTuple):
 
 
 class StepDerivative(NamedTuple):
-    """Where steps lead: states (N, point), A (N, dim, dim), B (N, dim, width), or (N, dim, 2 width)."""
+    """Where steps lead: states (N, point), A (N, dim, dim), B (N, dim, width), or (N, dim, 2 width).
+
+    Of metered steps there is one entry more: what the step adds to the integral, and its derivatives.
+    """
 
     end: Array
     A: Array
@@ -156,20 +159,37 @@ class TreeRates:
 # -- steps ---------------------------------------------------------------------------------------------------
 
 
+def _metered(rates: Rates, meter: Kernel) -> Rates:
+    """The velocity of states to which the integral of a meter is joined, behind all else."""
+
+    def both(t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
+        (f, by_y, by_u), (l, l_y, l_u) = rates(t, y[..., :-1], u), timed(meter)(t, y[..., :-1], u)
+        by_y = np.concatenate([by_y, l_y], axis=-2)
+        none = np.zeros((*by_y.shape[:-1], 1), int)
+        joined = np.concatenate([f, l], axis=-1), np.concatenate([by_y, none], axis=-1)
+        return *joined, np.concatenate([by_u, l_u], axis=-2)
+
+    return both
+
+
 class ExplicitSteps:
     """Steps of an explicit method.
 
     flow   its compiled steps
     group  of the states
     rates  the velocity of states with its derivatives
+    meter  the rate of an integral along the motion, with derivatives, as one more equation; or None
 
     A vector of the algebra has its derivatives as further columns, (..., dim, 1 + columns), a state y has
     them beside it. Short steps are one kernel, others kernels of their parts.
     """
 
-    def __init__(self, flow: Flow, group: LieGroup, rates: Rates) -> None:
-        self.flow, self.group, self.rates = flow, group, rates
-        functions, size = flow.functions, group.dim
+    def __init__(self, flow: Flow, group: LieGroup, rates: Rates, meter: Kernel | None = None) -> None:
+        self.flow, self.rates, self.is_metered = flow, _metered(rates, meter) if meter else rates, bool(meter)
+        self._size = group.dim  # of tangents of the flow's own states
+        functions, ends = flow.functions, group
+        self.group = group = Product(group, R(1)) if meter else group
+        size = group.dim
         psi = np.random.default_rng(0).normal(size=size)
         off = np.abs(group.Ad(group.exp(psi)) - np.eye(size)) + np.abs(group.dexp(psi) - np.eye(size))
         self._turning = turning = np.flatnonzero(off.any(axis=0) | off.any(axis=1))
@@ -181,12 +201,14 @@ class ExplicitSteps:
         self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
         pull, settle = functions.pull, functions.settle
         self._pulled = pull and differentiated(pull, group, ("psi", "f"))
-        self._settled = settle and timed(differentiated(settle, group, "yu", ends=group))
+        self._settled = settle and timed(differentiated(settle, ends, "yu", ends=ends))
         self._kernels: dict[int, Kernel | None] = {}
 
     def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
         """Steps of length h from states y (N, point) at times t (N,)."""
         t = np.broadcast_to(t, (len(y),))
+        if self.is_metered:
+            y = np.pad(y, ((0, 0), (0, 1)))
         kernel = self._whole(inputs)
         if kernel is None:
             return StepDerivative(*self._step(t, h, y, inputs))
@@ -222,7 +244,7 @@ class ExplicitSteps:
                 [found[..., : columns - width], found[..., columns - width :] + inputs.through(by_u, now)],
                 axis=-1,
             )
-            return np.concatenate([slope[..., n - rest :, :], found], axis=-2) if rest else found
+            return np.concatenate([slope[..., rest : 2 * rest, :], found], axis=-2) if rest else found
 
         def velocity(now: Any, at: tuple[Array, Array]) -> Array:
             f, by_y, by_u = self.rates(now, at[0], inputs.at(now))
@@ -236,7 +258,8 @@ class ExplicitSteps:
 
         def pulled(psi: Array, f: Array) -> Array:
             assert self._pulled
-            value, by_psi, by_f = self._pulled(psi[..., 0], f[..., 0])
+            value, by_psi, by_f = self._pulled(psi[..., : self._size, 0], f[..., : self._size, 0])
+            value = np.concatenate([value, f[..., self._size :, 0]], axis=-1)
             found, part = np.concatenate([value[..., None], f[..., 1:]], axis=-1), (turning[:, None], turning)
             found[..., turning, 1:] = (
                 by_psi[..., *part] @ psi[..., turning, 1:] + by_f[..., *part] @ f[..., turning, 1:]
@@ -246,8 +269,11 @@ class ExplicitSteps:
         pull = pulled if self._pulled else None
         end, slope = stages(self.flow.method, velocity, advance, pull, t, h, start)[1]
         if self._settled:
-            end, by_y, by_u = self._settled(t + h, end, inputs.at(t + h))
-            slope = after(by_y, by_u, slope, t + h)
+            point, k = end.shape[-1] - self.is_metered, self._size
+            settled, by_y, by_u = self._settled(t + h, end[..., :point], inputs.at(t + h))
+            end = np.concatenate([settled, end[..., point:]], axis=-1)
+            slope = np.concatenate([by_y @ slope[..., :k, :], slope[..., k:, :]], axis=-2)
+            slope[..., :k, n:] = slope[..., :k, n:] + inputs.through(by_u, t + h)
         return end, slope[..., :n], slope[..., n:]
 
 
@@ -257,10 +283,16 @@ class ImplicitSteps:
     Of each system of equations r(x, z, y, u) = 0 of a step, z being what was found before,
 
         dx = -(dr/dx)^-1 (dr/dz dz + dr/dy s + dr/du w).
+
+    states  the group of (q, v); `group` is that of all that the method remembers
+    meter   as that of `ExplicitSteps`, summed over the method's stages, or over both ends of a step
     """
 
-    def __init__(self, flow: MechanicalFlow, group: LieGroup) -> None:
-        self.flow, self.group = flow, group
+    def __init__(
+        self, flow: MechanicalFlow, group: LieGroup, states: LieGroup, meter: Kernel | None = None
+    ) -> None:
+        self.flow, self.group, self.is_metered = flow, group, bool(meter)
+        self._states, self._meter = states, meter and timed(meter)
         phases, finish = flow.functions
         if flow.mechanics.redundant:
             raise ModelError(
@@ -274,6 +306,12 @@ class ImplicitSteps:
         self._finish = differentiated(finish, group, "zyu", ends=group)
         memory = flow.memory_functions
         self._restart = memory and memory.restart and differentiated(memory.restart, group, "yu", ends=group)
+        self._stages = None
+        if meter and flow.stages:
+            inputs = {name: x.shape for name, x in finish.inputs.items()}
+            several = Product(*[states] * len(flow.stages.weights))
+            made = trace(flow.stages.states, inputs, "stages")
+            self._stages = differentiated(made, group, "zyu", ends=several)
 
     def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
         """As that of `ExplicitSteps`; jump: whether efforts jump at the starts of the steps."""
@@ -308,10 +346,38 @@ class ImplicitSteps:
             z, dz = np.concatenate([z, kept], axis=1), np.concatenate([dz, new], axis=1)
         end, by_z, *slopes = self._finish(z, *given)
         found = by_z @ dz + slope(*slopes)
+        if self._meter:
+            points = [(t, 0.5, y, np.eye(n, n + inputs.columns)), (t + h, 0.5, end, found)]
+            if self._stages:
+                joined, by_z, *slopes = self._stages(z, *given)
+                points = self._staged(times, joined, by_z @ dz + slope(*slopes))
+            share, row = self._metered(points, h, inputs)
+            end = np.concatenate([end, share], axis=-1)
+            found = np.concatenate([found, row], axis=-2)
         A, B = found[..., :n], found[..., n:]
         if begun is not None:
             A, B = A @ begun[..., :n], B + A @ begun[..., n:]
+        if self._meter:
+            A = np.concatenate([A, np.broadcast_to(np.eye(n + 1)[:, n:], (N, n + 1, 1))], axis=-1)
         return StepDerivative(end, A, B)
+
+    def _staged(self, times: Any, joined: Array, slopes: Array) -> list[tuple[Array, float, Array, Array]]:
+        """Time, weight, state and its derivatives of each stage."""
+        assert self.flow.stages
+        weights = self.flow.stages.weights
+        parts = (np.split(x, len(weights), axis=1) for x in (joined, slopes))
+        return list(zip(times[: len(weights)], weights, *parts, strict=True))
+
+    def _metered(self, points: Any, h: float, inputs: Inputs) -> tuple[Array, Array]:
+        """What steps add to the integral, (N, 1), and its derivatives, (N, 1, n + columns)."""
+        assert self._meter
+        share, row = 0.0, 0.0
+        for t, weight, y, slope in points:
+            l, by_y, by_u = self._meter(t, y[:, : self._states.nq], inputs.at(t))
+            along = by_y @ slope[..., : self._states.dim, :]
+            along[..., along.shape[-1] - inputs.columns :] += inputs.through(by_u, t)
+            share, row = share + h * weight * l, row + h * weight * along
+        return np.asarray(share), np.asarray(row)
 
 
 def steps_of(
@@ -320,16 +386,22 @@ def steps_of(
     stabilized: Any,
     flow: Any,
     feedback: Any = None,
+    meter: Function | None = None,
 ) -> ExplicitSteps | ImplicitSteps:
-    """The steps of a flow of `flow_of`, with their derivatives, kept with the mechanism."""
-    key = (feedback and feedback.form, "tangents", method, stabilized)  # with its flow, or not at all
+    """The steps of a flow of `flow_of`, with their derivatives, kept with the mechanism.
+
+    meter  (t, y, u) -> the rate (1,) of an integral along the motion, y = (q, v)
+    """
+    users = tuple(f and f.form for f in (feedback, meter))  # with its flow, or not at all
+    key = (users if any(users) else None, "tangents", method, stabilized)
     if key not in mechanism.flows:
+        group = states_group(mechanism, mechanism.nq + mechanism.nv)
+        rate = differentiated(meter, group, "yu") if meter else None
         if isinstance(flow, MechanicalFlow):
-            mechanism.flows[key] = ImplicitSteps(flow, states_group(mechanism, flow.point))
+            mechanism.flows[key] = ImplicitSteps(flow, states_group(mechanism, flow.point), group, rate)
         else:
-            group = states_group(mechanism, mechanism.nq + mechanism.nv)
             rates = rates_of(mechanism, lambda: flow.functions.field, feedback)
-            mechanism.flows[key] = ExplicitSteps(flow, group, rates)
+            mechanism.flows[key] = ExplicitSteps(flow, group, rates, rate)
     return mechanism.flows[key]
 
 

@@ -87,6 +87,7 @@ from .forces import (
     JointLimits,
     JointSpring,
     Limits,
+    SmoothContact,
     joint_laws,
 )
 from .forward import articulated_body, forward_dynamics
@@ -178,6 +179,7 @@ __all__ = [
     "Potential",
     "RigidBody",
     "SelectedMotions",
+    "SmoothContact",
     "Task",
     "acceleration",
     "articulated_body",

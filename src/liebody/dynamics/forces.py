@@ -27,10 +27,11 @@ from ..door import floats
 from ..errors import ModelError, ShapeError
 from ..groups import Prismatic, Revolute
 from ..linear import cross, is_numeric
-from ..scalar import Array, arctan2, cos, maximum, minimum, sin, tanh, where
+from ..scalar import Array, arctan2, cos, maximum, minimum, sin, sqrt, tanh, where
 from .kinematics import frame_jacobian, frame_pose, frame_twist
 from .mass import mass_matrix
 
+LEAST_FRICTION = 1e-3  # below it friction is as that of a fluid, so that it has a derivative at rest  [N]
 NO_LIMIT = 1e9  # limits from here on are none                                                    [rad, m]
 
 
@@ -205,6 +206,88 @@ class Bushing(FrameForce):
         """The diagonal of G."""
         k = np.array(self.turning_stiffness)
         return k.sum() / 2 - k
+
+
+@dataclass(frozen=True)
+class SmoothContact(FrameForce):
+    """Points on a compliant half-space {x: n . x <= height}: a law without memory, and without a jump.
+
+        F_n = K d(y) max(1 - c y', 0),    F_t = -D u mu F_n / sqrt((mu F_n)^2 + (D |u|)^2)
+
+    y     height of a point over the ground, y = n . x - height; d its depth, -y but for |y| < w, where
+          d = (w - y)^2 / 4 w, so that the derivative of F is continuous there, too
+    u     velocity along the ground: D |u| of it is friction up to about mu F_n, and less beyond. So points
+          that stand creep with F_t / D
+
+    frames     names of frames, whose origins are the points
+    stiffness  K                                                                                       [N/m]
+    damping    c, of the force's share: losses vanish with the depth (Hunt and Crossley 1975)          [s/m]
+    friction   mu
+    viscosity  D                                                                                     [N s/m]
+    width      w                                                                                         [m]
+    normal     n, out of the ground, (3,)
+    height     of the ground over the world's origin, along n                                            [m]
+
+    It has derivatives everywhere, which `optimal_control` and `sensitivities` take. Explicit methods need
+    steps below 2 m / D and 2 sqrt(m / K), m the inertia of a point; `systems.Contact`, which sticks, and
+    `systems.TimeStepping` are for simulations alone.
+    """
+
+    frames: tuple[str, ...]
+    stiffness: float = 5e4
+    damping: float = 1.0
+    friction: float = 0.8
+    viscosity: float = 200.0
+    width: float = 1e-3
+    normal: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    height: float = 0.0
+    name = "contact"
+
+    def __post_init__(self) -> None:
+        frames = (self.frames,) if isinstance(self.frames, str) else tuple(self.frames)
+        n = floats("SmoothContact: normal", self.normal)
+        if n.shape != (3,) or not n.any():
+            raise ModelError(f"SmoothContact: normal is {self.normal!r}, expected a direction (3,)")
+        numbers = {name: getattr(self, name) for name in ("stiffness", "damping", "friction", "viscosity")}
+        for name, given in {**numbers, "width": self.width}.items():
+            value = floats(f"SmoothContact: {name}", given, finite=False)
+            if (
+                value.shape != ()
+                or not (np.isfinite(value) and value >= 0)
+                or (name == "width" and not value)
+            ):
+                raise ModelError(
+                    f"SmoothContact: {name} is {given!r}; give a number, zero or more, width more"
+                )
+        object.__setattr__(self, "frames", frames)
+        object.__setattr__(self, "normal", tuple((n / np.linalg.norm(n)).tolist()))
+
+    def wrenches(self, t: Any, *motions: Array) -> Sequence[Array]:
+        return [
+            np.concatenate([np.zeros(3, int), T[:3, :3].T @ self.force(T[:3, 3], T[:3, :3] @ V[3:])])
+            for T, V in zip(motions[::2], motions[1::2], strict=True)
+        ]
+
+    def force(self, x: Array, u: Array) -> Array:
+        """The force (3,) on a point at x (3,) with the velocity u (3,), in the world's axes.          [N]"""
+        n = np.array(self.normal)
+        rise, (near, deep) = n @ u, self._depth(x)
+        F = self.stiffness * (near * near / (4 * self.width) + deep) * maximum(1 - self.damping * rise, 0.0)
+        slip = u - rise * n
+        most, wanted = self.friction * F, self.viscosity * slip
+        return F * n - most / sqrt(most * most + wanted @ wanted + LEAST_FRICTION**2) * wanted
+
+    def energy(self, *at: Any, **more: Any) -> Any:
+        w, total = self.width, 0.0
+        for T in at:
+            near, deep = self._depth(T[:3, 3])
+            total = total + near * near * near / (12 * w) + deep * (deep / 2 + w)
+        return self.stiffness * total
+
+    def _depth(self, x: Array) -> tuple[Any, Any]:
+        """w - y between 0 and 2 w, and the depth below that."""
+        y, w = np.array(self.normal) @ x - self.height, self.width
+        return minimum(maximum(w - y, 0.0), 2 * w), maximum(-w - y, 0.0)
 
 
 def _relative(Ta: Array, Tb: Array) -> tuple[Array, Array]:

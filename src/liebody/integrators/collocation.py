@@ -38,7 +38,7 @@ from ..groups import LieGroup
 from ..linear import product
 from ..scalar import Array, absolute, maximum
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
+from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
 from .rkmk import NotConverged, Step, VectorField, vector_components
 
 EPSILON = float(np.finfo(float).eps)
@@ -238,7 +238,13 @@ class Collocation(MechanicalMethod):
         def soften_delta(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])
 
+        def states(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            psi = np.reshape(z[: s * n], (s, n))
+            pairs = zip(psi, velocities(psi, h), strict=True)
+            return np.concatenate([x for k, w in pairs for x in (group.integrate(y[:nq], k), w)])
+
         delta = Phase(first, estimate, defect, linear=True, soften=soften_delta)
+        options["stages"] = Stages(self.tableau.b.tolist(), states)
         options["control"] = Control(self._estimated_order, [delta], error, between)
         phases = [Phase(predict, residual, soften=soften)]
         return MechanicalFlow(system, phases, finish, nodes=[*c, 0.0, 1.0], **options)

@@ -10,7 +10,7 @@ from ..codegen.implicit import Phase
 from ..errors import IntegrationError
 from ..scalar import Array
 from .implicit_tableaux import implicit_tableau
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
+from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
 
 
 class HalfExplicit(MechanicalMethod):
@@ -121,4 +121,8 @@ class HalfExplicit(MechanicalMethod):
         phases = [equations(i) for i in range(s)]
         if project:
             phases.insert(s - 1, projection)
-        return MechanicalFlow(system, phases, finish, nodes=c, **options)
+
+        def states(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.concatenate([x for i in range(s) for x in stage(i, z, h, y)[:2]])
+
+        return MechanicalFlow(system, phases, finish, stages=Stages(rows[s], states), nodes=c, **options)

@@ -427,6 +427,17 @@ class Trajectory(NamedTuple):
     """Steps tried in vain, under error control"""
 
 
+class Stages(NamedTuple):
+    """The points within a step by which its method sums what depends on the state, at its first nodes.
+
+    weights  b_i, of the sum h sum_i b_i l(t + c_i h, q_i, v_i)
+    states   (z, t, h, y, u) -> q_i and v_i of all stages, joined
+    """
+
+    weights: Sequence[float]
+    states: Callable[..., Any]
+
+
 class MechanicalFlow(ImplicitFlow):
     """The compiled steps of an implicit method for a mechanical system; made by `flow` of a method.
 
@@ -434,6 +445,7 @@ class MechanicalFlow(ImplicitFlow):
     layout     which entries of a state y (point,) are what: "q", "v", and what the method remembers
     remembers  name and length of the entries after q and v
     begin      (t, q, v, u, h) -> y at the start; default: q and v alone
+    stages     where the method has such; None for those of second order, whose sum is the trapezoidal rule
     """
 
     def __init__(
@@ -443,9 +455,10 @@ class MechanicalFlow(ImplicitFlow):
         finish: Callable[..., Any],
         remembers: dict[str, int] | None = None,
         begin: Callable[..., Any] | None = None,
+        stages: Stages | None = None,
         **options: Any,
     ) -> None:
-        self.mechanics, self._begin = mechanics, begin
+        self.mechanics, self._begin, self.stages = mechanics, begin, stages
         sizes = {"q": mechanics.nq, "v": mechanics.dim, **(remembers or {})}
         ends = np.cumsum([0, *sizes.values()]).tolist()
         self.layout = {key: slice(a, b) for key, a, b in zip(sizes, ends, ends[1:], strict=False)}
