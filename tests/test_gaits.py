@@ -19,6 +19,7 @@ from liebody.gaits import (
     bifurcation_curve,
     continuation,
     floquet,
+    improve,
     periodic_orbit,
     regulator,
     search,
@@ -478,6 +479,17 @@ def test_the_slope_set_at_each_step_holds_the_gait_where_it_is_unstable(compass,
     assert held.stable and np.abs(held.multipliers).max() < 0.75
     q, v = held.returns(steep.q, steep.v + [0.01, 0.01], 60)
     assert np.abs(steep.coordinates(q[-1], v[-1])).max() < 1e-8
+    closed = held.simulate(steep.q, steep.v + [0.01, 0.01], t_end=5.0, record_every=5.0).events
+    closed = closed.where(np.diff(closed.t, prepend=-1) > 0.1)  # a new slope moves the ground: no strike
+    np.testing.assert_allclose(closed.q[:5], q[:5, 0], atol=1e-9)  # the same feedback, without a stop
+    free = held.simulate(steep.q, steep.v + [0.01, 0.01], t_end=5.0, record_every=5.0, gain=0.0).events
+    assert np.abs(free.of("strike").q[:5] - q[:5, 0]).max() > 1e-3
+    again = stabilize(steep, ["slope"], gain=held.gain)
+    np.testing.assert_allclose(again.multipliers, held.multipliers, atol=1e-9)
+    with pytest.raises(GaitError, match="the gain does not make"):
+        stabilize(steep, ["slope"], gain=0 * held.gain)
+    with pytest.raises(ShapeError, match=r"expected \(1, 4\)"):
+        stabilize(steep, ["slope"], gain=np.zeros((2, 4)))
     run = steep.system.simulate(
         steep.q, steep.v + [0.01, 0.01], t_end=60.0, parameters=steep.parameters, **compass.STEPS
     )
@@ -582,6 +594,39 @@ def test_the_search_finds_both_gaits_of_the_walker(compass, gait):
     assert len(found) == 2 and found[0].stable and not found[1].stable
     np.testing.assert_allclose(found[0].coordinates(gait.q, gait.v), 0, atol=1e-8)
     assert found[1].period < gait.period - 0.02
+
+
+def test_random_changes_of_a_parameter_bring_the_period_nearer_to_a_given_one(circle):
+    """Of van der Pol's oscillator: mu = 1.39985 for 7 s, and no more than 1.2 is allowed."""
+
+    def off(orbit):
+        return abs(orbit.period - 7)
+
+    few = {"generations": 4, "children": 6, "parents": 2}
+    found = improve([circle], {"mu": 0.2}, objective=off, bounds={"mu": (0.5, 1.2)}, **few)
+    assert len(found) == 2 and off(found[0]) <= off(found[1]) < off(circle)
+    assert circle.parameters.get("mu", 1.0) < found[0].parameters["mu"] <= 1.2
+    assert found[0].residual < 1e-9
+    none = improve([circle], {"mu": 0.2}, objective=off, accept=lambda orbit: False, **few)
+    assert none == [circle]
+    with pytest.raises(ConfigurationError, match="no orbits to improve"):
+        improve([], {"mu": 0.2})
+
+
+def test_feedback_sees_where_a_robot_is_but_for_its_place_along_the_ground():
+    """`away`, made for graphs, gives what Newton's method to its end gives, far along and turned."""
+    from liebody.gaits.shooting import Shooting
+    from liebody.groups import SE2, Product
+
+    system = HybridSystem(Product(SE2, R(1)), lambda t, q, v, z, p: np.zeros(4), name="free")
+    q0, v0 = np.array([0.3, 0.0, 0.2, -0.5]), np.array([0.1, 0.2, 0.3, 0.4])
+    q, v = np.array([1.1, 200.0, 0.25, -0.4]), np.array([0.2, 0.1, 0.4, 0.3])
+    for symmetries in ([[0, 1, 0, 0]], [[0, 1, 0, 0], [0, 0, 1, 0]], np.eye(4)[:3]):
+        shooting = Shooting(system, symmetries=symmetries)
+        exact = np.concatenate([shooting.nearest_shift(q0, q)[1], v - v0])
+        np.testing.assert_allclose(shooting.away(q0, v0, q, v), exact, atol=1e-9)
+        moved = system.group.integrate(q, 0.0 * v)
+        np.testing.assert_allclose(shooting.away(moved, v, q, v), 0, atol=1e-12)
 
 
 # -- a biped from its URDF ----------------------------------------------------------------------------------

@@ -6,14 +6,14 @@ floquet       Floquet multipliers
 continuation  orbits over a parameter; bifurcations, over another one, and branches that begin there
 stabilize     feedback at the section, by the linear-quadratic regulator of the return map
 basin         where starts of a grid settle, by sweeps; attractors found by themselves
-search        orbits from a sample of starts
+search        orbits from a sample of starts; better ones by random changes of parameters
 """
 
 from .basin import Attractor, Basin, basin
 from .continuation import Bifurcation, Branch, bifurcation_curve, continuation, switch_branch
 from .floquet import Floquet, floquet
 from .orbit import PeriodicOrbit, periodic_orbit
-from .search import search
+from .search import improve, search
 from .shooting import GaitError
 from .stabilize import StabilizedOrbit, regulator, stabilize
 
@@ -30,6 +30,7 @@ __all__ = [
     "bifurcation_curve",
     "continuation",
     "floquet",
+    "improve",
     "periodic_orbit",
     "regulator",
     "search",

@@ -98,7 +98,12 @@ class PeriodicOrbit:
         """What is trivial, and an orthonormal basis across it, in columns over the scale."""
         n, along = 2 * self.system.nv, [x / self.shooting.scale for x in self.trivial.values()]
         U = np.stack(along, axis=1) if along else np.zeros((n, 0))
-        return U, np.linalg.qr(np.concatenate([U, np.eye(n)], axis=1))[0][:, len(along) : n]
+        return U, _across(U)
+
+    @cached_property
+    def across_symmetries(self) -> Array:
+        """An orthonormal basis across the symmetries alone, in columns over the scale."""
+        return _across(self.shooting.along_symmetries(self.q) / self.shooting.scale[:, None])
 
     @cached_property
     def family(self) -> int:
@@ -154,12 +159,28 @@ class PeriodicOrbit:
         point = replace(self.point, parameters=_values(self.system, self.parameters, names))
         return PeriodicOrbit(shooting, point, shooting.shoot(point))
 
+    def with_parameters(self, tolerance: float = ENOUGH, tries: int = 20, **values: Any) -> PeriodicOrbit:
+        """The orbit next to this one with other values of parameters, by Newton's method from this one.
+
+        Errors: GaitError where there is none near.
+        """
+        self.system.parameters.values(values, ())  # refuses what is not known
+        point = replace(self.point, parameters={**self.point.parameters, **values})
+        point = replace(point, period=self.shooting.period_of(point))
+        point, shot, _ = self.shooting.solve(point, tolerance, tries)
+        return PeriodicOrbit(self.shooting, point, shot)
+
     @cached_property
     def by_unknowns(self) -> Array:
         """The derivative (2 nv, p) of the state after a period by the unknown parameters."""
         n = 2 * self.system.nv
         start = np.zeros((n, self.shooting.columns - n))
         return reduce(lambda B, segment: segment.D[:, :n] @ B + segment.D[:, n:], self.shot.segments, start)
+
+
+def _across(U: Array) -> Array:
+    """An orthonormal basis of what is orthogonal to the columns of U (n, k)."""
+    return np.linalg.qr(np.concatenate([U, np.eye(len(U))], axis=1))[0][:, U.shape[1] : len(U)]
 
 
 def periodic_orbit(

@@ -1,8 +1,11 @@
-"""Search: many starts at once, one return of each, and Newton's method from those that come back nearest."""
+"""Search: many starts at once, one return of each, and Newton's method from those that come back nearest.
+
+Improvement: random changes of parameters, Newton's method for each, the better orbits kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +75,59 @@ def search(
             continue
         if (accept is None or accept(orbit)) and not any(_same(orbit, other) for other in found):
             found.append(orbit)
-    return sorted(found, key=objective or (lambda orbit: float(np.abs(orbit.multipliers).max(initial=0.0))))
+    return sorted(found, key=objective or largest_multiplier)
+
+
+def largest_multiplier(orbit: PeriodicOrbit) -> float:
+    """The largest modulus of its Floquet multipliers."""
+    return float(np.abs(orbit.multipliers).max(initial=0.0))
+
+
+def improve(
+    orbits: Sequence[PeriodicOrbit],
+    spread: Mapping[str, Any],
+    *,
+    objective: Callable[[PeriodicOrbit], float] = largest_multiplier,
+    accept: Callable[[PeriodicOrbit], bool] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    generations: int = 30,
+    children: int = 48,
+    parents: int = 8,
+    seed: int = 0,
+    **newton: Any,
+) -> list[PeriodicOrbit]:
+    """Orbits with a smaller objective, by random changes of parameters: the best `parents`, the best first.
+
+    spread     {name: size} of normal changes of parameters; they shrink by 3 % from generation to generation
+    objective  orbit -> number; accept: orbit -> whether it counts
+    bounds     {name: (least, most)} within which parameters stay
+    children   changes that are tried in each generation, of the best in turn, by Newton's method from these
+    newton     tolerance and tries of `PeriodicOrbit.with_parameters`
+    """
+    if not orbits:
+        raise ConfigurationError("there are no orbits to improve; `search` finds some")
+    rng = np.random.default_rng(seed)
+    pool = sorted(((objective(orbit), orbit) for orbit in orbits), key=_first)[:parents]
+    for generation in range(generations):
+        found = []
+        for k in range(children):
+            orbit = pool[k % len(pool)][1]
+            own = dict(orbit.parameters)
+            for name, size in spread.items():
+                value = np.asarray(own.get(name, orbit.system.parameters.defaults[name]))
+                value = value + 0.97**generation * np.asarray(size) * rng.normal(size=value.shape)
+                own[name] = np.clip(value, *(bounds or {}).get(name, (-np.inf, np.inf)))[()]
+            try:
+                found.append(orbit.with_parameters(**newton, **own))
+            except GaitError:
+                continue
+        pool += [(objective(orbit), orbit) for orbit in found if accept is None or accept(orbit)]
+        pool = sorted(pool, key=_first)[:parents]
+    return [orbit for _, orbit in pool]
+
+
+def _first(pair: tuple[float, PeriodicOrbit]) -> float:
+    return pair[0]
 
 
 def _same(a: PeriodicOrbit, b: PeriodicOrbit) -> bool:

@@ -26,6 +26,7 @@ import numpy as np
 from ..codegen import Kernel, jvp, trace
 from ..codegen.layout import word_of
 from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from ..linear import solve
 from ..systems import EventLog, HybridRun, HybridSystem, VariedSystem
 from .section import QUIET, from_section, varied
 
@@ -65,7 +66,10 @@ class Point:
 
 
 class End(NamedTuple):
-    """Where a motion ends: state, time, events on the way, the event of the section; whether it got there."""
+    """Where a motion ends: state, time, events on the way, the event of the section.
+
+    cause   why it ended before; "" where it only did not return
+    """
 
     q: Array
     v: Array
@@ -73,6 +77,7 @@ class End(NamedTuple):
     events: Events
     log: EventLog | None
     reached: bool
+    cause: str
 
 
 @dataclass(frozen=True)
@@ -219,27 +224,45 @@ class Shooting:
         run, ends = self.reach(system, q, v, parameters, time)
         for i, end in enumerate(ends):
             if not end.reached:
-                raise GaitError(self._lost(run, i, end))
+                raise GaitError(self._lost(i, end))
         return run, ends
 
     def reach(
         self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: float
     ) -> tuple[HybridRun, list[End]]:
-        """The same, whether they get there or not."""
-        for reach in (1.3, 4.0) if self.section else (1.0,):
-            t_end = reach * time
-            run = system.simulate(q, v, t_end=t_end, record_every=t_end, **self.options(parameters, time))
-            found = [self._return(log, time) for log in run.events]
-            if not self.section or all(log is not None for _, log in found):
-                break
-        ends = []
-        for i, (events, log) in enumerate(found):
-            if log is None:
-                reached = not self.section and run.ends[i] == ""
-                ends.append(End(run.final.q[i], run.final.v[i], t_end, events, log, reached))
-            else:
-                ends.append(End(log.q[0], log.v[0], float(log.t[0]), events, log, True))
+        """The same, whether they get there or not.
+
+        Those that are late, and go on, are simulated once more, for longer.
+        """
+        t_end = (1.3 if self.section else 1.0) * time
+        run = system.simulate(q, v, t_end=t_end, record_every=t_end, **self.options(parameters, time))
+        ends = self._ends(run, t_end, time)
+        late = [i for i, end in enumerate(ends) if self.section and not end.reached and not end.cause]
+        if late:
+            defaults, t_end = system.parameters.defaults, 4.0 * time
+            given = {
+                name: np.asarray(x)[late] if np.ndim(x) > defaults[name].ndim else x
+                for name, x in parameters.items()
+            }
+            after = system.simulate(
+                np.asarray(q)[late], np.asarray(v)[late], t_end=t_end, record_every=t_end,
+                **self.options(given, time),
+            )  # fmt: skip
+            for i, end in zip(late, self._ends(after, t_end, time), strict=True):
+                ends[i] = end
         return run, ends
+
+    def _ends(self, run: HybridRun, t_end: float, time: float) -> list[End]:
+        ends = []
+        for i, log in enumerate(run.events):
+            events, back = self._return(log, time)
+            cause = str(run.ends[i])
+            if back is not None:
+                ends.append(End(back.q[0], back.v[0], float(back.t[0]), events, back, True, ""))
+                continue
+            reached, until = not self.section and not cause, float(run.end_times[i]) if cause else t_end
+            ends.append(End(run.final.q[i], run.final.v[i], until, events, None, reached, cause))
+        return ends
 
     def _return(self, log: EventLog, time: float) -> tuple[Events, EventLog | None]:
         """Events until the section is met again; a start on the section is not a return."""
@@ -256,10 +279,10 @@ class Shooting:
         """Whether an event is one of the section."""
         return self.section is not None and guard == self.section[0] and self.section[1] in (0, direction)
 
-    def _lost(self, run: HybridRun, i: int, end: End) -> str:
+    def _lost(self, i: int, end: End) -> str:
         where = f"segment {i + 1} of {self.segments}: " if self.segments > 1 else ""
-        if run.ends[i]:
-            what = f"the motion ended at t = {float(run.end_times[i]):.6g} s, before it closed: {run.ends[i]}"
+        if end.cause:
+            what = f"the motion ended at t = {end.time:.6g} s, before it closed: {end.cause}"
         else:
             section = named([self.section] if self.section else [])
             what = f"it does not return to {section} within {end.time:.4g} s"
@@ -281,7 +304,7 @@ class Shooting:
                 given[name] = np.concatenate([value[None], value + change])
                 first += value.size
             run, ends = self.arrive(self.motion, np.stack(q), np.stack(v), given, time)
-            q1, v1, t1, events, log, _ = ends[0]
+            q1, v1, t1, events, log, *_ = ends[0]
             y = np.stack([np.concatenate([group.difference(q1, x.q), x.v - v1, [x.time]]) for x in ends])
             slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
             states = run.final if log is None else log
@@ -367,20 +390,40 @@ class Shooting:
         """h(s) q = q exp(Ad(q^-1) xi s)."""
         group = self.system.group
         if not len(self.symmetries):
-            return np.asarray(q, float)
+            return np.asarray(q)
         inverse = group.Ad(group.inverse(group.element(q)))
-        return np.asarray(group.integrate(q, inverse @ (s @ self.symmetries)), float)
+        return np.asarray(group.integrate(q, inverse @ (s @ self.symmetries)))
 
     def nearest_shift(self, q0: Array, q: Array) -> tuple[Array, Array]:
         """(s, log((h(s) q0)^-1 q)), with that logarithm orthogonal to the symmetries: q without its place."""
-        group, s = self.system.group, np.zeros(len(self.symmetries))
-        across = np.linalg.pinv(self.along_symmetries(q0)[: self.system.nv])
+        s = np.zeros(len(self.symmetries))
         for _ in range(20):
-            e = np.asarray(group.difference(self.shifted(q0, s), q), float)
-            s = s + across @ e
-            if np.abs(across @ e).max(initial=0.0) < 1e-14:
+            s, e, change = self._nearer(q0, q, s)
+            if np.abs(change).max(initial=0.0) <= 1e-14 * (1 + np.abs(s).max(initial=0.0)):
                 break
         return s, e
+
+    def _nearer(self, q0: Array, q: Array, s: Array) -> tuple[Array, Array, Array]:
+        """A step of Newton's method towards the nearest shift: s after it, the logarithm before it, ds."""
+        group, xi = self.system.group, self.symmetries.T
+        e = np.asarray(group.difference(self.shifted(q0, s), q))
+        if not len(s):
+            return s, e, s
+        inverse = group.Ad(group.inverse(group.element(q0)))
+        A = inverse @ xi
+        slope = A.T @ group.dexp_inverse(e) @ inverse @ group.dexp(-(s @ self.symmetries)) @ xi
+        change = solve(slope.T @ slope, slope.T @ (A.T @ e))
+        return s + change, e, change
+
+    def away(self, q0: Array, v0: Array, q: Array, v: Array) -> Array:
+        """How far a state is from another, (2 nv,), symmetries left out; also of symbols.
+
+        Three steps of Newton's method: along a translation the first one is exact.
+        """
+        s = np.zeros(len(self.symmetries), int)
+        for _ in range(3 * (len(s) > 0)):
+            s, _, _ = self._nearer(q0, q, s)
+        return np.concatenate([self.system.group.difference(self.shifted(q0, s), q), v - v0])
 
     def along_symmetries(self, q: Array) -> Array:
         """How a state moves along each symmetry: Ad(q^-1) xi_j, (2 nv, k)."""

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigurationError, ShapeError
+from ..systems import HybridRun, HybridSystem
 from .orbit import PeriodicOrbit
+from .section import AIM_Q, AIM_V, GAIN, FedBack
 from .shooting import Array, GaitError
 
 
@@ -63,9 +66,34 @@ class StabilizedOrbit:
             found.append((q, v))
         return np.stack([q for q, _ in found]), np.stack([v for _, v in found])
 
+    @cached_property
+    def system(self) -> HybridSystem:
+        """The closed loop: the system with this feedback at its section, as parameters of its own.
+
+        Errors: ConfigurationError for orbits without a section, or that close at a later return.
+        """
+        shooting = self.orbit.shooting
+        if shooting.section is None or shooting.segments > 1:
+            raise ConfigurationError(
+                "a closed loop needs an orbit that closes at its first return to a section; use `returns`"
+            )
+        return FedBack(self.orbit.system, shooting.section, self.inputs, shooting.away)
+
+    def simulate(self, q: Any, v: Any, *, t_end: float, gain: Any = None, **options: Any) -> HybridRun:
+        """The motion with feedback, from states at the section (..., nq), (..., nv).
+
+        gain     another one, (p, 2 nv), as zero for none
+        options  of `HybridSystem.simulate`, where they differ from those of the orbit
+        """
+        K = self.gain if gain is None else np.broadcast_to(np.asarray(gain, float), self.gain.shape)
+        fed_back = {**self.orbit.parameters, GAIN: K, AIM_Q: self.orbit.q, AIM_V: self.orbit.v}
+        given = self.orbit.shooting.options(fed_back, self.orbit.period)
+        parameters = {**given["parameters"], **options.pop("parameters", {})}
+        return self.system.simulate(q, v, t_end=t_end, **{**given, **options, "parameters": parameters})
+
 
 def stabilize(
-    orbit: PeriodicOrbit, inputs: Sequence[str], *, Q: Any = None, R: Any = None
+    orbit: PeriodicOrbit, inputs: Sequence[str], *, Q: Any = None, R: Any = None, gain: Any = None
 ) -> StabilizedOrbit:
     """Make a gait stable by parameters that are set at each return to the section, and check that it is.
 
@@ -73,8 +101,9 @@ def stabilize(
     inputs  names of the parameters, which are held until the next return
     Q       weights (2 nv, 2 nv), or of each entry (2 nv,), of the state at returns; default: 1 / scale^2
     R       weights (p, p), or (p,), of the changes of the parameters; default: 1 / (a tenth of each)^2
+    gain    one of the user's own, (p, 2 nv), in place of the regulator's
 
-    Errors: GaitError if the inputs do not reach all that is unstable.
+    Errors: GaitError if the inputs do not reach all that is unstable, or the given gain does not hold it.
     """
     if orbit.shooting.free_period:
         raise ConfigurationError("there is no section at which parameters could be set; give the orbit one")
@@ -82,14 +111,18 @@ def stabilize(
         raise ConfigurationError("inputs is empty; name parameters of the system")
     orbit, scale = orbit.with_unknowns(*inputs), orbit.shooting.scale
     unit = orbit.shooting.unit(orbit.point)[orbit.shooting.size - orbit.by_unknowns.shape[1] :]
-    W = orbit.across[1]
+    W = orbit.across_symmetries
     A = W.T @ (orbit.derivative * scale / scale[:, None]) @ W
     B = W.T @ (orbit.by_unknowns * unit / scale[:, None])
-    q, r = _weights("Q", Q, scale), _weights("R", R, unit)
-    K = regulator(A, B, W.T @ q @ W, r)
+    if gain is None:
+        q, r = _weights("Q", Q, scale), _weights("R", R, unit)
+        K = regulator(A, B, W.T @ q @ W, r)
+    else:
+        K = _gain(gain, len(unit), len(scale)) / unit[:, None] * scale @ W
     if not np.isfinite(K).all() or np.abs(np.linalg.eigvals(A + B @ K)).max() >= 1:
-        raise GaitError(f"{', '.join(inputs)} do not reach all that is unstable; give others, or more")
-    gain = unit[:, None] * K @ W.T / scale
+        what = f"{', '.join(inputs)} do not reach all that is unstable; give others, or more"
+        raise GaitError(what if gain is None else "the gain does not make all multipliers less than 1")
+    gain = unit[:, None] * K @ W.T / scale  # without what lies along the symmetries
     h = 1e-5
     steps = np.kron(scale * W.T, [[h], [-h]])
     nv = orbit.system.nv
@@ -98,9 +131,9 @@ def stabilize(
     ends = _after(orbit, np.array(starts, float), orbit.v + steps[:, nv:], held)
     x = orbit.coordinates(*ends) / scale @ W
     measured = np.linalg.eigvals(((x[::2] - x[1::2]) / (2 * h)).T)
-    return StabilizedOrbit(
-        orbit, tuple(inputs), gain, _sorted(np.linalg.eigvals(A + B @ K)), _sorted(measured)
-    )
+    within = len(W.T) - (orbit.shooting.section is not None)  # one is zero: off the section nothing returns
+    found = (_sorted(values)[:within] for values in (np.linalg.eigvals(A + B @ K), measured))
+    return StabilizedOrbit(orbit, tuple(inputs), gain, *found)
 
 
 def _changed(orbit: PeriodicOrbit, inputs: Sequence[str], change: Array) -> dict[str, Array]:
@@ -130,6 +163,13 @@ def _weights(name: str, given: Any, scale: Array) -> Array:
     if x.shape not in ((n,), (n, n)):
         raise ShapeError(f"{name} has shape {x.shape}, expected ({n},) or ({n}, {n})")
     return scale[:, None] * (np.diag(x) if x.ndim == 1 else x) * scale
+
+
+def _gain(given: Any, inputs: int, size: int) -> Array:
+    K = np.asarray(given, float)
+    if K.shape != (inputs, size):
+        raise ShapeError(f"gain has shape {K.shape}, expected ({inputs}, {size}): inputs by (q, v)")
+    return K
 
 
 def regulator(A: Array, B: Array, Q: Array, R: Array) -> Array:

@@ -9,12 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
+from liebody.gaits import PeriodicOrbit, StabilizedOrbit
 from liebody.systems import HybridRun
 
 from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, INK, RED
 from .pictures import GREY, animated, figure_of, words
-from .underactuated import JOINTS, Books, Gait
+from .underactuated import JOINTS, Books, radius, speed
 
 RADIUS = 0.05  # of the trunk, m
 COLOURS = (BLUE, AMBER, GREEN)
@@ -94,13 +95,13 @@ def phases(run: HybridRun, books: Books) -> Any:
     return figure
 
 
-def multipliers(gaits: Mapping[str, tuple[Gait, Array]]) -> Any:
+def multipliers(found: Mapping[str, StabilizedOrbit]) -> Any:
     """In the complex plane, without feedback and with the regulator's gain."""
-    figure, axes = figure_of(1, len(gaits), (9.6, 3.4))
+    figure, axes = figure_of(1, len(found), (9.6, 3.4))
     angle = np.linspace(0, 2 * np.pi, 200)
-    for axis, (name, (gait, gain)) in zip(axes[0], gaits.items(), strict=True):
+    for axis, (name, x) in zip(axes[0], found.items(), strict=True):
         axis.plot(np.cos(angle), np.sin(angle), color=GREY, linewidth=0.8)
-        free, held = gait.multipliers, np.linalg.eigvals(gait.derivative + gait.by_posture @ gain)
+        free, held = x.orbit.multipliers, x.multipliers
         axis.plot(free.real, free.imag, "o", color=RED, markersize=5, label="same posture at each hop")
         axis.plot(held.real, held.imag, "x", color=BLUE, markersize=6, label="posture by the apex")
         axis.set_aspect("equal")
@@ -110,16 +111,16 @@ def multipliers(gaits: Mapping[str, tuple[Gait, Array]]) -> Any:
     return figure
 
 
-def cloud(found: Mapping[str, Sequence[Gait]], least: Mapping[str, float]) -> Any:
+def cloud(found: Mapping[str, Sequence[PeriodicOrbit]], least: Mapping[str, float]) -> Any:
     """All gaits of a search: the largest multiplier over the period; how the speeds spread."""
     figure, axes = figure_of(1, 2, (9.6, 3.2))
     left, right = axes[0]
     for (name, gaits), colour in zip(found.items(), (BLUE, AMBER), strict=False):
-        T, radius = 1e3 * np.array([g.period for g in gaits]), np.array([g.radius for g in gaits])
-        left.plot(T, radius, ".", color=colour, label=name)
+        T, radii = 1e3 * np.array([g.period for g in gaits]), np.array([radius(g) for g in gaits])
+        left.plot(T, radii, ".", color=colour, label=name)
         if name in least:
             left.axhline(least[name], color=colour, linestyle=":", linewidth=1)
-        right.plot([g.speed for g in gaits], T, ".", color=colour, label=name)
+        right.plot([speed(g) for g in gaits], T, ".", color=colour, label=name)
     left.axhspan(0, 1, color=GREEN, alpha=0.15, linewidth=0)
     left.set(ylim=(0, None))
     words(left, x="period [ms]", y="largest multiplier")
