@@ -135,7 +135,7 @@ def chain(bodies):
 
     turned = [np.cos(np.pi / 4), 0, np.sin(np.pi / 4), 0]
     start = np.concatenate([[*turned, -(i + 0.5), 0, 0] for i in range(bodies)])
-    M = np.diag([1 / 12, 1 / 12, 1e-3, 1, 1, 1] * bodies)
+    M = [(6 * i, 6 * i, np.diag([1 / 12, 1 / 12, 1e-3, 1, 1, 1])) for i in range(bodies)]
     return (Product(*[SO3xR3] * bodies), M, weight, joints), start
 
 

@@ -6,6 +6,7 @@ import pytest
 from liebody import scalar
 from liebody.bodies import SpatialInertia
 from liebody.codegen import Program, trace, traced
+from liebody.codegen.passes import length
 from liebody.codegen.sparse import derivative, differentiable, sparse_jacobian
 from liebody.constrained import SystemBuilder
 from liebody.errors import IntegrationError
@@ -187,7 +188,7 @@ def test_a_long_chain_falls_by_the_laws(method):
 
 
 @pytest.mark.parametrize("group", ["SE3", "SO3xR3"])
-def test_a_system_gives_its_jacobian_by_entries(group):
+def test_a_system_gives_its_jacobian_by_blocks(group):
     """As many entries as its blocks have, whatever the number of bodies; the matrix is dg/dq."""
     builder, parent = SystemBuilder("chain"), "world"
     for k in range(12):
@@ -202,14 +203,54 @@ def test_a_system_gives_its_jacobian_by_entries(group):
     system = builder.build()
     q, v = system.guess, np.random.default_rng(0).normal(size=system.nv)
     given = system.mechanics()
-    entries = given["J"](q)
-    assert len(entries) <= 2 * 18 * system.nc / 3
+    blocks = given["J"](q)
+    assert len(blocks) <= 2 * system.nc / 3  # two of (3, 6) for each joint
     J = np.zeros((system.nc, system.nv))
-    for i, j, x in entries:
-        J[i, j] = x
+    for i, j, block in blocks:
+        J[i : i + 3, j : j + 6] = block
     h = 1e-6
     moved = [given["g"](system.group.integrate(q, s * v)) for s in (h, -h)]
     np.testing.assert_allclose(J @ v, (moved[0] - moved[1]).astype(float) / (2 * h), atol=1e-8)
     equations = MechanicalEquations(**given)
     np.testing.assert_allclose(equations.jacobian(q), J)
     np.testing.assert_allclose(equations.constraint_rate(q, v), J @ v, atol=1e-13)
+
+
+def twice_jointed(bodies, times):
+    """A chain on ball joints whose first joint is there this many times."""
+    builder, parent = SystemBuilder(), "world"
+    for k in range(bodies):
+        inertia = SpatialInertia(1.0, rotational=np.full(3, 0.01))
+        builder.body(f"b{k}", inertia, [0.2 * k + 0.1, 0, 0])
+        for again in range(times if k == 0 else 1):
+            builder.joint(f"j{k}.{again}", Spherical(), parent, f"b{k}", [0.1 * (k > 0), 0, 0], [-0.1, 0, 0])
+        parent = f"b{k}"
+    return builder.build()
+
+
+@pytest.mark.parametrize("method", [GeneralizedAlpha(0.8), Variational()], ids=str)
+@pytest.mark.many
+def test_equations_of_steps_with_redundant_constraints_are_loops(method):
+    """Their text does not grow with the bodies, nor does M or J stand in a matrix of zeros."""
+    lengths = []
+    for bodies in (12, 24):
+        (phase, *_), _ = method.flow(**twice_jointed(bodies, 2).mechanics()).functions
+        assert isinstance(phase.both, Program)
+        lengths.append(length(phase.both))
+    assert lengths[0] == lengths[1]
+
+
+@pytest.mark.parametrize("method", [GeneralizedAlpha(0.8), Variational()], ids=str)
+@pytest.mark.wide
+def test_loops_with_redundant_constraints_move_as_those_without(method):
+    """A joint that is there twice carries half of its force in each."""
+    runs = []
+    for times in (1, 2):
+        system = twice_jointed(12, times)
+        runs.append(method.flow(**system.mechanics()).run(system.guess, np.zeros(system.nv), 0.05, 5e-3))
+    once, twice = runs
+    np.testing.assert_allclose(twice.q, once.q, atol=1e-9)
+    np.testing.assert_allclose(twice.v, once.v, atol=1e-7)
+    forces = once.multipliers[:, :3]
+    np.testing.assert_allclose(twice.multipliers[:, :6], 0.5 * np.tile(forces, 2), atol=1e-4)
+    assert np.abs(forces).max() > 1

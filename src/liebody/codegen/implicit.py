@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 
 from ..errors import IntegrationError
-from ..linear import is_zero
 from . import build
 from .envelope import SMALLEST_PIVOT, envelope, ordering, reordered
 from .graph import Function, trace, undisturbed
 from .loop import CompiledLoop
 from .march import REASONS, Ensemble, Settings, Steps
-from .passes import length, objects, rolled
+from .passes import length, rolled
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
 from .printers.march import Guards, Remembers
 from .program import Program
 from .samples import Samples
-from .sparse import sparse_jacobian, traced_to_differentiate, with_arrays
+from .sparse import sparse_jacobian, traced_to_differentiate, with_arrays, zeros
 from .steps import traced
 from .watch import Nearest
 
@@ -31,6 +30,7 @@ LOOSE, ROUND_OFF, SLOW = 1e-8, 1e-13, 0.1  # as in runtime/newton.h
 SMALL_PART, SMALLEST_PART = 0.1, 1e-6
 ITERATIONS, TRIES = 50, 12  # of Newton's method, for steps of a given length and under error control
 Shapes = dict[str, int | Sequence[int]]
+SUM = trace(lambda a, b: a + b, {"a": (), "b": ()}, "sum")
 LONG = 40_000  # operations of the text from which on it is compiled with less effort
 PLAIN = ("-fno-tree-vectorize", "-DLONG_CODE")  # one member: as fast, and a sixth less to compile
 
@@ -44,7 +44,7 @@ class Phase:
     keep      (x, z, t, h, y, u) -> what is appended to z; default: x
     linear    whether the residual is affine in x, so that one correction solves it
     soften    (x, z, t, h, y, u) -> what is added to the diagonal of the Jacobian, and not to the residual, so
-              that equations may depend on each other; default: nothing. Such phases stay straight lines
+              that equations may depend on each other; default: nothing
 
     z is what earlier phases of the step have kept, (..,), y the state at its start t, h its length, and u
     (nodes, dim) the efforts at its nodes. Functions of array operations, which can be traced.
@@ -55,6 +55,11 @@ class Phase:
     keep: Callable[..., Any] = lambda x, z, t, h, y, u: x
     linear: bool = False
     soften: Callable[..., Any] | None = None
+
+    def softened(self, *state: Any) -> dict[str, Any]:
+        """The residual, and what is added to the diagonal of its Jacobian."""
+        assert self.soften is not None
+        return {"residual": self.residual(*state), "soften": self.soften(*state)}
 
 
 @dataclass(frozen=True)
@@ -174,19 +179,21 @@ class ImplicitFlow(Steps):
             predict = traced(phase.predict, before, "predict")
             (x,) = predict.outputs.values()
             inputs: Shapes = {"x": x.size, **before}
-            soften = trace(phase.soften, inputs, "soften") if phase.soften else None
-            softened = soften is not None and not all(map(is_zero, soften.outputs["soften"]))
-            residual = (trace if softened else traced_to_differentiate)(phase.residual, inputs, "residual")
+            softened = False
+            if phase.soften is not None:
+                softened = not zeros(traced(phase.soften, inputs, "soften"))["soften"].all()
+            both = traced_to_differentiate(phase.softened if softened else phase.residual, inputs, "residual")
+            residual = traced(phase.residual, inputs, "residual") if softened else both
             (r,) = residual.outputs.values()
             if r.size != x.size:
                 raise IntegrationError(
                     f"a phase has {r.size} equations for {x.size} unknowns; make them as many"
                 )
-            long = isinstance(residual, Program)
+            long = isinstance(both, Program)
             if long and not isinstance(predict, Program):
                 predict = traced(phase.predict, before, "predict", loops=True)
             keep = traced(phase.keep, inputs, "keep", loops=long or None)
-            functions.append(_ordered(predict, residual, keep, soften if softened else None, phase.linear))
+            functions.append(_ordered(predict, residual, both, keep, phase.linear))
             (k,) = keep.outputs.values()
             kept += k.size
         return tuple(functions), kept
@@ -472,20 +479,20 @@ def _compiled(phases: Sequence[PhaseFunctions]) -> list[tuple[Callable[..., Any]
 def _ordered(
     predict: Function | Program,
     residual: Function | Program,
+    softened: Function | Program,
     keep: Function | Program,
-    soften: Function | None,
     linear: bool,
 ) -> PhaseFunctions:
-    """A phase with its Jacobian, unknowns and equations in an order in which that is cheap to factor."""
+    """A phase with its Jacobian, unknowns and equations in an order in which that is cheap to factor.
+
+    softened  the residual, perhaps with "soften" of `Phase`
+    """
     (x,), (r,) = predict.outputs.values(), residual.outputs.values()
-    places, both = sparse_jacobian(residual, "x")
+    places, both = sparse_jacobian(softened, "x")
     values = both.outputs["values"]
-    if soften is not None:
-        found = dict(zip(places, values, strict=True))
-        for i, added in enumerate(soften(*both.inputs.values())):
-            if not is_zero(added):
-                found[i, i] = found.get((i, i), 0.0) + added
-        places, values = list(found), objects(list(found.values()))
+    if "soften" in softened.outputs:
+        rows = np.flatnonzero(~zeros(softened)["soften"]).tolist()
+        places, values = _with_diagonal(both, places, rows)
     order = ordering(x.size, places)
     places = reordered(places, order)
     row_by_row = sorted(range(len(places)), key=places.__getitem__)
@@ -501,6 +508,21 @@ def _ordered(
         with_arrays(keep, _in_order(keep, order), keep.outputs),
         linear,
     )
+
+
+def _with_diagonal(
+    both: Function | Program, places: list[tuple[int, int]], rows: Sequence[int]
+) -> tuple[list[tuple[int, int]], Any]:
+    """The places and values of a Jacobian with "soften" on its diagonal, in these rows."""
+    values, added = both.outputs["values"].copy(), both.outputs["soften"]
+    at = {place: k for k, place in enumerate(places)}
+    there = [i for i in rows if (i, i) in at]
+    if there:
+        diagonal = [at[i, i] for i in there]
+        total = (values[diagonal], added[there])
+        values[diagonal] = both.apply(SUM, *total) if isinstance(both, Program) else np.add(*total)
+    new = [i for i in rows if (i, i) not in at]
+    return [*places, *((i, i) for i in new)], np.concatenate([values, added[new]])
 
 
 def _in_order(function: Function | Program, order: Sequence[int]) -> dict[str, Any]:

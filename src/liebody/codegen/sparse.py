@@ -22,29 +22,31 @@ from .steps import traced
 
 
 class SparseJacobian(NamedTuple):
-    """A function with the Jacobian of its only output."""
+    """A function with the Jacobian of its first output."""
 
     places: list[tuple[int, int]]
     """Row and column of the entries that are not known to be zero, row by row"""
     both: Function | Program
-    """The same inputs -> r, values: the output and these entries"""
+    """The same inputs -> r, values: that output and these entries; and the other outputs, by their names"""
 
 
 def sparse_jacobian(function: Function | Program, wrt: str) -> SparseJacobian:
-    """The entries of d(output)/d(wrt), an output and an input of one axis; programs are `differentiable`."""
-    ((_, r),) = function.outputs.items()
+    """The entries of dr/d(wrt), r the first output, both of one axis; programs are `differentiable`."""
+    (_, r), *others = function.outputs.items()
     if isinstance(function, Program):
         found = _Tangents(function, wrt)
         rows, columns, values = found.entries(r)
         both = found.program
         both.output("r", found.cells[function.positions(r)])
         both.output("values", values)
+        for name, y in others:
+            both.output(name, found.cells[function.positions(y)])
         return SparseJacobian(list(zip(rows.tolist(), columns.tolist(), strict=True)), both)
     symbols = function.inputs[wrt]
     tangents = forward(function.nodes, {x: {k: 1.0} for k, x in enumerate(symbols.flat)})
     along = [tangents.get(x, {}) if type(x) is Expr else {} for x in r.tolist()]
     places = [(i, k) for i, of in enumerate(along) for k in sorted(of)]
-    outputs = {"r": r, "values": objects([along[i][k] for i, k in places])}
+    outputs = {"r": r, "values": objects([along[i][k] for i, k in places]), **dict(others)}
     return SparseJacobian(places, Function("both", function.inputs, outputs))
 
 

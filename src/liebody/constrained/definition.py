@@ -90,9 +90,17 @@ class Definition:
         """The system, whose numbers may be symbols."""
         names = {WORLD: GROUND, **{name: i for i, name in enumerate(self.bodies)}}
         poses = self._guesses()
+        acting: dict[str, list[GivenLink]] = {name: [] for name in names}  # constraints, then forces
+        for link in (*self.constraints.values(), *self.forces.values()):
+            for name in dict.fromkeys(link.bodies):
+                acting[name].append(link)
         bodies = tuple(
             MovingBody(
-                name, body.inertia, *self._configuration(name, body), poses[name], self._lever(name, body)
+                name,
+                body.inertia,
+                *self._configuration(name, body, acting[name]),
+                poses[name],
+                self._lever(name, body, acting[name]),
             )
             for name, body in self.bodies.items()
         )
@@ -183,27 +191,28 @@ class Definition:
 
     # -- the system -----------------------------------------------------------------------------------------
 
-    def _lever(self, name: str, body: GivenBody) -> float:
-        """How far from its centre of mass something acts on a body."""
+    def _lever(self, name: str, body: GivenBody, acting: list[GivenLink]) -> float:
+        """How far from its centre of mass these links act on a body."""
         if body.whole:
             return 0.0
         com = np.asarray(body.inertia.com, float)
-        links = (*self.constraints.values(), *self.forces.values())
         arms = [
             float(np.linalg.norm(frame[:3, 3] - com))
-            for link in links
+            for link in acting
             for frame, of in zip(link.frames, link.bodies)
             if of == name
         ]
         return max(arms, default=0.0)
 
-    def _configuration(self, name: str, body: GivenBody) -> tuple[Any, str]:
+    def _configuration(self, name: str, body: GivenBody, acting: list[GivenLink]) -> tuple[Any, str]:
+        """The group of a body on which these links act, and why."""
         if body.configuration != "auto":
             return GROUPS[body.configuration], "as given"
-        for link in self.constraints.values():
+        constraints = [link for link in acting if self.constraints.get(link.name) is link]
+        for link in constraints:
             if link.group is not None and link.bodies == (WORLD, name):
                 return GROUPS["SE3"], f"on the ground by {link.name!r}, {link.group!r}: a motion subgroup"
-        if not any(name in link.bodies for link in self.constraints.values()):
+        if not constraints:
             return GROUPS["SO3xR3"], "free: its centre of mass moves along a parabola, not a screw"
         return GROUPS["SO3xR3"], "its absolute motion is no motion subgroup"
 

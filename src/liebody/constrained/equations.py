@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .system import System
 
 CORRECTIONS = 2  # of positions in a projection, with one factorisation
+Blocks = list[tuple[int, int, Array]]  # of J: first row, first column, and a matrix
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,27 @@ def wrenches_of_forces(system: System, state: Bodies, t: Any, u: Array) -> list[
         q, v = np.concatenate([state.q.reshape(-1), state.slides]), state.V.reshape(-1)
         given = force.checked(force.efforts(t, q, v), (system.nv,), system.name).reshape(-1, 6)
         for i, F in enumerate(given):  # dual to the velocities
-            wrenches[i] = _with_dual(wrenches[i], F, state.states[i].R if i in system.by_group[1] else None)
+            wrenches[i] = _with_dual(wrenches[i], F, turned(system, state, i))
     return wrenches
+
+
+def turned(system: System, state: Bodies, body: int) -> Array | None:
+    """R of a body whose velocity on its group is in the world's axes; None on SE(3)."""
+    return None if system.bodies[body].group == SE3 else state.states[body].R
+
+
+def forces(system: System, state: Bodies, wrenches: list[Array]) -> Array:
+    """These wrenches and the weights, dual to the velocities, (nv,)."""
+    parts = [
+        _force(F, state.states[i].R, b.mass * system.gravity, b.group == SE3)
+        for i, (b, F) in enumerate(zip(system.bodies, wrenches, strict=True))
+    ]
+    return _joined(parts)
+
+
+@step
+def _force(F: Array, R: Array, weight: Array, on_SE3: bool) -> Array:
+    return np.concatenate([F[:3], F[3:] + weight @ R if on_SE3 else R @ F[3:] + weight])
 
 
 @step
@@ -180,6 +200,34 @@ def blocks(
         if rate is not None:
             found.slides.append(rate)
     return found
+
+
+def jacobians(system: System, state: Bodies, t: Any) -> Blocks:
+    """The blocks of J for the system's own velocities."""
+    J = []
+    for k, c in enumerate(system.constraints):
+        numbers = [b for b in c.bodies if b >= 0]
+        axes = [None if b < 0 else turned(system, state, b) for b in c.bodies]
+        slide = state.slides[system.slides[k]]
+        found = _own_rows(c.kind, state.of(c.bodies), c.constants, t, slide, [b >= 0 for b in c.bodies], axes)
+        J.append(dict(zip(numbers, found, strict=True)))
+    return by_rows(system, J)
+
+
+@step
+def _own_rows(
+    kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array,
+    moving: list[bool], axes: list[Array | None],
+) -> list[Array]:  # fmt: skip
+    """J of each moving body for its velocity on its group, which is in these axes."""
+    pairs = itertools.compress(zip(kind(states, constants, t, slide).jacobians, axes, strict=True), moving)
+    return [J if R is None else np.concatenate([J[:, :3], J[:, 3:] @ R.T], axis=1) for J, R in pairs]
+
+
+def by_rows(system: System, J: list[dict[int, Array]]) -> Blocks:
+    """The blocks of each constraint and body with their first rows and columns."""
+    rows = [system.rows[c.name].start for c in system.constraints]
+    return [(row, 6 * i, block) for row, of in zip(rows, J, strict=True) for i, block in of.items()]
 
 
 def _masses(system: System, numbers: Sequence[int]) -> list[tuple[Array, Any]]:

@@ -392,29 +392,35 @@ class System(Constrained):
         return g, rate
 
     def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
-        return self._measured(q, None, t, True)[:2]
+        return self._residual(q, t), self._dense(self._blocks_of_J(q, t))
 
     def mechanics(self) -> dict[str, Any]:
-        """As `Mechanism.mechanics`, with constant M."""
+        """As `Mechanism.mechanics`, with constant M; M and J by their blocks."""
         found = Constrained.mechanics(self)
         laws = self.parametric_laws()
         if not self.layout.size:
-            laws["M"] = laws["M"](None).astype(float)
+            laws["M"] = self._blocks_of_M
             del laws["b"]
-        given = {"group": self.group, **laws}
-        return {**given, **found, **({"J": self._entries_of_J} if "g" in found else {})}
+        by_blocks = {"g": self._residual, "J": self._blocks_of_J} if "g" in found else {}
+        return {"group": self.group, **laws, **found, **by_blocks}
+
+    @property
+    def _blocks_of_M(self) -> list[tuple[int, int, Array]]:
+        """First row, first column and block of M, (6, 6) for each body."""
+        zero, one = np.zeros((3, 3), int), np.eye(3, dtype=int)
+        blocks = [np.block([[b.Theta, zero], [zero, b.mass * one]]) for b in self.bodies]
+        return [(6 * i, 6 * i, block) for i, block in enumerate(blocks)]
 
     def laws(self) -> dict[str, Any]:
         nu = self.nu
-        M = np.zeros((self.nv, self.nv), int).astype(object)
-        for i, b in enumerate(self.bodies):
-            M[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = b.Theta
-            M[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = b.mass * np.eye(3, dtype=int)
-        return {
-            "M": lambda q: M,
-            "b": self._inertial,
-            "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu]),
-        }
+
+        def mass(q: Array) -> Array:
+            M = np.zeros((self.nv, self.nv), int).astype(object)
+            for i, _, block in self._blocks_of_M:
+                M[i : i + 6, i : i + 6] = block
+            return M
+
+        return {"M": mass, "b": self._inertial, "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu])}
 
     def _inertial(self, q: Array, v: Array) -> Array:
         """-ad_v^T M v:  (omega x Theta omega, omega x m v) on SE(3), without the last on SO(3) x R^3."""
@@ -425,56 +431,35 @@ class System(Constrained):
             parts += [cross(w, b.Theta @ w), rest]
         return np.concatenate(parts)
 
-    def _entries_of_J(self, q: Array) -> list[tuple[int, int, Any]]:
-        """Row, column and value of the entries in the blocks of J for the system's own velocities."""
-        return [
-            (row + r, 6 * i + c, x)
-            for row, i, block in self._blocks_at(q, None, 0.0, True)[1]
-            for (r, c), x in np.ndenumerate(block)
-        ]
+    def _blocks_of_J(self, q: Array, t: Any = 0.0) -> equations.Blocks:
+        """First row, first column and block of J, for the system's own velocities."""
+        return equations.jacobians(self, equations.bodies(self, q, np.zeros(self.nv, int)), t)
+
+    def _residual(self, q: Array, t: Any = 0.0) -> Array:
+        """g (nc,)."""
+        state = equations.bodies(self, q, np.zeros(self.nv, int))
+        return np.concatenate([NONE, *equations.residuals(self, state, t)[0]])
+
+    def _dense(self, blocks: equations.Blocks) -> Array:
+        J = np.zeros((self.nc, self.nv), int).astype(object)
+        for row, column, block in blocks:
+            J[row : row + len(block), column : column + 6] = block
+        return J
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         state = equations.bodies(self, q, v)
-        parts = [np.zeros(0, int)]
-        for i, (b, F) in enumerate(
-            zip(self.bodies, equations.wrenches_of_forces(self, state, t, u), strict=True)
-        ):
-            R, weight = state.states[i].R, b.mass * self.gravity
-            parts += [F[:3], R @ F[3:] + weight if i in self.by_group[1] else F[3:] + weight @ R]
-        return np.concatenate(parts)
+        return equations.forces(self, state, equations.wrenches_of_forces(self, state, t, u))
 
     # -- measuring, for `assembly` ------------------------------------------------------------------------
 
     def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
         """(g (nc,), J (nc, nv) for (omega, v) in the bodies' axes, rate of g (nc,)) at one state."""
-        g, J, rate = self._measured(q, v, t, False)
-        return g.astype(float), J.astype(float), rate.astype(float)
-
-    def _measured(self, q: Array, v: Array | None, t: Any, own: bool) -> tuple[Array, Array, Array]:
-        """g, J and rate of g on floats or symbols; J for the system's own velocities, or as `measure`."""
-        g, blocks, rate = self._blocks_at(q, v, t, own)
-        J = np.zeros((self.nc, self.nv), int).astype(object)
-        for row, i, block in blocks:
-            J[row : row + len(block), 6 * i : 6 * i + 6] = block
-        return g, J, rate
-
-    def _blocks_at(
-        self, q: Array, v: Array | None, t: Any, own: bool
-    ) -> tuple[Array, list[tuple[int, int, Array]], Array]:
-        """As `_measured`, with first row, body and block (., 6) of each block of J that is not zero."""
         v = np.zeros(self.nv, int) if v is None else np.asarray(v)
         state = equations.bodies(self, np.asarray(q), v)
         found = equations.blocks(self, state, t, None, equations.violations)
         g, rate = (np.concatenate([NONE, *(r[k] for r in found.right)]) for k in range(2))
-        lines, row = [], 0
-        for c, blocks in zip(self.constraints, found.J, strict=True):
-            for i, block in blocks.items():
-                if own and i in self.by_group[1]:
-                    turned = block[:, 3:] @ state.states[i].R.T
-                    block = np.concatenate([block[:, :3], turned], axis=1)
-                lines.append((row, i, block))
-            row += c.rows
-        return g, lines, rate
+        J = self._dense(equations.by_rows(self, found.J))
+        return g.astype(float), J.astype(float), rate.astype(float)
 
     def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
         """How many equations are redundant, and the share (nc,) that each has in that; for large systems.

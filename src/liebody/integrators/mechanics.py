@@ -41,22 +41,26 @@ from ..linear import back_substitute, factor, is_numeric, is_zero, product, solv
 from ..scalar import Array
 
 PROXIMAL = 1e-6
+REFINEMENTS = 3  # of the proximal point method
 FLOOR = 1e-6  # of the mean of the diagonal of J M^-1 J^T
 MANY = 100  # unknowns per member from which on states start in floats
-Entries = list[tuple[int, int, Any]]  # of a matrix: row, column, value
+Blocks = list[tuple[int, int, Any]]  # of a matrix: first row, first column, and a number or a matrix
+Entries = list[tuple[int, int, Any]]  # the same of numbers alone: row, column, value
 
 
 class MechanicalEquations:
     """M(q) dv/dt + b(q, v) + J(q)^T lambda = Q(t, q, v, u), g(q) = 0, on a Lie group.
 
     group    configuration group; v (dim,) is left-trivialised
-    M        inertia: a constant (dim, dim), or a function M(q); symmetric positive definite
+    M        inertia: a constant (dim, dim), or a list of (i, i, block) of its diagonal blocks, (k, k) from
+             row i on; or a function M(q), (dim, dim); symmetric positive definite
     Q        applied forces Q(t, q, v, u), (dim,), potential forces among them, without inertial forces: those
              are b. None if there are none
     g        holonomic constraints g(q), (m,), independent of each other; None if there are none
-    J        J(q) (m, dim) with dg/dt = J v; beside g also a list of (row, column, value) of its entries.
-             Default: from the derivatives of the graph of g. J without g stands for constraints J v = 0
-             which need not be integrable (half-explicit and Radau methods)
+    J        J(q) (m, dim) with dg/dt = J v; beside g also a list of (row, column, block), the matrices (k, l)
+             from there on beside which it is zero, or numbers. Default: from the derivatives of the graph of
+             g. J without g stands for constraints J v = 0 which need not be integrable (half-explicit and
+             Radau methods)
     drift    drift(t, q) (m,), with J alone: constraints J(q) v + drift(t, q) = 0. None: zero
     b        inertial forces b(q, v), (dim,). Default: those of M. For a constant M, b = -ad_v^T M v (Euler,
              Poincare; From, eq. (68)); for M(q), b = (dM/dt) v - grad(v^T M v)/2 - ad_v^T M v, from the
@@ -92,16 +96,26 @@ class MechanicalEquations:
         self._M, self._Q, self._g, self._J, self._b, self._drift = M, Q, g, J, b, drift
         self.redundant, self.at, self._whole = redundant, at, self
         self._u: tuple[Any, ...] = ()
-        self._last: tuple[bytes | None, Entries] = None, []  # entries of J, at the last q
+        self._last: tuple[bytes | None, Blocks] = None, []  # blocks of J, at the last q
         dim = self.dim
         if self.constant:
-            self._M = np.array(M, dtype=float)
-            self._shape("M", self._M, (dim, dim))
-            i, j = np.nonzero(self._M)
-            self._inertia = list(zip(i.tolist(), j.tolist(), self._M[i, j].tolist(), strict=True))
-            symmetric = np.allclose(self._M[i, j], self._M[j, i], rtol=1e-9, atol=0)
-            if not symmetric or any(np.linalg.eigvalsh(block)[0] <= 0 for _, block in self._blocks):
+            if isinstance(M, list):
+                parts = [(np.arange(i, i + len(block)), np.array(block, float)) for i, _, block in M]
+                rows = sum(len(part) for part, _ in parts)
+                self._shape("M", np.broadcast_to(0.0, (rows, rows)), (dim, dim))
+            else:
+                M = np.array(M, dtype=float)
+                self._shape("M", M, (dim, dim))
+                parts = _diagonal_blocks(M)
+            stacks = _by_size(parts)
+            if not all(np.allclose(x, np.swapaxes(x, 1, 2), rtol=1e-9, atol=0) for _, x in stacks) or any(
+                np.linalg.eigvalsh(x).min() <= 0 for _, x in stacks
+            ):
                 raise ShapeError("M must be symmetric positive definite; check the inertias it is made of")
+            inverses = [(at, np.linalg.inv(x)) for at, x in stacks]
+            least = 1e-15 * max((np.abs(x).max() for _, x in inverses), default=0.0)
+            self._inertia = _placed(stacks)
+            self._inverse = _placed([(at, np.where(np.abs(x) > least, x, 0)) for at, x in inverses])
         q, v = group.neutral(), np.zeros(dim)
         for name, value in (("M", M(q) if callable(M) else None), ("b", b(q, v) if b else None)):
             if value is not None:
@@ -133,32 +147,11 @@ class MechanicalEquations:
         """Of t, q, v, u."""
         return {"t": (), "q": self.nq, "v": self.dim, "u": self.efforts}
 
-    @cached_property
-    def _blocks(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The blocks of a constant M beside which it is zero, each after its indices."""
-        block = np.arange(self.dim)
-        for i, j, _ in self._inertia:  # each entry joins two blocks
-            if block[i] != block[j]:
-                block[block == block[i]] = block[j]
-        order = np.argsort(block, kind="stable")
-        parts = np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if self.dim else []
-        return [(part, self._M[np.ix_(part, part)]) for part in parts]
-
-    @cached_property
-    def _inverse(self) -> Entries:
-        """M^-1 of a constant M."""
-        inverses = [(part, np.linalg.inv(block)) for part, block in self._blocks]
-        least = 1e-15 * max((np.abs(x).max() for _, x in inverses), default=0.0)
-        found = []
-        for part, x in inverses:
-            found += [(int(part[i]), int(part[j]), x[i, j].item()) for i, j in np.argwhere(np.abs(x) > least)]
-        return sorted(found)
-
     # -- the functions, with their defaults ---------------------------------------------------------------
 
     def mass(self, q: Array) -> Array:
-        """M(q), (dim, dim)."""
-        return self._M if self.constant else self._M(q)
+        """M(q), (dim, dim), which is not constant."""
+        return self._M(q)
 
     def momentum(self, q: Array, v: Array) -> Array:
         """M(q) v, (dim,)."""
@@ -218,7 +211,7 @@ class MechanicalEquations:
 
     def constraint_rate(self, q: Array, v: Array) -> Array:
         """J(q) v, (m,)."""
-        return _product(self.entries(q), v, self.m)
+        return _product(self.blocks(q), v, self.m)
 
     def velocity_defect(self, t: Any, q: Array, v: Array) -> Array:
         """J(q) v + drift(t, q), (m,): zero where velocities obey the constraints."""
@@ -227,26 +220,27 @@ class MechanicalEquations:
 
     def reaction(self, q: Array, multipliers: Array) -> Array:
         """J(q)^T lambda, (dim,)."""
-        return _product([(j, i, x) for i, j, x in self.entries(q)], multipliers, self.dim)
+        return _product(self.blocks(q), multipliers, self.dim, transposed=True)
 
     def entries(self, q: Array) -> Entries:
         """Row, column and value of the entries of J(q) that are not known to be zero."""
+        return _entries(self.blocks(q))
+
+    def blocks(self, q: Array) -> Blocks:
+        """The blocks of J(q) as they were given, or its entries that are not known to be zero."""
         if not self.m:
             return []
         key = q.tobytes() if is_numeric(q) else None
-        last, entries = self._last
+        last, blocks = self._last
         if key is None or key != last:
-            if self._J is not None:
-                given = self._J(q)
-                found: Any = (
-                    (((i, j), x) for i, j, x in given) if isinstance(given, list) else np.ndenumerate(given)
-                )
-            else:
+            if self._J is None:
                 places, values = self._constraint_jacobian
-                found = zip(places, values(q), strict=True)
-            entries = [(i, j, x) for (i, j), x in found if not is_zero(x)]
-            self._last = key, entries
-        return entries
+                blocks = [(*place, x) for place, x in zip(places, values(q), strict=True) if not is_zero(x)]
+            else:
+                given = self._J(q)
+                blocks = given if isinstance(given, list) else _entries([(0, 0, np.asarray(given))])
+            self._last = key, blocks
+        return blocks
 
     @cached_property
     def _constraint_jacobian(self) -> tuple[list[tuple[int, int]], Function]:
@@ -314,7 +308,7 @@ class MechanicalEquations:
         lambda (m,) are the exact multipliers of the state (q, v). Mueller, Terze, eq. (3).
         """
         forces = self.applied(t, q, v, u) - self.inertial(q, v)
-        if self._known(q, forces):
+        if is_numeric(q, forces):
             return self._solved(q, forces, -self.constraint_bias(t, q, v) if self.m else np.zeros(0))
         free = self.solve_mass(q, forces)
         if not self.m:
@@ -324,7 +318,7 @@ class MechanicalEquations:
 
     def react(self, q: Array, rate: Array) -> tuple[Array, Array]:
         """(x, M^-1 J^T x) with J M^-1 J^T x = rate, (m,)."""
-        if self._known(q, rate):
+        if is_numeric(q, rate):
             change, x = self._solved(q, np.zeros(self.dim), rate)
             return -x, change
         J = self.jacobian(q)
@@ -335,23 +329,25 @@ class MechanicalEquations:
             return x, product(inverse, x)
         factors = factor(A + np.diag(_shifts(np.diagonal(A))))
         x = back_substitute(factors, rate)
-        for _ in range(2):
+        for _ in range(REFINEMENTS - 1):
             x = x + back_substitute(factors, rate - product(A, x))
         return x, product(inverse, x)
 
-    def _known(self, *arrays: Array) -> bool:
-        """Whether equations are solved in numbers: with pivots, and sparse."""
-        return not self.redundant and is_numeric(*arrays)
-
     def _solved(self, q: Array, force: Array, rate: Array) -> tuple[np.ndarray, np.ndarray]:
-        """(a, x) with  M a + J^T x = force,  J a = rate."""
-        if self.constant:
-            M = self._inertia
-        else:
-            M = [(i, j, x) for (i, j), x in np.ndenumerate(self._M(q)) if x != 0]
+        """(a, x) with  M a + J^T x = force,  J a = rate,  in numbers: sparse, with pivots."""
+        n = self.dim
+        M = _entries(self._inertia if self.constant else [(0, 0, self._M(q))])
         places, values = self._bordered(M, self.entries(q))
-        x = solve_sparse(self.dim + self.m, places, values, np.concatenate([force, rate]))
-        return x[: self.dim], x[self.dim :]
+        x = np.zeros(n + self.m)
+        if not self.redundant:
+            x = solve_sparse(n + self.m, places, values, np.concatenate([force, rate]))
+            return x[:n], x[n:]
+        shifts = np.asarray(-self.proximal(q), float)
+        places += [(i, i) for i in range(n, n + self.m)]
+        values += (-shifts).tolist()
+        for _ in range(REFINEMENTS):
+            x = solve_sparse(n + self.m, places, values, np.concatenate([force, rate - shifts * x[n:]]))
+        return x[:n], x[n:]
 
     def independent(self, entries: Entries) -> bool:
         """Whether the rows of J, with these entries, are independent: of pivots above 1e-12, where J is 1.
@@ -379,12 +375,29 @@ class MechanicalEquations:
         """
         if not self.redundant:
             return np.zeros(self.m, int)
+        blocks, inverse = self.blocks(q), {}
+        if self.constant:
+            inverse = {i: (len(block), block) for i, _, block in self._inverse if np.ndim(block)}
+        if all(np.ndim(J) and inverse.get(j, (0,))[0] == J.shape[1] for _, j, J in blocks):
+            of: dict[tuple[int, int], list[tuple[Array, Array]]] = {}  # blocks of the same rows
+            for i, j, J in blocks:
+                of.setdefault((i, len(J)), []).append((J, inverse[j][1]))
+            shifts = np.zeros(self.m, int).astype(object)
+            for (i, k), pairs in of.items():
+                shifts[i : i + k] = _own_shifts(pairs)
+            return -shifts
         J = self.jacobian(q)
         return -_shifts((J * self.solve_mass(q, J.T).T).sum(axis=1))
 
 
+@step
+def _own_shifts(pairs: list[tuple[Array, Array]]) -> Array:
+    """eps d for rows of J with these blocks, each beside that of M^-1 for its columns."""
+    return _shifts(sum((J * product(inverse, J.T).T).sum(axis=1) for J, inverse in pairs))
+
+
 def _shifts(d: Array) -> Array:
-    """eps d for the diagonal d of J M^-1 J^T; equations that hold by themselves have none, and get some."""
+    """eps d for entries d of the diagonal of J M^-1 J^T; equations that hold by themselves get some, too."""
     return PROXIMAL * (d + FLOOR * sum(d) / len(d))
 
 
@@ -398,12 +411,60 @@ def _bracket(group: LieGroup, u: Array, w: Array) -> Array:
     return product(group.ad(u), w)
 
 
-def _product(A: Entries, x: Array, rows: int) -> Array:
-    """A x of a matrix with so many rows, by its entries, and a vector or a matrix."""
+def _product(A: Blocks, x: Array, rows: int, transposed: bool = False) -> Array:
+    """A x, or A^T x, (rows, ...) of a matrix by its blocks, and a vector or a matrix."""
     sums: list[Any] = [np.zeros(np.shape(x)[1:], int)[()]] * rows
-    for i, j, a in A:
-        sums[i] = sums[i] + a * x[j]
+    for *place, a in A:
+        i, j = place[::-1] if transposed else place
+        if np.ndim(a) == 0:
+            sums[i] = sums[i] + a * x[j]
+            continue
+        k, l = a.shape[::-1] if transposed else a.shape
+        sums[i : i + k] = _added(np.array(sums[i : i + k]), a, x[j : j + l], transposed)
     return np.array(sums)
+
+
+@step
+def _added(before: Array, A: Array, x: Array, transposed: bool) -> Array:
+    return before + product(A.T if transposed else A, x)
+
+
+def _entries(blocks: Blocks) -> Entries:
+    """Those in the blocks of a matrix that are not known to be zero."""
+    found = [
+        (i + k, j + l, x) for i, j, block in blocks for (k, l), x in np.ndenumerate(np.atleast_2d(block))
+    ]
+    return [entry for entry in found if not is_zero(entry[2])]
+
+
+def _diagonal_blocks(M: Array) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The blocks of a matrix beside which it is zero, each after its indices."""
+    block = np.arange(len(M))
+    for i, j in np.argwhere(M - np.diag(np.diag(M))).tolist():  # each entry joins two blocks
+        if block[i] != block[j]:
+            block[block == block[i]] = block[j]
+    order = np.argsort(block, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if len(M) else []
+    return [(part, M[np.ix_(part, part)]) for part in parts]
+
+
+def _by_size(parts: list[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Blocks of one size together: their indices (n, k), and (n, k, k)."""
+    sizes: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for part in parts:
+        sizes.setdefault(len(part[0]), []).append(part)
+    return [tuple(map(np.stack, zip(*alike, strict=True))) for alike in sizes.values()]  # type: ignore[misc]
+
+
+def _placed(stacks: list[tuple[np.ndarray, np.ndarray]]) -> Blocks:
+    """A matrix of blocks as `_by_size` has them: as they are, or their entries where indices are apart."""
+    found: Blocks = []
+    for at, block in ((at, block) for stack in stacks for at, block in zip(*stack, strict=True)):
+        if len(at) > 1 and np.ptp(at) == len(at) - 1:
+            found.append((int(at[0]), int(at[0]), block))
+        else:
+            found += [(int(at[i]), int(at[j]), block[i, j].item()) for i, j in np.argwhere(block)]
+    return sorted(found, key=lambda place: place[:2])
 
 
 class Trajectory(NamedTuple):
@@ -503,8 +564,7 @@ class MechanicalFlow(ImplicitFlow):
 
     def _plainly(self, members: int) -> bool:
         """Whether states start in floats: few of many unknowns, for which tracing would take longer."""
-        system = self.mechanics
-        return not system.redundant and MANY * members <= system.dim + system.m
+        return MANY * members <= self.mechanics.dim + self.mechanics.m
 
     def _consistent(self, t: float, q: Any, v: Any, plain: bool) -> None:
         system = self.mechanics
@@ -549,7 +609,7 @@ class MechanicalFlow(ImplicitFlow):
         """g, the largest entry of J, J v, and m, or less where the constraints depend on each other."""
         system = self.mechanics
         entries = system.entries(q)
-        rank = system.m - (not system.independent(entries))
+        rank = system.m - (not system.redundant and not system.independent(entries))
         defect = system.velocity_defect(t, q, v)
         return system.constraint(q), max(abs(x) for _, _, x in entries), defect, rank
 
