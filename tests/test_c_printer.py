@@ -68,6 +68,17 @@ def test_sine_and_cosine_are_within_2_ulp_of_every_finite_argument_at_any_number
         assert max(precise.units_off(y, e).max() for y, e in zip(found, exact, strict=True)) <= 2
 
 
+@pytest.mark.parametrize("angles", [2, 4, 5, 11])
+def test_sines_and_cosines_of_several_angles_are_within_2_ulp_whichever_of_them_is_large(angles):
+    several = trace(lambda x: (scalar.sin(x), scalar.cos(x)), {"x": angles})
+    x = np.random.default_rng(1).permutation(arguments(np.float64))
+    x = x[: x.size // angles * angles].reshape(-1, angles)
+    status, found = compiled(several)(x)
+    assert status == 0
+    exact = [precise.values(name, x.ravel()) for name in ("sin", "cos")]
+    assert max(precise.units_off(y.ravel(), e).max() for y, e in zip(found, exact, strict=True)) <= 2
+
+
 @pytest.mark.parametrize(("lanes", "single"), FORMS, ids=NAMES)
 def test_sine_and_cosine_follow_ieee_on_zeros_infinities_and_nan(lanes, single, sine_and_cosine):
     x = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0]

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import tracemalloc
+import warnings
 import weakref
 from fractions import Fraction
 
@@ -407,6 +408,61 @@ def test_a_quaternion_at_the_tolerance_never_passes_in_silence(make, dtype):
 def test_the_entry_is_a_built_in_function_here():
     assert entry.available()
     assert type(Kernel(TRACED).call).__name__ == "builtin_function_or_method"
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda y: y,
+        lambda y: y[1:],
+        lambda y: y.T,
+        memoryview,
+        lambda y: np.asarray(memoryview(y))[::-1],
+        lambda y: {"y": (y,)},
+    ],
+    ids=["itself", "view", "transpose", "buffer", "array of a buffer", "in a tuple"],
+)
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_results_that_somebody_holds_never_change(hold, batch):
+    """The entry writes into arrays of earlier calls, but only into those that nobody refers to."""
+    f = Kernel(trace(lambda x: (2 * x, x + 1), {"x": 4}, "f"))
+    f.call(np.zeros((100, 4)))
+    held, copies = [], []
+    for i in range(20):
+        y, z = f.call(np.full((*batch, 4), float(i)))
+        assert (y == 2 * i).all() and (z == i + 1).all() and y is not z
+        held += [hold(y), hold(z)] if i % 3 else []
+        copies += [2 * i, i + 1] if i % 3 else []
+        del y, z
+    for thing, value in zip(held, copies, strict=True):
+        thing = thing["y"][0] if isinstance(thing, dict) else thing
+        assert (np.asarray(thing) == value).all()
+
+
+@needs_compiler
+def test_results_that_were_changed_by_their_owner_do_not_come_back():
+    f = Kernel(trace(lambda x: 2 * x, {"x": 4}, "f"))
+
+    def reshape(y):
+        y.shape = (2, 2)
+
+    def lock(y):
+        y.flags.writeable = False
+
+    def retype(y):
+        with warnings.catch_warnings():  # NumPy means to forbid it some day
+            warnings.simplefilter("ignore")
+            y.dtype = np.int64
+
+    watched = []
+    for change in (reshape, lock, retype, lambda y: watched.append(weakref.ref(y)), lambda y: None) * 3:
+        y = f.call(np.arange(4.0))
+        assert y.shape == (4,) and y.dtype == float and y.flags.writeable and y.flags.owndata
+        np.testing.assert_array_equal(y, [0, 2, 4, 6])
+        assert all(reference() is not y for reference in watched)
+        change(y)
+        del y
 
 
 @needs_compiler

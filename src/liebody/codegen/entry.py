@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,7 +30,7 @@ class _Array(ctypes.Structure):
     _fields_ = (
         *fields("ssize_t count, void_p type data, int dimensions"),
         *((name, ctypes.POINTER(ctypes.c_ssize_t)) for name in ("shape", "strides")),
-        *fields("void_p base description, int flags"),
+        *fields("void_p base description, int flags, void_p weak_references"),
     )
 
 
@@ -44,6 +45,8 @@ def available() -> bool:
         return False
     probe, numbers = np.zeros((3, 5)), (0.625, np.float64(0.625))
     seen = _Array.from_address(id(probe))
+    count, weak = seen.count, seen.weak_references
+    other, reference = probe, weakref.ref(probe)
     return (
         seen.type == id(np.ndarray)
         and seen.data == probe.ctypes.data
@@ -53,6 +56,9 @@ def available() -> bool:
         and seen.strides[0] == 40
         and seen.description == id(np.dtype(float))
         and seen.flags & 0x501 == 0x501
+        and (seen.count, weak) == (count + 1, None)
+        and seen.weak_references == id(reference)
+        and other is probe
         and all(ctypes.c_double.from_address(id(x) + object.__basicsize__).value == x for x in numbers)
         and _numpy_functions() is not None
     )

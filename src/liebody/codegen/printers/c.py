@@ -29,6 +29,7 @@ STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keep
 UNROLLED = 100  # blocks of an output up to which its stores are printed one by one; above, by a loop
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
 LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(FUNCTIONS, 30)
+AT_ONCE = 4  # angles of which one call makes sines and cosines
 SKIPPED = 30  # operations that are worth a branch which skips them; each LONG one counts as so many
 
 # What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
@@ -132,20 +133,21 @@ class Dialect:
     value: str  # type of a number
     condition: str  # type of a comparison's result
     splat: str  # a literal as an operand of a function
-    sincos: Callable[[str, str, str], list[str]]  # (argument, sine or "", cosine or "") -> statements
+    sincos: Callable[..., list[str]]  # (argument, sine or "", cosine or "") -> statements
     suffix: str = ""
     real: str = "real"  # type of one lane
     if_any: str = ""  # begins what is done if a condition holds in a lane; "": all is done always
+    at_once: bool = False  # whether sines and cosines of inputs are announced before they are needed
 
     def constant(self, x: float) -> str:
         return self.splat.format(literal(x, self.suffix))
 
 
-def _sincos_lanes(x: str, s: str, c: str) -> list[str]:
+def _sincos_lanes(x: str, s: str, c: str, made: str = "sine_and_cosine(") -> list[str]:
     names = [name for name in (s, c) if name]
     spare = "unused_" + names[0]
     declared = ", ".join(names if len(names) == 2 else [*names, spare])
-    return [f"T {declared}; sine_and_cosine({x}, &{s or spare}, &{c or spare});"]
+    return [f"T {declared}; {made}{x}, &{s or spare}, &{c or spare});"]
 
 
 def _sincos_c99(x: str, s: str, c: str) -> list[str]:
@@ -158,7 +160,9 @@ def _sincos_float(x: str, s: str, c: str) -> list[str]:
 
 def lanes_dialect(single: bool) -> Dialect:
     suffix = "f" if single else ""
-    return Dialect(LANES_RULES, "T", "I", "splat({})", _sincos_lanes, suffix, if_any="if (any({})) {{")
+    return Dialect(
+        LANES_RULES, "T", "I", "splat({})", _sincos_lanes, suffix, if_any="if (any({})) {{", at_once=True
+    )
 
 
 C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
@@ -221,6 +225,7 @@ def straight_line(
     free: list[int] = []
     ending: dict[int, list[int]] = {}
     done: set[Expr] = set()
+    known: dict[Expr, str] = {}  # angles whose sines and cosines are made at once, and how to take them
     for k, members in enumerate(pieces):
         lines: list[str] = []
         local: dict[Expr, str] = {}
@@ -260,7 +265,8 @@ def straight_line(
             if node.op in ("sin", "cos"):
                 pair = partner[node.args[0]]
                 s, c = (f"t{pair[f].index}" if f in pair else "" for f in ("sin", "cos"))
-                lines.extend(dialect.sincos(operand(node.args[0], False), s, c))
+                made = [known.pop(node.args[0])] if node.args[0] in known else []
+                lines.extend(dialect.sincos(operand(node.args[0], False), s, c, *made))
                 for member in pair.values():
                     define(member)
                 return
@@ -268,6 +274,13 @@ def straight_line(
             text = dialect.rules[node.op].format(*(operand(a, plain) for a in node.args))
             lines.append(f"const {_kind(node, dialect)} t{node.index} = {text};")
             define(node)
+
+        angles = [x.args[0] for x in members if x.op in ("sin", "cos") and not (x in late or x in done)]
+        angles = [x for x in dict.fromkeys(angles) if x.op == "input"] if dialect.at_once else []
+        for first in range(0, len(angles) - 1, AT_ONCE):
+            some = angles[first : first + AT_ONCE]
+            known.update((x, f"TURN(at_once_{k}_{first}, {i}, ") for i, x in enumerate(some))
+            lines.append(f"KNOWN_ANGLES(at_once_{k}_{first}, {', '.join(inputs[x] for x in some)});")
 
         for node in members:
             if node in late:

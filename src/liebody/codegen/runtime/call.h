@@ -19,8 +19,16 @@ typedef struct {
     intptr_t *shape, *strides;
     void *base, *description;
     int flags;
+    void *weak_references;
 } array;
-enum { CONTIGUOUS = 0x1, ALIGNED = 0x100, WRITEABLE = 0x400, DOUBLE = 12, MOST_AXES = 16 };
+enum {
+    CONTIGUOUS = 0x1,
+    OWNER = 0x4,
+    ALIGNED = 0x100,
+    WRITEABLE = 0x400,
+    DOUBLE = 12,
+    MOST_AXES = 16
+};
 
 static struct {
     void *array_type, *float_type, *scalar_type, *list_type, *tuple_type, *float64;
@@ -78,6 +86,34 @@ INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags
     return 1;
 }
 
+/* A result of this shape: one of the last arrays of its kind, where nobody else knows it any more
+   (making an array takes longer than most functions of a robot), or a new one. */
+enum { USABLE = CONTIGUOUS | OWNER | ALIGNED | WRITEABLE, LAST = 2, LARGEST = 1 << 14 /* bytes */ };
+static array *last[OUTPUTS][LAST];
+static unsigned oldest[OUTPUTS];
+
+INLINE array *new_result(int k, int dimensions, intptr_t *shape, int64_t size) {
+    for (int i = 0; i < LAST; i++) {
+        array *a = last[k][i];
+        Lead none;
+        int64_t stride;
+        none.axes = 0;
+        if (a && a->head.count == 1 && !a->base && !a->weak_references &&
+            fits(a, dimensions, shape, USABLE, &none, 0, &stride)) {
+            python.keep(a);
+            return a;
+        }
+    }
+    array *a = python.new_array(python.array_type, dimensions, shape, DOUBLE, 0, 0, 0, 0, 0);
+    if (a && size * (int64_t)sizeof(real) <= LARGEST) {
+        array **place = &last[k][oldest[k]++ % LAST], *before = *place;
+        python.keep(a);
+        *place = a;
+        if (before) python.drop(before);
+    }
+    return a;
+}
+
 /* The loop for so many rows, if it is there. */
 INLINE Run *loop_for(int64_t rows) {
     return rows == 1 || (!lanes_run && rows < FEW) ? single_run : lanes_run;
@@ -94,7 +130,8 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
     array *read[INPUTS + 1];            /* arrays of lists */
     void *whole = 0, *const *given = 0; /* `out`, and the arrays in it */
     int lists = 0;
-    Lead lead = {-1, {0}};
+    Lead lead;
+    lead.axes = -1;
     void *const *items = self + python.first_item, *general = items[0], *const *option = items + 1;
     intptr_t options = (length(self) - 1) / 2, found = count - INPUTS;
     if (found < 0 || found > options) goto general;
@@ -147,7 +184,8 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
         out_stride[k] = output_size[k];
         if (given) {
             int64_t stride;
-            Lead none = {0, {0}};
+            Lead none;
+            none.axes = 0;
             if (!fits(a, dimensions, shape, CONTIGUOUS | ALIGNED | WRITEABLE, &none, 0, &stride))
                 goto general;
             for (int j = 0; j < INPUTS; j++) {
@@ -161,7 +199,7 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
             out[k] = number + k;
             continue;
         } else {
-            a = python.new_array(python.array_type, dimensions, shape, DOUBLE, 0, 0, 0, 0, 0);
+            a = new_result(k, dimensions, shape, rows * output_size[k]);
             if (!a) {
                 while (k--) python.drop(made[k]);
                 while (lists--) python.drop(read[lists]);

@@ -308,9 +308,6 @@ static __attribute__((noinline, cold)) void reduce_large(double x, double *high,
         LANE(r) = (real)high, LANE(e) = (real)low, LANE(quadrant) = (whole)turns; \
     }
 
-/* The sign bit where a number of quarter turns has the bit 2; signed shifts may not reach it. */
-#define HALF_TURN(k) ((I)((U)((k) & 2) << (8 * sizeof(real) - 2)))
-
 #if SINGLE
 /* 0 <= a <= LARGE as k pi/2 + r with |r| <= pi/4, in double precision. */
 #define REDUCE(a, D, H, J, r, k) \
@@ -355,6 +352,9 @@ INLINE void quarter_turns(T a, T *r, I *quadrant) { /* half the lanes at a time 
 }
 #endif
 
+/* The sign bit where a number of quarter turns has the bit 2; signed shifts may not reach it. */
+#define HALF_TURN(k) ((I)((U)((k) & 2) << (8 * sizeof(real) - 2)))
+
 /* sin x and cos x to 1.3 ulp: the minimax polynomials of Cephes (Moshier, 1989) for sin r and cos
    r, swapped and signed by k mod 4, where |x| = k pi/2 + r. */
 INLINE void sine_and_cosine(T x, T *s, T *c) {
@@ -376,27 +376,70 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
 /* sin x and cos x to 1 ulp, from |x| = k pi/2 + r + e with |r| <= pi/4: pi/2 in two parts of 33
    bits, whose products with k are exact for |k| < 2^20, and a rest; then the minimax polynomials of
    fdlibm (Sun Microsystems, 1993) for sin(r + e) and cos(r + e), swapped and signed by k mod 4.
-   Larger arguments are reduced one by one. */
-INLINE void sine_and_cosine(T x, T *s, T *c) {
-    const T shift = splat(0x1.8p52);
-    T a = absolute(x), shifted = a * 6.36619772367581382433e-01 + shift, k = shifted - shift;
-    T t = a - k * 1.57079632673412561417e+00, w = k * 6.07710050630396597660e-11, high = t - w;
-    T low = ((t - high) - w) - k * 2.02226624879595063154e-21, r = high + low, e = (high - r) + low;
-    I quadrant = bits(shifted);
+   `function` takes numbers T, which `bits` makes whole numbers I (U without sign) and `number`
+   makes of these; `larger` is what is done about those beyond LARGE. */
+#define SINE_AND_COSINE(function, T, I, U, bits, number, larger) \
+    INLINE void function(T x, T *s, T *c) { \
+        const T shift = 0x1.8p52 - (T){0}; \
+        const I sign = bits(-0.0 - (T){0}); \
+        T a = number(bits(x) & ~sign), shifted = a * 6.36619772367581382433e-01 + shift; \
+        T k = shifted - shift, t = a - k * 1.57079632673412561417e+00; \
+        T w = k * 6.07710050630396597660e-11, high = t - w; \
+        T low = ((t - high) - w) - k * 2.02226624879595063154e-21, r = high + low; \
+        T e = (high - r) + low; \
+        I quadrant = bits(shifted); \
+        larger; \
+        T z = r * r, z2 = z * z, half = 0.5 * z, one = 1.0 - half, zr = z * r; \
+        T ps = (8.33333333332248946124e-03 + z * -1.98412698298579493134e-04) + \
+               z2 * ((2.75573137070700676789e-06 + z * -2.50507602534068634195e-08) + \
+                     z2 * 1.58969099521155010221e-10); \
+        T pc = (4.16666666666666019037e-02 + z * -1.38888888888741095749e-03) + \
+               z2 * ((2.48015872894767294178e-05 + z * -2.75573143513906633035e-07) + \
+                     z2 * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11)); \
+        T sine = r - ((z * (0.5 * e - zr * ps) - e) - zr * -1.66666666666666324348e-01); \
+        T cosine = one + (((1.0 - one) - half) + (z * (z * pc) - r * e)); \
+        I swap = -(quadrant & 1), different = (bits(sine) ^ bits(cosine)) & swap; \
+        I turned = (I)((U)(quadrant & 2) << 62), next = (I)((U)((quadrant + 1) & 2) << 62); \
+        *s = number(bits(sine) ^ different ^ turned ^ (bits(x) & sign)); \
+        *c = number(bits(cosine) ^ different ^ next); \
+    }
+#define ONE_BY_ONE \
     if (__builtin_expect(any(MASK(a > LARGE)), 0)) REDUCE_LARGE(a, r, e, quadrant)
-    T z = r * r, z2 = z * z, half = 0.5 * z, one = 1.0 - half;
-    T ps = (8.33333333332248946124e-03 + z * -1.98412698298579493134e-04) +
-           z2 * ((2.75573137070700676789e-06 + z * -2.50507602534068634195e-08) +
-                 z2 * 1.58969099521155010221e-10);
-    T pc = (4.16666666666666019037e-02 + z * -1.38888888888741095749e-03) +
-           z2 * ((2.48015872894767294178e-05 + z * -2.75573143513906633035e-07) +
-                 z2 * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11));
-    T zr = z * r;
-    T sine = r - ((z * (0.5 * e - zr * ps) - e) - zr * -1.66666666666666324348e-01);
-    T cosine = one + (((1.0 - one) - half) + (z * (z * pc) - r * e));
-    I swap = -(quadrant & 1);
-    *s = number(bits(where(swap, cosine, sine)) ^ HALF_TURN(quadrant) ^
-                (bits(x) & bits(splat(-0.0))));
-    *c = number(bits(where(swap, sine, cosine)) ^ HALF_TURN(quadrant + 1));
+SINE_AND_COSINE(sine_and_cosine, T, I, U, bits, number, ONE_BY_ONE)
+#endif
+
+/* Sines and cosines of angles that are known from the beginning. A single state has up to four made
+   at once, as lanes of a vector: `KNOWN_ANGLES(name, x0, x1, ...)`, of which `TURN(name, i, x_i, s,
+   c)` takes one. (Eight are slower: no other arithmetic goes on beside instructions of 64 bytes.) */
+#if LANES == 1 && !SINGLE
+typedef double FourReal __attribute__((vector_size(32)));
+typedef int64_t FourWhole __attribute__((vector_size(32)));
+typedef uint64_t FourNatural __attribute__((vector_size(32)));
+typedef struct {
+    double s[4], c[4];
+} FourTurns;
+SINE_AND_COSINE(four_sines_and_cosines, FourReal, FourWhole, FourNatural, (FourWhole), (FourReal), )
+
+static __attribute__((noinline, cold)) FourTurns four_one_by_one(FourReal x) {
+    FourTurns found;
+    for (int i = 0; i < 4; i++) sine_and_cosine(x[i], found.s + i, found.c + i);
+    return found;
 }
+
+INLINE FourTurns four_turns(FourReal x) {
+    FourTurns found;
+    FourReal s, c;
+    int large = 0;
+    UNROLL for (int i = 0; i < 4; i++)
+        large |= absolute(x[i]) > LARGE;
+    if (__builtin_expect(large, 0)) return four_one_by_one(x);
+    four_sines_and_cosines(x, &s, &c);
+    memcpy(found.s, &s, sizeof s), memcpy(found.c, &c, sizeof c);
+    return found;
+}
+#define KNOWN_ANGLES(name, ...) const FourTurns name = four_turns((FourReal){__VA_ARGS__})
+#define TURN(name, i, x, y, z) (*(y) = name.s[i], *(z) = name.c[i])
+#else
+#define KNOWN_ANGLES(...)
+#define TURN(name, i, x, y, z) sine_and_cosine(x, y, z)
 #endif
