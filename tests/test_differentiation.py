@@ -17,11 +17,12 @@ from liebody.codegen import Expr, Function, build, trace
 from liebody.constrained import ClosedTree, Condition
 from liebody.dynamics import derivatives
 from liebody.errors import ArgumentError, GraphError, ModelError, ShapeError
-from liebody.groups import Free
+from liebody.groups import Free, Spherical
 from liebody.io.layouts import pinocchio_layout
 from liebody.linear import skew
 from liebody.robot import kernels_of
 from liebody.robot.algorithm import CONFIGURATIONS
+from liebody.robot.derived import PLACES
 from liebody.systems import Contact, robot_system
 
 EPS = mpmath.mpf("1e-12")  # in 40 digits: differences of second order are right to about 1e-24
@@ -123,8 +124,14 @@ def test_derivatives_of_every_algorithm_are_those_of_differences_in_forty_digits
     arrays, directions = sample(robot, kernel, rng)
     by = tuple(directions)
     expected = precise_slope(kernel.function, lambda s: moved(robot, by, arrays, directions, s))
-    u, weights = [*directions.values()], [rng.normal(size=s) for s in kernel.outputs.values()]
-    along = flat(robot.derivatives(name, by, "jvp", **options).function(*arrays, *u))
+    pushed = robot.derivatives(name, by, "jvp", **options).function
+    u, weights = [*directions.values()], [rng.normal(size=y.shape) for y in pushed.outputs.values()]
+    along = flat(pushed(*arrays, *u))
+    if name in PLACES:  # results change along the group, y exp(u), and their coordinates by E(y) u
+        y = kernel.function(*arrays)
+        E = np.stack([robot.group.coordinate_rate(y, e) for e in np.eye(robot.nv)], axis=-1)
+        close(E @ along, expected, 1e-9)
+        expected = np.linalg.lstsq(E, expected)[0]
     close(along, expected, 1e-9)
     back = robot.derivatives(name, by, "vjp", **options).function(*arrays, *weights)
     size = np.linalg.norm(flat(tuple(weights))) * np.linalg.norm(along)
@@ -227,6 +234,21 @@ def test_derivatives_are_differentiated_again():
     weighted = lb.derivatives(gradient, "q", groups={"q": robot.group}).function(q, free, w)
     H = robot.derivatives("center_of_mass", "q", "hessian").function(q, free)
     close(weighted, np.einsum("m,mij->ij", w, H), 1e-13)
+
+
+def test_second_derivatives_of_configurations_are_those_of_their_logarithms():
+    """u -> log(y^-1 y(v + u)) of y = q exp(v), whose first derivative is dexp_-v."""
+    ball = lb.Robot(TreeBuilder("ball").add("ball", Spherical(), SpatialInertia.sphere(1.0, 0.1)).build())
+    q, v = ball.random(1), np.array([0.4, -0.7, 0.2])
+    close(ball.derivatives("integrate", "v")(q, v), ball.group.dexp(-v), 1e-14)
+    H, e = ball.derivatives("integrate", "v", "hessian")(q, v), 1e-3 * np.eye(3)
+
+    def seen(u):
+        return ball.difference(ball.integrate(q, v), ball.integrate(q, v + u))
+
+    for i, j in ((0, 0), (0, 1), (2, 1)):
+        mixed = (seen(e[i] + e[j]) - seen(e[i] - e[j]) - seen(e[j] - e[i]) + seen(-e[i] - e[j])) / 4e-6
+        close(H[:, i, j], mixed, 1e-6)
 
 
 # -- of anything else ---------------------------------------------------------------------------------------

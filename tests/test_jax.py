@@ -169,6 +169,61 @@ def test_steps_are_those_of_simulate_and_have_tangents_and_adjoints(robot):
     assert many[0].shape == (4, 7, 2) and many[1].shape == (4, 7, 2)
 
 
+TIMES = np.linspace(0, 0.2, 5)
+RUN = {"t_end": 0.2, "dt": 1e-2, "record_every": 0.1}
+
+
+@pytest.mark.wide
+def test_a_simulation_is_one_call_with_tangents_and_adjoints(robot):
+    """By the state, by each sample of efforts, by parameters; with the integral of a cost."""
+
+    def end(q0, v0, efforts, mass):
+        options = {"parameters": {"link2.mass": mass}, "running": lambda t, q, v, u: u @ v, **RUN}
+        q, v, work = liebody.jax.simulate(robot, q0, v0, (TIMES, efforts), **options)
+        return jnp.concatenate([q[1:].ravel(), v[-1], work[-1:]])
+
+    at = q, v, np.random.default_rng(2).normal(size=(5, 2)), 1.3
+    check_grads(end, at, order=1, modes=("fwd", "rev"), rtol=1e-6)
+    run = lb.simulate(robot, q, v, tau=(TIMES, at[2]), parameters={"link2.mass": 1.3}, **RUN)
+    assert np.array_equal(jax.jit(end)(*at)[:6], np.concatenate([run.q[1:].ravel(), run.v[-1]]))
+    rng = np.random.default_rng(3)
+    along, weights = [rng.normal(size=np.shape(x)) for x in at], rng.normal(size=7)
+    tangent, adjoint = jax.jvp(end, at, tuple(along))[1], jax.vjp(end, *at)[1](weights)
+    dual = sum(np.sum(x * y) for x, y in zip(adjoint, along, strict=True))
+    assert abs(dual - weights @ tangent) <= 1e-12 * abs(dual)
+    with pytest.raises(NotImplementedError, match="StepFunction"):
+        jax.hessian(lambda x: end(x, *at[1:])[0])(q)
+
+
+@pytest.mark.wide
+def test_simulations_are_mapped_and_share_what_members_share(robot):
+    def height(q0, torque):
+        return liebody.jax.simulate(robot, q0, v, torque, **RUN)[0][-1, 1]
+
+    one = jax.vmap(jax.grad(height, argnums=(0, 1)), in_axes=(0, None))(STATES[0], tau)
+    for k in (0, 6):
+        for x, y in zip(one, jax.grad(height, argnums=(0, 1))(STATES[0, k], tau), strict=True):
+            np.testing.assert_allclose(x[k], y, rtol=1e-12)
+    together = jax.grad(lambda torque: height_of_all(robot, torque).sum())(tau)
+    np.testing.assert_allclose(together, one[1].sum(axis=0), rtol=1e-12)
+
+
+def height_of_all(robot, torque):
+    return liebody.jax.simulate(robot, STATES[0], v, torque, **RUN)[0][:, -1, 1]
+
+
+@pytest.mark.wide
+def test_coordinates_of_simulations_that_are_quaternions_are_differentiated_as_unit_ones():
+    ball = lb.load("spherical_pendulum")
+    start, rate = ball.random(0), np.array([0.3, -0.2, 1.0])
+
+    def end(q0, v0):
+        options = {"t_end": 0.1, "dt": 0.02, "method": "cf4"}
+        return liebody.jax.simulate(ball, q0 / jnp.linalg.norm(q0), v0, **options)[0][-1]
+
+    check_grads(end, (start, rate), order=1, modes=("fwd", "rev"), rtol=1e-5)
+
+
 def test_what_cannot_be_taken_is_said(arm, monkeypatch):
     with pytest.raises(ShapeError, match=r"q has shape \(3,\), expected \(2,\)"):
         arm.gravity(np.ones(3))

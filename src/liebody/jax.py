@@ -32,10 +32,12 @@ from typing import Any
 
 import numpy as np
 
-from .codegen import Function, Kernel, Program, build, entry, jvp, vjp
+from .codegen import Function, Kernel, Program, build, entry, jvp, trace, vjp
 from .errors import CompilerError, ShapeError, require
 from .robot import Robot
 from .robot.algorithm import PARAMETERS, Algorithm, kernels_of
+from .sensitivities import Sensitivities, sensitivities
+from .simulate import Clock
 from .stepper import stepper
 
 require("functions of JAX", "jax", extra="jax")
@@ -48,7 +50,19 @@ from jax.interpreters import ad, batching, mlir  # noqa: E402
 Shapes = tuple[tuple[int, ...], ...]
 
 
-class Compiled:
+class Shaped:
+    """A function of arrays of these shapes, which may have leading axes."""
+
+    inputs: Shapes
+    outputs: Shapes
+
+    def lead(self, arrays: Any) -> tuple[int, ...]:
+        """The leading axes of arguments: each has all of them, or none."""
+        leads = [x.shape[: x.ndim - len(shape)] for x, shape in zip(arrays, self.inputs, strict=True)]
+        return max(leads, key=len)
+
+
+class Compiled(Shaped):
     """A function of arrays, compiled, with its derivatives, which are such functions, too.
 
     inputs, outputs  shapes of one state
@@ -102,11 +116,6 @@ class Compiled:
             self._derivatives[product, wrt] = new
         return self._derivatives[product, wrt]
 
-    def lead(self, arrays: Any) -> tuple[int, ...]:
-        """The leading axes of arguments: each has all of them, or none."""
-        leads = [x.shape[: x.ndim - len(shape)] for x, shape in zip(arrays, self.inputs, strict=True)]
-        return max(leads, key=len)
-
     def target(self, dtype: Any, rows: int) -> str:
         """The name by which XLA knows the kernel that computes so many rows."""
         name = f"liebody_{self.name}_{build.digest(self.recipe, str(dtype), jax.__version__)}"
@@ -153,8 +162,7 @@ def _eager(*arrays: Any, f: Compiled) -> Any:
         return f.eager(*arrays)
 
 
-@PRIMITIVE.def_abstract_eval
-def _shapes(*arrays: Any, f: Compiled) -> Any:
+def _shapes(*arrays: Any, f: Shaped) -> Any:
     return [jax.core.ShapedArray((*f.lead(arrays), *shape), arrays[0].dtype) for shape in f.outputs]
 
 
@@ -187,7 +195,7 @@ def _pull(weights: Any, *arrays: Any, f: Compiled) -> Any:
     return results
 
 
-def _map(arrays: Any, axes: Any, *, f: Compiled) -> Any:
+def _map(arrays: Any, axes: Any, *, f: Shaped, primitive: Primitive = PRIMITIVE) -> Any:
     front = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(arrays, axes, strict=True)]
     n = next(x.shape[0] for x, axis in zip(front, axes, strict=True) if axis is not None)
     given = zip(front, axes, f.inputs, strict=True)
@@ -200,14 +208,78 @@ def _map(arrays: Any, axes: Any, *, f: Compiled) -> Any:
         if axis is not None or own:  # one row stays one row
             x = jnp.broadcast_to(x, (n, *inner, *shape))
         results.append(x)
-    found = PRIMITIVE.bind(*results, f=f)
+    found = primitive.bind(*results, f=f)
     return found, [0] * len(found)
 
 
+PRIMITIVE.def_abstract_eval(_shapes)
 mlir.register_lowering(PRIMITIVE, _lower, platform="cpu")
 ad.primitive_jvps[PRIMITIVE] = _push
 ad.primitive_transposes[PRIMITIVE] = _pull
 batching.primitive_batchers[PRIMITIVE] = _map
+
+
+# -- what is called on NumPy arrays: simulations ------------------------------------------------------------
+
+
+class Called(Shaped):
+    """A function of arrays that is called, with what differentiates it, found in the same way.
+
+    call      (*arrays) -> arrays, with leading axes that all of them have
+    tangents  of the arrays, and of their directions; linear in these, which are the last ones
+    adjoints  of a linear one: of the arrays, and of weights of its results
+    """
+
+    def __init__(self, inputs: Shapes, outputs: Shapes, call: Callable[..., Any]) -> None:
+        self.inputs, self.outputs, self.call = inputs, outputs, call
+        self.tangents: Called | None = None
+        self.adjoints: Called | None = None
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The results in the type of the arrays, of arrays each of which has all leading axes or none."""
+        lead = self.lead(arrays)
+        whole = [
+            np.broadcast_to(np.asarray(x, float), (*lead, *s))
+            for x, s in zip(arrays, self.inputs, strict=True)
+        ]
+        return [np.asarray(y, arrays[0].dtype) for y in self.call(*whole)]
+
+
+CALLED = Primitive("liebody_called")
+CALLED.multiple_results = True
+CALLED.def_abstract_eval(_shapes)
+
+
+@CALLED.def_impl
+def _run(*arrays: Any, f: Called) -> Any:
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in _shapes(*arrays, f=f)]
+    return jax.pure_callback(f, shapes, *arrays)
+
+
+def _along(arrays: Any, tangents: Any, *, f: Called) -> Any:
+    if f.tangents is None:
+        raise NotImplementedError(
+            "simulations have first derivatives; take StepFunction for those of any order"
+        )
+    given = *arrays, *map(ad.instantiate_zeros, tangents)
+    return CALLED.bind(*arrays, f=f), CALLED.bind(*given, f=f.tangents)
+
+
+def _back(weights: Any, *arrays: Any, f: Called) -> Any:
+    assert f.adjoints
+    fixed = len(f.inputs) - len(f.adjoints.outputs)
+    found = CALLED.bind(*arrays[:fixed], *map(ad.instantiate_zeros, weights), f=f.adjoints)
+    summed = [
+        x.sum(axis=tuple(range(x.ndim - a.aval.ndim))) if ad.is_undefined_primal(a) else None
+        for x, a in zip(found, arrays[fixed:], strict=True)
+    ]
+    return [None] * fixed + summed
+
+
+mlir.register_lowering(CALLED, mlir.lower_fun(_run, multiple_results=True))
+ad.primitive_jvps[CALLED] = _along
+ad.primitive_transposes[CALLED] = _back
+batching.primitive_batchers[CALLED] = functools.partial(_map, primitive=CALLED)
 
 
 # -- what users hold ----------------------------------------------------------------------------------------
@@ -233,30 +305,32 @@ def function(kernel: Kernel | Function | Program) -> Callable[..., Any]:
 
 
 def _bound(f: Compiled, names: list[str], arrays: Any) -> Any:
-    """The primitive on arrays that are checked: of one type, each with all leading axes or none."""
+    return PRIMITIVE.bind(*_joined(f.name, names, arrays, f.inputs), f=f)
+
+
+def _joined(called: str, names: list[str], arrays: Any, shapes: Shapes) -> list[Any]:
+    """Arrays that are checked: of one type, each with all leading axes or none."""
     if len(arrays) != len(names):
-        raise ShapeError(f"{f.name} takes {len(names)} arrays ({', '.join(names)}), got {len(arrays)}")
+        raise ShapeError(f"{called} takes {len(names)} arrays ({', '.join(names)}), got {len(arrays)}")
     given = [jnp.asarray(x) for x in arrays]
     dtype = jnp.promote_types(jnp.result_type(float, *given), jnp.float32)
     if dtype not in (jnp.float32, jnp.float64):
-        raise ShapeError(f"{f.name}: the arrays are of {dtype}; kernels compute in float32 or float64")
+        raise ShapeError(f"{called}: the arrays are of {dtype}; kernels compute in float32 or float64")
     leads = []
-    for name, x, shape in zip(names, given, f.inputs, strict=True):
+    for name, x, shape in zip(names, given, shapes, strict=True):
         if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape:
-            raise ShapeError(f"{f.name}: {name} has shape {x.shape}, expected {shape} or a batch of such")
+            raise ShapeError(f"{called}: {name} has shape {x.shape}, expected {shape} or a batch of such")
         leads.append(x.shape[: x.ndim - len(shape)])
     try:
         lead = jnp.broadcast_shapes(*leads)
     except ValueError:
         raise ShapeError(
-            f"{f.name}: the leading axes do not broadcast: {dict(zip(names, leads, strict=True))}"
+            f"{called}: the leading axes do not broadcast: {dict(zip(names, leads, strict=True))}"
         ) from None
-    cast = [x.astype(dtype) for x in given]
-    full = [
-        jnp.broadcast_to(x, (*lead, *shape)) if own else x
-        for x, own, shape in zip(cast, leads, f.inputs, strict=True)
+    return [
+        jnp.broadcast_to(x, (*lead, *shape)).astype(dtype) if own else x.astype(dtype)
+        for x, own, shape in zip(given, leads, shapes, strict=True)
     ]
-    return PRIMITIVE.bind(*full, f=f)
 
 
 class RobotFunctions:
@@ -378,3 +452,89 @@ class StepFunction:
 
         _, later = jax.lax.scan(advance, first, (jnp.arange(steps), held), length=steps)
         return tuple(jnp.concatenate([x[None], y]) for x, y in zip(first, later, strict=True))
+
+
+def simulate(
+    robot: Robot,
+    q0: Any,
+    v0: Any,
+    tau: Any = None,
+    *,
+    t_end: float,
+    dt: float,
+    record_every: float | None = None,
+    running: Callable[..., Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """The run of `liebody.simulate` as one call of JAX: q (..., times, nq) and v (..., times, nv).
+
+        q, v = liebody.jax.simulate(robot, q0, v0, (times, values), t_end=1.0, dt=1e-3, record_every=0.1)
+        q, v, work = liebody.jax.simulate(..., running=lambda t, q, v, u: u @ v)      # and the integral
+
+    The march through time is compiled; tangents and adjoints are those of `liebody.sensitivities`, exact ones
+    of the discrete method, explicit or implicit. There are first derivatives, forward and reverse.
+
+    q0, v0      initial state, (..., nq) and (..., nv); leading axes broadcast
+    tau         None; constant efforts (..., nv); or a pair of fixed times and samples (..., times, nv)
+    running     a cost rate, as in `sensitivities`, whose integral (..., times) is the third result
+    parameters  {name: values (..., *shape)} of the robot
+    options     those of `sensitivities`: `method`, `hold`, `forces`, `joints`
+
+    Derivatives by coordinates q are those of the states that they stand for: quaternions are normalised. What
+    `simulate` raises for states and efforts comes as an error of XLA's callback.
+    """
+    times, values = tau if isinstance(tau, tuple) else (None, tau)
+    names, layout = tuple(parameters or {}), robot.freed(parameters or None).layout
+    named = {name: layout.defaults[name].shape for name in names}
+    given: dict[str, tuple[Any, tuple[int, ...]]] = {"q0": (q0, (robot.nq,)), "v0": (v0, (robot.nv,))}
+    if values is not None:
+        given["tau"] = values, (robot.nv,) if times is None else (len(times), robot.nv)
+    given |= {name: ((parameters or {})[name], shape) for name, shape in named.items()}
+    options |= {"t_end": t_end, "dt": dt, "record_every": record_every, "running": running}
+    rows = len(Clock(t_end, dt, record_every).times)
+    inputs = tuple(shape for _, shape in given.values())
+    outputs = (rows, robot.nq), (rows, robot.nv), *([(rows,)] if running else [])
+    keys, group = tuple(given), robot.group
+
+    def rates(q: Any) -> Any:  # by u of q exp(u)
+        return np.stack([group.coordinate_rate(q, e) for e in np.eye(robot.nv, dtype=int)], axis=-1)
+
+    turning = Kernel(trace(rates, {"q": robot.nq}, "rates"))
+
+    def by_name(arrays: Any) -> dict[str, Any]:
+        found = dict(zip(keys, arrays, strict=True))
+        own = {name: found.pop(name) for name in names}
+        return {**found, "parameters": own}
+
+    def motion(*arrays: Any) -> Sensitivities:
+        said = by_name(arrays)
+        said["q0"] = robot.normalize(said["q0"])
+        if times is not None:
+            said["tau"] = np.asarray(times), said["tau"]
+        return sensitivities(robot, **said, **options)
+
+    def run(*arrays: Any) -> Any:
+        made = motion(*arrays)
+        return made.run.q, made.run.v, *([made.integral] if running else [])
+
+    def push(*arrays: Any) -> Any:
+        made, along = motion(*arrays[: len(keys)]), by_name(arrays[len(keys) :])
+        along["q0"] = _times(np.linalg.pinv(turning(arrays[0])), along["q0"])
+        D = made.jvp(**along)
+        return _times(turning(made.run.q), D.q), D.v, *([D.integral] if running else [])
+
+    def pull(*arrays: Any) -> Any:
+        made, (q, *others) = motion(*arrays[: len(keys)]), arrays[len(keys) :]
+        found = made.vjp(_times(np.swapaxes(turning(made.run.q), -1, -2), q), *others)
+        by_q = _times(np.swapaxes(np.linalg.pinv(turning(arrays[0])), -1, -2), found.q0)
+        return by_q, found.v0, *([found.tau] if "tau" in keys else []), *(found.parameters[x] for x in names)
+
+    f, tangents = Called(inputs, outputs, run), Called(inputs * 2, outputs, push)
+    f.tangents, tangents.adjoints = tangents, Called(inputs + outputs, inputs, pull)
+    tangents.adjoints.adjoints = tangents
+    return tuple(CALLED.bind(*_joined("simulate", [*keys], [x for x, _ in given.values()], inputs), f=f))
+
+
+def _times(matrices: Any, vectors: Any) -> Any:
+    return np.einsum("...km,...m->...k", matrices, vectors)

@@ -172,24 +172,22 @@ def _metered(rates: Rates, meter: Kernel) -> Rates:
     return both
 
 
-class ExplicitSteps:
-    """Steps of an explicit method.
+State = tuple[Array, Array]
+"""y (..., point), and its derivatives, (..., dim, columns): along its group, at y"""
 
-    flow   its compiled steps
+
+class StageTangents:
+    """What the stages of an explicit method do to states y -> y exp(psi), with derivatives.
+
+    Vectors of the algebra have their derivatives as further columns, (..., dim, 1 + columns); all arrays are
+    of floats or of symbols.
+
     group  of the states
-    rates  the velocity of states with its derivatives
-    meter  the rate of an integral along the motion, with derivatives, as one more equation; or None
-
-    A vector of the algebra has its derivatives as further columns, (..., dim, 1 + columns), a state y has
-    them beside it. Short steps are one kernel, others kernels of their parts.
+    pull   (psi, f) -> dexp^-1_(-psi) f, of all components or of the first ones; None where it is not needed
     """
 
-    def __init__(self, flow: Flow, group: LieGroup, rates: Rates, meter: Kernel | None = None) -> None:
-        self.flow, self.rates, self.is_metered = flow, _metered(rates, meter) if meter else rates, bool(meter)
-        self._size = group.dim  # of tangents of the flow's own states
-        functions, ends = flow.functions, group
-        self.group = group = Product(group, R(1)) if meter else group
-        size = group.dim
+    def __init__(self, group: LieGroup, pull: Function | Program | None) -> None:
+        self.group, size = group, group.dim
         psi = np.random.default_rng(0).normal(size=size)
         off = np.abs(group.Ad(group.exp(psi)) - np.eye(size)) + np.abs(group.dexp(psi) - np.eye(size))
         self._turning = turning = np.flatnonzero(off.any(axis=0) | off.any(axis=1))
@@ -199,9 +197,60 @@ class ExplicitSteps:
             return end, group.Ad(group.exp(-psi))[places], group.dexp(-psi)[places]
 
         self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
-        pull, settle = functions.pull, functions.settle
         self._pulled = pull and differentiated(pull, group, ("psi", "f"))
-        self._settled = settle and timed(differentiated(settle, ends, "yu", ends=ends))
+        self._size = pull.inputs["f"].size if pull else 0
+
+    def through(self, f: Array, by_y: Array, by_u: Array, slope: Array) -> Array:
+        """The velocity f of a state with its derivatives, by `Rates`, those of dv/dt alone where dq/dt = v.
+
+        by_u   by what the last columns stand for
+        slope  of the state
+        """
+        found, rest = by_y @ slope, self.group.dim - by_y.shape[-2]
+        k = found.shape[-1] - by_u.shape[-1]
+        found = np.concatenate([found[..., :k], found[..., k:] + by_u], axis=-1)
+        if rest:
+            found = np.concatenate([slope[..., rest : 2 * rest, :], found], axis=-2)
+        return np.concatenate([f[..., None], found], axis=-1)
+
+    def advance(self, at: State, psi: Array) -> State:
+        """y exp(psi)."""
+        turning = self._turning
+        end, turned, D = self._moved(at[0], psi[..., 0])
+        slope, before, change = at[1] + psi[..., 1:], at[1][..., turning, :], psi[..., turning, 1:]
+        slope[..., turning, :] = turned @ before + D @ change
+        return end, slope
+
+    def pulled(self, psi: Array, f: Array) -> Array:
+        """dexp^-1_(-psi) f."""
+        assert self._pulled
+        k, turning = self._size, self._turning
+        value, by_psi, by_f = self._pulled(psi[..., :k, 0], f[..., :k, 0])
+        value = np.concatenate([value, f[..., k:, 0]], axis=-1)
+        found, part = np.concatenate([value[..., None], f[..., 1:]], axis=-1), (turning[:, None], turning)
+        found[..., turning, 1:] = (
+            by_psi[..., *part] @ psi[..., turning, 1:] + by_f[..., *part] @ f[..., turning, 1:]
+        )
+        return found
+
+
+class ExplicitSteps(StageTangents):
+    """Steps of an explicit method.
+
+    flow   its compiled steps
+    group  of the states
+    rates  the velocity of states with its derivatives
+    meter  the rate of an integral along the motion, with derivatives, as one more equation; or None
+
+    Short steps are one kernel, others kernels of their parts.
+    """
+
+    def __init__(self, flow: Flow, group: LieGroup, rates: Rates, meter: Kernel | None = None) -> None:
+        functions = flow.functions
+        super().__init__(Product(group, R(1)) if meter else group, functions.pull)
+        self.flow, self.rates, self.is_metered = flow, _metered(rates, meter) if meter else rates, bool(meter)
+        settle = functions.settle
+        self._settled = settle and timed(differentiated(settle, group, "yu", ends=group))
         self._kernels: dict[int, Kernel | None] = {}
 
     def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
@@ -232,44 +281,18 @@ class ExplicitSteps:
         return self._kernels[columns]
 
     def _step(self, t: Any, h: Any, y: Array, inputs: Inputs) -> tuple[Array, Array, Array]:
-        lead, n, width = y.shape[:-1], self.group.dim, inputs.columns
-        columns = n + width
+        lead, n = y.shape[:-1], self.group.dim
+        columns = n + inputs.columns
         start = y, np.broadcast_to(np.eye(n, columns, dtype=int), (*lead, n, columns))
 
-        turning = self._turning
-
-        def after(by_y: Array, by_u: Array, slope: Array, now: Any) -> Array:
-            found, rest = by_y @ slope, n - by_y.shape[-2]
-            found = np.concatenate(
-                [found[..., : columns - width], found[..., columns - width :] + inputs.through(by_u, now)],
-                axis=-1,
-            )
-            return np.concatenate([slope[..., rest : 2 * rest, :], found], axis=-2) if rest else found
-
-        def velocity(now: Any, at: tuple[Array, Array]) -> Array:
+        def velocity(now: Any, at: State) -> Array:
             f, by_y, by_u = self.rates(now, at[0], inputs.at(now))
-            return np.concatenate([f[..., None], after(by_y, by_u, at[1], now)], axis=-1)
+            return self.through(f, by_y, inputs.through(by_u, now), at[1])
 
-        def advance(at: tuple[Array, Array], psi: Array) -> tuple[Array, Array]:
-            end, turned, D = self._moved(at[0], psi[..., 0])
-            slope, before, change = at[1] + psi[..., 1:], at[1][..., turning, :], psi[..., turning, 1:]
-            slope[..., turning, :] = turned @ before + D @ change
-            return end, slope
-
-        def pulled(psi: Array, f: Array) -> Array:
-            assert self._pulled
-            value, by_psi, by_f = self._pulled(psi[..., : self._size, 0], f[..., : self._size, 0])
-            value = np.concatenate([value, f[..., self._size :, 0]], axis=-1)
-            found, part = np.concatenate([value[..., None], f[..., 1:]], axis=-1), (turning[:, None], turning)
-            found[..., turning, 1:] = (
-                by_psi[..., *part] @ psi[..., turning, 1:] + by_f[..., *part] @ f[..., turning, 1:]
-            )
-            return found
-
-        pull = pulled if self._pulled else None
-        end, slope = stages(self.flow.method, velocity, advance, pull, t, h, start)[1]
+        pull = self.pulled if self._pulled else None
+        end, slope = stages(self.flow.method, velocity, self.advance, pull, t, h, start)[1]
         if self._settled:
-            point, k = end.shape[-1] - self.is_metered, self._size
+            point, k = end.shape[-1] - self.is_metered, n - self.is_metered
             settled, by_y, by_u = self._settled(t + h, end[..., :point], inputs.at(t + h))
             end = np.concatenate([settled, end[..., point:]], axis=-1)
             slope = np.concatenate([by_y @ slope[..., :k, :], slope[..., k:, :]], axis=-2)

@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codegen import Function, jacobian, trace
+from ..codegen.flow import stages
 from ..door import short
 from ..dynamics import OpenTree, bias_forces, forward_dynamics_derivatives, mass_matrix
 from ..errors import GraphError, ModelError, ShapeError
 from ..groups import LieGroup, Product, R
 from ..integrators.methods import Method
-from ..integrators.rkmk import advance, combination
+from ..integrators.rkmk import advance, coefficients
 from ..linear import back_substitute, factor, product
 from ..scalar import Array, maximum, minimum, sqrt
+from ..tangents import StageTangents, State
 
 Shapes = Mapping[str, Any]
 
@@ -44,7 +46,6 @@ class HeldStep:
         self.mechanism, self.S, self.h, self.method = mechanism, S, h, method
         self.group, n = mechanism.group, mechanism.nv
         self.state = Product(self.group, R(n))
-        self._pull: Shapes = {"psi": n, "f": n}
         self._is_plain = not mechanism.forces and not mechanism.clipped
 
     def next(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
@@ -62,28 +63,26 @@ class HeldStep:
 
     def derivative(self, q: Array, v: Array, u: Array) -> _Point:
         """q and v at the end of the step, and their derivatives by s."""
-        n, m, h, tau = len(v), len(u), self.h, product(self.S, u)
-        unit = np.eye(2 * n + m, dtype=int)
-        start = _Point(q, v, unit[:n], unit[n : 2 * n])
-        a, da = self._acceleration(start, tau, unit[2 * n :])
+        n, nq, h, tangents = self.mechanism.nv, self.mechanism.nq, self.h, self._tangents
+        start = np.concatenate([q, v]), np.eye(2 * n, 2 * n + len(u), dtype=int)
+
+        def velocity(t: Any, at: State) -> Array:
+            a, by_y, by_u = self._acceleration(at[0], u)
+            return tangents.through(np.concatenate([at[0][nq:], a]), by_y, by_u, at[1])
+
         if self.method is None:
-            v, dv = v + h * a, start.nu + h * da
-            return self._moved(start, h * v, h * dv)._replace(v=v, nu=dv)
-        points, rates = [start], [(v, a, start.nu, da)]
-        for i, (first, exponentials) in enumerate(self.method.paths[1:], start=1):
-            point = points[first]
-            for row in exponentials:
-                psi, rise, d_psi, d_rise = (h * combination(row, x) for x in zip(*rates, strict=True))
-                moved = self._moved(point, psi, d_psi)
-                point = moved._replace(v=point.v + rise, nu=point.nu + d_rise)
-            points.append(point)
-            if i < len(self.method.paths) - 1:
-                a, da = self._acceleration(point, tau, unit[2 * n :])
-                w, dw = point.v, point.nu
-                if self.method.pulls_back:
-                    w, dw = self._pulled(psi, d_psi, w, dw)
-                rates.append((w, a, dw, da))
-        return points[-1]
+            f = velocity(0.0, start)
+            y, slope = tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]]))
+        else:
+            pull = tangents.pulled if self.method.pulls_back else None
+            steps = coefficients(self.method), velocity, tangents.advance, pull
+            y, slope = stages(*steps, 0.0, h, start)[1]
+        return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
+
+    @cached_property
+    def _tangents(self) -> StageTangents:
+        pulls = self.method is not None and self.method.pulls_back
+        return StageTangents(self.state, self.mechanism.moves()[1]() if pulls else None)
 
     @cached_property
     def curvature(self) -> Function:
@@ -105,34 +104,24 @@ class HeldStep:
         del shapes["q1"]
         return trace(at_end, shapes, "curvature")
 
-    def _acceleration(self, at: _Point, tau: Array, du: Array) -> tuple[Array, Array]:
-        """dv/dt, and its derivative."""
+    def _acceleration(self, y: Array, u: Array) -> tuple[Array, Array, Array]:
+        """dv/dt, and its derivatives by (delta, nu) and by u."""
         made = self.mechanism
-        tree, gravity, q, v = made.tree, tuple(made.gravity), at.q, at.v
-        by_u = product(self.S, du)
+        tree, gravity, q, v = made.tree, tuple(made.gravity), y[: made.nq], y[made.nq :]
+        tau, by_u = product(self.S, u), self.S
+        slopes: Array = np.zeros((made.nv, 2 * made.nv), int)
         if not self._is_plain:
             n, none = made.nv, np.zeros(made.nv, int)
             shapes = {"q": made.nq, "v": n, "tau": n, "s": n}
             acting = trace(
                 lambda q, v, tau, s: made.efforts(0.0, self.group.integrate(q, s), v, tau), shapes, "acting"
             )
-            slopes = [jacobian(acting, x)(q, v, tau, none) for x in ("s", "v", "tau")]
+            slopes = np.hstack([jacobian(acting, x)(q, v, tau, none) for x in ("s", "v")])
+            by_u = product(jacobian(acting, "tau")(q, v, tau, none), by_u)
             tau = made.efforts(0.0, q, v, tau)
-            by_u = _sum(slopes, (at.delta, at.nu, by_u))
         a = back_substitute(factor(mass_matrix(tree, q)), tau - bias_forces(tree, q, v, gravity))
-        by = forward_dynamics_derivatives(tree, q, v, tau, gravity)
-        return a, _sum(by, (at.delta, at.nu, by_u))
-
-    def _moved(self, at: _Point, psi: Array, d_psi: Array) -> _Point:
-        """The point with q exp(psi)."""
-        group = self.group
-        q = group.normalize(group.integrate(at.q, psi))
-        turned = product(group.Ad(group.exp(-psi)), at.delta)
-        return at._replace(q=q, delta=turned + product(group.dexp(-psi), d_psi))
-
-    def _pulled(self, psi: Array, d_psi: Array, f: Array, df: Array) -> tuple[Array, Array]:
-        pull = trace(lambda psi, f: self.group.dexp_inverse_times(-psi, f), self._pull, "pull")
-        return pull(psi, f), _sum([jacobian(pull, x)(psi, f) for x in ("psi", "f")], (d_psi, df))
+        by_q, by_v, by_tau = forward_dynamics_derivatives(tree, q, v, tau, gravity)
+        return a, np.hstack([by_q, by_v]) + product(by_tau, slopes), product(by_tau, by_u)
 
 
 class Cost:
@@ -248,7 +237,3 @@ class Constraints:
             x = maximum(x, low) if np.isfinite(low) else x
             within.append(minimum(x, high) if np.isfinite(high) else x)
         return z - np.array(within)
-
-
-def _sum(matrices: Any, columns: Any) -> Array:
-    return sum(product(A, x) for A, x in zip(matrices, columns, strict=True))

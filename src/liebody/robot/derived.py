@@ -13,12 +13,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..codegen import Function, Kernel, Program, hessian, hvp, jacobian, jvp, vjp
+from ..codegen import Function, Kernel, Program, hessian, hvp, jacobian, jvp, trace, vjp
 from ..codegen.sparse import with_arrays
 from ..door import checked
 from ..dynamics import tangents
 from ..errors import ModelError, ShapeError
 from ..groups import LieGroup
+from ..scalar import Array
 
 PRODUCTS: dict[str | None, Callable[..., Function]] = {
     None: lambda function, wrt, along: jacobian(function, wrt, None, along),
@@ -31,6 +32,7 @@ ANALYTIC = {  # shorter than derivatives of the graph: the algorithm whose resul
     "inverse_dynamics": ("inverse_dynamics_derivatives", ("q", "v", "a")),
     "forward_dynamics": ("forward_dynamics_derivatives", ("q", "v", "tau")),
 }
+PLACES = "integrate", "interpolate", "normalize"  # algorithms whose results are configurations
 Groups = Mapping[str, LieGroup]
 
 
@@ -53,7 +55,8 @@ def derivatives(
              "vjp": the gradients of the sum of the results times weights, the last arguments
              "hessian": second derivatives (*result, *x, *y) by x, then y, for x and each y not before it
              "hvp": changes of the gradients of "vjp" along directions; weights, then directions come last
-    groups   of inputs that are elements of a group: those have directions u (dim,), as q exp(u) goes
+    groups   of inputs and results that are elements of a group, by name: those have directions and changes
+             u (dim,), as q exp(u) goes; second derivatives of results are those of log(y^-1 y')
 
     The kernel takes the inputs of the function, single states or batches, `out` and `threads`. It may be
     differentiated again. With the left-invariant fields E_i of a group, a second derivative by q is
@@ -79,14 +82,49 @@ def differentiated(
         known = ", ".join(repr(x) for x in PRODUCTS if x)
         raise ModelError(f"product {product!r}: products are {known}, and None, the Jacobians")
     straight = function if isinstance(function, Function) else function.unroll()
-    along = {}
-    for name in [wrt] if isinstance(wrt, str) else wrt:
-        if name in groups and name in straight.inputs:
-            group, symbols = groups[name], straight.inputs[name]
-            if symbols.shape != (group.nq,):
-                raise ShapeError(f"{name} has shape {symbols.shape}, elements of {group!r} ({group.nq},)")
-            along[name] = tangents(group)(symbols, np.zeros(group.dim)).astype(object)
-    return PRODUCTS[product](straight, wrt, along)
+    for arrays in (straight.inputs, straight.outputs):
+        for name in groups.keys() & arrays.keys():
+            if arrays[name].shape != (groups[name].nq,):
+                elements = f"elements of {groups[name]!r} ({groups[name].nq},)"
+                raise ShapeError(f"{name} has shape {arrays[name].shape}, {elements}")
+    ends = {name: groups[name] for name in straight.outputs if name in groups}
+    if ends:
+        straight, whole = _from_ends(straight, ends), straight
+    along = {
+        name: tangents(groups[name])(straight.inputs[name], np.zeros(groups[name].dim)).astype(object)
+        for name in ([wrt] if isinstance(wrt, str) else wrt)
+        if name in groups and name in straight.inputs
+    }
+    found = PRODUCTS[product](straight, wrt, along)
+    return _at_ends(found, whole, ends) if ends else found
+
+
+def _from_ends(function: Function, ends: Groups) -> Function:
+    """log(c^-1 y) in place of results y on groups, with elements c as further inputs."""
+
+    def seen(*given: Array) -> dict[str, Array]:
+        places = iter(given[len(function.inputs) :])
+        made = function(*given[: len(function.inputs)])
+        results = zip(function.outputs, made if isinstance(made, tuple) else (made,), strict=True)
+        return {name: ends[name].difference(next(places), y) if name in ends else y for name, y in results}
+
+    shapes = {name: x.shape for name, x in function.inputs.items()}
+    shapes |= {f"at_{name}": (group.nq,) for name, group in ends.items()}
+    return trace(seen, shapes, function.name)
+
+
+def _at_ends(derived: Function, function: Function, ends: Groups) -> Function:
+    """What was derived of `_from_ends`, where c are the results themselves: changes are y exp(u)."""
+    n = len(function.inputs)
+
+    def at(*given: Array) -> dict[str, Array]:
+        made = function(*given[:n])
+        results = zip(function.outputs, made if isinstance(made, tuple) else (made,), strict=True)
+        found = derived(*given[:n], *(y for name, y in results if name in ends), *given[n:])
+        return dict(zip(derived.outputs, found if isinstance(found, tuple) else (found,), strict=True))
+
+    shapes = {name: x.shape for name, x in derived.inputs.items() if name.removeprefix("at_") not in ends}
+    return trace(at, shapes, derived.name)
 
 
 def chosen(

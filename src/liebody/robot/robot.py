@@ -26,7 +26,7 @@ from ..labels import labels
 from ..linear import is_numeric
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
-from .derived import ANALYTIC, PRODUCTS, chosen, differentiated
+from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
 from .identity import fingerprint, library_digest
 from .table import Algorithms
 
@@ -307,7 +307,9 @@ class Robot(Algorithms, OfTree, Parametric):
         The kernel takes the arrays of the call, single states or batches, and `out`, `threads`; `options` are
         those of the call. Products cost a few times the call, whatever the number of columns. Inverse and
         forward dynamics are differentiated by recursions. `kernel.nonzeros()` leaves out what is always zero.
-        Results that are configurations have rates of their coordinates. Raises ModelError for unknown names.
+        Results that are configurations change along the group, too: to y exp(u).
+
+        Raises ModelError for unknown names.
         """
         call = self.kernel(name, **options)
         algorithm, given = kernels_of(type(self))[name]
@@ -338,7 +340,7 @@ class Robot(Algorithms, OfTree, Parametric):
         if product is None and set(by) <= set(arrays) and set(given) <= {"wrenches"}:
             found = self.kernel(analytic + name.removeprefix(algorithm.name), **options).function
             return chosen(found, name, arrays, by)
-        groups = dict.fromkeys(CONFIGURATIONS, self.group)
+        groups = dict.fromkeys([*CONFIGURATIONS, *PLACES], self.group)
         return differentiated(self.kernel(name, **options).function, by, product, groups)
 
     @checked
