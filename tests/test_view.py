@@ -641,6 +641,8 @@ def test_forces_of_time_stepping_and_boxes_are_shown():
     v = ground_of(scene)
     np.testing.assert_allclose((v.min(axis=0), v.max(axis=0)), [(-50, -50, 0), (50, 50, 0.2)], atol=1e-12)
     assert np.linalg.norm(scene.camera) < 10 and scene.floor == 0
+    lengths = scene.arrow_scale * np.linalg.norm(forces[0], axis=-1)
+    assert 0.1 * scene.size < lengths[-1] < 0.8 * scene.size  # at rest, whatever the impact was
 
 
 def test_height_fields_are_shown_to_where_they_begin_again():
