@@ -28,7 +28,7 @@ from liebody.constrained import ClosedTree, Closure
 from liebody.errors import LiebodyError, MissingPackage, ModelError, ShapeError
 from liebody.groups import SO3, Free, Prismatic, Product, R, Revolute
 from liebody.labels import labels
-from liebody.systems import Contact, robot_system
+from liebody.systems import Boxes, Contact, HeightField, TimeStepping, robot_system
 from liebody.view import ViewWarning, view
 from liebody.view.drawing import drawing_of, with_at_most
 from liebody.view.meshes import (
@@ -613,3 +613,40 @@ def test_capsules_of_an_mjcf_are_drawn_with_their_ends():
     drawn = drawing_of(robot.tree).solids
     lengths = [np.ptp(solid.mesh.vertices[:, 2]) for solid in drawn]
     assert any(length > 2.5 for length in lengths)  # in radii: no ball
+
+
+def standing(ground):
+    """A sphere over a ground, for time stepping."""
+    ball = lb.models.free_rigid_body()
+    floor = Contact(
+        ball.tree.bodies[0].name, stiffness=1e5, damping=1e3, friction=0.5, radius=0.05, ground=ground
+    )
+    return TimeStepping(ball, floor)
+
+
+def ground_of(drawing):
+    (solid,) = (x for x in drawing.solids if x.layer == "ground")
+    return solid.mesh.vertices @ solid.placement[:3, :3].T + solid.placement[:3, 3]
+
+
+def test_forces_of_time_stepping_and_boxes_are_shown():
+    """A ball falls on a large box, which pictures are not made to fit."""
+    system = standing(Boxes(((0, 0, 0.1), (50, 50, 0.1))))
+    run = system.simulate([1, 0, 0, 0, 0, 0, 0.3], t_end=0.3, dt=1e-2)
+    scene = view(system, run).scene
+    ((body, point, forces),) = scene.forces
+    assert body == 1 and not point.any()
+    np.testing.assert_array_equal(forces[0], run.outputs["floor_force"][:, 0])
+    assert forces[0, :, 2].max() > 0
+    v = ground_of(scene)
+    np.testing.assert_allclose((v.min(axis=0), v.max(axis=0)), [(-50, -50, 0), (50, 50, 0.2)], atol=1e-12)
+    assert np.linalg.norm(scene.camera) < 10 and scene.floor == 0
+    lengths = scene.arrow_scale * np.linalg.norm(forces[0], axis=-1)
+    assert 0.1 * scene.size < lengths[-1] < 0.8 * scene.size  # at rest, whatever the impact was
+
+
+def test_height_fields_are_shown_to_where_they_begin_again():
+    x, y, z = ground_of(drawing_of(standing(HeightField([[0.0, 0.1, 0.0], [0.2, 0.0, 0.1]], (0.5, 0.25))))).T
+    assert (x.max(), y.max()) == (1.0, 0.75)
+    np.testing.assert_array_equal([z[(x == 0.5) & (y == 0.25)], z[(x == 1.0) & (y == 0.25)]], [[0.0], [0.1]])
+    np.testing.assert_array_equal(z[y == 0.0], z[y == 0.75])

@@ -21,10 +21,24 @@ from ..constrained.constraints import Constraint, Distance
 from ..dynamics import RigidBody, body_poses
 from ..errors import MissingPackage, ModelError
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
-from .meshes import Mesh, arrow, box, capsule, cylinder, hexadecimal, not_shown, of_file, simplified, sphere
+from ..systems import Boxes, HeightField
+from .meshes import (
+    Mesh,
+    arrow,
+    box,
+    capsule,
+    cylinder,
+    hexadecimal,
+    not_shown,
+    of_file,
+    simplified,
+    sphere,
+    terrain,
+)
 
 Array = Any
 BODIES, JOINTS, FRAMES, CENTRE, INERTIAS = "bodies", "joint axes", "frames", "centre of mass", "inertias"
+GROUND = "ground"  # which pictures are not made to fit
 PALETTE = ("#3f7fbf", "#e08a3c", "#4fa36c", "#b6659a", "#55aecb", "#c7a12b", "#7b6bb5", "#c45b52")
 JOINT, GREY, RGB = "#454d58", "#c3c7cc", ("#d23c3c", "#3fa34d", "#3c6fd2")
 MOST_TRIANGLES = 110_000  # of all meshes of a mechanism; more are simplified
@@ -156,13 +170,32 @@ def _of_tree(tree: Tree, system: Any) -> Drawing:
     leaves = [x for x in found.points.values() if x[0] not in inner and np.any(x[1])]
     _add_skeleton(found, joined, leaves, JOINTS if shown else BODIES)
     for element in getattr(system, "elements", ()):
-        if element.touches and hasattr(element, "normal"):  # a `systems.Contact`
-            found.contacts[f"{element.name}_force"] = element.points
-            if abs(element.normal[2]) > 0.99 and np.ndim(element.parameters["height"]) == 0:
-                found.floor = float(element.parameters["height"]) * float(element.normal[2])
+        _add_contact(found, element)
     depth = {name: len(tree.ancestors(body)) for name, (body, _) in found.points.items()}
     found.tip = None if shown else max(depth, key=lambda name: depth[name], default=None)
     return found
+
+
+def _add_contact(found: Drawing, element: Any) -> None:
+    """The points of an element at which forces act, and what they touch, if it is a contact."""
+    points = getattr(element, "points", ())
+    points = tuple(pair[0] for pair in getattr(element, "pairs", ())) or points  # spheres that meet
+    if not points or not found.points.keys() >= set(points):
+        return
+    found.contacts[f"{element.name}_force"] = points
+    contact = getattr(element, "contact", element)  # time stepping holds it
+    ground, height = getattr(contact, "ground", None), contact.parameters.get("height")
+    if isinstance(ground, Boxes):
+        found.floor = 0.0
+        found.solids += [
+            Solid(0, box(), moved(c) @ scaled(*2 * half), GREY, GROUND) for c, half in ground.boxes
+        ]
+    elif isinstance(ground, HeightField):
+        heights = ground.parameters["heights"]
+        found.floor = float(heights.min())
+        found.solids.append(Solid(0, terrain(heights, ground.spacing), ONE, GREY, GROUND))
+    elif height is not None and np.ndim(height) == 0 and abs(contact.normal[2]) > 0.99:
+        found.floor = float(height) * float(contact.normal[2])
 
 
 def _of_system(system: System) -> Drawing:

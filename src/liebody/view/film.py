@@ -238,7 +238,7 @@ class _Painter:
         T = self.scene.poses[m, k]
         for body, point, forces in self.scene.forces:
             F, at = forces[m, k], T[body, :3, :3] @ point + T[body, :3, 3]
-            length = self.scene.arrow_scale * np.linalg.norm(F)
+            length = min(self.scene.arrow_scale * float(np.linalg.norm(F)), self.scene.size)
             if length > 1e-3 * self.scene.size:
                 yield _placed(self.arrow, at, F, np.full(3, length), "#d2341f")
 

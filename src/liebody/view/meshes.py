@@ -80,6 +80,17 @@ def box() -> Mesh:
     return Mesh(corners, np.array([half for a, b, c, d in sides for half in ((a, b, c), (a, c, d))]))
 
 
+def terrain(heights: Array, spacing: Sequence[float]) -> Mesh:
+    """Heights over a grid from (0, 0) on, to where they repeat themselves."""
+    z = np.pad(heights, (0, 1), mode="wrap")
+    n, m = z.shape
+    x, y = np.meshgrid(spacing[0] * np.arange(n), spacing[1] * np.arange(m), indexing="ij")
+    k = np.arange(n * m).reshape(n, m)
+    a, b, c, d = (k[i : n - 1 + i, j : m - 1 + j].ravel() for i, j in ((0, 0), (1, 0), (1, 1), (0, 1)))
+    triangles = np.concatenate([np.stack([a, b, c], axis=-1), np.stack([a, c, d], axis=-1)])
+    return Mesh(np.stack([x, y, z], axis=-1).reshape(-1, 3), triangles)
+
+
 def welded(mesh: Mesh, cell: float) -> Mesh:
     """The mesh with all vertices in a cube of this edge as one, in their middle; faces without area go."""
     v = mesh.vertices

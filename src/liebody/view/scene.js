@@ -193,7 +193,7 @@
       made.quaternion.setFromUnitVectors(Z, w.normalize());
     }
     for (const { made, at, forces, first } of arrows) {
-      const F = between(forces, k, s, 3, first), length = data.arrow * F.length();
+      const F = between(forces, k, s, 3, first), length = Math.min(data.arrow * F.length(), data.size);
       made.scale.setScalar(Math.max(length, 1e-9));
       made.quaternion.setFromUnitVectors(Z, F.normalize());
       at[0].localToWorld(made.position.fromArray(at[1]));

@@ -18,7 +18,7 @@ from ..dynamics import body_poses
 from ..errors import ModelError, ShapeError
 from ..groups import SO3
 from ..labels import labels_of
-from .drawing import BODIES, CENTRE, FRAMES, Drawing, Solid, drawing_of, scaled
+from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, scaled
 from .meshes import sphere
 
 Array = Any
@@ -72,7 +72,7 @@ class Scene:
         """The outermost points of solids at some times, (members, times, points, 3)."""
         found, some = [], self._some
         for solid in self.drawing.solids:
-            if solid.layer in (BODIES, *self.shown):
+            if solid.layer in self.shown and solid.layer != GROUND:
                 v = solid.mesh.vertices @ solid.placement[:3, :3].T + solid.placement[:3, 3]
                 v = v[np.unique((v @ DIRECTIONS).argmax(axis=0))]
                 T = self.poses[:, some, solid.body]
@@ -133,9 +133,13 @@ class Scene:
 
     @property
     def arrow_scale(self) -> float:
-        """Metres a newton."""
-        largest = max((float(np.linalg.norm(f, axis=-1).max()) for _, _, f in self.forces), default=0.0)
-        return 0.7 * self.size / largest if largest else 0.0
+        """Metres a newton: nine of ten forces are shorter than 0.7 `size`, so that impacts do not hide them.
+
+        Arrows of the others end at `size`.
+        """
+        norms = np.concatenate([np.zeros(0), *(np.linalg.norm(f, axis=-1).ravel() for *_, f in self.forces)])
+        usual = float(np.quantile(norms[norms > 0], 0.9)) if norms.any() else 0.0
+        return 0.7 * self.size / usual if usual else 0.0
 
 
 def scene_of(
@@ -192,7 +196,7 @@ def scene_of(
         notes.append("bodies have the size of those of the first")
     return Scene(
         title, drawing, t[kept], poses, ghosts, energies, forces, [_point(drawing, name) for name in named],
-        (BODIES, *([FRAMES] if drawing.single else [])), ", ".join(notes),
+        (BODIES, GROUND, *([FRAMES] if drawing.single else [])), ", ".join(notes),
     )  # fmt: skip
 
 
