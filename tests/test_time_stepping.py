@@ -299,7 +299,7 @@ FOOT = """
 @pytest.mark.wide
 def test_spheres_of_a_description_touch_the_ground_and_masses_differ_by_member():
     robot = lb.load(FOOT, floating=True)
-    with pytest.raises(ModelError, match="no spheres"):
+    with pytest.raises(ModelError, match="no shapes for collisions"):
         Contact.of_collisions(robot, "hand")
     floors = Contact.of_collisions(robot, "foot", stiffness=1e5, damping=1e3, friction=0.5)
     assert [(floor.name, floor.radius, len(floor.points)) for floor in floors] == [

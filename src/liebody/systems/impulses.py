@@ -17,7 +17,6 @@ from ..scalar import Array, maximum, minimum, sqrt, where
 from .cones import HELD, Bounds, Cone, gauss_seidel, within
 from .contact import Contact, pair, under
 from .flight import turning
-from .grounds import tangents
 from .robot import Element, State
 
 RIGID = 1e-3  # of its compliance that a point has while it rebounds
@@ -231,57 +230,6 @@ class ContactImpulses(Solved):
             "height_over": np.array([gap for gap, _ in found]),
             "slip": np.stack([u[1:] for u in speeds]),
         }
-
-
-class SphereContact(ContactImpulses):
-    """Spheres about frames of a robot that touch each other, for `TimeStepping`.
-
-    pairs    (a, b): names of frames, whose origins are the centres; each a contact with the law of `Contact`
-    radius   of the spheres about all a and all b, (2,), or one for all                                    [m]
-    others   as of `Contact`
-
-    Signals and losses are those of `ContactImpulses`; force (n, 3) acts on a, and its opposite on b.
-
-    Raises ModelError without pairs, or for radii that are not positive.
-    """
-
-    def __init__(
-        self,
-        *pairs: tuple[str, str],
-        radius: Any,
-        stiffness: Any = 1e6,
-        damping: Any = 1e3,
-        friction: float = 0.0,
-        restitution: float | None = None,
-        name: str = "spheres",
-    ) -> None:
-        self.radii = np.broadcast_to(np.asarray(radius, float), (2,))
-        if not pairs or any(len(x) != 2 for x in pairs) or not (self.radii > 0).all():
-            raise ModelError(
-                f"{name}: give pairs of frames and a positive radius, SphereContact((a, b), radius=0.1)"
-            )
-        points = [f"{a}_{b}" for a, b in pairs]
-        law: dict[str, Any] = {"stiffness": stiffness, "damping": damping, "friction": friction}
-        contact = Contact(*points, **law, restitution=restitution, name=name)
-        contact.parameters.pop("height")
-        super().__init__(contact)
-        self.pairs = pairs
-
-    def attach(self, tree: Tree) -> None:
-        self._frames = [tuple(tree.frame(x) for x in pair) for pair in self.pairs]
-
-    def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
-        a, b = (s.position(frame) for frame in self._frames[i])
-        distance = sqrt((a - b) @ (a - b))
-        n = (a - b) / distance
-        return distance - self.radii.sum(), np.concatenate([[n], tangents(n)])
-
-    def _jacobian(self, s: State, i: int, axes: Array) -> Array:
-        total: Any = 0
-        for frame, sign, radius in zip(self._frames[i], (1, -1), self.radii.tolist(), strict=True):
-            J = dynamics.frame_jacobian(s.tree, s.q, frame, "mixed")
-            total = total + sign * J[3:] + radius * product(skew(axes[0]), J[:3])
-        return product(axes, total)
 
 
 class _JointImpulses(Solved):
