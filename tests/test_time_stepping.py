@@ -69,6 +69,19 @@ def test_a_block_on_a_slope_sticks_below_the_angle_of_friction_and_slides_above_
     assert np.abs(run.v[~sticks][:, -1, :3]).max() < 1e-6  # without tipping over
 
 
+def test_the_ledger_knows_what_each_point_has_dissipated(block):
+    """In front, where more weight lies on a slope, more is lost by sliding; all of it is the ledger's."""
+    frictions, run = block
+    lost = run.memory["floor_dissipated"]
+    for k, name in enumerate(("floor_normal", "floor_tangential")):
+        np.testing.assert_allclose(lost[..., k].sum(axis=-1), run.work[name], rtol=1e-9, atol=1e-9)
+    slides = (frictions < np.tan(SLOPE)) & (frictions > 0)
+    assert (lost[slides, -1, :2, 1] > 1.05 * lost[slides, -1, 2:, 1]).all()  # corners further down
+    path = run.q[..., 4:] @ [np.cos(SLOPE), 0, -np.sin(SLOPE)]
+    work = frictions * MASS * G * np.cos(SLOPE) * (path[:, -1] - path[:, 0])
+    np.testing.assert_allclose(lost[slides, -1, :, 1].sum(axis=-1), work[slides], rtol=2e-3)
+
+
 def test_what_is_statically_indeterminate_stands_symmetrically(block):
     _, run = block
     forces = run.outputs["floor_force"][0, -1]

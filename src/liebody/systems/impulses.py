@@ -134,10 +134,13 @@ class ContactImpulses(Solved):
     """A `Contact` as time stepping takes it.
 
     Memory: reaction (n, 3), the forces on its points along normal and tangents in the last step [N], and
-    stretch (n, 2) along the tangents [m]. Signals: force (n, 3), in the world; height_over (n,); slip (n, 2),
-    the velocities along the tangents; energy, stored: k g^2 / 2 below the surface + k |s|^2 / 2. Losses:
-    "normal" and "tangential".
+    stretch (n, 2) along the tangents [m]; in systems with a ledger also dissipated (n, 2), what each point
+    has lost so far along normal and tangents [J]. Signals: force (n, 3), in the world; height_over (n,); slip
+    (n, 2), the velocities along the tangents; energy, stored: k g^2 / 2 below the surface + k |s|^2 / 2.
+    Losses: "normal" and "tangential", of all points.
     """
+
+    ledger = True  # whether the system has one
 
     def __init__(self, contact: Contact) -> None:
         super().__init__()
@@ -148,12 +151,17 @@ class ContactImpulses(Solved):
             raise ModelError(f"{self.name}: time stepping needs friction; give Contact(..., friction=0.8)")
         if any(k == d == 0 for k, d in zip(pair(given["stiffness"]), pair(given["damping"]))):
             raise ModelError(f"{self.name}: stiffness and damping are both zero; give stiffness=1e6, say")
-        n = len(self.points)
         self.parameters, self._rebounds = given, "restitution" in given
-        self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
 
     def attach(self, tree: Tree) -> None:
-        self._frames: list[Any] = self.contact.frames(tree)
+        n, self._frames = len(self.points), self._located(tree)
+        self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
+        if self.ledger:
+            self.flows["dissipated"] = np.zeros((n, 2))
+
+    def _located(self, tree: Tree) -> list[Any]:
+        """Where the points are."""
+        return self.contact.frames(tree)
 
     def tell(self, s: State, z: Any, p: Any) -> None:
         for point, force in zip(self.points, z.reaction, strict=True):
@@ -194,7 +202,7 @@ class ContactImpulses(Solved):
     def after(
         self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
     ) -> tuple[dict[str, Array], dict[str, Any]]:
-        (K, K_t), stretches, normal, tangential = pair(p.stiffness), [], 0.0, 0.0
+        (K, K_t), stretches, lost = pair(p.stiffness), [], []
         x, before, v = (y.reshape(-1, 3) for y in (x, before, v))
         for i in range(len(self.points)):
             gap, _ = self._gap(s, i, p)
@@ -203,13 +211,12 @@ class ContactImpulses(Solved):
             s_new = under(ahead) * held / where(K_t > 0, K_t, 1.0)
             stored = 0.5 * K * (minimum(ahead, 0.0) ** 2 - minimum(gap, 0.0) ** 2)
             stored_t = 0.5 * K_t * (s_new @ s_new - z.stretch[i] @ z.stretch[i])
-            normal = normal - (x[i, 0] * mean[0] + stored) / h
-            tangential = tangential - (x[i, 1:] @ mean[1:] + stored_t) / h
+            lost.append([-x[i, 0] * mean[0] - stored, -(x[i, 1:] @ mean[1:]) - stored_t])
             stretches.append(s_new)
-        return {"reaction": x / h, "stretch": np.stack(stretches)}, {
-            "normal": normal,
-            "tangential": tangential,
-        }
+        flows, losses = {"reaction": x / h, "stretch": np.stack(stretches)}, np.array(lost)
+        if self.ledger:
+            flows["dissipated"] = z.dissipated + losses
+        return flows, dict(zip(("normal", "tangential"), losses.sum(axis=0) / h, strict=True))
 
     # -- what is known of it --------------------------------------------------------------------------------
 

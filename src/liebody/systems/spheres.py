@@ -92,10 +92,8 @@ class SphereContact(ContactImpulses):
                     lengths.append((one.length, other.length))
         return cls(*found, radius=np.reshape(radii, (-1, 2)), length=np.reshape(lengths, (-1, 2)), **options)
 
-    def attach(self, tree: Tree) -> None:
-        self._frames = [
-            tuple(tree.frame(x) if isinstance(x, str) else x for x in pair) for pair in self.pairs
-        ]
+    def _located(self, tree: Tree) -> list[Any]:
+        return [tuple(tree.frame(x) if isinstance(x, str) else x for x in pair) for pair in self.pairs]
 
     def _nearest(self, s: State, i: int) -> tuple[Array, Array]:
         """The nearest points of the axes of pair i, (3,) each."""
