@@ -73,6 +73,19 @@ def test_a_block_on_a_slope_sticks_below_the_angle_of_friction_and_slides_above_
     assert np.abs(run.v[~sticks][:, -1, :3]).max() < 1e-6  # without tipping over
 
 
+def test_the_ledger_knows_what_each_point_has_dissipated(block):
+    """In front, where more weight lies on a slope, more is lost by sliding; all of it is the ledger's."""
+    frictions, run = block
+    lost = run.memory["floor_dissipated"]
+    for k, name in enumerate(("floor_normal", "floor_tangential")):
+        np.testing.assert_allclose(lost[..., k].sum(axis=-1), run.work[name], rtol=1e-9, atol=1e-9)
+    slides = (frictions < np.tan(SLOPE)) & (frictions > 0)
+    assert (lost[slides, -1, :2, 1] > 1.05 * lost[slides, -1, 2:, 1]).all()  # corners further down
+    path = run.q[..., 4:] @ [np.cos(SLOPE), 0, -np.sin(SLOPE)]
+    work = frictions * MASS * G * np.cos(SLOPE) * (path[:, -1] - path[:, 0])
+    np.testing.assert_allclose(lost[slides, -1, :, 1].sum(axis=-1), work[slides], rtol=2e-3)
+
+
 def test_what_is_statically_indeterminate_stands_symmetrically(block):
     _, run = block
     forces = run.outputs["floor_force"][0, -1]
@@ -160,6 +173,27 @@ def test_projected_and_exact_sweeps_come_to_the_same_impulses():
     np.testing.assert_allclose(plain, exact, atol=1e-10)
 
 
+@pytest.mark.wide
+@pytest.mark.parametrize("mu", [0.2, 0.9])
+def test_four_contacts_obey_signorini_and_coulomb_in_their_own_words(mu):
+    """No force without touch, none that pulls, all within the cone, friction against the slip: to 1e-8."""
+    rng, kinds = np.random.default_rng(6), np.zeros(3, int)
+    for _ in range(8):
+        J = rng.standard_normal((12, 18))
+        A = 0.3 * (J @ J.T) / 18 + 0.7 * np.eye(12)
+        b = rng.standard_normal(12) * np.repeat(10.0 ** rng.uniform(-3, 0, 4), 3)
+        b[0::3] = rng.standard_normal(4) - 0.5
+        x, defect = gauss_seidel(A, b, [Cone(mu)] * 4, np.zeros(12), 100, 8)
+        w = A @ x + b
+        assert defect < 1e-9
+        for (n, *t), (u, *s) in zip(x.reshape(4, 3), w.reshape(4, 3), strict=True):
+            assert n >= 0 and u > -1e-8 and n * u < 1e-8
+            assert np.hypot(*t) <= mu * n + 1e-12
+            np.testing.assert_allclose(mu * n * np.array(s), -np.hypot(*s) * np.array(t), atol=1e-8)
+            kinds[0 if n == 0 else 1 if np.hypot(*s) < 1e-8 else 2] += 1
+    assert kinds.min() > 2  # some separate, some stick, some slip
+
+
 def test_bounds_hold_limits_and_dry_friction():
     A = np.array([[2.0, 0.5], [0.5, 1.0]])
     x, defect = gauss_seidel(
@@ -244,6 +278,24 @@ def test_boxes_are_as_far_as_their_nearest_points():
         np.testing.assert_allclose(e @ np.array([*e, n]).T, [[1, 0, 0], [0, 1, 0]], atol=1e-13)
 
 
+@pytest.mark.wide
+def test_each_member_walks_on_ground_of_its_own():
+    """Terrain and friction by member: flat fields of two heights, and one that rises by 0.1 m per metre."""
+    inertia = SpatialInertia(MASS, np.zeros(3), 0.4 * MASS * RADIUS**2 * np.ones(3))
+    tree = TreeBuilder("ball").add("body", Free(), inertia).build()
+    ramp = np.minimum(np.arange(8), 7)[:, None] * 0.1 + np.zeros((8, 2))
+    heights = np.array([0 * ramp, 0.3 + 0 * ramp, ramp])
+    ground = HeightField(heights[0], spacing=(1.0, 1.0))
+    floor = Contact("body", radius=RADIUS, stiffness=1e7, damping=1e4, friction=0.5, ground=ground)
+    q0 = [[1, 0, 0, 0, 3.5, 0.5, RADIUS * np.sqrt(1.01) + z] for z in (0, 0.3, 0.35)]
+    given = {"floor_heights": heights, "floor_friction": [0.5, 0.5, 1.0], "step": 1e-3}
+    run = TimeStepping(tree, floor).simulate(q0, t_end=0.5, record_every=0.1, parameters=given)
+    np.testing.assert_allclose(run.q[:2, -1, 6], [RADIUS, 0.3 + RADIUS], atol=1e-5)
+    rolled = 5 / 7 * G * (0.1 / np.sqrt(1.01)) * 0.5**2 / 2 / np.sqrt(1.01)  # down, along x
+    assert 3.5 - run.q[2, -1, 4] == pytest.approx(rolled, rel=5e-3)
+    np.testing.assert_allclose(run.q[:2, -1, 4], 3.5, atol=1e-9)
+
+
 def test_balls_come_to_rest_on_steps_and_their_floor():
     inertia = SpatialInertia(MASS, np.zeros(3), 0.4 * MASS * RADIUS**2 * np.ones(3))
     tree = TreeBuilder("ball").add("body", Free(), inertia).build()
@@ -303,7 +355,7 @@ FOOT = """
 @pytest.mark.wide
 def test_spheres_of_a_description_touch_the_ground_and_masses_differ_by_member():
     robot = lb.load(FOOT, floating=True)
-    with pytest.raises(ModelError, match="no spheres"):
+    with pytest.raises(ModelError, match="no shapes for collisions"):
         Contact.of_collisions(robot, "hand")
     floors = Contact.of_collisions(robot, "foot", stiffness=1e5, damping=1e3, friction=0.5)
     assert [(floor.name, floor.radius, len(floor.points)) for floor in floors] == [
@@ -388,3 +440,26 @@ def test_anymal_dropped_onto_rigid_ground_moves_as_in_mujoco_with_its_hardest_se
     off = np.linalg.norm(benchmark.ours(1e-3) - exact, axis=1)
     assert off.max() < 1e-3 and off[-1] < 1e-4  # of positions every 50 ms; after 1 s
     assert np.linalg.norm(benchmark.theirs(1e-4) - exact, axis=1).max() < 2e-4  # MuJoCo's own error
+
+
+BOX_FOOT = """
+<robot name="foot"><link name="foot">
+  <inertial><origin xyz="0.02 0 0"/><mass value="2"/>
+    <inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>
+  <collision><geometry><box size="0.2 0.1 0.04"/></geometry></collision>
+</link></robot>"""
+
+
+@pytest.mark.slow
+def test_a_foot_that_is_a_box_stands_on_its_corners_by_the_law_of_the_lever():
+    robot = lb.load(BOX_FOOT, floating=True)
+    (corners,) = Contact.of_collisions(robot, kinds=("box",), stiffness=1e5, damping=1e3, friction=0.5)
+    run = TimeStepping(robot, corners).simulate(
+        [1, 0, 0, 0, 0, 0, 0.03], t_end=2.0, dt=2e-3, record_every=1.0
+    )
+    force, height = run.outputs["floor_force"][-1], run.outputs["floor_height_over"][-1]
+    places = np.array([frame.placement[:3, 3] for frame in corners.frames(robot.tree)])
+    below = places[:, 2] < 0
+    assert (height[~below] > 0.03).all() and np.abs(force[~below]).max() == 0
+    lever = MASS * G / 4 * (1 + 0.02 / 0.1 * np.sign(places[below, 0]))
+    np.testing.assert_allclose(force[below, 2], lever, rtol=1e-3)

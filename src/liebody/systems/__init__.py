@@ -9,6 +9,7 @@ grounds     height fields, boxes and steps
 time_stepping  robots with contacts by impulses over steps of one length
 flight      steps of joints that turn and translate
 impulses    what it solves for: contacts, stops and dry friction of joints, closed loops
+spheres     spheres and capsules against each other
 cones       the laws of such impulses, and their solution
 stepping    a hybrid system, one interval after the other
 variations  derivatives of hybrid flows, with saltation at events
@@ -31,8 +32,8 @@ from .control import (
 from .feet import PointFeet
 from .grounds import Boxes, Ground, HeightField
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
-from .impulses import SphereContact
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
+from .spheres import SphereContact
 from .stepping import HybridState, HybridStepper
 from .time_stepping import TimeStepping
 from .variations import VariedSystem

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..scalar import Array, maximum, where
 from .cones import within
 from .grounds import Ground, tangents
 from .robot import Element, State
+
+ROUND = ("sphere", "capsule")
+RIM = 8  # points on a rim of a cylinder; between them it may sink by 0.076 of its radius
 
 
 class Contact(Element):
@@ -136,33 +139,31 @@ class Contact(Element):
             self.memory["pushes"] = np.zeros(n)
 
     @classmethod
-    def of_collisions(cls, robot: Any, *links: str, name: str = "floor", **options: Any) -> list[Contact]:
-        """Contacts of the spheres and ends of capsules among the collision shapes of a description.
+    def of_collisions(
+        cls,
+        robot: Any,
+        *links: str,
+        kinds: Collection[str] = ROUND,
+        name: str = "floor",
+        **options: Any,
+    ) -> list[Contact]:
+        """Contacts of the collision shapes of a description with the ground, as points and spheres.
 
         links    on which links; default: on all
+        kinds    of shapes: spheres, ends of capsules; and, if they are named, the corners of each "box", and
+                 RIM points on either rim of each "cylinder"
         options  of `Contact`, without radius
 
         There is one for each radius, called floor, or floor_0, floor_1, ...; points are called as their link,
         with their number. For `TimeStepping`. Raises ModelError where there are no such shapes.
         """
-        tree = getattr(robot, "tree", robot)
-        places = {body.name: Frame(body.name, body.index, np.eye(4)) for body in tree.bodies} | tree.frames
         found: dict[float, list[Frame]] = {}
-        for k, shape in enumerate(getattr(getattr(tree, "description", None), "shapes", ())):
-            place = places.get(shape.link)  # none for shapes of the world
-            if place is None or not shape.collides or shape.kind not in ("sphere", "capsule"):
-                continue
-            if links and shape.link not in links:
-                continue
-            for end in (-0.5, 0.5) if shape.kind == "capsule" else (0,):
-                T = np.array(place.placement, float) @ shape.placement
-                T[:3, 3] += T[:3, 2] * end * (shape.size[1] if end else 0)
-                others = found.setdefault(float(shape.size[0]), [])
-                others.append(Frame(f"{shape.link}_{k}_{len(others)}", place.body, T))
-        if not found:
-            raise ModelError(
-                f"{tree.name} has no spheres or capsules for collisions; name points, Contact('foot')"
-            )
+        for shape in collision_shapes(robot, links, kinds):
+            others = found.setdefault(shape.radius if shape.kind in ROUND else 0.0, [])
+            for place in shape.places:
+                T = shape.frame.placement.copy()
+                T[:3, 3] += T[:3, :3] @ place
+                others.append(Frame(f"{shape.frame.name}_{len(others)}", shape.frame.body, T))
         return [
             cls(*points, radius=radius, name=name if len(found) == 1 else f"{name}_{i}", **options)
             for i, (radius, points) in enumerate(found.items())
@@ -302,6 +303,64 @@ class Contact(Element):
             "force": np.stack([force for _, force in self.forces(s, z, p)]),
             "height_over": self._all(s, p)[0],
         }
+
+
+class CollisionShape(NamedTuple):
+    """A shape of a description: its frame, called as its link and its number; kind and size as of `Shape`."""
+
+    frame: Frame
+    kind: str
+    size: tuple[float, ...]
+
+    @property
+    def radius(self) -> float:
+        return self.size[0]
+
+    @property
+    def length(self) -> float:
+        """Along z, between the ends' centres."""
+        return 0.0 if self.kind == "sphere" else self.size[1]
+
+    @property
+    def places(self) -> np.ndarray:
+        """The centres of spheres and of ends, or points of boxes and cylinders, in its frame, (n, 3).  [m]"""
+        ends = np.array([-0.5, 0.5])
+        if self.kind == "box":
+            return np.stack(np.meshgrid(*(x * ends for x in self.size)), axis=-1).reshape(-1, 3)
+        if self.kind == "sphere":
+            return np.zeros((1, 3))
+        angles = 2 * np.pi * np.arange(RIM) / RIM
+        rim = self.radius * np.array([np.cos(angles), np.sin(angles)]).T
+        rim = rim if self.kind == "cylinder" else np.zeros((1, 2))
+        return np.array([[*point, z] for z in self.length * ends for point in rim])
+
+
+def collision_shapes(
+    robot: Any, links: Collection[str] = (), kinds: Collection[str] = ROUND
+) -> list[CollisionShape]:
+    """Collision shapes of these kinds of a description, on these links or on all of the robot.
+
+    Raises ModelError where there are none, and for kinds that no contact knows.
+    """
+    tree = getattr(robot, "tree", robot)
+    if unknown := [kind for kind in kinds if kind not in (*ROUND, "box", "cylinder")]:
+        raise ModelError(f"kinds are {kinds!r}; known are sphere, capsule, box, cylinder, not {unknown[0]!r}")
+    places = {body.name: Frame(body.name, body.index, np.eye(4)) for body in tree.bodies} | tree.frames
+    found = []
+    for k, shape in enumerate(getattr(getattr(tree, "description", None), "shapes", ())):
+        place = places.get(shape.link)  # none for shapes of the world
+        if place is None or not shape.collides or shape.kind not in kinds:
+            continue
+        if not links or shape.link in links:
+            T = np.array(place.placement, float) @ shape.placement
+            frame = Frame(f"{shape.link}_{k}", place.body, T)
+            found.append(CollisionShape(frame, shape.kind, shape.size))
+    if not found:
+        raise ModelError(
+            f"{tree.name} has no shapes for collisions of the kinds {', '.join(kinds)}"
+            f"{' on ' + ', '.join(links) if links else ''}; name points, Contact('foot')"
+        )
+    return found
 
 
 def movable(tree: Tree, frames: Sequence[Frame], directions: Array) -> np.ndarray:

@@ -17,7 +17,6 @@ from ..scalar import Array, maximum, minimum, sqrt, where
 from .cones import HELD, Bounds, Cone, gauss_seidel, within
 from .contact import Contact, pair, under
 from .flight import turning
-from .grounds import tangents
 from .robot import Element, State
 
 RIGID = 1e-3  # of its compliance that a point has while it rebounds
@@ -135,10 +134,13 @@ class ContactImpulses(Solved):
     """A `Contact` as time stepping takes it.
 
     Memory: reaction (n, 3), the forces on its points along normal and tangents in the last step [N], and
-    stretch (n, 2) along the tangents [m]. Signals: force (n, 3), in the world; height_over (n,); slip (n, 2),
-    the velocities along the tangents; energy, stored: k g^2 / 2 below the surface + k |s|^2 / 2. Losses:
-    "normal" and "tangential".
+    stretch (n, 2) along the tangents [m]; in systems with a ledger also dissipated (n, 2), what each point
+    has lost so far along normal and tangents [J]. Signals: force (n, 3), in the world; height_over (n,); slip
+    (n, 2), the velocities along the tangents; energy, stored: k g^2 / 2 below the surface + k |s|^2 / 2.
+    Losses: "normal" and "tangential", of all points.
     """
+
+    ledger = True  # whether the system has one
 
     def __init__(self, contact: Contact) -> None:
         super().__init__()
@@ -149,12 +151,17 @@ class ContactImpulses(Solved):
             raise ModelError(f"{self.name}: time stepping needs friction; give Contact(..., friction=0.8)")
         if any(k == d == 0 for k, d in zip(pair(given["stiffness"]), pair(given["damping"]))):
             raise ModelError(f"{self.name}: stiffness and damping are both zero; give stiffness=1e6, say")
-        n = len(self.points)
         self.parameters, self._rebounds = given, "restitution" in given
-        self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
 
     def attach(self, tree: Tree) -> None:
-        self._frames: list[Any] = self.contact.frames(tree)
+        n, self._frames = len(self.points), self._located(tree)
+        self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
+        if self.ledger:
+            self.flows["dissipated"] = np.zeros((n, 2))
+
+    def _located(self, tree: Tree) -> list[Any]:
+        """Where the points are."""
+        return self.contact.frames(tree)
 
     def tell(self, s: State, z: Any, p: Any) -> None:
         for point, force in zip(self.points, z.reaction, strict=True):
@@ -195,7 +202,7 @@ class ContactImpulses(Solved):
     def after(
         self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
     ) -> tuple[dict[str, Array], dict[str, Any]]:
-        (K, K_t), stretches, normal, tangential = pair(p.stiffness), [], 0.0, 0.0
+        (K, K_t), stretches, lost = pair(p.stiffness), [], []
         x, before, v = (y.reshape(-1, 3) for y in (x, before, v))
         for i in range(len(self.points)):
             gap, _ = self._gap(s, i, p)
@@ -204,13 +211,12 @@ class ContactImpulses(Solved):
             s_new = under(ahead) * held / where(K_t > 0, K_t, 1.0)
             stored = 0.5 * K * (minimum(ahead, 0.0) ** 2 - minimum(gap, 0.0) ** 2)
             stored_t = 0.5 * K_t * (s_new @ s_new - z.stretch[i] @ z.stretch[i])
-            normal = normal - (x[i, 0] * mean[0] + stored) / h
-            tangential = tangential - (x[i, 1:] @ mean[1:] + stored_t) / h
+            lost.append([-x[i, 0] * mean[0] - stored, -(x[i, 1:] @ mean[1:]) - stored_t])
             stretches.append(s_new)
-        return {"reaction": x / h, "stretch": np.stack(stretches)}, {
-            "normal": normal,
-            "tangential": tangential,
-        }
+        flows, losses = {"reaction": x / h, "stretch": np.stack(stretches)}, np.array(lost)
+        if self.ledger:
+            flows["dissipated"] = z.dissipated + losses
+        return flows, dict(zip(("normal", "tangential"), losses.sum(axis=0) / h, strict=True))
 
     # -- what is known of it --------------------------------------------------------------------------------
 
@@ -231,57 +237,6 @@ class ContactImpulses(Solved):
             "height_over": np.array([gap for gap, _ in found]),
             "slip": np.stack([u[1:] for u in speeds]),
         }
-
-
-class SphereContact(ContactImpulses):
-    """Spheres about frames of a robot that touch each other, for `TimeStepping`.
-
-    pairs    (a, b): names of frames, whose origins are the centres; each a contact with the law of `Contact`
-    radius   of the spheres about all a and all b, (2,), or one for all                                    [m]
-    others   as of `Contact`
-
-    Signals and losses are those of `ContactImpulses`; force (n, 3) acts on a, and its opposite on b.
-
-    Raises ModelError without pairs, or for radii that are not positive.
-    """
-
-    def __init__(
-        self,
-        *pairs: tuple[str, str],
-        radius: Any,
-        stiffness: Any = 1e6,
-        damping: Any = 1e3,
-        friction: float = 0.0,
-        restitution: float | None = None,
-        name: str = "spheres",
-    ) -> None:
-        self.radii = np.broadcast_to(np.asarray(radius, float), (2,))
-        if not pairs or any(len(x) != 2 for x in pairs) or not (self.radii > 0).all():
-            raise ModelError(
-                f"{name}: give pairs of frames and a positive radius, SphereContact((a, b), radius=0.1)"
-            )
-        points = [f"{a}_{b}" for a, b in pairs]
-        law: dict[str, Any] = {"stiffness": stiffness, "damping": damping, "friction": friction}
-        contact = Contact(*points, **law, restitution=restitution, name=name)
-        contact.parameters.pop("height")
-        super().__init__(contact)
-        self.pairs = pairs
-
-    def attach(self, tree: Tree) -> None:
-        self._frames = [tuple(tree.frame(x) for x in pair) for pair in self.pairs]
-
-    def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
-        a, b = (s.position(frame) for frame in self._frames[i])
-        distance = sqrt((a - b) @ (a - b))
-        n = (a - b) / distance
-        return distance - self.radii.sum(), np.concatenate([[n], tangents(n)])
-
-    def _jacobian(self, s: State, i: int, axes: Array) -> Array:
-        total: Any = 0
-        for frame, sign, radius in zip(self._frames[i], (1, -1), self.radii.tolist(), strict=True):
-            J = dynamics.frame_jacobian(s.tree, s.q, frame, "mixed")
-            total = total + sign * J[3:] + radius * product(skew(axes[0]), J[:3])
-        return product(axes, total)
 
 
 class _JointImpulses(Solved):

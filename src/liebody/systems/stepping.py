@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.march import RAN, REASONS, STOPPED, Settings
-from ..errors import SECONDS, ShapeError, positive
+from ..errors import SECONDS, LiebodyError, ShapeError, positive
 from ..integrators import Method
 from ..scalar import Array
 from .hybrid import Given, HybridSystem
@@ -129,7 +129,7 @@ class HybridStepper:
         try:
             return self.system._points(q, v, u, memory, batch)
         except ValueError as error:
-            if isinstance(error, ShapeError):
+            if isinstance(error, LiebodyError):
                 raise
             raise ShapeError(
                 f"q0 and v0 have shapes {q.shape} and {v.shape}, the members to start are {batch}"

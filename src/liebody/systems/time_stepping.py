@@ -30,15 +30,16 @@ import numpy as np
 from .. import dynamics
 from ..constrained import ClosedTree
 from ..dynamics import JointDamping
-from ..errors import SECONDS, IntegrationError, ModelError, positive
+from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive
 from ..integrators import Method, Tableau
 from ..linear import factor, inward
 from ..scalar import Array, absolute, where
 from .flight import carried, turning
 from .hybrid import HybridRun
-from .impulses import KINDS, LoopImpulses, Solved, impulses
+from .impulses import KINDS, ContactImpulses, LoopImpulses, Solved, impulses
 from .robot import Element, RobotSystem, State, full_name
 
+OPEN = 1e-3  # most that a loop may be open at the start, which the first step closes              [m, rad]
 EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
 
 
@@ -79,6 +80,9 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         self.sweeps, self.newton, self.clipped = sweeps, newton, clipped
         flat = [x for given in elements for x in (given if isinstance(given, Iterable) else [given])]
         made = [KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x for x in flat]  # type: ignore[call-arg]
+        for element in made:
+            if isinstance(element, ContactImpulses):
+                element.ledger = options.get("ledger", True)
         if isinstance(robot, ClosedTree):
             made.append(LoopImpulses(robot.nc))
         super().__init__(robot, *made, step=step, **options)
@@ -208,13 +212,21 @@ class TimeStepping(RobotSystem, method="time-stepping"):
 
     def _points(self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: Any) -> Array:
         y = super()._points(q, v, u, memory, batch)
-        given, own = self.parameters.read(u[:, : self.parameters.size]), self.mechanism.layout
-        p = own.write([])
-        if own.size:
-            columns = [getattr(given, x).reshape(len(y), -1) for x in own.fields.values()]
-            p = np.concatenate(columns, axis=1)
-        _, q, v, *_ = self._read(0.0, y, u)
-        self.mechanism.check_state(q, v, p=p if own.size else None)
+        closed = self.mechanism
+        if not isinstance(closed, ClosedTree):
+            return y
+        _, q, v, _, p = self._read(0.0, y, np.broadcast_to(u, (len(y), u.shape[-1])))
+        own = [np.reshape(getattr(p, x), (len(y), -1)) for x in closed.layout.fields.values()]
+        g, _ = closed.evaluated(
+            "residuals", 0.0, q, v, p=np.concatenate([np.zeros((len(y), 0)), *own], axis=1)
+        )
+        for name, rows in closed.rows.items():
+            worst = np.abs(g[:, rows]).max(initial=0.0)
+            if not worst < OPEN:
+                raise ConfigurationError(
+                    f"q0 opens the loop of {name!r} by {worst:.3g}, expected less than {OPEN:g}; start from "
+                    "q0 = robot.assemble(q0)"
+                )
         return y
 
     def stepped_by(self, method: Any) -> tuple[Any, Method]:

@@ -1,0 +1,147 @@
+"""Spheres and capsules of a robot against each other, for time stepping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dynamics
+from ..bodies import Frame, Tree
+from ..errors import ModelError
+from ..linear import cross, product, skew
+from ..scalar import Array, maximum, minimum, sqrt, where
+from .contact import Contact, collision_shapes
+from .grounds import tangents
+from .impulses import ContactImpulses
+from .robot import State
+
+PARALLEL = 1e-12  # of the squared sine of an angle: segments are parallel below 1e-6 rad
+MEET = 1e-12  # axes that are closer than this have no normal between them                              [m]
+
+
+class SphereContact(ContactImpulses):
+    """Spheres and capsules about frames of a robot that touch each other, for `TimeStepping`.
+
+    pairs    (a, b): frames, or their names; each pair a contact with the law of `Contact`. Spheres are about
+             their origins, capsules along their axes z
+    radius   of all, (2,) of all a and all b, or (n, 2)                                                  [m]
+    length   of capsules between the centres of their ends, likewise; zero: a sphere                     [m]
+    margin   a parameter: the distance between surfaces at which they touch                             [m]
+    law      stiffness (1e6), damping (1e3), friction (0), restitution, as of `Contact`
+
+    The nearest points of the axes give the distance and the normal, both exact. Capsules that are parallel
+    touch in the middle of what they share. Forces act on both bodies at one point, midway between the
+    surfaces, so that momentum and angular momentum are kept. Bodies must not go through each other by
+    more than their radii.
+
+    Signals and losses are those of `ContactImpulses`; force (n, 3) acts on a, and its opposite on b.
+
+    Raises ModelError without pairs, for radii that are not positive, and for lengths below zero.
+    """
+
+    def __init__(
+        self,
+        *pairs: tuple[str | Frame, str | Frame],
+        radius: Any,
+        length: Any = 0.0,
+        margin: float = 0.0,
+        name: str = "spheres",
+        **law: Any,
+    ) -> None:
+        if not pairs or any(len(x) != 2 for x in pairs):
+            raise ModelError(f"{name}: give pairs of frames, SphereContact((a, b), radius=0.1)")
+        sizes = []
+        for what, given in (("radius", radius), ("length", length)):
+            try:
+                sizes.append(np.broadcast_to(np.asarray(given, float), (len(pairs), 2)))
+            except ValueError:
+                raise ModelError(
+                    f"{name}: {what} is {given!r}, expected a number, two, or two a pair"
+                ) from None
+        self.radii, self.lengths = sizes
+        if not (self.radii > 0).all() or not (self.lengths >= 0).all():
+            raise ModelError(
+                f"{name}: radius is {radius!r} and length is {length!r}; give positive radii, and lengths of "
+                "zero or more"
+            )
+        points = ["_".join(x.name if isinstance(x, Frame) else x for x in pair) for pair in pairs]
+        law = {"stiffness": 1e6, "damping": 1e3, "friction": 0.0, **law}
+        contact = Contact(*points, **law, name=name)
+        contact.parameters["margin"] = margin
+        contact.parameters.pop("height")
+        super().__init__(contact)
+        self.pairs = pairs
+
+    @classmethod
+    def of_collisions(cls, robot: Any, *pairs: tuple[str, str], **options: Any) -> SphereContact:
+        """All spheres and capsules of one link's collision shapes against those of another, for each pair.
+
+        pairs    names of links
+        options  of `SphereContact`, without radius and length
+
+        Raises ModelError for links without such shapes.
+        """
+        found, radii, lengths = [], [], []
+        for pair in pairs:
+            a, b = (collision_shapes(robot, (link,)) for link in pair)
+            for one in a:
+                for other in b:
+                    found.append((one.frame, other.frame))
+                    radii.append((one.radius, other.radius))
+                    lengths.append((one.length, other.length))
+        return cls(*found, radius=np.reshape(radii, (-1, 2)), length=np.reshape(lengths, (-1, 2)), **options)
+
+    def _located(self, tree: Tree) -> list[Any]:
+        return [tuple(tree.frame(x) if isinstance(x, str) else x for x in pair) for pair in self.pairs]
+
+    def _nearest(self, s: State, i: int) -> tuple[Array, Array]:
+        """The nearest points of the axes of pair i, (3,) each."""
+        (p, u), (q, w) = ((T[:3, 3], T[:3, 2]) for T in map(s.pose, self._frames[i]))
+        x, y = closest(p - q, u, w, *(0.5 * self.lengths[i]).tolist())
+        return p + x * u, q + y * w
+
+    def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
+        a, b = self._nearest(s, i)
+        square = (a - b) @ (a - b)
+        apart = square > MEET * MEET
+        distance = sqrt(where(apart, square, 1.0))
+        n = np.array([where(apart, x / distance, y) for x, y in zip(a - b, (0.0, 0.0, 1.0), strict=True)])
+        gap = where(apart, distance, 0.0) - self.radii[i].sum() - p.margin
+        return gap, np.concatenate([[n], tangents(n)])
+
+    def _jacobian(self, s: State, i: int, axes: Array) -> Array:
+        a, b = self._nearest(s, i)
+        r_a, r_b = self.radii[i].tolist()
+        middle = 0.5 * (a + b - (r_a - r_b) * axes[0])
+        total: Any = 0
+        for frame, sign in zip(self._frames[i], (1, -1), strict=True):
+            J = dynamics.frame_jacobian(s.tree, s.q, frame, "mixed")
+            total = total + sign * (J[3:] - product(skew(middle - s.position(frame)), J[:3]))
+        return product(axes, total)
+
+
+def closest(r: Array, u: Array, w: Array, half: Any, other: Any) -> tuple[Any, Any]:
+    """x, y of the nearest points p + x u, |x| <= half, and q + y w, |y| <= other, of two segments.
+
+    r     p - q (3,), from the middle of the other segment to the middle of this one
+    u, w  unit vectors
+
+    Ericson (2005), "Real-time collision detection", section 5.1.9. For parallel segments, x is the middle of
+    what they share, or the end that is nearer.
+    """
+    if half == 0:
+        return 0, _cut(w @ r, other) if other else 0
+    if other == 0:
+        return _cut(-(u @ r), half), 0
+    b, c, f = u @ w, u @ r, w @ r
+    normal = cross(u, w)
+    reach = where(b < 0, -b, b) * other
+    shared = 0.5 * (_cut(-c - reach, half) + _cut(-c + reach, half))
+    x = _cut((b * f - c + PARALLEL * shared) / (normal @ normal + PARALLEL), half)
+    y = _cut(b * x + f, other)
+    return _cut(b * y - c, half), y
+
+
+def _cut(x: Any, most: Any) -> Any:
+    return minimum(maximum(x, -most), most)
