@@ -14,12 +14,13 @@ compiled over lanes, with a fixed number of iterations:
                    min |z|^2/2 + R |P(y)|^2/2; in each iteration a factorisation (12, 12) and a line search
 
 With s = 0 the last two solve the convex problem, in which feet that slide lift (Anitescu); the residual is
-that of its own law, and then that of Coulomb's. "corrected" has s = mu |w_t| along the normals, renewed in each
-iteration (de Saxce), and its solution obeys Coulomb's law.
+that of its own law, and then that of Coulomb's. "corrected" has s = mu |w_t| along the normals, renewed in
+each iteration (de Saxce), and its solution obeys Coulomb's law.
 
-Printed: operations, microseconds for a problem (one thread, least of many; code of more than 15,000 operations
-is compiled with less effort), and residuals as a fraction of the weight times h: median and 99 % from warm
-starts (the last step's impulses), 99 % from cold ones; of convex problems also Coulomb's, in brackets.
+Printed: operations, microseconds for a problem (one thread, least of many; code of more than 15,000
+operations is compiled with less effort), and residuals as a fraction of the weight times h: median and 99 %
+from warm starts (the last step's impulses), 99 % from cold ones; of convex problems also Coulomb's, in
+brackets.
 """
 
 from __future__ import annotations

@@ -112,15 +112,37 @@ def test_what_an_environment_cannot_take_is_refused(task):
         envs.step(np.ones((3, 2), np.float32))
 
 
-@pytest.mark.wide
-def test_a_walker_on_random_ground_stands_and_its_members_are_single_environments():
+@pytest.fixture(scope="module")
+def walker():
+    """Arguments of a `Walker`: a plate on three legs, on random ground."""
     builder = TreeBuilder("monopod").add("base", Free(), SpatialInertia.box(2.0, (0.6, 0.6, 0.05)))
     builder.add("leg", Prismatic([0, 0, 1]), SpatialInertia.point(0.2), parent="base", placement=[0, 0, -0.2])
     for i, (x, y) in enumerate([(-1, -1), (-1, 1), (1, 0)]):
         builder.frame(f"foot{i}", "leg", [0.2 * x, 0.2 * y, -0.1])
-    robot, heights = lb.Robot(builder.build()), 0.02 * np.random.default_rng(0).random((4, 4))
+    heights = 0.02 * np.random.default_rng(0).random((4, 4))
     feet, ground = ["foot0", "foot1", "foot2"], HeightField(heights, spacing=0.3)
-    task = liebody.gym.Walker(robot, feet, [0.0], K=500.0, D=20.0, ground=ground, horizon=30)
+    given = {"robot": lb.Robot(builder.build()), "feet": feet, "pose": [0.0], "K": 500.0, "D": 20.0}
+    return {**given, "ground": ground, "horizon": 30}
+
+
+@pytest.mark.wide
+def test_a_walker_by_name_is_an_environment_and_4096_are_a_vector(walker):
+    name = "liebody.gym:liebody/Walker-v0"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gymnasium.make(name, **walker).unwrapped)
+        envs = gymnasium.make_vec(name, num_envs=4096, threads=2, **walker)
+    observation, _ = envs.reset(seed=0)
+    assert observation.shape == (4096, 12) and np.ptp(observation[:, 9]) > 0.05  # each starts differently
+    for _ in range(35):
+        observation, reward, lost, *_ = envs.step(envs.action_space.sample())
+        assert observation in envs.observation_space and np.isfinite(reward).all()
+    assert lost.mean() < 0.01
+
+
+@pytest.mark.wide
+def test_a_walker_on_random_ground_stands_and_its_members_are_single_environments(walker):
+    task = liebody.gym.Walker(**walker)
     envs, one = liebody.gym.VectorEnv(task, 5), liebody.gym.Env(task)
     ours, _ = envs.reset(seed=3)
     theirs, _ = one.reset(seed=4)

@@ -5,13 +5,15 @@
     env = liebody.gym.Env(liebody.gym.Hopper())
     envs = liebody.gym.VectorEnv(liebody.gym.Hopper(), 256)
 
-or by name: `gymnasium.make("liebody.gym:liebody/Hopper-v0")`, `gymnasium.make_vec(..., num_envs=256)`. The
-members of a vector are lanes of one compiled loop; each does what a single environment does with its seed.
+or by name: `gymnasium.make("liebody.gym:liebody/Hopper-v0")`, `gymnasium.make_vec(..., num_envs=256)`; a
+`Walker` is "liebody.gym:liebody/Walker-v0", with its arguments behind the name. The members of a vector are
+lanes of one compiled loop; each does what a single environment does with its seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -315,12 +317,14 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._done = self._done & ~members
 
 
-def _hopper(**options: Any) -> Env:
-    return Env(Hopper(**options))
+def _env(task: type[DecisionProcess], **options: Any) -> Env:
+    return Env(task(**options))
 
 
-def _hoppers(num_envs: int, threads: int = 1, **options: Any) -> VectorEnv:
-    return VectorEnv(Hopper(**options), num_envs, threads=threads)
+def _envs(task: type[DecisionProcess], num_envs: int, threads: int = 1, **options: Any) -> VectorEnv:
+    return VectorEnv(task(**options), num_envs, threads=threads)
 
 
-gymnasium.register("liebody/Hopper-v0", entry_point=_hopper, vector_entry_point=_hoppers)
+for _task in (Hopper, Walker):
+    _made, _many = partial(_env, _task), partial(_envs, _task)
+    gymnasium.register(f"liebody/{_task.__name__}-v0", entry_point=_made, vector_entry_point=_many)
