@@ -389,7 +389,7 @@ def test_python_does_not_work_member_by_member(ball):
         assert len(run.events) == members and np.allclose(np.linalg.norm(run.q[..., :4], axis=-1), 1, rtol=0)
         return next(count)
 
-    calls(20)  # compiles
+    calls(20), calls(220)  # compile
     few, many = calls(20), calls(220)
     assert many - few < 200 * 12  # a log of the events of each: an object, and slices
 
