@@ -141,7 +141,11 @@ def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
         "input_size": [math.prod(shape) for shape in inputs],
         "output_size": [math.prod(shape) for shape in outputs],
     }
-    lines = [f"/* {name} */", f"enum {{ INPUTS = {len(inputs)}, OUTPUTS = {len(outputs)} }};"]
+    lines = [
+        f"/* {name} */",
+        "#include <stdint.h>",
+        f"enum {{ INPUTS = {len(inputs)}, OUTPUTS = {len(outputs)} }};",
+    ]
     lines += [f"static const int64_t {key}[] = {{{', '.join(map(str, x))}}};" for key, x in tables.items()]
     compiler = build.find_compiler()
     if compiler is None:
