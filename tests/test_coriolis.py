@@ -5,11 +5,11 @@ Time derivatives are exact: a motion q(s) = integrate(q, s v) is traced and diff
 
 import re
 import warnings
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
 import pytest
+from found import descriptions
 from random_trees import (
     JOINTS,
     MECHANISMS,
@@ -333,7 +333,7 @@ def test_operations_stay_few():
 @pytest.mark.parametrize(("column", "name"), [(0, "ur5_robot"), (1, "anymal")])
 def test_the_page_states_the_operations_that_there_are(column, name):
     """The tables of docs/coriolis.md, to 2 %."""
-    files = [file for file in _collection() if file.stem == name and "anymal_c" not in str(file)]
+    files = [file for file in descriptions() if file.stem == name and "anymal_c" not in str(file)]
     if not files:
         pytest.skip("the test extra `example-robot-data` is not installed")
     with warnings.catch_warnings():
@@ -399,16 +399,7 @@ def test_a_robot_computes_them_in_batches():
 # -- real robots -----------------------------------------------------------------------------------------
 
 
-def _collection():
-    try:
-        package = distribution("example-robot-data")
-    except PackageNotFoundError:
-        return []
-    root = Path(str(package.locate_file("cmeel.prefix/share/example-robot-data/robots")))
-    return sorted(file for file in root.rglob("*.urdf") if file.name != "ur3.urdf")  # not well-formed
-
-
-@pytest.fixture(scope="module", params=_collection(), ids=lambda file: file.stem)
+@pytest.fixture(scope="module", params=descriptions(), ids=lambda file: file.stem)
 def file(request):
     return request.param
 

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 from constrained_models import four_bar, heavy_top
-from found import description, tree_of
+from found import descriptions, tree_of
 from precise import OPERATIONS
 from random_trees import JOINTS, WEIGHT, close, random_state, random_tree
 
@@ -389,27 +389,30 @@ def test_a_group_has_the_coordinates_of_its_input():
 # -- beside another library ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("file", "floating"),
-    [
-        ("ur_description/urdf/ur5_robot.urdf", False),
-        ("solo_description/robots/solo12.urdf", True),
-        pytest.param("talos_data/robots/talos_reduced.urdf", True, marks=pytest.mark.slow),
-    ],
-)
+FEW = "ur5_robot.urdf", "solo12.urdf"  # of which one is on a floating base below
+EVERY = [
+    pytest.param(file, file.name != "ur5_robot.urdf", marks=[pytest.mark.slow] * (file.name not in FEW))
+    for file in descriptions()
+]
+
+
+@pytest.mark.parametrize(("file", "floating"), EVERY, ids=[x.values[0].stem for x in EVERY])
 def test_pinocchio_agrees_on_derivatives_of_robots(file, floating):
     pin = pytest.importorskip("pinocchio")
-    tree = tree_of(file, floating=floating)
-    model = pin.buildModelFromUrdf(str(description(file)), *[pin.JointModelFreeFlyer()] * floating)
+    tree = tree_of(file, floating=floating, check=False, mimic=False)
+    model = pin.buildModelFromUrdf(str(file), *[pin.JointModelFreeFlyer()] * floating)
     data, layout, rng = model.createData(), pinocchio_layout(tree, model), np.random.default_rng(2)
     q, v, x = random_state(rng, tree)
     where = model, data, layout.to_q(q), layout.to_v(q, v), layout.to_v(q, x)
     order = np.round(np.stack([layout.to_v(q, e) for e in np.eye(tree.nv)], axis=1)).astype(int)
     pin.computeRNEADerivatives(*where)
-    theirs = [data.dtau_dq.copy(), data.dtau_dv.copy(), *pin.computeABADerivatives(*where)[:2]]
-    of_efforts = dyn.inverse_dynamics_derivatives(tree, q, v, x)[:2]
-    of_accelerations = dyn.forward_dynamics_derivatives(tree, q, v, x)[:2]
-    for ours, other in zip((*of_efforts, *of_accelerations), theirs, strict=True):
-        close(order @ ours @ order.T, other, 1e-9)
+    theirs = [data.dtau_dq.copy(), data.dtau_dv.copy()]
+    ours = list(dyn.inverse_dynamics_derivatives(tree, q, v, x)[:2])
+    if np.linalg.cond(dyn.mass_matrix(tree, q)) < 1e12:  # Romeo has bodies without inertia at the ends
+        theirs += pin.computeABADerivatives(*where)[:2]
+        ours += dyn.forward_dynamics_derivatives(tree, q, v, x)[:2]
+    for one, other in zip(ours, theirs, strict=True):
+        close(order @ one @ order.T, other, 1e-9)
     pin.centerOfMass(*where[:4])
-    close(lb.Robot(tree).derivatives("center_of_mass", "q", "jvp").function(q, v), data.vcom[0], 1e-12)
+    along = lb.Robot(tree).derivatives("center_of_mass", "q", "jvp").function(q, v)
+    close(along, data.vcom[0], 1e-11)  # sums over 60 bodies
