@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check coverage docs format test slow browser processors sanitize bench three wide
+.PHONY: check coverage dist docs format test slow browser processors sanitize bench three wide
 
 check:
 	$(PYTHON) -m ruff check .
@@ -11,6 +11,13 @@ check:
 
 docs:  # the site, in build/site; pages of the reference are written to docs/reference
 	$(PYTHON) -m sphinx -W --keep-going -q -c docs/site docs build/site
+
+dist:  # sdist and wheel, twice, to the last byte the same; needs the packages build and twine
+	rm -rf build/dist build/again
+	$(PYTHON) -m build -o build/dist > /dev/null
+	$(PYTHON) -m build -o build/again > /dev/null
+	diff -r build/dist build/again
+	$(PYTHON) -m twine check --strict build/dist/*
 
 format:
 	$(PYTHON) -m ruff check --fix .

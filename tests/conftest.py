@@ -1,7 +1,12 @@
 """Settings of the whole test run, and which tests it leaves to `pytest -m wide`."""
 
+import os
+import shlex
+
 import pytest
 from hypothesis import settings
+
+from liebody.codegen import build
 
 # Tracing and compiling make the first example slow; a failing example is printed so that it can be repeated.
 settings.register_profile("liebody", deadline=None, print_blob=True)
@@ -10,6 +15,17 @@ settings.load_profile("liebody")
 
 def pytest_report_header(config):
     return f"marks: {config.getoption('-m') or 'all'} (tests left out are counted as deselected below)"
+
+
+def pytest_configure(config):
+    """Where wide tests are left out kernels only have to be right: to compile them takes half the time.
+
+    Wide and slow tests compile as users do.
+    """
+    compiler = build.find_compiler()
+    if "not wide" in config.option.markexpr and not os.environ.get("CC") and compiler:
+        os.environ["CC"] = shlex.join([*compiler.command, "-Og"])
+        build.find_compiler.cache_clear()
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out

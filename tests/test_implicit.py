@@ -7,6 +7,7 @@ import textwrap
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -1183,3 +1184,22 @@ def test_the_example_of_the_pendulum_prints_what_it_says(capsys):
     variational, half_explicit, _ = errors.values()
     assert variational.max() == pytest.approx(1.19e-3, rel=0.01)
     assert half_explicit[-1000:].max() > 5 * half_explicit[:1001].max()  # it drifts
+
+
+def test_a_member_that_begins_at_its_solution_waits_for_the_others_without_a_warning():
+    """x + x^3 = y at y = 0 and 2, from x = 0: corrections of the first are zero, one after the other."""
+    cubic = SimpleNamespace(places=[(0, 0)], linear=False)
+
+    def residual(x, z, y):
+        return x + x**3 - y
+
+    def both(x, z, y):
+        return residual(x, z, y), 1 + 3 * x**2
+
+    x, lost = np.zeros((2, 1)), np.zeros(2, int)
+    solver, functions = SimpleNamespace(tolerance=1e-12), (None, residual, both, None)
+    y = np.array([[0.0], [2.0]])
+    with np.errstate(all="raise"):
+        ImplicitFlow._newton_numpy(solver, cubic, functions, x, np.zeros((2, 0)), (y,), lost, 50)
+    np.testing.assert_allclose(x, [[0.0], [1.0]], atol=1e-12)
+    assert not lost.any()

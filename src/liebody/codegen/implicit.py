@@ -446,7 +446,8 @@ class ImplicitFlow(Steps):
             correction = (inverse @ r[..., None])[..., 0]
             size = np.abs(x)
             norm = (np.abs(correction) / (1 + size)).max(axis=-1)
-            rate = norm / before
+            with np.errstate(invalid="ignore"):  # 0 / 0 of members that are there
+                rate = norm / before
             done, worse = (norm == 0) | linear, np.zeros(len(x), bool)
             if k:
                 bound = self.tolerance * (size + size.max(axis=-1, keepdims=True) / 1024)

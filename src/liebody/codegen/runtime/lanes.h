@@ -7,6 +7,7 @@
 /* Stacks are aligned to 16 bytes there, whatever lies on them: GCC's bug 54412. */
 #if defined(_WIN32) && defined(__x86_64__) && !defined(__clang__)
 #pragma GCC target("prefer-vector-width=128")
+#define SHORT_VECTORS
 #endif
 
 #include <math.h>
@@ -410,8 +411,8 @@ SINE_AND_COSINE(sine_and_cosine, T, I, U, bits, number, ONE_BY_ONE)
 
 /* Sines and cosines of angles that are known from the beginning. A single state has up to four made
    at once, as lanes of a vector: `KNOWN_ANGLES(name, x0, x1, ...)`, of which `TURN(name, i, x_i, s,
-   c)` takes one. (Eight are slower: no other arithmetic goes on beside instructions of 64 bytes.) */
-#if LANES == 1 && !SINGLE
+   c)` takes one. (Eight are slower: nothing else goes on beside instructions of 64 bytes.) */
+#if LANES == 1 && !SINGLE && !defined(SHORT_VECTORS)
 typedef double FourReal __attribute__((vector_size(32)));
 typedef int64_t FourWhole __attribute__((vector_size(32)));
 typedef uint64_t FourNatural __attribute__((vector_size(32)));
