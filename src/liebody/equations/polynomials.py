@@ -66,6 +66,7 @@ class Ring:
     circles: dict[Any, tuple[int, int]] = field(default_factory=dict)  # angle -> places of its cos and sin
     quaternions: list[tuple[int, ...]] = field(default_factory=list)
     denominators: dict[int, Polynomial] = field(default_factory=dict)  # by the places of their reciprocals
+    parameters: frozenset[Any] = frozenset()  # generators of which sums are taken out as factors
     _reciprocals: int = 0  # the bits of their exponents
     _rigid: int = 0  # a bit pattern that no reduced monomial meets
     _reduced: dict[Monomial, Polynomial] = field(default_factory=dict)
@@ -317,32 +318,61 @@ class Ring:
         inner = self._mask([k for pair in (*self.circles.values(), *self.quaternions) for k in pair])
         for m, x in a.items():
             by_outer.setdefault(m & ~inner, {})[m & inner] = x
-        candidates = [self._collected(by_outer, self._whole)]
+        ways = [self._whole]
         if len(a) <= FOURIER and any(len(p) > 1 for p in by_outer.values()):
-            if len(by_outer) > 1:
-                candidates.append(self._collected(by_outer, self._split_waves))
-            candidates.append(self._collected(by_outer, self._split_monomials))
-        return min(candidates, key=lambda c: c[0])[1]
+            ways += [self._split_waves] if len(by_outer) > 1 else []
+            ways.append(self._split_monomials)
+        candidates = [(self._sum_over(groups), groups) for groups in (collected(by_outer, w) for w in ways)]
+        best, groups = min(candidates, key=lambda c: c[0][0])
+        if sum(map(len, groups.values())) <= FOURIER:
+            best = min([best, self._nested(groups), *self._by_masses(groups)], key=_cost)
+        return best[1]
 
-    def _collected(
-        self,
-        by_outer: Mapping[Monomial, Polynomial],
-        split: Callable[[Polynomial], Iterable[tuple[Any, Any]]],
-    ) -> tuple[int, Any]:
-        """(length, sum over functions f of the angles of (polynomial in the rest) f), by one way to split."""
-        groups: dict[Any, Polynomial] = {}
-        for outer, p in by_outer.items():
-            for f, factor in split(p):
-                group = groups.setdefault(f, {})
-                group[outer] = group.get(outer, 0) + factor
+    def _sum_over(self, groups: Mapping[Any, Polynomial]) -> tuple[int, Any]:
+        """(length, sum over functions f of the angles of (polynomial in the rest) f)."""
         terms, cost = [], 0
         for f, group in groups.items():
-            group = {m: _simple(x) for m, x in group.items() if x != 0}
-            if group:
-                length, outer_expression = self._grouped(group)
-                cost += length + _length(f) + 1
-                terms.append(_times(outer_expression, f))
+            length, outer_expression = self._grouped(group)
+            cost += length + _length(f) + 1
+            terms.append(_times(outer_expression, f))
         return cost, sympy.Add(*terms)
+
+    def _nested(self, groups: Mapping[Any, Polynomial]) -> tuple[int, Any]:
+        """The same with the powers that its terms share taken out, functions of the angles as letters."""
+        letters, total = Ring(), {}
+        for f, group in groups.items():
+            for m, x in group.items():
+                place = letters._letter(f)
+                for k, e in enumerate(m.to_bytes(len(self.generators), "little")):
+                    place += e * letters._letter(self.generators[k]) if e else 0
+                total[place] = x
+        return letters._grouped(total) if total else (0, sympy.Integer(0))
+
+    def _by_masses(self, groups: Mapping[Any, Polynomial]) -> Iterator[tuple[int, Any]]:
+        """The same with sums of parameters taken out: m1 + m2 before all that a composite body bears."""
+        own = self._mask(k for k, x in enumerate(self.generators) if x in self.parameters)
+        rows: dict[tuple[Any, Monomial], Polynomial] = {}
+        for f, group in groups.items():
+            for m, x in group.items():
+                rows.setdefault((f, m & ~own), {})[m & own] = x
+        sums: dict[Any, dict[Any, Polynomial]] = {}
+        for (f, rest), row in rows.items():
+            content, common = _content(row), _common(row)
+            normal = tuple(sorted((m - common, _simple(Fraction(x) / content)) for m, x in row.items()))
+            sums.setdefault(normal, {}).setdefault(f, {})[rest + common] = _simple(content)
+        if any(len(normal) > 1 for normal in sums):
+            parts = []
+            for normal, inner in sums.items():
+                first, second = (
+                    self._grouped(dict(normal)),
+                    min(self._sum_over(inner), self._nested(inner), key=_cost),
+                )
+                parts.append((first[0] + second[0] + 1, _times(first[1], second[1])))
+            yield sum(cost for cost, _ in parts), sympy.Add(*(x for _, x in parts))
+
+    def _letter(self, x: Any) -> Monomial:
+        """x as a generator; nothing for 1."""
+        return 0 if x == 1 else 1 << (BITS * self.place(x))
 
     def _whole(self, p: Polynomial) -> list[tuple[Any, Any]]:
         """p as one function of the angles, its shortest form, up to a factor."""
@@ -556,6 +586,23 @@ class Ring:
 
     def _mask(self, places: Iterable[int]) -> int:
         return sum((2**BITS - 1) << (BITS * k) for k in places)
+
+
+def collected(
+    by_outer: Mapping[Monomial, Polynomial], split: Callable[[Polynomial], Iterable[tuple[Any, Any]]]
+) -> dict[Any, Polynomial]:
+    """{function f of the angles: polynomial in the rest}, by one way to split polynomials in the angles."""
+    groups: dict[Any, Polynomial] = {}
+    for outer, p in by_outer.items():
+        for f, factor in split(p):
+            group = groups.setdefault(f, {})
+            group[outer] = group.get(outer, 0) + factor
+    kept = {f: {m: _simple(x) for m, x in group.items() if x != 0} for f, group in groups.items()}
+    return {f: group for f, group in kept.items() if group}
+
+
+def _cost(found: tuple[int, Any]) -> int:
+    return found[0]
 
 
 def exponent(m: Monomial, k: int) -> int:
