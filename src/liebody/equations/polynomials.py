@@ -43,6 +43,7 @@ LARGEST_PRODUCT = 20_000  # products of terms in one step
 READABLE = 2_000  # terms of an entry; beyond, nobody reads what comes out
 FEW = 40  # terms of which everything that could make them shorter is tried
 FOURIER = 400  # terms that are still turned into sines and cosines of sums
+SHARED = 100  # terms of which what they share is taken out
 WAVES = 4  # of these for each term, beyond which they are no shorter
 LARGEST_NUMBER = 1_000_000  # of the whole numbers in quotients; beyond, decimals stay
 FACTORED = 200  # terms of a denominator that is still factored
@@ -324,7 +325,7 @@ class Ring:
             ways.append(self._split_monomials)
         candidates = [(self._sum_over(groups), groups) for groups in (collected(by_outer, w) for w in ways)]
         best, groups = min(candidates, key=lambda c: c[0][0])
-        if sum(map(len, groups.values())) <= FOURIER:
+        if sum(map(len, groups.values())) <= SHARED:
             best = min([best, self._nested(groups), *self._by_masses(groups)], key=_cost)
         return best[1]
 
@@ -355,20 +356,28 @@ class Ring:
         for f, group in groups.items():
             for m, x in group.items():
                 rows.setdefault((f, m & ~own), {})[m & own] = x
-        sums: dict[Any, dict[Any, Polynomial]] = {}
+        found: dict[Any, list[Any]] = {}  # rows by their sums of parameters, up to a monomial
         for (f, rest), row in rows.items():
             content, common = _content(row), _common(row)
             normal = tuple(sorted((m - common, _simple(Fraction(x) / content)) for m, x in row.items()))
-            sums.setdefault(normal, {}).setdefault(f, {})[rest + common] = _simple(content)
-        if any(len(normal) > 1 for normal in sums):
-            parts = []
-            for normal, inner in sums.items():
-                first, second = (
-                    self._grouped(dict(normal)),
-                    min(self._sum_over(inner), self._nested(inner), key=_cost),
-                )
-                parts.append((first[0] + second[0] + 1, _times(first[1], second[1])))
-            yield sum(cost for cost, _ in parts), sympy.Add(*(x for _, x in parts))
+            found.setdefault(normal, []).append((f, rest, rest + common, content))
+        shared = {x: several for x, several in found.items() if len(x) > 1 and len(several) > 1}
+        if not shared:
+            return
+        parts, left = [], {f: dict(group) for f, group in groups.items()}
+        for normal, several in shared.items():
+            inner: dict[Any, Polynomial] = {}
+            for f, rest, place, content in several:
+                inner.setdefault(f, {})[place] = _simple(content)
+                for m in rows[f, rest]:
+                    del left[f][rest + m]
+            parts.append((self._grouped(dict(normal)), self._short_sum(inner)))
+        left = {f: group for f, group in left.items() if group}
+        parts += [((0, sympy.Integer(1)), self._short_sum(left))] if left else []
+        yield sum(a[0] + b[0] + 1 for a, b in parts), sympy.Add(*(_times(a[1], b[1]) for a, b in parts))
+
+    def _short_sum(self, groups: Mapping[Any, Polynomial]) -> tuple[int, Any]:
+        return min(self._sum_over(groups), self._nested(groups), key=_cost)
 
     def _letter(self, x: Any) -> Monomial:
         """x as a generator; nothing for 1."""
