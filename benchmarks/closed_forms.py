@@ -1,18 +1,20 @@
 """How long closed forms are, and what they cost: liebody beside simplify, Kane and Lagrange of SymPy.
 
     python benchmarks/closed_forms.py            planar arms of two and three links, the hoppers: minutes
-    python benchmarks/closed_forms.py --puma     PUMA 560 too, each of its numbers a symbol
+    python benchmarks/closed_forms.py --puma     PUMA 560 alone, in numbers and each of them a symbol
 
 Counted are the operations of SymPy's `count_ops`, without common subexpressions, of the mass matrix M and of
 what else stands on the left of M dv/dt = f, in symbols. "simplify" is SymPy's, entry by entry, of what the
 algorithms of liebody make of symbols; the methods of sympy.physics.mechanics are counted as they come and
 after `simplify`. Of the hoppers the connection is counted as well. A law that all agree is checked: M and f
-are the same numbers at a random state.
+are the same numbers at a random state. SymPy has --limit seconds of processor time for each form of PUMA 560.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import resource
 import time
 from collections.abc import Callable
 from typing import Any
@@ -115,6 +117,73 @@ def hopper_by_kane(name: str) -> tuple[tuple[Any, Any], dict[Any, str]]:
     return (kane.mass_matrix, -kane.forcing), symbols
 
 
+def puma_by_sympy(method: str) -> tuple[Any, Any]:
+    """(M, f) of PUMA 560, in numbers, by Kane's or Lagrange's method, in the frames of our tree."""
+    bodies = lb.equations("puma560")._numbers[0].bodies
+    n, exact = len(bodies), sympy.nsimplify
+    q, u = mechanics.dynamicsymbols(f"q1:{n + 1}"), mechanics.dynamicsymbols(f"v1:{n + 1}")
+    t, g = mechanics.dynamicsymbols._t, sympy.Rational("9.81")
+    frame, joint = mechanics.ReferenceFrame("N"), mechanics.Point("O")
+    world, origin, links, loads = frame, joint, [], []
+    origin.set_vel(world, 0)
+
+    def vector(x: Any, frame: Any) -> Any:
+        return sum((exact(a) * e for a, e in zip(x, (frame.x, frame.y, frame.z), strict=True)), 0 * frame.x)
+
+    for k, body in enumerate(bodies):
+        fixed, turned = mechanics.ReferenceFrame(f"F{k}"), mechanics.ReferenceFrame(f"A{k}")
+        fixed.orient(frame, "DCM", sympy.Matrix(body.placement[:3, :3].T).applyfunc(exact))
+        axis = vector(body.joint.S[:3, 0], fixed)
+        turned.orient(fixed, "Axis", [q[k], axis])
+        if method == "Kane":
+            turned.set_ang_vel(fixed, u[k] * axis)
+        place = joint.locatenew(f"P{k}", vector(body.placement[:3, 3], frame))
+        place.v2pt_theory(joint, world, frame)
+        m, c = exact(body.inertia.mass), sympy.Matrix(body.inertia.com).applyfunc(exact)
+        com = place.locatenew(f"C{k}", vector(body.inertia.com, turned))
+        com.v2pt_theory(place, world, turned)
+        about_joint = sympy.Matrix(body.inertia.rotational).applyfunc(exact)
+        I = about_joint - m * (c.dot(c) * sympy.eye(3) - c * c.T)
+        inertia = mechanics.inertia(turned, I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[1, 2], I[0, 2])
+        links.append(mechanics.RigidBody(f"B{k}", com, turned, m, (inertia, com)))
+        links[-1].potential_energy = m * g * com.pos_from(origin).dot(world.z)
+        loads.append((com, -m * g * world.z))
+        frame, joint = turned, place
+    if method == "Kane":
+        kane = mechanics.KanesMethod(world, q, u, kd_eqs=[w - x.diff(t) for x, w in zip(q, u, strict=True)])
+        kane.kanes_equations(links, loads)
+        return kane.mass_matrix, -kane.forcing
+    lagrange = mechanics.LagrangesMethod(mechanics.Lagrangian(world, *links), q)
+    lagrange.form_lagranges_equations()
+    rates = {x.diff(t): w for x, w in zip(q, u, strict=True)}
+    return lagrange.mass_matrix, -lagrange.forcing.xreplace(rates)
+
+
+def puma_simplified(method: str) -> tuple[Any, ...]:
+    """The same by `simplify`, entry by entry; without a method what our algorithms make."""
+    found = puma_by_sympy(method) if method else left_side(lb.equations("puma560", simplify=False))
+    return tuple(map(simplified, found))
+
+
+def _counted(make: Callable[[str], Any], method: str, limit: int, results: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    results.send(([int(sympy.count_ops(X)) for X in make(method)], time.process_time()))
+
+
+def limited(title: str, make: Callable[[str], Any], method: str, limit: int) -> None:
+    """A row of counts, by a process of its own that is ended after so many seconds of processor time."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.Process(target=_counted, args=(make, method, limit, sender))
+    process.start()
+    sender.close()
+    try:
+        counts, seconds = receiver.recv()
+        print(f"  {title:32}{''.join(f'{x:>8}' for x in counts)}{seconds:10.2f} s", flush=True)
+    except EOFError:
+        print(f"  {title:32} not within {limit} s of processor time", flush=True)
+    process.join()
+
+
 def timed(make: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     found = make()
@@ -151,8 +220,12 @@ def check(eq: Any, ours: tuple[Any, ...], others: tuple[Any, ...], names: dict[A
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--puma", action="store_true")
-    with_puma = parser.parse_args().puma
-    print(f"{'operations of':34}{'M':>8}{'f':>8}{'m':>8}")
+    parser.add_argument("--limit", type=int, default=600, help="seconds for each form of PUMA 560 by SymPy")
+    args = parser.parse_args()
+    print(f"{'operations of':34}{'M':>8}{'f':>8}{'m':>8}", flush=True)
+    if args.puma:
+        puma(args.limit)
+        return
     for n in (2, 3):
         tree = planar_arm(n)
         print(tree.name)
@@ -177,10 +250,20 @@ def main() -> None:
         check(eq, ours[:2], found, names)
         row("Kane's method", found, 0.0)
         row("Kane's method, simplify", *timed(lambda found=found: tuple(map(simplified, found))))
-    if with_puma:
-        print("puma560")
-        row("liebody", *timed(lambda: left_side(lb.equations("puma560", symbols=True))))
-        row("its algorithms", left_side(lb.equations("puma560", symbols=True, simplify=False)), 0.0)
+
+
+def puma(limit: int) -> None:
+    """Kane and Lagrange leave out the armatures of the drives, six operations of M."""
+    for title, given in (("puma560, numbers", {}), ("puma560, symbols", {"symbols": True})):
+        print(title, flush=True)
+        row("liebody", *timed(lambda given=given: left_side(lb.equations("puma560", **given))))
+        raw = left_side(lb.equations("puma560", **given, simplify=False))
+        row("its algorithms", raw, 0.0)
+    print("puma560, numbers")
+    for method in ("Kane", "Lagrange"):
+        limited(f"{method}'s method", puma_by_sympy, method, limit)
+        limited(f"{method}'s method, simplify", puma_simplified, method, limit)
+    limited("its algorithms, simplify", puma_simplified, "", limit)
 
 
 if __name__ == "__main__":

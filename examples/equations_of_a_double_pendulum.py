@@ -8,9 +8,9 @@ equations, which are derived here from the two energies alone.
 
 prints
 
-    Matrix([[l1**2*(m1 + m2) + 2*l1*l2*m2*cos(q2) + l2**2*m2, l1*l2*m2*cos(q2) + l2**2*m2],
-            [l1*l2*m2*cos(q2) + l2**2*m2, l2**2*m2]])
-    tau2 = a1*(l1*l2*m2*cos(q2) + l2**2*m2) + a2*l2**2*m2 + g*l2*m2*sin(q1 + q2) + l1*l2*m2*v1**2*sin(q2)
+    Matrix([[l1**2*(m1 + m2) + l2*m2*(2*l1*cos(q2) + l2), l2*m2*(l1*cos(q2) + l2)],
+            [l2*m2*(l1*cos(q2) + l2), l2**2*m2]])
+    tau2 = a1*l2*m2*(l1*cos(q2) + l2) + a2*l2**2*m2 + g*l2*m2*sin(q1 + q2) + l1*l2*m2*v1**2*sin(q2)
     centrifugal: -l1*l2*m2*sin(q2) v2^2 in tau1; Coriolis: -2*l1*l2*m2*sin(q2) v1 v2
     Lagrange's equations minus these: 0, 0
     printed function and kernel differ by less than 1e-12: True

@@ -311,7 +311,7 @@ class Equations:
 
     @cached_property
     def _ring(self) -> Ring:
-        ring = Ring()
+        ring = Ring(parameters=frozenset().union(*(x.free_symbols for x in self._numbers[1])))
         for start in quaternions(self.tree.group):
             ring.quaternion(list(self.q[start : start + 4]))
         return ring

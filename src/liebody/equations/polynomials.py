@@ -43,6 +43,7 @@ LARGEST_PRODUCT = 20_000  # products of terms in one step
 READABLE = 2_000  # terms of an entry; beyond, nobody reads what comes out
 FEW = 40  # terms of which everything that could make them shorter is tried
 FOURIER = 400  # terms that are still turned into sines and cosines of sums
+SHARED = 100  # terms of which what they share is taken out
 WAVES = 4  # of these for each term, beyond which they are no shorter
 LARGEST_NUMBER = 1_000_000  # of the whole numbers in quotients; beyond, decimals stay
 FACTORED = 200  # terms of a denominator that is still factored
@@ -66,6 +67,7 @@ class Ring:
     circles: dict[Any, tuple[int, int]] = field(default_factory=dict)  # angle -> places of its cos and sin
     quaternions: list[tuple[int, ...]] = field(default_factory=list)
     denominators: dict[int, Polynomial] = field(default_factory=dict)  # by the places of their reciprocals
+    parameters: frozenset[Any] = frozenset()  # generators of which sums are taken out as factors
     _reciprocals: int = 0  # the bits of their exponents
     _rigid: int = 0  # a bit pattern that no reduced monomial meets
     _reduced: dict[Monomial, Polynomial] = field(default_factory=dict)
@@ -317,32 +319,69 @@ class Ring:
         inner = self._mask([k for pair in (*self.circles.values(), *self.quaternions) for k in pair])
         for m, x in a.items():
             by_outer.setdefault(m & ~inner, {})[m & inner] = x
-        candidates = [self._collected(by_outer, self._whole)]
+        ways = [self._whole]
         if len(a) <= FOURIER and any(len(p) > 1 for p in by_outer.values()):
-            if len(by_outer) > 1:
-                candidates.append(self._collected(by_outer, self._split_waves))
-            candidates.append(self._collected(by_outer, self._split_monomials))
-        return min(candidates, key=lambda c: c[0])[1]
+            ways += [self._split_waves] if len(by_outer) > 1 else []
+            ways.append(self._split_monomials)
+        candidates = [(self._sum_over(groups), groups) for groups in (collected(by_outer, w) for w in ways)]
+        best, groups = min(candidates, key=lambda c: c[0][0])
+        if sum(map(len, groups.values())) <= SHARED:
+            best = min([best, self._nested(groups), *self._by_masses(groups)], key=_cost)
+        return best[1]
 
-    def _collected(
-        self,
-        by_outer: Mapping[Monomial, Polynomial],
-        split: Callable[[Polynomial], Iterable[tuple[Any, Any]]],
-    ) -> tuple[int, Any]:
-        """(length, sum over functions f of the angles of (polynomial in the rest) f), by one way to split."""
-        groups: dict[Any, Polynomial] = {}
-        for outer, p in by_outer.items():
-            for f, factor in split(p):
-                group = groups.setdefault(f, {})
-                group[outer] = group.get(outer, 0) + factor
+    def _sum_over(self, groups: Mapping[Any, Polynomial]) -> tuple[int, Any]:
+        """(length, sum over functions f of the angles of (polynomial in the rest) f)."""
         terms, cost = [], 0
         for f, group in groups.items():
-            group = {m: _simple(x) for m, x in group.items() if x != 0}
-            if group:
-                length, outer_expression = self._grouped(group)
-                cost += length + _length(f) + 1
-                terms.append(_times(outer_expression, f))
+            length, outer_expression = self._grouped(group)
+            cost += length + _length(f) + 1
+            terms.append(_times(outer_expression, f))
         return cost, sympy.Add(*terms)
+
+    def _nested(self, groups: Mapping[Any, Polynomial]) -> tuple[int, Any]:
+        """The same with the powers that its terms share taken out, functions of the angles as letters."""
+        letters, total = Ring(), {}
+        for f, group in groups.items():
+            for m, x in group.items():
+                place = letters._letter(f)
+                for k, e in enumerate(m.to_bytes(len(self.generators), "little")):
+                    place += e * letters._letter(self.generators[k]) if e else 0
+                total[place] = x
+        return letters._grouped(total) if total else (0, sympy.Integer(0))
+
+    def _by_masses(self, groups: Mapping[Any, Polynomial]) -> Iterator[tuple[int, Any]]:
+        """The same with sums of parameters taken out: m1 + m2 before all that a composite body bears."""
+        own = self._mask(k for k, x in enumerate(self.generators) if x in self.parameters)
+        rows: dict[tuple[Any, Monomial], Polynomial] = {}
+        for f, group in groups.items():
+            for m, x in group.items():
+                rows.setdefault((f, m & ~own), {})[m & own] = x
+        found: dict[Any, list[Any]] = {}  # rows by their sums of parameters, up to a monomial
+        for (f, rest), row in rows.items():
+            content, common = _content(row), _common(row)
+            normal = tuple(sorted((m - common, _simple(Fraction(x) / content)) for m, x in row.items()))
+            found.setdefault(normal, []).append((f, rest, rest + common, content))
+        shared = {x: several for x, several in found.items() if len(x) > 1 and len(several) > 1}
+        if not shared:
+            return
+        parts, left = [], {f: dict(group) for f, group in groups.items()}
+        for normal, several in shared.items():
+            inner: dict[Any, Polynomial] = {}
+            for f, rest, place, content in several:
+                inner.setdefault(f, {})[place] = _simple(content)
+                for m in rows[f, rest]:
+                    del left[f][rest + m]
+            parts.append((self._grouped(dict(normal)), self._short_sum(inner)))
+        left = {f: group for f, group in left.items() if group}
+        parts += [((0, sympy.Integer(1)), self._short_sum(left))] if left else []
+        yield sum(a[0] + b[0] + 1 for a, b in parts), sympy.Add(*(_times(a[1], b[1]) for a, b in parts))
+
+    def _short_sum(self, groups: Mapping[Any, Polynomial]) -> tuple[int, Any]:
+        return min(self._sum_over(groups), self._nested(groups), key=_cost)
+
+    def _letter(self, x: Any) -> Monomial:
+        """x as a generator; nothing for 1."""
+        return 0 if x == 1 else 1 << (BITS * self.place(x))
 
     def _whole(self, p: Polynomial) -> list[tuple[Any, Any]]:
         """p as one function of the angles, its shortest form, up to a factor."""
@@ -556,6 +595,23 @@ class Ring:
 
     def _mask(self, places: Iterable[int]) -> int:
         return sum((2**BITS - 1) << (BITS * k) for k in places)
+
+
+def collected(
+    by_outer: Mapping[Monomial, Polynomial], split: Callable[[Polynomial], Iterable[tuple[Any, Any]]]
+) -> dict[Any, Polynomial]:
+    """{function f of the angles: polynomial in the rest}, by one way to split polynomials in the angles."""
+    groups: dict[Any, Polynomial] = {}
+    for outer, p in by_outer.items():
+        for f, factor in split(p):
+            group = groups.setdefault(f, {})
+            group[outer] = group.get(outer, 0) + factor
+    kept = {f: {m: _simple(x) for m, x in group.items() if x != 0} for f, group in groups.items()}
+    return {f: group for f, group in kept.items() if group}
+
+
+def _cost(found: tuple[int, Any]) -> int:
+    return found[0]
 
 
 def exponent(m: Monomial, k: int) -> int:

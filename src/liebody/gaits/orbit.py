@@ -271,7 +271,7 @@ def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
     nodes = [at]
     for _ in range(shooting.segments):
         q, v = (x[None] for x in at)
-        _, (end,) = shooting.arrive(shooting.motion, q, v, first.parameters, time)
+        _, (end,) = shooting.arrive(shooting.flow, q, v, first.parameters, time)
         at = end.q, end.v
         nodes.append(at)
     s = shooting.nearest_shift(first.q[0], at[0])[0] if shift is None else np.asarray(shift, float)
@@ -287,7 +287,10 @@ def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
     shooting = orbit.shooting
     T, m = orbit.period, orbit.shooting.segments
     periods = 2.3 if shooting.section else 2.0
-    run = orbit.simulate(periods, record_every=periods * T)
+    given = shooting.options(orbit.parameters, T / m)
+    run = shooting.flow.simulate(
+        orbit.q, orbit.v, t_end=periods * T, **{**given, "record_every": periods * T}
+    )
     q, v = run.final.q, run.final.v
     if shooting.section:
         events = zip(run.events.guard, run.events.direction.tolist(), strict=True)

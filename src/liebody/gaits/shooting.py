@@ -190,6 +190,11 @@ class Shooting:
     def _varied(self) -> VariedSystem:
         return varied(self.motion, self.unknowns)
 
+    @property
+    def flow(self) -> HybridSystem:
+        """What shooting simulates anyway, so that nothing else is compiled for a motion more."""
+        return self._varied if self.simulation.difference is None else self.motion
+
     def options(self, parameters: Mapping[str, Any], time: float) -> dict[str, Any]:
         """Of simulations of `motion` from the section, to which it returns after some time."""
         quiet = {QUIET: AT_START * time} if self.section else {}

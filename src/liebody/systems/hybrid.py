@@ -20,7 +20,7 @@ import math
 import operator
 import os
 from collections import Counter, namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -488,11 +488,16 @@ class HybridSystem:
             return np.reshape(x, (*batch, *np.shape(x)[1:]))
 
         _, q, v, z, _ = self._read(t, shaped(y), np.zeros(self.parameters.size))
-        signals: dict[str, Any] = {}
-        if self._outputs is not None:
-            found = self._outputs(t, y, u)
-            names = list(self._outputs.function.outputs)
-            signals = dict(zip(names, found if len(names) > 1 else (found,), strict=True))
+        signals: Mapping[str, Array] = {}
+        if (outputs := self._outputs) is not None:
+            names = list(outputs.function.outputs)
+
+            def compute() -> dict[str, Array]:
+                found = outputs(t, y, u)
+                found = found if len(names) > 1 else (found,)
+                return {name: shaped(x) for name, x in zip(names, found, strict=True)}
+
+            signals = Signals(names, compute)
         first = y.shape[-1] - len(self.power_names)
         return HybridStates(
             t=shaped(t),
@@ -500,7 +505,7 @@ class HybridSystem:
             v=v,
             memory=dict(zip(z._fields, z, strict=True)),
             work={name: shaped(y[..., first + k]) for k, name in enumerate(self.power_names)},
-            outputs={name: shaped(x) for name, x in signals.items()},
+            outputs=signals,
         )
 
 
@@ -527,6 +532,32 @@ def _warn_of_lost(members: Ensemble, most: int) -> None:
         )
 
 
+class Signals(Mapping[str, Array]):
+    """Signals by their names, computed when the first one is asked for: most runs of a search need none."""
+
+    def __init__(self, names: Sequence[str], compute: Callable[[], dict[str, Array]]) -> None:
+        self._names, self._compute = tuple(names), compute
+
+    @cached_property
+    def _values(self) -> dict[str, Array]:
+        return self._compute()
+
+    def __getitem__(self, name: str) -> Array:
+        return self._values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (self._values,)
+
+
 @dataclass(frozen=True)
 class HybridStates:
     """States of a hybrid system with all that is known of them; the names are those of a `HybridRun`."""
@@ -536,7 +567,7 @@ class HybridStates:
     v: Array
     memory: dict[str, Array]
     work: dict[str, Array]
-    outputs: dict[str, Array]
+    outputs: Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -562,7 +593,7 @@ class HybridRun(Run):
 
     memory: dict[str, Array]
     work: dict[str, Array]
-    outputs: dict[str, Array]
+    outputs: Mapping[str, Array]
     final: Any
     parameters: dict[str, Array]
     counts: Array
