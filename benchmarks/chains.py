@@ -1,17 +1,25 @@
 """Chains of 10 to 1000 links, beside Pinocchio: compile time, and time per state of both dynamics.
 
     python benchmarks/chains.py [straight] [links ...]
+    python benchmarks/chains.py functions [links ...]
 
 Hinges whose axes turn by a right angle from link to link, bodies with full inertia. Batches of 256 states,
 one thread; Pinocchio up to 300 links (above, its data structure takes tens of gigabytes). Long chains become
 loops over their links; `straight` as the first argument keeps them straight-line. The last lines give the
 slopes, in log-log from 100 links on: 1 is linear.
+
+With `functions`: of the functions named in FUNCTIONS, in processor time with an empty cache, how long they
+take to be traced and compiled, and per state in batches of 64; then their slopes. A regressor of n links has
+5 n (n + 1) entries that are not zero: what can be linear is its time per entry, and its slope is given less
+one.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +35,23 @@ sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe
 
 STATES, ROUNDS = 256, 7
+LAST = {"frame": "link{}"}
+FUNCTIONS: dict[str, dict[str, str]] = {
+    "poses": {},
+    "twists": {},
+    "center_of_mass": {},
+    "momentum": {},
+    "centroidal_momentum": {},
+    "kinetic_energy": {},
+    "potential_energy": {},
+    "jacobian": LAST,
+    "passive_inverse_dynamics": {},
+    "coriolis_transpose_times": {},
+    "inverse_dynamics_regressor": {},
+    "passive_regressor": {},
+    "integrate": {},
+    "difference": {},
+}
 TURNS = (
     np.eye(3),
     np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]),
@@ -69,8 +94,45 @@ def median(function: Callable[[], object]) -> float:
     return statistics.median(times) / STATES
 
 
+def processor() -> float:
+    """Processor time of this process and of compilers that it has run [s]."""
+    return sum(os.times()[:4])
+
+
+def functions(sizes: list[int]) -> None:
+    """How long functions take to compile, and to run, over the length of a chain."""
+    print(describe("numpy"))
+    print(f"{'links':>6s} {'':27s} {'compile s':>10s} {'us/state':>10s}")
+    found: dict[str, list[tuple[int, float]]] = {}
+    for n in sizes:
+        robot, rng = lb.Robot(chain(n)), np.random.default_rng(1)
+        for name, options in FUNCTIONS.items():
+            start = processor()
+            kernel = robot.kernel(name, **{key: x.format(n - 1) for key, x in options.items()})
+            states = 8 if "regressor" in name else 64
+            given = [rng.standard_normal((states, *x.shape)) for x in kernel.function.inputs.values()]
+            out = kernel(*given)
+            compiled, times = processor() - start, []
+            for _ in range(ROUNDS):
+                start = time.process_time()
+                kernel(*given, out=out)
+                times.append((time.process_time() - start) / states)
+            found.setdefault(name, []).append((n, min(times)))
+            print(f"{n:6d} {name:27s} {compiled:10.2f} {min(times) * 1e6:10.2f}", flush=True)
+    for name, rows in found.items():
+        (n0, t0), (n1, t1) = next((row for row in rows if row[0] >= 100), rows[0]), rows[-1]
+        if n1 > n0:
+            slope = np.log(t1 / t0) / np.log(n1 / n0) - ("regressor" in name)
+            print(f"{name}: slope of time per state {slope:.2f}")
+
+
 def main() -> None:
     words = sys.argv[1:]
+    if "functions" in words:
+        words.remove("functions")
+        with tempfile.TemporaryDirectory() as empty:
+            os.environ["LIEBODY_CACHE"] = empty
+            return functions([int(n) for n in words] or [100, 300, 1000])
     if "straight" in words:
         words.remove("straight")
         passes.REPEATED = 10**9

@@ -1,6 +1,6 @@
 """The heavy top with a constrained pivot: error and time of the methods for mechanical systems.
 
-    python benchmarks/implicit_methods.py
+    python benchmarks/implicit_methods.py [bodies of a chain ...]
 
 The benchmark of Brüls and Cardona: mass 15 kg, inertia diag(0.234375, 0.46875, 0.234375) kg m2 about the
 centre of mass, which lies 1 m along the body's y axis from the pivot; angular velocity (0, 150, -4.61538)
@@ -161,7 +161,7 @@ def main():
 
     stiff(R_end)
     for method in (GeneralizedAlpha(0.9), Variational()):
-        for bodies in (2, 4, 8, 16, 32, 100, 300, 1000):
+        for bodies in map(int, sys.argv[1:] or (2, 4, 8, 16, 32, 100, 300, 1000)):
             system, start = chain(bodies)
             flow, begin = method.flow(*system), time.perf_counter()
             y = flow.start(start, np.zeros(6 * bodies), 0.0, 1e-3)

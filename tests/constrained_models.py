@@ -63,7 +63,7 @@ def chain(n: int) -> System:
     return builder.build()
 
 
-def four_bar(lengths=(1.0, 2.0, 1.5), ground: float = 2.2) -> Tree:
+def four_bar(lengths=(1.0, 2.0, 1.5), ground: float = 2.2, rods: bool = False) -> Tree:
     """Hinges about y: a crank, a coupler on it, and a rocker; the loop is open between `end` and `tip`."""
     crank, coupler, rocker = lengths
     builder = TreeBuilder("four-bar")
@@ -72,7 +72,9 @@ def four_bar(lengths=(1.0, 2.0, 1.5), ground: float = 2.2) -> Tree:
         ("coupler", coupler, "B", "crank", [crank, 0, 0]),
         ("rocker", rocker, "D", "world", [ground, 0, 0]),
     ):
-        bar = SpatialInertia.box(length, [length, 0.05, 0.05], com=[length / 2, 0, 0])
+        com = [length / 2, 0, 0]
+        box = SpatialInertia.box(length, [length, 0.05, 0.05], com=com)
+        bar = SpatialInertia.rod(length, length, 0, com) if rods else box
         builder.add(name, Joint(hinge, Revolute([0, 1, 0])), bar, parent, place)
     return builder.frame("end", "coupler", [coupler, 0, 0]).frame("tip", "rocker", [rocker, 0, 0]).build()
 

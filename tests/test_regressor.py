@@ -1,6 +1,8 @@
 """Regressors: what they multiply to, and which parameters they can tell."""
 
+import mpmath
 import numpy as np
+import precise
 import pytest
 from random_trees import (
     FEWER_MECHANISMS,
@@ -15,12 +17,12 @@ from test_steps import repeated_tree
 
 import liebody as lb
 from liebody import dynamics as dyn
-from liebody.bodies import Joint, SpatialInertia, TreeBuilder
+from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.codegen import Program, trace
 from liebody.dynamics import regressor
 from liebody.dynamics.regressor import BODY_FORMS
 from liebody.errors import ModelError
-from liebody.groups import Free, Prismatic, Revolute
+from liebody.groups import SE3, Free, Prismatic, Revolute
 from liebody.linear import skew
 
 
@@ -127,6 +129,74 @@ def test_base_parameters_are_all_that_the_efforts_tell(mechanism):
 def test_their_number(tree, gravity, expected):
     """As known: 36 of the PUMA 560, two of an arm's link that the weight pulls, all ten of a free body."""
     assert len(dyn.base_parameters(tree, gravity).columns) == expected
+
+
+def in_many_digits(function, *arrays):
+    """The output of a traced function, in the digits that mpmath works with."""
+    values = {}
+    for symbols, array in zip(function.inputs.values(), arrays, strict=True):
+        values.update(zip(symbols.flat, map(mpmath.mpf, array), strict=True))
+    for node in function.nodes:
+        if node.op != "input":
+            values[node] = precise.OPERATIONS[node.op](*(values.get(x, x) for x in node.args))
+    (y,) = function.outputs.values()
+    return [[mpmath.mpf(values.get(x, x)) for x in row] for row in y]
+
+
+def reduced(rows):
+    """The columns of the pivots of a matrix, and its reduced row echelon form, by Gauss and Jordan."""
+    rows, columns = [list(row) for row in rows], []
+    for k in range(len(rows[0])):
+        r = len(columns)
+        best = max(range(r, len(rows)), key=lambda i: abs(rows[i][k]), default=r)
+        if best >= len(rows) or abs(rows[best][k]) < mpmath.mpf(10) ** -40:
+            continue
+        rows[r], rows[best] = rows[best], rows[r]
+        rows[r] = [x / rows[r][k] for x in rows[r]]
+        for i, row in enumerate(rows):
+            if i != r:
+                rows[i] = [x - row[k] * y for x, y in zip(row, rows[r], strict=True)]
+        columns.append(k)
+    return columns, rows[: len(columns)]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("follower", [None, Mimic("a", 2.0, 0.5)], ids=["free", "follower"])
+def test_base_parameters_are_the_first_independent_columns(seed, follower):
+    """Those of a branched tree in 60 digits; the states at which ranks are found do not matter."""
+    body, turned = (
+        SpatialInertia(1.0, [0.25, 0, 0.5], np.ones(3)),
+        np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]]),
+    )
+    tree = TreeBuilder().add("one", Joint("a", Revolute([0, 0, 1])), body)
+    tree.add("two", Joint("b", Revolute([0, 0, 1])), body, "one", SE3.motion(turned, [0.5, 0.25, 0]))
+    tree.add("end", Joint("c", Prismatic([0, 1, 0]), mimic=follower), body, "two", [0.5, 0, -0.25])
+    tree.add("side", Joint("d", Revolute([0, 1, 0])), body, "one", [0, 0.5, 1.0])
+    tree = tree.build()
+    shapes = {"q": tree.nq, "v": tree.nv, "v_r": tree.nv, "a_r": tree.nv}
+    Y = trace(lambda *state: dyn.passive_regressor(tree, *state, WEIGHT), shapes, "Y")
+    rng = np.random.default_rng(7)
+    with mpmath.workdps(60):
+        rows = [row for state in rng.normal(size=(15, 4, tree.nv)) for row in in_many_digits(Y, *state)]
+        columns, K = reduced(rows)
+    base = dyn.base_parameters(tree, WEIGHT, seed=seed)
+    assert base.columns.tolist() == columns
+    np.testing.assert_allclose(base.K, np.array(K, float), rtol=1e-9, atol=1e-9)
+
+
+def test_base_parameters_of_long_chains_follow_a_rule():
+    """Of a chain of hinges that turn by right angles: one of the first link, seven of each other one."""
+    builder, parent = TreeBuilder(), "world"
+    for k in range(100):
+        turned = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]) if k else np.eye(3)
+        body = SpatialInertia(1.0, [0.1, 0, 0], np.ones(3))
+        builder.add(f"l{k}", Revolute([0, 0, 1]), body, parent, SE3.motion(turned, [0.5, 0, 0.1]))
+        parent = f"l{k}"
+    tree = builder.build()
+    upright, lying = (dyn.base_parameters(tree, gravity) for gravity in ((0, 0, -9.81), (0, -9.81, 0)))
+    rule = ("h_x", "h_y", "I_xx", "I_xy", "I_xz", "I_yz", "I_zz")  # Khalil and Dombre: m, h_z, I_yy regroup
+    assert upright.names == ("I_zz of l0", *(f"{x} of l{k}" for k in range(1, 100) for x in rule))
+    assert len(lying.columns) == len(upright.columns) + 2  # the weight pulls the first link, too
 
 
 def test_an_arm_is_identified_from_its_efforts():

@@ -9,7 +9,7 @@ from liebody.codegen import Program, trace, traced
 from liebody.codegen.passes import length
 from liebody.codegen.sparse import derivative, differentiable, sparse_jacobian
 from liebody.constrained import SystemBuilder
-from liebody.errors import IntegrationError
+from liebody.errors import IntegrationError, ShapeError
 from liebody.groups import SE3, SO3, Product, SO3xR3, Spherical
 from liebody.integrators import GeneralizedAlpha, MechanicalEquations, RadauIIA, Variational
 
@@ -211,9 +211,16 @@ def test_a_system_gives_its_jacobian_by_blocks(group):
     h = 1e-6
     moved = [given["g"](system.group.integrate(q, s * v)) for s in (h, -h)]
     np.testing.assert_allclose(J @ v, (moved[0] - moved[1]).astype(float) / (2 * h), atol=1e-8)
-    equations = MechanicalEquations(**given)
+    equations, x = MechanicalEquations(**given), np.arange(1.0, 1 + system.nc)
     np.testing.assert_allclose(equations.jacobian(q), J)
     np.testing.assert_allclose(equations.constraint_rate(q, v), J @ v, atol=1e-13)
+    np.testing.assert_allclose(equations.reaction(q, x), x @ J, atol=1e-13)
+    assert [block.shape for _, _, block in given["M"]] == [(6, 6)] * len(system.bodies)
+    p = equations.momentum(q, v)
+    assert 0.5 * v @ p == pytest.approx(system.kinetic_energy(q, v), rel=1e-14)
+    np.testing.assert_allclose(equations.solve_mass(q, p), v, rtol=1e-13)
+    with pytest.raises(ShapeError, match=r"M on .* has shape \(66, 66\), expected \(72, 72\)"):
+        MechanicalEquations(**{**given, "M": given["M"][1:]})
 
 
 def twice_jointed(bodies, times):

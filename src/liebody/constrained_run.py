@@ -28,7 +28,8 @@ class ConstrainedRun(Run):
     system       the system, None after loading
     smallest_pivot, smallest_pivot_time
                  how close the constraints came to dependence on each other, and when, (...): the smallest
-                 pivot of J M^-1 J^T over its size, the squared sine of an angle between constraints. None
+                 pivot of J M^-1 J^T over its size, the squared sine of an angle between constraints;
+                 of redundant ones the product of all pivots, over that at an ordinary place. None
                  where the method does not look; equations that are redundant everywhere do not count
 
     Violations and multipliers are computed when they are first asked for, from the states and the efforts.

@@ -23,6 +23,7 @@ LONGEST_STEP = 0.5  # towards closing, in rad or m
 ITERATIONS = 200
 RESTARTS = 4
 NEARLY = 1e-3  # a smallest singular value, below which a place counts as singular
+NEAR, FAR = 0.02, 0.5  # how far from a place others are looked at, in rad or m
 PROGRESS = 1e-3  # of |g|^2 in a step, less of which counts as none
 
 
@@ -259,20 +260,18 @@ class Assembly(Mechanism):
             return True
 
     @cached_property
-    def surplus(self) -> list[np.ndarray]:
-        """For each constraint, which of its equations depend on those that are eliminated before them.
+    def ordinary_pivots(self) -> list[np.ndarray]:
+        """For each constraint, pivots over D at a place far from singular ones; ones of regular equations.
 
-        Not at single places, but where `redundant` looked, and around.
+        That of some around the place where `redundant` looked at which their product is largest.
         """
-        surplus = np.zeros(self.nc, bool)
-        if self.redundant:
-            q = self._place()
-            rank = self._rank(q, 0.0)[0]
-            places = [q, *self._neighbours(q, rank, 0.0)]
-            ranks = [rank, *(self._rank(near, 0.0)[0] for near in places[1:])]
-            pivots = self.relative_pivots(places[int(np.argmax(ranks))], 0.0)
-            surplus[np.argsort(pivots)[: self.nc - max(ranks)]] = True
-        return [surplus[self.rows[c.name]] for c in self.constraints]
+        if not self.redundant:
+            return [np.ones(c.rows) for c in self.constraints]
+        q = self._place()
+        rank = self._rank(q, 0.0)[0]
+        places = [q, *self._neighbours(q, rank, 0.0), *self._neighbours(q, rank, 0.0, FAR)]
+        pivots = max((self.relative_pivots(x, 0.0) for x in places), key=lambda p: np.log(p).sum())
+        return [pivots[self.rows[c.name]] for c in self.constraints]
 
     @property
     def independent(self) -> np.ndarray:
@@ -296,8 +295,8 @@ class Assembly(Mechanism):
                 found.append(k)
         return np.array(found, int)
 
-    def _neighbours(self, q: Array, rank: int, t: float) -> list[np.ndarray]:
-        """Configurations next to q, where J has this rank; none where there is no redundancy to look for."""
+    def _neighbours(self, q: Array, rank: int, t: float, distance: float = NEAR) -> list[np.ndarray]:
+        """Configurations around q, where J has this rank; none where there is no redundancy to look for."""
         found: list[np.ndarray] = []
         if not rank < self.nc <= DENSE:
             return found
@@ -307,7 +306,7 @@ class Assembly(Mechanism):
         motions = _null_space(J @ root, rank)
         for _ in range(2 if motions.shape[1] else 0):
             step = root @ (motions @ rng.standard_normal(motions.shape[1]))
-            step = step * (0.02 / max(np.abs(step).max(), 1e-300))
+            step = step * (distance / max(np.abs(step).max(), 1e-300))
             try:
                 found.append(self._closed(self.moved(q, step), (), t, 1e-12))
             except ConstraintError:

@@ -33,10 +33,10 @@ from ..dynamics.mechanism import Functions
 from ..errors import ModelError, counted
 from ..groups import SE3
 from ..linear import back_substitute, cross, factor, symmetric
-from ..scalar import Array, absolute, maximum, where
+from ..scalar import Array, absolute, where
 from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint
-from .elimination import REFINEMENTS, SINGULAR, Regularization
+from .elimination import REFINEMENTS, SINGULAR, Regularization, worse
 from .equations import CORRECTIONS, Stabilization, StateRate
 from .maximal import AnyClosure, add_closure
 from .mechanism import Constrained
@@ -76,14 +76,11 @@ class _Solver:
 
     @property
     def worst(self) -> Array:
-        """The largest D_k/d_k of rows that are not surplus, (1,); (0,) where nobody asks."""
-        if self.regularization.surplus is None:
+        """How close to dependence (`worse`), (1,); (0,) where nobody asks."""
+        redundant, _, ordinary = self.regularization
+        if ordinary is None:
             return np.zeros(0)
-        largest: Any = 1.0
-        surplus = np.concatenate(self.regularization.surplus)
-        for x, d, dependent in zip(self.factors[1], self.d, surplus, strict=True):
-            largest = largest if dependent else maximum(x * d, largest)
-        return np.array([largest])
+        return worse(np.ones(1), self.factors[1] * self.d, np.concatenate(ordinary), redundant)
 
     def multipliers(self, b: Array) -> Array:
         """x; that of least norm where A is singular (`elimination`)."""

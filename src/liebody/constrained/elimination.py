@@ -41,7 +41,7 @@ class Factors(NamedTuple):
     scale: list[Array]  # D of block k, (m,)
     lower: list[Array]  # L, 1/d of A_kk = L^T d L, packed
     U: dict[tuple[int, int], Array]
-    worst: Array  # the largest D_k/d_k, (1,); (0,) where nobody asked
+    worst: Array  # how close to dependence (`worse`), (1,); (0,) where nobody asked
 
 
 class Regularization(NamedTuple):
@@ -50,13 +50,13 @@ class Regularization(NamedTuple):
     redundant  whether A may be singular: solutions are then refined by the proximal iteration; if not, a
                pivot below round-off makes the results NaN
     shift      eps
-    surplus    for each block, which rows (m,) depend on others everywhere, so that their pivots say nothing;
-               None where pivots are not asked for
+    ordinary   for each block, the pivots d_k/D_k (m,) at an ordinary place; None where nobody asks how close
+               equations come to dependence
     """
 
     redundant: bool
     shift: float
-    surplus: Sequence[np.ndarray] | None = None
+    ordinary: Sequence[np.ndarray] | None = None
 
     @classmethod
     def plain(cls, redundant: bool) -> Regularization:
@@ -103,12 +103,12 @@ class Elimination:
         regularization: Regularization,
     ) -> Factors:
         """Factors of A + shift D; A has blocks diagonal[k] (m_k, m_k), coupling[k, l] (m_k, m_l), k > l."""
-        redundant, shift, surplus = regularization
+        redundant, shift, ordinary = regularization
         scale = [np.diagonal(block) for block in diagonal]
         A: dict[tuple[int, int], Any] = {**{(k, k): x for k, x in enumerate(diagonal)}, **coupling}
         lower: list[Array] = [np.zeros(0)] * len(self.sizes)
         U: dict[tuple[int, int], Array] = {}
-        worst = np.zeros(0) if surplus is None else np.ones(1)
+        worst = np.zeros(0) if ordinary is None else np.ones(1)
         for k in self.order:
             later = self.later[k]
             across = [A[l, k] if (l, k) in A else A[k, l].T for l in later]
@@ -117,8 +117,8 @@ class Elimination:
             lower[k], solved, rest = _eliminated(A[k, k], scale[k], across, rest, redundant, shift)
             U |= {(k, l): x for l, x in zip(later, solved, strict=True)}
             A |= dict(zip(pairs, rest, strict=True))
-            if surplus is not None:
-                worst = _largest(lower[k][-self.sizes[k] :], scale[k], 1.0 - surplus[k], worst)
+            if ordinary is not None:
+                worst = worse(worst, lower[k][-self.sizes[k] :] * scale[k], ordinary[k], redundant)
         return Factors(scale, lower, U, worst)
 
     def solve(self, factors: Factors, right: Sequence[Array], regularization: Regularization) -> list[Array]:
@@ -146,11 +146,17 @@ def _with_last(b: Array, d: Array, x: Array, shift: Any) -> Array:
 
 
 @step
-def _largest(reciprocals: Array, d: Array, asked: Array, before: Array) -> Array:
-    (largest,) = before
-    for x in reciprocals * d * asked:
-        largest = maximum(x, largest)
-    return np.array([largest])
+def worse(before: Array, found: Array, ordinary: Array, redundant: bool) -> Array:
+    """`before` (1,) with D_k/d_k (m,) of some rows, `found`: the largest; the product if A may be singular.
+
+    Which of dependent rows have no pivot of their own changes with the configuration: pivots of two rows
+    change places. Their product, det(A + eps D)/det D, does not know: compared to an ordinary place it falls
+    where the rank does.
+    """
+    (result,) = before
+    for x in found * ordinary if redundant else found:
+        result = result * x if redundant else maximum(x, result)
+    return np.array([result])
 
 
 @step

@@ -311,7 +311,7 @@ class StateRate(NamedTuple):
 
     field: Array  # (dq, dV) in the algebra
     multipliers: Array  # (m,)
-    worst: Array  # the largest D_k/d_k, (1,); (0,) where nobody asked
+    worst: Array  # how close to dependence, `elimination.worse`, (1,); (0,) where nobody asked
 
 
 def motion(
@@ -402,7 +402,7 @@ def _residual(
 def corrected(
     system: System, t: Any, q: Array, V: Array, regularization: Regularization
 ) -> tuple[Array, Array]:
-    """q on the constraints, and the largest D_k/d_k.
+    """q on the constraints, and how close to dependence (`worse`).
 
     Twice q <- q exp(delta), delta = -M^-1 J^T A^-1 g, with J and A of the first q. The correction is least in
     the metric of M, along the group (simplified Newton).
@@ -446,8 +446,8 @@ def on_velocities(system: System, t: Any, q: Array, V: Array, regularization: Re
 
 
 def projected(system: System, t: Any, y: Array, regularization: Regularization) -> tuple[Array, Array]:
-    """The state y = (q, V) on the constraints, positions first, then velocities; the largest D_k/d_k."""
+    """The state y = (q, V) on the constraints, positions first, then velocities; how close to dependence."""
     q, V = y[: system.nq], y[system.nq :]
     q, worst = corrected(system, t, q, V, regularization)
-    unasked = regularization._replace(surplus=None)
+    unasked = regularization._replace(ordinary=None)
     return np.concatenate([q, on_velocities(system, t, q, V, unasked)]), worst

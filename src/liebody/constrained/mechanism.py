@@ -55,7 +55,7 @@ class Constrained(Parametric, Assembly):
         raise NotImplementedError
 
     def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
-        """The state put back on the constraints, positions, then velocities; the largest D_k/d_k."""
+        """The state put back on the constraints, positions, then velocities; how close to dependence."""
         raise NotImplementedError
 
     def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
@@ -84,9 +84,9 @@ class Constrained(Parametric, Assembly):
         Steps next to a singular position are taken with A + eps D, for the constraints to have a say off it
         and the velocities there.
         """
-        nq, watched_too = self.nq, self.surplus if watched else None
+        nq, ordinary = self.nq, self.ordinary_pivots if watched else None
         plain = Regularization.plain(self.redundant)
-        looking, shifted = plain._replace(surplus=watched_too), Regularization(False, PROXIMAL)
+        looking, shifted = plain._replace(ordinary=ordinary), Regularization(False, PROXIMAL)
         shapes: dict[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nu + self.layout.size}
 
         def field(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
@@ -94,11 +94,11 @@ class Constrained(Parametric, Assembly):
             if feedback is not None:
                 u = np.asarray(feedback(t, y[:nq], y[nq:], *([p] if len(p) else [])))
             found = here.motion(t, y, u, stabilized, by)
-            return {"f": found.field, **({} if by.surplus is None else {"worst": found.worst})}
+            return {"f": found.field, **({} if by.ordinary is None else {"worst": found.worst})}
 
         def after(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
             z, worst = self.given(u)[0].projected(t, y, by)
-            return {"z": z, **({} if by.surplus is None else {"worst": worst})}
+            return {"z": z, **({} if by.ordinary is None else {"worst": worst})}
 
         def part(made: Callable[..., Any], by: Regularization) -> Part:
             return partial(traced, partial(made, by), shapes, made.__name__, loops=self.loops)
@@ -108,7 +108,7 @@ class Constrained(Parametric, Assembly):
             return Parts(part(field, looking), *moves, None, Watch() if watched else None)
         if not watched:
             return Parts(part(field, plain), *moves, part(after, plain))
-        near = Watch(part(field, shifted), part(after, shifted._replace(surplus=watched_too)))
+        near = Watch(part(field, shifted), part(after, shifted._replace(ordinary=ordinary)))
         return Parts(part(field, plain), *moves, part(after, looking), Watch() if self.redundant else near)
 
     def functions(self) -> Functions:

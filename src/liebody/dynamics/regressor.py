@@ -18,6 +18,7 @@ import numpy as np
 
 from ..bodies import Moments, Tree
 from ..codegen import Function, Program, step, trace, traced
+from ..codegen.printers.numpy_source import compile_numpy
 from ..errors import ModelError
 from ..linear import cross, is_numeric, is_zero
 from ..scalar import Array
@@ -37,6 +38,7 @@ UNIT_MOMENTS = [  # of bodies with one parameter equal to one, and no other
     *(Moments(0, REST, dSigma) for dSigma in SECOND_MOMENTS.values()),
 ]
 LONG = 300  # blocks of a regressor from which on they are a loop
+STATES = 40  # at which the rows of a joint are looked at
 BODY_FORMS = tuple(form for form in FORMS if form != "hamel")  # made of the bodies' matrices
 
 
@@ -181,56 +183,97 @@ class BaseParameters(NamedTuple):
 def base_parameters(
     tree: Tree, gravity: Array = FREE_FALL, states: int = 0, tolerance: float = 1e-9, seed: int = 0
 ) -> BaseParameters:
-    """The identifiable parameters, by the rank of Y at random states.
+    """The identifiable parameters: of the columns of Y the first ones that span all, by random states.
 
     gravity    acceleration of free fall in the world, (3,)                [m/s2]
-    states     number of states; as many as make four times as many rows as columns if 0
+    states     number of states; if 0, 40, or with followers four times as many rows as columns of Y
     tolerance  a column of unit length depends on those before it if the part of it which is orthogonal to
                them is shorter than this
 
-    QR decomposition with pivoting among the columns, scaled to unit length; Gautier (1991), "Numerical
-    calculation of the base inertial parameters of robots".
+    A column of a body depends on those before it if it does in the rows of the body's own joint: what these
+    do not tell moves with the parent's parameters, whatever the joint does, and is added to them; O(n). With
+    followers, whose rows are those of their leaders too, all rows are looked at.
+
+    Gautier (1991), "Numerical calculation of the base inertial parameters of robots"; Wensing, Niemeyer,
+    Slotine (2024), "A geometric characterization of observability in inertial parameter identification".
     """
     if not tree.nv:
         raise ModelError(f"tree {tree.name!r} has no degree of freedom: no effort tells any parameter")
     if not is_numeric(*(x for b in tree.bodies for x in (b.placement, b.joint.S))):
         raise ModelError(f"tree {tree.name!r} has symbols in its geometry; ranks are found with numbers only")
     rng = np.random.default_rng(seed)
-    size = 10 * len(tree.bodies)
-    states = states or -(-4 * size // tree.nv)
-    rows = []
-    for v, v_r, a in rng.normal(size=(states, 3, tree.nv)):
-        rows.append(passive_regressor(tree, tree.group.random(rng), v, v_r, a, gravity))
-    return _independent_columns(np.concatenate(rows).astype(float), tree, tolerance)
-
-
-def _independent_columns(Y: Array, tree: Tree, tolerance: float) -> BaseParameters:
-    """Columns of Y that span all, and how the others combine of them."""
-    scale = np.linalg.norm(Y, axis=0)
-    largest = scale.max(initial=0)
-    scale = np.where(scale > tolerance * largest, scale, np.inf)
-    unit: Array = np.linalg.qr(Y / scale, mode="r")  # the same lengths and angles in fewer rows
-    rest = unit
-    chosen: list[int] = []
-    basis = np.zeros((len(unit), 0))
-    for _ in range(min(unit.shape)):
-        sizes = np.linalg.norm(rest, axis=0)
-        k = int(np.argmax(sizes))
-        if sizes[k] <= tolerance:
-            break
-        e = rest[:, k] / sizes[k]
-        for _ in range(2):  # twice is enough
-            e = e - basis @ (basis.T @ e)
-            e = e / np.linalg.norm(e)
-        basis = np.column_stack([basis, e])
-        rest = rest - np.outer(e, e @ rest)
-        chosen.append(k)
-    columns = np.array(sorted(chosen), dtype=int)
-    K = np.linalg.lstsq(unit[:, columns], unit, rcond=None)[0]
-    K = np.where(np.abs(K) > tolerance, K, 0.0) * np.where(np.isfinite(scale), scale, 0.0)
-    K = K / scale[columns, None]
+    size = len(PARAMETERS) * len(tree.bodies)
+    if tree.has_mimics:
+        rates = rng.normal(size=(states or -(-4 * size // tree.nv), 3, tree.nv))
+        rows = [
+            passive_regressor(tree, tree.group.random(rng), v, v_r, a_r, gravity) for v, v_r, a_r in rates
+        ]
+        columns, K = _first_columns(np.concatenate(rows).astype(float), tolerance)
+    else:
+        columns, K = _by_joints(tree, gravity, rng, states or STATES, tolerance)
     names = [f"{PARAMETERS[k % 10]} of {tree.bodies[k // 10].name}" for k in columns]
     return BaseParameters(columns, K, tuple(names))
+
+
+def _by_joints(
+    tree: Tree, gravity: Array, rng: np.random.Generator, states: int, tolerance: float
+) -> tuple[Array, Array]:
+    """As `_first_columns` of the whole Y."""
+
+    def own(q: Array, v: Array, v_r: Array, a_r: Array) -> Array:
+        """The rows of each body's joint, in the columns of the body."""
+        wrenches = _wrenches(tree, transformations(tree, q), v, v_r, a_r, gravity)
+        return np.concatenate([_own_rows(b.twist, F) for b, F in zip(tree.bodies, wrenches, strict=True)])
+
+    shapes = {"q": tree.nq, "v": tree.nv, "v_r": tree.nv, "a_r": tree.nv}
+    found = compile_numpy(traced(own, shapes, "own"))
+    rows = found(tree.group.random(rng, (states,)), *rng.normal(size=(3, states, tree.nv)))
+    count, columns = len(PARAMETERS), []
+    K = np.zeros((count * len(tree.bodies), count * len(tree.bodies)))
+    ends = np.cumsum([0, *(body.twist.shape[1] for body in tree.bodies)])
+    for i, body in enumerate(tree.bodies):
+        here, rest = slice(count * i, count * (i + 1)), np.eye(count)
+        kept, C = _first_columns(rows[:, ends[i] : ends[i + 1]].reshape(-1, count), tolerance)
+        columns += (count * i + kept).tolist()
+        K[count * i + kept, here] = C
+        rest[kept] -= C
+        if body.parent:
+            before = slice(count * (body.parent - 1), count * body.parent)
+            pose = body.placement @ body.joint.pose(body.joint.group.neutral())
+            K[:, here] += K[:, before] @ _moved_parameters(pose.astype(float)) @ rest
+    return np.array(columns, int), K[columns]
+
+
+@step
+def _own_rows(S: Array, wrenches: Array) -> Array:
+    return S.T @ wrenches
+
+
+def _moved_parameters(pose: Array) -> Array:
+    """(10, 10): the parameters about a frame of a body whose parameters are about one at this pose in it."""
+    made = []
+    for m, h, Sigma in UNIT_MOMENTS:
+        P = pose @ np.block([[Sigma, h[:, None]], [h, np.array(m)]]) @ pose.T
+        moved = Moments(P[3, 3], P[:3, 3], P[:3, :3])
+        made.append([moved.m, *moved.h, *moved.I[np.triu_indices(3)]])
+    return np.array(made, float).T
+
+
+def _first_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
+    """The columns of Y that do not depend on those before them, (r,), and K (r, n): Y = Y[:, columns] K."""
+    scale = np.linalg.norm(Y, axis=0)
+    scale = np.where(scale > tolerance * scale.max(initial=0), scale, np.inf)
+    unit: Array = np.linalg.qr(Y / scale, mode="r")  # the same lengths and angles in fewer rows
+    basis, kept = np.zeros((len(unit), 0)), []
+    for k, column in enumerate(unit.T):
+        rest = column - basis @ (basis.T @ column)
+        rest = rest - basis @ (basis.T @ rest)  # twice is enough
+        if (size := np.linalg.norm(rest)) > tolerance:
+            basis = np.column_stack([basis, rest / size])
+            kept.append(k)
+    K = np.linalg.lstsq(unit[:, kept], unit, rcond=None)[0]
+    K = np.where(np.abs(K) > tolerance, K, 0.0) * np.where(np.isfinite(scale), scale, 0.0)
+    return np.array(kept, int), K / scale[kept, None]
 
 
 def _wrenches(
