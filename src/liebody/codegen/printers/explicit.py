@@ -191,10 +191,10 @@ def _loop(
     stages, end = len(method.c), [1.0]
     terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
     entries, own = points + (stages + 2) * algebra, {"STAGES": stages, "ERROR_ORDER": method.error_order}
-    own |= {"WATCHED": watched is not None, "PROJECTED": projected}
+    own |= {"WATCHED": watched is not None, "PROJECTED": projected, "REPEATS": repeats.most if repeats else 0}
     which, watch = [""], []
     if repeats is not None:
-        own |= {"REPEATS": repeats.most, "DEFECT": repeats.defect}
+        own["DEFECT"] = repeats.defect
         watch = [
             constant_table("int", "guesses", map(str, repeats.guesses)),
             f"static const double tolerance = {literal(repeats.tolerance)};",
