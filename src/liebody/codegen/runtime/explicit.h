@@ -57,7 +57,7 @@ static void take(const T *t, const T *h, const T *y, const T *u, Work *w, T *nex
 #endif
 
 #if REPEATS
-/* The step anew, from the guesses that it found, in lanes where its defect is above the tolerance. */
+/* The step anew, from the guesses that it found, in lanes with a defect above the tolerance. */
 static void repeat(const T *t, const T *h, const T *y, const T *u, Work *w, T *next) {
     LOCAL T from[POINT], better[POINT];
     memcpy(from, y, sizeof from);
