@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from .flow import Explicit, Part
 from .loop import CompiledLoop
 from .march import Ensemble, Settings
-from .printers.explicit import Coefficients, HybridFunctions, hybrid_source
+from .printers.explicit import Coefficients, HybridFunctions, Repeats, hybrid_source
 from .samples import Samples
 
 
@@ -31,6 +31,7 @@ class HybridFlow(Explicit):
     after    (t, y, u, e) -> (z, g, h, s): the state z at the end of a step, where e_i is +1 or -1 if guard i
              has changed its sign, and otherwise 0; and g, h, s as `look` finds them there
     method   its coefficients
+    repeats  how steps are taken anew that search for something; None: once is enough
 
     Every member has a time and a step of its own, and what it does depends on nobody else: the result is the
     same in any company, bit for bit. Members are lanes of vectors; a lane that has finished takes the next
@@ -52,10 +53,12 @@ class HybridFlow(Explicit):
         method: Coefficients,
         directions: Sequence[int],
         recipe: str | None = None,
+        repeats: Repeats | None = None,
     ) -> None:
+        self.repeats = repeats
         self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
         self.method, self.directions = method, tuple(map(int, directions))
-        settings = ("hybrid", method, self.directions)
+        settings = ("hybrid", method, self.directions, repeats)
         self._loop = CompiledLoop("march", recipe, settings, self.source)
 
     @cached_property
@@ -65,7 +68,7 @@ class HybridFlow(Explicit):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
-        return hybrid_source(self.functions, self.method, lanes)
+        return hybrid_source(self.functions, self.method, lanes, self.repeats)
 
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
@@ -84,6 +87,19 @@ class HybridFlow(Explicit):
             self._loop.march(members, u, until, settings, threads)
 
     # -- without a compiler -------------------------------------------------------------------------------
+
+    def _step(
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
+    ) -> tuple[Any, Any]:
+        found = super()._step(t, h, y, efforts, lost, watched)
+        guesses, defect, tolerance, most = self.repeats or ((), 0, 0.0, 0)
+        for _ in range(most):
+            if not (found[0][..., defect] > tolerance).any():
+                break
+            y = y.copy()
+            y[..., list(guesses)] = found[0][..., list(guesses)]
+            found = super()._step(t, h, y, efforts, lost, watched)
+        return found
 
     def _guards(self, t: float, y: Any, u: Any) -> Any:
         return self._numpy[3](t, y, u)

@@ -31,6 +31,7 @@ from ..codegen import Kernel, Samples, trace
 from ..codegen.hybrid import HybridFlow
 from ..codegen.layout import FlatLayout
 from ..codegen.march import REASONS, Ensemble, Settings
+from ..codegen.printers.explicit import Repeats
 from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.samples import equidistant
 from ..door import checked, count, floats, number
@@ -225,6 +226,10 @@ class HybridSystem:
         """The point x exp(psi), with q, v, flows and works behind each other."""
         return self._point.normalize(self._point.integrate(x, psi))
 
+    def _repeats(self) -> Repeats | None:
+        """How steps are taken anew that search for something; None: once is enough."""
+        return None
+
     def _flow(self, method: Method) -> HybridFlow:
         if method not in self._flows:
             self._flows[method] = self._make(method)
@@ -284,6 +289,7 @@ class HybridSystem:
             partial(trace, after, {**state, "e": number}, "after"),
             coefficients(method),
             self.directions or (0,),
+            repeats=self._repeats(),
         )
 
     @cached_property

@@ -112,6 +112,7 @@ class Solved(Element):
     """An element whose impulses are found in the solve of a step. What it dissipates is known behind that."""
 
     driven = False
+    guess = "reaction"  # what of its flows a step starts its search from
 
     def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
         """Its rows in a step of length h."""
@@ -141,6 +142,7 @@ class ContactImpulses(Solved):
     """
 
     ledger = True  # whether the system has one
+    repeated = False  # whether steps are taken anew; then they start from `guess`, not from the reaction
 
     def __init__(self, contact: Contact) -> None:
         super().__init__()
@@ -158,6 +160,8 @@ class ContactImpulses(Solved):
         self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
         if self.ledger:
             self.flows["dissipated"] = np.zeros((n, 2))
+        if self.repeated:
+            self.guess, self.flows["guess"] = "guess", np.zeros((n, 3))
 
     def _located(self, tree: Tree) -> list[Any]:
         """Where the points are."""
@@ -196,7 +200,7 @@ class ContactImpulses(Solved):
                 rebound = np.array([where(hits, p.restitution * u, 0.0), 0, 0])
             bias = np.concatenate([[first], z.stretch[i] * (K_t / c_t)])
             R = np.array([soft, *[1 / (h * c_t)] * 2])
-            found.append(Row(J, bias, R, Cone(p.friction), h * z.reaction[i], rebound))
+            found.append(Row(J, bias, R, Cone(p.friction), h * getattr(z, self.guess)[i], rebound))
         return found
 
     def after(
@@ -216,6 +220,8 @@ class ContactImpulses(Solved):
         flows, losses = {"reaction": x / h, "stretch": np.stack(stretches)}, np.array(lost)
         if self.ledger:
             flows["dissipated"] = z.dissipated + losses
+        if self.repeated:
+            flows["guess"] = x / h
         return flows, dict(zip(("normal", "tangential"), losses.sum(axis=0) / h, strict=True))
 
     # -- what is known of it --------------------------------------------------------------------------------
@@ -347,7 +353,7 @@ class LoopImpulses(Solved):
     loss, called "loops", is what they take; of closures that are driven, less what they give.
     """
 
-    name = "loops"
+    name, guess = "loops", "multipliers"
 
     def __init__(self, nc: int) -> None:
         super().__init__()

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from .. import dynamics
+from ..codegen.printers.explicit import Repeats
 from ..constrained import ClosedTree
 from ..dynamics import JointDamping
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive
@@ -40,6 +41,7 @@ from .impulses import KINDS, ContactImpulses, LoopImpulses, Solved, impulses
 from .robot import Element, RobotSystem, State, full_name
 
 OPEN = 1e-3  # most that a loop may be open at the start, which the first step closes              [m, rad]
+REPEATS = 100  # of a step at most
 EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
 
 
@@ -58,6 +60,9 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     `JointFriction` (exact, sticking) and `JointLimits` are solved for together with the contacts; so are the
     closures of a robot that is a `ClosedTree`, exactly in each step (`LoopImpulses`).
 
+    tolerance  steps are taken anew, from the forces that they found, until the residual is as small as this
+             in all lanes, at most REPEATS times; None: once is enough                                    [N]
+
     Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h  [N]
 
     Efforts and forces of elements are those of the beginning of a step, but for what their gains say
@@ -75,14 +80,16 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         sweeps: int = 3,
         newton: int = 3,
         clipped: bool = False,
+        tolerance: float | None = None,
         **options: Any,
     ) -> None:
         self.sweeps, self.newton, self.clipped = sweeps, newton, clipped
+        self.tolerance = None if tolerance is None else positive("tolerance", tolerance, " of newtons")
         flat = [x for given in elements for x in (given if isinstance(given, Iterable) else [given])]
         made = [KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x for x in flat]  # type: ignore[call-arg]
         for element in made:
             if isinstance(element, ContactImpulses):
-                element.ledger = options.get("ledger", True)
+                element.ledger, element.repeated = options.get("ledger", True), tolerance is not None
         if isinstance(robot, ClosedTree):
             made.append(LoopImpulses(robot.nc))
         super().__init__(robot, *made, step=step, **options)
@@ -207,6 +214,16 @@ class TimeStepping(RobotSystem, method="time-stepping"):
                 moved[own] = psi[first - self.nq + self.nv : own.stop - self.nq + self.nv]
             first = own.stop
         return moved
+
+    def _repeats(self) -> Repeats | None:
+        if self.tolerance is None or not self._replaced:
+            return None
+        guesses = {full_name(e, e.guess) for e in self.elements if isinstance(e, Solved)}
+        first, found, at = self._still.size + self.nq + self.nv, [], {}
+        for name, value in self._flowing.defaults.items():
+            at[name] = range(first, first := first + value.size)
+            found += list(at[name]) if name in guesses else []
+        return Repeats(tuple(found), at["residual"][0], self.tolerance, REPEATS)
 
     # -- simulation -----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..build import runtime
 from ..graph import Function, live, trace
 from ..program import Program
-from .c import c_function, literal
+from .c import c_function, constant_table, literal
 from .march import Guards, Marching, opening, settings, watching
 from .program import callable_over_lanes
 
@@ -58,6 +58,21 @@ class Watching(NamedTuple):
     """
 
     careful: Sequence[Function | Program | None] = ()
+
+
+class Repeats(NamedTuple):
+    """A step that is taken anew, from what it found, until that is good enough in all lanes.
+
+    guesses    entries of the state that a step starts its search from, and replaces by what it finds
+    defect     the entry that says how far that is from what it should be
+    tolerance  of the defect; lanes that have reached it keep their result
+    most       how often at most, beside the first time
+    """
+
+    guesses: tuple[int, ...]
+    defect: int
+    tolerance: float
+    most: int
 
 
 class HybridFunctions(NamedTuple):
@@ -111,7 +126,9 @@ def explicit_source(
     return "\n".join(text)
 
 
-def hybrid_source(parts: HybridFunctions, method: Coefficients, lanes: int) -> str:
+def hybrid_source(
+    parts: HybridFunctions, method: Coefficients, lanes: int, repeats: Repeats | None = None
+) -> str:
     """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`."""
     (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     (g,) = parts.guards.outputs.values()
@@ -139,7 +156,8 @@ def hybrid_source(parts: HybridFunctions, method: Coefficients, lanes: int) -> s
     for name, function in functions.items():
         text += callable_over_lanes(function, name) if function else []
     marching = Marching(False, False, g.size, parts.directions, (False,) * g.size, looks=True)
-    return "\n".join([*text, *_loop(method, marching, 5 * y.size, f.size, lanes, "m, u")])
+    points = (5 if repeats is None else 7) * y.size
+    return "\n".join([*text, *_loop(method, marching, points, f.size, lanes, "m, u", repeats=repeats)])
 
 
 OF_A_METHOD = (
@@ -167,13 +185,20 @@ def _loop(
     given: str,
     watched: Watching | None = None,
     projected: bool = False,
+    repeats: Repeats | None = None,
 ) -> list[str]:
     """The loop of one method; the field takes what is `given` behind time and point."""
     stages, end = len(method.c), [1.0]
     terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
     entries, own = points + (stages + 2) * algebra, {"STAGES": stages, "ERROR_ORDER": method.error_order}
-    own |= {"WATCHED": watched is not None, "PROJECTED": projected}
+    own |= {"WATCHED": watched is not None, "PROJECTED": projected, "REPEATS": repeats.most if repeats else 0}
     which, watch = [""], []
+    if repeats is not None:
+        own["DEFECT"] = repeats.defect
+        watch = [
+            constant_table("int", "guesses", map(str, repeats.guesses)),
+            f"static const double tolerance = {literal(repeats.tolerance)};",
+        ]
     if watched is not None:
         own |= {"CAREFUL": bool(watched.careful)}
         which = ["ordinary_", "careful_"][: 1 + bool(watched.careful)]

@@ -7,7 +7,8 @@
        stages(t, h, x, m, u, apart, k, next)    velocities k of the stages, and the end of a step
    come before this text, with the dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA,
    STAGES and RIGID, how many of the first entries of the algebra have size 1 in the error control:
-   the others are as large as the last coordinates of y. Where constraints are WATCHED (watch.h)
+   the others are as large as the last coordinates of y. With REPEATS there are guesses, DEFECT and
+   tolerance (printers/explicit.py). Where constraints are WATCHED (watch.h)
    there are `ordinary_stages` and `careful_stages`, and there is no `settle`. */
 
 typedef struct {
@@ -55,6 +56,22 @@ static void take(const T *t, const T *h, const T *y, const T *u, Work *w, T *nex
 }
 #endif
 
+#if REPEATS
+/* The step anew, from the guesses that it found, in lanes with a defect above the tolerance. */
+static void repeat(const T *t, const T *h, const T *y, const T *u, Work *w, T *next) {
+    LOCAL T from[POINT], better[POINT];
+    memcpy(from, y, sizeof from);
+    for (int round = 0; round < REPEATS; round++) {
+        const I open = MASK(next[DEFECT - MEMORY] > tolerance);
+        if (!any(open)) return;
+        for (int j = 0; j < (int)(sizeof guesses / sizeof *guesses); j++)
+            from[guesses[j]] = next[guesses[j] - MEMORY];
+        stages(*t, *h, from + MEMORY, from, u, w->apart, w->k, better);
+        for (int j = 0; j < MOVING; j++) next[j] = where(open, better[j], next[j]);
+    }
+}
+#endif
+
 static void step(const T *t, const T *h, const T *y, const T *u, Work *w, T *next, I *lost) {
     (void)lost;
 #if WATCHED
@@ -62,6 +79,9 @@ static void step(const T *t, const T *h, const T *y, const T *u, Work *w, T *nex
     take(t, h, y, u, w, next);
 #else
     stages(*t, *h, y + MEMORY, y, u, w->apart, w->k, next);
+#if REPEATS
+    repeat(t, h, y, u, w, next);
+#endif
 #endif
 }
 
