@@ -1,24 +1,24 @@
 """Solvers of contact problems beside each other: time against residual, from cold and from warm starts.
 
-    python benchmarks/contact_solvers.py
+    python benchmarks/contact_solvers.py [robot ...]        (anymal talos)
 
-The problems are those of the steps of ANYmal on its four feet (`legs`), with noise on its set-points, on a
-floor that gives way (2e4 N/m, 4e2 N s/m) and on a rigid one (1e7 N/m, 1e5 N s/m), at steps of 1 ms: with
-A = J M^-1 J^T + R, (12, 12), find impulses x and w = A x + b that obey Coulomb's law. Solvers are traced and
-compiled over lanes, with a fixed number of iterations:
+The problems are those of the steps of ANYmal on its four feet, or Talos on four points under each foot
+(`legs`), with noise on set-points, on a floor that gives way (2e4 N/m, 4e2 N s/m) and on a rigid one
+(1e7 N/m, 1e5 N s/m), at steps of 1 ms: with A = J M^-1 J^T + R, (m, m), find impulses x and w = A x + b that
+obey Coulomb's law. Solvers are traced and compiled over lanes, with a fixed number of iterations:
 
     gauss-seidel   projected, so many sweeps                                   (systems.cones, newton = 0)
     exact          sweeps of an exact solution for each contact                (systems.cones, newton = 3)
     admm           min x.A x/2 + (b + s).x over the cones; one factorisation of A + rho for all iterations
     newton         on the unconstrained dual of the same: with A - R = C C^T, x = P(y), y = -(b + s + C z)/R,
-                   min |z|^2/2 + R |P(y)|^2/2; in each iteration a factorisation (12, 12) and a line search
+                   min |z|^2/2 + R |P(y)|^2/2; in each iteration a factorisation (m, m) and a line search
 
 With s = 0 the last two solve the convex problem, in which feet that slide lift (Anitescu); the residual is
 that of its own law, and then that of Coulomb's. "corrected" has s = mu |w_t| along the normals, renewed in
 each iteration (de Saxce), and its solution obeys Coulomb's law.
 
-Printed: operations, microseconds for a problem (one thread, least of many; code of more than 15,000
-operations is compiled with less effort), and residuals as a fraction of the weight times h: median and 99 %
+Printed: operations, microseconds for a problem (one thread, least of many; none for code of more than 15,000
+operations, which is not compiled here), and residuals as a fraction of the weight times h: median and 99 %
 from warm starts (the last step's impulses), 99 % from cold ones; of convex problems also Coulomb's, in
 brackets.
 """
@@ -37,6 +37,7 @@ import numpy as np
 
 import liebody as lb
 from liebody.codegen import Kernel, trace
+from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.linear import factor, inward, product, solve, symmetric
 from liebody.scalar import Array, maximum, sqrt, where
 from liebody.systems import Contact, JointPD, TimeStepping, time_stepping
@@ -46,16 +47,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from legs import CASES, DT, HOLD, loaded
 from machine import describe
 
-MU, FEET, PROBLEMS = 0.8, 4, 4096
+MU, PROBLEMS, LONG = 0.8, 4096, 15_000
 FLOORS = {"2e4 N/m": (2e4, 4e2), "1e7 N/m": (1e7, 1e5)}
-CONES = [Cone(MU)] * FEET
-BLOCKS = [slice(3 * i, 3 * i + 3) for i in range(FEET)]
 STEPS = (1.0, 0.5, 0.2, 0.05)  # of a line search
 
 
-def sampled(stiffness: float, damping: float) -> tuple[dict[str, np.ndarray], float]:
+def sampled(name: str, stiffness: float, damping: float) -> tuple[dict[str, np.ndarray], float]:
     """Problems {A, b, x, R} of a run, with the impulses x of the step before, and weight times h."""
-    case, rng = CASES["anymal"], np.random.default_rng(0)
+    case, rng = CASES[name], np.random.default_rng(0)
     robot, q = loaded(case)
     robot = lb.Robot(robot.tree.with_joints("ideal"))
     floor = Contact(*robot.tree.frames, stiffness=stiffness, damping=damping, friction=MU, radius=case.radius)
@@ -92,6 +91,11 @@ def sampled(stiffness: float, damping: float) -> tuple[dict[str, np.ndarray], fl
     return {**parts, "R": R}, robot.tree.mass * 9.81 * DT
 
 
+def blocks(m: int) -> list[slice]:
+    """Those of the points, of so many rows."""
+    return [slice(i, i + 3) for i in range(0, m, 3)]
+
+
 # -- solvers: (A, b, x, R) -> x ------------------------------------------------------------------------------
 
 
@@ -112,17 +116,17 @@ def projected(y: Array, mu: float) -> tuple[Array, Array]:
 
 
 def onto_cones(y: Array) -> Array:
-    return np.concatenate([projected(y[own], MU)[0] for own in BLOCKS])
+    return np.concatenate([projected(y[own], MU)[0] for own in blocks(len(y))])
 
 
 def lifted(w: Array) -> Array:
     """s = mu |w_t| along the normals, (m,)."""
-    parts = [[MU * sqrt(w[own][1:] @ w[own][1:] + TINY), 0, 0] for own in BLOCKS]
+    parts = [[MU * sqrt(w[own][1:] @ w[own][1:] + TINY), 0, 0] for own in blocks(len(w))]
     return np.concatenate(parts)
 
 
 def sweeping(sweeps: int, newton: int, A: Array, b: Array, x: Array, R: Any) -> Array:
-    return gauss_seidel(A, b, CONES, x, sweeps, newton)[0]
+    return gauss_seidel(A, b, [Cone(MU)] * (len(b) // 3), x, sweeps, newton)[0]
 
 
 def admm(iterations: int, corrected: bool, A: Array, b: Array, x: Array, R: Any) -> Array:
@@ -142,7 +146,8 @@ def admm(iterations: int, corrected: bool, A: Array, b: Array, x: Array, R: Any)
 
 def newton(iterations: int, corrected: bool, A: Array, b: Array, x: Array, R: Any) -> Array:
     m = len(b)
-    L, reciprocals = factor(A - R * np.eye(m, dtype=int))
+    least = 1e-9 * np.trace(A) / m  # points of one body may be redundant, and A - R singular
+    L, reciprocals = factor(A - (R - least) * np.eye(m, dtype=int))
     half = np.eye(m, dtype=object)
     for k, row in enumerate(L):
         half[k, :k] = row
@@ -156,8 +161,8 @@ def newton(iterations: int, corrected: bool, A: Array, b: Array, x: Array, R: An
     s: Any = lifted(A @ x + b) if corrected else 0
     for _ in range(iterations):
         y = -(b + s + C @ z) / R
-        found = [projected(y[own], MU) for own in BLOCKS]
-        GC = np.concatenate([G @ C[own] for (_, G), own in zip(found, BLOCKS, strict=True)]) / R
+        found = [projected(y[own], MU) for own in blocks(m)]
+        GC = np.concatenate([G @ C[own] for (_, G), own in zip(found, blocks(m), strict=True)]) / R
         H = symmetric(m, lambda i, j, GC=GC: C[:, i] @ GC[:, j] + (i == j))
         dz = -solve(H, z - C.T @ np.concatenate([P for P, _ in found]))
         dy = -(C @ dz) / R
@@ -174,51 +179,59 @@ def newton(iterations: int, corrected: bool, A: Array, b: Array, x: Array, R: An
 def defects(A: Array, b: Array, x: Array) -> Array:
     """By how much x fails Coulomb's law, and the law of the convex problem, (2,)."""
     w = A @ x + b
-    coulomb = [Cone(MU).defect(A[own, own], w[own], x[own]) for own in BLOCKS]
-    convex = x - onto_cones(x - w / np.array([A[own.start, own.start] for own in BLOCKS for _ in range(3)]))
-    off = [sqrt(convex[own] @ convex[own] + TINY) for own in BLOCKS]
+    coulomb = [Cone(MU).defect(A[own, own], w[own], x[own]) for own in blocks(len(b))]
+    convex = x - onto_cones(
+        x - w / np.array([A[own.start, own.start] for own in blocks(len(b)) for _ in range(3)])
+    )
+    off = [sqrt(convex[own] @ convex[own] + TINY) for own in blocks(len(b))]
     return np.array([reduce(maximum, coulomb), reduce(maximum, off)])
 
 
 SOLVERS: dict[str, Callable[..., Array]] = {
     **{f"gauss-seidel, {n} sweeps": partial(sweeping, n, 0) for n in (5, 10, 20)},
-    **{f"exact, {n} sweeps": partial(sweeping, n, 3) for n in (1, 2, 3, 5)},
+    **{f"exact, {n} sweeps": partial(sweeping, n, 3) for n in (1, 2, 3, 5, 10)},
     **{f"admm, {n}": partial(admm, n, False) for n in (20, 40)},
     **{f"admm corrected, {n}": partial(admm, n, True) for n in (10, 20, 40, 80)},
     **{f"newton, {n}": partial(newton, n, False) for n in (4, 8, 16)},
     **{f"newton corrected, {n}": partial(newton, n, True) for n in (4, 8, 16)},
 }
-SHAPES: dict[str, Any] = {"A": (12, 12), "b": 12, "x": 12, "R": ()}
 
 
-def main(chosen: list[str]) -> None:
-    warnings.simplefilter("ignore")
-    print(describe("numpy"))
-    floors = {name: sampled(*given) for name, given in FLOORS.items()}
-    judge = Kernel(trace(defects, {name: SHAPES[name] for name in "Abx"}, "defects"))
+def measure(robot: str) -> None:
+    floors = {name: sampled(robot, *given) for name, given in FLOORS.items()}
+    m = next(iter(floors.values()))[0]["b"].shape[1]
+    shapes: dict[str, Any] = {"A": (m, m), "b": m, "x": m, "R": ()}
+    judge = compile_numpy(trace(defects, {name: shapes[name] for name in "Abx"}, "defects"))
     print(
-        "solver, operations, us".ljust(42)
-        + "".join(f"{name}: warm 50 %, 99 %, cold 99 %   " for name in FLOORS)
+        f"{robot}: operations, us".ljust(42) + "".join(f"{x}: warm 50 %, 99 %, cold 99 %   " for x in FLOORS)
     )
     for name, solver in SOLVERS.items():
-        if chosen and not any(word in name for word in chosen):
-            continue
-        kernel, line, times = Kernel(trace(solver, SHAPES, "solved")), "", []
+        function = trace(solver, shapes, "solved")
+        count = sum(function.operations.values())
+        call: Any = Kernel(function) if count < LONG else compile_numpy(function)
         law = int(name.startswith(("admm,", "newton,")))  # whose residual
+        line, times = "", []
         for problems, unit in floors.values():
-            A, b, x, R = (np.ascontiguousarray(problems[k]) for k in SHAPES)
+            A, b, x, R = (np.ascontiguousarray(problems[k]) for k in shapes)
             found = []
             for start in (x, 0 * x):
-                for _ in range(20):
+                for _ in range(20 if count < LONG else 1):
                     begin = time.perf_counter()
-                    out = kernel(A, b, start, R)
+                    out = call(A, b, start, R)
                     times.append(time.perf_counter() - begin)
                 found.append(np.nan_to_num(judge(A, b, out), nan=np.inf) / unit)
             low, high = np.quantile(found[0][:, law], [0.5, 0.99])
             line += f"{low:11.0e} {high:8.0e} {np.quantile(found[1][:, law], 0.99):8.0e}"
             line += f" ({np.quantile(found[0][:, 0], 0.99):5.0e})" if law else " " * 8
-        count = sum(kernel.operations.values())
-        print(f"{name:24s} {count:8d} {1e6 * min(times) / PROBLEMS:7.3f}{line}", flush=True)
+        took = f"{1e6 * min(times) / PROBLEMS:7.3f}" if count < LONG else " " * 7
+        print(f"{name:24s} {count:8d} {took}{line}", flush=True)
+
+
+def main(chosen: list[str]) -> None:
+    warnings.simplefilter("ignore")
+    print(describe("numpy"))
+    for robot in chosen or ("anymal", "talos"):
+        measure(robot)
 
 
 if __name__ == "__main__":
