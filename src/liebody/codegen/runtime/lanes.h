@@ -112,7 +112,11 @@ INLINE int any(I mask) {
 }
 #endif
 
+#if LANES == 1
+INLINE T where(I mask, T a, T b) { return mask ? a : b; }
+#else
 INLINE T where(I mask, T a, T b) { return number((bits(a) & mask) | (bits(b) & ~mask)); }
+#endif
 INLINE T absolute(T a) { return number(bits(a) & ~bits(splat((real)-0.0))); }
 INLINE T minimum(T a, T b) { return where(MASK((a < b) | (a != a)), a, b); } /* NaN in, NaN out */
 INLINE T maximum(T a, T b) { return where(MASK((a > b) | (a != a)), a, b); }
