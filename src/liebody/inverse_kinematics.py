@@ -19,8 +19,8 @@ from .scalar import Array
 
 CONVERGED, STATIONARY, UNFINISHED = "converged", "closest within reach", "not finished"
 STEEP = 1e-8  # a gradient below it, relative to its factors, is none
-# Searches that end equally close, for a target beyond the links' lengths and for others (600 poses that can be
-# reached, singular ones among them, had never 6 before one converged), and what may lie between, relative.
+# Searches that end equally close, for a target beyond the links' lengths and for others (600 poses that can
+# be reached, singular ones among them, had never 6 before one converged), and what may lie between, relative.
 BEYOND, AGREEING, SAME = 3, 6, 1e-6
 FIRST_DAMPING, LARGEST_DAMPING = 1e-2, 1e16
 

@@ -4,9 +4,14 @@
 #if defined(__GNUC__) && !defined(__clang__) && !defined(LONG_CODE)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
+/* Vectors of a loop over one lane would wait for numbers that were just stored one by one. */
+#if LANES == 1 && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-loop-vectorize")
+#endif
 /* Stacks are aligned to 16 bytes there, whatever lies on them: GCC's bug 54412. */
 #if defined(_WIN32) && defined(__x86_64__) && !defined(__clang__)
 #pragma GCC target("prefer-vector-width=128")
+#define SHORT_VECTORS
 #endif
 
 #include <math.h>
@@ -415,7 +420,7 @@ SINE_AND_COSINE(sine_and_cosine, T, I, U, bits, number, ONE_BY_ONE)
 /* Sines and cosines of angles that are known from the beginning. A single state has up to four made
    at once, as lanes of a vector: `KNOWN_ANGLES(name, x0, x1, ...)`, of which `TURN(name, i, x_i, s,
    c)` takes one. (Eight are slower: no other arithmetic goes on beside instructions of 64 bytes.) */
-#if LANES == 1 && !SINGLE
+#if LANES == 1 && !SINGLE && !defined(SHORT_VECTORS)
 typedef double FourReal __attribute__((vector_size(32)));
 typedef int64_t FourWhole __attribute__((vector_size(32)));
 typedef uint64_t FourNatural __attribute__((vector_size(32)));
