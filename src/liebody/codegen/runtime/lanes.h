@@ -418,8 +418,8 @@ SINE_AND_COSINE(sine_and_cosine, T, I, U, bits, number, ONE_BY_ONE)
 #endif
 
 /* Sines and cosines of angles that are known from the beginning. A single state has up to four made
-   at once, as lanes of a vector: `KNOWN_ANGLES(name, x0, x1, ...)`, of which `TURN(name, i, x_i, s,
-   c)` takes one. (Eight are slower: no other arithmetic goes on beside instructions of 64 bytes.) */
+   at once, as lanes of a vector: KNOWN_ANGLES(name, x0, x1, ...), of which TURN(name, i, xi, s, c)
+   takes one. Eight are slower: no other arithmetic goes on beside instructions of 64 bytes. */
 #if LANES == 1 && !SINGLE && !defined(SHORT_VECTORS)
 typedef double FourReal __attribute__((vector_size(32)));
 typedef int64_t FourWhole __attribute__((vector_size(32)));
