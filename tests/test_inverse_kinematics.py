@@ -1,6 +1,6 @@
 """Inverse kinematics: poses that can be reached are, limits are kept, and what is out of reach is said."""
 
-import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.errors import ConfigurationError, ModelError, ShapeError
 from liebody.groups import SE3, Prismatic, Revolute
 
-inverse_kinematics = sys.modules["liebody.inverse_kinematics"]  # the module, which has the function's name
+inverse_kinematics = import_module("liebody.inverse_kinematics")  # the module, which has the function's name
 ROD = SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0])
 Z = [0, 0, 1]
 
