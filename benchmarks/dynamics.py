@@ -23,7 +23,7 @@ import numpy as np
 import pinocchio as pin
 
 sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
+from machine import describe, met
 from robots import FILES, beside_pinocchio
 
 BATCH, ROUNDS, SINGLE = 8192, 15, 20000
@@ -38,9 +38,14 @@ def seconds(function: Callable[[], Any], repeat: int = 1) -> float:
 
 
 def compare(
-    label: str, ours: Callable[[], Any], theirs: Callable[[], Any], states: int, repeat: int = 1
+    label: str,
+    ours: Callable[[], Any],
+    theirs: Callable[[], Any],
+    states: int,
+    repeat: int = 1,
+    goal: float = 0,
 ) -> tuple[float, float]:
-    """Alternate the two and print medians; the median of ours [s], and of the ratio."""
+    """Alternate the two, print medians, and whether a goal is met; the medians of ours [s], of the ratio."""
     ours(), theirs()
     a, b = [], []
     for _ in range(ROUNDS):
@@ -50,7 +55,7 @@ def compare(
     low, high = np.percentile([y / x for x, y in zip(a, b, strict=True)], [25, 75])
     print(
         f"{label:28s} {statistics.median(a) * 1e9:10.1f} {statistics.median(b) * 1e9:10.1f} {ratio:8.1f}   "
-        f"[{low:.1f}, {high:.1f}]"
+        f"[{low:.1f}, {high:.1f}]" + (f"  >= {goal:g}: {met(ratio >= goal)}" if goal else "")
     )
     return statistics.median(a), ratio
 

@@ -32,6 +32,11 @@ def describe(*packages: str) -> str:
     return f"{cpu}, {lanes} lanes of float64 | {name} | commit {commit} | {versions}"
 
 
+def met(goal: bool) -> str:
+    """How a line says whether its goal is met."""
+    return "met" if goal else "MISSED"
+
+
 def _output(command: list[str]) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout

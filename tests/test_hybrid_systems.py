@@ -1,5 +1,7 @@
 """Hybrid systems: named memory, parameters, works and outputs; ensembles; what is refused."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,16 @@ import liebody as lb
 from liebody import models, scalar
 from liebody.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.groups import SO3, Product, R
-from liebody.systems import Contact, Fall, HybridSystem, LostEvents, controller_2, robot_system
+from liebody.systems import (
+    Contact,
+    Fall,
+    HybridSystem,
+    JointPD,
+    LostEvents,
+    TimeStepping,
+    controller_2,
+    robot_system,
+)
 
 INERTIA = np.array([1.0, 2.0, 2.5])
 
@@ -257,6 +268,18 @@ def gaits(members=()):
     system = robot_system(models.revolute_hopper(), controller, floor, Fall(0.03))
     start = np.array([-2.5243, 2.7676, 0.2574, 1.7802]), np.array([0.3301, -0.1919, 0.1263, 0])
     return system, lb.stepper(system, dt=0.02, members=members), start
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("kind", ["events", "time stepping"])
+def test_robot_systems_can_be_pickled_before_and_after_they_were_compiled(kind):
+    elements = JointPD(5.0, D=1.0, name="hold"), Fall(-10.0, "link2")
+    system = (robot_system if kind == "events" else TimeStepping)(lb.load("double_pendulum"), *elements)
+    before, options = pickle.dumps(system), {"t_end": 0.02, "record_every": 0.01}
+    run = system.simulate([0.4, -0.9], **options)
+    for again in map(pickle.loads, (before, pickle.dumps(system))):
+        np.testing.assert_array_equal(again.simulate([0.4, -0.9], **options).q, run.q)
+        assert again.parameters.fields == system.parameters.fields
 
 
 def test_intervals_of_a_stepper_are_a_run_with_parameters_that_are_held():

@@ -1,6 +1,6 @@
 """Inverse kinematics: poses that can be reached are, limits are kept, and what is out of reach is said."""
 
-import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.errors import ConfigurationError, ModelError, ShapeError
 from liebody.groups import SE3, Prismatic, Revolute
 
-inverse_kinematics = sys.modules["liebody.inverse_kinematics"]  # the module, which has the function's name
+inverse_kinematics = import_module("liebody.inverse_kinematics")  # the module, which has the function's name
 ROD = SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0])
 Z = [0, 0, 1]
 
@@ -106,6 +106,30 @@ def test_what_is_farther_away_than_the_links_are_long_is_given_up_soon(monkeypat
     counts.clear()
     both = lb.inverse_kinematics(robot, {"tool": np.stack([far, T])}, restarts=5)
     assert both.converged.tolist() == [False, True] and both.poses["tool"].shape == (2, 4, 4)
+
+
+def test_what_no_search_comes_near_is_given_up_as_soon_as_six_agree(monkeypatch):
+    """The wrist of a PUMA cannot come to its shoulder: the target is within the links' lengths."""
+    robot, counts = lb.models.puma560(), searches(monkeypatch)
+    T = robot.pose(np.full(6, 0.4), "tool")
+    near = SE3.motion(T[:3, :3], np.zeros(3))
+    found = lb.inverse_kinematics(robot, {"tool": near})
+    assert 6 <= sum(counts) <= 32 and found.reason == "closest within reach"
+    assert "closest within reach" in repr(found)
+    best = lb.inverse_kinematics(robot, {"tool": near}, found.q, restarts=60, rng=1)
+    assert found.residual == pytest.approx(best.residual, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_targets_that_can_be_reached_are_not_given_up():
+    robot = lb.models.puma560()
+    rng = np.random.default_rng(3)
+    q = robot.random(rng, 300)
+    q[:100] = np.round(q[:100] / (np.pi / 2)) * (np.pi / 2)  # singular ones among them
+    found = lb.inverse_kinematics(
+        robot, {"tool": robot.pose(q, "tool")}, rng.uniform(-3, 3, (300, 6)), limits=False
+    )
+    assert found.converged.all()
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -124,6 +124,14 @@ def test_where_nothing_does_work_there_is_none_and_the_drift_is_the_change():
     assert "largest change" in run.summary() and "work done" not in run.summary()
 
 
+def test_work_of_damping_that_only_its_parameter_makes_is_taken_out_too():
+    robot = lb.load("double_pendulum")
+    damping = {f"{robot.tree.bodies[1].joint.name}.damping": 0.3}
+    run = lb.simulate(robot, [1.0, 0.5], t_end=1.0, dt=1e-3, parameters=damping)
+    assert run.energy_change[-1] < -0.1 and run.energy_drift < 1e-9
+    assert "damping" in run.forces
+
+
 @pytest.mark.wide
 def test_work_of_constrained_systems_is_taken_out_too():
     tree = arm().tree

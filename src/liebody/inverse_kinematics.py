@@ -19,7 +19,9 @@ from .scalar import Array
 
 CONVERGED, STATIONARY, UNFINISHED = "converged", "closest within reach", "not finished"
 STEEP = 1e-8  # a gradient below it, relative to its factors, is none
-AGREEING, SAME = 3, 1e-6  # searches that end equally close, and what may lie between them, relative
+# Searches that end equally close, for a target beyond the links' lengths and for others (600 poses that can
+# be reached, singular ones among them, had never 6 before one converged), and what may lie between, relative.
+BEYOND, AGREEING, SAME = 3, 6, 1e-6
 FIRST_DAMPING, LARGEST_DAMPING = 1e-2, 1e16
 
 
@@ -48,7 +50,8 @@ class InverseKinematics:
     def __repr__(self) -> str:
         worst = float(np.max(self.residual, initial=0))
         of = f"{np.count_nonzero(self.converged)} of {np.size(self.converged)}"
-        return f"InverseKinematics: {of} converged, largest residual {worst:.3g}"
+        left = ", ".join(sorted({*np.ravel(self.reason)} - {CONVERGED}))
+        return f"InverseKinematics: {of} converged, largest residual {worst:.3g}{left and f' ({left})'}"
 
 
 @checked
@@ -78,8 +81,8 @@ def inverse_kinematics(
     iterations  most steps of a search
     restarts    how many searches from random configurations follow at most where one has not converged: near
                 singular configurations most starts lead to others that are closest in their neighbourhood. A
-                target that is farther away than the links are long is given up as soon as three searches have
-                ended equally close to it
+                target is given up as soon as six searches have ended equally close to it, and no other one
+                closer (three, where it is farther away than the links are long)
     rng         where these are drawn from
 
     Leading axes of targets and q0 broadcast. A target out of reach is no error: `converged` is False, and q
@@ -114,8 +117,8 @@ def inverse_kinematics(
     draw = np.random.default_rng(seed)
     beyond, ends = search.beyond_reach(rows), best.residual[:, None]
     for copies in _doubling(restarts):
-        agree = (ends <= best.residual[:, None] * (1 + SAME)).sum(axis=1) >= AGREEING
-        left = np.flatnonzero((best.residual > tolerance) & ~(beyond & agree))
+        agreeing = (ends <= best.residual[:, None] * (1 + SAME)).sum(axis=1)
+        left = np.flatnonzero((best.residual > tolerance) & (agreeing < np.where(beyond, BEYOND, AGREEING)))
         if not len(left):
             break
         members = np.repeat(left, copies)

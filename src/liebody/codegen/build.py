@@ -25,10 +25,10 @@ from .cache import NoPlace
 from .interrupts import Deferred
 
 WINDOWS = sys.platform == "win32"
-# Lanes are the vectors here. Those that GCC makes of loops over one lane wait for numbers that were just
-# stored one by one, and in straight lines GCC 12 takes wrong operands (products of matrices, AVX-512).
+# GCC 12 takes wrong operands where it makes vectors of straight lines (products of matrices, AVX-512): lanes
+# are the vectors here.
 FLAGS = (
-    "-std=gnu11 -O2 -march=native -ffp-contract=fast -fno-tree-vectorize "
+    "-std=gnu11 -O2 -march=native -ffp-contract=fast -fno-tree-slp-vectorize "
     f"-fno-math-errno -fno-trapping-math -fno-semantic-interposition -w{'' if WINDOWS else ' -fPIC'}"
 ).split()
 # Very long code waits for memory: with these parts of -O2 it runs as fast, and compiles in half the time.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..bodies.tree import OfTree, Tree
-from ..codegen import Function, Guard, Kernel, Program, jvp, trace, traced
+from ..codegen import Function, Graph, Guard, Kernel, Program, jvp, trace, traced
 from ..codegen.flow import Part
 from ..codegen.layout import FlatLayout
 from ..codegen.watch import Watch
@@ -484,10 +484,11 @@ class OpenTree(OfTree, Mechanism):
 
     @cached_property
     def works(self) -> bool:
-        """Whether forces do work, where no efforts are given."""
+        """Whether forces do work, where no efforts are given, at some values of the parameters."""
+        free = Graph().symbols("parameters", self.layout.size)  # damping that is zero by default, too
 
         def acts(force: Force) -> bool:
-            joints = (body.joint for body in self.tree.bodies)
+            joints = (body.joint for body in self.at(free).tree.bodies)
             return not isinstance(force, JointForce) or any(force.numbers_in(x) is not None for x in joints)
 
         return any(map(acts, self.forces))

@@ -167,7 +167,6 @@ class HybridSystem:
         if unknown:
             raise ModelError(f"there is no guard {unknown[0]!r}; there are {', '.join(self.guard_names)}")
         self.directions = tuple(int((directions or {}).get(name, 0)) for name in self.guard_names)
-        self.events_type: Any = namedtuple("Happened", self.guard_names)  # type: ignore[misc]
         self._flows: dict[Any, HybridFlow] = {}
 
     def __repr__(self) -> str:
@@ -175,6 +174,11 @@ class HybridSystem:
             f"HybridSystem({self.name!r} on {self.group}, memory {list(self.memory.defaults)}, "
             f"{len(self.parameters.defaults)} parameters, events {list(self.guard_names)})"
         )
+
+    @cached_property
+    def events_type(self) -> Any:
+        """The named tuples that say which guards have changed their signs."""
+        return namedtuple("Happened", self.guard_names)
 
     def __getstate__(self) -> dict[str, Any]:
         """The definition without what is compiled, so that systems can be sent to other processes."""

@@ -381,8 +381,6 @@ class RobotSystem(HybridSystem):
         self._lossy: dict[Element, tuple[str, ...]] = {}
         for element in self.elements:
             element.attach(tree)
-        self._memories: list[Any] = [_names_of("Memory", [*e.memory, *e.flows]) for e in self.elements]
-        self._own: list[Any] = [_names_of("Parameters", e.parameters) for e in self.elements]
         self._driven = _driven(tree, actuated)
         steps = {"step": step}
         if self.resolves_contacts and any(element.stiff for element in self.elements):
@@ -412,6 +410,12 @@ class RobotSystem(HybridSystem):
         )
         self.parameters.checks = dict(self.mechanism.layout.checks)
 
+    @functools.cached_property
+    def _tuples(self) -> list[tuple[Element, Any, Any]]:
+        """Each element with the named tuples of its memory and of its parameters."""
+        kinds = ("Memory", lambda e: [*e.memory, *e.flows]), ("Parameters", lambda e: e.parameters)
+        return [(e, *(_names_of(kind, names(e)) for kind, names in kinds)) for e in self.elements]
+
     def _by_full_names(self) -> dict[str, dict[str, Any]]:
         """Memory, flows, parameters, directions of all elements. Raises ModelError for a name given twice."""
         names = Counter([*(force.name for force in self.mechanism.forces), *self.mechanism.layout.defaults])
@@ -438,7 +442,7 @@ class RobotSystem(HybridSystem):
         each = [
             (e, memory(*(getattr(z, full_name(e, x)) for x in memory._fields)),
              parameters(*(getattr(p, _parameter(e, x)) for x in parameters._fields)))
-            for e, memory, parameters in zip(self.elements, self._memories, self._own, strict=True)
+            for e, memory, parameters in self._tuples
         ]  # fmt: skip
         s.elements = each
         for element, z_, p_ in each:

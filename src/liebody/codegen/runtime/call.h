@@ -88,7 +88,7 @@ INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags
 
 /* A result of this shape: one of the last arrays of its kind, where nobody else knows it any more
    (making an array takes longer than most functions of a robot), or a new one. */
-enum { USABLE = CONTIGUOUS | OWNER | ALIGNED | WRITEABLE, LAST = 2, LARGEST = 1 << 14 /* bytes */ };
+enum { USABLE = CONTIGUOUS | OWNER | ALIGNED | WRITEABLE, LAST = 2, LARGEST = 1 << 16 /* bytes */ };
 static array *last[OUTPUTS][LAST];
 static unsigned oldest[OUTPUTS];
 

@@ -4,6 +4,10 @@
 #if defined(__GNUC__) && !defined(__clang__) && !defined(LONG_CODE)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
+/* Vectors of a loop over one lane would wait for numbers that were just stored one by one. */
+#if LANES == 1 && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-loop-vectorize")
+#endif
 /* Stacks are aligned to 16 bytes there, whatever lies on them: GCC's bug 54412. */
 #if defined(_WIN32) && defined(__x86_64__) && !defined(__clang__)
 #pragma GCC target("prefer-vector-width=128")
@@ -113,7 +117,11 @@ INLINE int any(I mask) {
 }
 #endif
 
+#if LANES == 1
+INLINE T where(I mask, T a, T b) { return mask ? a : b; }
+#else
 INLINE T where(I mask, T a, T b) { return number((bits(a) & mask) | (bits(b) & ~mask)); }
+#endif
 INLINE T absolute(T a) { return number(bits(a) & ~bits(splat((real)-0.0))); }
 INLINE T minimum(T a, T b) { return where(MASK((a < b) | (a != a)), a, b); } /* NaN in, NaN out */
 INLINE T maximum(T a, T b) { return where(MASK((a > b) | (a != a)), a, b); }
@@ -410,8 +418,8 @@ SINE_AND_COSINE(sine_and_cosine, T, I, U, bits, number, ONE_BY_ONE)
 #endif
 
 /* Sines and cosines of angles that are known from the beginning. A single state has up to four made
-   at once, as lanes of a vector: `KNOWN_ANGLES(name, x0, x1, ...)`, of which `TURN(name, i, x_i, s,
-   c)` takes one. (Eight are slower: nothing else goes on beside instructions of 64 bytes.) */
+   at once, as lanes of a vector: KNOWN_ANGLES(name, x0, x1, ...), of which TURN(name, i, xi, s, c)
+   takes one. Eight are slower: no other arithmetic goes on beside instructions of 64 bytes. */
 #if LANES == 1 && !SINGLE && !defined(SHORT_VECTORS)
 typedef double FourReal __attribute__((vector_size(32)));
 typedef int64_t FourWhole __attribute__((vector_size(32)));
