@@ -10,7 +10,6 @@ from test_derivatives import along
 from test_linearize import TREES, close, robot_of
 
 import liebody as lb
-from liebody.codegen import hoisting
 from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.codegen.shooting import ShootingPasses, Workspace
 from liebody.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
@@ -125,13 +124,12 @@ def test_the_derivative_of_a_knot_is_that_of_its_step(kind, method):
 @pytest.mark.parametrize("method", ["cf4", "rkmk4"])
 @pytest.mark.many
 def test_directions_of_a_knot_in_loops_are_those_of_its_straight_line(method, monkeypatch):
-    """An odd number of them, in loops of several parts."""
+    """An odd number of them."""
     robot, q, v, u = robot_of("floating")
     options = {"dt": 0.05, "method": method, "actuated": np.eye(robot.nv)[:, :1]}
     x, rows = np.concatenate([q, v]), []
     for long in (0, 10**9):
         monkeypatch.setattr(problem_module, "LONG", long)
-        monkeypatch.setattr(hoisting, "PART", 400)
         problem = lb.optimal_control(robot, stage=lambda q, v, u: u, **options)
         function = problem.knot.function
         assert isinstance(function, lb.codegen.Program) == (long == 0)

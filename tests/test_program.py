@@ -640,10 +640,8 @@ def test_numbers_below_the_normal_ones_are_zero_in_a_flow_and_nowhere_else(n):
     assert np.float64(1e-300) * np.float64(1e-10) > 0
 
 
-@pytest.mark.parametrize("part", [2, 5, 1000])
-def test_what_is_hoisted_out_of_a_loop_changes_no_result(part, monkeypatch):
-    """Results of the loop that are constants, inputs, or common; a common condition; all parts, and one."""
-    monkeypatch.setattr(hoisting, "PART", part)
+def test_what_is_hoisted_out_of_a_loop_changes_no_result():
+    """Results of the loop that are constants, inputs, or common; a common condition."""
 
     def along(x, d):
         common = scalar.sin(x[0]) * x
