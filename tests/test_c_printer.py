@@ -386,6 +386,27 @@ def test_c99_stores_outputs_of_every_kind(name, tmp_path):
         np.testing.assert_array_equal(np.signbit(y), np.signbit(e))
 
 
+@pytest.mark.parametrize(("lanes", "single"), [*FORMS, (16, False)], ids=[*NAMES, "float64 x 16"])
+@pytest.mark.many
+def test_results_past_the_caches_are_those_within(lanes, single, monkeypatch):
+    """Rows of any width, at any distance from a line of memory, with constants in blocks and between."""
+
+    def rows(x):
+        wide = np.concatenate([x, np.arange(70), x * 2.0, [-0.0], x, np.zeros(40, int), -x[:3]])
+        return tuple(wide[:n] for n in (5, 129, 64, 150, 17, 264, 200, 1))
+
+    function = trace(rows, {"x": 50}, "f")
+    x = np.random.default_rng(0).standard_normal((3 * lanes + 1, 50))
+    expected = [np.array(y, np.float32 if single else float) for y in zip(*map(rows, x), strict=True)]
+    for cached in (1 << 21, 0):
+        monkeypatch.setattr(printer, "CACHED", cached)
+        status, results = compiled(function, lanes, single)(x)
+        assert status == 0
+        for y, e in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(y, e)
+            np.testing.assert_array_equal(np.signbit(y), np.signbit(e))
+
+
 def test_more_results_than_a_stack_holds(lanes=8):
     n = 300
     function = trace(

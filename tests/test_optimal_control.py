@@ -13,6 +13,7 @@ import liebody as lb
 from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.codegen.shooting import ShootingPasses, Workspace
 from liebody.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
+from liebody.optimal_control import problem as problem_module
 from liebody.scalar import cos, sin
 
 EULER = "semi-implicit-euler"
@@ -118,6 +119,22 @@ def test_the_derivative_of_a_knot_is_that_of_its_step(kind, method):
     if method != EULER:
         run = lb.simulate(robot, q, v, tau=u, t_end=0.05, dt=0.05, method=method)
         close(np.concatenate([q1, v1]), np.concatenate([run.q[-1], run.v[-1]]), 1e-12)
+
+
+@pytest.mark.parametrize("method", ["cf4", "rkmk4"])
+@pytest.mark.many
+def test_directions_of_a_knot_in_loops_are_those_of_its_straight_line(method, monkeypatch):
+    """An odd number of them."""
+    robot, q, v, u = robot_of("floating")
+    options = {"dt": 0.05, "method": method, "actuated": np.eye(robot.nv)[:, :1]}
+    x, rows = np.concatenate([q, v]), []
+    for long in (0, 10**9):
+        monkeypatch.setattr(problem_module, "LONG", long)
+        problem = lb.optimal_control(robot, stage=lambda q, v, u: u, **options)
+        function = problem.knot.function
+        assert isinstance(function, lb.codegen.Program) == (long == 0)
+        rows.append(function.evaluate(x, u[:1], x, np.zeros(1)))
+    close(*rows, 1e-13)
 
 
 @pytest.mark.parametrize("exact", [False, True])

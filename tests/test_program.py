@@ -2,6 +2,7 @@
 
 import functools
 import subprocess
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,7 +10,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from liebody import scalar
-from liebody.codegen import Flow, Function, Kernel, Program, Samples, build, cache, kernel, loop, trace
+from liebody.codegen import (
+    Flow,
+    Function,
+    Kernel,
+    Program,
+    Samples,
+    build,
+    cache,
+    hoisting,
+    kernel,
+    loop,
+    trace,
+)
 from liebody.codegen.march import Ensemble, Settings
 from liebody.codegen.printers.explicit import FlowFunctions, explicit_source
 from liebody.codegen.printers.program import callable_c99, program_unit
@@ -625,3 +638,33 @@ def test_numbers_below_the_normal_ones_are_zero_in_a_flow_and_nowhere_else(n):
     f.steps(y, np.zeros((1, 1, 0)), 0.0, 1.0, 1, 1, record, 0, failed)
     np.testing.assert_array_equal(y, np.broadcast_to([0, 2e-300], (n, 2)))
     assert np.float64(1e-300) * np.float64(1e-10) > 0
+
+
+def test_what_is_hoisted_out_of_a_loop_changes_no_result():
+    """Results of the loop that are constants, inputs, or common; a common condition."""
+
+    def along(x, d):
+        common = scalar.sin(x[0]) * x
+        moved = scalar.where(x[1] > 0, common[:2] * d[0], d - common[0])
+        for _ in range(3):
+            moved = moved * moved + common[1]
+        return {"common": common, "moved": np.concatenate([moved, d, [2.0, x[2], common[0]]])}
+
+    program = Program("hoisted", {"x": 3})
+    directions = np.random.default_rng(0).normal(size=(4, 2))
+    function = trace(along, {"x": 3, "d": 2})
+    for key, cells in zip(
+        ("common", "moved"),
+        hoisting.apply_hoisted(program, function, "d", directions, [program.cells("x")]),
+        strict=True,
+    ):
+        program.output(key, cells)
+    for x in np.random.default_rng(1).normal(size=(5, 3)):
+        common, moved = program.evaluate(x)
+        for row, d in zip(moved, directions, strict=True):
+            np.testing.assert_allclose(row, along(x, d)["moved"], rtol=1e-14)
+        np.testing.assert_allclose(common, along(x, directions[0])["common"], rtol=1e-14)
+        np.testing.assert_allclose(program.unroll()(x)[1], moved, rtol=1e-14)
+    text = sum((part.function.operations for step in program.passes for part in step.parts), Counter())
+    once = function.operations
+    assert all(text[op] == once[op] for op in once if op != "lt")  # which is no number, and so no cell

@@ -489,9 +489,8 @@ class Buffer:
         M = robot.kernel("mass_matrix").buffer(8192)
         M(q)                                            # (8192, nv, nv), valid until the next call
 
-    Blocks of entries that are constant, such as the zeros of a mass matrix, are written in the first call
-    only. So the arrays are read-only: copy what has to be kept or changed. Outputs with many entries are
-    bound by their stores.
+    Entries that are constant, such as the zeros of a mass matrix, may be written in the first call only. So
+    the arrays are read-only: copy what has to be kept or changed.
     """
 
     def __init__(self, kernel: Kernel, batch: tuple[int, ...]) -> None:

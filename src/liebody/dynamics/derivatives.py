@@ -26,7 +26,7 @@ import numpy as np
 
 from ..bodies import Moments, Tree
 from ..codegen import Function, Program, step, trace
-from ..linear import back_substitute, cross, factor, is_zero, skew, symmetric
+from ..linear import back_substitute, cross, factor, is_zero, product, skew, symmetric
 from ..scalar import Array
 from .coriolis import Flux, JointMatrix, bracket, composites, flux_of, gather, momentum_of, operator_of
 from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning, world_rates
@@ -104,10 +104,30 @@ def forward_dynamics_derivatives(
     of a base that moves freely are known.
     Arguments as in `forward_dynamics`; the wrenches stay what they are in the bodies' frames.
     """
-    by_q, by_v, L, known = _equations(tree, q, v, tau, gravity, wrenches, damping)
+    _, by_q, by_v, L, known = _equations(tree, q, v, tau, gravity, wrenches, damping)
     inverse = back_substitute(L, np.eye(tree.nv, dtype=int))
     upper = symmetric(tree.nv, lambda i, j: inverse[i, j])
     return (*(_with(known[k], -back_substitute(L, x)) for k, x in enumerate((by_q, by_v))), upper)
+
+
+def acceleration_along(
+    tree: Tree, q: Array, v: Array, tau: Array, gravity: Array = FREE_FALL
+) -> tuple[Array, Callable[[Array, Array, Array], Array]]:
+    """dv/dt (nv,), and how it changes along (q exp(delta), v + nu, tau + mu).
+
+    The change is a function of the columns of delta, nu and mu, (nv, k): M da = mu - (d tau/dq) delta -
+    (d tau/dv) nu, which is less work than products with the derivatives of forward dynamics.
+    """
+    a, *by, factors, known = _equations(tree, q, v, tau, gravity)
+    free = [np.zeros((tree.nv, tree.nv), int).astype(object) for _ in by]
+    for columns, k in ((columns, k) for k, found in enumerate(known) for columns in found.items()):
+        free[k][:, columns[0]], by[k][:, columns[0]] = columns[1], 0
+
+    def change(delta: Array, nu: Array, mu: Array) -> Array:
+        rest = mu - product(by[0], delta) - product(by[1], nu)
+        return back_substitute(factors, rest) + product(free[0], delta) + product(free[1], nu)
+
+    return a, change
 
 
 class _Loop(NamedTuple):
@@ -134,7 +154,7 @@ def derivatives_by_columns(
     free: list[dict[int, Array]] = []
 
     def prepared(*arrays: Array) -> tuple[Array, ...]:
-        by_q, by_v, (L, reciprocals), known = given(_equations, *arrays)
+        _, by_q, by_v, (L, reciprocals), known = given(_equations, *arrays)
         free.extend(known)
         entries.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
         for j in each:
@@ -180,12 +200,12 @@ def _equations(
     gravity: Array = FREE_FALL,
     wrenches: Array | None = None,
     damping: bool = False,
-) -> tuple[Array, Array, Any, tuple[dict[int, Array], dict[int, Array]]]:
-    """d tau/dq and d tau/dv at the acceleration of these efforts, the factors of M, and `_free_columns`."""
+) -> tuple[Array, Array, Array, Any, tuple[dict[int, Array], dict[int, Array]]]:
+    """The acceleration of these efforts, d tau/dq and d tau/dv there, the factors of M, `_free_columns`."""
     acting, factors = (gravity, wrenches, damping), factor(mass_matrix(tree, q))
     a = back_substitute(factors, tau - bias_forces(tree, q, v, *acting))
     by_q, by_v, _ = inverse_dynamics_derivatives(tree, q, v, a, *acting)
-    return by_q, by_v, factors, _free_columns(tree, q, v, gravity, damping)
+    return a, by_q, by_v, factors, _free_columns(tree, q, v, gravity, damping)
 
 
 def _free_columns(

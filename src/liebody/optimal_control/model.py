@@ -14,12 +14,13 @@ import numpy as np
 from ..codegen import Function, jacobian, trace
 from ..codegen.flow import stages
 from ..door import short
-from ..dynamics import OpenTree, bias_forces, forward_dynamics_derivatives, mass_matrix
+from ..dynamics import OpenTree
+from ..dynamics.derivatives import acceleration_along
 from ..errors import GraphError, ModelError, ShapeError
 from ..groups import LieGroup, Product, R
 from ..integrators.methods import Method
 from ..integrators.rkmk import advance, coefficients
-from ..linear import back_substitute, factor, product
+from ..linear import product
 from ..scalar import Array, maximum, minimum, sqrt
 from ..tangents import StageTangents, State
 
@@ -61,14 +62,16 @@ class HeldStep:
         y = advance(self.state, self.method, field, 0.0, np.concatenate([q, v]), h).q
         return y[: made.nq], y[made.nq :]
 
-    def derivative(self, q: Array, v: Array, u: Array) -> _Point:
-        """q and v at the end of the step, and their derivatives by s."""
+    def derivative(self, q: Array, v: Array, u: Array, unit: Array | None = None) -> _Point:
+        """q and v at the end of the step, and their derivatives by s, or along the columns of `unit`."""
         n, nq, h, tangents = self.mechanism.nv, self.mechanism.nq, self.h, self._tangents
-        start = np.concatenate([q, v]), np.eye(2 * n, 2 * n + len(u), dtype=int)
+        unit = np.eye(2 * n + len(u), dtype=int) if unit is None else unit
+        start = np.concatenate([q, v]), unit[: 2 * n]
 
         def velocity(t: Any, at: State) -> Array:
-            a, by_y, by_u = self._acceleration(at[0], u)
-            return tangents.through(np.concatenate([at[0][nq:], a]), by_y, by_u, at[1])
+            a, change = self._acceleration(at, u, unit[2 * n :])
+            f = np.concatenate([at[0][nq:], a])[:, None]
+            return np.hstack([f, np.concatenate([at[1][n:], change])])
 
         if self.method is None:
             f = velocity(0.0, start)
@@ -78,6 +81,11 @@ class HeldStep:
             steps = coefficients(self.method), velocity, tangents.advance, pull
             y, slope = stages(*steps, 0.0, h, start)[1]
         return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
+
+    @property
+    def stage_count(self) -> int:
+        """How often the step asks for the acceleration."""
+        return 1 if self.method is None else len(self.method.paths) - 1
 
     @cached_property
     def _tangents(self) -> StageTangents:
@@ -104,24 +112,21 @@ class HeldStep:
         del shapes["q1"]
         return trace(at_end, shapes, "curvature")
 
-    def _acceleration(self, y: Array, u: Array) -> tuple[Array, Array, Array]:
-        """dv/dt, and its derivatives by (delta, nu) and by u."""
-        made = self.mechanism
-        tree, gravity, q, v = made.tree, tuple(made.gravity), y[: made.nq], y[made.nq :]
-        tau, by_u = product(self.S, u), self.S
-        slopes: Array = np.zeros((made.nv, 2 * made.nv), int)
+    def _acceleration(self, at: State, u: Array, du: Array) -> tuple[Array, Array]:
+        """dv/dt, and its derivatives, (nv, columns)."""
+        made, n = self.mechanism, self.mechanism.nv
+        q, v, delta, nu = *np.split(at[0], [made.nq]), *np.split(at[1], [n])
+        tau, by_u = product(self.S, u), product(self.S, du)
         if not self._is_plain:
-            n, none = made.nv, np.zeros(made.nv, int)
-            shapes = {"q": made.nq, "v": n, "tau": n, "s": n}
+            shapes, none = {"q": made.nq, "v": n, "tau": n, "s": n}, np.zeros(n, int)
             acting = trace(
                 lambda q, v, tau, s: made.efforts(0.0, self.group.integrate(q, s), v, tau), shapes, "acting"
             )
-            slopes = np.hstack([jacobian(acting, x)(q, v, tau, none) for x in ("s", "v")])
-            by_u = product(jacobian(acting, "tau")(q, v, tau, none), by_u)
+            slopes = [jacobian(acting, x)(q, v, tau, none) for x in ("s", "v", "tau")]
+            by_u = sum(product(A, x) for A, x in zip(slopes, (delta, nu, by_u), strict=True))
             tau = made.efforts(0.0, q, v, tau)
-        a = back_substitute(factor(mass_matrix(tree, q)), tau - bias_forces(tree, q, v, gravity))
-        by_q, by_v, by_tau = forward_dynamics_derivatives(tree, q, v, tau, gravity)
-        return a, np.hstack([by_q, by_v]) + product(by_tau, slopes), product(by_tau, by_u)
+        a, change = acceleration_along(made.tree, q, v, tau, tuple(made.gravity))
+        return a, change(delta, nu, by_u)
 
 
 class Cost:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import Kernel, trace, traced
+from ..codegen import Function, Kernel, Program, trace, traced
+from ..codegen.hoisting import apply_hoisted
 from ..codegen.layout import FlatLayout
 from ..codegen.shooting import ShootingFunctions, ShootingPasses, Sizes, Workspace
 from ..door import checked, count, floats, short
@@ -26,6 +27,8 @@ from .mpc import Controller
 
 EULER = "semi-implicit-euler"
 HESSIANS = ("gauss-newton", "exact")
+LONG = 60_000  # operations of a knot from which on directions are a loop
+BESIDE = 2  # directions in one turn of the loop, which share what they read
 PENALTY, STIFFER, STIFFEST = 10.0, 10.0, 1e9  # of constraints
 SLOW = 0.25  # of the violation before: penalties grow where more is left
 
@@ -119,20 +122,44 @@ class OptimalControl:
     @cached_property
     def knot(self) -> Kernel:
         """(x, u, x_next, p), if exact slopes -> a row of `codegen.shooting.Workspace.models`; compiled."""
-        nq, (x, d, u, p) = self.nq, self.shooting.sizes
-        group = self.mechanism.group
+        return Kernel(self._knot)
 
-        def knot(x: Array, u: Array, following: Array, p: Array, *slope: Array) -> Array:
-            q, v = x[:nq], x[nq:]
-            end = self._step.derivative(q, v, u)
-            gap = group.difference(following[:nq], end.q), end.v - following[nq:]
-            cost, g, H = self._stage.derivatives(q, v, u, p)
-            if slope:
-                H = H + self._step.curvature(q, v, u, *slope)
-            return np.concatenate([*gap, cost, end.delta.ravel(), end.nu.ravel(), g, H.ravel()])
+    def _knot(self) -> Function | Program:
+        """Along the directions of derivatives as a loop, where several stages make that long."""
+        nq, (x, d, u, p) = self.nq, self.shooting.sizes
+        directions = d + self.nu
+
+        def end(x: Array, u: Array, unit: Array) -> tuple[Array, Array]:
+            point = self._step.derivative(x[:nq], x[nq:], u, unit)
+            return np.concatenate([point.q, point.v]), np.concatenate([point.delta, point.nu])
+
+        def model(x: Array, u: Array, following: Array, p: Array, *rest: Array) -> tuple[Array, Array]:
+            *slope, end = rest
+            gap = self.mechanism.group.difference(following[:nq], end[:nq]), end[nq:] - following[nq:]
+            cost, g, H = self._stage.derivatives(x[:nq], x[nq:], u, p)
+            for weights in slope:
+                H = H + self._step.curvature(x[:nq], x[nq:], u, weights)
+            return np.concatenate([*gap, cost]), np.concatenate([g, H.ravel()])
+
+        def knot(x: Array, u: Array, *rest: Array) -> Array:
+            reached, columns = end(x, u, np.eye(directions, dtype=int))
+            first, last = model(x, u, *rest, reached)
+            return np.concatenate([first, columns.ravel(), last])
 
         shapes = {"x": x, "u": u, "following": x, "p": p, **({"slope": d} if self._is_exact else {})}
-        return Kernel(partial(traced, knot, shapes, "knot"))
+        if self._step.stage_count > 1:
+            program = Program("knot", shapes)
+            state, inputs, *_ = given = program.inputs.values()
+            along = trace(end, {"x": x, "u": u, "unit": (directions, BESIDE)}, "end")
+            units: Array = np.eye(directions, -(-directions // BESIDE) * BESIDE)
+            units = units.reshape(directions, -1, BESIDE).swapaxes(0, 1)
+            reached, columns = apply_hoisted(program, along, "unit", units, (state, inputs))
+            columns = np.concatenate([*columns.swapaxes(1, 2)])[:directions].T
+            first, last = program.apply(trace(model, {**shapes, "end": x}, "model"), *given, reached)
+            program.output("knot", np.concatenate([first, columns.ravel(), last]))
+            if sum(program.operations.values()) > LONG:
+                return program
+        return traced(knot, shapes, "knot")
 
     @cached_property
     def last(self) -> Kernel:

@@ -26,7 +26,9 @@ from ..graph import CONDITIONS, FUNCTIONS, Expr, Function
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many
 STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
-UNROLLED = 100  # blocks of an output up to which its stores are printed one by one; above, by a loop
+CACHED = 1 << 21  # bytes of results above which they go past the caches
+UNROLLED = 16  # blocks of an output up to which its stores are printed one by one; above, by a loop
+GATHERED = 8  # blocks above which results that go past the caches are gathered to whole lines of memory
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
 LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(FUNCTIONS, 30)
 AT_ONCE = 4  # angles of which one call makes sines and cosines
@@ -687,7 +689,10 @@ class Plan:
         members += [f"T y0[{max(len(self.place), 1)}], w[{max(body.places, 1)}];"]
         members += [f"real spare{k}[LANES * {max(len(e), 1)}];" for k, e in enumerate(self.outputs)]
         workspace = ["typedef struct {", *(f"    {m}" for m in members), "} Workspace;"]
-        workspace.append(f"enum {{ SMALL = sizeof(Workspace) <= {STACK} }};")
+        row = max(sum(map(len, self.outputs)), 1)
+        workspace.append(
+            f"enum {{ SMALL = sizeof(Workspace) <= {STACK}, WITHIN = {CACHED} / ({row} * sizeof(real)) }};"
+        )
         tables, stores = self._stores()
         nodes = sum(type(x) is Expr for x in self.place)
         numbers = [literal(float(x), self.dialect.suffix) for x in self.place if type(x) is not Expr]
@@ -706,7 +711,7 @@ class Plan:
             for x, i in self.place.items()
             if type(x) is Expr and x.op == "input"
         ]
-        give = ["const T *y0 = s->y0;", "(void)y0, (void)same;"]
+        give = ["const T *y0 = s->y0;", "(void)y0, (void)same, (void)past;"]
         for k, entries in enumerate(self.outputs):
             if width := len(entries):
                 give += [
@@ -717,6 +722,7 @@ class Plan:
                     f"if (rows < LANES) copy_rows(out{k}, out_stride[{k}], row{k}, {width}, rows);",
                 ]
         block = "INLINE {} {}(Workspace *s, int64_t i, int64_t rows, {})".format
+        results = "real *const *out, const int64_t *out_stride, int same, int past"
         functions = [
             c_function("INLINE void begin(Workspace *s)", begin),
             c_function(
@@ -726,7 +732,7 @@ class Plan:
                 "INLINE void compute(Workspace *s)",
                 [*inputs, "T *y0 = s->y0, *w = s->w;", "(void)y0, (void)w;", *copies, *self._calls(body)],
             ),
-            c_function(block("void", "give", "real *const *out, const int64_t *out_stride, int same"), give),
+            c_function(block("void", "give", results), give),
         ]
         return "\n".join([runtime("rows.h"), *workspace, *tables, *functions])
 
@@ -745,28 +751,25 @@ class Plan:
             if constant:
                 numbers = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
                 tables.append(constant_table("real", f"fixed{k}", numbers))
-            if width < L or len(starts) > UNROLLED:
+            if width < L or len(starts) > GATHERED:
                 tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:
                 statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width});"])
-            elif len(starts) > UNROLLED:
-                tables.append(
-                    constant_table("int", f"at{k}", (str(~i if i in constant else i) for i in starts))
+                continue
+            stores = []
+            for i in starts if len(starts) <= UNROLLED else []:
+                values = (
+                    f"fixed{k} + {i}" if i in constant else ", ".join(f"y0[{j}]" for j in places[i : i + L])
                 )
+                store = "if (!same) store_same" if i in constant else "store"
+                stores.append(f"{store}(row{k} + {i}, step{k}, {values});")
+            if len(starts) > GATHERED:
+                at = (str(~i if i in constant else i) for i in starts)
+                tables.append(constant_table("int", f"at{k}", at))
                 fixed = f"fixed{k}" if constant else "0"
-                statements.append(
-                    [f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, same);"]
-                )
-            else:
-                statements.append([])
-                for i in starts:
-                    values = (
-                        f"fixed{k} + {i}"
-                        if i in constant
-                        else ", ".join(f"y0[{j}]" for j in places[i : i + L])
-                    )
-                    store = "if (!same) store_same" if i in constant else "store"
-                    statements[-1].append(f"{store}(row{k} + {i}, step{k}, {values});")
+                whole = f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, past);"
+                stores = [f"if (past) {whole}", "else {", *stores, "}"] if stores else [whole]
+            statements.append(stores)
         return tables, statements
 
 

@@ -10,7 +10,8 @@
        begin(s)                                  constants
        take(s, i, rows, in, in_stride)           inputs come in; whether one breaks the guard
        compute(s)
-       give(s, i, rows, out, out_stride, same)   results go out, without constants if `same` */
+       give(s, i, rows, out, out_stride, same, past)   results go out, without constants if `same`,
+                                                      past the caches if `past` */
 int64_t run(int64_t n, const real *const *in, const int64_t *in_stride, real *const *out,
             const int64_t *out_stride, int kept) {
 #if LANES == 1
@@ -18,6 +19,7 @@ int64_t run(int64_t n, const real *const *in, const int64_t *in_stride, real *co
         if (one_row(i, in, in_stride, out, out_stride, kept)) return i + 1;
     return 0;
 #else
+    const int past = n > WITHIN;
     Workspace here[SMALL], *s = SMALL ? here : vector_memory(sizeof(Workspace));
     int64_t bad_row = 0;
     if (!s) return -1;
@@ -29,8 +31,9 @@ int64_t run(int64_t n, const real *const *in, const int64_t *in_stride, real *co
             break;
         }
         compute(s);
-        give(s, i, rows, out, out_stride, kept && rows == LANES);
+        give(s, i, rows, out, out_stride, kept && rows == LANES, past && rows == LANES);
     }
+    if (past) SETTLE();
     if (!SMALL) release(s);
     return bad_row;
 #endif

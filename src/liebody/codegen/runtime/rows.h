@@ -103,16 +103,72 @@ INLINE void store_same(real *first, int64_t step, const real *values) {
     for (int l = 0; l < LANES; l++) memcpy(first + l * step, values, sizeof(T));
 }
 
+/* Whole lines of memory go past the caches, and so need not be read before; nobody may read what is
+   written so before SETTLE. */
+enum { LINE = LANES > 64 / (int)sizeof(real) ? LANES : 64 / (int)sizeof(real), STRIP = 8 * LINE };
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_nontemporal_store)
+#define STREAM(to, v) __builtin_nontemporal_store(v, (T *)(to))
+#endif
+#endif
+#if SINGLE
+#define STREAM_REALS(size) __builtin_ia32_movntps##size
+#else
+#define STREAM_REALS(size) __builtin_ia32_movntpd##size
+#endif
+#if !defined(STREAM) && defined(__AVX512F__) && VECTOR_BYTES == 64
+#define STREAM STREAM_REALS(512)
+#elif !defined(STREAM) && defined(__AVX__) && VECTOR_BYTES == 32
+#define STREAM STREAM_REALS(256)
+#elif !defined(STREAM) && defined(__SSE2__) && VECTOR_BYTES == 16
+#define STREAM STREAM_REALS()
+#elif !defined(STREAM)
+#define STREAM(to, v) memcpy(to, &v, sizeof(T))
+#endif
+#ifdef __SSE2__
+#define SETTLE __builtin_ia32_sfence
+#else
+#define SETTLE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#endif
+
+/* n entries go to memory; `past`: past the caches. */
+INLINE void write_row(real *to, const real *of, int n, int past) {
+    for (; n && (uintptr_t)to % (LINE * sizeof(real)); n--) *to++ = *of++;
+    for (; n >= LANES; n -= LANES, to += LANES, of += LANES) {
+        T v;
+        memcpy(&v, of, sizeof v);
+        if (past) STREAM(to, v);
+        else memcpy(to, &v, sizeof v);
+    }
+    for (; n; n--) *to++ = *of++;
+}
+
 /* Blocks of LANES entries, in order: at[b] is i for a block from entry i on that comes from y, and
-   ~i < 0 for one of constants, which are there already if `same`. */
-INLINE void write(real *row, int64_t step, const T *y, const int64_t *from, const real *fixed,
-                  const int *at, int blocks, int same) {
+   ~i < 0 for one of constants. Columns are gathered in strips, of which whole lines of memory are
+   written; what begins the next line waits in front of the next strip. */
+static __attribute__((noinline)) void write(real *row, int64_t step, const T *y,
+                                            const int64_t *from, const real *fixed, const int *at,
+                                            int blocks, int past) {
 #define OF_Y(i) AT(f[i])
-    for (int b = 0; b < blocks; b++) {
-        int i = at[b];
-        const int64_t *f = from + i;
-        if (i >= 0) store(row + i, step, EACH(OF_Y));
-        else if (!same) store_same(row + ~i, step, fixed + ~i);
+    real strip[LANES][LINE + STRIP] __attribute__((aligned(64)));
+    const int width = (at[blocks - 1] < 0 ? ~at[blocks - 1] : at[blocks - 1]) + LANES;
+    for (int first = 0, b = 0; first < width; first += STRIP) {
+        const int last = first + STRIP < width ? first + STRIP : width;
+        for (; b < blocks; b++) {
+            const int i = at[b] < 0 ? ~at[b] : at[b];
+            const int64_t *f = from + i;
+            real *here = strip[0] + LINE + i - first;
+            if (i + LANES > last) break;
+            if (at[b] >= 0) store(here, LINE + STRIP, EACH(OF_Y));
+            else store_same(here, LINE + STRIP, fixed + i);
+        }
+        for (int l = 0; l < LANES; l++) {
+            real *to = row + l * step, *of = strip[l];
+            const int ahead = (int)((uintptr_t)to / sizeof(real) % LINE); /* of a line's start */
+            const int begin = first ? first - ahead : 0, end = last < width ? last - ahead : last;
+            write_row(to + begin, of + LINE + begin - first, end - begin, past);
+            memcpy(of, of + STRIP, LINE * sizeof(real));
+        }
     }
 }
 

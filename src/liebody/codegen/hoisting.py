@@ -1,0 +1,57 @@
+"""A function at many values of one of its inputs: what does not depend on it once, the rest in a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph
+from .program import Cells, Program
+
+
+def apply_hoisted(program: Program, function: Function, by: str, values: Any, given: Sequence[Cells]) -> Any:
+    """Apply a function at many values (places, *shape) of its input `by`; returns the cells of its results.
+
+    given    the cells of the other inputs, in order
+    returns  a list, first of the results that do not depend on `by`, which have no axis of places
+    """
+    late: set[Any] = set(function.inputs[by].flat)
+    for node in function.nodes:
+        if node.op != "input" and not late.isdisjoint(node.args):
+            late.add(node)
+    free = {key: y for key, y in function.outputs.items() if late.isdisjoint(y.flat)}
+    rest = {key: y for key, y in function.outputs.items() if key not in free}
+    for node in reversed(function.nodes):  # conditions are no numbers, and cannot be kept
+        if node in late:
+            late.update(a for a in node.args if type(a) is Expr and a.op in CONDITIONS)
+    moving = [node for node in function.nodes if node in late and node.op != "input"]
+    needed = [*(a for node in moving for a in node.args), *(x for y in rest.values() for x in y.flat)]
+    kept = list(dict.fromkeys(a for a in needed if type(a) is Expr and a not in late))
+
+    others = {key: x for key, x in function.inputs.items() if key != by}
+    *found, common = _applied(
+        program, Function(function.name, others, {**free, "kept": _array(kept)}), *given
+    )
+    graph = Graph()
+    inputs = {"kept": graph.symbols("kept", (len(kept),)), by: graph.symbols(by, function.inputs[by].shape)}
+    symbols = (x for array in inputs.values() for x in np.ravel(array))
+    value: dict[Any, Any] = dict(zip([*kept, *function.inputs[by].flat], symbols, strict=True))
+    for node in moving:
+        operands = (value[a] if type(a) is Expr else a for a in node.args)
+        value[node] = OPERATIONS[node.op](*operands)
+    outputs = {
+        key: _array([value[x] if type(x) is Expr else x for x in y.flat]).reshape(y.shape)
+        for key, y in rest.items()
+    }
+    return [*found, *_applied(program, Function(f"{function.name}_by_{by}", inputs, outputs), common, values)]
+
+
+def _array(entries: Sequence[Any]) -> Any:
+    return np.array([*entries, None], object)[:-1]
+
+
+def _applied(program: Program, function: Function, *arguments: Any) -> list[Cells]:
+    found = program.apply(function, *arguments)
+    return list(found) if isinstance(found, tuple) else [found]
