@@ -71,12 +71,6 @@ class Course:
             _succeeded(code)
 
 
-def flags_of(lanes: int) -> list[str]:
-    """Options of the compiler for a loop: over many lanes it gains by GCC's vectors of loops, too."""
-    only_slp = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize")
-    return build.FLAGS if lanes == 1 else [x.replace(*only_slp) for x in build.FLAGS]
-
-
 class CompiledLoop:
     """A loop over the steps of one method for one system; members of an ensemble are lanes of vectors.
 
@@ -94,7 +88,7 @@ class CompiledLoop:
         recipe: str | None,
         settings: tuple[Any, ...],
         source: Callable[[int], str],
-        flags: Callable[[int], Sequence[str]] = flags_of,
+        flags: Callable[[int], Sequence[str]] = lambda lanes: build.FLAGS,
     ) -> None:
         self.kind, self.recipe, self.settings = kind, recipe, settings
         self.source, self.flags = source, flags
@@ -112,7 +106,7 @@ class CompiledLoop:
         note = None
         if self.recipe:
             parts = (self.recipe, repr(self.settings), f"{self.kind}{lanes}", compiler.identity)
-            note = build.digest(*parts, build.interface(), build.processor(), *flags_of(lanes))
+            note = build.digest(*parts, build.interface(), build.processor(), *build.FLAGS)
 
         def source() -> build.Source:
             return build.Source([self.source(lanes)], self.flags(lanes))
