@@ -671,7 +671,8 @@ def test_latex(pendulum):
     lines = text.splitlines()
     assert lines[0].startswith(r"M(q) = \left[\begin{matrix}l_{1}^{2} \left(m_{1} + m_{2}\right)")
     assert lines[3].startswith("T = ") and lines[4].startswith("U = ") and len(lines) == 7
-    assert lines[6].startswith(r"\tau_{2} = \ddot{q}_{1} l_{2} m_{2} \left(") and r"\dot{q}_{1}^{2}" in lines[6]
+    assert lines[6].startswith(r"\tau_{2} = \ddot{q}_{1} l_{2} m_{2} \left(")
+    assert r"\dot{q}_{1}^{2}" in lines[6]
     assert pendulum.latex("g") == lines[2] + "\n"
 
 

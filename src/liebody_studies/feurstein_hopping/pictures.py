@@ -90,13 +90,13 @@ def _twin(axis: Any, t: Array, values: Array, label: str, colour: str) -> None:
         other.set_ylim(-1, 1)
 
 
-def _energies(axis: Any, t: Array, out: dict[str, Array], title: str) -> None:
+def _energies(axis: Any, t: Array, out: Mapping[str, Array], title: str) -> None:
     T, U, spring = out["kinetic_energy"], out["potential_energy"], out["radial_energy"]
     named = {"E": (T + U + spring, INK), "T": (T, BLUE), "U": (U, GREEN), "spring": (spring, AMBER)}
     _lines(axis, t, named, "energy [J]", title)
 
 
-def _radial_and_polar(axis: Any, run: Run, t: Array, out: dict[str, Array], title: str) -> None:
+def _radial_and_polar(axis: Any, run: Run, t: Array, out: Mapping[str, Array], title: str) -> None:
     stretch = 1e3 * (out["radial_length"] - float(run.data.parameters["r_des"]))
     angle = np.degrees(out["leg_angle"]), r"$\alpha$ [deg]", AMBER
     _pair(axis, t, title, (stretch, "$r - r_{des}$ [mm]"), angle)

@@ -361,7 +361,7 @@ class Books:
     """
 
     t: Array
-    out: dict[str, Array]
+    out: Mapping[str, Array]
     q: Array
     v: Array
     stance: tuple[float, float]
