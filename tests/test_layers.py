@@ -36,14 +36,13 @@ FLOORS: dict[int, list[set[str]]] = {
         {
             "sweep",
             "gym",
-            "jax",
             "equations",
             "linearize",
             "optimal_control",
             "sensitivities",
             "symmetries",
         },
-        {"gaits"},
+        {"gaits", "jax"},
     ],
     6: [{"plot", "view"}, {"cli"}, {"__init__", "__main__"}],
 }

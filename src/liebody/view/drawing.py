@@ -21,7 +21,6 @@ from ..constrained.constraints import Constraint, Distance
 from ..dynamics import RigidBody, body_poses
 from ..errors import MissingPackage, ModelError
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
-from ..systems import Boxes, HeightField
 from .meshes import (
     Mesh,
     arrow,
@@ -185,13 +184,11 @@ def _add_contact(found: Drawing, element: Any) -> None:
     found.contacts[f"{element.name}_force"] = points
     contact = getattr(element, "contact", element)  # time stepping holds it
     ground, height = getattr(contact, "ground", None), contact.parameters.get("height")
-    if isinstance(ground, Boxes):
+    boxes, heights = getattr(ground, "boxes", None), getattr(ground, "parameters", {}).get("heights")
+    if ground and boxes:
         found.floor = 0.0
-        found.solids += [
-            Solid(0, box(), moved(c) @ scaled(*2 * half), GREY, GROUND) for c, half in ground.boxes
-        ]
-    elif isinstance(ground, HeightField):
-        heights = ground.parameters["heights"]
+        found.solids += [Solid(0, box(), moved(c) @ scaled(*2 * half), GREY, GROUND) for c, half in boxes]
+    elif ground and heights is not None:
         found.floor = float(heights.min())
         found.solids.append(Solid(0, terrain(heights, ground.spacing), ONE, GREY, GROUND))
     elif height is not None and np.ndim(height) == 0 and abs(contact.normal[2]) > 0.99:
