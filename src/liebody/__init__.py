@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
     from .systems import HybridSystem
     from .view import view
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "HybridSystem",
