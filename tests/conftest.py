@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 
 import pytest
 from hypothesis import settings
@@ -20,8 +21,10 @@ def pytest_report_header(config):
 def pytest_configure(config):
     """Where wide tests are left out kernels only have to be right: to compile them takes half the time.
 
-    Wide and slow tests compile as users do.
+    Wide and slow tests compile as users do. Ctrl-C, which some tests press, is heard in the background, too.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     compiler = build.find_compiler()
     if "not wide" in config.option.markexpr and not os.environ.get("CC") and compiler:
         os.environ["CC"] = shlex.join([*compiler.command, "-Og"])
