@@ -263,7 +263,7 @@ def test_robots_of_example_robot_data_have_names(monkeypatch, tmp_path):
         (robots / file).parent.mkdir(parents=True, exist_ok=True)
         (robots / f"{file}.urdf").write_text(lb.models.planar_chain(2).to_urdf())
     installed = SimpleNamespace(locate_file=tmp_path.joinpath)
-    monkeypatch.setattr("liebody.loading.distribution", lambda name: installed)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: installed)
     for name in ("ur5", "ur5_robot", "ur3", "walker", "leg-v2", "old", "new"):
         assert lb.load(name).nq == 2
     for name in ("twin", "ur", "robots"):

@@ -1118,12 +1118,12 @@ def test_pinocchio_agrees(name):
 @pytest.mark.parametrize("name", ["anymal", "talos"])
 def test_pinocchio_agrees_on_real_robots(name):
     pin = pytest.importorskip("pinocchio")
-    from test_coriolis import _collection
+    from found import descriptions
 
     from liebody.io.layouts import pinocchio_layout
 
     tree = real(name)
-    file = next(f for f in _collection() if f.stem == {"anymal": "anymal", "talos": "talos_reduced"}[name])
+    file = next(f for f in descriptions() if f.stem == {"anymal": "anymal", "talos": "talos_reduced"}[name])
     model = pin.buildModelFromUrdf(str(file), pin.JointModelFreeFlyer())
     layout = pinocchio_layout(tree, model)
     rng = np.random.default_rng(4)

@@ -96,9 +96,8 @@ def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:
     array = array_of(name, given, float)
     if finite and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ConfigurationError(
-            f"{name}[{', '.join(map(str, where))}] is {array[where]}, expected a finite number"
-        )
+        entry = f"[{', '.join(map(str, where))}]" if where else ""
+        raise ConfigurationError(f"{name}{entry} is {array[where]}, expected a finite number")
     return array
 
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Joint, Tree
-from ..door import floats
+from ..door import floats, number
 from ..errors import ModelError, ShapeError
 from ..groups import Prismatic, Revolute
 from ..linear import cross, is_numeric
@@ -250,12 +250,8 @@ class SmoothContact(FrameForce):
             raise ModelError(f"SmoothContact: normal is {self.normal!r}, expected a direction (3,)")
         numbers = {name: getattr(self, name) for name in ("stiffness", "damping", "friction", "viscosity")}
         for name, given in {**numbers, "width": self.width}.items():
-            value = floats(f"SmoothContact: {name}", given, finite=False)
-            if (
-                value.shape != ()
-                or not (np.isfinite(value) and value >= 0)
-                or (name == "width" and not value)
-            ):
+            least = number(f"SmoothContact: {name}", given)
+            if least < 0 or (name == "width" and not least):
                 raise ModelError(
                     f"SmoothContact: {name} is {given!r}; give a number, zero or more, width more"
                 )
