@@ -568,9 +568,7 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
     q = tree.group.normalize(q) if tree.nq else q
     articulated = [np.zeros((6, 6)), *(b.inertia.matrix().astype(float) for b in tree.bodies)]
     composite = [J.copy() for J in articulated]
-    resisting: dict[
-        int, Any
-    ] = {}  # by first degree of freedom: D, and the size that it has with all joints fixed
+    resisting: dict[int, Any] = {}  # by first degree of freedom: D, and its size with all joints fixed
     for body in reversed(tree.bodies):
         IA, S = articulated[body.index], body.twist
         X = SE3.Ad(SE3.inverse(body.pose(q).astype(float)))
@@ -580,7 +578,8 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
             so_far = resisting.get(body.dofs.start, (0.0, 0.0))
             resisting[body.dofs.start] = so_far[0] + D, so_far[1] + size
             if body.joint.mimic is None:
-                IA = IA - IA @ S @ np.linalg.pinv(D, rcond=1e-13, hermitian=True) @ S.T @ IA
+                U, unit = IA @ S, np.abs(D).max() or 1.0  # whose inverse may be beyond all numbers
+                IA = IA - U @ np.linalg.pinv(D / unit, rcond=1e-13, hermitian=True) @ (U.T / unit)
         articulated[body.parent] += X.T @ IA @ X
         composite[body.parent] += X.T @ composite[body.index] @ X
     for body in tree.bodies:
