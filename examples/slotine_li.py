@@ -2,7 +2,7 @@
 
     python examples/slotine_li.py [picture.png]
 
-The Puma 560 follows a fast motion while its controller knows neither masses nor inertias: the 36 base
+The Puma 560 follows a fast motion while its controller knows neither masses nor inertias: the inertial
 parameters p^ start at zero. With e = q - q_d, v_r = v_d - L e, s = v - v_r and the regressor Y,
 
     Y(q, v, v_r, a_r) p = M a_r + C v_r + g,    tau = Y p^ - K s,    dp^/dt = -P Y^T s,
@@ -19,7 +19,6 @@ proportional to the speed, and no larger than the links' own inertia. So, as pri
 
 from __future__ import annotations
 
-import functools
 import sys
 from typing import Any, NamedTuple
 
@@ -58,16 +57,9 @@ def unit_gain(robot: lb.Robot) -> Array:
     return np.diag(robot.mass_matrix(robot.neutral()))
 
 
-@functools.cache
-def base_parameters(robot: lb.Robot) -> dynamics.BaseParameters:
-    """What can be learned from motion: p = K pi."""
-    return robot.base_parameters()
-
-
 def closed_loop(robot: lb.Robot, form: str, gain: float, P: Array) -> Kernel:
     """The rates of (q, v, p^, work of K), compiled: arm, regressor and adaptation are one function."""
     tree, K = robot.tree, gain * unit_gain(robot)
-    columns = base_parameters(robot).columns
     rotors = np.concatenate([body.armature for body in tree.bodies])  # known, from data sheets
 
     def rates(t: Any, y: Array) -> Array:
@@ -75,28 +67,34 @@ def closed_loop(robot: lb.Robot, form: str, gain: float, P: Array) -> Kernel:
         q_d, v_d, a_d = desired(t)
         v_r, a_r = v_d - SLOPE * (q - q_d), a_d - SLOPE * (v - v_d)
         s = v - v_r
-        Y = dynamics.passive_regressor(tree, q, v, v_r, a_r, form=form)[:, columns]
+        Y = dynamics.passive_regressor(tree, q, v, v_r, a_r, form=form)
         tau = Y @ parameters + rotors * a_r - K * s
         a = dynamics.forward_dynamics(tree, q, v, tau)
         return np.concatenate([v, a, -P @ (Y.T @ s), [s @ (K * s)]])
 
-    return Kernel(trace(rates, {"t": (), "y": 13 + len(columns)}, "rates"))
+    return Kernel(trace(rates, {"t": (), "y": 13 + len(P)}, "rates"))
 
 
 def adaptation(robot: lb.Robot, gain: float, rate: float) -> Array:
     """P with which all parameters are learned at about the same rate  [1/s].
 
-    While p^ changes slowly, s is K^-1 Y (p^ - p), so that its error vanishes by P mean(Y^T K^-1 Y) = rate.
+    While p^ changes slowly, s is K^-1 Y (p^ - p), so that its error vanishes by P mean(Y^T K^-1 Y) = rate in
+    the 36 of 60 directions that can be told from efforts; in the others p^ stays what it is.
     """
     q, v, a = desired(np.linspace(0, PERIOD, 400, endpoint=False)[:, None])
-    Y = robot.inverse_dynamics_regressor(q, v, a)[..., base_parameters(robot).columns]
+    Y = robot.inverse_dynamics_regressor(q, v, a)
     weighted = Y / (gain * unit_gain(robot))[:, None]
-    return rate * np.linalg.inv(np.einsum("tij,tik->jk", Y, weighted) / len(Y))
+    return rate * inverse(np.einsum("tij,tik->jk", Y, weighted) / len(Y))
+
+
+def inverse(A: Array) -> Array:
+    """Of a symmetric matrix, where it has one."""
+    return np.linalg.pinv(A, rcond=1e-10, hermitian=True)
 
 
 def follow(robot: lb.Robot, form: str, gain: float, rate: float, known: float, t_end: float) -> Run:
     """From a start on the desired motion, with p^ = `known` times p; rate 0 for no adaptation."""
-    p = base_parameters(robot).K @ robot.inertial_parameters
+    p = robot.inertial_parameters
     P = adaptation(robot, gain, rate) if rate else np.zeros((len(p), len(p)))
     rates = closed_loop(robot, form, gain, P)
     q_d, v_d, _ = desired(0.0)
@@ -115,7 +113,7 @@ def follow(robot: lb.Robot, form: str, gain: float, rate: float, known: float, t
     error, s = q - q_d, v - v_d + SLOPE * (q - q_d)
     V = np.einsum("ti,tij,tj->t", s, robot.mass_matrix(q), s) / 2
     if rate:
-        V += np.einsum("ti,ij,tj->t", wrong, np.linalg.inv(P), wrong) / 2
+        V += np.einsum("ti,ij,tj->t", wrong, inverse(P), wrong) / 2
     return Run(run.t, error, V, run.q[:, -1])
 
 

@@ -50,11 +50,11 @@ def test_v_falls_by_the_work_of_the_gains_if_c_is_skew(adaptive):
 
 
 def test_v_does_not_if_c_is_not_skew(adaptive):
-    """On the geared arm by less than a hundredth; on direct drives by a third, and it rises at times."""
+    """On the geared arm by some hundredths; on direct drives by more than a half, and it rises at times."""
     example, runs, _ = adaptive
     geared, direct = runs["geared, C not skew"], runs["direct, C not skew"]
     assert 1e-3 < example.balance(geared).max() < 2e-2
-    assert example.balance(direct).max() > 0.2
+    assert example.balance(direct).max() > 0.5
     assert np.diff(direct.V).max() > 1e-4 * direct.V[0]
 
 

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -84,3 +85,8 @@ def test_a_function_is_not_hidden_by_the_module_of_its_name(first):
 def test_a_name_that_there_is_not_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'liebody' has no attribute 'simulation'"):
         _ = liebody.simulation
+
+
+def test_the_package_can_be_sent_to_other_processes():
+    """As functions that use it are, by cloudpickle."""
+    assert pickle.loads(pickle.dumps(liebody)) is liebody

@@ -151,5 +151,8 @@ class _Package(ModuleType):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *__all__})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (__name__,)  # cloudpickle knows modules by their type alone
+
 
 sys.modules[__name__].__class__ = _Package

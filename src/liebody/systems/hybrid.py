@@ -613,7 +613,7 @@ class HybridRun(Run):
     def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
         final = self.final and HybridStates(
             **{
-                name: {k: y[index] for k, y in x.items()} if isinstance(x, dict) else x[index]
+                name: {k: y[index] for k, y in x.items()} if isinstance(x, Mapping) else x[index]
                 for name, x in vars(self.final).items()
             }
         )
