@@ -382,3 +382,9 @@ def test_parameters_may_be_symbols():
         [0.5 * 2 * 0.25 / 3 * 0.09, -2 * 9.81 * 0.25 * np.cos(0.3), 2 * 0.25 / 3],
         rtol=1e-14,
     )
+
+
+def test_short_integers_of_numpy_do_not_overflow():
+    found = SpatialInertia.cylinder(2**63, np.int8(100), np.int8(30))
+    expected = SpatialInertia.cylinder(2.0**63, 100.0, 30.0)
+    np.testing.assert_allclose(np.asarray(found.rotational, float), expected.rotational, rtol=1e-15)

@@ -39,12 +39,14 @@ class Moments(NamedTuple):
         )
 
 
-def _given(axis: int = 0, **numbers: Any) -> None:
-    """Raise ShapeError for what are no numbers or symbols, ArgumentError for no number of an axis."""
+def _given(axis: int = 0, **numbers: Any) -> list[Any]:
+    """The numbers, without NumPy's short integers, which overflow in silence.
+
+    Raises ShapeError for what are no numbers or symbols, ArgumentError for no number of an axis.
+    """
     if count("axis", axis, 0) > 2:
         raise ArgumentError(f"axis is {axis}, expected 0, 1 or 2")
-    for name, value in numbers.items():
-        quantity(name, value)
+    return [x.item() if isinstance(quantity(name, x), np.generic) else x for name, x in numbers.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +85,14 @@ class SpatialInertia:
     @classmethod
     def box(cls, mass: Any, size: Array, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A box with edges `size` (3,) along the axes, centred at `com`."""
-        _given(mass=mass)
+        (mass,) = _given(mass=mass)
         x, y, z = quantities("size", size, (3,)).tolist()
         return cls(mass, com, [(a * a + b * b) * mass / 12 for a, b in ((y, z), (x, z), (x, y))])
 
     @classmethod
     def sphere(cls, mass: Any, radius: Any, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A solid ball centred at `com`."""
-        _given(mass=mass, radius=radius)
+        mass, radius = _given(mass=mass, radius=radius)
         return cls(mass, com, np.ones(3) * (2 * mass * radius * radius / 5))
 
     @classmethod
@@ -98,7 +100,7 @@ class SpatialInertia:
         cls, mass: Any, radius: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)
     ) -> SpatialInertia:
         """A solid cylinder along coordinate axis number `axis`, centred at `com`."""
-        _given(axis, mass=mass, radius=radius, length=length)
+        mass, radius, length = _given(axis, mass=mass, radius=radius, length=length)
         across = mass * (3 * radius * radius + length * length) / 12
         return cls(
             mass, com, np.array([mass * radius * radius / 2 if k == axis else across for k in range(3)])
@@ -107,7 +109,7 @@ class SpatialInertia:
     @classmethod
     def rod(cls, mass: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A thin rod along coordinate axis number `axis`, centred at `com`."""
-        _given(axis, mass=mass, length=length)
+        mass, length = _given(axis, mass=mass, length=length)
         across = mass * length * length / 12
         return cls(mass, com, np.array([0 if k == axis else across for k in range(3)]))
 
