@@ -10,6 +10,7 @@ import contextlib
 import io
 import math
 import pathlib
+import shutil
 import tempfile
 import warnings
 from decimal import Decimal
@@ -33,6 +34,7 @@ CORNERS = np.vstack([np.zeros(3), np.eye(3)])
 TETRAHEDRON = CORNERS[[[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]]
 STATE = {"q": Q, "v": V}
 RUN = lb.simulate(ROBOT, Q, V, t_end=0.05, dt=0.01)
+FOLDER = tempfile.TemporaryDirectory()  # where the calls are made
 
 
 class Hostile:
@@ -191,11 +193,18 @@ def case(random) -> None:
     attempt(name, call, {key: arguments[key] for key in changed}, arguments)
 
 
+def empty_folder() -> str:
+    """A folder with nothing in it; to make one for each case would take longer than most cases."""
+    for left in pathlib.Path(FOLDER.name).iterdir():
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+    return FOLDER.name
+
+
 def attempt(name: str, call, changed: dict, arguments: dict) -> None:
     """Make a call; AssertionError for an error that is not ours."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        with contextlib.chdir(empty_folder()):
             try:
                 call(**arguments)
             except LiebodyError:
