@@ -411,6 +411,31 @@ def test_the_entry_is_a_built_in_function_here():
 
 
 @needs_compiler
+@pytest.mark.parametrize("arrays, axes", [(1, 1), (32, 1), (33, 1), (1, 16), (1, 17)])
+def test_kernels_of_many_arrays_and_axes_give_what_others_do(arrays, axes):
+    """The entry has room for 32 arrays of 16 axes; calls of larger kernels go the long way."""
+    shape, names = (2,) + (1,) * (axes - 1), [f"x{i}" for i in range(arrays)]
+    f = Kernel(trace(lambda *x: tuple(i + y for i, y in enumerate(x)), dict.fromkeys(names, shape), "f"))
+    for batch in ((), (3,)):
+        given = [np.full((*batch, *shape), float(i)) for i in range(arrays)]
+        found = f.call(*given)
+        for i, y in enumerate(found if arrays > 1 else [found]):
+            assert y.shape == (*batch, *shape) and (y == 2 * i).all()
+
+
+@needs_compiler
+def test_results_that_are_kept_go_with_their_kernel():
+    f = Kernel(trace(lambda x: 2 * x, {"x": 4}, "f"))
+    y = f(np.ones(4))
+    seen = weakref.ref(y)
+    del y
+    assert seen() is not None
+    del f
+    gc.collect()
+    assert seen() is None
+
+
+@needs_compiler
 @pytest.mark.parametrize(
     "hold",
     [

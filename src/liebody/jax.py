@@ -126,7 +126,7 @@ class Compiled(Shaped):
                 jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.handle), platform="cpu")
                 TARGETS[name] = Kernel(self._made, dtype=dtype, recipe=self.recipe), library
             kernel, library = TARGETS[name]
-            entry.use_loops(library, kernel.loops(rows))
+            library.use_loops(*entry.addresses(kernel.loops(rows)))
         return name
 
 
@@ -151,7 +151,9 @@ def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
     if compiler is None:
         raise CompilerError(f"functions of JAX are compiled, and there is no C compiler; {build.ADVICE}")
     flags = (*build.FLAGS, f"-I{jax.ffi.include_dir()}")
-    return build.library(build.Source(["\n".join([*lines, build.runtime("xla.h")])], flags), compiler)
+    library = build.library(build.Source(["\n".join([*lines, build.runtime("xla.h")])], flags), compiler)
+    library.use_loops.argtypes = [ctypes.c_void_p] * 2
+    return library
 
 
 # -- the primitive, and what JAX asks of it -----------------------------------------------------------------

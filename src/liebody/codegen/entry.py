@@ -1,41 +1,46 @@
-"""The low-latency entry: a generated C function as a Python callable, without Python's headers.
+"""The low-latency entry: a C function as the Python callable of every kernel, without Python's headers.
 
-The library holds a function with CPython's fast calling convention (METH_FASTCALL), which reads NumPy's array
-structure directly. Here it is wrapped as a built-in function through `ctypes.pythonapi`. The layout it relies
-on is checked on a probe array; where it differs (free-threaded or debug builds, other interpreters) there is
-no such entry, and calls take the portable way.
+runtime/call.h, compiled once, has a function with CPython's fast calling convention (METH_FASTCALL), which
+reads NumPy's array structure directly and runs the loops of the kernel that it is bound to. Here it is
+wrapped as a built-in function through `ctypes.pythonapi`. The layout it relies on is checked on a probe
+array; where it differs (free-threaded or debug builds, other interpreters) there is no such entry, and calls
+take the portable way.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from .build import fields
+from . import build
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
 # PyArray_New, PyArray_FromAny, PyArray_Scalar in NumPy's table of C functions, fixed since NumPy 1.0
 NEW_ARRAY, AS_ARRAY, NEW_SCALAR = 93, 69, 60
 OUT, THREADS = sys.intern("out"), sys.intern("threads")  # keywords of the entry, compared by identity
 ONE = 1  # of which CPython has one object
+HEAD, ARGUMENT = 5, 4  # words of the structures `Kernel` and `Argument` of runtime/call.h
+LAST = 2  # results of each kind that are kept there
+MOST, MOST_AXES = 32, 16  # inputs or results, and axes of each
 
 
 class _Array(ctypes.Structure):
     _fields_ = (
-        *fields("ssize_t count, void_p type data, int dimensions"),
+        *build.fields("ssize_t count, void_p type data, int dimensions"),
         *((name, ctypes.POINTER(ctypes.c_ssize_t)) for name in ("shape", "strides")),
-        *fields("void_p base description, int flags, void_p weak_references"),
+        *build.fields("void_p base description, int flags, void_p weak_references"),
     )
 
 
 class _MethodDef(ctypes.Structure):
-    _fields_ = fields("char_p name, void_p function, int flags, char_p doc")
+    _fields_ = build.fields("char_p name, void_p function, int flags, char_p doc")
 
 
 @functools.cache
@@ -75,15 +80,54 @@ def _numpy_functions() -> Any:
     return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p)) if address else None
 
 
+def takes(inputs: Collection[tuple[int, ...]], outputs: Collection[tuple[int, ...]]) -> bool:
+    """Whether there is an entry here, with room for kernels of arrays of these shapes."""
+    fit = max(len(inputs), len(outputs)) <= MOST and max(map(len, [*inputs, *outputs])) <= MOST_AXES
+    return fit and available()
+
+
+def described(
+    inputs: Collection[tuple[int, ...]], outputs: Collection[tuple[int, ...]], few: int
+) -> np.ndarray:
+    """The structure `Kernel` of runtime/call.h, for arrays of these shapes; its loops come by `use_loops`.
+
+    few  rows up to which the loop over one lane serves while the loop over lanes is not compiled
+    """
+    shapes = [*inputs, *outputs]
+    kernel = np.zeros(HEAD + ARGUMENT * len(shapes) + sum(map(len, shapes)), np.intp)
+    kernel[:3] = len(inputs), len(outputs), few
+    at = HEAD + ARGUMENT * len(shapes)
+    for argument, shape in zip(kernel[HEAD:at].reshape(-1, ARGUMENT), shapes, strict=True):
+        argument[:3] = len(shape), kernel.ctypes.data + at * kernel.itemsize, math.prod(shape)
+        kernel[at : at + len(shape)] = shape
+        at += len(shape)
+    return kernel
+
+
+def use_loops(kernel: np.ndarray, loops: Mapping[str, ctypes.CDLL]) -> None:
+    """Let a described kernel use those of its loops, over one lane and over many, that are loaded."""
+    kernel[HEAD - 2 : HEAD] = addresses(loops)
+
+
+def addresses(loops: Mapping[str, ctypes.CDLL]) -> list[int]:
+    """Where the loops over one lane and over many are; 0 for one that is not loaded."""
+    return [_address(loops[kind].run) if kind in loops else 0 for kind in ("one", "many")]
+
+
 def builtin(
-    library: ctypes.CDLL, general: Callable[..., Any], name: str, doc: str, options: Mapping[str, Any]
+    kernel: np.ndarray,
+    general: Callable[..., Any],
+    name: str,
+    doc: str,
+    options: Mapping[str, Any],
+    compiler: build.Compiler,
 ) -> Callable[..., Any]:
-    """The function `call` of a generated library as a built-in; calls it cannot take go to `general`.
+    """A built-in function that runs a described kernel; calls it cannot take go to `general`.
 
     options  what must be given behind the arrays, these very objects
     """
-    library.setup(_table())
-    definition = _definition(_address(library.call), name, doc)
+    last = np.full((int(kernel[1]), LAST), None)
+    definition = _definition(_call(compiler), name, doc)
     make = (
         ctypes.PyDLL(None).PyCFunction_NewEx
         if sys.platform != "win32"
@@ -91,18 +135,19 @@ def builtin(
     )
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     bound = [x for name, value in options.items() for x in (sys.intern(name), value)]
-    return make(ctypes.addressof(definition), (general, *bound), None)
+    return make(ctypes.addressof(definition), (general, kernel, last, *bound), None)
 
 
-def use_loops(library: ctypes.CDLL, loops: Mapping[str, ctypes.CDLL]) -> None:
-    """Let the entry of a generated library use the loops over one lane and over many that are loaded."""
-    addresses = (_address(loops[kind].run) if kind in loops else None for kind in ("one", "many"))
-    library.use_loops.argtypes = [ctypes.c_void_p] * 2
-    library.use_loops(*addresses)
+@functools.cache
+def _call(compiler: build.Compiler) -> int:
+    """The function `call` of runtime/call.h."""
+    library = build.library(build.Source([build.runtime("call.h")]), compiler)
+    library.setup(_table())
+    return _address(library.call)
 
 
-def _address(function: Any) -> int | None:
-    return ctypes.cast(function, ctypes.c_void_p).value
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 @functools.cache

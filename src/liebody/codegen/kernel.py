@@ -169,8 +169,6 @@ class Kernel:
         else:
             units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
             sources = printer.batch_units(f, lanes, self._single, self.guard, units, piece)
-        if not self._single:
-            sources[-1] += "\n" + _call_text(f)
         if self._recipe:
             about = {
                 "name": self.name,
@@ -213,11 +211,9 @@ class Kernel:
             return self._shared("many", lanes), lanes
 
     def _shared(self, kind: str, lanes: int) -> ctypes.CDLL:
-        """The library of this kind, whose loop the entry of the other one may use, too."""
+        """The library of this kind, whose loop the entry may use from now on."""
         self._loops[kind] = self._library(kind, lanes)
-        if not self._single:
-            for library in self._loops.values():
-                entry.use_loops(library, self._loops)
+        entry.use_loops(self._described, self._loops)
         return self._loops[kind]
 
     @cached_property
@@ -234,10 +230,22 @@ class Kernel:
 
         options  what its callers give behind the arrays, or by name: these very objects
         """
-        if self._single or not entry.available() or not (self.has_loop or self._is_compiled()):
+        if self._single or not entry.takes(self.inputs.values(), self.outputs.values()):
             return general
-        library = next(iter(self._loops.values()), None) or self._one
-        return entry.builtin(library, general, self.name, self.__doc__ or "", options)
+        if not (self.has_loop or self._is_compiled()):
+            return general
+        assert self._compiler is not None
+        try:
+            return entry.builtin(
+                self._described, general, self.name, self.__doc__ or "", options, self._compiler
+            )
+        except build.NoPlace:
+            return general
+
+    @cached_property
+    def _described(self) -> np.ndarray:
+        """What the entry reads of this kernel."""
+        return entry.described(self.inputs.values(), self.outputs.values(), FEW)
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -518,29 +526,6 @@ class Buffer:
 
 def _pointers(arrays: Sequence[Any]) -> Any:
     return (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
-
-
-def _call_text(function: Function | Program) -> str:
-    """runtime/call.h for the shapes of `function`."""
-
-    def table(name: str, shapes: list[tuple[int, ...]]) -> list[str]:
-        rank = max([1, *map(len, shapes)])
-        rows = ", ".join("{" + ", ".join(map(str, [*s, *[0] * (rank - len(s))])) + "}" for s in shapes)
-        return [
-            f"static const int {name}_dimensions[] = {{{', '.join(str(len(s)) for s in shapes)}}};",
-            f"static {'const ' if name == 'input' else ''}intptr_t {name}_shape[][{rank}] = {{{rows}}};",
-            f"static const intptr_t {name}_size[] = {{{', '.join(str(math.prod(s)) for s in shapes)}}};",
-        ]
-
-    inputs = [array.shape for array in function.inputs.values()]
-    outputs = [array.shape for array in function.outputs.values()]
-    rank = max([1, *map(len, outputs)])
-    lines = [
-        f"enum {{ INPUTS = {len(inputs)}, OUTPUTS = {len(outputs)}, OUTPUT_RANK = {rank}, FEW = {FEW} }};",
-        *table("input", inputs),
-        *table("output", outputs),
-    ]
-    return "\n".join([*lines, build.runtime("call.h")])
 
 
 _warned = False

@@ -1,13 +1,19 @@
-/* The call from Python: `call(args...)`, with `out=array` (a tuple where there are several results)
-   and `threads=1` or without. Where all arrays are float64, of the right shape or batches of one
-   shape of such, C-contiguous and aligned (a float or np.float64 where the shape is (), lists and
-   tuples of numbers where they make such an array), it goes straight to the loops; every other call
-   goes to a Python callable. `self` is a tuple of that and of the options that the entry is for,
-   (callable, name, value, ...): the very objects must be given, behind the arrays in this order or
-   by keyword.
+/* The call of a kernel from Python, one compiled function for all kernels: `call(args...)`, with
+   `out=array` (a tuple where there are several results) and `threads=1` or without. Where all
+   arrays are float64, of the right shape or batches of one shape of such, C-contiguous and aligned
+   (a float or np.float64 where the shape is (), lists and tuples of numbers where they make such an
+   array), it goes straight to the kernel's loops; every other call goes to a Python callable.
+   `self` is a tuple (callable, kernel, last, name, value, ...): the kernel as an array of integers
+   (`Kernel` below), the results that it returned last as an array of objects, and the options that
+   the entry is for: the very objects must be given, behind the arrays in this order or by keyword.
    Python's and NumPy's headers are not needed: the structures below are part of their stable layout
    (checked by liebody.codegen.entry before use), and the functions come as pointers through
    `setup`. */
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
 typedef struct {
     intptr_t count;
     void *type;
@@ -27,7 +33,8 @@ enum {
     ALIGNED = 0x100,
     WRITEABLE = 0x400,
     DOUBLE = 12,
-    MOST_AXES = 16
+    MOST_AXES = 16, /* of a batch, and of one state */
+    MOST = 32       /* inputs, and results */
 };
 
 static struct {
@@ -38,7 +45,7 @@ static struct {
                         void *data, int size, int flags, void *of);
     array *(*as_array)(void *of, void *type, int least_nd, int most_nd, int flags, void *context);
     void *(*new_scalar)(const void *number, void *type, void *of);
-    void *(*vectorcall)(void *callable, void *const *args, size_t count, void *names);
+    void *(*vectorcall)(void *callable, void *const *args, size_t count, void *const *names);
     void *(*new_tuple)(intptr_t size);
     int (*set_item)(void *tuple, intptr_t index, void *item);
     void (*keep)(void *item);
@@ -48,14 +55,21 @@ static struct {
     void (*lock)(void *thread); /* ... until here */
 } python;
 
-typedef int64_t Run(int64_t, const real *const *, const int64_t *, real *const *, const int64_t *,
-                    int);
-static Run *single_run,
-    *lanes_run; /* the loops over one lane and over many, where they are there */
-
 void setup(void *const *table) { memcpy(&python, table, sizeof python); }
 
-void use_loops(Run *over_one, Run *over_lanes) { single_run = over_one, lanes_run = over_lanes; }
+typedef int64_t Run(int64_t, const double *const *, const int64_t *, double *const *,
+                    const int64_t *, int);
+typedef struct {         /* an input or a result, in words of the size of a pointer */
+    intptr_t dimensions; /* of one state */
+    const intptr_t *shape;
+    intptr_t size, oldest; /* of a result, which of the last arrays is the oldest */
+} Argument;
+typedef struct {
+    intptr_t inputs, outputs;
+    intptr_t few;               /* rows up to which the loop over one lane serves for the other */
+    Run *over_one, *over_lanes; /* the loops that are there */
+    Argument of[];              /* the inputs, then the results */
+} Kernel;
 
 typedef struct { /* leading axes of a batch */
     int axes;    /* -1: not known yet */
@@ -89,71 +103,76 @@ INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags
 /* A result of this shape: one of the last arrays of its kind, where nobody else knows it any more
    (making an array takes longer than most functions of a robot), or a new one. */
 enum { USABLE = CONTIGUOUS | OWNER | ALIGNED | WRITEABLE, LAST = 2, LARGEST = 1 << 16 /* bytes */ };
-static array *last[OUTPUTS][LAST];
-static unsigned oldest[OUTPUTS];
 
-INLINE array *new_result(int k, int dimensions, intptr_t *shape, int64_t size) {
+INLINE array *new_result(Argument *result, array **last, int dimensions, intptr_t *shape,
+                         int64_t size) {
     for (int i = 0; i < LAST; i++) {
-        array *a = last[k][i];
+        array *a = last[i];
         Lead none;
         int64_t stride;
         none.axes = 0;
-        if (a && a->head.count == 1 && !a->base && !a->weak_references &&
+        if (a->head.count == 1 && !a->base && !a->weak_references &&
             fits(a, dimensions, shape, USABLE, &none, 0, &stride)) {
             python.keep(a);
             return a;
         }
     }
     array *a = python.new_array(python.array_type, dimensions, shape, DOUBLE, 0, 0, 0, 0, 0);
-    if (a && size * (int64_t)sizeof(real) <= LARGEST) {
-        array **place = &last[k][oldest[k]++ % LAST], *before = *place;
+    if (a && size * (int64_t)sizeof(double) <= LARGEST) {
+        array **place = &last[result->oldest++ % LAST], *before = *place; /* None at first */
         python.keep(a);
         *place = a;
-        if (before) python.drop(before);
+        python.drop(before);
     }
     return a;
 }
 
 /* The loop for so many rows, if it is there. */
-INLINE Run *loop_for(int64_t rows) {
-    return rows == 1 || (!lanes_run && rows < FEW) ? single_run : lanes_run;
+INLINE Run *loop_for(const Kernel *kernel, int64_t rows) {
+    return rows == 1 || (!kernel->over_lanes && rows < kernel->few) ? kernel->over_one
+                                                                    : kernel->over_lanes;
 }
 
 INLINE intptr_t length(void *const *tuple) { return (intptr_t)tuple[2]; } /* its third word */
 
 void *call(void *const *self, void *const *args, intptr_t count, void *const *names) {
-    const real *in[INPUTS + 1];
-    real *out[OUTPUTS];
-    int64_t in_stride[INPUTS + 1], out_stride[OUTPUTS], rows = 1;
-    void *made[OUTPUTS];
-    real number[OUTPUTS];               /* results without dimensions */
-    array *read[INPUTS + 1];            /* arrays of lists */
+    void *const *items = self + python.first_item, *general = items[0], *const *option = items + 3;
+    Kernel *const kernel = (Kernel *)((const array *)items[1])->data;
+    const intptr_t inputs = kernel->inputs, outputs = kernel->outputs;
+    Argument *const results = kernel->of + inputs;
+    array **const last = (array **)((const array *)items[2])->data;
+    const double *in[MOST];
+    double *out[MOST];
+    int64_t in_stride[MOST], out_stride[MOST], rows = 1;
+    void *made[MOST];
+    double number[MOST];                /* results without dimensions */
+    array *read[MOST];                  /* arrays of lists */
     void *whole = 0, *const *given = 0; /* `out`, and the arrays in it */
     int lists = 0;
     Lead lead;
     lead.axes = -1;
-    void *const *items = self + python.first_item, *general = items[0], *const *option = items + 1;
-    intptr_t options = (length(self) - 1) / 2, found = count - INPUTS;
+    intptr_t options = (length(self) - 3) / 2, found = count - inputs;
     if (found < 0 || found > options) goto general;
     for (intptr_t j = 0; j < found; j++)
-        if (args[INPUTS + j] != option[2 * j + 1]) goto general;
+        if (args[inputs + j] != option[2 * j + 1]) goto general;
     for (intptr_t k = 0; k < (names ? length(names) : 0); k++) {
         void *name = names[python.first_item + k], *value = args[count + k];
-        intptr_t j = count - INPUTS;
+        intptr_t j = count - inputs;
         while (j < options && name != option[2 * j]) j++;
         if (j < options && value == option[2 * j + 1]) found++;
-        else if (name == python.out && OUTPUTS == 1) whole = value, given = &whole;
+        else if (name == python.out && outputs == 1) whole = value, given = &whole;
         else if (name == python.out && ((object *)value)->type == python.tuple_type &&
-                 length(value) == OUTPUTS)
+                 length(value) == outputs)
             whole = value, given = (void *const *)value + python.first_item;
         else if (name != python.threads || value != python.one) goto general;
     }
     if (found != options) goto general;
-    for (int k = 0; k < INPUTS; k++) {
+    for (int k = 0; k < inputs; k++) {
+        const Argument *const input = kernel->of + k;
         array *a = args[k];
         void *type = a->head.type;
-        if (!input_dimensions[k] && (type == python.float_type || type == python.scalar_type)) {
-            in[k] = (const real *)&a->data; /* where both have their value */
+        if (!input->dimensions && (type == python.float_type || type == python.scalar_type)) {
+            in[k] = (const double *)&a->data; /* where both have their value */
             in_stride[k] = 0;
             continue;
         }
@@ -166,32 +185,33 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
             }
             read[lists++] = a;
         }
-        if (!fits(a, input_dimensions[k], input_shape[k], CONTIGUOUS | ALIGNED, &lead,
-                  input_size[k], &in_stride[k]))
+        if (!fits(a, input->dimensions, input->shape, CONTIGUOUS | ALIGNED, &lead, input->size,
+                  &in_stride[k]))
             goto general;
-        in[k] = (const real *)a->data;
+        in[k] = (const double *)a->data;
     }
     if (lead.axes < 0) lead.axes = 0;
     for (int i = 0; i < lead.axes; i++) rows *= lead.shape[i];
-    Run *loop = loop_for(rows);
+    Run *loop = loop_for(kernel, rows);
     if (!loop || !rows) goto general;
-    for (int k = 0; k < OUTPUTS; k++) {
-        const int dimensions = lead.axes + output_dimensions[k];
-        intptr_t shape[MOST_AXES + OUTPUT_RANK];
+    for (int k = 0; k < outputs; k++) {
+        Argument *const result = results + k;
+        const int dimensions = lead.axes + result->dimensions;
+        intptr_t shape[2 * MOST_AXES];
         array *a = given ? given[k] : 0;
         for (int i = 0; i < lead.axes; i++) shape[i] = lead.shape[i];
-        for (int i = 0; i < output_dimensions[k]; i++) shape[lead.axes + i] = output_shape[k][i];
-        out_stride[k] = output_size[k];
+        for (int i = 0; i < result->dimensions; i++) shape[lead.axes + i] = result->shape[i];
+        out_stride[k] = result->size;
         if (given) {
             int64_t stride;
             Lead none;
             none.axes = 0;
             if (!fits(a, dimensions, shape, CONTIGUOUS | ALIGNED | WRITEABLE, &none, 0, &stride))
                 goto general;
-            for (int j = 0; j < INPUTS; j++) {
+            for (int j = 0; j < inputs; j++) {
                 const int64_t in_rows = in_stride[j] ? rows : 1;
-                if ((real *)a->data < in[j] + in_rows * input_size[j] &&
-                    in[j] < (real *)a->data + rows * output_size[k])
+                if ((double *)a->data < in[j] + in_rows * kernel->of[j].size &&
+                    in[j] < (double *)a->data + rows * result->size)
                     goto general;
             }
         } else if (!dimensions) {
@@ -199,7 +219,7 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
             out[k] = number + k;
             continue;
         } else {
-            a = new_result(k, dimensions, shape, rows * output_size[k]);
+            a = new_result(result, last + k * LAST, dimensions, shape, rows * result->size);
             if (!a) {
                 while (k--) python.drop(made[k]);
                 while (lists--) python.drop(read[lists]);
@@ -207,7 +227,7 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
             }
         }
         made[k] = a;
-        out[k] = (real *)a->data;
+        out[k] = (double *)a->data;
     }
     int64_t wrong;
     if (rows == 1) wrong = loop(1, in, in_stride, out, out_stride, 0);
@@ -218,7 +238,7 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
     }
     if (wrong) {
         if (!given)
-            for (int k = 0; k < OUTPUTS; k++) python.drop(made[k]);
+            for (int k = 0; k < outputs; k++) python.drop(made[k]);
         goto general;
     }
     while (lists--) python.drop(read[lists]);
@@ -226,16 +246,16 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
         python.keep(whole);
         return whole;
     }
-    for (int k = 0; k < OUTPUTS; k++) {
+    for (int k = 0; k < outputs; k++) {
         if (!made[k]) made[k] = python.new_scalar(number + k, python.float64, 0);
         if (!made[k]) { /* no memory; dropping nothing does nothing */
-            for (int j = 0; j < OUTPUTS; j++) python.drop(made[j]);
+            for (int j = 0; j < outputs; j++) python.drop(made[j]);
             return 0;
         }
     }
-    if (OUTPUTS == 1) return made[0];
-    void *tuple = python.new_tuple(OUTPUTS);
-    for (int k = 0; k < OUTPUTS; k++) {
+    if (outputs == 1) return made[0];
+    void *tuple = python.new_tuple(outputs);
+    for (int k = 0; k < outputs; k++) {
         if (tuple) python.set_item(tuple, k, made[k]);
         else python.drop(made[k]);
     }
