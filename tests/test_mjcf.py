@@ -105,6 +105,15 @@ def test_joints_without_names_are_called_like_their_bodies():
 
 
 @pytest.mark.parametrize("name", FILES)
+def test_trees_and_layouts_are_shown_in_one_line(name):
+    tree, model = quietly(FILES[name]), mjcf.compiled(FILES[name])
+    sizes = f"nq = {tree.nq}, nv = {tree.nv}"
+    assert repr(tree) == f"MjcfTree {tree.name!r}: {len(tree.bodies)} bodies, {sizes}"
+    theirs = f"nq = {model.nq}, nv = {model.nv}"
+    assert repr(mujoco_layout(tree, model)) == f"Layout of {tree.name!r}, {sizes}, in a model with {theirs}"
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_sites_are_frames_at_mujocos_places(name):
     tree, model = quietly(FILES[name]), active(FILES[name])
     data, q = mujoco.MjData(model), tree.group.random(np.random.default_rng(3))

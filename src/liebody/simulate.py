@@ -657,7 +657,8 @@ class Efforts:
             table = np.broadcast_to(table, (*lead, *table.shape[-2:]))
         except ValueError:
             raise ShapeError(
-                f"tau has leading axes {table.shape[:-2]}, those of the states are {batch}"
+                f"tau has leading axes {table.shape[:-2]}, those of the states are {batch}; samples over "
+                "time are a pair, tau=(times, values)"
             ) from None
         table = np.ascontiguousarray(table.reshape(math.prod(lead), *table.shape[-2:]))
         self.samples = Samples(table, first, interval, linear)

@@ -91,7 +91,7 @@ class Actuator:
     force_range: tuple[float, float]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MjcfTree(DescribedTree):
     """The tree of an MJCF.
 
