@@ -229,6 +229,16 @@ def test_names_of_models_are_completed_and_else_files():
     assert [(item.value, item.type) for item in found] == [("./robo", "file")]
 
 
+def test_limits_act_where_asked_for_and_are_named_where_they_do_not(liebody, tmp_path):
+    stop = '<axis xyz="0 1 0"/> <limit lower="-0.5" upper="0.5" effort="9" velocity="9"/>'
+    text = SWING.replace("continuous", "revolute").replace('<axis xyz="0 1 0"/>', stop)
+    (tmp_path / "swing.urdf").write_text(text)
+    words = ("simulate", "swing.urdf", "--q0", "0.4", "--v0", "3", "--t-end", "0.3")
+    free, stopped = liebody(*words), liebody(*words, "--joints", "limits, damping")
+    assert row(free.stdout, "hinge")[3] > 0.8 and "joints went beyond their limits" in free.stderr
+    assert row(stopped.stdout, "hinge")[3] < 0.53 and stopped.stderr == ""
+
+
 def test_exported_source_passes_its_own_test_with_the_command_that_is_printed(liebody, tmp_path):
     result = liebody(
         "export", "swing.urdf", "--to", "c", "--out", "out", "--functions", "inverse_dynamics, mass_matrix"
@@ -285,8 +295,14 @@ def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path)
         ("simulate double_pendulum --save no/run.nc", "there is no folder no"),
         ("simulate double_pendulum --members 3", "--seed"),
         ("simulate double_pendulum --threads 0", "--threads"),
+        ("simulate double_pendulum --joints all", "joints cannot be 'all'; give 'ideal', 'real', or some of"),
         ("export double_pendulum --functions dance", "there is no function 'dance'"),
         ("export double_pendulum --functions ,", "no functions to export"),
+        (
+            "export double_pendulum --functions pose",
+            "pose takes the options ['frame'], got []; give frame=...",
+        ),
+        ("export double_pendulum --functions mas_matrix", "did you mean 'mass_matrix'"),
         ("export double_pendulum --functions pose:tip", "'pose:tip' has an option without a value"),
         ("export double_pendulum --to fortran", "fortran"),
         ("demo --out swing.urdf", "swing.urdf"),

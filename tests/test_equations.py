@@ -676,6 +676,15 @@ def test_latex(pendulum):
     assert pendulum.latex("g") == lines[2] + "\n"
 
 
+def test_symbols_of_bodies_have_their_number_as_an_index_in_latex():
+    body = SpatialInertia(2.0, [0.1, 0, 0.3], np.diag([0.3, 0.4, 0.5]))
+    tree = TreeBuilder("rod").add("rod", Revolute([0, 1, 0]), body, placement=[0, 0, 0.2]).build()
+    text = lb.equations(lb.Robot(tree), symbols=True).latex("M", "g")
+    assert (
+        "I_{1,yy}" in text and "c_{1,x}" in text and "m_{1}" in text and "I1" not in text and "c1" not in text
+    )
+
+
 def test_latex_of_components_of_joints():
     builder = TreeBuilder("two").add("base", Free(), SpatialInertia(1, np.zeros(3), np.ones(3)))
     tree = builder.add("left_arm", Spherical(), SpatialInertia(1, np.zeros(3), np.ones(3)), "base").build()

@@ -15,6 +15,7 @@ from liebody.codegen import Function, Graph, jacobian, jvp, trace, vjp
 from liebody.codegen.derivatives import PARTIALS
 from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr
 from liebody.errors import GraphError, ShapeError
+from liebody.linear import solve
 
 NUMBERS = sorted(set(OPERATIONS) - CONDITIONS)
 
@@ -271,6 +272,11 @@ def steeply(x):
         (lambda x: 1 if x[0] < 0 else 2, "(lambda x: 1 if x[0] < 0 else 2,", "Python cannot branch on it"),
         (lambda x: np.clip(x, -1, 1), "np.clip(x, -1, 1)", "its minimum, maximum, clip, sign"),
         (lambda x: np.linalg.inv(np.diag(x)), "np.linalg.inv(np.diag(x))", "'inv'"),
+        (
+            lambda x: np.linalg.solve(np.diag(x), x),
+            "np.linalg.solve(np.diag(x), x)",
+            "liebody.linear.solve(A, b)",
+        ),
         (lambda x: steeply(2 * x), "return np.log1p(x)", "log1p"),
         (lambda x: x[0].real, "x[0].real", "'real'"),
     ],
@@ -283,6 +289,13 @@ def test_a_refusal_names_the_operation_and_the_users_line(use, line, operation, 
     number = next(k for k, text in enumerate(Path(__file__).read_text().splitlines(), 1) if line in text)
     assert told.startswith("mine cannot be traced at `") and line in told and operation in told
     assert f"(test_graph.py, line {number})" in told
+
+
+def test_what_is_named_in_place_of_numpys_solve_solves():
+    f = trace(lambda x: solve(np.array([[x[0], x[1]], [x[1], 3.0]]), np.array([2.0, 1.0])), {"x": 2}, "mine")
+    np.testing.assert_allclose(
+        f([2.0, 0.5]), np.linalg.solve([[2.0, 0.5], [0.5, 3.0]], [2.0, 1.0]), rtol=1e-15
+    )
 
 
 def test_errors_of_ones_own_stay_what_they_are():

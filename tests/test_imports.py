@@ -60,6 +60,7 @@ def for_types() -> dict[str, str]:
 def test_type_checkers_see_the_names_that_there_are():
     assert sorted(for_types()) == liebody.__all__
     assert set(liebody.__all__) <= set(dir(liebody))
+    assert not {"sys", "Any", "import_module"} & set(dir(liebody))
     for name, module in for_types().items():
         home = importlib.import_module(f"liebody.{module or name}")
         assert getattr(liebody, name) is (getattr(home, name) if module else home)

@@ -82,13 +82,35 @@ def test_names_are_mujocos():
     tree = quietly(FILES["walker"], merge_fixed=False)
     bodies = ["torso", "thigh on hip_x", "thigh on hip_z", "thigh", "body number 3", "foot", "arm"]
     assert [body.name for body in tree.bodies] == bodies
-    joints = ["joint number 0", "hip_x", "hip_z", "joint number 3", "knee", "foot", "shoulder"]
-    assert [body.joint.name for body in tree.bodies] == joints
+    joints = ["torso", "hip_x", "hip_z", "joint number 3", "knee", "foot", "shoulder"]
+    assert [body.joint.name for body in tree.bodies] == joints  # of two on the thigh one has no name
     assert list(tree.frames) == ["nose", "site number 1", "tip"]
     welded = quietly(FILES["walker"])
     assert welded.frame("foot").body == welded.body("body number 3").index
     assert quietly(FILES["arm"]).frame("upper_site").body == quietly(FILES["arm"]).body("upper").index
     assert quietly(FILES["arm"]).name == "arm with a gripper" and quietly(model_of("")).name == "mjcf"
+
+
+def test_joints_without_names_are_called_like_their_bodies():
+    """As in a `TreeBuilder`; where the name is taken, or a body has two joints, they keep their numbers."""
+    joints = '<body name="j"><joint/>BODY</body><body name="c"><joint/><joint type="slide"/>BODY</body>'
+    text = model_of("", f'{BODY}<body name="d"><joint/>BODY</body>{joints}'.replace("BODY", BODY))
+    tree = quietly(text)
+    names = ["j", "d", "joint number 2", "joint number 3", "joint number 4"]
+    assert [body.joint.name for body in tree.bodies] == names
+    robot = lb.Robot(tree)
+    assert robot.configuration({"d": 0.3})[tree.body("d").coordinates] == 0.3
+    q = np.arange(5.0)
+    np.testing.assert_array_equal(mujoco_layout(robot, mjcf.compiled(text)).to_q(q), q)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_trees_and_layouts_are_shown_in_one_line(name):
+    tree, model = quietly(FILES[name]), mjcf.compiled(FILES[name])
+    sizes = f"nq = {tree.nq}, nv = {tree.nv}"
+    assert repr(tree) == f"MjcfTree {tree.name!r}: {len(tree.bodies)} bodies, {sizes}"
+    theirs = f"nq = {model.nq}, nv = {model.nv}"
+    assert repr(mujoco_layout(tree, model)) == f"Layout of {tree.name!r}, {sizes}, in a model with {theirs}"
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -351,8 +373,6 @@ def test_a_mesh_is_drawn_where_its_file_has_it(tmp_path):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (model_of('<sensor><jointpos joint="j"/></sensor>'), "sensor (1)"),
-        (model_of("", f'{BODY}<camera/><light pos="0 0 1"/><light pos="0 1 1"/>'), "camera (1)"),
         (model_of('<actuator><general joint="j" gaintype="affine"/></actuator>'), "actuator of"),
         (model_of('<actuator><general joint="j" dyntype="filter" dynprm="1"/></actuator>'), "actuator of"),
         (model_of('<option viscosity="0.1"/>'), "fluid"),
@@ -372,6 +392,14 @@ def test_what_is_not_used_is_named(text, what):
         tree = load_mjcf(text)
     assert len(said) == 1 and what in str(said[0].message) and said[0].filename == __file__
     assert tree.nv
+
+
+def test_what_no_motion_depends_on_is_counted_and_not_warned_of():
+    inside = '<geom size="0.1" contype="0" conaffinity="0"/><camera/><light/><light/>'
+    text = model_of('<sensor><jointpos joint="j"/></sensor>', inside)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load_mjcf(text).description.unused == {"camera": 1, "light": 2, "sensor": 1}
 
 
 def test_what_is_used_is_not_named():

@@ -345,6 +345,9 @@ def test_wrong_names_and_shapes_are_named(arm):
     body = arm.tree.bodies[0].name
     with pytest.raises(ModelError, match=rf"did you mean {body}.mass"):
         arm.with_parameters(f"{body}.mas")
+    for call in (arm.gravity, lambda q, **given: arm.energy(q, q, **given)):  # also if it is the only name
+        with pytest.raises(ModelError, match=rf"did you mean {body}.mass"):
+            call(np.zeros(6), parameters={f"{body}.mas": 1.0})
     with pytest.raises(ModelError, match="no parameter 'K-p'"):
         arm.with_parameters({"K-p": 1.0})
     with pytest.raises(ShapeError, match=r"expected \(3,\)"):

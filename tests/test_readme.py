@@ -29,7 +29,11 @@ PAGES = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/guides").glob("*.md")]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(PAGES)]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"(?!\.\.)(?:[\w.-]+/)+$|[\w./-]*\w\.(?:py|h|md|toml)$")
-NEEDS = {"frameworks.md": ("jax", "casadi")}  # packages of the test extra
+NEEDS = {
+    "frameworks.md": ("jax", "casadi"),
+    "mujoco.md": ("mujoco",),
+    "pinocchio.md": ("pinocchio",),
+}  # packages of the test extra
 OTHER_COMMANDS = {"pip", "pytest", "python", "make", "source"}
 
 

@@ -128,6 +128,8 @@ def _tree(second, joint=None):
         ),
         (_tree(SpatialInertia()), ["'b'", "'j'", "without any inertia"]),
         (_on_one_axis(SpatialInertia(1e-10, [0, 0, 0], [1e-10] * 3)), ["close to singular", "armature"]),
+        (_tree(SpatialInertia(0, [0, 0, 0], [0.1] * 3)), ["'b'", "no mass"]),
+        (_tree(BODY, Joint("j", Revolute((0, 1, 0)), -90, 90)), ["'j'", "-90 and 90 rad", "degrees"]),
         (_tree(BODY, Joint("j", Revolute((0, 1, 0)), 0, 0)), ["no room to move", "'j'"]),
         (_tree(BODY, Joint("j", Revolute((0, 1, 0)), velocity_limit=0)), ["velocity limit zero", "'j'"]),
         (_tree(BODY, Joint("j", Revolute((0, 1, 0)), effort_limit=0)), ["effort limit zero", "'j'"]),
@@ -137,6 +139,11 @@ def _tree(second, joint=None):
 def test_what_is_doubtful_is_found_and_named(tree, words):
     findings = report(tree).findings
     assert any(all(word in finding for word in words) for finding in findings), findings
+
+
+@pytest.mark.parametrize("most", [6.3, 8 * np.pi, 1e16])
+def test_limits_of_a_few_turns_and_those_that_say_none_are_not_doubtful(most):
+    assert not report(_tree(BODY, Joint("j", Revolute((0, 1, 0)), -most, most))).findings
 
 
 def test_the_reach_of_what_floats_is_measured_from_its_base():

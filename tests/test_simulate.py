@@ -208,6 +208,14 @@ def test_a_controller_that_calls_what_cannot_be_traced_is_called_and_says_what_i
         lb.simulate(robot, q0, tau=tau, t_end=0.01, dt=1e-3, method="variational")
 
 
+@pytest.mark.parametrize("tau", [lambda q, v: v, lambda t, q, v, *, gain: v, lambda: 0])
+def test_efforts_of_other_arguments_are_refused_with_those_that_are_given(tau):
+    with pytest.raises(
+        lb.LiebodyError, match=r"tau has to be a function of \(t, q, v\), or of \(t, q, v, p\)"
+    ):
+        lb.simulate(arm(), tau=tau, t_end=0.01, dt=1e-3)
+
+
 def test_efforts_that_fail_on_numbers_too_are_an_error_with_advice():
     """NumPy refuses -True, and its own advice, `~`, would mean something else; a mere slip stays one."""
     robot = lb.load("double_pendulum")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -12,6 +13,7 @@ import pytest
 
 import liebody as lb
 from liebody.constrained_run import ConstrainedRun
+from liebody.dynamics.kinematics import REPRESENTATIONS
 
 SITE = Path(__file__).parents[1] / "docs" / "site"
 sys.path.insert(0, str(SITE))
@@ -19,6 +21,7 @@ import reference  # noqa: E402
 from formulas import formula, pieces  # noqa: E402
 
 GUIDES = sorted((SITE.parent / "guides").glob("*.md"))
+PAGES = [SITE.parents[1] / "README.md", *sorted(SITE.parent.glob("*.md")), *GUIDES]
 
 FORMULAS = {
     "dv/dt": r"\mathrm{d}v / \mathrm{d}t",
@@ -103,6 +106,45 @@ def test_calls_of_guides_exist(guide):
     known = [(owner, name) for owner, name in calls if owner in owners]
     absent = [(o, n) for o, n in known if not hasattr(owners[o], n) and n not in _fields(owners[o])]
     assert absent == [] and (known or guide.name == "index.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_calls_that_pages_name_can_be_made(page):
+    """Calls of robots and of the package in code spans have arguments and representations that there are."""
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S))
+    assert {span: problem for span in spans if (problem := _problem_of(span))} == {}
+
+
+def test_calls_that_cannot_be_made_are_seen():
+    assert "representation" in _problem_of('robot.jacobian(q, "body", "hybrid")')
+    assert "missing" in _problem_of("f(robot.inverse_dynamics(q, v))")
+    assert "unexpected" in _problem_of("robot.mass_matrix(q, speed=3)")
+    assert _problem_of('robot.jacobian(q, "body", "mixed")') is None
+
+
+def _problem_of(span):
+    """What stands against a call in a code span; None if nothing does, or if it is no Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(span)))
+    except SyntaxError:
+        return None
+    for node in nodes:
+        function = node.func if isinstance(node, ast.Call) else None
+        if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
+            continue
+        owner = {"lb": lb, "robot": lb.load("double_pendulum")}.get(function.value.id)
+        some = any(isinstance(x, ast.Constant) and x.value is ... for x in node.args)  # f(q, ...)
+        if owner is None or some or not callable(getattr(owner, function.attr, None)):
+            continue
+        try:
+            given = {key.arg: key.value for key in node.keywords}
+            bound = inspect.signature(getattr(owner, function.attr)).bind(*node.args, **given).arguments
+        except TypeError as error:
+            return str(error)
+        chosen = bound.get("representation")
+        if isinstance(chosen, ast.Constant) and chosen.value not in REPRESENTATIONS:
+            return f"the representation is {chosen.value!r}"
+    return None
 
 
 def _fields(owner):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
         codegen,
         constrained,
         dynamics,
+        errors,
         gaits,
         groups,
         integrators,
@@ -81,6 +82,7 @@ __all__ = [
     "derivatives",
     "dynamics",
     "equations",
+    "errors",
     "export_c",
     "gaits",
     "groups",
@@ -149,7 +151,9 @@ class _Package(ModuleType):
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
+        return sorted(
+            {*super().__dir__(), *__all__} - {"Any", "ModuleType", "TYPE_CHECKING", "import_module", "sys"}
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (__name__,)  # cloudpickle knows modules by their type alone

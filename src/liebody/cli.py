@@ -19,6 +19,7 @@ import numpy as np
 from click.shell_completion import CompletionItem
 
 from . import models
+from .bodies import JOINT_KINDS
 from .codegen import cache
 from .equations import equations
 from .errors import LiebodyError, counted, require
@@ -230,7 +231,7 @@ def info(source: str, floating: bool) -> None:
 @_examples("""
 liebody simulate double_pendulum --q0 2,0.5 --t-end 10 --plot run.png
 liebody simulate anymal.urdf --floating --t-end 2 --seed 1 --save run.nc
-liebody simulate ur5.urdf --q0 elbow_joint=1.2 --tau shoulder_lift_joint=-20
+liebody simulate ur5.urdf --q0 elbow_joint=1.2 --tau shoulder_lift_joint=-20 --joints real
 liebody simulate ur5.urdf --seed 1 --members 1000 --threads 8 --save run.nc
 liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
 """)
@@ -251,6 +252,11 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
 )  # fmt: skip
 @click.option("--v0", metavar="VALUES", help="Initial velocities, likewise; the others are zero.")
 @click.option("--tau", metavar="VALUES", help="Constant efforts of the joints, likewise [N m, N].")
+@click.option(
+    "--joints", metavar="KINDS",
+    help="What a description says of joints, and acts in them: 'real' (all), 'ideal' (nothing), or some of "
+    f"{', '.join(JOINT_KINDS)}, separated by commas. Default: armature, damping.",
+)  # fmt: skip
 @click.option(
     "--seed", type=int, help="Draw initial states at random from this seed, instead of neutral, at rest."
 )
@@ -279,14 +285,14 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
 )  # fmt: skip
 def simulate_(
     source: str, floating: bool, t_end: float, dt: float | None, method: str, q0: str | None, v0: str | None,
-    tau: str | None, seed: int | None, members: int, record_every: float | None, threads: int,
-    picture: Path | None, data: Path | None,
+    tau: str | None, joints: str | None, seed: int | None, members: int, record_every: float | None,
+    threads: int, picture: Path | None, data: Path | None,
 ) -> None:  # fmt: skip
     """Simulate a robot from an initial state and print a summary.
 
     Without --tau the joints are free: the robot falls under gravity, with the damping that its description
-    states. Coordinates and velocities have the names that the summary prints; a free root has a unit
-    quaternion (qw, qx, qy, qz), then x, y, z.
+    states. Limits and dry friction act with --joints real. Coordinates and velocities have the names that
+    the summary prints; a free root has a unit quaternion (qw, qx, qy, qz), then x, y, z.
     """
     if members > 1 and seed is None:
         raise click.UsageError("--members draws random states, and so needs --seed.")
@@ -306,6 +312,7 @@ def simulate_(
 
     run = simulate(
         robot, _rounded_quaternions(robot, q, coordinates), v, t_end=t_end, dt=dt, method=scheme, tau=efforts,
+        joints=joints if joints is None or "," not in joints else joints.replace(" ", "").split(","),
         record_every=record_every, threads=threads,
     )  # fmt: skip
     click.echo(run.summary())

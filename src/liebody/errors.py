@@ -89,13 +89,13 @@ def warn(text: str, category: type[Warning]) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-def known(names: Iterable[str], wanted: Any = "") -> str:
+def known(names: Iterable[str], wanted: Any = "", most: int = 20) -> str:
     """The end of a message on a name that is not among `names`: what there is, and what may be meant."""
     listed = list(names)
     folded = {name.lower(): name for name in listed}
     near = [folded[name] for name in difflib.get_close_matches(str(wanted).lower(), folded, n=3, cutoff=0.5)]
     meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return "known are " + ", ".join(listed[:20]) + (", ..." if len(listed) > 20 else "") + meant
+    return "known are " + ", ".join(listed[:most]) + (", ..." if len(listed) > most else "") + meant
 
 
 def counted(n: int, one: str, many: str = "") -> str:

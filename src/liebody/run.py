@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from .bodies import with_values
-from .errors import LiebodyError, ShapeError, require
+from .errors import LiebodyError, ShapeError, counted, require
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .seal import is_sealed, write_sealed
 
@@ -292,7 +292,7 @@ class Run:
         done = f"{last:.6g}" if not self.batch else f"{np.nanmin(last):.6g} to {np.nanmax(last):.6g}"
         left = largest_of(np.abs(self.energy_balance))
         return told + (
-            f"work done {done} J; largest change without it {left:.2g} J, "
+            f"work done {done} J; balance kept to {left:.2g} J, "
             f"{self.energy_drift:.2g} of the largest kinetic energy"
         )
 
@@ -601,7 +601,7 @@ class EventLog:
         kinds = "".join(f", {number} {name}" for name, number in Counter(self.guard).items())
         until = f" to t = {self.t[-1]:g} s" if len(self) else ""
         lost = f"; {self.lost} more were not kept" if self.lost else ""
-        return f"EventLog({len(self)} events{until}{kinds}{lost})"
+        return f"EventLog({counted(len(self), 'event')}{until}{kinds}{lost})"
 
     def of(self, guard: str, direction: int = 0) -> EventLog:
         """The events of one guard, in one direction (+1, -1), or in both (0).

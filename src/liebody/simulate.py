@@ -26,6 +26,7 @@ from .door import checked, count, floats
 from .dynamics import Force, Mechanism, OpenTree, joint_laws
 from .errors import (
     SECONDS,
+    ArgumentError,
     ConfigurationError,
     GraphError,
     IntegrationError,
@@ -656,7 +657,8 @@ class Efforts:
             table = np.broadcast_to(table, (*lead, *table.shape[-2:]))
         except ValueError:
             raise ShapeError(
-                f"tau has leading axes {table.shape[:-2]}, those of the states are {batch}"
+                f"tau has leading axes {table.shape[:-2]}, those of the states are {batch}; samples over "
+                "time are a pair, tau=(times, values)"
             ) from None
         table = np.ascontiguousarray(table.reshape(math.prod(lead), *table.shape[-2:]))
         self.samples = Samples(table, first, interval, linear)
@@ -674,6 +676,14 @@ class Efforts:
         another shape.
         """
         self.nq, self.nv, taken = mechanism.nq, mechanism.nv, takes_parameters(feedback)
+        try:
+            inspect.signature(feedback).bind(0.0, q, v, *([None] if taken else []))
+        except TypeError as error:
+            raise ArgumentError(
+                f"tau has to be a function of (t, q, v), or of (t, q, v, p) with parameters: {error}"
+            ) from None
+        except ValueError:  # it does not tell what it takes
+            pass
 
         def efforts(t: Any, q: Array, v: Array, *p: Array) -> Array:
             return np.asarray(feedback(t, q, v, *([self.layout.read(*p)] if taken else [])))

@@ -184,7 +184,7 @@ class Parametric:
                 f"{self.name} has no free parameters, and values come without names; give {{name: values}}, "
                 "or make one with with_parameters(names)"
             )
-        return self.with_parameters(*[name for name in parameters if name in self.plain.parameters])
+        return self.with_parameters(*parameters)
 
     def packed(self, parameters: Any = None) -> Array:
         """Values of the free parameters (..., np), checked: of {name: values}, or of an array (..., np).

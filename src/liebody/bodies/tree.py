@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..door import array_of, checked
-from ..errors import ModelError, ShapeError, known
+from ..errors import ModelError, ShapeError, counted, known
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric, symmetric
 from ..scalar import Array
@@ -85,7 +85,7 @@ class Body:
         return self.joint.damping if self.joint.mimic is None else self.ratio**2 * self.joint.damping
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tree:
     """Bodies 1..n, parents before children and numbered depth-first, on a world that is body 0.
 
@@ -106,6 +106,10 @@ class Tree:
     name: str
     bodies: tuple[Body, ...]
     frames: dict[str, Frame] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        bodies = counted(len(self.bodies), "body", "bodies")
+        return f"{type(self).__name__} {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}"
 
     @cached_property
     def group(self) -> Product:

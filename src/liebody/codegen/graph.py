@@ -538,6 +538,11 @@ def trace(
         return run_on_symbols(Graph(), function, shapes, name)
 
 
+SOLVE = (
+    "numpy.linalg needs numbers; liebody.linear.solve(A, b) takes symbols, A symmetric and positive definite"
+)
+
+
 @contextmanager
 def naming_the_line(name: str) -> Iterator[None]:
     """What refuses symbols in a user's function becomes a GraphError that names the line and what refused."""
@@ -554,9 +559,11 @@ def naming_the_line(name: str) -> Iterator[None]:
             raise
         file, number, scope = frames[-1]
         line = linecache.getline(file, number, scope).strip() or name
+        *_, (last, _) = traceback.walk_tb(error.__traceback__)
+        numeric = last.f_globals.get("__name__", "").startswith("numpy.linalg")
         told = GraphError(
             f"{name} cannot be traced at `{line}` ({Path(file).name}, line {number}), "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {error}" + (f"; {SOLVE}" if numeric else "")
         )
         told.has_line = True
         raise told from error

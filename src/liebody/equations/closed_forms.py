@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,7 @@ ALGORITHMS = {name: algorithm for name, (algorithm, given) in kernels_of(Robot).
 LARGEST_GRAPH = 40_000  # operations that become SymPy expressions within minutes
 LARGEST_CONSTANT = 1000  # whole numbers up to this are exact in the floats of a trace, products of them too
 WIDTH = 100  # of a page of text
+NUMBERED = re.compile(r"([cIp])(\d+)([xyz]+)")  # symbols of a body, such as I1xx: SymPy sees no index in them
 SYMMETRIC = sympy.Symbol("*")  # in the lower triangle of a symmetric matrix
 
 
@@ -426,9 +428,11 @@ class Equations:
         common subexpressions x_0, x_1, ... come first, each on its line.
         """
         definitions, contents = self._contents(parts, expressions)
+        indexed = {s: NUMBERED.fullmatch(s.name) for s in self.values}
+        names = {s: f"{found[1]}_{{{found[2]},{found[3]}}}" for s, found in indexed.items() if found}
 
         def tex(x: Any) -> str:
-            return sympy.latex(x, symbol_names={**self.symbol_names, SYMMETRIC: r"\ast"})
+            return sympy.latex(x, symbol_names={**names, **self.symbol_names, SYMMETRIC: r"\ast"})
 
         lines = [f"{tex(s)} = {tex(x)}" for s, x in definitions]
         for part, content in contents:

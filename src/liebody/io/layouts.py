@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Body, Tree
+from ..bodies.tree import OfTree
 from ..errors import ModelError, ShapeError
 from ..groups import SO3, Free, Helical, Planar, Prismatic, Revolute, SpatialTranslation, Spherical
 from ..scalar import Array
@@ -132,6 +133,10 @@ class Layout:
     nv: int
     parts: tuple[_Part, ...]
 
+    def __repr__(self) -> str:
+        own = f"nq = {self.tree.nq}, nv = {self.tree.nv}"
+        return f"Layout of {self.tree.name!r}, {own}, in a model with nq = {self.nq}, nv = {self.nv}"
+
     def to_q(self, q: Array) -> np.ndarray:
         """Configuration (..., tree.nq) to (..., nq)."""
         q = _checked(q, self.tree.nq, "q")
@@ -207,9 +212,10 @@ class Layout:
         return np.zeros((*np.broadcast_shapes(*(array.shape[:-1] for array in arrays)), size))
 
 
-def pinocchio_layout(tree: Tree, model: Any, names: Mapping[str, str] | None = None) -> Layout:
+def pinocchio_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] | None = None) -> Layout:
     """The layout of a `pinocchio.Model` of the same mechanism.
 
+    tree    a robot, or its tree
     names   the model's names of joints that are called otherwise in the tree, {tree: model}
 
     A free joint without counterpart is taken to be the model's one joint of six freedoms without counterpart.
@@ -227,18 +233,33 @@ def pinocchio_layout(tree: Tree, model: Any, names: Mapping[str, str] | None = N
     return _layout(tree, "Pinocchio", PINOCCHIO, theirs, model.nq, model.nv, names)
 
 
-def mujoco_layout(tree: Tree, model: Any, names: Mapping[str, str] | None = None) -> Layout:
+def mujoco_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] | None = None) -> Layout:
     """The layout of a `mujoco.MjModel` of the same mechanism; otherwise as `pinocchio_layout`."""
     sizes = [(7, 6), (4, 3), (1, 1), (1, 1)]  # mjtJoint: free, ball, slide, hinge
     theirs = {}
-    for i in range(model.njnt):
+    for i, name in enumerate(joint_names(model)):
         (nq, nv), q, v = sizes[model.jnt_type[i]], model.jnt_qposadr[i], model.jnt_dofadr[i]
-        theirs[model.joint(i).name or f"joint number {i}"] = slice(q, q + nq), slice(v, v + nv)
+        theirs[name] = slice(q, q + nq), slice(v, v + nv)
     return _layout(tree, "MuJoCo", MUJOCO, theirs, model.nq, model.nv, names)
 
 
+def joint_names(model: Any) -> list[str]:
+    """The names of a `mujoco.MjModel`'s joints.
+
+    A joint without a name is called like its body where it is the only one there, as in a `TreeBuilder`, and
+    otherwise "joint number 3".
+    """
+    given = [model.joint(i).name for i in range(model.njnt)]
+
+    def name(i: int, body: int) -> str:
+        its = model.body(body).name if model.body_jntnum[body] == 1 else ""
+        return given[i] or (its if its not in given else "") or f"joint number {i}"
+
+    return [name(i, body) for i, body in enumerate(model.jnt_bodyid)]
+
+
 def _layout(
-    tree: Tree,
+    mechanism: OfTree | Tree,
     library: str,
     forms: dict[type, dict[tuple[int, int], _Form]],
     theirs: dict[str, tuple[slice, slice]],
@@ -246,6 +267,7 @@ def _layout(
     nv: int,
     names: Mapping[str, str] | None,
 ) -> Layout:
+    tree = mechanism if isinstance(mechanism, Tree) else mechanism.tree
     names = {body.joint.name: body.joint.name for body in tree.bodies} | dict(names or {})
     free = [body.joint.name for body in tree.bodies if isinstance(body.joint.group, Free)]
     free = [name for name in free if names[name] not in theirs]

@@ -32,7 +32,7 @@ from ..errors import DescriptionError, ModelError, ShapeError, require, warn
 from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
 from ..scalar import Array, maximum, minimum
 from .document import check_option, counts, is_name, quoted, read_document
-from .layouts import mujoco_layout
+from .layouts import joint_names, mujoco_layout
 from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements
 
 REMEDIES = {
@@ -68,6 +68,9 @@ COUNTS = {
 }
 """What a compiled model counts, and nothing here uses."""
 
+WATCHING = ("camera", "light", "sensor", "skin")
+"""What of that no motion depends on."""
+
 
 @dataclass(frozen=True, eq=False)
 class Actuator:
@@ -88,7 +91,7 @@ class Actuator:
     force_range: tuple[float, float]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MjcfTree(DescribedTree):
     """The tree of an MJCF.
 
@@ -158,15 +161,16 @@ def load_mjcf(
     mimic        bind joints that follow others by a linear equality; otherwise they move freely
     check        True: refuse inertias no body can have and motions without inertia; "warn": warn of them;
                  False: load
-    unused       whether to warn of everything in the file that has no effect here;
-                 `tree.description.unused` counts it in any case
+    unused       whether to warn of what acts in MuJoCo and has no effect here; `tree.description.unused`
+                 counts it in any case, and cameras, lights, sensors and skins, on which no motion depends
 
-    Bodies, joints and sites (the frames) have MuJoCo's names; those without one are called "body number 3"
-    and so on. A site that is called like a body is called NAME_site.
+    Bodies, joints and sites (the frames) have MuJoCo's names. A joint without one is called like its body,
+    where it is the only joint there; what else has none is called "body number 3" and so on. A site that is
+    called like a body is called NAME_site.
 
     Raises MissingPackage without MuJoCo (pip install mujoco), DescriptionError for what MuJoCo refuses and
     for names that are none, ModelError for mechanisms that cannot be. Warns (DoubtfulInertia) as stated, and
-    (UnusedElements) once of everything in the file that has no effect here.
+    (UnusedElements) once of what is not used.
     """
     check_option(check)
     if floating:
@@ -215,19 +219,19 @@ class _Reader:
         self.model, self.meshdir = model, spec.meshdir
         self.said = [str(warning.message) for warning in said]
         self.bodies = [WORLD, *(self.name("body", i) for i in range(1, model.nbody))]
-        self.joints = [self.name("joint", i) for i in range(model.njnt)]
+        self.joints = [self.name("joint", i, name) for i, name in enumerate(joint_names(model))]
         self.taken = set(self.bodies)
         self.sites = [_new_name(self.name("site", i), self.taken, "_site") for i in range(model.nsite)]
 
-    def name(self, kind: str, number: int) -> str:
-        """The name of one of the model's elements; by its number where it has none."""
+    def name(self, kind: str, number: int, otherwise: str = "") -> str:
+        """The name of one of the model's elements; where it has none, another one, or its number."""
         name = getattr(self.model, kind)(number).name
         if name and not is_name(name):
             raise DescriptionError(
                 f"{self.source}: the {kind} {quoted(name)} has no proper name. Remedy: use letters, digits, "
                 "blanks and common signs."
             )
-        return name or f"{kind} number {number}"
+        return name or otherwise or f"{kind} number {number}"
 
     def tree(self, merge_fixed: bool, mimic: bool, check: bool | str, unused: bool) -> MjcfTree:
         model = self.model
@@ -256,8 +260,9 @@ class _Reader:
         keys = {self.name("key", i): configuration(model.key_qpos[i]) for i in range(model.nkey)}
         shapes = tuple(self._shapes())
         self._count_unused()
-        if unused and (self.unused or self.said):
-            text = f"not used: {counts(self.unused)}" if self.unused else ""
+        acting = {what: n for what, n in self.unused.items() if what not in WATCHING}
+        if unused and (acting or self.said):
+            text = f"not used: {counts(acting)}" if acting else ""
             warn(f"{self.source}: {'; '.join(filter(None, [text, *self.said]))}", UnusedElements)
         order = tuple(name for name in self.joints if name not in followers)
         return MjcfTree(

@@ -9,13 +9,16 @@ import numpy as np
 from ..bodies import Body, Joint, Tree
 from ..dynamics import body_poses, center_of_mass, mass_matrix
 from ..errors import counted
-from ..groups import Free
+from ..groups import Free, Revolute
 from ..linear import is_numeric
 from .document import counts, listed
 from .urdf import DescribedTree
 
 SAMPLES = 20
 ILL_CONDITIONED = 1e8
+TURNS = 8 * np.pi
+"""Beyond four turns, limits of hinges were probably meant in degrees, up to that many of them."""
+DEGREES = 720
 POINT_LIKE = 1e-3
 """Radius of gyration over reach below which a body is like a point: its moments were probably left out."""
 
@@ -145,6 +148,8 @@ def _doubtful_bodies(tree: Tree, reach: float) -> list[str]:
     found, points = [], []
     for body in tree.bodies:
         inertia = body.inertia
+        if not inertia.mass and np.any(inertia.rotational):
+            found.append(f"body {body.name!r} has rotational inertia and no mass; fill the mass in")
         if not inertia.mass > 0 or not reach:
             continue
         gyration = np.sqrt(max(np.linalg.eigvalsh(inertia.rotational)[-1], 0) / inertia.mass)
@@ -170,6 +175,13 @@ def _doubtful_joints(tree: Tree) -> list[str]:
     rubbing = [b.joint.name for b in tree.bodies if np.any(b.joint.friction)]
     sprung = [b.joint.name for b in tree.bodies if np.any(b.joint.stiffness)]
     found = []
+    for joint in (b.joint for b in tree.bodies if isinstance(b.joint.group, Revolute)):
+        bounds = np.concatenate([joint.lower, joint.upper])
+        if np.isfinite(bounds).all() and TURNS < np.abs(bounds).max() <= DEGREES:
+            found.append(
+                f"joint {joint.name!r}: limits {bounds[0]:g} and {bounds[1]:g} rad are many turns; if "
+                "degrees were meant, convert them, and leave the limits out where it turns freely"
+            )
     if rubbing:
         found.append(
             f"dry friction does not act by itself: {listed(rubbing)}; if it matters, simulate with "

@@ -265,7 +265,7 @@ class Description:
         return [f"{kind} ({counted(len(at), 'time')}, line {at[0]})" for kind, at in self.assumed.items()]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DescribedTree(Tree):
     """A tree, with the description it was made from: `tree.description.shapes` is what a viewer draws.
 

@@ -242,8 +242,10 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
     def values(self, options: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values of all options, of which some are given."""
         values = {**self.options, **options}
-        if len(values) > len(self.options) or any(x is Parameter.empty for x in values.values()):
-            raise ModelError(f"{self.name} takes the options {list(self.options)}, got {list(options)}")
+        missing = [f"{name}=..." for name, x in values.items() if x is Parameter.empty]
+        if len(values) > len(self.options) or missing:
+            give = f"; give {', '.join(missing)}" if missing else ""
+            raise ModelError(f"{self.name} takes the options {list(self.options)}, got {list(options)}{give}")
         return tuple(map(_hashable, values.values()))
 
     def traced(

@@ -19,7 +19,7 @@ from ..codegen import Function, Kernel, Program, to_casadi, to_casadi_external
 from ..codegen.kernel import data_type
 from ..codegen.layout import FlatLayout, word_of
 from ..door import checked, count, floats
-from ..errors import LiebodyError, ModelError, ShapeError, counted
+from ..errors import LiebodyError, ModelError, ShapeError, counted, known
 from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
 from ..labels import labels
@@ -278,10 +278,10 @@ class Robot(Algorithms, OfTree, Parametric):
 
         With an optional array it has a name of its own, such as "inverse_dynamics_wrenches".
         """
-        known = kernels_of(type(self))
-        if name not in known:
-            raise ModelError(f"there is no function {name!r}; known are {', '.join(known)}")
-        algorithm, given = known[name]
+        kernels = kernels_of(type(self))
+        if name not in kernels:
+            raise ModelError(f"there is no function {name!r}; {known(kernels, name, len(kernels))}")
+        algorithm, given = kernels[name]
         return algorithm.kernel(self, given, algorithm.values(options), dtype)
 
     @checked
