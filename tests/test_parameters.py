@@ -514,6 +514,7 @@ def test_a_stepper_takes_the_steps_of_the_simulation(pendulum, method):
     anew = sim.reset(sim.reset(state, np.zeros(3, bool)), [1], v0=[1.0, 0, 0, 0])
     alone = lb.stepper(ordinary(pendulum, 1), dt=0.01, method=method)
     close(sim.step(anew).q[1], alone.step(alone.start(v0=[1.0, 0, 0, 0])).q, 1e-12)
+    assert lb.stepper(pendulum, dt=0.01, **options).start().q.shape == (3, 5)  # members as the parameters
     with pytest.raises(ShapeError, match=r"parameters have the leading axes \(3,\)"):
         lb.stepper(pendulum, dt=0.01, members=2, **options)
 
@@ -547,6 +548,11 @@ def test_an_ensemble_has_the_axes_of_states_and_parameters(pendulum):
     close(run.q[1, 3], one.q, 1e-14)
     with pytest.raises(ShapeError, match=r"parameters \(3,\) differ in their leading axes"):
         lb.simulate(pendulum, None, v0, parameters={"arm.mass": [1, 2, 3]}, **options)
+    with pytest.raises(
+        ShapeError, match=r"axes of arm\.mass \(3,\) and K \(4, 4\) differ; .* with_parameters"
+    ):
+        given = {"arm.mass": [1, 2, 3], "K": np.eye(4)}
+        lb.simulate(pendulum, parameters=given, tau=lambda t, q, v, p: -p.K @ v, **options)
 
 
 def test_names_of_simulations_that_nobody_knows_are_refused(pendulum):
@@ -557,6 +563,8 @@ def test_names_of_simulations_that_nobody_knows_are_refused(pendulum):
         lb.simulate(pendulum, parameters={"K_p": 1.0}, tau=lambda t, q, v, K_p=2.0: -K_p * v, **options)
     with pytest.raises(IntegrationError, match="takes parameters, and there are none"):
         lb.simulate(pendulum, tau=gains, **options)
+    with pytest.raises(ModelError, match="no parameter 'K_d' that has a value; known are K_p"):
+        lb.simulate(pendulum, parameters={"K_p": 1.0}, tau=gains, **options)
     with pytest.raises(ModelError, match=r"of member 1 is -1\.0 kg"):
         lb.simulate(pendulum, parameters={"arm.mass": [1.0, -1.0]}, **options)
     with pytest.raises(IntegrationError, match="has no parameters"):
@@ -592,6 +600,8 @@ def test_a_hybrid_system_takes_the_parameters_of_its_robot(hopper):
         assert abs(ledger.residual) < 1e-5 * ledger.throughput
     with pytest.raises(ModelError, match=r"base.mass of member .* is -1.0 kg"):
         system.simulate(q0, parameters={"base.mass": [1.0, -1.0]}, **options)
+    with pytest.raises(ShapeError, match=r"axes of base\.mass \(2,\) and gravity \(3,\) differ"):
+        system.simulate(q0, parameters={"base.mass": [1.0, 2.0], "gravity": np.zeros((3, 3))}, **options)
     with pytest.raises(ModelError, match="leave out gravity"):
         dropped(hopper.with_parameters(*given), gravity=(0, 0, -1))
 

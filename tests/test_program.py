@@ -216,6 +216,50 @@ def test_constants_that_all_places_share_become_part_of_the_text():
     np.testing.assert_array_equal(Kernel(program)(*x), np.arange(1, 5)[:, None] * (x[0] @ about_z.T))
 
 
+def columns(n, order=None):
+    """X of L X = B, a column of B and of X at each place: all share L; columns of X in another order."""
+    program, m = Program("columns", {"L": (9, 9), "B": (9, n)}), 9
+
+    def solve(L, k, b):
+        x = []
+        for i in range(m):
+            x.append(k * b[i] - sum((L[i, j] * x[j] for j in range(i)), 0.0) / L[i, i])
+        return x
+
+    function = trace(solve, {"L": (m, m), "k": (), "b": m}, "solve")
+    X = program.apply(function, program.cells("L"), 2.0, program.cells("B").T)
+    program.output("X", X.T if order is None else X[order].T)
+    return program
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.many
+def test_places_of_one_state_that_do_not_wait_are_lanes(dtype):
+    """However many they are beside 2 to 16 lanes, and wherever they come from and go."""
+    rng = np.random.default_rng(3)
+    programs = columns(4), columns(16), columns(21), columns(9, rng.permutation(9))
+    for program in programs:
+        L = rng.uniform(0.5, 1, (9, 9))
+        B = rng.normal(size=program.inputs["B"].shape)
+        assert "WIDE" in program_unit(program, 1).split("piece0", 1)[1]
+        single = Kernel(program, dtype)(L, B)  # the loop over one lane
+        tolerance = 1e-13 if dtype is np.float64 else 1e-5
+        np.testing.assert_allclose(single, program.evaluate(L, B), rtol=tolerance, atol=10 * tolerance)
+
+
+def test_places_that_are_few_or_wait_for_each_other_or_take_turns_are_no_lanes():
+    powers = Program("powers", {"x": 8})
+    chained = trace(lambda a, b: (a + b) * (a - b) * (a + 2 * b) * (a * b + 3) * a * b, {"a": (), "b": ()})
+    s = powers.empty(8)
+    powers.apply(chained, np.append(powers.cells("x")[:1], s[:-1]), powers.cells("x"), into=s)
+    powers.output("s", s)
+    turns = Program("turns", {"x": 8, "y": 8})
+    calls = [Call(chained, (turns.cells("x"), turns.cells("y"))), Call(ADD, (turns.cells("y"), 1.0))]
+    turns.output("z", np.concatenate(turns.alternate([0, 1] * 8, calls)))
+    for program in (powers, turns, columns(3)):
+        assert "WIDE" not in program_unit(program, 1).split("piece0", 1)[1]
+
+
 def test_places_read_what_earlier_places_of_the_pass_have_written(way):
     program = Program("powers", {"x": ()})
     double = trace(lambda a: 2 * a, {"a": ()}, "double")

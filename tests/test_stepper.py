@@ -211,6 +211,9 @@ def test_a_lost_step_is_an_error_and_a_lost_member_is_nan(robot):
     with pytest.raises(IntegrationError, match=r"the step at t = 0\.002 s cannot be taken"):
         sim.step(sim.step(sim.start()), huge, steps=3)
     assert np.isfinite(sim.step(sim.start()).y).all()  # and the stepper goes on
+    with pytest.raises(IntegrationError, match=r"u is \[nan, .*expected finite efforts"):
+        sim.step(sim.start(), np.full(robot.nv, np.nan))
+    assert repr(sim) == f"Stepper of {robot.name}: dt={DT}"
     sim = lb.stepper(robot, dt=DT, members=2)
     state = sim.step(sim.start(), [huge, 0 * huge], steps=3)
     assert np.isnan(state.y[0]).any()

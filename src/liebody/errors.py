@@ -36,6 +36,10 @@ class ModelError(LiebodyError):
     """A mechanism that cannot be: non-physical inertia, unknown names, cycles, duplicate names."""
 
 
+class UnknownName(ModelError, AttributeError):
+    """A part of memory or parameters that is not there."""
+
+
 class ConstraintError(ModelError):
     """Constraints that cannot hold: loops that do not close, velocities that contradict each other."""
 

@@ -97,6 +97,10 @@ class Stepper:
         if threads == 1 and not events and not self._implicit:
             self._course = flow.course(self._y, Samples(self._table), dt, *self._kept)
 
+    def __repr__(self) -> str:
+        members = f", members={self.batch}" if self.batch else ""
+        return f"Stepper of {self.mechanism.name}: dt={self.dt:g}{members}"
+
     def start(self, q0: Array = None, v0: Array = None) -> StepperState:
         """The state at t = 0; states of all members, or one for all. Default as of `simulate`."""
         y = self._points(q0, v0, self._table.reshape(*self.batch, -1))
@@ -236,7 +240,10 @@ class Stepper:
         _, failed, losses, _ = self._kept
         failed[:] = 0
         reason = int(losses[0, 1]) or NOT_FINITE
-        why = self.mechanism.diagnosis(state.q, state.v, self.dt, t)
+        if not np.isfinite(self._efforts).all():
+            why: str | None = f"u is {self._u.tolist()}, expected finite efforts"
+        else:
+            why = self.mechanism.diagnosis(state.q, state.v, self.dt, t)
         raise IntegrationError(
             f"the step at t = {t:.9g} s cannot be taken: {REASONS[reason]}; "
             f"{why or 'take a shorter step, and look for forces that pump energy in'}"
@@ -267,7 +274,7 @@ def stepper(
     *,
     dt: float,
     method: str | Method | MechanicalMethod = "rkmk4",
-    members: int | tuple[int, ...] = (),
+    members: int | tuple[int, ...] | None = None,
     forces: Iterable[Force] = (),
     joints: str | Iterable[str] | None = None,
     stabilization: Any = None,
@@ -283,7 +290,8 @@ def stepper(
             state = sim.step(state, u=robot.gravity(state.q) - 20 * state.v)
 
     dt       length of a step                                                                            [s]
-    members  number of members of an ensemble, or its shape; they are lanes of vectors
+    members  number of members of an ensemble, or its shape; they are lanes of vectors. Default: those of the
+             parameters, or one robot alone
     others   as of `simulate`, whose steps these are: the states agree to the last bit with those of a run
              whose efforts are samples that are held. Events end a step early, and it goes on from there;
              those that are `terminal` end a member, until it is `reset`
@@ -302,7 +310,8 @@ def stepper(
     else:
         stabilized = made.stabilization(stabilization, h)
     flow = flow_of(made, chosen, stabilized, None)
-    batch = tuple(count("members", n) for n in (members if isinstance(members, tuple) else (members,)))
+    shape = p.shape[:-1] if members is None else members if isinstance(members, tuple) else (members,)
+    batch = tuple(count("members", n) for n in shape)
     try:
         p = np.broadcast_to(p, (*batch, p.shape[-1]))
     except ValueError:

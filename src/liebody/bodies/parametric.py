@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from ..codegen.graph import holds_symbols
-from ..codegen.layout import FlatLayout, word_of
+from ..codegen.layout import FlatLayout, ensemble_of, word_of
 from ..door import short
 from ..errors import ArgumentError, ModelError, ShapeError
 from ..scalar import Array
@@ -208,7 +208,7 @@ class Parametric:
         self.layout.check(given)
         if any(holds_symbols(np.asarray(x)) for x in given.values()):
             return self.layout.write({**self.layout.defaults, **given}.values())
-        return self._complete(self.layout.values(given, np.broadcast_shapes(*self.layout.batches(given))))
+        return self._complete(self.layout.values(given, ensemble_of(self.layout.batches(given))))
 
     def _complete(self, flat: Array) -> Array:
         """Values (..., np), of symbols of the tree too; raises ModelError."""

@@ -7,12 +7,12 @@ import re
 from collections import namedtuple
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..door import floats
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, UnknownName, known
 from ..scalar import Array
 
 Check = Callable[[np.ndarray], np.ndarray]
@@ -53,7 +53,12 @@ class FlatLayout:
     @cached_property
     def type(self) -> Any:
         """The named tuples that `read` gives."""
-        return namedtuple(self.kind, list(self.fields.values()))
+        kind, fields = self.kind, list(self.fields.values())
+
+        def unknown(parts: Any, name: str) -> NoReturn:
+            raise UnknownName(f"there is no {kind} {name!r} that has a value; {known(fields, name)}")
+
+        return type(kind, (namedtuple(kind, fields),), {"__slots__": (), "__getattr__": unknown})
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the type of the tuples, which cannot be sent to other processes."""
@@ -106,14 +111,26 @@ class FlatLayout:
             there = ", ".join(self.defaults) or "none"
             raise ModelError(f"there is no {self.kind} {unknown[0]!r}; there are {there}")
 
-    def batches(self, given: Mapping[str, Any], own: int = 0) -> list[tuple[int, ...]]:
-        """The leading axes of what is given; `own` of the last ones are not the ensemble's."""
-        found = []
+    def batches(self, given: Mapping[str, Any], own: int = 0) -> dict[str, tuple[int, ...]]:
+        """The leading axes of each of what is given; `own` of the last ones are not the ensemble's."""
+        found = {}
         for name, value in given.items():
             if name in self.defaults:
                 extra = np.ndim(value) - self.defaults[name].ndim - own
-                found.append(np.shape(value)[: max(0, extra)])
+                found[name] = np.shape(value)[: max(0, extra)]
         return found
+
+
+def ensemble_of(batches: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The leading axes to which those of all that is given broadcast; raises ShapeError."""
+    try:
+        return np.broadcast_shapes(*batches.values())
+    except ValueError:
+        differ = " and ".join(f"{name} {axes}" for name, axes in batches.items() if axes)
+        raise ShapeError(
+            f"the leading axes of {differ} differ; make the ensembles equal, and declare arrays of your own, "
+            "which have axes of theirs, by with_parameters({'K': array})"
+        ) from None
 
 
 def word_of(name: str) -> str:

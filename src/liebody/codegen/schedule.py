@@ -13,7 +13,7 @@ themselves, where this is regular.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -157,10 +157,13 @@ class Segment:
 
 
 class Loop:
-    """Parts that share a loop, or one pass of parts that take turns (`alternating`)."""
+    """Parts that share a loop, or one pass of parts that take turns (`alternating`).
 
-    def __init__(self, size: int, step: Pass) -> None:
-        self.step = step
+    closed  whether no other part joins
+    """
+
+    def __init__(self, size: int, step: Pass, closed: bool = False) -> None:
+        self.step, self.closed = step, closed
         self.alternating = len(step.parts) > 1
         self.turns: list[Turns] = []
         self._clear(size)
@@ -179,7 +182,7 @@ class Loop:
 
     def joined(self, part: Application) -> bool:
         """Take a part into the loop, if this keeps the order of what depends on each other."""
-        if self.alternating:
+        if self.alternating or self.closed:
             return False
         longest = max(turns.part.places for turns in self.turns)
         if min(part.places, longest) > SLACK and abs(part.places - longest) > SLACK:
@@ -306,6 +309,7 @@ class Schedule:
     """The loops of a program, and where each cell is.
 
     results  for each array of results, the cells whose values it takes
+    apart    parts that have loops of their own
     space    of each cell: 0 memory, 1 + k the k-th input, 1 + (number of inputs) + j the j-th result;
              -1 for cells that are never needed
     spot     its place there
@@ -315,14 +319,17 @@ class Schedule:
     size     of the memory
     """
 
-    def __init__(self, program: Program, results: list[Any]) -> None:
+    def __init__(
+        self, program: Program, results: list[Any], apart: Collection[Application] = frozenset()
+    ) -> None:
         self.program, self.results = program, results
         self.inputs = [program.positions(cells).ravel() for cells in program.inputs.values()]
         self.loops: list[Loop] = []
         for step in program.passes:
-            joins = self.loops and len(step.parts) == 1 and self.loops[-1].joined(step.parts[0])
-            if len(step.order) and not joins:
-                self.loops.append(Loop(program.size, step))
+            closed = step.parts[0] in apart
+            may_join = self.loops and len(step.parts) == 1 and not closed
+            if len(step.order) and not (may_join and self.loops[-1].joined(step.parts[0])):
+                self.loops.append(Loop(program.size, step, closed))
         for loop in self.loops:
             loop.merge()
         self._drop()

@@ -19,6 +19,7 @@ derivatives of rigid-body dynamics using spatial vector algebra".
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -135,6 +136,7 @@ class _Loop(NamedTuple):
 
     rows: tuple[int, ...]  # those of the right side that are not zero
     last: int  # number of rows of the solution that are needed
+    result: int  # whose columns they are: 0, 1 or 2
 
 
 def derivatives_by_columns(
@@ -150,7 +152,7 @@ def derivatives_by_columns(
     n = tree.nv
     each = range(n)
     entries: list[tuple[int, int]] = []  # of L that are not zero
-    places: dict[_Loop, list[tuple[int, int]]] = {}  # result and column
+    places: dict[_Loop, list[int]] = {}  # columns
     free: list[dict[int, Array]] = []
 
     def prepared(*arrays: Array) -> tuple[Array, ...]:
@@ -159,32 +161,34 @@ def derivatives_by_columns(
         entries.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
         for j in each:
             rows = tuple(i for i in each if i == j or not (is_zero(by_q[i, j]) and is_zero(by_v[i, j])))
-            places.setdefault(_Loop(rows, n), []).extend((k, j) for k in (0, 1) if j not in known[k])
-            places.setdefault(_Loop(rows, rows[-1] + 1), []).append((2, j))
+            for k in (k for k in (0, 1) if j not in known[k]):
+                places.setdefault(_Loop(rows, n, k), []).append(j)
+            places.setdefault(_Loop(rows, rows[-1] + 1, 2), []).append(j)
         right = -by_q, -by_v, np.eye(n, dtype=int)
-        columns = (np.array([right[k][loop.rows, j] for k, j in of]) for loop, of in places.items() if of)
+        columns = (right[loop.result][np.ix_(loop.rows, of)] for loop, of in places.items())
         factors = np.array([L[k][i] for k, i in entries]), np.array(reciprocals)
         return *factors, *(np.array([*x.values()]).reshape(-1, n) for x in known), *columns
+
+    @functools.cache
+    def branch(rows: tuple[int, ...], last: int) -> Function:
+        def solution(values: Array, reciprocals: Array, b: Array) -> Array:
+            L: list[list[Any]] = [[0] * k for k in each]
+            for (k, i), x in zip(entries, values, strict=True):
+                L[k][i] = x
+            whole = np.zeros(n, int).astype(object)
+            whole[[*rows]] = b
+            return back_substitute((L, list(reciprocals)), whole)[:last]
+
+        return trace(solution, {"L": len(entries), "reciprocals": n, "b": len(rows)}, "branch")
 
     program = Program(name, shapes)
     found = program.apply(trace(prepared, shapes, "prepared"), *program.inputs.values())
     (*factors, by_q, by_v), columns = found[:4], found[4:]
     results = np.empty((3, n, n), np.int64)
     results[0][:, [*free[0]]], results[1][:, [*free[1]]] = by_q.T, by_v.T
-    loops = ((loop, of) for loop, of in places.items() if of)
-    for (loop, of), right in zip(loops, columns, strict=True):
-
-        def solution(values: Array, reciprocals: Array, b: Array, loop: _Loop = loop) -> Array:
-            L: list[list[Any]] = [[0] * k for k in each]
-            for (k, i), x in zip(entries, values, strict=True):
-                L[k][i] = x
-            whole = np.zeros(n, int).astype(object)
-            whole[[*loop.rows]] = b
-            return back_substitute((L, list(reciprocals)), whole)[: loop.last]
-
-        sizes = {"L": len(entries), "reciprocals": n, "b": len(loop.rows)}
-        k, j = np.transpose(of)
-        results[k, : loop.last, j] = program.apply(trace(solution, sizes, "branch"), *factors, right)
+    for (loop, of), right in zip(places.items(), columns, strict=True):
+        solved = program.apply(branch(loop.rows, loop.last), *factors, right.T)
+        results[loop.result][: loop.last, of] = solved.T
     i, j = np.indices((n, n))
     results[2] = results[2][np.minimum(i, j), np.maximum(i, j)]
     for k, cells in enumerate(results):

@@ -29,7 +29,7 @@ import numpy as np
 
 from ..codegen import Kernel, Samples, trace
 from ..codegen.hybrid import HybridFlow
-from ..codegen.layout import FlatLayout
+from ..codegen.layout import FlatLayout, ensemble_of
 from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.printers.explicit import Repeats
 from ..codegen.printers.numpy_source import compile_numpy
@@ -77,9 +77,9 @@ class Given:
         self.times = {name: floats(f"times of {name}", times) for name, (times, _) in sampled.items()}
 
     @property
-    def batches(self) -> list[tuple[int, ...]]:
+    def batches(self) -> dict[str, tuple[int, ...]]:
         """The leading axes."""
-        return self.layout.batches(self.constant) + self.layout.batches(self.sampled, own=1)
+        return self.layout.batches(self.constant) | self.layout.batches(self.sampled, own=1)
 
     def samples(self, hold: str, batch: tuple[int, ...], dt: float) -> Samples:
         """Parameters of each member, and the step dt behind them."""
@@ -423,9 +423,8 @@ class HybridSystem:
         locate, least = None if locate is None else number("locate", locate), number("least", least)
         q, v = self._checked(q0, v0)
         given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
-        batch = np.broadcast_shapes(
-            q.shape[:-1], v.shape[:-1], *given.batches, *self.memory.batches(memory or {})
-        )
+        states = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
+        batch = ensemble_of(states | given.batches | self.memory.batches(memory or {}))
         t_end = positive("t_end", t_end, SECONDS)
         interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
         rows = 1 + max(1, round(min(t_end / interval, 2**53)))

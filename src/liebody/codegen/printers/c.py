@@ -14,7 +14,7 @@ import heapq
 import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -165,6 +165,11 @@ def lanes_dialect(single: bool) -> Dialect:
     return Dialect(
         LANES_RULES, "T", "I", "splat({})", _sincos_lanes, suffix, if_any="if (any({})) {{", at_once=True
     )
+
+
+def wide_dialect(single: bool) -> Dialect:
+    """Of places as lanes, arithmetic alone."""
+    return replace(lanes_dialect(single), value="W", splat="wide({})", if_any="", at_once=False)
 
 
 C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")

@@ -21,6 +21,7 @@ from ..graph import Expr, Function, trace
 from ..program import Application, Pass, Program
 from ..schedule import Loop, Schedule, Segment, line
 from .c import (
+    ARITHMETIC,
     PIECE,
     Code,
     Dialect,
@@ -37,9 +38,11 @@ from .c import (
     over_lanes,
     prelude,
     straight_line,
+    wide_dialect,
 )
 
 SMALL = 100  # operations up to which a function may be copied into the loop that calls it
+FEW, WORTH = 4, 4  # places, and operations for each number that comes or goes, from which on places are lanes
 
 
 def callable_over_lanes(function: Function | Program, name: str) -> list[str]:
@@ -67,7 +70,7 @@ def program_unit(
         outputs = [np.array([cell.args[0] for cell in plan.place], int)]
     arguments = [f"x{k}" for k in range(len(program.inputs))]
     results = {f"y{k}": positions for k, positions in enumerate(outputs)}
-    text = _Text(program, "step", arguments, results, dialect, piece)
+    text = _Text(program, "step", arguments, results, dialect, piece, wide=lanes == 1)
     takes = [*(f"const T *restrict {x}" for x in arguments), *(f"T *restrict {y}" for y in results), "T *w"]
     whole = c_function(f"static void piece0({', '.join(takes)})", text.lines)
     loop = plan.loop(Code([[]], text.size), guard or Guard())
@@ -97,6 +100,7 @@ class _Text:
     arguments  names of arrays
     results    names of arrays, and the positions of the cells that go there
     piece      operations in one C function
+    wide       whether places may be lanes, as they may in a loop over one state
     size       how many cells w has
     """
 
@@ -108,11 +112,14 @@ class _Text:
         results: dict[str, Any],
         dialect: Dialect | None = None,
         piece: int = PIECE,
+        wide: bool = False,
     ) -> None:
         self.name, self.dialect = name, dialect or lanes_dialect(False)
+        single = [step.parts[0] for step in program.passes if wide and len(step.parts) == 1]
+        self._over_lanes = {part for part in single if _is_wide(part)}
         self.lines: list[str] = []
         self._tables: dict[tuple[str, ...], tuple[str, str]] = {}
-        self._schedule = schedule = Schedule(program, list(results.values()))
+        self._schedule = schedule = Schedule(program, list(results.values()), self._over_lanes)
         self._arrays, self.size = ["w", *arguments, *results], schedule.size
         for key, cells in zip(arguments, program.inputs.values(), strict=True):
             positions = program.positions(cells).ravel()
@@ -125,9 +132,9 @@ class _Text:
         for loop in schedule.loops:
             for part in loop.step.parts if loop.alternating else (turns.part for turns in loop.turns):
                 if part.places:
-                    uses.setdefault(_form(part), []).append((part, bool(loop.runs)))
+                    uses.setdefault(self._form(part), []).append((part, bool(loop.runs)))
         self._forms = {
-            form: _Form(f"{name}_{k}_{identifier(form[0].name)}", *zip(*parts, strict=True))
+            form: _Form(f"{name}_{k}_{identifier(form[0].name)}", form[1], *zip(*parts, strict=True))
             for k, (form, parts) in enumerate(uses.items())
         }
         for loop in schedule.loops:
@@ -189,6 +196,8 @@ class _Text:
         """A loop over iterations k of parts that share it."""
         if len(loop.turns) == 1:
             (turns,) = loop.turns
+            if turns.part in self._over_lanes:
+                return self._lanes(turns.part)
             body = self._place(turns.part, np.arange(turns.part.places))
             return [f"for (int i = 0; i < {turns.part.places}; i++) {{", *_indented(body), "}"]
         body = [x for segment in loop.segments for x in ("{", *_indented(self._segment(segment)), "}")]
@@ -273,7 +282,7 @@ class _Text:
 
     def _place(self, part: Application, places: Any) -> list[str]:
         """The statements for place i, one of `places`."""
-        T, form = self.dialect.value, self._forms[_form(part)]
+        T, form = self.dialect.value, self._forms[self._form(part)]
         given, before, after = [], [], []
         for k, a in enumerate(part.arguments):
             if a.dtype.kind == "f":
@@ -298,6 +307,51 @@ class _Text:
                 after += [f"{y} = {x};" for x, y in self._entries(f"r{k}", y[places], places)]
         call = f"{form.name}({', '.join(given)});"
         return [*before, call, *after]
+
+    def _form(self, part: Application) -> tuple[Any, ...]:
+        """What parts that call the same C function have in common: if over lanes, what all of them share."""
+        shared = tuple(map(_is_shared, part.arguments)) if part in self._over_lanes else None
+        return (part.function, shared, *(a.dtype.kind for a in part.arguments))
+
+    def _lanes(self, part: Application) -> list[str]:
+        """A loop over places that are lanes, WIDE at a time; some come twice where these do not fit."""
+        form, places, n = self._forms[self._form(part)], np.arange(part.places), part.places
+        given, made, before, after = [], [], [], []
+        for k, a in enumerate(part.arguments):
+            given.append(f"a{k}")
+            if a.dtype.kind == "f":
+                given[-1] = self._constants(a[:, form.free[k]], places)
+            elif not a.shape[1]:
+                given[-1] = "0"
+            elif not _is_shared(a):
+                made.append(f"W a{k}[{a.shape[1]}];")
+                before += self._each_lane("take", f"a{k}", a)
+            elif self._follow(a[:1]):
+                given[-1] = self._pointer(a[:1], places[:1])
+            else:
+                made.append(f"{self.dialect.real} a{k}[{a.shape[1]}];")
+                made += [f"{x} = {y};" for x, y in self._entries(f"a{k}", a[:1], places[:1])]
+        for k, y in enumerate(part.results):
+            given.append(f"r{k}")
+            made.append(f"W r{k}[{y.shape[1]}];")
+            after += self._each_lane("give", f"r{k}", y)
+        call = f"{form.name}({', '.join(given)});"
+        begin = f"const int k = {n} - first < WIDE && {n} >= WIDE ? {n} - WIDE : first, left = {n} - k;"
+        body = [begin, *made, *before, call, *after]
+        return [f"for (int first = 0; first < {n}; first += WIDE) {{", *_indented(body), "}"]
+
+    def _each_lane(self, move: str, name: str, cells: Any) -> list[str]:
+        """Statements that take vectors name[j] from the cells (places, size), or give them to those."""
+        lines, plan, places = [], self._schedule, np.arange(len(cells))
+        for j, column in enumerate(cells.T):
+            found = line(places, plan.spot[column])
+            if found is None:
+                here, lane = self._cell(column, places, "i"), f"{name}[{j}][l]"
+                lines.append(f"EACH_PLACE({f'{lane} = {here}' if move == 'take' else f'{here} = {lane}'});")
+            else:
+                at = f"{self._arrays[plan.space[column[0]]]} + {found[0]}"
+                lines.append(f"{move}_lanes({name} + {j}, {at}, {found[1]}, k, left);")
+        return lines
 
     def _constants(self, values: Any, places: Any) -> str:
         """A pointer to the constants (., size) of place i, one of `places`."""
@@ -364,9 +418,15 @@ class _Text:
 
 
 class _Form:
-    """A function as some passes call it, with constants in certain arguments."""
+    """A function as some passes call it, with constants in certain arguments.
 
-    def __init__(self, name: str, parts: Sequence[Application], rare: Sequence[bool]) -> None:
+    shared  whether lanes, if they are places, share an argument
+    """
+
+    def __init__(
+        self, name: str, shared: Sequence[bool] | None, parts: Sequence[Application], rare: Sequence[bool]
+    ) -> None:
+        self.shared = shared
         self.rare = all(rare)  # beside straight lines that do the same
         self.name, self.parts, self.function = name, parts, parts[0].function
         self.free = {}  # of each constant argument: the entries that differ from place to place
@@ -394,6 +454,9 @@ class _Form:
 
     def text(self, dialect: Dialect, piece: int) -> list[str]:
         function = self.folded if self.free else self.function
+        if self.shared is not None:
+            constants = [k for k, shared in enumerate(self.shared) if shared]
+            return over_lanes(function, self.name, wide_dialect(bool(dialect.suffix)), constants, piece=piece)
         small = sum(function.operations.values()) <= SMALL
         # `restrict` speaks of one place: what a place leaves to the next one is read after a call
         inline = small and not any(any(part.written) for part in self.parts)
@@ -401,9 +464,22 @@ class _Form:
         return over_lanes(function, self.name, dialect, self.free, attribute, piece)
 
 
-def _form(part: Application) -> tuple[Any, ...]:
-    """What parts that call the same C function have in common."""
-    return (part.function, *(a.dtype.kind for a in part.arguments))
+def _is_wide(part: Application) -> bool:
+    """Whether the places of a part may be lanes: many, in any order, of arithmetic that is worth it."""
+    operations, arrays = part.function.operations, (*part.arguments, *part.results)
+    return (
+        part.places >= FEW
+        and sum(operations.values()) >= WORTH * sum(x.shape[1] for x in arrays if not _is_shared(x))
+        and ARITHMETIC.issuperset(operations)
+        and all(_is_shared(x) for x in arrays if x.dtype.kind == "f")
+        and not np.isin(part.writes, part.reads).any()
+        and part.free
+    )
+
+
+def _is_shared(cells: Any) -> bool:
+    """Whether all places have the same cells, or constants, (places, size)."""
+    return bool((cells == cells[:1]).all())
 
 
 def _indented(lines: Sequence[str], depth: int = 1) -> list[str]:

@@ -60,6 +60,31 @@ INLINE T number(I i) {
     return x;
 }
 INLINE int any(I mask) { return mask != 0; }
+/* Places of a program that do not wait for each other may be lanes, of as many as there are. */
+#if defined(SHORT_VECTORS) || !defined(__AVX__)
+enum { WIDE = 16 / sizeof(real) };
+#elif defined(__AVX512F__)
+enum { WIDE = 64 / sizeof(real) };
+#else
+enum { WIDE = 32 / sizeof(real) };
+#endif
+typedef real W __attribute__((vector_size(WIDE * sizeof(real))));
+INLINE W wide(real x) { return x - (W){0}; }
+/* WIDE places from place k on, of which `left` are left; the last one is in all other lanes. */
+#define EACH_PLACE(statement) \
+    for (int l = 0; l < WIDE; l++) { \
+        const int i = k + (l < left ? l : left - 1); \
+        statement; \
+    }
+INLINE void take_lanes(W *x, const real *from, int step, int k, int left) {
+    if (step == 1 && left >= WIDE) memcpy(x, from + k, sizeof *x);
+    else EACH_PLACE((*x)[l] = from[step * i]);
+}
+INLINE void give_lanes(const W *x, real *to, int step, int k, int left) {
+    if (step == 1 && left >= WIDE) memcpy(to + k, x, sizeof *x);
+    else
+        for (int l = 0; l < WIDE && l < left; l++) to[step * (k + l)] = (*x)[l];
+}
 #define MASK(condition) (-(I)(condition))
 #define EACH_LANE(y, f, ...) ((y) = f(__VA_ARGS__))
 #define LANE(x) (x)
