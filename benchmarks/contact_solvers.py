@@ -40,8 +40,8 @@ from liebody.codegen import Kernel, trace
 from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.linear import factor, inward, product, solve, symmetric
 from liebody.scalar import Array, maximum, sqrt, where
-from liebody.systems import Contact, JointPD, TimeStepping, time_stepping
-from liebody.systems.cones import TINY, Cone, gauss_seidel
+from liebody.systems import Contact, JointPD, TimeStepping, impulses
+from liebody.systems.cones import TINY, Block, Cone, gauss_seidel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from legs import CASES, DT, HOLD, loaded
@@ -67,16 +67,17 @@ def sampled(name: str, stiffness: float, damping: float) -> tuple[dict[str, np.n
 
     found: dict[str, Any] = {}
 
-    def note(A: Array, b: Array, laws: Any, x: Array, *_: Any) -> tuple[Array, float]:
-        found.update(A=A, b=b, x=x)
-        return x, 0.0
+    def note(blocks: list[Block], x: list[Array], *_: Any) -> tuple[list[Array], Array, float]:
+        X, Y, R, b = (np.concatenate([getattr(k, name) for k in blocks], -1) for name in "XYRb")
+        found.update(A=product(X.T, Y) + np.diag(R), b=b, x=np.concatenate(x))
+        return x, product(X, found["x"]), 0.0
 
     def problem(t: Any, y: Array, u: Array) -> dict[str, Array]:
-        solver, time_stepping.gauss_seidel = time_stepping.gauss_seidel, note  # type: ignore[attr-defined]
+        solver, impulses.gauss_seidel = impulses.gauss_seidel, note  # type: ignore[attr-defined]
         try:
             system._motion(*system._read(t, y, u))
         finally:
-            time_stepping.gauss_seidel = solver  # type: ignore[attr-defined]
+            impulses.gauss_seidel = solver  # type: ignore[attr-defined]
         return found
 
     nu = system.parameters.size + 1
@@ -126,7 +127,10 @@ def lifted(w: Array) -> Array:
 
 
 def sweeping(sweeps: int, newton: int, A: Array, b: Array, x: Array, R: Any) -> Array:
-    return gauss_seidel(A, b, [Cone(MU)] * (len(b) // 3), x, sweeps, newton)[0]
+    one, zero = np.eye(len(b), dtype=int), np.zeros(3, int)
+    points = [Block(Cone(MU), one[:, own], A[:, own], zero, b[own]) for own in blocks(len(b))]
+    found, *_ = gauss_seidel(points, [x[own] for own in blocks(len(b))], sweeps, newton)
+    return np.concatenate(found)
 
 
 def admm(iterations: int, corrected: bool, A: Array, b: Array, x: Array, R: Any) -> Array:

@@ -1,6 +1,7 @@
 """Steps: algorithms as loops, against straight-line code and against the algorithms on floats."""
 
 import inspect
+import itertools
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from random_trees import JOINTS, random_inertia, random_placement, random_state,
 import liebody as lb
 from liebody import dynamics
 from liebody.codegen import Function, Kernel, Program, passes, step, trace, traced
+from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.dynamics import mechanism
 from liebody.errors import GraphError
 from liebody.groups import SE3, Fixed, Free, Prismatic, Revolute, Spherical
@@ -227,6 +229,34 @@ def test_conditions_between_steps_belong_to_what_takes_them(always):
     program, x = traced(f, {"x": 16}), np.random.default_rng(3).normal(size=16)
     assert isinstance(program, Program)
     np.testing.assert_allclose(program.evaluate(x), f(x), rtol=1e-14)
+
+
+def test_steps_that_are_named_become_loops_with_straight_lines_between_them():
+    """The other step is part of a line; a condition of the first line is computed again in the second."""
+
+    @step
+    def near(x, y):
+        return x * y + 1
+
+    @step
+    def far(x):
+        return np.sin(x) / 3
+
+    def function(x, y):
+        below = y[0] < 0.5
+        first = [near(a, far(y)[0]) for a in x]
+        second = [near(a, where(below, b, 2.0)) for a, b in itertools.pairwise(first)]
+        return np.array([*second, *far(np.array(second)), -y[1]])
+
+    shapes = {"x": 9, "y": 2}
+    program = traced(function, shapes, loops=[near])
+    names = [part.function.name for each in program.passes for part in each.parts]
+    assert sorted(names) == ["line", "line", "line", "near", "near"]
+    straight = compile_numpy(trace(function, shapes))
+    for sign in (-1, 1):
+        x, y = np.random.default_rng(0).standard_normal(9), np.array([sign, 0.3])
+        np.testing.assert_array_equal(program.evaluate(x, y), straight(x, y))
+    assert isinstance(traced(function, shapes, loops=False), Function)
 
 
 def test_results_of_steps_cannot_be_written():

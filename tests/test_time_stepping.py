@@ -12,10 +12,11 @@ from found import description
 
 import liebody as lb
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import loop
+from liebody.codegen import Function, Program, loop, passes
+from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.dynamics import JointFriction, JointLimits
 from liebody.errors import IntegrationError, ModelError
-from liebody.groups import Free, Planar, Prismatic, SpatialTranslation
+from liebody.groups import Free, Planar, Prismatic, Revolute, SpatialTranslation
 from liebody.systems import (
     Boxes,
     Contact,
@@ -25,9 +26,11 @@ from liebody.systems import (
     SphereContact,
     TimeStepping,
     robot_system,
+    time_stepping,
 )
-from liebody.systems.cones import Bounds, Cone, gauss_seidel
+from liebody.systems.cones import Block, Bounds, Cone, formed, gauss_seidel
 from liebody.systems.grounds import tangents
+from liebody.systems.time_stepping import EULER
 
 G, MASS, RADIUS = 9.81, 2.0, 0.1
 SLOPE = 0.3  # rad
@@ -163,13 +166,49 @@ def test_one_contact_is_solved_from_any_state(mu):
     assert worst < 1e-8
 
 
+def swept(A, b, laws, sweeps, newton):
+    """Impulses of w = A x + b from x = 0, and the largest defect of a law."""
+    ends, one, zero = np.cumsum([0, *(law.size for law in laws)]), np.eye(len(b)), np.zeros(len(b))
+    blocks = [
+        Block(law, one[:, i:j], A[:, i:j], zero[i:j], b[i:j])
+        for law, (i, j) in zip(laws, itertools.pairwise(ends), strict=True)
+    ]
+    x, _, defect = gauss_seidel(blocks, [zero[: law.size] for law in laws], sweeps, newton)
+    return np.concatenate(x), defect
+
+
+def test_sweeps_over_factors_are_those_over_their_product():
+    """Impulses of A = X^T Y + R, to round-off."""
+    rng = np.random.default_rng(9)
+    X, d, R, b = (
+        rng.standard_normal((7, 8)),
+        rng.uniform(1, 2, 7),
+        rng.uniform(0.1, 1, 8),
+        rng.standard_normal(8),
+    )
+    laws = [Cone(0.5), Bounds(-0.1, 0.2), Cone(0.8), Bounds(0, np.inf)]
+    ends = [0, 3, 4, 7, 8]
+    blocks = [
+        Block(law, X[:, i:j], (X / d[:, None])[:, i:j], R[i:j], b[i:j])
+        for law, (i, j) in zip(laws, itertools.pairwise(ends), strict=True)
+    ]
+    start = [np.zeros(law.size) for law in laws]
+    for newton in (0, 3):
+        x, y, defect = gauss_seidel(blocks, start, 5, newton)
+        other, whole, rest = gauss_seidel(formed(blocks), start, 5, newton)
+        np.testing.assert_allclose(np.concatenate(x), np.concatenate(other), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(y, X @ np.concatenate(x), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(whole, np.concatenate(other), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(defect, rest, rtol=1e-9, atol=1e-13)
+
+
 def test_projected_and_exact_sweeps_come_to_the_same_impulses():
     rng = np.random.default_rng(2)
     J = rng.standard_normal((12, 18))
     A, b = J @ J.T / 18 + 0.1 * np.eye(12), rng.standard_normal(12)
     laws = [Cone(0.7)] * 4
-    exact, defect = gauss_seidel(A, b, laws, np.zeros(12), 60, 8)
-    plain, _ = gauss_seidel(A, b, laws, np.zeros(12), 400, 0)
+    exact, defect = swept(A, b, laws, 60, 8)
+    plain, _ = swept(A, b, laws, 400, 0)
     assert defect < 1e-12 and exact[0::3].max() > 0.1
     np.testing.assert_allclose(plain, exact, atol=1e-10)
 
@@ -184,7 +223,7 @@ def test_four_contacts_obey_signorini_and_coulomb_in_their_own_words(mu):
         A = 0.3 * (J @ J.T) / 18 + 0.7 * np.eye(12)
         b = rng.standard_normal(12) * np.repeat(10.0 ** rng.uniform(-3, 0, 4), 3)
         b[0::3] = rng.standard_normal(4) - 0.5
-        x, defect = gauss_seidel(A, b, [Cone(mu)] * 4, np.zeros(12), 100, 8)
+        x, defect = swept(A, b, [Cone(mu)] * 4, 100, 8)
         w = A @ x + b
         assert defect < 1e-9
         for (n, *t), (u, *s) in zip(x.reshape(4, 3), w.reshape(4, 3), strict=True):
@@ -197,9 +236,7 @@ def test_four_contacts_obey_signorini_and_coulomb_in_their_own_words(mu):
 
 def test_bounds_hold_limits_and_dry_friction():
     A = np.array([[2.0, 0.5], [0.5, 1.0]])
-    x, defect = gauss_seidel(
-        A, np.array([-3.0, 1.0]), [Bounds(0, np.inf), Bounds(-0.2, 0.2)], np.zeros(2), 40, 0
-    )
+    x, defect = swept(A, np.array([-3.0, 1.0]), [Bounds(0, np.inf), Bounds(-0.2, 0.2)], 40, 0)
     np.testing.assert_allclose(x, [1.55, -0.2])
     assert defect < 1e-14
 
@@ -464,6 +501,71 @@ def test_a_foot_that_is_a_box_stands_on_its_corners_by_the_law_of_the_lever():
     assert (height[~below] > 0.03).all() and np.abs(force[~below]).max() == 0
     lever = MASS * G / 4 * (1 + 0.02 / 0.1 * np.sign(places[below, 0]))
     np.testing.assert_allclose(force[below, 2], lever, rtol=1e-3)
+
+
+def rough(**options):
+    """A box with a flap on rough ground: stops, friction, restitution, steps taken anew; and states of it."""
+    builder = TreeBuilder("box").add("body", Free(), SpatialInertia.box(MASS, (0.4, 0.2, 0.1)))
+    flap = Joint("hinge", Revolute([0, 1, 0]), lower=-0.1, upper=0.4)
+    builder.add("flap", flap, SpatialInertia.box(0.3, (0.2, 0.2, 0.02), com=[0.1, 0, 0]), "body", [0.2, 0, 0])
+    corners = {f"{x}{y}": (0.2 * (-1) ** x, 0.1 * (-1) ** y, -0.05) for x in (0, 1) for y in (0, 1)}
+    for name, corner in corners.items():
+        builder.frame(f"corner{name}", "body", corner)
+    for y in (-1, 1):
+        builder.frame(f"tip{y}", "flap", [0.2, 0.1 * y, 0])
+    names = [*(f"corner{x}" for x in corners), "tip-1", "tip1"]
+    heights = 0.01 * np.random.default_rng(4).standard_normal((3, 3))
+    law = {"stiffness": 1e5, "damping": 1e3, "friction": 0.5, "restitution": 0.3}
+    floor = Contact(*names, **law, ground=HeightField(heights, 0.4), radius=0.01)
+    system = TimeStepping(builder.build(), floor, JointFriction(0.02), JointLimits(1e5, 0.01), **options)
+    return (
+        system,
+        np.array([1, 0, 0, 0, 0.1, 0.05, 0.08, 0.0]),
+        np.array([0.5, 1.0, 2.0, 0.4, 0.2, -0.5, 1.0]),
+    )
+
+
+def test_many_points_are_loops_that_compute_what_straight_lines_do(monkeypatch):
+    system, q, v = rough(tolerance=1e-8)
+    straight = system._flow(EULER).functions.field
+    monkeypatch.setattr(time_stepping, "MANY", 0)
+    loops = rough(tolerance=1e-8)[0]._flow(EULER).functions.field
+    assert isinstance(straight, Function) and isinstance(loops, Program)
+    rng, run = np.random.default_rng(3), compile_numpy(straight)
+    given = system.parameters.values({}, (), 1e-3)
+    for depth in (0.0, 0.05, 0.1):
+        state = 0.1 * rng.standard_normal(straight.inputs["y"].size)
+        state[:15] = np.concatenate([q, v])
+        state[6] -= depth
+        expected = run(0.0, state, given)
+        np.testing.assert_allclose(loops.evaluate(0.0, state, given), expected, rtol=1e-11, atol=1e-9)
+
+
+def test_the_text_of_a_step_hardly_grows_with_its_points():
+    def text(side):
+        builder = TreeBuilder("plate").add("body", Free(), SpatialInertia.box(MASS, (0.4, 0.4, 0.1)))
+        for i, (x, y) in enumerate(itertools.product(np.linspace(-0.2, 0.2, side), repeat=2)):
+            builder.frame(f"p{i}", "body", [x, y, -0.05])
+        floor = Contact(*(f"p{i}" for i in range(side**2)), stiffness=1e5, damping=1e3, friction=0.5)
+        return passes.length(TimeStepping(builder.build(), floor)._flow(EULER).functions.field)
+
+    few, many = text(4), text(8)
+    assert few < 4000 and (many - few) / 48 < 40  # operations; a point on its own has 1500
+
+
+@pytest.mark.wide
+def test_loops_over_points_move_as_straight_lines_do_for_members_of_their_own(monkeypatch):
+    ends, given = [], {"floor_friction": [0.1, 0.5, 0.9], "floor_restitution": [0.0, 0.3, 0.6]}
+    for many in (99, 0):
+        monkeypatch.setattr(time_stepping, "MANY", many)
+        system, q, v = rough(tolerance=1e-6)
+        run = system.simulate(q, v, t_end=0.1, dt=1e-3, record_every=1e-3, parameters=given)
+        ends.append([run.q, run.v, *run.memory.values(), *run.outputs.values(), *run.work.values()])
+    for a, b in zip(*ends, strict=True):
+        assert np.isfinite(a).all()
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12 * max(1.0, np.abs(a).max()))
+    touched = run.outputs["floor_force"][..., 2] > 0
+    assert touched.any(axis=1).sum() > 6  # points of all members
 
 
 @pytest.mark.wide

@@ -8,12 +8,14 @@ from constrained_models import four_bar
 
 import liebody as lb
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
+from liebody.codegen import Function, Program
+from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.constrained import ClosedTree, Closure
 from liebody.dynamics import FrameForce, JointSpring
 from liebody.errors import ConfigurationError, ModelError
 from liebody.groups import Prismatic, Revolute
 from liebody.scalar import maximum, where
-from liebody.systems import Contact, JointPD, TimeStepping, robot_system
+from liebody.systems import Contact, JointPD, TimeStepping, robot_system, time_stepping
 
 G = 9.81
 TRUNK, ROD, SOLE, LENGTH = 5.0, 0.5, 0.3, 0.4  # kg, kg, kg, m
@@ -173,6 +175,24 @@ def test_a_leg_with_a_loop_lands_as_its_compliant_contact_says():
     assert run.outputs["floor_force"][..., 2].max() > 10  # it landed
     assert far[-1] < 1e-3
     np.testing.assert_allclose(np.log2(far[:-1] / far[1:]), 1, atol=0.25)
+
+
+def test_many_points_beside_a_loop_are_loops_that_compute_what_straight_lines_do(monkeypatch):
+    fields = []
+    for many in (99, 0):
+        monkeypatch.setattr(time_stepping, "MANY", many)
+        floor = Contact("toe", "heel", stiffness=1e6, damping=1e4, friction=0.5, restitution=0.2)
+        system = TimeStepping(ClosedTree(leg(), [PIN]), floor)
+        fields.append(system._flow(time_stepping.EULER).functions.field)
+    straight, loops = fields
+    assert isinstance(straight, Function) and isinstance(loops, Program)
+    given = system.parameters.values({}, (), 1e-3)
+    for above in (-0.002, 0.0, 0.1):
+        y = np.zeros(straight.inputs["y"].size)
+        y[:8] = [*folded(0.5, above), -0.3, 0.1, -0.1, 0.1]
+        expected = compile_numpy(straight)(0.0, y, given)
+        np.testing.assert_allclose(loops.evaluate(0.0, y, given), expected, rtol=1e-9, atol=1e-9)
+        assert (np.abs(expected[8:]).max() > 100) == (above <= 0)  # efforts of the ground
 
 
 def test_closed_loops_need_time_stepping_and_states_that_close_them():

@@ -54,6 +54,17 @@ def product(A: Array, B: Array) -> Array:
     return result.reshape(len(A), *B.shape[1:])
 
 
+def dot(a: Array, b: Array) -> Any:
+    """a . b without the terms that are known to be zero."""
+    return product(np.reshape(a, (1, -1)), b)[0]
+
+
+def square(rows: list[list[Any]]) -> Array:
+    """The rows of a strict lower triangle as a matrix (n, n)."""
+    n = len(rows)
+    return np.array([[*row, *[0] * (n - len(row))] for row in rows]).reshape(n, n)
+
+
 def factor(
     A: Array, regular: Callable[[int, Any], Any] = lambda k, d: d
 ) -> tuple[list[list[Any]], list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -66,8 +66,8 @@ class Kind:
 class Place:
     """One call: its kind, its number among the calls, the numbers and nodes that it takes.
 
-    reads  the indices of the nodes
-    first  the index of the first of the nodes that stand for what it computes, which follow each other
+    reads   the indices of the nodes
+    values  those of the nodes that stand for what it computes
     """
 
     kind: Kind
@@ -75,17 +75,22 @@ class Place:
     numbers: list[float]
     nodes: list[Expr]
     reads: list[int]
-    first: int
+    values: Sequence[int]
 
 
 class StepPlan:
-    """What a trace with steps computes, as places of kinds in an order in which they can run."""
+    """What a trace with steps computes, as places of kinds in an order in which they can run.
 
-    def __init__(self, function: Function, graph: Graph, calls: Sequence[Place] = ()) -> None:
+    straight  whether what is between steps are straight lines, not expressions that may repeat themselves
+    """
+
+    def __init__(
+        self, function: Function, graph: Graph, calls: Sequence[Place] = (), straight: bool = False
+    ) -> None:
         self._function, self._graph, self._calls = function, graph, calls
         ends = [x for y in function.outputs.values() for x in y.ravel().tolist() if type(x) is Expr]
         between = self._live(ends)
-        self._places = self._with_expressions(between, ends)
+        self._places = (self._with_lines if straight else self._with_expressions)(between, ends)
         self.kinds = Counter(place.kind for place in self._places)
         self.work = sum(n * kind.work for kind, n in self.kinds.items())
 
@@ -141,6 +146,34 @@ class StepPlan:
                 order.append((after[node], node.index, place))
         return [place for *_, place in sorted(order, key=lambda x: x[:2])]
 
+    def _with_lines(self, between: list[Expr], ends: list[Expr]) -> list[Place]:
+        """The places of steps, with a straight line of all that can be computed before each level of them."""
+        level: dict[Expr, int] = {}
+        of_step: dict[int, int] = {}
+
+        def after(nodes: Iterable[Any], step: int) -> int:
+            found = (
+                of_step[x.args[0]] + step if x.op == "cell" else level.get(x, 0)
+                for x in nodes
+                if type(x) is Expr
+            )
+            return max(found, default=0)
+
+        steps = [place for place in self._calls if place.number in self._needed]
+        both: list[Expr | Place] = [*between, *steps]
+        for x in sorted(both, key=_index):
+            if isinstance(x, Place):
+                of_step[x.number] = after(x.nodes, 0)
+            else:
+                level[x] = after(x.args, 1)
+        wanted = {x for place in steps for x in place.nodes} | set(ends)
+        order = [(of_step[place.number], 1, place.number, place) for place in steps]
+        for k in sorted(set(level.values()), reverse=True):
+            line = _line([x for x in between if level[x] == k], wanted)
+            order.append((k, 0, 0, line))
+            wanted |= set(line.nodes)
+        return [place for *_, place in sorted(order, key=lambda x: x[:3])]
+
     def _expression(self, root: Expr, roots: set[Expr], kinds: dict[Any, Kind]) -> Place:
         inside, pending = {root}, [root]
         while pending:
@@ -170,7 +203,7 @@ class StepPlan:
         if key not in kinds:
             kinds[key] = _expression_kind(lines, len(constants), len(leaves))
         reads = [node.index for node in leaves]
-        return Place(kinds[key], -1, constants, list(leaves), reads, root.index)
+        return Place(kinds[key], -1, constants, list(leaves), reads, [root.index])
 
     def _origin(self, node: Expr) -> Any:
         """What expressions of a kind have in common: by which kind of step each operand was made."""
@@ -341,7 +374,7 @@ class _Members:
         n, self.kind = len(places), kind
         self.reads = np.array([place.reads for place in places], np.int64).reshape(n, -1)
         self.numbers = np.array([place.numbers for place in places], float).reshape(n, -1)
-        self.values = np.array([place.first for place in places])[:, None] + np.arange(len(kind.slots))
+        self.values = np.array([place.values for place in places], np.int64).reshape(n, -1)
 
     def some(self, rows: Array) -> _Members:
         """Of these rows."""
@@ -368,6 +401,33 @@ def _expression_kind(lines: list[Any], numbers: int, nodes: int) -> Kind:
         operands = [sources[w[0]][w[1]] if isinstance(w, tuple) else w for w in words]
         values.append(OPERATIONS[op](*operands))
     return Kind(Function("expression", {"c": c, "x": x}, {"y": objects(values[-1:])}), [0])
+
+
+def _index(x: Expr | Place) -> int:
+    return x.index if isinstance(x, Expr) else x.values[0]
+
+
+def _line(nodes: list[Expr], wanted: set[Expr]) -> Place:
+    """The one place of a straight line, with those of its nodes that others want.
+
+    Conditions of earlier lines, which are no numbers that a memory could hold, are computed again.
+    """
+    inside, pending = set(nodes), list(nodes)
+    while pending:
+        for a in pending.pop().args:
+            if type(a) is Expr and a.op in CONDITIONS and a not in inside:
+                inside.add(a)
+                pending.append(a)
+    leaves = sorted({a for x in inside for a in x.args if type(a) is Expr} - inside, key=_index)
+    ends = [x for x in nodes if x in wanted and x.op not in CONDITIONS]
+    graph = Graph()
+    x, c = graph.symbols("x", (len(leaves),)), graph.symbols("c", (0,))
+    value: dict[Any, Any] = dict(zip(leaves, x, strict=True))
+    for node in sorted(inside, key=_index):
+        value[node] = OPERATIONS[node.op](*(value[a] if type(a) is Expr else a for a in node.args))
+    function = Function("line", {"c": c, "x": x}, {"y": objects([value[e] for e in ends])})
+    kind = Kind(function, [*range(len(ends))])
+    return Place(kind, -1, [], leaves, [a.index for a in leaves], [e.index for e in ends])
 
 
 def _components(waits: Sequence[Sequence[int]]) -> list[list[int]]:

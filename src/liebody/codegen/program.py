@@ -16,6 +16,7 @@ program has a range of numbers to itself, so that cells of another one are notic
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections import Counter
@@ -319,6 +320,12 @@ class Program:
                     f"{self.name}: place {early[0][0]} of {part.function.name} reads a cell before anything "
                     "has written it; order the places (parents first), or begin with zeros()"
                 )
+
+    def rearranged(self, inputs: Mapping[str, Cells]) -> Program:
+        """The same program with its inputs' cells in other arrays."""
+        other = copy.copy(self)
+        other.inputs = dict(inputs)
+        return other
 
     # -- what it computes ---------------------------------------------------------------------------------
 

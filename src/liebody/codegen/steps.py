@@ -19,9 +19,10 @@ functions) belongs to the kind.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -54,17 +55,21 @@ def traced(
     shapes: Mapping[str, int | Sequence[int]],
     name: str | None = None,
     least: int | None = None,
-    loops: bool | None = None,
+    loops: bool | Collection[Callable[..., Any]] | None = None,
 ) -> Function | Program:
     """As `trace`; where steps repeat and the work is large, a `Program` with loops over them.
 
     least  work (in operations) from which on it is large; `LONG` if None
-    loops  whether steps become loops, where the caller has a measure of its own
+    loops  whether steps become loops, where the caller has a measure of its own; or those that do, and what
+           is between them stays straight lines
     """
     if loops is False:
         return trace(function, shapes, name)
     with naming_the_line(name or str(getattr(function, "__name__", "function"))):
-        return _as_loops(function, shapes, name, least, loops)
+        if loops is None or loops is True:
+            return _as_loops(function, shapes, name, least, loops)
+        apart = frozenset(inspect.unwrap(f) for f in loops)
+        return _looped(function, shapes, name, 0, True, apart) or trace(function, shapes, name)
 
 
 def _as_loops(
@@ -90,10 +95,14 @@ def _looped(
     name: str | None,
     least: int,
     always: bool,
+    apart: frozenset[Callable[..., Any]] | None = None,
 ) -> Program | None:
-    """The program with loops over steps, where these repeat and the work is large, or always."""
-    graph = StepGraph()
-    plan = StepPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls)
+    """The program with loops over steps, where these repeat and the work is large, or always.
+
+    apart  steps that are kept apart; None: all
+    """
+    graph = StepGraph(apart)
+    plan = StepPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls, apart is not None)
     large = always or (plan.work > least and plan.repeats(passes.REPEATED))
     program = plan.program() if large else None
     graph.clear()
@@ -136,10 +145,11 @@ def _straight(
 class StepGraph(Graph):
     """The graph of a trace in which steps are kept apart; `cell` nodes are what they return."""
 
-    __slots__ = ("_forms", "_numeric", "_results", "calls", "kinds")
+    __slots__ = ("_apart", "_forms", "_numeric", "_results", "calls", "kinds")
 
-    def __init__(self) -> None:
+    def __init__(self, apart: frozenset[Callable[..., Any]] | None = None) -> None:
         super().__init__()
+        self._apart = apart
         self.calls: list[Place] = []
         self.kinds: dict[Any, StepKind] = {}
         self._results: dict[Any, list[Array]] = {}
@@ -148,6 +158,8 @@ class StepGraph(Graph):
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """What a step returns: numbers, and nodes that stand for the rest."""
+        if self._apart is not None and function not in self._apart:
+            return function(*arguments)
         arrays: list[Array] = []
         structure = _taken_apart(arguments, arrays)
         forms: list[Any] = []
@@ -174,7 +186,8 @@ class StepGraph(Graph):
         same = kind, *numbers, *places
         made = self._results.get(same)
         if made is None:
-            place = Place(kind, len(self.calls), numbers, nodes, list(places), self.size)
+            values = range(self.size, self.size + len(kind.slots))
+            place = Place(kind, len(self.calls), numbers, nodes, list(places), values)
             self.calls.append(place)
             cells = [self.fresh("cell", (place.number, k)) for k in range(len(kind.slots))]
             made = self._results[same] = kind.results(place, cells)

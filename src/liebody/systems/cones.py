@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linear import product
+from ..codegen import step
+from ..linear import dot, product, symmetric
 from ..scalar import Array, absolute, clip, maximum, minimum, sqrt, where
 
 TINY = 1e-30  # of squares, so that roots and quotients of what is zero are finite
@@ -108,28 +109,75 @@ HELD = Bounds(-np.inf, np.inf)
 """Closed loops: w = 0, whatever it takes."""
 
 
-def gauss_seidel(
-    A: Array, b: Array, laws: Sequence[Cone | Bounds], x: Array, sweeps: int, newton: int
-) -> tuple[Array, Any]:
-    """Impulses x of w = A x + b, starting from x (m,), and the largest defect of a law.
+class Block(NamedTuple):
+    """The rows (m,) of one law in w = A x + b, A = X^T Y + diag(R), by their columns of X, Y (k, m)."""
 
-    Sweeps go forth and back in turn.
+    law: Any
+    X: Array
+    Y: Array
+    R: Array
+    b: Array
+
+    @step
+    def diagonal(self) -> Array:
+        """A of these rows alone, (m, m)."""
+        R = self.R
+        return symmetric(len(R), lambda i, j: dot(self.X[:, i], self.Y[:, j]) + (R[i] if i == j else 0))
+
+
+def formed(blocks: Sequence[Block]) -> list[Block]:
+    """The same, with X^T Y in place of Y and X = 1: of few rows, sweeps are shorter then."""
+    if not blocks:
+        return []
+    X, Y = (np.concatenate([getattr(block, k) for block in blocks], axis=1) for k in "XY")
+    A = symmetric(X.shape[1], lambda i, j: dot(X[:, i], Y[:, j]))
+    ends, one = np.cumsum([0, *(len(block.R) for block in blocks)]).tolist(), np.eye(len(A), dtype=int)
+    return [
+        block._replace(X=one[:, i:j], Y=A[:, i:j])
+        for block, (i, j) in zip(blocks, pairwise(ends), strict=True)
+    ]
+
+
+def gauss_seidel(
+    blocks: Sequence[Block], x: Sequence[Array], sweeps: int, newton: int
+) -> tuple[list[Array], Array, Any]:
+    """Impulses x of w = A x + b, of each block, starting from x; y = X x; and the largest defect of a law.
+
+    Sweeps go forth and back in turn, and carry y along, so that A is not formed.
     """
-    ends = np.cumsum([0, *(law.size for law in laws)]).tolist()
-    blocks = [slice(i, j) for i, j in pairwise(ends)]
-    x = list(x)
+    found, own, order = list(x), [block.diagonal() for block in blocks], list(range(len(blocks)))
+    y: Array = np.zeros(len(blocks[0].X) if blocks else 0, int)
+    for block, own_x in zip(blocks, x, strict=True):
+        y = _moved(block.X, own_x, y)
     for k in range(sweeps):
-        order = list(zip(blocks, laws, strict=True))
-        for own, law in order if k % 2 == 0 else reversed(order):
-            others = [*range(own.start), *range(own.stop, len(x))]
-            pushed = b[own] + product(A[own][:, others], np.array([x[j] for j in others]))
-            x[own] = law.solve(A[own, own], pushed, np.array(x[own]), newton)
-    found = np.array(x)
-    w = product(A, found) + b
+        for i in order if k % 2 == 0 else reversed(order):
+            found[i], y = _solved(blocks[i], own[i], range(newton), found[i], y)
     worst: Any = 0.0
-    for own, law in zip(blocks, laws, strict=True):
-        worst = maximum(worst, law.defect(A[own, own], w[own], found[own]))
-    return found, worst
+    for block, A, own_x in zip(blocks, own, found, strict=True):
+        worst = maximum(worst, _defect(block, A, own_x, y))
+    return found, y, worst
+
+
+@step
+def _moved(X: Array, x: Array, y: Array) -> Array:
+    return y + product(X, x)
+
+
+@step
+def _solved(block: Block, A: Array, iterations: range, x: Array, y: Array) -> tuple[Array, Array]:
+    """x of one law, with the others as they are, and y with it."""
+    others = y - product(block.X, x)
+    x = block.law.solve(A, block.b + product(block.Y.T, others), x, len(iterations))
+    return x, others + product(block.X, x)
+
+
+@step
+def _defect(block: Block, A: Array, x: Array, y: Array) -> Any:
+    return block.law.defect(A, product(block.Y.T, y) + block.R * x + block.b, x)
+
+
+SWEEPS = (Block.diagonal, _moved, _solved, _defect)
+"""What is done to each block."""
 
 
 def _slipping(A: Array, b: Array, c: Any) -> tuple[Any, Array, Any, Array]:

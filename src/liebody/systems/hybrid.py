@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..codegen import Kernel, Samples, trace
+from ..codegen import Kernel, Samples, trace, traced
 from ..codegen.hybrid import HybridFlow
 from ..codegen.layout import FlatLayout, ensemble_of
 from ..codegen.march import REASONS, Ensemble, Settings
@@ -230,6 +230,10 @@ class HybridSystem:
         """The point x exp(psi), with q, v, flows and works behind each other."""
         return self._point.normalize(self._point.integrate(x, psi))
 
+    def _loops(self) -> Any:
+        """Steps of the field and of the outputs that become loops, as `traced` takes them."""
+        return False
+
     def _repeats(self) -> Repeats | None:
         """How steps are taken anew that search for something; None: once is enough."""
         return None
@@ -285,7 +289,7 @@ class HybridSystem:
 
         algebra = self._point.dim
         return HybridFlow(
-            partial(trace, velocity, state, "field"),
+            partial(traced, velocity, state, "field", loops=self._loops()),
             partial(trace, advance, {"y": size, "psi": algebra}, "advance"),
             partial(trace, pull, {"psi": algebra, "f": algebra}, "pull"),
             partial(trace, guards, state, "guards"),
@@ -306,7 +310,8 @@ class HybridSystem:
             return {name: np.asarray(x) for name, x in outputs(*self._read(t, y, u)).items()}
 
         size = self._still.size + self._point.nq
-        return Kernel(trace(signals, {"t": (), "y": size, "u": self.parameters.size + 1}, "outputs"))
+        state: dict[str, Any] = {"t": (), "y": size, "u": self.parameters.size + 1}
+        return Kernel(traced(signals, state, "outputs", loops=self._loops()))
 
     @cached_property
     def _start(self) -> Kernel | None:

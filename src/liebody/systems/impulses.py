@@ -7,18 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dynamics
-from ..bodies import Body, Tree
+from ..bodies import Body, Frame, Tree
+from ..codegen import step
 from ..constrained.elimination import PROXIMAL
 from ..dynamics import JointForce, JointFriction, JointLimits
 from ..errors import ModelError
-from ..linear import back_substitute, factor, inward, outward, product, skew, symmetric
+from ..groups import SE3
+from ..linear import dot, factor, inward, outward, product, skew, square, symmetric
 from ..scalar import Array, maximum, minimum, sqrt, where
-from .cones import HELD, Bounds, Cone, gauss_seidel, within
+from .cones import HELD, SWEEPS, Block, Bounds, Cone, formed, gauss_seidel, within
 from .contact import Contact, pair, under
 from .flight import turning
 from .robot import Element, State
 
+FORMED = 15  # rows up to which sweeps with J M^-1 J^T are shorter than those with its factors
 RIGID = 1e-3  # of its compliance that a point has while it rebounds
 
 
@@ -51,8 +53,10 @@ def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int,
 
     factors  L and 1/d of M = L^T diag(d) L
 
-    Rows that are held, w = 0, are eliminated: the others see the inverse inertia that the loops leave,
-    A - C^T B^-1 C, of the held rows' own B and the coupling C. So no sweep over contacts opens a loop.
+    With X = L^-T J^T and Y = X / d, J M^-1 J^T = X^T Y. Rows that are held, w = 0, are eliminated: the others
+    see the inverse inertia that the loops leave, X^T Y - C^T B^-1 C, of the held rows' own B = L_B^T d_B L_B
+    and the coupling C. Longer columns have that, Z = L_B^-T C below X and -Z / d_B below Y. So no sweep over
+    contacts opens a loop.
 
     With restitution, x = x_0 + s (x_e - x_0) of the impulses x_0 without it and x_e with it. s = 1, unless
     the work x . (J v + J v') / 2 would be positive, as friction or several contacts can make it: then it is
@@ -60,40 +64,101 @@ def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int,
     """
     if not rows:
         return Impulses(np.zeros(0), 0.0, outward(factors, r), np.zeros(0), np.zeros(0))
-    J, b, R, start = (np.concatenate([getattr(row, k) for row in rows]) for k in ("J", "bias", "R", "x"))
-    X = inward(factors, J.T)
-    Y = X * np.array(factors[1])[:, None]
-    sizes = [len(row.x) for row in rows]
-    is_held = np.repeat([row.law is HELD for row in rows], sizes)
-    held, others = (np.flatnonzero(x).tolist() for x in (is_held, ~is_held))
-
-    def entry(i: int, j: int) -> Any:
-        return _dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0)
-
-    before = product(J, v)
-    free = before + product(Y.T, r)
-    B = factor(symmetric(len(held), lambda i, j: entry(held[i], held[j])))
-    C = np.array([[entry(k, i) for i in others] for k in held]).reshape(len(held), len(others))
-    S, s = back_substitute(B, C), back_substitute(B, (free + b)[held])
-    A = symmetric(len(others), lambda i, j: entry(others[i], others[j]) - _dot(C[:, i], S[:, j]))
-    w = free[others] - product(C.T, s)
-    laws = [row.law for row in rows if row.law is not HELD]
-    x, after = np.zeros((2, len(J)), int).astype(object)
-
-    def mobility(y: Array) -> Array:
-        return product(A, y) - R[others] * y
-
-    x[others], residual = gauss_seidel(A, w + b[others], laws, start[others], sweeps, newton)
+    n, L, scale = len(v), square(factors[0]), np.array(factors[1])
+    seen = [_Seen(*_seen(L, scale, row.J, row.bias, v, r)) for row in rows]
+    held, others = ([i for i, row in enumerate(rows) if (row.law is HELD) is x] for x in (True, False))
+    loops = _Loops.of(n, [seen[i] for i in held], [rows[i].R for i in held])
+    for i in others if held else ():
+        seen[i] = _Seen(*_beside(loops, seen[i]))
+    blocks = [Block(rows[i].law, seen[i].X, seen[i].Y, rows[i].R, seen[i].b) for i in others]
+    few = sum(len(block.R) for block in blocks) <= FORMED
+    if few:
+        blocks = formed(blocks)
+    x, y, residual = gauss_seidel(blocks, [rows[i].x for i in others], sweeps, newton)
     if any(row.rebound is not None for row in rows):
-        more = np.concatenate([np.zeros(len(row.x)) if row.rebound is None else row.rebound for row in rows])
-        found, rest = gauss_seidel(A, w + (b + more)[others], laws, x[others], sweeps, newton)
-        added, speed = found - x[others], before[others] + w + mobility(x[others])
-        share = _most(x[others] @ speed, added @ speed + x[others] @ mobility(added), added @ mobility(added))
-        x[others], residual = x[others] + share * added, maximum(residual, rest)
-    after[others] = w + mobility(x[others])
-    x[held] = -(s + product(S, x[others]))
-    after[held] = -b[held] - R[held] * x[held]
-    return Impulses(x, residual, outward(factors, r + product(X, x)), before, after)
+        rebounds = [rows[i].rebound for i in others]
+        more = [k if e is None else k._replace(b=k.b + e) for k, e in zip(blocks, rebounds, strict=True)]
+        x_e, y_e, rest = gauss_seidel(more, x, sweeps, newton)
+        each = zip(others, blocks, x, x_e, strict=True)
+        works = [_works(seen[i], block.Y, x_0, x_1, y, y_e) for i, block, x_0, x_1 in each]
+        share = _most(*(sum(terms) for terms in zip(*works, strict=True)))
+        x = [x_0 + share * (x_1 - x_0) for x_0, x_1 in zip(x, x_e, strict=True)]
+        y, residual = y + share * (y_e - y), maximum(residual, rest)
+    pushed = y
+    if few:
+        none = np.zeros((n + len(held), 0), int)
+        pushed = product(np.concatenate([none, *(seen[i].X for i in others)], axis=1), y)
+    taken = -outward((loops.L, loops.scale), loops.z + pushed[n:])
+    push, after = [np.zeros(0)] * len(rows), [np.zeros(0)] * len(rows)
+    for i, block, own in zip(others, blocks, x, strict=True):
+        push[i], after[i] = own, _after(seen[i].free, block.Y, y)
+    for i, own in zip(held, taken[:, None], strict=True):
+        push[i], after[i] = own, -rows[i].bias - rows[i].R * own
+    change = outward(factors, r + pushed[:n] + product(loops.X, taken))
+    before = np.concatenate([own.before for own in seen])
+    return Impulses(np.concatenate(push), residual, change, before, np.concatenate(after))
+
+
+class _Seen(NamedTuple):
+    """A row in factors of M: X = L^-T J^T and Y = X / d, (nv, m).
+
+    J v before, and free of all impulses x, behind M^-1 L^T r; b of w = A x + b.
+    """
+
+    X: Array
+    Y: Array
+    before: Array
+    free: Array
+    b: Array
+
+
+@step
+def _seen(L: Array, scale: Array, J: Array, bias: Array, v: Array, r: Array) -> tuple[Array, ...]:
+    X = inward((L, scale), J.T)
+    Y, before = X * scale[:, None], product(J, v)
+    free = before + product(Y.T, r)
+    return X, Y, before, free, free + bias
+
+
+class _Loops(NamedTuple):
+    """Rows that are held: their X, Y (nv, m), factors of B = X^T Y + R, and z = L^-T b of B x + b = 0."""
+
+    X: Array
+    Y: Array
+    L: Array
+    scale: Array
+    z: Array
+
+    @classmethod
+    def of(cls, n: int, rows: Sequence[_Seen], shifts: Sequence[Array]) -> _Loops:
+        none = np.zeros((n, 0), int)
+        X, Y = (np.concatenate([none, *(getattr(row, k) for row in rows)], axis=1) for k in "XY")
+        R, b = (np.concatenate([none[0], *x]) for x in (shifts, [row.b for row in rows]))
+        B = factor(symmetric(len(b), lambda i, j: dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0)))
+        return cls(X, Y, square(B[0]), np.array(B[1]), inward(B, b))
+
+
+@step
+def _beside(loops: _Loops, row: _Seen) -> tuple[Array, ...]:
+    """A row beside those that are held, whose X^T Y is the inverse inertia that they leave."""
+    Z = inward((loops.L, loops.scale), product(loops.Y.T, row.X))
+    W = -Z * loops.scale[:, None]
+    more = product(W.T, loops.z)
+    X, Y = np.concatenate([row.X, Z]), np.concatenate([row.Y, W])
+    return X, Y, row.before, row.free + more, row.b + more
+
+
+@step
+def _after(free: Array, Y: Array, y: Array) -> Array:
+    """Velocities along a row, with all impulses, y = X x."""
+    return free + product(Y.T, y)
+
+
+@step
+def _works(row: _Seen, Y: Array, x_0: Array, x: Array, y_0: Array, y: Array) -> tuple[Any, Any, Any]:
+    """Twice the work of impulses x_0 + s (x - x_0) on a row, by its coefficients of 1, s, s^2."""
+    added, speed, more = x - x_0, row.before + _after(row.free, Y, y_0), product(Y.T, y - y_0)
+    return x_0 @ speed, added @ speed + x_0 @ more, added @ more
 
 
 def _most(a: Any, b: Any, c: Any) -> Any:
@@ -101,11 +166,6 @@ def _most(a: Any, b: Any, c: Any) -> Any:
     spare = maximum(-a, 0.0)
     root = (sqrt(maximum(b * b + 4 * c * spare, 0.0)) - b) / where(c > 0, 2 * c, 1.0)
     return where(b + c > spare, minimum(root, 1.0), 1.0)
-
-
-def _dot(a: Array, b: Array) -> Any:
-    """a . b without the terms that are known to be zero."""
-    return product(np.reshape(a, (1, -1)), b)[0]
 
 
 class Solved(Element):
@@ -164,8 +224,13 @@ class ContactImpulses(Solved):
             self.guess, self.flows["guess"] = "guess", np.zeros((n, 3))
 
     def _located(self, tree: Tree) -> list[Any]:
-        """Where the points are."""
-        return self.contact.frames(tree)
+        """Where the points are: the first frame on their body, which they share, and r (3,) in its axes."""
+        first: dict[int, Frame] = {}
+        found = []
+        for frame in self.contact.frames(tree):
+            R, p = SE3.parts(first.setdefault(frame.body, frame).placement)
+            found.append((first[frame.body], R.T @ (frame.placement[:3, 3] - p)))
+        return found
 
     def tell(self, s: State, z: Any, p: Any) -> None:
         for point, force in zip(self.points, z.reaction, strict=True):
@@ -175,53 +240,40 @@ class ContactImpulses(Solved):
 
     def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
         """Distance over the ground, and normal and tangents in the rows of a matrix (3, 3)."""
-        return self.contact.over(s.position(self._frames[i]), p)
+        first, r = self._frames[i]
+        return _over(self.contact, p, s.pose(first), r)
 
     def _jacobian(self, s: State, i: int, axes: Array) -> Array:
         """J (3, nv) of the velocity of the lowest point of i along the axes."""
-        J = dynamics.frame_jacobian(s.tree, s.q, self._frames[i], "mixed")
-        radius = self.contact.radius
-        lowest = J[3:] + radius * product(skew(axes[0]), J[:3]) if radius else J[3:]
-        return product(axes, lowest)
+        first, r = self._frames[i]
+        return _along(axes, s.pose(first)[:3, :3], r, self.contact.radius, s.jacobian(first))
 
     def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
         """The rows of all points, for a step of length h."""
-        (K, K_t), (D, D_t), found = pair(p.stiffness), pair(p.damping), []
-        c, c_t = h * K + D, h * K_t + D_t
+        found = []
         for i in range(len(self.points)):
             gap, axes = self._gap(s, i, p)
-            J, soft, rebound = self._jacobian(s, i, axes), 1 / (h * c), None
-            first = where(gap > 0, gap / h, gap * (K / c))
-            if self._rebounds:
-                u = product(J[:1], s.v)[0]
-                fast = (p.restitution > 0) & (u < -p.restitution_threshold)
-                hits = fast & (gap + h * u <= 0)
-                first, soft = where(hits, 0.0, where(fast, 2 * first, first)), where(hits, RIGID, 1.0) * soft
-                rebound = np.array([where(hits, p.restitution * u, 0.0), 0, 0])
-            bias = np.concatenate([[first], z.stretch[i] * (K_t / c_t)])
-            R = np.array([soft, *[1 / (h * c_t)] * 2])
-            found.append(Row(J, bias, R, Cone(p.friction), h * getattr(z, self.guess)[i], rebound))
+            J = self._jacobian(s, i, axes)
+            u = product(J[:1], s.v)[0] if self._rebounds else None
+            bias, R, rebound = _at_ground(gap, u, z.stretch[i], p, h)
+            x = h * getattr(z, self.guess)[i]
+            found.append(Row(J, bias, R, Cone(p.friction), x, rebound if self._rebounds else None))
         return found
 
     def after(
         self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
     ) -> tuple[dict[str, Array], dict[str, Any]]:
-        (K, K_t), stretches, lost = pair(p.stiffness), [], []
         x, before, v = (y.reshape(-1, 3) for y in (x, before, v))
-        for i in range(len(self.points)):
-            gap, _ = self._gap(s, i, p)
-            ahead, mean = gap + h * v[i, 0], 0.5 * (before[i] + v[i])
-            held = within(K_t * (z.stretch[i] + h * v[i, 1:]), p.friction * x[i, 0] / h)
-            s_new = under(ahead) * held / where(K_t > 0, K_t, 1.0)
-            stored = 0.5 * K * (minimum(ahead, 0.0) ** 2 - minimum(gap, 0.0) ** 2)
-            stored_t = 0.5 * K_t * (s_new @ s_new - z.stretch[i] @ z.stretch[i])
-            lost.append([-x[i, 0] * mean[0] - stored, -(x[i, 1:] @ mean[1:]) - stored_t])
-            stretches.append(s_new)
-        flows, losses = {"reaction": x / h, "stretch": np.stack(stretches)}, np.array(lost)
+        found = [
+            _behind(self._gap(s, i, p)[0], z.stretch[i], x[i], before[i], v[i], p, h)
+            for i in range(len(self.points))
+        ]
+        stretches, losses = (np.stack(y) for y in zip(*found, strict=True))
+        flows = {"reaction": x / h, "stretch": stretches}
         if self.ledger:
             flows["dissipated"] = z.dissipated + losses
         if self.repeated:
-            flows["guess"] = x / h
+            flows["guess"] = flows["reaction"]
         return flows, dict(zip(("normal", "tangential"), losses.sum(axis=0) / h, strict=True))
 
     # -- what is known of it --------------------------------------------------------------------------------
@@ -243,6 +295,49 @@ class ContactImpulses(Solved):
             "height_over": np.array([gap for gap, _ in found]),
             "slip": np.stack([u[1:] for u in speeds]),
         }
+
+
+@step
+def _over(contact: Contact, p: Any, T: Array, r: Array) -> tuple[Any, Array]:
+    """`Contact.over` at the point r of a body whose pose is T."""
+    return contact.over(T[:3, 3] + T[:3, :3] @ r, p)
+
+
+@step
+def _along(axes: Array, R: Array, r: Array, radius: Any, J: Array) -> Array:
+    """Along axes, the Jacobian of what is lowest of a sphere at r, out of that of its body, `mixed`."""
+    arm = R @ r - radius * axes[0]
+    return product(axes, J[3:] - product(skew(arm), J[:3]))
+
+
+@step
+def _at_ground(gap: Any, u: Any, stretch: Array, p: Any, h: Any) -> tuple[Array, Array, Array]:
+    """Bias, compliance, and rebound of a point that comes with the normal velocity u."""
+    (K, K_t), (D, D_t) = pair(p.stiffness), pair(p.damping)
+    c, c_t = h * K + D, h * K_t + D_t
+    soft, back = 1 / (h * c), 0.0
+    first = where(gap > 0, gap / h, gap * (K / c))
+    if u is not None:
+        fast = (p.restitution > 0) & (u < -p.restitution_threshold)
+        hits = fast & (gap + h * u <= 0)
+        first, soft = where(hits, 0.0, where(fast, 2 * first, first)), where(hits, RIGID, 1.0) * soft
+        back = where(hits, p.restitution * u, 0.0)
+    bias = np.concatenate([[first], stretch * (K_t / c_t)])
+    return bias, np.array([soft, *[1 / (h * c_t)] * 2]), np.array([back, 0, 0])
+
+
+@step
+def _behind(
+    gap: Any, stretch: Array, x: Array, before: Array, v: Array, p: Any, h: Any
+) -> tuple[Array, Array]:
+    """The stretch of a point after a step, and what it has lost in it, along normal and tangents."""
+    K, K_t = pair(p.stiffness)
+    ahead, mean = gap + h * v[0], 0.5 * (before + v)
+    held = within(K_t * (stretch + h * v[1:]), p.friction * x[0] / h)
+    new = under(ahead) * held / where(K_t > 0, K_t, 1.0)
+    stored = 0.5 * K * (minimum(ahead, 0.0) ** 2 - minimum(gap, 0.0) ** 2)
+    stored_t = 0.5 * K_t * (new @ new - stretch @ stretch)
+    return new, np.array([-x[0] * mean[0] - stored, -(x[1:] @ mean[1:]) - stored_t])
 
 
 class _JointImpulses(Solved):
@@ -388,3 +483,6 @@ KINDS: dict[type, type[Solved]] = {
     JointLimits: StopImpulses,
 }
 """Elements and forces that are solved for, and what they become."""
+
+STEPS = (*SWEEPS, _over, _along, _at_ground, _behind, _seen, _beside, _after, _works)
+"""What is done to each point or row; of many it becomes loops."""

@@ -98,6 +98,10 @@ class State:
 
         return self._once(("velocity", point), find)
 
+    def jacobian(self, frame: Frame) -> Array:
+        """The Jacobian of a frame, (6, nv): angular and linear velocity in the world's axes."""
+        return self._once(("J", frame), lambda: dynamics.frame_jacobian(self.tree, self.q, frame, "mixed"))
+
     def touching(self, point: str) -> Any:
         """1 where a point touches something, 0 where it does not.
 

@@ -78,7 +78,7 @@ class Repeats(NamedTuple):
 class HybridFunctions(NamedTuple):
     """The functions of a system with events, traced; as in `HybridFlow`."""
 
-    field: Function
+    field: Function | Program
     advance: Function
     pull: Function | None
     guards: Function
@@ -145,8 +145,14 @@ def hybrid_source(
     def found_and_after(t: Any, x: Any, m: Any, u: Any, e: Any) -> tuple[Any, ...]:
         return joined(parts.guards)(t, x, m, u), *joined(parts.after)(t, x, m, u, e)
 
+    field: Function | Program
+    if isinstance(parts.field, Program):
+        t, at, given = parts.field.inputs.values()
+        field = parts.field.rearranged({"t": t, "x": at[memory:], "m": at[:memory], "u": given})
+    else:
+        field = trace(joined(parts.field), apart, "field")
     functions = {
-        "field": trace(joined(parts.field), apart, "field"),
+        "field": field,
         "advance": trace(advanced, {**x, "psi": f.size}, "advance"),
         "pull": parts.pull,
         "look": trace(joined(parts.look), apart, "look"),

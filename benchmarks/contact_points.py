@@ -1,0 +1,76 @@
+"""Time stepping with many contact points, as a straight line and as loops: text, compilation, time per step.
+
+    python benchmarks/contact_points.py [points ...]        (4 16 64; straight lines up to 16)
+
+A plate slides on a square of points. Printed: operations of a step and of its text, processor time to compile
+it over lanes, and microseconds for a step, alone and per member of 64 (one thread, least of several).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ["LIEBODY_CACHE"] = tempfile.mkdtemp()  # every kernel is compiled
+
+import numpy as np
+
+from liebody.bodies import SpatialInertia, TreeBuilder
+from liebody.codegen import passes
+from liebody.groups import Free
+from liebody.systems import Contact, TimeStepping, time_stepping
+
+sys.path.insert(0, str(Path(__file__).parent))
+from machine import describe
+
+LONGEST, ROUNDS = 16, 5
+Q, V = np.array([1, 0, 0, 0, 0, 0, 0.05]), np.array([0, 0, 0, 1.0, 0, 0])
+
+
+def plate(points: int) -> TimeStepping:
+    builder = TreeBuilder("plate").add("body", Free(), SpatialInertia.box(2.0, (0.4, 0.4, 0.1)))
+    along = np.linspace(-0.2, 0.2, round(points**0.5))
+    for i, (x, y) in enumerate(itertools.product(along, along)):
+        builder.frame(f"p{i}", "body", [x, y, -0.05])
+    names = (f"p{i}" for i in range(len(along) ** 2))
+    return TimeStepping(builder.build(), Contact(*names, stiffness=1e5, damping=1e3, friction=0.5))
+
+
+def spent() -> float:
+    """Processor time so far, with that of compilers."""
+    own, others = (resource.getrusage(x) for x in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def measured(system: TimeStepping) -> str:
+    field = system._flow(time_stepping.EULER).functions.field
+    line = f"{sum(field.operations.values()):9} {passes.length(field):9}"
+    least = []
+    for members, steps in ((64, 100), (1, 500)):
+        given = {"t_end": steps * 1e-3, "dt": 1e-3, "record_every": steps * 1e-3, "threads": 1, "events": 0}
+        states = np.tile(Q, (members, 1)), np.tile(V, (members, 1))
+        before, taken = spent(), []
+        system.simulate(*states, **given)
+        compiled = spent() - before
+        for _ in range(ROUNDS):
+            begin = time.process_time()
+            system.simulate(*states, **given)
+            taken.append(time.process_time() - begin)
+        line += f" {compiled:7.1f} s" if members > 1 else ""
+        least.append(1e6 * min(taken) / members / steps)
+    return f"{line} {least[1]:8.2f} us {least[0]:8.3f} us"
+
+
+if __name__ == "__main__":
+    print(describe())
+    print(f"{'points':>6} {'':8} {'step':>9} {'text':>9} {'compile':>9} {'alone':>11} {'of 64':>11}")
+    for points in [int(x) for x in sys.argv[1:]] or [4, 16, 64]:
+        for name, many in (("straight", points), ("loops", 0)):
+            if many <= LONGEST:
+                time_stepping.MANY = many
+                print(f"{points:6} {name:8} {measured(plate(points))}", flush=True)
