@@ -9,9 +9,9 @@ loops over their links; `straight` as the first argument keeps them straight-lin
 slopes, in log-log from 100 links on: 1 is linear.
 
 With `functions`: of the functions named in FUNCTIONS, in processor time with an empty cache, how long they
-take to be traced and compiled, and per state in batches of 64; then their slopes. A regressor of n links has
-5 n (n + 1) entries that are not zero: what can be linear is its time per entry, and its slope is given less
-one.
+take to be traced and compiled, and per state in batches of 64 (regressors: 8); then their slopes over the
+links. A regressor of n links has 5 n (n + 1) entries that are not zero, so that none can be written in time
+linear in n: its slope is over these entries.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def functions(sizes: list[int]) -> None:
     """How long functions take to compile, and to run, over the length of a chain."""
     print(describe("numpy"))
     print(f"{'links':>6s} {'':27s} {'compile s':>10s} {'us/state':>10s}")
-    found: dict[str, list[tuple[int, float]]] = {}
+    found: dict[str, list[tuple[int, int, float]]] = {}
     for n in sizes:
         robot, rng = lb.Robot(chain(n)), np.random.default_rng(1)
         for name, options in FUNCTIONS.items():
@@ -117,13 +117,14 @@ def functions(sizes: list[int]) -> None:
                 start = time.process_time()
                 kernel(*given, out=out)
                 times.append((time.process_time() - start) / states)
-            found.setdefault(name, []).append((n, min(times)))
+            size = 5 * n * (n + 1) if "regressor" in name else n
+            found.setdefault(name, []).append((n, size, min(times)))
             print(f"{n:6d} {name:27s} {compiled:10.2f} {min(times) * 1e6:10.2f}", flush=True)
     for name, rows in found.items():
-        (n0, t0), (n1, t1) = next((row for row in rows if row[0] >= 100), rows[0]), rows[-1]
+        (n0, size0, t0), (n1, size1, t1) = next((row for row in rows if row[0] >= 100), rows[0]), rows[-1]
         if n1 > n0:
-            slope = np.log(t1 / t0) / np.log(n1 / n0) - ("regressor" in name)
-            print(f"{name}: slope of time per state {slope:.2f}")
+            slope, over = np.log(t1 / t0) / np.log(size1 / size0), "links" if size1 == n1 else "entries"
+            print(f"{name}: slope of time per state over {over} {slope:.2f}")
 
 
 def main() -> None:

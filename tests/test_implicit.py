@@ -18,6 +18,7 @@ import test_integrators as explicit
 import liebody as lb
 from liebody import scalar
 from liebody.codegen import Samples, build, implicit, loop
+from liebody.codegen import envelope as elimination
 from liebody.codegen.envelope import envelope, ordering, solve
 from liebody.codegen.implicit import ImplicitFlow, Phase
 from liebody.codegen.march import Ensemble, Settings
@@ -945,6 +946,19 @@ def test_sparse_equations_are_solved_in_floats():
         np.testing.assert_allclose(A @ x, b, atol=1e-8 * np.linalg.cond(A) if n else 0)
     with pytest.raises(IntegrationError, match="singular"):
         solve(2, places(np.ones((2, 2))), [1.0, 2.0, 2.0, 4.0], [1.0, 1.0])
+
+
+def test_equations_with_entries_at_the_same_places_are_ordered_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(elimination, "ordering", lambda *given: calls.append(given) or ordering(*given))
+    rng = np.random.default_rng(3)
+    pattern = np.eye(7, dtype=bool) | (rng.random((7, 7)) < 0.3)
+    for A in np.where(pattern, rng.uniform(1, 2, (3, 7, 7)), 0):
+        b = rng.standard_normal(7)
+        np.testing.assert_allclose(
+            A @ solve(7, places(pattern), A[pattern], b), b, atol=1e-9 * np.linalg.cond(A)
+        )
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("members", [1, 37])

@@ -15,7 +15,7 @@ import pytest
 
 import liebody as lb
 from liebody import scalar
-from liebody.codegen import Guard, Kernel, build, entry, kernel, trace
+from liebody.codegen import Guard, Kernel, Program, build, entry, kernel, trace
 from liebody.errors import ConfigurationError, GraphError, ShapeError
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
@@ -692,3 +692,11 @@ def test_kernels_are_pickled_by_what_they_are_made_of():
         assert again.dtype == k.dtype and again.__doc__ == k.__doc__
     with pytest.raises(ConfigurationError):
         again(np.zeros(7))
+
+
+@pytest.mark.parametrize(("places", "lanes"), [(1000, 8), (12_000, 8), (40_000, 1)])
+def test_programs_run_over_lanes_unless_their_results_would_leave_the_caches(places, lanes):
+    program = Program("pairs", {"x": places})
+    twice = trace(lambda x: np.array([x + x, x * x]), {"x": ()}, "twice")
+    program.output("y", program.apply(twice, program.cells("x")))
+    assert Kernel(program)._source(8).units[0].startswith(f"#define LANES {lanes}\n")

@@ -14,6 +14,7 @@ import liebody as lb
 from liebody import dynamics
 from liebody.codegen import Function, Kernel, Program, passes, step, trace, traced
 from liebody.codegen.printers.numpy_source import compile_numpy
+from liebody.codegen.schedule import Schedule
 from liebody.dynamics import mechanism
 from liebody.errors import GraphError
 from liebody.groups import SE3, Fixed, Free, Prismatic, Revolute, Spherical
@@ -322,6 +323,17 @@ def test_compiled_loops_are_the_straight_line_code(name, branching, monkeypatch)
     np.testing.assert_allclose(loop(*states), expected, rtol=1e-9, atol=1e-11 * scale)
     one = [np.ascontiguousarray(x[0]) for x in states]
     np.testing.assert_allclose(loop(*one), expected[0], rtol=1e-9, atol=1e-11 * scale)
+
+
+@pytest.mark.parametrize("name", ["passive_inverse_dynamics", "coriolis_transpose_times"])
+def test_recursions_keep_as_little_from_the_way_out_to_the_way_in_as_newton_euler(name):
+    def cells(name, n):
+        function, shapes = algorithm(repeated_tree(n), name)
+        program = traced(function, shapes, name, loops=True)
+        return Schedule(program, [program.positions(x).ravel() for x in program.outputs.values()]).size
+
+    of_a_body, least = ((cells(x, 60) - cells(x, 20)) / 40 for x in (name, "inverse_dynamics"))
+    assert of_a_body < least + 2
 
 
 @pytest.mark.wide

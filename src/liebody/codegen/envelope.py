@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +52,7 @@ class Diagonals(NamedTuple):
     size: int
 
 
-Places = Sequence[tuple[int, int]]
+Places = Sequence[Sequence[int]] | np.ndarray
 
 
 def envelope(n: int, places: Places) -> Envelope:
@@ -65,9 +66,9 @@ def envelope(n: int, places: Places) -> Envelope:
         begins[column].append(row)
     rows, columns = [], []
     below, last = 0, 0  # of the rows that may be exchanged with row k, which then end alike
-    for k, own in enumerate(end.tolist()):
+    for k, own in enumerate(ends := end.tolist()):
         found = [row for row in begins[k] if row > k]
-        last = max(k + 1, own, last if below > k else 0, *end[found].tolist())
+        last = max(k + 1, own, last if below > k else 0, *(ends[row] for row in found))
         below = max(k + 1, below, *(row + 1 for row in found))
         rows.append(below)
         columns.append(last)
@@ -111,12 +112,10 @@ def solve(n: int, places: Places, values: Any, b: Any, least: float = SMALLEST_P
 
     Errors: IntegrationError where a pivot, of rows scaled to largest entries of 1, is not above `least`.
     """
-    order = ordering(n, places)
-    places = reordered(places, order)
-    bounds = envelope(n, places)
+    order, moved, bounds = _planned(n, np.array(places, int).tobytes())
     stride, origin, size = bounds.diagonals
     A = np.lib.stride_tricks.as_strided(np.zeros(size)[origin:], (n, n), (8 * stride, 8))
-    i, j = np.array(places, int).reshape(-1, 2).T
+    i, j = moved.T
     scale = np.zeros(n)
     np.maximum.at(scale, i, np.abs(values))
     with np.errstate(all="ignore"):
@@ -141,10 +140,19 @@ def solve(n: int, places: Places, values: Any, b: Any, least: float = SMALLEST_P
     return result
 
 
-def reordered(places: Places, order: Sequence[int]) -> list[tuple[int, int]]:
-    """These places of a matrix when equations and unknowns are in this order."""
-    rank = np.argsort(order)
-    return [(i, j) for i, j in rank[np.array(places, int).reshape(-1, 2)].tolist()]
+@lru_cache(maxsize=1)  # states nearby have entries at the same places
+def _planned(n: int, places: bytes) -> tuple[list[int], np.ndarray, Envelope]:
+    """An order, the places in it, (., 2), and their envelope."""
+    given = np.frombuffer(places, int).reshape(-1, 2)
+    order = ordering(n, given.tolist())
+    moved = reordered(given, order)
+    return order, moved, envelope(n, moved)
+
+
+def reordered(places: Places, order: Sequence[int]) -> np.ndarray:
+    """These places (., 2) of a matrix when equations and unknowns are in this order."""
+    rank: np.ndarray = np.argsort(order)
+    return rank[np.array(places, int).reshape(-1, 2)]
 
 
 def _far_end(node: int, neighbours: Sequence[Sequence[int]]) -> int:

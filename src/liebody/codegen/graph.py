@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import linecache
 import operator
 import sys
@@ -117,7 +118,7 @@ class Graph:
     def symbols(self, name: str, shape: int | Sequence[int] = ()) -> Any:
         """An object array of `shape` of new input symbols (a single `Expr` where the shape is ())."""
         array = np.empty(shape, dtype=object)
-        for position in np.ndindex(array.shape):
+        for position in itertools.product(*map(range, array.shape)):
             array[position] = self.node("input", name, position)
         return array[()]
 
@@ -407,7 +408,11 @@ class Function:
         self.name = name
         self.inputs = {key: np.asarray(x, dtype=object) for key, x in inputs.items()}
         self.outputs = {key: np.asarray(x, dtype=object) for key, x in outputs.items()}
-        self.nodes = live(x for y in self.outputs.values() for x in y.flat)
+
+    @cached_property
+    def nodes(self) -> list[Expr]:
+        """The nodes that its outputs need, operands before the operations on them."""
+        return live(x for y in self.outputs.values() for x in y.flat)
 
     @property
     def operations(self) -> Counter[str]:
@@ -442,7 +447,7 @@ class Function:
         with np.errstate(all="ignore"):
             for node in self.nodes:
                 if node.op != "input":
-                    operands = (values[a] if type(a) is Expr else a for a in node.args)
+                    operands = [values[a] if type(a) is Expr else a for a in node.args]
                     values[node] = OPERATIONS[node.op](*operands)
         results = [_values(values, y) for y in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
@@ -512,15 +517,16 @@ def _position(x: Scalar) -> int:
 
 def live(outputs: Iterable[Scalar]) -> list[Expr]:
     """The nodes that `outputs` need, operands before the operations on them."""
-    seen: set[Expr] = set()
-    pending = [x for x in outputs if type(x) is Expr]
+    seen = {x for x in outputs if type(x) is Expr}
+    pending = list(seen)
     while pending:
         node = pending.pop()
-        if node not in seen:
-            seen.add(node)
-            if node.op != "input":
-                pending.extend(a for a in node.args if type(a) is Expr and a not in seen)
-    return sorted(seen, key=lambda node: node.index)
+        if node.op != "input":
+            for a in node.args:
+                if type(a) is Expr and a not in seen:
+                    seen.add(a)
+                    pending.append(a)
+    return sorted(seen, key=operator.attrgetter("index"))
 
 
 def trace(

@@ -495,9 +495,9 @@ def _ordered(
         rows = np.flatnonzero(~zeros(softened)["soften"]).tolist()
         places, values = _with_diagonal(both, places, rows)
     order = ordering(x.size, places)
-    places = reordered(places, order)
-    row_by_row = sorted(range(len(places)), key=places.__getitem__)
-    places = [places[k] for k in row_by_row]
+    moved = reordered(places, order)
+    row_by_row = np.lexsort(moved.T[::-1])
+    places = [(i, j) for i, j in moved[row_by_row].tolist()]
     return PhaseFunctions(
         with_arrays(predict, predict.inputs, {"x": x[order]}),
         with_arrays(residual, _in_order(residual, order), {"r": r[order]}),

@@ -30,7 +30,7 @@ from .sparse import with_arrays, zeros
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
 LONG = 15_000  # operations from which on code is bound by memory, and compiled with less effort
-STORED = 4096  # different results from which on a program may be bound by writing them,
+STORED = 1 << 16  # different results from which on a program may be bound by writing them,
 PER_RESULT = 16  # with fewer operations for each: over lanes, they would leave the caches
 FEW_MEMBERS = 2  # an ensemble from here on runs over lanes
 FEW = 64  # rows up to which the scalar loop serves while the loop over lanes is not compiled

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import build, interrupts
+from .graph import undisturbed
 from .kernel import FEW_MEMBERS, find_compiler_or_warn, warn_of_no_compiler
 from .march import Ensemble, Settings
 from .samples import Samples
@@ -108,6 +109,7 @@ class CompiledLoop:
             parts = (self.recipe, repr(self.settings), f"{self.kind}{lanes}", compiler.identity)
             note = build.digest(*parts, build.interface(), build.processor(), *build.FLAGS)
 
+        @undisturbed()
         def source() -> build.Source:
             return build.Source([self.source(lanes)], self.flags(lanes))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,8 @@ LONG = 6_000  # work from which on loops are as fast as straight-line code, and 
 REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
 FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation is 1
 PHASES = 4  # levels of kinds that wait for each other, per kind, up to which each is a pass
+INDEX = attrgetter("index")
+LEAVES = ("input", "cell")
 STRUCTURAL = {0.0: "0", 1.0: "1", -1.0: "-"}  # numbers that make terms vanish
 
 
@@ -118,7 +121,7 @@ class StepPlan:
             if place.number in needed:
                 need(place.nodes)
         self._needed = needed
-        return sorted(between, key=lambda node: node.index)
+        return sorted(between, key=INDEX)
 
     def _with_expressions(self, between: list[Expr], ends: list[Expr]) -> list[Place]:
         """The places of steps, with those of the expressions between them.
@@ -137,13 +140,16 @@ class StepPlan:
         kinds: dict[Any, Kind] = {}
         order: list[tuple[int, int, Place]] = [(place.number, -1, place) for place in steps]
         for node in between:
-            operands = [a for a in node.args if type(a) is Expr]
-            before = (a.args[0] if a.op == "cell" else after.get(a, -1) for a in operands)
-            after[node] = max(before, default=-1)
+            last = -1
+            for a in node.args:
+                if type(a) is Expr:
+                    step = a.args[0] if a.op == "cell" else after.get(a, -1)
+                    if step > last:
+                        last = step
+            after[node] = last
             if node in roots:
-                place = self._expression(node, roots, kinds)
-                self._made[node] = place
-                order.append((after[node], node.index, place))
+                place = self._made[node] = self._expression(node, roots, kinds)
+                order.append((last, node.index, place))
         return [place for *_, place in sorted(order, key=lambda x: x[:2])]
 
     def _with_lines(self, between: list[Expr], ends: list[Expr]) -> list[Place]:
@@ -175,21 +181,21 @@ class StepPlan:
         return [place for *_, place in sorted(order, key=lambda x: x[:3])]
 
     def _expression(self, root: Expr, roots: set[Expr], kinds: dict[Any, Kind]) -> Place:
-        inside, pending = {root}, [root]
-        while pending:
-            for a in pending.pop().args:
-                if type(a) is Expr and a.op not in ("input", "cell") and a not in roots and a not in inside:
-                    inside.add(a)
-                    pending.append(a)
-        number: dict[Expr, Any] = {}
+        inside = {root: 0}
+        for node in (order := [root]):
+            for a in node.args:
+                if type(a) is Expr and a not in roots and a.op not in LEAVES and a not in inside:
+                    inside[a] = 0
+                    order.append(a)
+        order.sort(key=INDEX)
         leaves: dict[Expr, int] = {}
         constants: list[float] = []
         lines: list[Any] = []
-        for node in sorted(inside, key=lambda node: node.index):
+        for node in order:
             words: list[Any] = [node.op]
             for a in node.args:
-                if type(a) is Expr and a in number:
-                    words.append(("line", number[a]))
+                if type(a) is Expr and a in inside:
+                    words.append(("line", inside[a]))
                 elif type(a) is Expr:
                     words.append(("x", leaves.setdefault(a, len(leaves)), self._origin(a)))
                 elif a in STRUCTURAL or isinstance(a, bool):
@@ -197,7 +203,7 @@ class StepPlan:
                 else:
                     words.append(("c", len(constants)))
                     constants.append(a)
-            number[node] = len(lines)
+            inside[node] = len(lines)
             lines.append(tuple(words))
         key = tuple(lines)
         if key not in kinds:

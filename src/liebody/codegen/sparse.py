@@ -243,5 +243,7 @@ def _differentiated(part: Application, count: Sequence[int], label: Any, known: 
 
 def _alike(rows: Any) -> list[tuple[Any, Any]]:
     """The numbers of equal rows, with that row."""
-    different, of = np.unique(rows, axis=0, return_inverse=True)
-    return [(np.flatnonzero(of.ravel() == k), row) for k, row in enumerate(different)]
+    found: dict[bytes, list[int]] = {}
+    for k, row in enumerate(rows):
+        found.setdefault(row.tobytes(), []).append(k)
+    return [(np.array(numbers), rows[numbers[0]]) for numbers in found.values()]

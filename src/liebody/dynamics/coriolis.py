@@ -259,19 +259,25 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
     return np.array([[[symbols.get((k, j, i), 0) for i in n] for j in n] for k in n]).reshape(3 * (tree.nv,))
 
 
-def reference_accelerations(
-    tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array
-) -> list[Points]:
-    """How the reference velocities u_r + omega_r x r of the points of each body change: a_r + U r, outward.
+def reference_wrenches(
+    tree: Tree, T: list[Any], rates: tuple[Array, Array, Array], gravity: Array, wrench: Any, *given: Any
+) -> list[Any]:
+    """What the reference accelerations a_r + U r of the points of each body take, outward; 0 is the world.
 
-    T        motion of each body in its parent, from 1 on; index 0 is the world, here and in what is returned
-    returns  acc = a_r (3,) and U = [alpha_r] + [omega_r] [omega] (3, 3) of each body, in its frame
+    T       motion of each body in its parent, from 1 on
+    rates   v, v_r, a_r, each (nv,)
+    wrench  (points, ...) -> what they take, with the body's entry of each of `given`, lists from 0 on
     """
     points: list[Any] = [Points(REST, REST, REST, np.negative(gravity), np.zeros((3, 3), int))]
+    wrenches: list[Any] = [None]
     for body in tree.bodies:
-        own = v[body.dofs], v_r[body.dofs], a_r[body.dofs]
-        points.append(_next_points(T[body.index], body.twist, own, points[body.parent]))
-    return points
+        i, own = body.index, tuple(x[body.dofs] for x in rates)
+        moving, taken = _next_points(
+            T[i], body.twist, own, points[body.parent], wrench, *(x[i] for x in given)
+        )
+        points.append(moving)
+        wrenches.append(taken)
+    return wrenches
 
 
 class Points(NamedTuple):
@@ -286,15 +292,16 @@ class Points(NamedTuple):
 
 @step
 def _next_points(
-    T: Transformation, S: Array, velocities: tuple[Array, Array, Array], parent: Points
-) -> Points:
-    V, V_r, A_r = (S @ x for x in velocities)
+    T: Transformation, S: Array, rates: tuple[Array, ...], parent: Points, wrench: Any, *given: Any
+) -> tuple[Points, Any]:
+    V, V_r, A_r = (S @ x for x in rates)
     carried = T.into(parent.w_r)
     w, w_r = T.into(parent.w) + V[:3], carried + V_r[:3]
     alpha = T.into(parent.alpha) + A_r[:3] + cross(w, V_r[:3])
     moved = cross(carried, V[3:]) + cross(w, V_r[3:])
     acc = T.into(parent.acc + parent.U @ T.p) + A_r[3:] + moved
-    return Points(w, w_r, alpha, acc, _rate_of_reference(w, w_r, alpha))
+    points = Points(w, w_r, alpha, acc, _rate_of_reference(w, w_r, alpha))
+    return points, wrench(points, *given)
 
 
 def passive_inverse_dynamics(
@@ -313,8 +320,7 @@ def passive_inverse_dynamics(
     at the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
     """
     T = transformations(tree, q)
-    points = reference_accelerations(tree, T, v, v_r, a_r, gravity)
-    F = [_wrench_of_points(moments, x) for moments, x in zip(tree.base_moments, points, strict=True)]
+    F = reference_wrenches(tree, T, (v, v_r, a_r), gravity, _wrench_of_points, tree.base_moments)
     efforts = _Vector(tree.nv)
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
@@ -324,8 +330,7 @@ def passive_inverse_dynamics(
     return efforts.array()
 
 
-@step
-def _wrench_of_points(moments: Moments, points: Points) -> Pair:
+def _wrench_of_points(points: Points, moments: Moments) -> Pair:
     (m, h, Sigma), acc, U = moments, points.acc, points.U
     return vector_of_skew_part(U @ Sigma) + cross(h, acc), m * acc + U @ h
 
@@ -353,18 +358,22 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     T = transformations(tree, q)
     twists = twists_of(tree, T, v)
     others = twists if same else twists_of(tree, T, w)
-    F, k = [(REST, REST)], [REST]
-    for body in tree.bodies:
-        moments, twist, other = tree.base_moments[body.index], twists[body.index], others[body.index]
-        F.append(operator_of(momentum_of, moments, other))
-        k.append(REST if same else _cross_moment(moments, twist, other))
+    F, k = [(REST, REST) for _ in T], [REST for _ in T]  # of what the joints of children carry
     efforts = _Vector(tree.nv)
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
+        F[i] = _with_momentum(tree.base_moments[i], others[i], *F[i])
+        k[i] = REST if same else k[i] + _cross_moment(tree.base_moments[i], twists[i], others[i])
         efforts.add(body, _turned_on_joint(body.twist, twists[i], F[i], k[i]))
         if p:
             F[p], k[p] = _added_momentum(T[i], F[p], k[p], F[i], k[i])
     return efforts.array()
+
+
+@step
+def _with_momentum(moments: Moments, V: Pair, n: Array, f: Array) -> Pair:
+    own = momentum_of(moments, *V)
+    return own[0] + n, own[1] + f
 
 
 @step

@@ -22,7 +22,7 @@ from ..codegen.printers.numpy_source import compile_numpy
 from ..errors import ModelError
 from ..linear import cross, is_numeric, is_zero
 from ..scalar import Array
-from .coriolis import FORMS, Points, bracket, momentum_of, reference_accelerations
+from .coriolis import FORMS, Points, bracket, momentum_of, reference_wrenches
 from .inverse import FREE_FALL, vector_of_skew_part
 from .spatial import REST, Pair, Transformation, next_pose, next_twist, transformations, twists_of
 
@@ -285,8 +285,7 @@ def _wrenches(
     of other forms J A_r + B V_r, A_r = dV_r/dt + ad_V V_r, B = C_b - J ad_V.
     """
     if form == "christoffel":
-        points = reference_accelerations(tree, T, v, v_r, a_r, gravity)
-        return [_columns_of_points(x) for x in points[1:]]
+        return reference_wrenches(tree, T, (v, v_r, a_r), gravity, _columns_of_points)[1:]
     if form not in BODY_FORMS:
         raise ModelError(f"there is no regressor of the form {form!r}; use one of {', '.join(BODY_FORMS)}")
     V, V_r = twists_of(tree, T, v), twists_of(tree, T, v_r)
@@ -297,7 +296,6 @@ def _wrenches(
     return [_columns_of_form(FORMS[form], *x) for x in list(zip(V, V_r, A_r, strict=True))[1:]]
 
 
-@step
 def _columns_of_points(points: Points) -> Array:
     a, U, one = points.acc, points.U, np.eye(3, dtype=int)
     turning = [(vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values()]

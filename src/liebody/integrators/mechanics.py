@@ -416,7 +416,7 @@ def _product(A: Blocks, x: Array, rows: int, transposed: bool = False) -> Array:
     sums: list[Any] = [np.zeros(np.shape(x)[1:], int)[()]] * rows
     for *place, a in A:
         i, j = place[::-1] if transposed else place
-        if np.ndim(a) == 0:
+        if not getattr(a, "ndim", 0):
             sums[i] = sums[i] + a * x[j]
             continue
         k, l = a.shape[::-1] if transposed else a.shape
