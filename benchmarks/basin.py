@@ -7,8 +7,9 @@
 
 The hopper with a knee of Feurstein (2021), with the second controller and the parameters of experiments IV
 to VI, starts 0.3 m above the floor, the knee at 102 deg and nothing turning, with 128 angles of the leg and
-128 forward speeds. Experiments IV and V are two of these starts. Each hops for 20 s, and ends in one of two
-gaits, by a fall, or in neither. `lb.sweep` runs them: processes, SIMD lanes, a store that survives kills.
+128 forward speeds. Experiments IV and V are two of these starts. Each hops for 20 s, and ends in a gait, by a
+fall, or in neither. `lb.gaits.basin` runs them, by `lb.sweep`: processes, SIMD lanes, a store that survives
+kills. It finds the gaits by itself; there are two.
 
 Beside it MuJoCo simulates the same hopper: two slides, a hinge and a knee, the same masses. Its own soft
 contacts cannot express this floor, whose horizontal spring has an anchor and acts while the vertical force is
@@ -43,8 +44,8 @@ import numpy as np
 
 import liebody as lb
 from liebody.codegen.build import find_compiler
-from liebody.scalar import minimum, where
-from liebody.systems import Apex, Contact, Element, Fall, RobotSystem, State, controller_2, robot_system
+from liebody.gaits import Attractor, Basin
+from liebody.systems import Apex, Contact, Fall, RobotSystem, controller_2, robot_system
 
 sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe
@@ -61,57 +62,28 @@ COARSE = {
     "MuJoCo, Euler": {"step": 2e-4, "stance_step": 1e-5, "landing_step": 2e-6, "landing": 2e-4},
 }
 LEAN, SPEED = (-45.0, 75.0), (-0.6, 1.4)  # of the map                                            [deg, m/s]
-EVERY = 0.05  # between samples                                                                          [s]
-SETTLED = 6  # strides
+EVERY = 0.05  # between samples of the race                                                              [s]
 FORWARD, IN_PLACE, OTHER, FALL_FORWARDS, FALL_BACKWARDS, OVERTURNED, NOT_FINITE = range(7)
 ENDS = (
     "hops forwards",
     "hops in place",
-    "neither of the two",
+    "has not settled",
     "falls forwards",
     "falls backwards",
     "turns over",
     "not finite",
 )
-# of the two gaits: height of the centre of mass at the apex [m], period [s], stride [m]
-GAITS = {FORWARD: (0.247769, 0.371997, 0.087765), IN_PLACE: (0.266709, 0.425218, -0.008642)}
-CLOSE = (5e-4, 2e-3, 2e-3)  # to a gait, in these numbers, over the last SETTLED strides
-
-
-class Strides(Element):
-    """Counts apexes, and remembers of the last ones time, place, heights, periods, lengths, lowest knee."""
-
-    name = "stride"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.memory = {
-            "count": 0.0,
-            "time": 0.0,
-            "place": 0.0,
-            "heights": np.zeros(SETTLED),
-            "periods": np.zeros(SETTLED),
-            "lengths": np.zeros(SETTLED),
-            "knee": 1.0,
-            "lowest_knee": 1.0,
-        }
-
-    def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
-        top, x, knee = events.apex < -0.5, s.com[0], minimum(z.knee, s.position("shank")[2])
-
-        def pushed(old: Any, new: Any) -> Any:
-            return np.concatenate([np.array([where(top, new, old[0])]), where(top, old[:-1], old[1:])])
-
-        return z._replace(
-            count=z.count + where(top, 1.0, 0.0),
-            time=where(top, s.t, z.time),
-            place=where(top, x, z.place),
-            heights=pushed(z.heights, s.com[2]),
-            periods=pushed(z.periods, s.t - z.time),
-            lengths=pushed(z.lengths, x - z.place),
-            knee=where(top, 1.0, knee),
-            lowest_knee=where(top, knee, z.lowest_knee),
-        )
+ALONG = [[0, 1, 0, 0]]  # the symmetry of gaits: translations
+SCALE = [
+    0.5,
+    1,
+    0.1,
+    0.2,
+    5,
+    1,
+    1,
+    5,
+]  # of states at apexes: angle, x, y, knee, and of their rates   [rad, m, s]
 
 
 @functools.cache
@@ -123,19 +95,18 @@ def hopper(steps: tuple[float, ...] = tuple(STEPS.values())) -> RobotSystem:
         Contact("foot", settling=0.05),
         Apex(),
         Fall(0.03),
-        Strides(),
         **dict(zip(STEPS, steps, strict=True)),
         ledger=False,
     )
 
 
-def starts(lean: Any, speed: Any) -> tuple[np.ndarray, np.ndarray]:
+def starts(p: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """States of the hopper at the start, (n, 4) each.
 
     lean   angle of the leg, from straight down, positive with the foot ahead, (n,)                    [deg]
     speed  forwards, (n,)                                                                              [m/s]
     """
-    lean, speed = np.atleast_1d(lean), np.atleast_1d(speed)
+    lean, speed = np.broadcast_arrays(*np.atleast_1d(p["lean"], p["speed"]))
     angle = np.radians(lean) - np.pi / 2 - leg()
     zero = np.zeros_like(angle)
     q = np.stack([angle, zero, zero + HEIGHT, zero + KNEE], axis=-1)
@@ -150,35 +121,38 @@ def leg() -> float:
     return float(np.arctan2(z, x))
 
 
-def hop(p: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Simulate a chunk of starts, and say how each ends."""
-    q, v = starts(p["lean"], p["speed"])
-    run = hopper().simulate(q, v, t_end=T_END, record_every=EVERY, events=0, threads=1)
-    n = np.arange(len(q))
-    last = np.isfinite(run.q).all(axis=2).sum(axis=1) - 1  # the last sample before the end
-    z = {name: x[n, last] for name, x in run.memory.items() if name.startswith("stride")}
-    lean = np.degrees(run.q[n, last, 0] - q[:, 0]) + p["lean"]  # of the base, whole turns included
-    strides = np.stack([z["stride_heights"], z["stride_periods"], z["stride_lengths"]], axis=-1)
-    end = np.full(len(q), OTHER)
-    for gait, numbers in GAITS.items():
-        end[(np.abs(strides - numbers) < CLOSE).all(axis=(1, 2))] = gait
-    fell = run.ends == "stopped"
-    end[fell] = np.where(lean[fell] > 0, FALL_BACKWARDS, FALL_FORWARDS)
-    end[fell & (np.abs(lean) > 150)] = OVERTURNED
-    end[(run.ends != "") & ~fell] = NOT_FINITE
-    return {
-        "end": end,
-        "turns": np.where(run.ends == "", np.round(lean / 360), 0).astype(int),
-        "hops": z["stride_count"].astype(int),
-        "height": z["stride_heights"][:, 0],
-        "period": z["stride_periods"][:, 0],
-        "stride": z["stride_lengths"][:, 0],
-        "knee": z["stride_lowest_knee"],
-        "lean_at_end": lean,
-        "simulated": run.end_times,
-        "cause": run.ends,
-        "end_time": run.end_times,
-    }
+def map_of(axes: Mapping[str, Any], store: str | Path, **sweeping: Any) -> Basin:
+    """Where the starts of a grid end; the gaits are found on the way."""
+    return lb.gaits.basin(
+        hopper(), axes, starts, store, section="apex", t_end=T_END, symmetries=ALONG, scale=SCALE,
+        tolerance=5e-3, longest=1, units={"lean": "deg", "speed": "m/s"}, **sweeping,
+    )  # fmt: skip
+
+
+def leaning(found: Basin) -> np.ndarray:
+    """Angles of the leg at the ends, whole turns included, had the knee not moved                    [deg]"""
+    return np.degrees(found.q[..., 0] + np.pi / 2 + leg())
+
+
+def ends(found: Basin) -> np.ndarray:
+    """Indices of ENDS."""
+    lean = leaning(found)
+    fall = np.where(lean > 0, FALL_BACKWARDS, FALL_FORWARDS)
+    fall[np.abs(lean) > 150] = OVERTURNED
+    fall[~np.isfinite(lean)] = NOT_FINITE
+    gaits = [FORWARD if Hops(x).stride > 0.05 else IN_PLACE for x in found.attractors]
+    return np.where(found.outcome == 0, fall, np.array([OTHER, OTHER, *gaits])[found.outcome])
+
+
+class Hops:
+    """Two hops of a gait from an apex on: height [m] and knee, its lowest place [m], stride [m], the run."""
+
+    def __init__(self, gait: Attractor) -> None:
+        robot, t_end = lb.models.revolute_hopper(), 2 * gait.period
+        self.run = hopper().simulate(gait.q[0], gait.v[0], t_end=t_end, record_every=gait.period / 400)
+        com, knee = robot.center_of_mass(self.run.q), robot.pose(self.run.q, "shank")[:, 2, 3]
+        self.height, self.knee = float(com[0, 2]), float(knee.min())
+        self.stride, self.period = float(com[-1, 0] - com[0, 0]) / 2, gait.period
 
 
 def grid(n: int) -> dict[str, np.ndarray]:
@@ -387,7 +361,7 @@ def race(rounds: int, members: int) -> None:
     """All at the same starts, drawn from the map, on one thread."""
     rng = np.random.default_rng(0)
     p = {"lean": rng.uniform(*LEAN, members), "speed": rng.uniform(*SPEED, members)}
-    q, v = starts(**p)
+    q, v = starts(p)
     rk4, euler = MuJoCo(), MuJoCo("Euler")
 
     def ours(steps: Mapping[str, float]) -> tuple[float, np.ndarray]:
@@ -441,36 +415,34 @@ def make_map(n: int, store: str | None, workers: int, picture: str | None) -> No
         place = store or str(Path(folder, "basin.zarr"))
         begins = not Path(place).exists()
         begun, busy = time.perf_counter(), spent()
-        ds = lb.sweep(
-            basin.hop, grid(n), place, workers=workers, units={"lean": "deg", "speed": "m/s"}
-        ).load()
+        found = basin.map_of(grid(n), place, workers=workers)
         wall, busy = time.perf_counter() - begun, spent() - busy
     if begins:
-        rate = (
-            f"{n * n / wall:.1f} runs/s, {n * n / busy:.1f} runs and {float(ds.simulated.sum()) / busy:.0f}"
-        )
+        rate = f"{n * n / wall:.1f} runs/s, {n * n / busy:.1f} runs and {found.end_times.sum() / busy:.0f}"
         print(f"\n{n} x {n} starts, {workers} workers: {wall:.0f} s, {busy:.0f} s of processor time")
         print(f"    {rate} simulated s per s of processor time")
         print(f"    at this rate 128 x 128 take {busy * (128 / n) ** 2 / 60:.1f} minutes of processor time")
+    end, turned = ends(found), np.abs(leaning(found)) > 180
     print(f"\n{'end':24s} {'starts':>6s}")
     for k, name in enumerate(ENDS):
-        here = ds.end.values == k
+        here = end == k
         more = ""
-        if k in GAITS and here.any():
-            turned = int(np.count_nonzero(here & (ds.turns.values != 0)))
-            low = 1e3 * ds.knee.values[here]
-            more = (
-                f"{turned} after a somersault, lowest place of the knee {low.min():.0f} to {low.max():.0f} mm"
-            )
+        if k in (FORWARD, IN_PLACE) and here.any():
+            more = f"{np.count_nonzero(here & turned)} after a somersault"
         if FALL_FORWARDS <= k < NOT_FINITE and here.any():
-            t = ds.simulated.values[here]
+            t = found.end_times[here]
             more = f"after {np.median(t):.1f} s (median), {t.max():.1f} s at most"
         print(f"    {name:20s} {here.sum():6d}  {here.mean():6.1%}  {more}")
+    for gait in map(Hops, found.attractors):
+        print(
+            f"a gait: {1e3 * gait.stride:.1f} mm in {1e3 * gait.period:.1f} ms, its centre of mass up to "
+            f"{1e3 * gait.height:.1f} mm, lowest place of the knee {1e3 * gait.knee:.0f} mm"
+        )
     if picture:
-        draw(ds, picture)
+        draw(found, end, turned, picture)
 
 
-def draw(ds: Any, path: str) -> None:
+def draw(found: Basin, end: np.ndarray, turned: np.ndarray, path: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -480,17 +452,17 @@ def draw(ds: Any, path: str) -> None:
 
     colours = ["#1f77b4", "#e07b00", "#6a3d9a", "#f4f4f4", "#e3e3e3", "#cfcfcf", "#000000"]
     figure = plt.figure(figsize=(11, 6.2), layout="constrained")
-    axes = figure.subplot_mosaic([["map", "forward"], ["map", "in place"]], width_ratios=[1.9, 1])
-    ax, end = axes["map"], ds.end.values
-    half = [(x.values[1] - x.values[0]) / 2 for x in (ds.lean, ds.speed)]
-    box = (LEAN[0] - half[0], LEAN[1] + half[0], SPEED[0] - half[1], SPEED[1] + half[1])
-    style: dict[str, Any] = {"origin": "lower", "extent": box, "aspect": "auto", "interpolation": "nearest"}
-    ax.imshow(end.T, cmap=ListedColormap(colours), vmin=-0.5, vmax=6.5, **style)
-    turned = np.ma.masked_where((ds.turns.values == 0).T, np.ones(end.T.shape))
-    ax.imshow(turned, cmap=ListedColormap(["#00000066"]), **style)
-    for lean, name in ((-0.001, "IV"), (29.999, "V")):
-        ax.plot(lean, 0, "o", ms=7, mfc="white", mec="black")
-        ax.annotate(name, (lean, 0), xytext=(6, 6), textcoords="offset points", weight="bold")
+    axes = figure.subplot_mosaic([["map", FORWARD], ["map", IN_PLACE]], width_ratios=[1.9, 1])
+    ax = axes["map"]
+    lean, speed = found.axes["lean"], found.axes["speed"]
+    style: dict[str, Any] = {"shading": "nearest", "rasterized": True}
+    ax.pcolormesh(lean, speed, end.T, cmap=ListedColormap(colours), vmin=-0.5, vmax=6.5, **style)
+    turned = turned & (end <= IN_PLACE)
+    shade = np.ma.masked_where(~turned.T, np.ones(end.T.shape))
+    ax.pcolormesh(lean, speed, shade, cmap=ListedColormap(["#00000066"]), **style)
+    for angle, name in ((-0.001, "IV"), (29.999, "V")):
+        ax.plot(angle, 0, "o", ms=7, mfc="white", mec="black")
+        ax.annotate(name, (angle, 0), xytext=(6, 6), textcoords="offset points", weight="bold")
     ax.set(
         xlabel="angle of the leg at the start [deg], foot ahead > 0",
         ylabel="forward speed at the start [m/s]",
@@ -499,35 +471,31 @@ def draw(ds: Any, path: str) -> None:
     handles = [
         Patch(facecolor=colours[k], edgecolor="0.6", label=shares[k]) for k in range(7) if np.any(end == k)
     ]
-    if turned.count():
+    if turned.any():
         handles.append(Patch(facecolor="#16537e", edgecolor="0.6", label="darker: after a somersault"))
     ax.legend(handles=handles, loc="upper left", fontsize=8, framealpha=0.95)
     ax.set_title(
         f"Where {end.shape[0]} x {end.shape[1]} starts from 0.3 m end within {T_END:g} s", fontsize=10
     )
     robot = lb.models.revolute_hopper()
-    for name, lean, gait in (("forward", 29.999, FORWARD), ("in place", -0.001, IN_PLACE)):
-        q, v = starts(lean, 0.0)
-        period = GAITS[gait][1]
-        run = hopper().simulate(q[0], v[0], t_end=T_END, record_every=0.01)
-        ax = axes[name]
-        first = len(run.t) - 1 - int(2 * period / 0.01)
-        for i in range(first, len(run.t), 3):
-            points = [robot.pose(run.q[i], frame)[:3, 3] for frame in ("base", "shank", "foot")]
-            x = np.array([p[0] - run.q[first, 1] for p in points])
-            z = np.array([p[2] for p in points])
+    for hops in map(Hops, found.attractors):
+        gait = FORWARD if hops.stride > 0.05 else IN_PLACE
+        t, q, every = hops.run.t, hops.run.q, round(0.03 / hops.run.t[1])
+        ax = axes[gait]
+        for i in range(0, len(t), every):
+            points = [robot.pose(q[i], frame)[:3, 3] for frame in ("base", "shank", "foot")]
+            x, z = np.array([[p[0] - q[0, 1], p[2]] for p in points]).T
             # the one in place is drawn against time, so that its postures do not cover each other
-            shift = 0.0 if gait == FORWARD else 0.45 * (run.t[i] - run.t[first])
-            fade = 0.35 + 0.65 * (i - first) / (len(run.t) - first)
+            shift = 0.0 if gait == FORWARD else 0.45 * t[i]
+            fade = 0.35 + 0.65 * i / len(t)
             ax.plot(100 * (x + shift), 100 * z, "-", color=colours[gait], alpha=fade, lw=1.3)
             ax.plot(100 * (x[0] + shift), 100 * z[0], "o", color=colours[gait], alpha=fade, ms=5)
         ax.axhline(0, color="0.3", lw=1)
         ax.set(aspect="equal", ylabel="height [cm]")
-        height, period, stride = GAITS[gait]
         drawn = "every 30 ms" if gait == FORWARD else "every 30 ms, moved apart"
         ax.set_title(
-            f"{ENDS[gait]}: {1e3 * stride:.1f} mm in {1e3 * period:.0f} ms, "
-            f"centre of mass up to {100 * height:.1f} cm\n({drawn})",
+            f"{ENDS[gait]}: {1e3 * hops.stride:.1f} mm in {1e3 * hops.period:.0f} ms, "
+            f"centre of mass up to {100 * hops.height:.1f} cm\n({drawn})",
             fontsize=7,
         )
     figure.savefig(path, dpi=110)

@@ -1,13 +1,14 @@
 """How long closed forms are, and what they cost: liebody beside simplify, Kane and Lagrange of SymPy.
 
     python benchmarks/closed_forms.py            planar arms of two and three links, the hoppers: minutes
-    python benchmarks/closed_forms.py --puma     PUMA 560 alone, in numbers and each of them a symbol
+    python benchmarks/closed_forms.py --puma     PUMA 560 alone, in numbers and in symbols: ten minutes
 
 Counted are the operations of SymPy's `count_ops`, without common subexpressions, of the mass matrix M and of
 what else stands on the left of M dv/dt = f, in symbols. "simplify" is SymPy's, entry by entry, of what the
 algorithms of liebody make of symbols; the methods of sympy.physics.mechanics are counted as they come and
-after `simplify`. Of the hoppers the connection is counted as well. A law that all agree is checked: M and f
-are the same numbers at a random state. SymPy has --limit seconds of processor time for each form of PUMA 560.
+after `simplify`. Of the hoppers the connection is counted as well. Checked is that M and f are the same
+numbers at a random state, those of PUMA 560 as of `Robot`, to 1e-9. SymPy has --limit seconds of processor
+time for each form of PUMA 560, 120 if it is not given; what `simplify` has to find does not come within that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import argparse
 import multiprocessing
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,9 +118,11 @@ def hopper_by_kane(name: str) -> tuple[tuple[Any, Any], dict[Any, str]]:
     return (kane.mass_matrix, -kane.forcing), symbols
 
 
-def puma_by_sympy(method: str) -> tuple[Any, Any]:
-    """(M, f) of PUMA 560, in numbers, by Kane's or Lagrange's method, in the frames of our tree."""
-    bodies = lb.equations("puma560")._numbers[0].bodies
+def arm_by_sympy(bodies: Sequence[Any], method: str) -> tuple[Any, Any]:
+    """(M, f) of a chain of hinges, in numbers, by Kane's or Lagrange's method, in the frames of our tree.
+
+    f holds the weight, M no armature.
+    """
     n, exact = len(bodies), sympy.nsimplify
     q, u = mechanics.dynamicsymbols(f"q1:{n + 1}"), mechanics.dynamicsymbols(f"v1:{n + 1}")
     t, g = mechanics.dynamicsymbols._t, sympy.Rational("9.81")
@@ -132,18 +135,17 @@ def puma_by_sympy(method: str) -> tuple[Any, Any]:
 
     for k, body in enumerate(bodies):
         fixed, turned = mechanics.ReferenceFrame(f"F{k}"), mechanics.ReferenceFrame(f"A{k}")
-        fixed.orient(frame, "DCM", sympy.Matrix(body.placement[:3, :3].T).applyfunc(exact))
+        fixed.orient_explicit(frame, sympy.Matrix(body.placement[:3, :3]).applyfunc(exact))
         axis = vector(body.joint.S[:3, 0], fixed)
         turned.orient(fixed, "Axis", [q[k], axis])
         if method == "Kane":
             turned.set_ang_vel(fixed, u[k] * axis)
         place = joint.locatenew(f"P{k}", vector(body.placement[:3, 3], frame))
         place.v2pt_theory(joint, world, frame)
-        m, c = exact(body.inertia.mass), sympy.Matrix(body.inertia.com).applyfunc(exact)
+        m = exact(body.inertia.mass)
         com = place.locatenew(f"C{k}", vector(body.inertia.com, turned))
         com.v2pt_theory(place, world, turned)
-        about_joint = sympy.Matrix(body.inertia.rotational).applyfunc(exact)
-        I = about_joint - m * (c.dot(c) * sympy.eye(3) - c * c.T)
+        I = sympy.Matrix(body.inertia.rotational).applyfunc(exact)
         inertia = mechanics.inertia(turned, I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[1, 2], I[0, 2])
         links.append(mechanics.RigidBody(f"B{k}", com, turned, m, (inertia, com)))
         links[-1].potential_energy = m * g * com.pos_from(origin).dot(world.z)
@@ -159,29 +161,63 @@ def puma_by_sympy(method: str) -> tuple[Any, Any]:
     return lagrange.mass_matrix, -lagrange.forcing.xreplace(rates)
 
 
-def puma_simplified(method: str) -> tuple[Any, ...]:
-    """The same by `simplify`, entry by entry; without a method what our algorithms make."""
-    found = puma_by_sympy(method) if method else left_side(lb.equations("puma560", simplify=False))
-    return tuple(map(simplified, found))
+def apart(robot: lb.Robot, found: tuple[Any, Any], armatures: bool) -> float:
+    """How far (M, f) of q1, ..., v1, ... are from the robot's at a random state, over the largest entry.
+
+    armatures  whether M has them
+    """
+    q, v = np.random.default_rng(0).uniform(0.5, 1.5, (2, robot.nv))
+    M, f = robot.mass_matrix(q), robot.inverse_dynamics(q, v, np.zeros(robot.nv))
+    if not armatures:
+        M = M - np.diag(np.concatenate([body.armature for body in robot.tree.bodies]))
+    state = {f"{name}{k}": x for name, values in (("q", q), ("v", v)) for k, x in enumerate(values, 1)}
+    off = []
+    for X, Y in zip(found, (M, f.reshape(-1, 1)), strict=True):
+        symbols = {*X.free_symbols, *mechanics.find_dynamicsymbols(X)} - {mechanics.dynamicsymbols._t}
+        values = {x: state[str(x).removesuffix("(t)")] for x in symbols}
+        off.append(np.abs(np.array(X.xreplace(values), float) - Y).max() / np.abs(Y).max())
+    return float(max(off))
 
 
-def _counted(make: Callable[[str], Any], method: str, limit: int, results: Any) -> None:
+def puma_form(method: str, simplify: bool) -> tuple[Any, ...]:
+    """(M, f) of PUMA 560 by a method of SymPy; without a method what our algorithms make."""
+    found = (
+        arm_by_sympy(lb.load("puma560").tree.bodies, method)
+        if method
+        else left_side(lb.equations("puma560", simplify=False))
+    )
+    return tuple(map(simplified, found)) if simplify else found
+
+
+def _counted(method: str, simplify: bool, limit: int, results: Any) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-    results.send(([int(sympy.count_ops(X)) for X in make(method)], time.process_time()))
+    found, seconds = puma_form(method, simplify), time.process_time()
+    counts = [int(sympy.count_ops(X)) for X in found]
+    results.send((counts, seconds, apart(lb.load("puma560"), found, armatures=not method)))
 
 
-def limited(title: str, make: Callable[[str], Any], method: str, limit: int) -> None:
+def limited(title: str, method: str, simplify: bool, limit: int) -> None:
     """A row of counts, by a process of its own that is ended after so many seconds of processor time."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.Process(target=_counted, args=(make, method, limit, sender))
+    process = multiprocessing.Process(target=_counted, args=(method, simplify, limit, sender))
     process.start()
     sender.close()
     try:
-        counts, seconds = receiver.recv()
-        print(f"  {title:32}{''.join(f'{x:>8}' for x in counts)}{seconds:10.2f} s", flush=True)
+        counts, seconds, off = receiver.recv()
+        checked_row(title, counts, seconds, off)
     except EOFError:
         print(f"  {title:32} not within {limit} s of processor time", flush=True)
     process.join()
+
+
+def checked_row(title: str, counts: Sequence[int], seconds: float, off: float) -> None:
+    """A row of counts; SystemExit where the numbers are not the robot's."""
+    print(
+        f"  {title:32}{''.join(f'{x:>8}' for x in counts)}{seconds:10.2f} s   numbers to {off:.0e}",
+        flush=True,
+    )
+    if not off < 1e-9:
+        raise SystemExit(f"{title}: M or f of PUMA 560 is off by {off:.1e}, more than 1e-9")
 
 
 def timed(make: Callable[[], Any]) -> tuple[Any, float]:
@@ -220,7 +256,7 @@ def check(eq: Any, ours: tuple[Any, ...], others: tuple[Any, ...], names: dict[A
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--puma", action="store_true")
-    parser.add_argument("--limit", type=int, default=600, help="seconds for each form of PUMA 560 by SymPy")
+    parser.add_argument("--limit", type=int, default=120, help="seconds for each form of PUMA 560 by SymPy")
     args = parser.parse_args()
     print(f"{'operations of':34}{'M':>8}{'f':>8}{'m':>8}", flush=True)
     if args.puma:
@@ -254,16 +290,18 @@ def main() -> None:
 
 def puma(limit: int) -> None:
     """Kane and Lagrange leave out the armatures of the drives, six operations of M."""
-    for title, given in (("puma560, numbers", {}), ("puma560, symbols", {"symbols": True})):
-        print(title, flush=True)
-        row("liebody", *timed(lambda given=given: left_side(lb.equations("puma560", **given))))
-        raw = left_side(lb.equations("puma560", **given, simplify=False))
-        row("its algorithms", raw, 0.0)
-    print("puma560, numbers")
+    robot = lb.load("puma560")
+    print("puma560, numbers", flush=True)
+    for title, options in (("liebody", {}), ("its algorithms", {"simplify": False})):
+        found, seconds = timed(lambda options=options: left_side(lb.equations("puma560", **options)))
+        checked_row(title, [sympy.count_ops(X) for X in found], seconds, apart(robot, found, armatures=True))
     for method in ("Kane", "Lagrange"):
-        limited(f"{method}'s method", puma_by_sympy, method, limit)
-        limited(f"{method}'s method, simplify", puma_simplified, method, limit)
-    limited("its algorithms, simplify", puma_simplified, "", limit)
+        limited(f"{method}'s method", method, False, limit)
+        limited(f"{method}'s method, simplify", method, True, limit)
+    limited("its algorithms, simplify", "", True, limit)
+    print("puma560, symbols", flush=True)
+    row("liebody", *timed(lambda: left_side(lb.equations("puma560", symbols=True))))
+    row("its algorithms", left_side(lb.equations("puma560", symbols=True, simplify=False)), 0.0)
 
 
 if __name__ == "__main__":

@@ -546,6 +546,8 @@ def test_attractors_and_their_basins_are_found(tmp_path):
     signs = [np.sign(found.attractors[k - 2].q[0, 1]) if k > 1 else 0 for k in found.outcome[0]]
     assert signs == [-1, -1, -1, 1, 1, 1, 0] and found.outcome[0, -1] == 0
     assert np.abs(found.attractors[0].q[0, 1]) == pytest.approx(np.sqrt(0.3), abs=1e-5)
+    np.testing.assert_allclose(found.q[0, :-1, 1], np.sqrt(0.3) * np.array(signs[:-1]), atol=1e-5)
+    np.testing.assert_array_equal(np.stack([found.q[0, -1], found.v[0, -1]]), [[2, 3.1], [-0.1, 0]])
     np.testing.assert_allclose(found.shares, [1 / 7, 0, 3 / 7, 3 / 7])
     again = basin(
         split_oscillator(), axes, of_split, tmp_path / "basin.zarr", section="top", t_end=100.0,

@@ -309,8 +309,13 @@ class Report:
         from matplotlib import pyplot
 
         buffer = io.StringIO()
+        options: dict[str, Any] = {"bbox_inches": "tight"}
+        if layout := figure.get_layout_engine():  # once, here: savefig would draw all to find it, and again
+            layout.execute(figure)
+            figure.set_layout_engine("none")
+            options = {}
         with matplotlib.rc_context({"svg.hashsalt": self.title, "svg.fonttype": "path"}):
-            figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+            figure.savefig(buffer, format="svg", metadata={"Date": None}, **options)
         pyplot.close(figure)
         svg = buffer.getvalue()
         prefix = f"f{len(self._parts)}-"  # names inside one picture must not meet those of another

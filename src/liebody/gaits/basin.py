@@ -45,12 +45,15 @@ class Basin:
     axes        {name: values}, in the order of the axes of the arrays
     outcome     0: it ended early; 1: it had not settled; 2, 3, ...: it settled in attractors[0], [1], ...
     end_times   when it ended                                                                            [s]
+    q, v        where it ended, (..., nq) and (..., nv)
     attractors  those found, the one with the largest basin first
     """
 
     axes: dict[str, Array]
     outcome: Array
     end_times: Array
+    q: Array
+    v: Array
     attractors: list[Attractor]
 
     @property
@@ -99,6 +102,7 @@ def basin(
         raise ConfigurationError(f"longest is {longest!r}, expected a number of returns, one or more")
     shooting = Shooting(system, section=section, symmetries=symmetries, scale=scale)
     last = {"q": ("back", "coordinate"), "v": ("back", "velocity"), "t": ("back",)}
+    last |= {"q_end": ("coordinate",), "v_end": ("velocity",)}
     ds = sweep(
         last_returns, axes, store, outputs=last, system=system, state=state, section=shooting.section,
         number=longest + 1, t_end=t_end, parameters=dict(parameters or {}), simulation=dict(options or {}),
@@ -109,14 +113,15 @@ def basin(
                (("q", (system.nq,)), ("v", (system.nv,)), ("t", ())))  # fmt: skip
     outcome, attractors = _sorted_out(shooting, q, v, t, ended, tolerance)
     values = {str(name): ds[name].values for name in ds["end_time"].dims}
-    return Basin(values, outcome.reshape(shape), ds["end_time"].values, attractors)
+    end_times, q_end, v_end = (ds[name].values for name in ("end_time", "q_end", "v_end"))
+    return Basin(values, outcome.reshape(shape), end_times, q_end, v_end, attractors)
 
 
 def last_returns(
     p: Mapping[str, Array], *, system: Any, state: Any, section: tuple[str, int], number: int, t_end: float,
     parameters: Mapping[str, Any], simulation: Mapping[str, Any],
 ) -> dict[str, Array]:  # fmt: skip
-    """States and times of the last returns to the section, the latest first; NaN where there are fewer."""
+    """States and times of the last returns to the section, the latest first, or NaN; and how it ended."""
     q0, v0 = state(dict(p))
     own = {name: x for name, x in p.items() if name in system.parameters.defaults}
     run = system.simulate(
@@ -127,7 +132,8 @@ def last_returns(
     for i, log in enumerate(run.events):
         at = log.of(*section).where(slice(None, None, -1)).where(slice(number))
         q[i, : len(at)], v[i, : len(at)], t[i, : len(at)] = at.q, at.v, at.t
-    return {"q": q, "v": v, "t": t, "cause": run.ends, "end_time": run.end_times}
+    end = {"cause": run.ends, "end_time": run.end_times, "q_end": run.final.q, "v_end": run.final.v}
+    return {"q": q, "v": v, "t": t, **end}
 
 
 def _sorted_out(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from liebody.systems import Element, EventLog, HybridRun, RobotSystem, State
 from ..compare import Array
 from .apexes import centre, leg
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Q_102 = 1.7802  # the knee at the start of all experiments, 102 deg
 REVOLUTE = {"K_r": 2200.0, "r_des": 0.1410659, "D_r": 0.0, "K_p": 6.0, "K_E": 10.0, "E_des": 2.8382}
 PRISMATIC = {"K_r": 2200.0, "r_des": 0.12 * 0.957 / 1.007, "K_p": 6.0, "K_E": 20.0, "E_des": 2.904741}
@@ -55,6 +58,18 @@ EXPERIMENTS = {
 }
 
 
+def once(function: Callable[P, T]) -> Callable[P, T]:
+    """`functools.cache`, with which no two threads compute the same."""
+    kept, lock = functools.cache(function), threading.RLock()
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        with lock:
+            return kept(*args, **options)  # type: ignore[arg-type]
+
+    return call
+
+
 @functools.cache
 def _robot(hopper: str) -> Robot:
     return models.prismatic_hopper() if hopper == "prismatic" else models.revolute_hopper()
@@ -65,7 +80,7 @@ def robot(hopper: str) -> Robot:
     return _robot(hopper.split()[0])
 
 
-@functools.cache
+@once
 def system(hopper: str, ledger: bool = True, strides: bool = False, corners: bool = False) -> RobotSystem:
     """The hopper under Controller II on the thesis' floor, with works, or without them for many runs.
 
@@ -133,7 +148,7 @@ def _signals(s: State) -> dict[str, Any]:
     }
 
 
-@functools.cache
+@once
 def run(name: str, record_every: float = 1e-3) -> Run:
     """Simulate an experiment, with all its events."""
     x = EXPERIMENTS[name]

@@ -7,7 +7,8 @@ stability over gains, their basins of attraction; Controller III; a prismatic le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -49,37 +50,45 @@ def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
     shown = {name: thesis.seeded() if name == "prismatic I" else run(name) for name in SHOWN}
     curve = curves["K_p = 0, K_E = 0"]
     numbers = thesis.prismatic() | thesis.revolute(curve) | thesis.damped() | thesis.six(books, six)
-    branches = followed(six, four)
     values = {
         "n": numbers,
         "panels": [pictures.four_panels(x) for x in shown.values()],
         "moves": [pictures.moving(x, *EXCERPTS.get(name, (0.0, np.inf)), 36) for name, x in shown.items()],
-        "radial": radial(),
         "with_polar": curves["K_p = 6, K_E = 0"].minimum[0],
         "tuning": pictures.tuning(curves),
         "books": books,
         "drops": ", ".join(f"{1e3 * loss:.1f} mJ in {1e3 * w:g} ms" for w, loss in books.drops.items()),
         "plastic": 1e3 * books.plastic,
-        "six": experiment_six(books),
-        "symmetry": symmetry(),
-        "knee": under_the_floor(),
-        "accuracy": accuracy(),
-        "cycles": limit_cycles(six, four),
-        "losses": losses(branches),
-        "watched": watched(six, four),
-        "set_points": set_points(),
-        "chatter": chatter(branches[0][1].gaits[-1]),
-        "basin": basins(six, four, basin_size),
-        "locked": locked(map_size),
-        "forwards": forwards(),
-        "turning": turning(),
-        "u": underactuated.values(),
+        **together(  # long ones first
+            u=underactuated.values,
+            locked=lambda: locked(map_size),
+            over=lambda: over_parameters(six, four),
+            forwards=forwards,
+            turning=turning,
+            cycles=lambda: limit_cycles(six, four),
+            symmetry=symmetry,
+            basin=lambda: basins(six, four, basin_size),
+            radial=radial,
+            accuracy=accuracy,
+            watched=lambda: watched(six, four),
+            six=lambda: experiment_six(books),
+            set_points=set_points,
+            knee=under_the_floor,
+        ),
     }
+    values |= values.pop("over")
     values["drawings"] = [
         robot(x).view(EXPERIMENTS[x].q0).figure(("bodies", "joints", "frames"), width=520, height=400)
         for x in ("prismatic III", "revolute VI")
     ]
     return Report.from_template(__package__, values)
+
+
+def together(**parts: Callable[[], Any]) -> dict[str, Any]:
+    """What each part gives, two at a time: one goes on while compilers and simulations of the other work."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        pending = {name: pool.submit(part) for name, part in parts.items()}
+        return {name: part.result() for name, part in pending.items()}
 
 
 def multipliers_of(gait: Gait) -> str:
@@ -323,6 +332,12 @@ def followed(six: Gait, four: Gait) -> list[tuple[str, gaits.Branch]]:
         ("IV", four, "K_p", 0.1, (5.85, 6.5)),
     )
     return [(name, gaits.follow(g, p, step, bounds, 12)) for name, g, p, step, bounds in plans]
+
+
+def over_parameters(six: Gait, four: Gait) -> dict[str, Any]:
+    """Both gaits over parameters, and that of VI from where its foot begins to chatter."""
+    branches = followed(six, four)
+    return {"losses": losses(branches), "chatter": chatter(branches[0][1].gaits[-1])}
 
 
 def losses(found: list[tuple[str, gaits.Branch]]) -> dict[str, Any]:

@@ -151,14 +151,17 @@ def moving(run: HybridRun, frames: int = 60) -> bytes:
     width = float(np.clip(2.0 * (high - low) / 0.38, 2.2, 7.0))
     figure = Figure(figsize=(width, 2.0), dpi=72)
     axis = figure.add_axes((0.01, 0.01, 0.98, 0.98))
+    axis.axis("off")
+    axis.set(xlim=(low, high), ylim=(-0.04, 0.34), aspect="equal")
+    axis.axhline(0, color=GREY, linewidth=1.5)
+    clock = axis.text(0.01, 0.95, "", transform=axis.transAxes, fontsize=8, va="top")
+    still = set(axis.get_children())
 
     def draw(i: int) -> None:
-        axis.clear()
-        axis.axis("off")
-        axis.set(xlim=(low, high), ylim=(-0.04, 0.34), aspect="equal")
-        axis.axhline(0, color=GREY, linewidth=1.5)
+        for moved in set(axis.get_children()) - still:
+            moved.remove()
         axis.plot(com[: i + 1, 0], com[: i + 1, 2], color="#c9d3de", linewidth=1)
         _robot(axis, chain[i], com[i], run.q[i, 0])
-        axis.text(0.01, 0.95, f"{run.t[i]:.2f} s", transform=axis.transAxes, fontsize=8, va="top")
+        clock.set_text(f"{run.t[i]:.2f} s")
 
     return animated(figure, draw, places, 15)
