@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -145,7 +146,9 @@ class Peer:
 
     def __init__(self, python: str) -> None:
         command = [python, __file__, "serve"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # Eigen shares large products among threads, which spin
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, env=alone, **pipes)
 
     def __call__(self, *request: Any) -> Any:
         assert self.process.stdin and self.process.stdout
