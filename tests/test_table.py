@@ -119,7 +119,7 @@ def test_calls_with_the_options_by_default_become_the_librarys_own_entry(robot):
     q, v, _ = state(robot)
     name = robot.tree.bodies[-1].name
     elsewhere = robot.momentum(q, v, name)
-    assert "frame" in robot.momentum.__self__, "an entry for this option alone"
+    assert "frame" in robot.momentum.__self__[3:], "an entry for this option alone"
     first = robot.momentum(q, v)
     assert isinstance(robot.momentum, types.BuiltinFunctionType)
     np.testing.assert_array_equal(robot.momentum(q, v), first)
