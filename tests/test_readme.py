@@ -108,6 +108,7 @@ def commands(text: str) -> list[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 @pytest.mark.wide
+@pytest.mark.filterwarnings("error::liebody.simulate.PassedLimits")
 def test_code_of_documents_runs_and_prints_what_they_state(document, tmp_path, monkeypatch):
     for package in NEEDS.get(document.name, ()):
         pytest.importorskip(package, reason=f"the test extra `{package}` is not installed")
