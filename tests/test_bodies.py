@@ -19,7 +19,7 @@ from liebody.dynamics import (
     mass_matrix,
     potential_energy,
 )
-from liebody.errors import ModelError, ShapeError
+from liebody.errors import ArgumentError, ModelError, ShapeError
 from liebody.groups import SE3, Fixed, Free, Helical, Prismatic, Revolute, Spherical
 
 BALL = SpatialInertia.sphere(1.0, 0.1)
@@ -148,6 +148,12 @@ def test_bodies_are_numbered_depth_first_whatever_the_order_they_came_in():
     assert [b.name for b in tree.ancestors(6)] == ["thumb", "hand", "arm"]
 
 
+@pytest.mark.parametrize("axis", [3, -1, 1.5, "x", [1, 0, 0]])
+def test_the_axis_of_a_rod_is_one_of_three(axis):
+    with pytest.raises(ArgumentError, match=r"axis is .*, expected 0, 1 or 2, which are x, y and z"):
+        SpatialInertia.rod(1.0, 0.5, axis=axis)
+
+
 @pytest.mark.parametrize(
     ("builder", "complaint"),
     [
@@ -182,6 +188,8 @@ def test_bodies_are_numbered_depth_first_whatever_the_order_they_came_in():
         (lambda b: b.add("a", Z, BALL, placement=[np.nan, 0, 0]), "placement of body 'a' must be finite"),
         (lambda b: b.add("a", Z, BALL, placement=np.eye(3)), "expected a pose"),
         (lambda b: b.add("a", Z, BALL).frame("f", "b"), "frame 'f' is fixed to 'b'.*no such body"),
+        (lambda b: b.add("shin", Z, BALL).add("foot", Z, BALL, "shim"), "did you mean 'shin'"),
+        (lambda b: b.add("shin", Z, BALL).frame("tip", "shim"), "did you mean 'shin'"),
         (lambda b: b.add("a", Z, BALL).frame("f", "a").frame("f", "a"), "two frames called 'f'"),
         (lambda b: b.add("a", Z, BALL).frame("a", "a"), "called like a body"),
     ],

@@ -16,7 +16,7 @@ import liebody as lb
 from liebody import dynamics
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Kernel, Program, build, jacobian, trace
-from liebody.errors import ConfigurationError, GraphError
+from liebody.errors import ArgumentError, ConfigurationError, GraphError
 from liebody.groups import SE3, R, Revolute
 from liebody.robot import kernels_of
 
@@ -562,3 +562,8 @@ def test_methods_of_a_robot_are_traced_behind_every_door():
 
     solution = lb.solve_ivp(field, (0, 0.2), [*q, 0, 0], R(4))
     np.testing.assert_allclose(solution.q[-1], [*q, 0, 0], atol=1e-12)
+
+
+def test_a_robot_of_a_builder_is_refused_by_both_names():
+    with pytest.raises(ArgumentError, match="Robot: tree is TreeBuilder 'arm', not yet built, expected Tree"):
+        lb.Robot(TreeBuilder("arm"))

@@ -13,7 +13,7 @@ from liebody.constrained import (
     SystemBuilder,
     VelocityCondition,
 )
-from liebody.errors import ConfigurationError, IntegrationError, ModelError
+from liebody.errors import ConfigurationError, ConstraintError, IntegrationError, ModelError
 from liebody.groups import SE3, SO3, Free, Planar, Prismatic, Revolute
 from liebody.scalar import cos, sin
 
@@ -251,6 +251,15 @@ def test_a_rolling_disc_in_joint_coordinates_moves_as_in_absolute_ones():
     for run, mechanism in ((first, system), (second, tree)):  # the floor carries the weight, on average
         up = mechanism.reactions(run.q[0], run.v[0])["floor.contact"]
         assert up.shape == (6,) and 0 < up @ up < (10 * M * G) ** 2
+
+
+def test_a_disc_that_lies_flat_has_no_lowest_point_and_the_constraint_is_named():
+    system = disc()
+    for use in (system.assemble, system.report, lambda: system.report(system.guess)):
+        with pytest.raises(ConstraintError, match=r"disc: the constraint 'floor.*' has no value"):
+            use()
+    with pytest.raises(ConstraintError, match="has no value in this configuration"):
+        lb.simulate(system, t_end=0.1, dt=1e-3)
 
 
 def test_a_flattened_start_is_rolled_back_onto_the_floor():

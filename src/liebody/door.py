@@ -28,6 +28,7 @@ def checked(function: F, but: tuple[str, ...] = ()) -> F:
     Raises ArgumentError, which is a TypeError, too.
     """
     names = list(inspect.signature(function).parameters)
+    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     kinds: dict[str, tuple[Any, ...]] = {}
     plain: dict[str, set[type]] = {}  # types that pass without a look at abstract classes
     texts = {x for x, said in function.__annotations__.items() if re.search(r"\w\[str\]", str(said))}
@@ -45,13 +46,11 @@ def checked(function: F, but: tuple[str, ...] = ()) -> F:
                 and not (_is_of(value, kind) and (type(value) is not bool or bool in kind))
             ):
                 words = [WORDS.get(x, x.__name__) for x in kind if x is not np.ndarray]
-                raise ArgumentError(
-                    f"{function.__name__}: {name} is {short(value)}, expected {' or '.join(words)}"
-                )
+                raise ArgumentError(f"{called}: {name} is {short(value)}, expected {' or '.join(words)}")
             if name in texts and type(value) in (list, tuple):
                 for entry in value:
                     if not isinstance(entry, str):
-                        raise ArgumentError(f"{function.__name__}: {name} has {short(entry)}, expected texts")
+                        raise ArgumentError(f"{called}: {name} has {short(entry)}, expected texts")
         return function(*given, **options)
 
     return typing.cast(F, call)

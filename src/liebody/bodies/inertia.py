@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..door import count, floats, number, quantities, quantity
+from ..door import floats, number, quantities, quantity, short
 from ..errors import ArgumentError, ModelError, ShapeError, counted
 from ..linear import is_numeric, skew, symmetric
 from ..scalar import Array
@@ -44,8 +45,8 @@ def _given(axis: int = 0, **numbers: Any) -> list[Any]:
 
     Raises ShapeError for what are no numbers or symbols, ArgumentError for no number of an axis.
     """
-    if count("axis", axis, 0) > 2:
-        raise ArgumentError(f"axis is {axis}, expected 0, 1 or 2")
+    if not isinstance(axis, Integral) or axis not in range(3):
+        raise ArgumentError(f"axis is {short(axis)}, expected 0, 1 or 2, which are x, y and z")
     return [x.item() if isinstance(quantity(name, x), np.generic) else x for name, x in numbers.items()]
 
 
@@ -108,7 +109,7 @@ class SpatialInertia:
 
     @classmethod
     def rod(cls, mass: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)) -> SpatialInertia:
-        """A thin rod along coordinate axis number `axis`, centred at `com`."""
+        """A thin rod along coordinate axis number `axis` (0, 1, 2 are x, y, z), centred at `com`."""
         mass, length = _given(axis, mass=mass, length=length)
         across = mass * length * length / 12
         return cls(mass, com, np.array([0 if k == axis else across for k in range(3)]))

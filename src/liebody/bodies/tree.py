@@ -313,6 +313,9 @@ class TreeBuilder:
         self._bodies: dict[str, tuple[Joint, SpatialInertia, str, Array]] = {}
         self._frames: dict[str, tuple[str, Array]] = {}
 
+    def __repr__(self) -> str:
+        return f"TreeBuilder {self.name!r}, not yet built"
+
     @partial(checked, but=("joint", "inertia"))
     def add(
         self,
@@ -392,7 +395,8 @@ class TreeBuilder:
                 raise ModelError(f"frame {name!r} is called like a body; give it its own name")
             if body_name not in index:
                 raise ModelError(
-                    f"frame {name!r} is fixed to {body_name!r}, and there is no such body; {known(index)}"
+                    f"frame {name!r} is fixed to {body_name!r}, and there is no such body; "
+                    f"{known(index, body_name)}"
                 )
             frames[name] = Frame(name, index[body_name], placement)
         tree = Tree(self.name, tuple(bodies), frames)
@@ -409,7 +413,7 @@ class TreeBuilder:
         for name, (_, _, parent, _) in self._bodies.items():
             if parent not in children:
                 raise ModelError(
-                    f"body {name!r} hangs on {parent!r}, and there is no such body; {known(children)}"
+                    f"body {name!r} hangs on {parent!r}, and there is no such body; {known(children, parent)}"
                 )
             children[parent].append(name)
         order: list[str] = []
@@ -442,7 +446,10 @@ class TreeBuilder:
                         f"joints {', '.join(followers)} mimic each other in a circle; one must lead"
                     )
                 if joint.mimic.joint not in joints:
-                    raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}; {known(joints)}")
+                    raise ModelError(
+                        f"joint {joint.name!r} mimics {joint.mimic.joint!r}; "
+                        f"{known(joints, joint.mimic.joint)}"
+                    )
                 followers[joint.name] = joint.mimic
                 joint = joints[joint.mimic.joint]
             if followers and (joint.dim, joint.nq) != (1, 1):

@@ -176,7 +176,7 @@ class Assembly(Mechanism):
         """Where damped Gauss-Newton steps lead from q, and g there (Levenberg 1944, Marquardt 1963)."""
         root = self.inverse_mass_root(q, hold)
         places = self.of_places
-        g, J, _ = self.measure(q, t=t)
+        g, J = self._finite(q, t)
         damping = 0.0
         for _ in range(ITERATIONS):
             if np.abs(g).max(initial=0.0) <= tolerance:
@@ -195,6 +195,17 @@ class Assembly(Mechanism):
                 if damping > 1e4:
                     break
         return q, g
+
+    def _finite(self, q: Array, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """g and J at q; raises ConstraintError with the name of a constraint that has none there."""
+        g, J, _ = self.measure(q, t=t)
+        for name, rows in self.rows.items():
+            if not (np.isfinite(g[rows]).all() and np.isfinite(J[rows]).all()):
+                raise ConstraintError(
+                    f"{self.name}: the constraint {name!r} has no value in this configuration, as a wheel "
+                    "that lies flat has no lowest point; start from another one"
+                )
+        return g, J
 
     def _towards_constraints(self, q: Array, t: float, tolerance: float) -> np.ndarray | None:
         """q on the constraints by sparse Newton steps without damping, None where they do not lead there."""
@@ -330,7 +341,7 @@ class Assembly(Mechanism):
 
     def _scaled(self, q: Array, t: float) -> np.ndarray:
         """J M^-1/2, rows over what their length is where they matter."""
-        _, J, _ = self.measure(q, t=t)
+        _, J = self._finite(q, t)
         sizes = np.sqrt(self.row_sizes(q, t))
         return np.asarray(J @ self.inverse_mass_root(q, ()) / np.where(sizes > 0, sizes, 1.0)[:, None])
 
