@@ -277,8 +277,9 @@ def test_other_programs_notice_changed_numbers(tmp_path):
 @pytest.mark.parametrize("use", [lambda path: a_run().save(path), Run.load])
 @pytest.mark.parametrize("name", ["run.csv", "run", "run.h5", "run.NC.txt"])
 def test_other_suffixes_are_refused(tmp_path, use, name):
-    with pytest.raises(LiebodyError, match=r"runs are netCDF files; name it 'run.*\.nc'"):
+    with pytest.raises(LiebodyError, match=r"runs are netCDF files; name it 'run.*\.nc'") as refusal:
         use(tmp_path / name)
+    assert (use == Run.load) != ("pictures end in .html, .gif, .mp4, .png" in str(refusal.value))
     assert list(tmp_path.iterdir()) == []
 
 

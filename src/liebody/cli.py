@@ -132,9 +132,10 @@ FLOATING = click.option(
 def main() -> None:
     """Equations of motion of robots: explicit, free of singularities, compiled.
 
-    FILE|MODEL in a command is a URDF or MJCF file or the name of a bundled model. The first use of a robot
-    compiles its equations with the machine's C compiler; later ones find them in the cache (its folder:
-    $LIEBODY_CACHE, or your user cache).
+    FILE|MODEL in a command is a URDF or MJCF file, the name of a bundled model, or with the packages of the
+    extra "descriptions" the name of a robot, such as ur5 or talos. The first use of a robot compiles its
+    equations with the machine's C compiler; later ones find them in the cache (its folder: $LIEBODY_CACHE, or
+    your user cache).
 
     \b
     Start here:

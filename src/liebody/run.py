@@ -401,7 +401,7 @@ class Run:
             return self.view().save(path)
         import h5netcdf
 
-        target = _netcdf(path)
+        target = _netcdf(path, f"; pages, films and pictures end in {', '.join(VIEWS)}")
         if not target.parent.is_dir():
             raise LiebodyError(f"cannot save {target}: there is no folder {target.parent}; make it first")
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
@@ -755,13 +755,15 @@ def largest_of(values: np.ndarray) -> float:
     return float(np.fmax.reduce(values, axis=None, initial=0.0))
 
 
-def _netcdf(path: str | os.PathLike[str]) -> Path:
+def _netcdf(path: str | os.PathLike[str], otherwise: str = "") -> Path:
     try:
         path = Path(path)
     except TypeError:
         raise LiebodyError(f"{path!r} is no path; give the name of a file, 'run.nc'") from None
     if path.suffix != ".nc":
-        raise LiebodyError(f"runs are netCDF files; name it '{path.stem or 'run'}.nc', not {path.name!r}")
+        raise LiebodyError(
+            f"runs are netCDF files; name it '{path.stem or 'run'}.nc', not {path.name!r}{otherwise}"
+        )
     return path
 
 
