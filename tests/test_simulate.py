@@ -208,6 +208,12 @@ def test_a_controller_that_calls_what_cannot_be_traced_is_called_and_says_what_i
         lb.simulate(robot, q0, tau=tau, t_end=0.01, dt=1e-3, method="variational")
 
 
+def test_a_rigid_body_is_refused_with_the_call_that_takes_it():
+    body = lb.RigidBody(SO3, np.diag([1.0, 2.0, 3.0]))
+    with pytest.raises(lb.LiebodyError, match=r"RigidBody\(SO3\) is a field: lb.solve_ivp"):
+        lb.simulate(body, t_end=1.0, dt=1e-3)
+
+
 @pytest.mark.parametrize("tau", [lambda q, v: v, lambda t, q, v, *, gain: v, lambda: 0])
 def test_efforts_of_other_arguments_are_refused_with_those_that_are_given(tau):
     with pytest.raises(

@@ -506,10 +506,16 @@ def test_runs_with_constraints_and_members_of_batches_know_their_system():
 def test_a_robot_shows_itself(tmp_path, monkeypatch):
     robot = lb.models.puma560()
     opened = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("webbrowser.open", lambda page: opened.append(page) or True)
     path = robot.view([0, -0.8, 0.4, 0.3, 0.5, 0]).show()
     assert opened == [path.as_uri()] and path.read_text().startswith("<!DOCTYPE html>")
     assert robot.view(robot.random(0, 3)).scene.poses.shape[:2] == (3, 1)
+
+
+def test_where_there_is_no_browser_the_page_is_named(monkeypatch):
+    monkeypatch.setattr("webbrowser.open", lambda page: False)
+    with pytest.warns(UserWarning, match=r"there is no browser to open; the page is .*view\.html"):
+        lb.models.double_pendulum().view().show()
 
 
 def test_the_command_line_writes_pages_and_opens_them(tmp_path, monkeypatch):
@@ -522,7 +528,7 @@ def test_the_command_line_writes_pages_and_opens_them(tmp_path, monkeypatch):
     save = ["simulate", "double_pendulum", "--t-end", "0.1", "--save", str(tmp_path / "sim.html")]
     assert CliRunner().invoke(main, save).exit_code == 0 and (tmp_path / "sim.html").is_file()
     opened = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("webbrowser.open", lambda page: opened.append(page) or True)
     assert CliRunner().invoke(main, ["view", "double_pendulum"]).exit_code == 0
     assert len(opened) == 1
 

@@ -353,7 +353,7 @@ def view_(source: str, run: Path | None, floating: bool, q0: str | None, out: Pa
         robot, _rounded_quaternions(robot, q, labels(robot.tree)[0]) if run is None else Run.load(run)
     )
     if out is None:
-        click.echo(f"opened {shown.show()} in the browser")
+        click.echo(f"the page is {shown.show()}")
     else:
         shown.save(out)
         click.echo(f"wrote {out}")

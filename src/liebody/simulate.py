@@ -23,7 +23,7 @@ from .codegen.watch import Nearest
 from .constrained import Constrained, Stabilization
 from .constrained_run import ConstrainedRun
 from .door import checked, count, floats
-from .dynamics import Force, Mechanism, OpenTree, joint_laws
+from .dynamics import Force, Mechanism, OpenTree, RigidBody, joint_laws
 from .errors import (
     SECONDS,
     ArgumentError,
@@ -99,6 +99,11 @@ def _or_hybrid(simulate: Callable[..., Run]) -> _Simulate:
     def either(mechanism: Any, q0: Array = None, v0: Array = None, **options: Any) -> Any:
         if isinstance(mechanism, HybridSystem):
             return mechanism.simulate(mechanism.group.neutral() if q0 is None else q0, v0, **options)
+        if isinstance(mechanism, RigidBody):
+            raise ArgumentError(
+                f"simulate takes robots and systems, and {mechanism!r} is a field: lb.solve_ivp("
+                "body.vector_field(), (0, t_end), x0, body.state_group), or a Robot with one body"
+            )
         return simulate(mechanism, q0, v0, **options)
 
     return either

@@ -598,9 +598,10 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
             D, size = resisting[body.dofs.start]
             least, directions = np.linalg.eigh(D)
             if not least[0] > 1e-13 * np.max(size):
+                along = f" along {np.round(directions[:, 0], 6).tolist()}" if body.joint.dim > 1 else ""
+                kind = type(body.joint.group).__name__
                 yield (
-                    f"body {body.name!r} moves by joint {body.joint.name!r} ({body.joint.group!r}) along "
-                    f"{np.round(directions[:, 0], 6).tolist()} without any inertia "
-                    f"(mass {body.inertia.mass} kg, and nothing behind it that would resist); give it or "
-                    "what it carries mass and rotational inertia, give the joint armature, or fix the joint"
+                    f"body {body.name!r} moves by joint {body.joint.name!r} ({kind}){along} without any "
+                    f"inertia (mass {body.inertia.mass} kg, and nothing behind it that would resist); give "
+                    "it or what it carries mass and rotational inertia, give the joint armature, or fix it"
                 )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..door import checked, count
-from ..errors import LiebodyError
+from ..errors import LiebodyError, warn
 from .meshes import ViewWarning
 from .page import cell_of, page_of
 from .scene import Scene, scene_of
@@ -87,11 +87,15 @@ class View:
         return figure(self.scene, names, layers, width, height, at)
 
     def show(self) -> Path:
-        """Open it in the browser; the page is a file in the folder for temporary files, which is returned."""
+        """Open it in the browser; the page is a file in the folder for temporary files, which is returned.
+
+        Warns where there is no browser.
+        """
         folder = Path(tempfile.mkdtemp(prefix="liebody-"))
         path = folder / "view.html"
         self.save(path)
-        webbrowser.open(path.as_uri())
+        if not webbrowser.open(path.as_uri()):
+            warn(f"there is no browser to open; the page is {path}, or save it elsewhere", UserWarning)
         return path
 
     def _repr_html_(self) -> str:
