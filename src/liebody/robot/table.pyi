@@ -86,8 +86,10 @@ class Algorithms:
         base_motion  as in `inverse_dynamics`, (2, 6); at rest if None
         returns      (nv,)                                                     [rad/s2, m/s2]
 
-        Articulated-body algorithm; trees with joints that follow others go by the mass matrix and its sparse L^T
-        D L factors.
+        Articulated-body algorithm: Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]]
+        by their 3 x 3 blocks. As in `inverse_dynamics` the linear acceleration is that of a point, so linear
+        velocities never enter. Trees with joints that follow others go by the mass matrix and its sparse L^T D L
+        factors.
 
         Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
         of `Robot`.
