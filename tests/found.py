@@ -29,14 +29,14 @@ def description(file):
     return Path(str(package.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / file
 
 
-def descriptions():
-    """Every URDF of example-robot-data that is well-formed; none where that is not installed."""
+def descriptions(empty=False):
+    """Every URDF of example-robot-data, the `empty` ur3.urdf on demand; none where that is not installed."""
     try:
         package = distribution("example-robot-data")
     except PackageNotFoundError:
         return []
     root = Path(str(package.locate_file("cmeel.prefix/share/example-robot-data/robots")))
-    return sorted(file for file in root.rglob("*.urdf") if file.name != "ur3.urdf")
+    return sorted(file for file in root.rglob("*.urdf") if empty or file.name != "ur3.urdf")
 
 
 def tree_of(file, **options):

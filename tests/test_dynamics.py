@@ -83,10 +83,7 @@ def test_forward_after_inverse_gives_the_acceleration_back(mechanism):
 
 def test_the_articulated_body_algorithm_solves_with_the_mass_matrix(mechanism):
     tree, _, q, v, tau, wrenches = mechanism
-    if tree.has_mimics:
-        a = dyn.forward_dynamics(tree, q, v, tau, WEIGHT, wrenches)
-    else:
-        a = dyn.articulated_body(tree, q, v, tau, WEIGHT, wrenches)
+    a = dyn.forward_dynamics(tree, q, v, tau, WEIGHT, wrenches)
     close(dyn.mass_matrix(tree, q) @ a + dyn.bias_forces(tree, q, v, WEIGHT, wrenches), tau, 1e-10)
 
 

@@ -204,30 +204,30 @@ def test_states_at_apexes_are_reduced_and_expanded():
 def test_experiment_six_is_a_stable_gait(six):
     wanted = [0.24776922, 0.23223440, -2.52438412, 0.32760575, 1.78019796, 0]
     np.testing.assert_allclose(six.x, wanted, atol=2e-5)
-    assert six.period == pytest.approx(0.3719972, abs=1e-5) and six.stride == pytest.approx(
+    assert six.orbit.period == pytest.approx(0.3719972, abs=1e-5) and six.stride == pytest.approx(
         0.0877652, abs=1e-5
     )
-    assert six.residual < 1e-8 and six.stable
+    assert six.orbit.residual < 1e-8 and six.stable
     one = six.orbit.simulate(1.3).events.of("apex")
-    np.testing.assert_allclose(one.t[-1], six.period, atol=1e-10)
+    np.testing.assert_allclose(one.t[-1], six.orbit.period, atol=1e-10)
     np.testing.assert_allclose(gaits.hop(six.x, {}).x[0], six.x, atol=3e-5)  # with steps twice as long
 
 
 def test_multipliers_are_the_rate_at_which_perturbations_die(six):
     """Six hops from a little beside the gait come nearer as the largest multiplier says."""
-    assert abs(six.multipliers[0].imag) < 1e-6
+    assert abs(six.orbit.multipliers[0].imag) < 1e-6
     orbit, size = six.orbit, 1e-4
     x = size * floquet(orbit).directions[:, 0].real
     q, v = orbit.system.group.integrate(orbit.q, x[:4]), orbit.v + x[4:]
-    run = orbit.simulate(3.5, record_every=3.5 * six.period).events.of("apex")
+    run = orbit.simulate(3.5, record_every=3.5 * six.orbit.period).events.of("apex")
     pushed = orbit.system.simulate(
-        q, v, t_end=3.5 * six.period, record_every=3.5 * six.period, parameters=orbit.parameters
+        q, v, t_end=3.5 * six.orbit.period, record_every=3.5 * six.orbit.period, parameters=orbit.parameters
     ).events.of("apex")
     apart = orbit.coordinates(pushed.q[-1:], pushed.v[-1:]) - orbit.coordinates(run.q[-1:], run.v[-1:])
     left = np.linalg.norm(apart) / np.linalg.norm(x)
-    assert left == pytest.approx(abs(six.multipliers[0]) ** 3, rel=0.03)
+    assert left == pytest.approx(abs(six.orbit.multipliers[0]) ** 3, rel=0.03)
     for _, values in gaits.derivative_check(six):
-        assert abs(values[0]) == pytest.approx(abs(six.multipliers[0]), abs=2e-3)
+        assert abs(values[0]) == pytest.approx(abs(six.orbit.multipliers[0]), abs=2e-3)
 
 
 @pytest.mark.parametrize("name", ["six", "four"])
@@ -240,14 +240,14 @@ def test_saltation_gives_the_multipliers_of_differences(name, request):
 def test_experiment_four_is_another_stable_gait_with_the_same_controller(six, four):
     assert six.parameters == four.parameters == {}
     assert four.stable and four.angle == pytest.approx(36, abs=0.3) and -0.03 < four.speed < -0.015
-    assert abs(four.multipliers[0].imag) > 0.5
+    assert abs(four.orbit.multipliers[0].imag) > 0.5
 
 
 def test_the_gait_of_six_doubles_its_period_between_two_gains(six):
     """-1 is passed between K_p = 6.4 and 6.5; beyond, hops alternate."""
     sides = [gaits.shoot(six.x, {"K_p": K}) for K in (6.4, 6.5)]
     assert sides[0].stable and not sides[1].stable
-    assert sides[1].multipliers[0].real < -1
+    assert sides[1].orbit.multipliers[0].real < -1
     x = gaits.shoot(sides[1].x, {"K_p": 6.6}).x + 1e-3 * gaits.SCALE
     heights = []
     for _ in range(40):
@@ -259,7 +259,7 @@ def test_the_gait_of_six_doubles_its_period_between_two_gains(six):
 
 def test_the_fold_of_the_gait_of_four_over_the_polar_gain(four):
     branch = gaits.follow(four, "K_p", 0.1, (5.9, 6.5), most=5)
-    kinds = {loss.kind: loss.value for loss in branch.losses}
+    kinds = {loss.kind: loss.value for loss in branch.curve.bifurcations}
     assert kinds["fold"] == pytest.approx(6.024, abs=3e-3)
     assert kinds["Neimark-Sacker"] == pytest.approx(5.949, abs=5e-3)
 
@@ -295,13 +295,13 @@ def test_controller_three_has_stable_gaits(locked):
     one = locked["forwards"]
     assert all(g.stable for g in locked.values())
     assert one.speed == pytest.approx(0.3393, abs=1e-4) and one.touches == 3
-    assert abs(one.multipliers[0]) == pytest.approx(0.7534, abs=2e-3)
+    assert abs(one.orbit.multipliers[0]) == pytest.approx(0.7534, abs=2e-3)
     assert -0.03 < locked["in place"].speed < -0.01
     x = one.x + 1e-3 * gaits.SCALE
     for _ in range(12):
         x = gaits.hop(x, one.parameters, one.hopper).x[0]
     left = np.abs((x - one.x) / gaits.SCALE).max() / 1e-3
-    assert left < 5 * abs(one.multipliers[0]) ** 12
+    assert left < 5 * abs(one.orbit.multipliers[0]) ** 12
 
 
 def test_grazing_takes_stability_and_gives_it_back(locked):
@@ -339,8 +339,8 @@ def test_the_prismatic_hopper_goes_forwards_under_controller_two():
     (branch,) = beyond.tilted((5.2,), 1e-3)
     best = beyond.fastest(branch)
     assert best.stable and best.speed == pytest.approx(0.125, abs=3e-3)
-    assert [loss.kind for loss in branch.losses] == ["fold"]
-    assert branch.losses[0].value == pytest.approx(-0.01055, abs=5e-5)
+    assert [loss.kind for loss in branch.curve.bifurcations] == ["fold"]
+    assert branch.curve.bifurcations[0].value == pytest.approx(-0.01055, abs=5e-5)
     mirror = np.array([1, -1, -1, -1, 1, 1]) * best.x + np.array([0, 0, -np.pi, 0, 0, 0])
     other = gaits.shoot(
         mirror, {"K_p": 5.2, "alpha_des": -best.parameters["alpha_des"]}, hopper="prismatic", step=1e-3
@@ -369,8 +369,8 @@ def test_more_energy_makes_the_foot_of_six_slide_and_its_hops_double(six):
     largest = {}
     for E, x in CHATTERING.items():
         gait = gaits.shoot(np.array(x), {"E_des": E}, tolerance=1e-3, step=3e-2)
-        assert gait.residual < 1e-3 and gait.touches > 1000
-        largest[E] = gait.multipliers[0]
+        assert gait.orbit.residual < 1e-3 and gait.touches > 1000
+        largest[E] = gait.orbit.multipliers[0]
     assert six.touches == 3
     assert -1 < largest[3.6].real < -0.97 and -1.03 < largest[3.74].real < -1.005
     found = beyond.bounces(gaits.shoot(np.array(CHATTERING[3.6]), {"E_des": 3.6}, 1e-3, step=3e-2), 12)
@@ -386,7 +386,7 @@ def test_losses_of_stability_are_named():
         step=1e-4,
     )
     branch = gaits.follow(near, "swing_alpha_des", 0.1, (0.1995, 0.21), 4)
-    (loss,) = branch.losses
+    (loss,) = branch.curve.bifurcations
     assert gaits.kind(loss) == "border collision: 1 to 2 touch-downs a hop"
     assert loss.value == pytest.approx(0.2035, abs=1e-3) and abs(loss.multiplier) > 3
 

@@ -2,10 +2,10 @@
 
 import math
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+from found import descriptions
 
 from liebody import dynamics
 from liebody.bodies import Mimic, SpatialInertia
@@ -344,14 +344,7 @@ def test_what_is_checked_is_the_welded_body():
 pinocchio = pytest.importorskip("pinocchio", reason="the test extra `pin` is not installed")
 
 
-def _collection():
-    example = "share/example-robot-data/robots"
-    prefix = Path(pinocchio.__file__).resolve()
-    folders = [folder / example for folder in prefix.parents if (folder / example).is_dir()]
-    return sorted(folders[0].rglob("*.urdf")) if folders else []
-
-
-COLLECTION = _collection()
+COLLECTION = descriptions(empty=True)
 
 REFUSED = {
     "alex_psyonic_hands.urdf": (

@@ -34,6 +34,7 @@ import numpy as np
 
 from .codegen import Function, Kernel, Program, build, entry, jvp, trace, vjp
 from .errors import CompilerError, ShapeError, require
+from .linear import matvec
 from .robot import Robot
 from .robot.algorithm import PARAMETERS, Algorithm, kernels_of
 from .sensitivities import Sensitivities, sensitivities
@@ -526,21 +527,17 @@ def simulate(
 
     def push(*arrays: Any) -> Any:
         made, along = motion(*arrays[: len(keys)]), by_name(arrays[len(keys) :])
-        along["q0"] = _times(np.linalg.pinv(turning(arrays[0])), along["q0"])
+        along["q0"] = matvec(np.linalg.pinv(turning(arrays[0])), along["q0"])
         D = made.jvp(**along)
-        return _times(turning(made.run.q), D.q), D.v, *([D.integral] if running else [])
+        return matvec(turning(made.run.q), D.q), D.v, *([D.integral] if running else [])
 
     def pull(*arrays: Any) -> Any:
         made, (q, *others) = motion(*arrays[: len(keys)]), arrays[len(keys) :]
-        found = made.vjp(_times(np.swapaxes(turning(made.run.q), -1, -2), q), *others)
-        by_q = _times(np.swapaxes(np.linalg.pinv(turning(arrays[0])), -1, -2), found.q0)
+        found = made.vjp(matvec(np.swapaxes(turning(made.run.q), -1, -2), q), *others)
+        by_q = matvec(np.swapaxes(np.linalg.pinv(turning(arrays[0])), -1, -2), found.q0)
         return by_q, found.v0, *([found.tau] if "tau" in keys else []), *(found.parameters[x] for x in names)
 
     f, tangents = Called(inputs, outputs, run), Called(inputs * 2, outputs, push)
     f.tangents, tangents.adjoints = tangents, Called(inputs + outputs, inputs, pull)
     tangents.adjoints.adjoints = tangents
     return tuple(CALLED.bind(*_joined("simulate", [*keys], [x for x, _ in given.values()], inputs), f=f))
-
-
-def _times(matrices: Any, vectors: Any) -> Any:
-    return np.einsum("...km,...m->...k", matrices, vectors)

@@ -65,6 +65,11 @@ def square(rows: list[list[Any]]) -> Array:
     return np.array([[*row, *[0] * (n - len(row))] for row in rows]).reshape(n, n)
 
 
+def matvec(A: Any, x: Any) -> Any:
+    """A x over leading axes, of numbers: matrices (..., k, m), vectors (..., m)."""
+    return np.einsum("...km,...m->...k", A, x)
+
+
 def factor(
     A: Array, regular: Callable[[int, Any], Any] = lambda k, d: d
 ) -> tuple[list[list[Any]], list[Any]]:

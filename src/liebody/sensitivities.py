@@ -33,6 +33,7 @@ from .dynamics import Force, Mechanism
 from .errors import SECONDS, IntegrationError, ModelError, ShapeError, known, positive
 from .groups import Product, R
 from .integrators import MechanicalMethod, Method
+from .linear import matvec
 from .robot import Robot
 from .run import Run
 from .scalar import Array
@@ -369,12 +370,12 @@ class _March:
     def along(self, start: Array, table: Array) -> Array:
         """Tangents (n, times, rows) along changes of the start (n, size) and of the table of samples."""
         by_state, by_u = self._beginning()
-        x = _times(by_state, start) + _times(by_u, self._changes_of(table, slice(0, 1))[:, 0])
+        x = matvec(by_state, start) + matvec(by_u, self._changes_of(table, slice(0, 1))[:, 0])
         found = [x[:, None]]
         for number, (a, b) in enumerate(self.segments):
             A, B = self._linear(number)
             found.append(
-                recurrence(A, _times(B, self._changes_of(table, slice(a, b))), found[-1][:, -1])[:, 1:]
+                recurrence(A, matvec(B, self._changes_of(table, slice(a, b))), found[-1][:, -1])[:, 1:]
             )
         return np.concatenate(found, axis=1)[:, self.recorded]
 
@@ -419,16 +420,11 @@ class _March:
             added[:, b - self.recorded[inside]] = weights[:, inside]
             back = recurrence(A[:, ::-1].swapaxes(2, 3), added[:, 1:], dual + added[:, 0])
             dual = back[:, -1]
-            collect(slice(a, b), _times(B.swapaxes(2, 3), back[:, -2::-1]))
+            collect(slice(a, b), matvec(B.swapaxes(2, 3), back[:, -2::-1]))
         dual = dual + weights[:, 0]
         by_state, by_u = self._beginning()
-        collect(slice(0, 1), _times(by_u.swapaxes(1, 2), dual)[:, None])
-        return _times(by_state.swapaxes(1, 2), dual), found
-
-
-def _times(matrices: Array, vectors: Array) -> Array:
-    """The products of matrices (..., k, m) and vectors (..., m)."""
-    return np.einsum("...km,...m->...k", matrices, vectors)
+        collect(slice(0, 1), matvec(by_u.swapaxes(1, 2), dual)[:, None])
+        return matvec(by_state.swapaxes(1, 2), dual), found
 
 
 class _Varied:

@@ -351,7 +351,7 @@ class Schedule:
             self.constant[part.writes] = False
         self._live()
         copied = self._share_inputs()
-        self._share_results(copied)
+        self._share_results()
         self._share_memory(copied)
         del self._accesses
 
@@ -411,7 +411,7 @@ class Schedule:
                 self.space[cells], self.spot[cells] = 1 + k, np.arange(len(cells))
         return copied
 
-    def _share_results(self, copied: set[int]) -> None:
+    def _share_results(self) -> None:
         """Keep in the results' own arrays what are columns of these, and of nothing else."""
         size = self.program.size
         count = np.bincount(np.concatenate([np.zeros(0, int), *self.results]), minlength=size)

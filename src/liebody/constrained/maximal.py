@@ -35,29 +35,25 @@ class Closure:
 
 
 @dataclass(frozen=True, eq=False)
-class Condition:
+class _OfFrames:
+    name: str
+    function: Callable[..., Any]
+    frames: tuple[str, ...]
+    timed: bool = False
+
+
+class Condition(_OfFrames):
     """A constraint function(T_1, ...) = 0 of the poses (4, 4) of frames (or bodies) of a tree.
 
     timed  whether the time is the function's first argument
     """
 
-    name: str
-    function: Callable[..., Any]
-    frames: tuple[str, ...]
-    timed: bool = False
 
-
-@dataclass(frozen=True, eq=False)
-class VelocityCondition:
+class VelocityCondition(_OfFrames):
     """A constraint function(T_1, V_1, ...) = 0 of poses and twists (6,) of frames, affine in the twists.
 
     Twists are in the frames' own axes; arguments as of `SystemBuilder.velocity_constraint`.
     """
-
-    name: str
-    function: Callable[..., Any]
-    frames: tuple[str, ...]
-    timed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +161,7 @@ def _effort_of_free(t: Any, u: Array, T: Array, V: Array) -> Array:
 
 def add_closure(builder: SystemBuilder, tree: Tree, closure: AnyClosure) -> None:
     """The constraint of a closure, between the bodies that carry its frames."""
-    if isinstance(closure, (Condition, VelocityCondition)):
+    if isinstance(closure, _OfFrames):
         frames = [tree.frame(name) for name in closure.frames]
         of_velocities = isinstance(closure, VelocityCondition)
 

@@ -15,7 +15,7 @@ from ..dynamics.mechanism import Functions
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, SO3, LieGroup, Prismatic, Product, R, Revolute
 from ..labels import Labels
-from ..linear import cross
+from ..linear import cross, matvec
 from ..scalar import Array
 from . import equations
 from .bodies import MovingBody
@@ -208,7 +208,7 @@ class System(Constrained):
         T = np.zeros((*p.shape[:-1], 4, 4))
         com = np.array([b.offset[:3, 3] for b in self.bodies])
         T[..., :3, :3], T[..., 3, 3] = R, 1
-        T[..., :3, 3] = p - np.einsum("...ij,...j->...i", R, com)
+        T[..., :3, 3] = p - matvec(R, com)
         return T
 
     def velocities(self, q: Array, twists: Mapping[str, Array]) -> np.ndarray:
@@ -366,10 +366,10 @@ class System(Constrained):
         w, linear = self._body_velocities(q, v)
         a = self.accelerations(q, v, u, t)[0].reshape(*w.shape[:-1], 6)
         rigid = np.array([b.group == SE3 for b in self.bodies])[:, None]
-        turning, moving = np.einsum("...ij,...j->...i", R, a[..., :3]), a[..., 3:]
-        own = np.einsum("...ij,...j->...i", R, moving + np.cross(w, linear))
-        to_origin = -np.einsum("...ij,...j->...i", R, np.array([b.offset[:3, 3] for b in self.bodies]))
-        spin = np.einsum("...ij,...j->...i", R, w)
+        turning, moving = matvec(R, a[..., :3]), a[..., 3:]
+        own = matvec(R, moving + np.cross(w, linear))
+        to_origin = -matvec(R, np.array([b.offset[:3, 3] for b in self.bodies]))
+        spin = matvec(R, w)
         of_origin = np.cross(turning, to_origin) + np.cross(spin, np.cross(spin, to_origin))
         return np.concatenate([turning, np.where(rigid, own, moving) + of_origin], axis=-1)
 

@@ -90,7 +90,7 @@ from .forces import (
     SmoothContact,
     joint_laws,
 )
-from .forward import articulated_body, forward_dynamics
+from .forward import forward_dynamics
 from .hamiltonian import (
     HamiltonianForm,
     HamiltonianRates,
@@ -182,7 +182,6 @@ __all__ = [
     "SmoothContact",
     "Task",
     "acceleration",
-    "articulated_body",
     "base_blocks",
     "base_dofs",
     "base_momentum",

@@ -36,30 +36,14 @@ def forward_dynamics(
     base_motion  as in `inverse_dynamics`, (2, 6); at rest if None
     returns      (nv,)                                                     [rad/s2, m/s2]
 
-    Articulated-body algorithm; trees with joints that follow others go by the mass matrix and its sparse L^T
-    D L factors.
+    Articulated-body algorithm: Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]]
+    by their 3 x 3 blocks. As in `inverse_dynamics` the linear acceleration is that of a point, so linear
+    velocities never enter. Trees with joints that follow others go by the mass matrix and its sparse L^T D L
+    factors.
     """
     if tree.has_mimics:
         bias = bias_forces(tree, q, v, gravity, wrenches, damping, base_motion)
         return solve(mass_matrix(tree, q), tau - bias)
-    return articulated_body(tree, q, v, tau, gravity, wrenches, damping, base_motion)
-
-
-def articulated_body(
-    tree: Tree,
-    q: Array,
-    v: Array,
-    tau: Array,
-    gravity: Array = FREE_FALL,
-    wrenches: Array | None = None,
-    damping: bool = False,
-    base_motion: Array | None = None,
-) -> Array:
-    """Forward dynamics of a tree without mimics; arguments as in `forward_dynamics`.
-
-    Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]] by their 3 x 3 blocks. As in
-    `inverse_dynamics` the linear acceleration is that of a point, so linear velocities never enter.
-    """
     T: list[Any] = [None]
     world = world_rates(gravity, base_motion)
     w: list[Any] = [world.w]  # index 0: the world

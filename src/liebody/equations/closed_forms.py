@@ -541,7 +541,9 @@ class Equations:
             *start, t_end, max(1, round(t_end / dt)), quaternions(self.tree.group)
         )
         arguments = {"q": self.q, "v": self.v}
-        return sources.program(language, self.tree.name, arguments, parameters, outputs, run)
+        columns = ("force", "rate")
+        formulas = sources.Formulas(self.tree.name, arguments, [*parameters], outputs, columns)
+        return sources.program(language, formulas, [*parameters.values()], run)
 
     def _source(
         self, language: str, outputs: Sequence[str], name: str | None, expressions: Mapping[str, Any]
@@ -562,7 +564,8 @@ class Equations:
         own |= set(self.parameters)
         parameters = [p for p in self.parameters if p in used]
         parameters += parameters_of([*(used - own)])
-        return sources.source(language, name or self.tree.name, arguments, parameters, results, columns)
+        formulas = sources.Formulas(name or self.tree.name, arguments, parameters, results, columns)
+        return sources.source(language, formulas)
 
     def _parts(self, names: Sequence[str], expressions: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         """Parts and expressions by name, and which of them are columns."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import IntegrationError
-from .tableaux import density, nodes, stage_weights
+from .tableaux import ButcherTableau, density, nodes, stage_weights
 
 TERM = re.compile(r"([+-]?)(\d+(?:/\d+)?)?(r?)")
 
@@ -64,7 +64,7 @@ class Surd:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ImplicitTableau:
+class ImplicitTableau(ButcherTableau):
     """A Runge-Kutta method for implicit or half-explicit use, verified on construction.
 
     name    how it is called
@@ -81,11 +81,6 @@ class ImplicitTableau:
     Errors: IntegrationError, naming the condition that does not hold.
     """
 
-    name: str
-    A: Any
-    b: Any
-    c: Any
-    order: int
     root: int = 1
     collocation: bool = False
     stiffly_accurate: bool = False
@@ -113,10 +108,7 @@ class ImplicitTableau:
             self._require(
                 not any(x - y for x, y in zip(A[-1], b, strict=True)), "the last row of A differs from b"
             )
-        for key, entries in (("A", A), ("b", b), ("c", c)):
-            array = np.vectorize(float)(np.array(entries, dtype=object))
-            array.setflags(write=False)
-            object.__setattr__(self, key, array)
+        self._set(A=A, b=b, c=c)
         if self.half_explicit:
             self._require_half_explicit()
 
@@ -128,10 +120,6 @@ class ImplicitTableau:
         return sum(
             (a * x for a, x in zip(row, column, strict=True)), Surd(Fraction(0), Fraction(0), self.root)
         )
-
-    def _require(self, condition: bool, otherwise: str) -> None:
-        if not condition:
-            raise IntegrationError(f"tableau {self.name!r}: {otherwise}; compare its entries with its source")
 
     def _require_collocation(self, A: list[list[Surd]], c: list[Surd]) -> None:
         powers = [Surd(Fraction(1), Fraction(0), self.root) for _ in c]
@@ -155,11 +143,6 @@ class ImplicitTableau:
             for value, wanted in ((self.b @ (self.c * slope), 2 / 3), (self.b @ slope**2, 4 / 3)):
                 holds = bool(abs(value - wanted) < 1e-13)
                 self._require(holds, f"in index 2 it has {value:.6g} for {wanted:.6g}")
-
-    @property
-    def stages(self) -> int:
-        """Number of stages s."""
-        return len(self.b)
 
     def __repr__(self) -> str:
         return f"ImplicitTableau({self.name!r}, order {self.order}, {self.stages} stages)"

@@ -786,20 +786,17 @@ class MechanicalMethod:
         g: Callable[[Any], Any] | None = None,
         J: Callable[[Any], Any] | None = None,
         *,
-        b: Callable[..., Any] | None = None,
-        efforts: int = 0,
-        redundant: bool = False,
-        drift: Callable[..., Any] | None = None,
-        at: Callable[[Any], dict[str, Any]] | None = None,
         tolerance: float = 1e-15,
         recipe: str | None = None,
+        **options: Any,
     ) -> MechanicalFlow:
         """The compiled steps of this method for M dv/dt + b + J^T lambda = Q, g = 0: `MechanicalEquations`.
 
         tolerance  of Newton's method, relative; the default is round-off
         recipe     a text that determines all arguments, with which compiled code is found untraced
+        options    b, efforts, redundant, drift, at: those of `MechanicalEquations`
         """
-        system = MechanicalEquations(group, M, Q, g, J, b, efforts, redundant, drift, at)
+        system = MechanicalEquations(group, M, Q, g, J, **options)
         if system.m and not self.takes_constraints:
             raise IntegrationError(
                 f"{self.name} takes no constraints; take 'generalized-alpha', 'variational' or "
@@ -811,7 +808,11 @@ class MechanicalMethod:
                 "take J alone"
             )
         flow = self._flow(system, tolerance=tolerance, recipe=f"{recipe} {self!r}" if recipe else None)
-        return flow if at is None else _with_parameters(flow, lambda u: self._flow(system.with_parameters(u)))
+        return (
+            flow
+            if system.at is None
+            else _with_parameters(flow, lambda u: self._flow(system.with_parameters(u)))
+        )
 
     def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
         raise NotImplementedError

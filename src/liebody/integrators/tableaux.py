@@ -73,7 +73,33 @@ def _dot(row: Sequence[Fraction], column: Sequence[Fraction]) -> Fraction:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tableau:
+class ButcherTableau:
+    """Coefficients A (s, s), weights b (s,), nodes c (s,) of a Runge-Kutta method, and its order."""
+
+    name: str
+    A: Any
+    b: Any
+    c: Any
+    order: int
+
+    def _require(self, condition: bool, otherwise: str) -> None:
+        if not condition:
+            raise IntegrationError(f"tableau {self.name!r}: {otherwise}; compare its entries with its source")
+
+    def _set(self, **exact: Any) -> None:
+        for field, value in exact.items():
+            array = np.array(value, dtype=float)
+            array.setflags(write=False)
+            object.__setattr__(self, field, array)
+
+    @property
+    def stages(self) -> int:
+        """Number of stages s."""
+        return len(self.b)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tableau(ButcherTableau):
     """An explicit Runge-Kutta method, verified on construction.
 
     name            how it is called
@@ -95,11 +121,6 @@ class Tableau:
     Errors: IntegrationError, naming the condition that does not hold.
     """
 
-    name: str
-    A: Any
-    b: Any
-    c: Any
-    order: int
     embedded: Any = None
     embedded_order: int | None = None
     interpolant: Any = None
@@ -146,10 +167,6 @@ class Tableau:
             self._require_interpolant(weights, b, P, slack)
             self._set(interpolant=P)
 
-    def _require(self, condition: bool, otherwise: str) -> None:
-        if not condition:
-            raise IntegrationError(f"tableau {self.name!r}: {otherwise}; compare its entries with its source")
-
     def _require_order(
         self, weights: Weights, b: list[Fraction], order: int, what: str, slack: Fraction
     ) -> None:
@@ -177,17 +194,6 @@ class Tableau:
                         abs(defect) <= slack,
                         f"its interpolant misses the tree {tree} at theta^{m} by {float(defect):.3g}",
                     )
-
-    def _set(self, **exact: Any) -> None:
-        for field, value in exact.items():
-            array = np.array(value, dtype=float)
-            array.setflags(write=False)
-            object.__setattr__(self, field, array)
-
-    @property
-    def stages(self) -> int:
-        """Number of stages s."""
-        return len(self.b)
 
     @cached_property
     def fsal(self) -> bool:

@@ -34,8 +34,7 @@ PARAMETERS = "parameters"  # the last array of kernels of robots that have free 
 KNOWN = ("tree", "gravity")  # arguments that a robot has itself
 ENTRIES = 8  # of a method, for as many options, that are asked one after the other
 OF_BATCHES = (
-    "Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all\n"
-    "of `Robot`."
+    "Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`."
 )
 
 

@@ -23,7 +23,7 @@ from ..errors import LiebodyError, ModelError, ShapeError, counted, known
 from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
 from ..labels import labels
-from ..linear import is_numeric
+from ..linear import is_numeric, matvec
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
@@ -230,7 +230,7 @@ class Robot(Algorithms, OfTree, Parametric):
         J_ = self.internal_inverse(q, task, inverse, threads=threads)
         X = self.decoupling_transform_inverse(q, x, threads=threads)
         w = np.asarray(w)
-        return _times(X[..., :k], w[..., :k]) + _times(X[..., k:], _times(J_, w[..., k:]))
+        return matvec(X[..., :k], w[..., :k]) + matvec(X[..., k:], matvec(J_, w[..., k:]))
 
     def external_internal_efforts(
         self,
@@ -246,7 +246,7 @@ class Robot(Algorithms, OfTree, Parametric):
         k = self.tree.bodies[0].joint.dim
         J_ = self.internal_inverse(q, task, inverse, threads=threads)
         F = self.decoupled_efforts(q, tau, x, threads=threads)
-        return np.concatenate([F[..., :k], _times(np.swapaxes(J_, -1, -2), F[..., k:])], axis=-1)
+        return np.concatenate([F[..., :k], matvec(np.swapaxes(J_, -1, -2), F[..., k:])], axis=-1)
 
     def efforts_from_external_internal(
         self, q: Array, F: Array, task: Any, x: Any = "centroidal", *, threads: int = 1
@@ -254,7 +254,7 @@ class Robot(Algorithms, OfTree, Parametric):
         """tau, (..., nv), of (F_x, internal force), (..., k + r); the latter needs no wrench at the base."""
         k, F = self.tree.bodies[0].joint.dim, np.asarray(F)
         J = self.internal_jacobian(q, task, threads=threads)
-        joints = _times(np.swapaxes(J, -1, -2), F[..., k:])
+        joints = matvec(np.swapaxes(J, -1, -2), F[..., k:])
         external = np.broadcast_to(F[..., :k], (*joints.shape[:-1], k))
         return self.efforts_from_decoupled(q, np.concatenate([external, joints], axis=-1), x, threads=threads)
 
@@ -476,8 +476,3 @@ def _says_all(option: Any) -> bool:
     if isinstance(option, tuple):
         return all(map(_says_all, option))
     return option is None or isinstance(option, (str, float, int))
-
-
-def _times(A: Array, x: Array) -> Array:
-    """A (..., r, n) times x (..., n)."""
-    return (A @ x[..., None])[..., 0]

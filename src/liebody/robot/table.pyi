@@ -11,8 +11,7 @@ class Algorithms:
     def normalize(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """The configuration (nq,) next to q whose quaternions are unit.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def integrate(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -21,22 +20,19 @@ class Algorithms:
         q  configuration, (nq,)
         v  velocity, left-trivialised, (nv,)                                   [rad/s, m/s]
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def difference(self, q0: ArrayLike, q1: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """log(q0^-1 q1), (nv,): the velocity that leads from q0 to q1 in unit time; configurations (nq,).
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def interpolate(self, q0: ArrayLike, q1: ArrayLike, s: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """q0 exp(s log(q0^-1 q1)), (nq,): the path from q0 (s = 0) to q1 (s = 1); s is a scalar.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, base_motion: ArrayLike | None = None, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -57,8 +53,7 @@ class Algorithms:
         wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
         same efforts.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def joint_wrenches(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None, base_motion: ArrayLike | None = None, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -71,8 +66,7 @@ class Algorithms:
 
         Ploen (1999), eq. (18); Luh, Walker and Paul (1980).
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def forward_dynamics(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, base_motion: ArrayLike | None = None, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -86,11 +80,12 @@ class Algorithms:
         base_motion  as in `inverse_dynamics`, (2, 6); at rest if None
         returns      (nv,)                                                     [rad/s2, m/s2]
 
-        Articulated-body algorithm; trees with joints that follow others go by the mass matrix and its sparse L^T
-        D L factors.
+        Articulated-body algorithm: Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]]
+        by their 3 x 3 blocks. As in `inverse_dynamics` the linear acceleration is that of a point, so linear
+        velocities never enter. Trees with joints that follow others go by the mass matrix and its sparse L^T D L
+        factors.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def mass_matrix(self, q: ArrayLike, layout: str = 'full', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -106,8 +101,7 @@ class Algorithms:
         6.2, with the ten moments of each composite body instead of a 6 x 6 inertia. Only one triangle is
         computed.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def bias(self, q: ArrayLike, v: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, base_motion: ArrayLike | None = None, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -115,15 +109,13 @@ class Algorithms:
 
         Arguments as in `inverse_dynamics`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def gravity(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """g(q) (nv,): the efforts that hold the tree at rest. Arguments as in `inverse_dynamics`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def kinetic_energy(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Any:
@@ -132,8 +124,7 @@ class Algorithms:
         q  configuration, (nq,)
         v  velocity, left-trivialised, (nv,)
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def potential_energy(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Any:
@@ -141,8 +132,7 @@ class Algorithms:
 
         q        configuration, (nq,)
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def legendre_transform(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -152,15 +142,13 @@ class Algorithms:
 
         The base's part is its momentum h_b, the joints' h_q. Feurstein (2021), eqs (3.33), (3.34).
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def inverse_legendre_transform(self, q: ArrayLike, p: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """v = dH/dp = M(q)^-1 p (nv,), of the momenta p (nv,) of `legendre_transform`; O(n).  [rad/s, m/s]
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def hamiltonian(self, q: ArrayLike, p: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -168,8 +156,7 @@ class Algorithms:
 
         q, p     configuration (nq,) and momenta (nv,)
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def hamiltonian_dynamics(self, q: ArrayLike, p: ArrayLike, tau: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> HamiltonianRates:
@@ -181,8 +168,7 @@ class Algorithms:
         dH/dq is taken along the group, at fixed p. Rotors, numbers on the diagonal of M, have no part in
         ad_v^T p. Feurstein (2021), eq. (3.36).
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def coriolis_matrix(self, q: ArrayLike, v: ArrayLike, form: str = 'christoffel', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -209,8 +195,7 @@ class Algorithms:
 
         Raises ModelError for an unknown form.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def mass_matrix_derivative(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -219,15 +204,13 @@ class Algorithms:
         d/dt (S_i^T J S_j) of all that joint j carries, seen from the world, where dS/dt = ad_V S and dJ/dt =
         -ad_V^T J - J ad_V. Ploen (1999), eq. (28), without forming its factors.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def mass_and_coriolis(self, q: ArrayLike, v: ArrayLike, form: str = 'christoffel', *, parameters: Any = None, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
         """M, dM/dt and C in one recursion, each (nv, nv); arguments as in `coriolis_matrix`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def christoffel_symbols(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -239,8 +222,7 @@ class Algorithms:
 
         As d_i J_j = omega_i x J_j where joint j sits on i, the symbols are omega_i . int J_j x J_k dm.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def passive_inverse_dynamics(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -255,8 +237,7 @@ class Algorithms:
         Recursive Newton-Euler on the reference velocities u_r + omega_r x r of the bodies' points, which change
         at the rate a_r + U r, U = [alpha_r] + [omega_r] [omega].
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def coriolis_transpose_times(self, q: ArrayLike, v: ArrayLike, w: ArrayLike | None = None, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -271,8 +252,7 @@ class Algorithms:
         with the momentum F_i that the velocities w give to all that joint i carries, and k = int r' x J_r w dm,
         which is zero for w = v.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def inverse_dynamics_regressor(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -281,8 +261,7 @@ class Algorithms:
         pi are (m, h, I_xx, I_xy, I_xz, I_yy, I_yz, I_zz) of each body about its frame's origin, without armature,
         in the order of `inertial_parameters`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def passive_regressor(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike, form: str = 'christoffel', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -297,8 +276,7 @@ class Algorithms:
 
         Raises ModelError for another form.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def decoupling_transform(self, q: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -315,15 +293,13 @@ class Algorithms:
         singular choices; ShapeError for choices of the wrong shape. In traces, where nothing is known of
         values, the inverse of a singular choice is NaN.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def decoupling_transform_inverse(self, q: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """T^-1 = [T_x^-1, -m T_y^-1; 0, T_y^-1] (nv, nv); arguments as in `decoupling_transform`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def decoupling_transform_rate(self, q: ArrayLike, v: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -331,22 +307,19 @@ class Algorithms:
 
         From dM/dt and the groups' brackets in closed form; for functions of q, from their graph.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def decoupled_velocity(self, q: ArrayLike, v: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """(v_x, v_y) = T v, (nv,): external and internal velocity; arguments as in `decoupling_transform`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def velocity_from_decoupled(self, q: ArrayLike, w: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """v = T^-1 w (nv,), with w = (v_x, v_y); other arguments as in `decoupling_transform`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def decoupled_efforts(self, q: ArrayLike, tau: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -355,15 +328,13 @@ class Algorithms:
         F_x = T_x^-T F_b does not contain the joints' efforts: they cannot change the external motion. Arguments
         as in `decoupling_transform`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def efforts_from_decoupled(self, q: ArrayLike, F: ArrayLike, x: Any = 'locked', y: Any = 'identity', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """tau = T^T F (nv,), with F = (F_x, F_y); other arguments as in `decoupling_transform`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def transformed_dynamics(self, q: ArrayLike, v: ArrayLike, x: Any = 'locked', y: Any = 'identity', form: str = 'christoffel', *, parameters: Any = None, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
@@ -377,8 +348,7 @@ class Algorithms:
 
         `decoupled_dynamics` gives the same by blocks, with fewer operations.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def decoupled_dynamics(self, q: ArrayLike, v: ArrayLike, x: Any = 'locked', y: Any = 'identity', form: str = 'hamel', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Decoupled:
@@ -398,8 +368,7 @@ class Algorithms:
         Cx v_x + Cxy v_y = 0 in every form, so that Mx v_x' = F_x - gx: only what acts from outside changes the
         momentum. This is not so for "centroidal".
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def internal_inertia(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -409,8 +378,7 @@ class Algorithms:
 
         The kinetic energy is that of the external motion plus q'^T (this) q' / 2. Feurstein (3.69).
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def internal_jacobian(self, q: ArrayLike, task: Any, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -422,15 +390,13 @@ class Algorithms:
         q     configuration, (nq,)
         task  name of a frame or body (its body twist, r = 6), a `Task`, or a function q -> (r, nv)
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def internal_jacobian_rate(self, q: ArrayLike, v: ArrayLike, task: Any, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """dJ_int/dt (r, n) while q moves with v (nv,); other arguments as in `internal_jacobian`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def external_jacobian(self, q: ArrayLike, task: Any, x: Any = 'centroidal', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -438,8 +404,7 @@ class Algorithms:
 
         `task` as in `internal_jacobian`, `x` as in `decoupling_transform`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def external_internal_velocity(self, q: ArrayLike, v: ArrayLike, task: Any, x: Any = 'centroidal', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -447,8 +412,7 @@ class Algorithms:
 
         The matrix of this map is I = [T_x, T_x m; 0, J_int]. Arguments as in `external_jacobian`; v (nv,).
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def momentum(self, q: ArrayLike, v: ArrayLike, frame: str | Frame | Array = 'world', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -462,8 +426,7 @@ class Algorithms:
         (3.65), (3.67), (3.69). In the world it changes by outer wrenches alone; in frames that move, see
         `momentum_rate_in_frame`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def centroidal_momentum(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -474,8 +437,7 @@ class Algorithms:
 
         Raises ModelError for a tree without mass.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def centroidal_momentum_matrix(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -486,8 +448,7 @@ class Algorithms:
         Orin, Goswami and Lee (2013). Its lower half is the mass times `center_of_mass_jacobian`. Raises
         ModelError for a tree without mass.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def centroidal_momentum_matrix_derivative(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -496,8 +457,7 @@ class Algorithms:
         With the composite inertias J and the twists V of the bodies, all seen from the world, a column J S
         changes by (J ad_V + dJ/dt) S; what is about the centre of mass moves with it.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def centroidal_momentum_bias(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -506,8 +466,7 @@ class Algorithms:
         Arguments as in `centroidal_momentum`. Wensing and Orin (2016), "Improved computation of the humanoid
         centroidal dynamics and application for whole-body control".
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def centroidal_momentum_rate(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -518,8 +477,7 @@ class Algorithms:
         It is the resultant of all wrenches from outside about the centre of mass, weight included. Raises
         ModelError for a tree without mass.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def centroidal_inertia(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -528,8 +486,7 @@ class Algorithms:
         The same as A_cb^-T Mbb A_cb^-1 of a free base. Feurstein (2021), section 3.2.4. Raises ModelError for a
         tree without mass.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def centroidal_velocity(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -538,8 +495,7 @@ class Algorithms:
         In the world's axes, at the centre of mass. Of a floating robot it is the locked velocity, moved there.
         Orin, Goswami and Lee (2013). Raises ModelError for a tree without mass.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def base_momentum(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -552,8 +508,7 @@ class Algorithms:
         floating base is a first joint of two degrees of freedom or more that carries all bodies; raises
         ModelError for other trees. See docs/floating-bases.md.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def locked_inertia(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -561,8 +516,7 @@ class Algorithms:
 
         Feurstein, eq. (2.51a); about the centre of mass it is `centroidal_inertia`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def locked_velocity(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -571,8 +525,7 @@ class Algorithms:
         Arguments as in `base_momentum`. The kinetic energy is (nu_loc^T Mbb nu_loc + q'^T (Mqq - Mbq^T Mbb^-1
         Mbq) q') / 2. Feurstein, eq. (3.66). Raises ModelError where Mbb is singular.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def mechanical_connection(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -583,8 +536,7 @@ class Algorithms:
         Column i is what all that joint i carries would give, as its momentum, to the locked robot. O(n).
         Feurstein, eq. (3.70). Raises ModelError where Mbb is singular.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def connection_curvature(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -597,8 +549,7 @@ class Algorithms:
         locked frame is a function of q; otherwise closed paths of the joints turn the base. Raises ModelError for
         a tree without a floating base, and where Mbb is singular.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def locked_inertia_derivative(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -610,8 +561,7 @@ class Algorithms:
         Mbb q_i') nu/2 with the locked velocity nu, in any coordinates that decouple M (docs/symmetries.md).
         Raises ModelError for a tree without a floating base, and where Mbb is singular.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def inverse_dynamics_derivatives(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, *, parameters: Any = None, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
@@ -623,8 +573,7 @@ class Algorithms:
         Carpentier and Mansard (2018), and Singh, Russo and Wensing (2022), in the bodies' frames: recursion over
         pairs of a joint and its ancestors, O(n d) at depth d.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def forward_dynamics_derivatives(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, wrenches: ArrayLike | None = None, damping: bool = False, *, parameters: Any = None, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
@@ -635,22 +584,19 @@ class Algorithms:
         of a base that moves freely are known.
         Arguments as in `forward_dynamics`; the wrenches stay what they are in the bodies' frames.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def poses(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """Poses T of all bodies in the world, (n, 4, 4), at q (nq,), in the order of `tree.bodies`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def twists(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """Twists V = (omega, v) of all bodies in their own axes, (n, 6), at q (nq,) and v (nv,).
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def pose(self, q: ArrayLike, frame: str | Frame, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -658,8 +604,7 @@ class Algorithms:
 
         frame  a Frame, or the name of a frame or body
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def twist(self, q: ArrayLike, v: ArrayLike, frame: str | Frame, representation: str = 'body', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -667,8 +612,7 @@ class Algorithms:
 
         Arguments and J as in `jacobian`.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def jacobian(self, q: ArrayLike, frame: str | Frame, representation: str = 'body', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -680,8 +624,7 @@ class Algorithms:
 
         The column of joint i is Ad(T_fi) S_i in the frame's axes. Lynch and Park (2017), eq. (5.18).
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def jacobian_rate(self, q: ArrayLike, v: ArrayLike, frame: str | Frame, representation: str = 'body', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -691,8 +634,7 @@ class Algorithms:
         in the frame's axes; in the world's it is ad(V_i) of the column, and "mixed" adds omega_f x to both
         halves.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def acceleration(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, frame: str | Frame, representation: str = 'body', *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -703,15 +645,13 @@ class Algorithms:
         The linear part is the acceleration of the frame's origin as a point in "mixed" (Pinocchio's
         getFrameClassicalAcceleration), and that of the twist in "body" and "world".
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def center_of_mass(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """The centre of mass of all bodies, in the world, (3,).  [m]
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
     def center_of_mass_jacobian(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
@@ -719,6 +659,5 @@ class Algorithms:
 
         Its columns are the momentum of all that a joint carries, moved by it as one rigid body, by total mass.
 
-        Arrays may be batches, with leading axes that broadcast; `parameters`, `out` and `threads` as for all
-        of `Robot`.
+        Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """

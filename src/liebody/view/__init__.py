@@ -138,4 +138,4 @@ def view(
     members = count("members", members)
     if hasattr(system, "t") and hasattr(system, "view"):  # a run
         return system.view(members=members, ghosts=ghosts, trace=trace)
-    return View(scene_of(system, motion, members=members, ghosts=ghosts, trace=trace))
+    return View(scene_of(system, motion, members, ghosts, trace))

@@ -18,6 +18,7 @@ from ..dynamics import body_poses
 from ..errors import ModelError, ShapeError
 from ..groups import SO3
 from ..labels import labels_of
+from ..linear import matvec
 from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, scaled
 from .meshes import sphere
 
@@ -142,14 +143,7 @@ class Scene:
         return 0.7 * self.size / usual if usual else 0.0
 
 
-def scene_of(
-    system: Any,
-    motion: Any = None,
-    *,
-    members: int = 8,
-    ghosts: bool = False,
-    trace: Sequence[str] | None = None,
-) -> Scene:
+def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequence[str] | None) -> Scene:
     """The scene of a system in a motion; arguments are those of `view`."""
     drawing = drawing_of(system)
     t, q = _motion(system, motion)
@@ -266,7 +260,7 @@ def _with_world_and_centre(drawing: Drawing, T: Array) -> Array:
     """Poses (..., n, 4, 4) between those of the world and of a frame at the centre of mass."""
     ones = np.broadcast_to(np.eye(4), (*T.shape[:-3], 1, 4, 4))
     weights = drawing.masses if drawing.masses.any() else np.ones(T.shape[-3])
-    centres = np.einsum("...ij,...j->...i", T[..., :3, :3], drawing.coms) + T[..., :3, 3]
+    centres = matvec(T[..., :3, :3], drawing.coms) + T[..., :3, 3]
     centre = ones.copy()
     centre[..., 0, :3, 3] = np.einsum("n,...ni->...i", weights, centres) / weights.sum()
     return np.concatenate([ones, T, centre], axis=-3)

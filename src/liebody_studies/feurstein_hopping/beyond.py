@@ -171,7 +171,7 @@ def placed(K_p: Sequence[float] = (6.0, 10.0)) -> list[Branch]:
 def stable_when_placed(K_p: Sequence[float], difference: float | None = None) -> Array:
     """The largest modulus of the multipliers of hopping in place with the spring in flight, (n,)."""
     found = [shoot(np.array(UPRIGHT), {"K_p": K, **SWING}, hopper=SWUNG, step=difference) for K in K_p]
-    return np.array([abs(g.multipliers[0]) for g in found])
+    return np.array([abs(g.orbit.multipliers[0]) for g in found])
 
 
 def fastest(branch: Branch) -> Gait:

@@ -70,22 +70,9 @@ class Gait:
         """Its state at the apex."""
         return reduce(robot(self.hopper), self.orbit.q, self.orbit.v)
 
-    @cached_property
-    def multipliers(self) -> Array:
-        """Floquet multipliers, the largest first."""
-        return self.orbit.multipliers
-
-    @property
-    def period(self) -> float:
-        return self.orbit.period
-
     @property
     def stride(self) -> float:
         return float(self.orbit.shift[0])
-
-    @property
-    def residual(self) -> float:
-        return self.orbit.residual
 
     @property
     def touches(self) -> int:
@@ -94,7 +81,7 @@ class Gait:
 
     @property
     def speed(self) -> float:
-        return self.stride / self.period
+        return self.stride / self.orbit.period
 
     @property
     def angle(self) -> float:
@@ -103,7 +90,7 @@ class Gait:
 
     @property
     def stable(self) -> bool:
-        return bool(np.abs(self.multipliers[0]) < 1)
+        return bool(np.abs(self.orbit.multipliers[0]) < 1)
 
 
 def shoot(
@@ -134,7 +121,7 @@ def settled(name: str) -> Array:
 def derivative_check(gait: Gait, steps: Sequence[float] = (3e-3, 1e-3, 3e-4)) -> list[tuple[float, Array]]:
     """Multipliers from differences of several steps."""
     found = [shoot(gait.x, gait.parameters, 0.1, hopper=gait.hopper, step=step) for step in steps]
-    return [(step, near.multipliers) for step, near in zip(steps, found, strict=True)]
+    return [(step, near.orbit.multipliers) for step, near in zip(steps, found, strict=True)]
 
 
 def saltation_check(gait: Gait, parts: int = 8, step: float = 1e-3) -> tuple[Array, Array]:
@@ -142,7 +129,7 @@ def saltation_check(gait: Gait, parts: int = 8, step: float = 1e-3) -> tuple[Arr
     both = {**gait.parameters, **{name: FAST[name] / parts for name in FINE}}
     through = shoot(gait.x, both, 0.1, hopper=gait.hopper)
     other = shoot(gait.x, both, 0.1, hopper=gait.hopper, step=step, corners=True)
-    return through.multipliers, other.multipliers
+    return through.orbit.multipliers, other.orbit.multipliers
 
 
 # -- continuation -------------------------------------------------------------------------------------------
@@ -155,33 +142,13 @@ class Branch:
     curve: Curve
     hopper: str
 
-    @property
-    def parameter(self) -> str:
-        return self.curve.parameter
-
-    @property
-    def ends(self) -> tuple[str, str]:
-        return self.curve.ends
-
     @cached_property
     def gaits(self) -> list[Gait]:
         return [Gait(orbit, self.hopper) for orbit in self.curve.orbits]
 
     @property
-    def losses(self) -> list[Bifurcation]:
-        return self.curve.bifurcations
-
-    @property
-    def values(self) -> Array:
-        return self.curve.values
-
-    @property
     def speeds(self) -> Array:
         return np.array([g.speed for g in self.gaits])
-
-    @property
-    def stable(self) -> Array:
-        return self.curve.stable
 
 
 def kind(loss: Bifurcation) -> str:
@@ -261,7 +228,7 @@ def cost_of_transport(several: Sequence[Gait], t_end: float = 4.0) -> Array:
     net = run.work["joint_base"] + run.work["joint_knee"]
     costs = []
     for k, g in enumerate(several):
-        end = g.period * np.floor(t_end / g.period)
+        end = g.orbit.period * np.floor(t_end / g.orbit.period)
         work, damper, way = (np.interp(end, run.t, y[k]) for y in (net, run.work["radial_damper"], x))
         costs.append([work, work + damper] / (weight * (way - x[k, 0])))
     return np.array(costs)

@@ -93,7 +93,7 @@ def together(**parts: Callable[[], Any]) -> dict[str, Any]:
 
 def multipliers_of(gait: Gait) -> str:
     """The leading multipliers, of pairs the upper one."""
-    return "; ".join(complex_text(x) for x in gait.multipliers[:3] if x.imag >= 0)
+    return "; ".join(complex_text(x) for x in gait.orbit.multipliers[:3] if x.imag >= 0)
 
 
 def complex_text(x: complex) -> str:
@@ -282,8 +282,16 @@ def limit_cycles(six: Gait, four: Gait) -> dict[str, Any]:
     """Two gaits and their multipliers, three ways."""
     rows, table, apart = [], [], 0.0
     for name, g in (("IV", four), ("VI", six)):
-        numbers = [f"{g.period:.6f}", f"{g.stride:.6f}", f"{g.speed:.5f}", f"{g.angle:.3f}"]
-        rows.append([name, *numbers, multipliers_of(g), f"{abs(g.multipliers[0]):.4f}", f"{g.residual:.0e}"])
+        numbers = [f"{g.orbit.period:.6f}", f"{g.stride:.6f}", f"{g.speed:.5f}", f"{g.angle:.3f}"]
+        rows.append(
+            [
+                name,
+                *numbers,
+                multipliers_of(g),
+                f"{abs(g.orbit.multipliers[0]):.4f}",
+                f"{g.orbit.residual:.0e}",
+            ]
+        )
         through, other = gaits.saltation_check(g)
         apart = max(apart, float(np.abs(through - other)[:4].max()))
         rough = gaits.derivative_check(g, (1e-3,))[0][1]
@@ -316,7 +324,13 @@ def set_points() -> dict[str, Any]:
     }
     return {
         "rows": [
-            [angle, f"{g.period:.4f}", f"{g.speed:.4f}", multipliers_of(g), f"{abs(g.multipliers[0]):.3f}"]
+            [
+                angle,
+                f"{g.orbit.period:.4f}",
+                f"{g.speed:.4f}",
+                multipliers_of(g),
+                f"{abs(g.orbit.multipliers[0]):.3f}",
+            ]
             for angle, g in found.items()
         ],
         "one_side": all(g.stable == (angle < 0) for angle, g in found.items()),
@@ -344,11 +358,11 @@ def losses(found: list[tuple[str, gaits.Branch]]) -> dict[str, Any]:
     """Where gaits lose stability, and what the stable ones of VI cost."""
     rows = []
     for name, b in found:
-        rows += [[name, *_loss_row(b, loss)] for loss in b.losses]
-        if not b.losses:
-            rows.append([name, b.parameter, "none found", "", ""])
-        ends = "; ".join(f"{where}: {e}" for where, e in zip(("below", "above"), b.ends, strict=True))
-        rows.append([name, b.parameter, "ends", ends, ""])
+        rows += [[name, *_loss_row(b, loss)] for loss in b.curve.bifurcations]
+        if not b.curve.bifurcations:
+            rows.append([name, b.curve.parameter, "none found", "", ""])
+        ends = "; ".join(f"{where}: {e}" for where, e in zip(("below", "above"), b.curve.ends, strict=True))
+        rows.append([name, b.curve.parameter, "ends", ends, ""])
     return {
         "rows": rows,
         "figure": pictures.branches([(f"gait of {name}", branch) for name, branch in found]),
@@ -357,13 +371,13 @@ def losses(found: list[tuple[str, gaits.Branch]]) -> dict[str, Any]:
 
 
 def _loss_row(branch: gaits.Branch, loss: Bifurcation) -> list[str]:
-    return [branch.parameter, f"{loss.value:.4f}", gaits.kind(loss), complex_text(loss.multiplier)]
+    return [branch.curve.parameter, f"{loss.value:.4f}", gaits.kind(loss), complex_text(loss.multiplier)]
 
 
 def _costs(branch: gaits.Branch) -> list[list[str]]:
     """Cost of transport of its stable gaits that are not slow."""
     shown = [g for g in branch.gaits if g.stable and g.speed > 0.1]
-    p, costs = branch.parameter, gaits.cost_of_transport(shown)
+    p, costs = branch.curve.parameter, gaits.cost_of_transport(shown)
     numbers = [[f"{x:.3f}" for x in (g.speed, *both)] for g, both in zip(shown, costs, strict=True)]
     return [[f"{p} = {g.parameters[p]:.4g}", *row] for g, row in zip(shown, numbers, strict=True)]
 
@@ -404,11 +418,11 @@ def chatter(fast: Gait) -> dict[str, Any]:
     near = min(branch.gaits, key=lambda g: abs(g.parameters["E_des"] - 3.6))
     found = beyond.bounces(near)
     after = beyond.orbits(near, (3.5, 3.6, 3.7, 3.75, 3.8, 3.85, 3.9, 4.0), 24.0)
-    flips = [loss.value for loss in branch.losses if loss.kind.startswith("flip")]
+    flips = [loss.value for loss in branch.curve.bifurcations if loss.kind.startswith("flip")]
     spread, steps = np.ptp(after.heights, axis=1), np.diff(after.heights, axis=1)
     turns = np.all(steps[:, 1:] * steps[:, :-1] < 0, axis=1)
     doubled = (after.E_des > 3.72) & (after.E_des < 3.87)
-    one_flip = len(branch.losses) == 1 and len(flips) == 1
+    one_flip = len(branch.curve.bifurcations) == 1 and len(flips) == 1
     return {
         "touches": near.touches,
         "level": near.parameters["E_des"],
@@ -460,9 +474,10 @@ def locked(size: tuple[int, int]) -> dict[str, Any]:
         "map": pictures.locked_map(found, [g for _, g in several]),
         "gaits": [_locked_row(name, g) for name, g in several],
         "branches": pictures.branches([("gait of Controller III", b) for b in branches], {}),
-        "losses": [_loss_row(b, loss) for b in branches for loss in b.losses],
+        "losses": [_loss_row(b, loss) for b in branches for loss in b.curve.bifurcations],
         "grazing": [
-            [f"{g.parameters['K_p']:.3f}", g.touches, complex_text(g.multipliers[0]), g.stable] for g in edge
+            [f"{g.parameters['K_p']:.3f}", g.touches, complex_text(g.orbit.multipliers[0]), g.stable]
+            for g in edge
         ],
         "moves": pictures.moving(whole, 0.0, 2.4, 40),
         "stable": all(g.stable for _, g in several),
@@ -479,8 +494,8 @@ def locked(size: tuple[int, int]) -> dict[str, Any]:
 
 def _locked_row(name: str, g: Gait) -> list[Any]:
     gains = [f"{g.parameters[p]:g}" for p in ("K_p", "alpha_des")]
-    motion = [f"{g.x[0]:.4f}", f"{g.period:.4f}", f"{g.speed:.4f}", f"{g.angle:.1f}", g.touches]
-    return [name, *gains, *motion, multipliers_of(g), f"{abs(g.multipliers[0]):.3f}"]
+    motion = [f"{g.x[0]:.4f}", f"{g.orbit.period:.4f}", f"{g.speed:.4f}", f"{g.angle:.1f}", g.touches]
+    return [name, *gains, *motion, multipliers_of(g), f"{abs(g.orbit.multipliers[0]):.3f}"]
 
 
 def forwards() -> dict[str, Any]:
@@ -495,7 +510,7 @@ def forwards() -> dict[str, Any]:
     )
     plain, swung = (simulate(hopper, start, (0, 0, 0, 0), 16.0, p, 4e-3) for hopper, p in plans)
     speeds, best = [_speed_at_end(x) for x in (plain, swung)], beyond.fastest(low)
-    at_3 = float(np.interp(0.3, six.values, [g.speed for g in six.gaits])) if len(six.gaits) else np.nan
+    at_3 = float(np.interp(0.3, six.curve.values, [g.speed for g in six.gaits])) if len(six.gaits) else np.nan
     stable = beyond.stable_when_placed((6.0, 8.0, 10.0, 15.0, 20.0))
     return {
         "swing": beyond.SWING["swing_K_p"],
@@ -515,9 +530,9 @@ def forwards() -> dict[str, Any]:
 def _fastest_row(branch: gaits.Branch, name: str) -> list[str]:
     """The fastest stable gait along a curve, and what ends its stability."""
     best, first = beyond.fastest(branch), min(branch.gaits, key=lambda g: abs(g.speed))
-    at = best.parameters[branch.parameter]
-    loss = min(branch.losses, key=lambda x: abs(x.value - at), default=None)
-    size, largest = (f"{abs(g.multipliers[0]):.3f}" for g in (first, best))
+    at = best.parameters[branch.curve.parameter]
+    loss = min(branch.curve.bifurcations, key=lambda x: abs(x.value - at), default=None)
+    size, largest = (f"{abs(g.orbit.multipliers[0]):.3f}" for g in (first, best))
     end = f"{gaits.kind(loss)}, at {loss.value:.4f} rad" if loss else "not within the range"
     return [f"{best.parameters['K_p']:g}", name, size, f"{best.speed:.3f}", f"{at:.4f}", largest, end]
 

@@ -373,16 +373,16 @@ def branches(found: Sequence[tuple[str, Branch]], usual: Mapping[str, float] = U
     """Speed, and largest modulus of the multipliers, along curves of gaits; `usual`: dotted lines."""
     figure, axes = figure_of(2, len(found), (2.6 * max(len(found), 3.6), 4.6))
     for k, (name, branch) in enumerate(found):
-        stable, size = branch.stable, np.array([abs(g.multipliers[0]) for g in branch.gaits])
+        stable, size = branch.curve.stable, np.array([abs(g.orbit.multipliers[0]) for g in branch.gaits])
         for axis, y in ((axes[0, k], branch.speeds), (axes[1, k], np.minimum(size, 3))):
-            axis.plot(branch.values, y, color=GREY, linewidth=0.8)
-            axis.plot(branch.values[stable], y[stable], ".", color=BLUE, markersize=5)
-            axis.plot(branch.values[~stable], y[~stable], ".", color=RED, markersize=5)
-            if branch.parameter in usual:
-                axis.axvline(usual[branch.parameter], color=GREY, linestyle=":", linewidth=1)
+            axis.plot(branch.curve.values, y, color=GREY, linewidth=0.8)
+            axis.plot(branch.curve.values[stable], y[stable], ".", color=BLUE, markersize=5)
+            axis.plot(branch.curve.values[~stable], y[~stable], ".", color=RED, markersize=5)
+            if branch.curve.parameter in usual:
+                axis.axvline(usual[branch.curve.parameter], color=GREY, linestyle=":", linewidth=1)
         words(axes[0, k], title=name)
         axes[1, k].axhline(1, color=INK, linewidth=0.6)
-        words(axes[1, k], x=LABELS[branch.parameter])
+        words(axes[1, k], x=LABELS[branch.curve.parameter])
         for axis in axes[:, k]:
             axis.locator_params(axis="x", nbins=5)
     words(axes[0, 0], y="speed [m/s]")
@@ -433,16 +433,16 @@ def forwards(tilted: Sequence[Branch], placed: Sequence[Branch]) -> Any:
     titles = ("Controller II", "Controller II", "with a spring in flight")
     for axis, several, title in zip(axes[0], (low, high, placed), titles, strict=True):
         for branch, colour in zip(several, (BLUE, AMBER, GREEN, RED), strict=False):
-            stable, speed = branch.stable, branch.speeds
+            stable, speed = branch.curve.stable, branch.speeds
             stiffness = branch.gaits[0].parameters["K_p"]
-            axis.plot(branch.values, speed, ":", color=colour, linewidth=1)
+            axis.plot(branch.curve.values, speed, ":", color=colour, linewidth=1)
             first = int(np.argmin(np.abs(speed)))
             way = stable if first == 0 else stable[::-1]
             count = len(way) if way.all() else int(np.argmin(way))
             part = slice(0, count) if first == 0 else slice(len(way) - count, None)
             label = f"$K_p$ = {stiffness:g}"
-            axis.plot(branch.values[part], speed[part], ".-", color=colour, markersize=4, label=label)
-        words(axis, title=title, x=LABELS[several[0].parameter])
+            axis.plot(branch.curve.values[part], speed[part], ".-", color=colour, markersize=4, label=label)
+        words(axis, title=title, x=LABELS[several[0].curve.parameter])
         axis.locator_params(axis="x", nbins=5)
         axis.legend(fontsize=7, frameon=False)
     words(axes[0, 0], y="speed [m/s]")
@@ -453,12 +453,12 @@ def chatter(branch: Branch, found: Bounces, after: Orbits) -> Any:
     """Touch-downs a hop and multipliers over E_des; what drives the foot; heights of apexes past the flip."""
     figure, axes = figure_of(2, 2, (9.6, 5.8))
     (a, b), (c, d) = axes
-    a.semilogy(branch.values, [g.touches for g in branch.gaits], ".-", color=BLUE, linewidth=0.9)
+    a.semilogy(branch.curve.values, [g.touches for g in branch.gaits], ".-", color=BLUE, linewidth=0.9)
     words(a, title="touch-downs in a hop")
-    flips = [loss.value for loss in branch.losses]
+    flips = [loss.value for loss in branch.curve.bifurcations]
     for label, colour, leading in (("the real one", RED, _real), ("modulus of the pair", BLUE, _modulus)):
         y = [leading(g) for g in branch.gaits]
-        b.plot(branch.values, y, ".-", color=colour, linewidth=0.9, label=label)
+        b.plot(branch.curve.values, y, ".-", color=colour, linewidth=0.9, label=label)
     for level in (-1, 1):
         b.axhline(level, color=INK, linewidth=0.6)
     b.legend(fontsize=7, frameon=False)
@@ -482,12 +482,12 @@ def chatter(branch: Branch, found: Bounces, after: Orbits) -> Any:
 
 def _modulus(gait: Gait) -> float:
     """The largest modulus of complex multipliers."""
-    return max((abs(x) for x in gait.multipliers if abs(x.imag) > 1e-3), default=float("nan"))
+    return max((abs(x) for x in gait.orbit.multipliers if abs(x.imag) > 1e-3), default=float("nan"))
 
 
 def _real(gait: Gait) -> float:
     """The largest real multiplier."""
-    return next((float(x.real) for x in gait.multipliers if abs(x.imag) < 1e-3), float("nan"))
+    return next((float(x.real) for x in gait.orbit.multipliers if abs(x.imag) < 1e-3), float("nan"))
 
 
 def knees(runs: Mapping[str, Run]) -> Any:

@@ -529,7 +529,6 @@ JACOBIANS = {
     "R^T r in J and eta": ("moving", "moving", -1),
     "J of (39), eta of (53)": ("moving", "r0", 1),
 }
-PULLS = ("dexp^-1", "none", "wrong sign", "1 + ad/2", "1 + ad/2 + ad^2/12")
 
 
 @cache

@@ -266,7 +266,7 @@ def straight_line(
                 writes = True
                 lines.append(f"w[{spot}] = {_pack(node, name, dialect)};")
 
-        def put(node: Expr, lines: list[str] = lines, local: dict[Expr, str] = local) -> None:
+        def put(node: Expr, lines: list[str] = lines) -> None:
             if node in done:
                 return
             if node.op in ("sin", "cos"):
