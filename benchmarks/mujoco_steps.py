@@ -13,7 +13,7 @@ them.
 Goals are ratios that were measured once, at commit 4d500ed, on a machine where MuJoCo took up to three times
 as long. On one quiet machine (AVX-512) that commit takes, in ns per step of one robot and of each of 256, UR5
 966 and 118, Panda 1990 and 219, ANYmal 4236 and 450, Talos 9100 and 1415; commit 133315e takes 680 and 115,
-1260 and 215, 2210 and 445, 7750 and 1395. So lines miss their goals where MuJoCo is faster now, not we slower.
+1260 and 215, 2210 and 445, 7750 and 1395. So lines miss goals where MuJoCo is faster, not we slower.
 
 At first both fall for 20 steps, without limits, and must agree: ours is a Runge-Kutta-Munthe-Kaas method, so
 that on a floating base the two differ by the error of a step.
