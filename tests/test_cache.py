@@ -333,7 +333,7 @@ def test_the_command_line_shows_and_removes_kernels(folder, monkeypatch):
         return done.output
 
     library(60)
-    monkeypatch.setattr(cache, "_version", lambda: "0.0.9")
+    monkeypatch.setattr(cache, "version", lambda: "0.0.9")
     library(61, build.digest("a note"))
     monkeypatch.undo()
     monkeypatch.setattr(cache, "_chosen", folder)

@@ -328,5 +328,11 @@ def test_what_a_stepper_of_a_hybrid_system_cannot_take_is_refused():
         sim.start([q0, q0], v0)
     with pytest.raises(ModelError, match="no parameter 'K_q'"):
         sim.step(sim.start(q0, v0), {"K_q": 1.0})
+    with pytest.raises(ShapeError, match=r"members are \[3\], expected a mask \(3,\)"):
+        sim.reset(sim.start(q0, v0), [3], q0, v0)
+    with pytest.raises(ArgumentError, match="one of another stepper"):
+        sim.step(lb.stepper(sim.system, dt=0.02).start(q0, v0))
+    with pytest.raises(ArgumentError, match="members is 0"):
+        lb.stepper(sim.system, dt=0.02, members=0)
     with pytest.raises(IntegrationError, match="dt"):
         lb.stepper(sim.system, dt=0.0)

@@ -199,6 +199,14 @@ def test_what_does_not_fit_is_refused(robot):
         sim.step(sim.start(), [1.0, 2.0])
     with pytest.raises(ShapeError, match=r"leading axes \(2,\), those of the members to start are \(3,\)"):
         sim.start(robot.random(np.random.default_rng(0), (2,)))
+    with pytest.raises(LiebodyError, match="steps is -1"):
+        sim.step(sim.start(), steps=-1)
+    with pytest.raises(LiebodyError, match="one of another stepper"):
+        sim.step(lb.stepper(robot, dt=DT).start())
+    with pytest.raises(LiebodyError, match="expected what start, step or reset returned"):
+        sim.step(None)
+    with pytest.raises(ShapeError, match=r"members are \[3\], expected a mask \(3,\) or indices"):
+        sim.reset(sim.start(), [3])
     with pytest.raises(LiebodyError, match="members is 0"):
         lb.stepper(robot, dt=DT, members=0)
     with pytest.raises(IntegrationError, match="dt"):

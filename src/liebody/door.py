@@ -146,6 +146,23 @@ def members(name: str, given: Any, what: str) -> list[Any]:
         raise ArgumentError(f"{name} is {short(given)}, expected {what}, as a list") from None
 
 
+def check_state(stepper: Any, state: Any, kind: Any) -> None:
+    """Raise ArgumentError for what is no state of this stepper."""
+    if not isinstance(state, kind):
+        raise ArgumentError(f"the state is {short(state)}, expected what start, step or reset returned")
+    if state._stepper is not stepper:
+        raise ArgumentError("the state is one of another stepper; begin with start(state.q, state.v)")
+
+
+def members_of(rows: np.ndarray, given: Any, batch: tuple[int, ...]) -> np.ndarray:
+    """Rows (*batch, ...) of some members of an ensemble, by a mask or indices; raises ShapeError."""
+    try:
+        found: np.ndarray = rows[given]
+    except IndexError as error:
+        raise ShapeError(f"members are {short(given)}, expected a mask {batch} or indices: {error}") from None
+    return found
+
+
 def short(value: Any) -> str:
     """A value in a message."""
     try:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from .bodies import with_values
+from .codegen.cache import version
 from .errors import LiebodyError, ShapeError, counted, require
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .seal import is_sealed, write_sealed
@@ -787,12 +788,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.size == 1:
         return value.item()
     return value.item() if isinstance(value, np.generic) else value
-
-
-def version() -> str:
-    from importlib import metadata  # takes a fifth of the time that importing this package takes
-
-    try:
-        return metadata.version("liebody")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"

@@ -12,7 +12,7 @@ from .codegen import Function, Samples, trace
 from .codegen.loop import Unable
 from .codegen.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
 from .codegen.watch import Nearest
-from .door import checked, count
+from .door import check_state, checked, count, members_of
 from .dynamics import Force, Mechanism
 from .errors import SECONDS, IntegrationError, ShapeError, positive
 from .integrators import MechanicalFlow, MechanicalMethod, Method
@@ -111,8 +111,10 @@ class Stepper:
 
     def reset(self, state: StepperState, members: Array, q0: Array = None, v0: Array = None) -> StepperState:
         """The same state, but for members (a mask or indices of the ensemble) that begin anew at q0, v0."""
+        check_state(self, state, StepperState)
         new = StepperState(self, state._number, state.y.copy(), state.ended.copy())
-        new.y[members] = self._points(q0, v0, self._table.reshape(*self.batch, -1)[members])
+        table = members_of(self._table.reshape(*self.batch, -1), members, self.batch)
+        new.y[members] = self._points(q0, v0, table)
         new.ended[members] = False
         new.events = state.events
         if state._last is not None:
@@ -130,6 +132,9 @@ class Stepper:
 
         Raises IntegrationError where a single mechanism's step cannot be taken, ShapeError for u.
         """
+        check_state(self, state, StepperState)
+        if type(steps) is not int or steps < 1:
+            steps = count("steps", steps)
         self._state[...] = state.y
         if u is None:
             self._u[...] = 0

@@ -256,7 +256,7 @@ def keep(key: str, built: Path) -> ctypes.CDLL:
     built.chmod(0o700)
     found = _load(built)  # whatever becomes of the file
     with _no_pruning():
-        store(key, ".sum", f"{_sum(built)} {_version()}".encode())
+        store(key, ".sum", f"{_sum(built)} {version()}".encode())
         try:
             _place(built, target)
         except PermissionError:
@@ -316,7 +316,8 @@ def _note_use(path: Path) -> None:
             os.utime(path)
 
 
-def _version() -> str:
+def version() -> str:
+    """Of this library, as its source says."""
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
@@ -385,7 +386,7 @@ def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[i
         known = entries()
         total, removed, freed = sum(entry.size for entry in known), 0, 0
         for entry in known:
-            foreign = other_versions and entry.version not in ("", _version())
+            foreign = other_versions and entry.version not in ("", version())
             if total - freed <= most and not foreign:
                 if not other_versions:
                     break

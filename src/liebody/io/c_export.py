@@ -13,10 +13,10 @@ import numpy as np
 
 from ..codegen import Function, Kernel, Program
 from ..codegen.build import digest, runtime
+from ..codegen.cache import version
 from ..codegen.printers.c import c99_names, identifier, literal
 from ..codegen.printers.program import callable_c99
 from ..errors import LiebodyError
-from ..run import version
 from ..scalar import Array
 
 STATES = 3  # random states in the self-test

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..codegen.cache import version
 from ..dynamics import Mechanism
 from ..errors import SweepError, require, warn
 from ..robot import Robot
-from ..run import version
 from ..systems import HybridSystem
 from . import identity as identities
 from . import workers as crews

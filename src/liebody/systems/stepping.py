@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.march import RAN, REASONS, STOPPED, Settings
+from ..door import check_state, count, members_of
 from ..errors import SECONDS, LiebodyError, ShapeError, positive
 from ..integrators import Method
 from ..scalar import Array
@@ -85,7 +86,8 @@ class HybridStepper:
     ) -> None:
         system, method = system.stepped_by(method)
         self.system, self.dt, self.threads = system, positive("dt", dt, SECONDS), threads
-        self.batch = (members,) if isinstance(members, int) else tuple(members)
+        shape = members if isinstance(members, tuple) else (members,)
+        self.batch = tuple(count("members", n) for n in shape)
         self._flow, self._settings = system._flow(method), Settings(least=1e-7, limit=10**7)
         self._n = math.prod(self.batch)
 
@@ -99,7 +101,8 @@ class HybridStepper:
         self, state: HybridState, members: Array, q0: Array, v0: Array = None, **memory: Any
     ) -> HybridState:
         """The same state, but for members (a mask or indices of the ensemble) that begin anew."""
-        which = np.arange(self._n).reshape(self.batch)[members]
+        check_state(self, state, HybridState)
+        which = members_of(np.arange(self._n).reshape(self.batch), members, self.batch)
         y, reasons, last = state._y.copy(), state._reasons.copy(), state._last.copy()
         y[which.ravel()] = self._points(q0, v0, memory, which.shape)
         reasons[which.ravel()], last[which.ravel()] = RAN, -np.inf
@@ -110,6 +113,7 @@ class HybridStepper:
 
         Members that stop, or cannot go on, end: see `HybridState.ends`.
         """
+        check_state(self, state, HybridState)
         u, number = self._parameters(parameters or {}, self.batch), state._number + 1
         m = self._flow.ensemble(state._y, [state.t, number * self.dt])
         m.last[:] = state._last
