@@ -146,7 +146,10 @@ class Peer:
 
     def __init__(self, python: str) -> None:
         command = [python, __file__, "serve"]
-        alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # Eigen shares large products among threads, which spin
+        alone = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+        }  # Eigen shares large products among threads, which spin
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(command, env=alone, **pipes)
 
