@@ -3,11 +3,12 @@
     python examples/anymal_jump.py [picture.png]
 
 The robot (of the package example-robot-data) stands on compliant ground with friction, a force like any other
-one in its equations of motion. `optimal_control` is asked for a base 35 cm higher at one instant, for rest
-afterwards, and for little effort; at most 80 N m act in each joint. When the feet leave the ground and land,
-and with which forces, is found by the search. The torques are then played in two simulations: of the same
-ground by a method of fourth order with a quarter of the step, with nothing fed back, and of the ground
-that `Contact` makes, on which feet stick and slip, with PD at the joints.
+one in its equations of motion. `optimal_control` is asked for a base 35 cm higher at one instant, for legs
+that move alike and feet that stand still before and after, for rest, and for little effort; at most 80 N m act
+in each joint. When the feet leave the ground and land, and with which forces, is found by the search. The
+torques are then played in two simulations: of the same ground by a method of fourth order with a quarter of
+the step, with nothing fed back, and of the ground that `Contact` makes, on which feet stick and slip, with PD
+at the joints.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from liebody.systems import Contact, Feedback, TimeStepping
 
 URDF = "cmeel.prefix/share/example-robot-data/robots/anymal_b_simple_description/robots/anymal.urdf"
 FEET = tuple(f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH"))
-POSE = np.array([0, 0.7, -1.4] * 2 + [0, -0.7, 1.4] * 2)  # the hind legs bend the other way
+MIRROR = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, -1], [-1, -1, -1]])  # angles of legs that are alike
+POSE = (MIRROR * [0, 0.7, -1.4]).ravel()
 DT, SECONDS, APEX, RISE, MOST = 1e-3, 1.2, 0.6, 0.35, 80.0  # s, s, s, m, N m
+FREE = 0.15  # from the apex, how long feet may move, s
 STIFFNESS, FRICTION = 5e4, 0.8  # N/m
 STIFF, DAMPED = 100.0, 3.0  # of the joints that follow the plan, N m/rad, N m s/rad
 
@@ -70,6 +73,7 @@ def planned(robot: lb.Robot, ground: SmoothContact, rest: np.ndarray, iterations
 
     def stage(q, v, u, p):
         away = robot.group.difference(rest, q)
+        legs = MIRROR * q[7:].reshape(4, 3)
         slips = [10 * p.stands * frame_twist(robot.tree, q, v, foot)[3:] for foot in FEET]
         return np.concatenate(
             [
@@ -78,6 +82,7 @@ def planned(robot: lb.Robot, ground: SmoothContact, rest: np.ndarray, iterations
                 0.1 * v,
                 0.3 * away[:5],
                 0.3 * away[6:],
+                30 * (legs - legs.sum(axis=0) / 4).ravel(),
                 *slips,
             ]
         )
@@ -96,7 +101,7 @@ def planned(robot: lb.Robot, ground: SmoothContact, rest: np.ndarray, iterations
         parameters={"apex": 0.0, "stands": 0.0},
     )
     t = DT * np.arange(round(SECONDS / DT) + 1)
-    now = {"apex": (np.abs(t - APEX) < 0.02) * 1.0, "stands": (np.abs(t - APEX) > 0.2) * 1.0}
+    now = {"apex": (np.abs(t - APEX) < 0.02) * 1.0, "stands": (np.abs(t - APEX) > FREE) * 1.0}
     torque = robot.gravity(rest) - ground.on_tree(robot.tree, 0.0, rest, np.zeros(robot.nv))
     begin: dict = {"q": rest, "u": torque[6:]}  # standing all the time
     begin |= {"knots": len(t) - 1, "parameters": now}
@@ -161,7 +166,7 @@ def draw(robot: lb.Robot, jump: Jump, picture: str) -> None:
     )
     plan = jump.plan
     legs = [[f"{foot[:2]}_{part}" for part in ("HIP", "THIGH", "SHANK", "FOOT")] for foot in FEET]
-    for i, k in enumerate((0, 400, 475, 600, 750, 850, 1200)):
+    for i, k in enumerate((0, 350, 450, 600, 725, 850, 1200)):
         for leg in legs:
             joints = np.array([robot.pose(plan.q[k], frame=x)[:3, 3] for x in leg])
             left = leg[0][0] == "L"

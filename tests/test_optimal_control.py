@@ -11,7 +11,7 @@ from test_linearize import TREES, close, robot_of
 
 import liebody as lb
 from liebody.codegen.printers.numpy_source import compile_numpy
-from liebody.codegen.shooting import ShootingPasses, Workspace
+from liebody.codegen.shooting import ShootingPasses
 from liebody.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
 from liebody.optimal_control import problem as problem_module
 from liebody.scalar import cos, sin
@@ -57,9 +57,9 @@ def model(problem, q, v, u, q1, v1, *slope):
     row = compile_numpy(problem.knot.function)(
         np.concatenate([q, v]), u, np.concatenate([q1, v1]), np.zeros(1), *slope
     )
-    w = Workspace(problem.shooting.sizes, 1, 1, *np.zeros((2, problem.nu)))
+    w = problem.shooting.workspace(1, problem._knot[1])
     w.models[0] = row
-    return w.gap[0], w.cost[0], w.F[0], w.g[0], w.H[0]
+    return w.gap[0], w.cost[0], *w.matrices(0)
 
 
 def test_with_all_second_derivatives_the_end_of_a_search_is_short():
@@ -121,20 +121,32 @@ def test_the_derivative_of_a_knot_is_that_of_its_step(kind, method):
         close(np.concatenate([q1, v1]), np.concatenate([run.q[-1], run.v[-1]]), 1e-12)
 
 
-@pytest.mark.parametrize("method", ["cf4", "rkmk4"])
-@pytest.mark.many
+@pytest.mark.parametrize("method", [EULER, "cf4", "rkmk4"])
+@pytest.mark.many(2)
 def test_directions_of_a_knot_in_loops_are_those_of_its_straight_line(method, monkeypatch):
-    """An odd number of them."""
+    """An odd number of them, which drive joints in combinations."""
     robot, q, v, u = robot_of("floating")
-    options = {"dt": 0.05, "method": method, "actuated": np.eye(robot.nv)[:, :1]}
-    x, rows = np.concatenate([q, v]), []
+    S = np.eye(robot.nv)[:, -1:] - np.eye(robot.nv)[:, :1]
+    options, found = {"dt": 0.05, "method": method, "actuated": S}, []
     for long in (0, 10**9):
         monkeypatch.setattr(problem_module, "LONG", long)
-        problem = lb.optimal_control(robot, stage=lambda q, v, u: u, **options)
-        function = problem.knot.function
-        assert isinstance(function, lb.codegen.Program) == (long == 0)
-        rows.append(function.evaluate(x, u[:1], x, np.zeros(1)))
-    close(*rows, 1e-13)
+        problem = lb.optimal_control(robot, stage=lambda q, v, u: np.concatenate([u, q, v * v]), **options)
+        assert isinstance(problem.knot.function, lb.codegen.Program) == (long == 0)
+        found.append(model(problem, q, v, u[:1], robot.integrate(q, 0.1 * v), v + 1))
+    for one, other in zip(*found, strict=True):
+        close(one, other, 1e-13)
+
+
+def test_rows_of_models_hold_no_known_entry_and_of_two_slopes_of_a_step_one():
+    """Those of q, h^2 da/dx, are multiples of those of v: 12 numbers, beside gap, cost, and g by v and u."""
+    problem, h = reach(), 0.05
+    packing, weights = problem._knot[1], h * np.array([0.0, 0.1**2, 0.3**2])
+    assert problem.knot.outputs["knot"] == (packing.numbers,) and packing.numbers == 5 + 12 + 4
+    row = np.random.default_rng(0).normal(size=packing.numbers)
+    F, g, H = np.split(packing.unpack(row).reshape(11, 6), [4, 5])
+    np.testing.assert_allclose(F[:2] - np.eye(2, 6), h * F[2:], atol=1e-15)
+    np.testing.assert_allclose(H, np.diag(np.repeat(weights, 2)), atol=1e-15)
+    assert not g[0, :2].any() and g[0, 2:].all()
 
 
 @pytest.mark.parametrize("exact", [False, True])

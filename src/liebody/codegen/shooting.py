@@ -13,6 +13,7 @@ import numpy as np
 from . import build
 from .graph import Function
 from .kernel import find_compiler_or_warn, warn_of_no_compiler
+from .packing import Packing
 from .printers.march import opening
 from .printers.numpy_source import compile_numpy
 from .printers.program import callable_over_lanes
@@ -37,8 +38,8 @@ class ShootingFunctions(NamedTuple):
 
 class _Call(ctypes.Structure):
     _fields_ = build.fields(
-        "int64 knots apart gapped bounded, double damping change gradient gaps, "
-        "void_p x u p models end low high alpha k K slopes states inputs costs"
+        "int64 knots apart gapped bounded width pieces, double damping change gradient gaps, "
+        "void_p x u p models end low high alpha constant at of factor length k K slopes states inputs costs"
     )
 
 
@@ -54,26 +55,38 @@ class Sizes(NamedTuple):
 class Workspace:
     """The arrays of a trajectory of N knots: those that passes read, and what they write.
 
-    models  of each knot, in a row: its gap (n,), from x_(k+1) to the end of the step; cost (1,); derivative F
-            (n, n + m) of the step; g (n + m,) and H (n + m, n + m) of the cost
+    models  of each knot, in a row: its gap (n,), from x_(k+1) to the end of the step; cost (1,); and what
+            `packing` makes the others of, rows of n + m numbers: n of the derivative F of the step, the one
+            of g, and those of H of the cost
     end     of the last state: cost, g (n,) and H (n, n)
     slopes  of the cost to go by the state behind each knot, (N, n), as the last backward pass has found them
     """
 
-    def __init__(self, sizes: Sizes, knots: int, lanes: int, low: Any, high: Any) -> None:
+    def __init__(self, sizes: Sizes, knots: int, lanes: int, packing: Packing, low: Any, high: Any) -> None:
         (x, n, m, _), N = sizes, knots
         self.knots, self.low, self.high = knots, low, high
         self.bounded = bool(np.isfinite([low, high]).any())
         self.x, self.u, self.p = np.zeros((N + 1, x)), np.zeros((N, m)), np.zeros((N + 1, sizes.parameters))
-        shapes = (n,), (), (n, n + m), (n + m,), (n + m, n + m)
-        self.models, (self.gap, self.cost, self.F, self.g, self.H) = _in_rows(shapes, N)
+        self.models, (self.gap, self.cost, _) = _in_rows(((n,), (), (packing.numbers - n - 1,)), N)
         self.end, (self.end_cost, self.end_g, self.end_H) = _in_rows(((), (n,), (n, n)))
         self.k, self.K, self.gapped = np.zeros((N, m)), np.zeros((N, m, n)), False
         self.slopes = np.zeros((N, n))
         self.states, self.inputs = np.zeros((N + 1, x, lanes)), np.zeros((N, m, lanes))
         self.costs, self.alpha = np.zeros(lanes), np.zeros(lanes)
-        pointers = [getattr(self, name).ctypes.data for name, _ in _Call._fields_[8:]]
-        self.call = _Call(N, self.p.shape[1], 0, self.bounded, 0, 0, 0, 0, *pointers)
+        self.packing, wide = packing, -(-(n + m) // lanes) * lanes  # rows of whole vectors
+        self.constant = np.pad(packing.constant.reshape(-1, n + m), ((0, 0), (0, wide - n - m)))
+        self.at = packing.at // (n + m) * wide + packing.at % (n + m)
+        self.of, self.factor, self.length = packing[3:]
+        pointers = [getattr(self, name).ctypes.data for name, _ in _Call._fields_[10:]]
+        counts = self.models.shape[1], len(self.at)
+        self.call = _Call(N, self.p.shape[1], 0, self.bounded, *counts, 0, 0, 0, 0, *pointers)
+
+    def matrices(self, knots: Any = slice(None)) -> list[Any]:
+        """F, g and H of some knots."""
+        n, all_ = self.end_g.size, self.end_g.size + self.u.shape[1]
+        rows = self.packing.unpack(self.models[knots])
+        F, g, H = np.split(rows.reshape(*rows.shape[:-1], -1, all_), [n, n + 1], axis=-2)
+        return [F, g[..., 0, :], H]
 
 
 def _in_rows(shapes: tuple[tuple[int, ...], ...], *batch: int) -> tuple[Any, list[Any]]:
@@ -155,9 +168,9 @@ class ShootingPasses:
         """How many step lengths a forward pass tries."""
         return ctypes.c_int.in_dll(self._library, "lanes").value if self._library else 8
 
-    def workspace(self, knots: int) -> Workspace:
+    def workspace(self, knots: int, packing: Packing) -> Workspace:
         """Arrays for trajectories of so many knots."""
-        return Workspace(self.sizes, knots, self.lanes, self.low, self.high)
+        return Workspace(self.sizes, knots, self.lanes, packing, self.low, self.high)
 
     def backward(self, w: Workspace, damping: float) -> Backward | None:
         """Gains k, K of the linear-quadratic model; None where Q_uu with damping is not positive definite."""
@@ -216,7 +229,8 @@ def backward(w: Workspace, damping: float) -> Backward | None:
             change, gaps = change + w.gap[t] @ (v + turned / 2), gaps + np.abs(w.gap[t]).sum()
             v = v + turned
         w.slopes[t] = v
-        q, Q = w.g[t] + w.F[t].T @ v, w.H[t] + w.F[t].T @ V @ w.F[t]
+        F, g, H = w.matrices(t)
+        q, Q = g + F.T @ v, H + F.T @ V @ F
         (qx, qu), Qux, Quu = np.split(q, [n]), Q[n:, :n], Q[n:, n:]
         low, high = w.low - w.u[t], w.high - w.u[t]
         gradient = max(gradient, np.abs(np.clip(-qu, low, high)).max(initial=0.0))

@@ -55,16 +55,22 @@ def zeros(function: Function | Program) -> dict[str, Any]:
     if isinstance(function, Function):
         known = np.frompyfunc(is_zero, 1, 1)
         return {key: known(y).astype(bool) for key, y in function.outputs.items()}
-    zero = np.ones(function.size, bool)
-    for cells in function.inputs.values():
-        zero[function.positions(cells)] = False
-    for first, values in function.starts:
+    zero = zero_cells(function)
+    return {key: zero[function.positions(cells)] for key, cells in function.outputs.items()}
+
+
+def zero_cells(program: Program) -> Any:
+    """Which cells are known to be zero, (size,)."""
+    zero = np.ones(program.size, bool)
+    for cells in program.inputs.values():
+        zero[program.positions(cells)] = False
+    for first, values in program.starts:
         zero[first : first + len(values)] = values == 0
-    for part in (part for step in function.passes for part in step.parts):
+    for part in (part for step in program.passes for part in step.parts):
         of = zeros(part.function).values()
         for cells, known in zip(part.results, of, strict=True):
             zero[cells[:, ~known.ravel()]] = False
-    return {key: zero[function.positions(cells)] for key, cells in function.outputs.items()}
+    return zero
 
 
 def differentiable(program: Program) -> bool:

@@ -19,14 +19,15 @@ derivatives of rigid-body dynamics using spatial vector algebra".
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..bodies import Moments, Tree
 from ..codegen import Function, Program, step, trace
+from ..codegen.program import Cells
 from ..linear import back_substitute, cross, factor, is_zero, product, skew, symmetric
 from ..scalar import Array
 from .coriolis import Flux, JointMatrix, bracket, composites, flux_of, gather, momentum_of, operator_of
@@ -105,7 +106,7 @@ def forward_dynamics_derivatives(
     of a base that moves freely are known.
     Arguments as in `forward_dynamics`; the wrenches stay what they are in the bodies' frames.
     """
-    _, by_q, by_v, L, known = _equations(tree, q, v, tau, gravity, wrenches, damping)
+    _, by_q, by_v, L, known = forward_equations(tree, q, v, tau, gravity, wrenches, damping)
     inverse = back_substitute(L, np.eye(tree.nv, dtype=int))
     upper = symmetric(tree.nv, lambda i, j: inverse[i, j])
     return (*(_with(known[k], -back_substitute(L, x)) for k, x in enumerate((by_q, by_v))), upper)
@@ -119,7 +120,7 @@ def acceleration_along(
     The change is a function of the columns of delta, nu and mu, (nv, k): M da = mu - (d tau/dq) delta -
     (d tau/dv) nu, which is less work than products with the derivatives of forward dynamics.
     """
-    a, *by, factors, known = _equations(tree, q, v, tau, gravity)
+    a, *by, factors, known = forward_equations(tree, q, v, tau, gravity)
     free = [np.zeros((tree.nv, tree.nv), int).astype(object) for _ in by]
     for columns, k in ((columns, k) for k, found in enumerate(known) for columns in found.items()):
         free[k][:, columns[0]], by[k][:, columns[0]] = columns[1], 0
@@ -145,6 +146,27 @@ def derivatives_by_columns(
     """`forward_dynamics_derivatives` of arguments of these shapes; where it is long, loops over columns.
 
     given  (function, *arrays) -> function(tree, **arguments) of the tree's and the arrays' arguments
+    """
+    program = Program(name, shapes)
+    solved = solved_by_columns(program, tree, partial(given, forward_equations), program.inputs)
+    for k, cells in enumerate(solved.results):
+        program.output(f"{name}_{k}", cells)
+    return program if sum(program.operations.values()) > LONG else program.unroll()
+
+
+class Solved(NamedTuple):
+    """Cells of the acceleration (n,), and of da/dq, da/dv, da/dtau in one array (3, n, n)."""
+
+    acceleration: Cells
+    results: Cells
+
+
+def solved_by_columns(
+    program: Program, tree: Tree, equations: Callable[..., Any], given: Mapping[str, Cells]
+) -> Solved:
+    """`forward_dynamics_derivatives` as passes of a program, which solve for the columns in loops.
+
+    equations  of the arrays that `given` has the cells of: what `forward_equations` returns
 
     The columns that belong to joints of one branch are zero in the same places, and so make one loop; those
     of M^-1 another one, which ends with the branch, as M^-1 is symmetric.
@@ -156,7 +178,7 @@ def derivatives_by_columns(
     free: list[dict[int, Array]] = []
 
     def prepared(*arrays: Array) -> tuple[Array, ...]:
-        _, by_q, by_v, (L, reciprocals), known = given(_equations, *arrays)
+        a, by_q, by_v, (L, reciprocals), known = equations(*arrays)
         free.extend(known)
         entries.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
         for j in each:
@@ -167,9 +189,9 @@ def derivatives_by_columns(
         right = -by_q, -by_v, np.eye(n, dtype=int)
         columns = (right[loop.result][np.ix_(loop.rows, of)] for loop, of in places.items())
         factors = np.array([L[k][i] for k, i in entries]), np.array(reciprocals)
-        return *factors, *(np.array([*x.values()]).reshape(-1, n) for x in known), *columns
+        return a, *factors, *(np.array([*x.values()]).reshape(-1, n) for x in known), *columns
 
-    @functools.cache
+    @cache
     def branch(rows: tuple[int, ...], last: int) -> Function:
         def solution(values: Array, reciprocals: Array, b: Array) -> Array:
             L: list[list[Any]] = [[0] * k for k in each]
@@ -181,8 +203,8 @@ def derivatives_by_columns(
 
         return trace(solution, {"L": len(entries), "reciprocals": n, "b": len(rows)}, "branch")
 
-    program = Program(name, shapes)
-    found = program.apply(trace(prepared, shapes, "prepared"), *program.inputs.values())
+    shapes = {key: cells.shape for key, cells in given.items()}
+    a, *found = program.apply(trace(prepared, shapes, "prepared"), *given.values())
     (*factors, by_q, by_v), columns = found[:4], found[4:]
     results = np.empty((3, n, n), np.int64)
     results[0][:, [*free[0]]], results[1][:, [*free[1]]] = by_q.T, by_v.T
@@ -191,12 +213,10 @@ def derivatives_by_columns(
         results[loop.result][: loop.last, of] = solved.T
     i, j = np.indices((n, n))
     results[2] = results[2][np.minimum(i, j), np.maximum(i, j)]
-    for k, cells in enumerate(results):
-        program.output(f"{name}_{k}", cells)
-    return program if sum(program.operations.values()) > LONG else program.unroll()
+    return Solved(a, results)
 
 
-def _equations(
+def forward_equations(
     tree: Tree,
     q: Array,
     v: Array,

@@ -65,7 +65,7 @@ def search(
         cost = float(w.cost.sum() + w.end_cost)
         w.gapped = w.gapped and bool(np.abs(w.gap).max() > CLOSED)
         if not history:
-            diagonals = np.diagonal(w.H, axis1=1, axis2=2)[:, -w.u.shape[1] :]
+            diagonals = np.diagonal(w.matrices()[2], axis1=1, axis2=2)[:, -w.u.shape[1] :]
             scale = float(np.abs(diagonals).mean()) or 1.0
         while (model := shooting.backward(w, damping * scale)) is None:
             if curved:  # which may have made it concave

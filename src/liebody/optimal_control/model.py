@@ -11,16 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..codegen import Function, jacobian, trace
+from ..codegen import Function, Program, jacobian, trace
 from ..codegen.flow import stages
+from ..codegen.program import Cells
+from ..codegen.sparse import zero_cells
 from ..door import short
 from ..dynamics import OpenTree
-from ..dynamics.derivatives import acceleration_along
+from ..dynamics.derivatives import acceleration_along, forward_equations, solved_by_columns
 from ..errors import GraphError, ModelError, ShapeError
 from ..groups import LieGroup, Product, R
 from ..integrators.methods import Method
 from ..integrators.rkmk import advance, coefficients
-from ..linear import product
+from ..linear import is_zero, product
 from ..scalar import Array, maximum, minimum, sqrt
 from ..tangents import StageTangents, State
 
@@ -36,6 +38,13 @@ class _Point(NamedTuple):
     nu: Array
 
 
+class _Solved(NamedTuple):
+    """Cells of numbers, and a function (x, numbers) -> rates of the state with their derivatives by s."""
+
+    cells: Cells
+    rates: Callable[[Array, Array], Array]
+
+
 class HeldStep:
     """(q, v) at t + h of a tree whose joints have the efforts S u during the step.
 
@@ -47,7 +56,6 @@ class HeldStep:
         self.mechanism, self.S, self.h, self.method = mechanism, S, h, method
         self.group, n = mechanism.group, mechanism.nv
         self.state = Product(self.group, R(n))
-        self._is_plain = not mechanism.forces and not mechanism.clipped
 
     def next(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
         """q and v at the end of the step."""
@@ -74,13 +82,61 @@ class HeldStep:
             return np.hstack([f, np.concatenate([at[1][n:], change])])
 
         if self.method is None:
-            f = velocity(0.0, start)
-            y, slope = tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]]))
-        else:
-            pull = tangents.pulled if self.method.pulls_back else None
-            steps = coefficients(self.method), velocity, tangents.advance, pull
-            y, slope = stages(*steps, 0.0, h, start)[1]
+            return self._advanced(start, velocity(0.0, start))
+        pull = tangents.pulled if self.method.pulls_back else None
+        steps = coefficients(self.method), velocity, tangents.advance, pull
+        return self._point(stages(*steps, 0.0, h, start)[1])
+
+    def ended(self, x: Array, rates: Array) -> _Point:
+        """The end of a step of the semi-implicit Euler method from x, and its derivatives by s.
+
+        rates  of the state, (2 nv,) and their derivatives by s, (2 nv, 1 + s)
+        """
+        unit = np.eye(rates.shape[1] - 1, dtype=int)
+        return self._advanced((x, unit[: 2 * self.mechanism.nv]), rates)
+
+    def in_columns(self, program: Program, x: Cells, u: Cells) -> _Solved:
+        """What `ended` needs, if the step `is_semi_implicit`, by passes of a program that solve in loops."""
+        made, S, n, m = self.mechanism, self.S, self.mechanism.nv, self.S.shape[1]
+
+        def equations(x: Array, u: Array) -> Any:
+            q, v = np.split(x, [made.nq])
+            tau, (*acting, _) = self._acting(q, v, product(S, u))
+            a, *by, factors, known = forward_equations(made.tree, q, v, tau, tuple(made.gravity))
+            by = [x - A for x, A in zip(by, acting, strict=True)]
+            free = [  # columns that no force changes
+                {k: x for k, x in columns.items() if all(map(is_zero, A[:, k]))}
+                for columns, A in zip(known, acting, strict=True)
+            ]
+            return a, *by, factors, free
+
+        a, results = solved_by_columns(program, made.tree, equations, {"x": x, "u": u})
+        cells, index = np.unique(results, return_inverse=True)
+        used = ~zero_cells(program)[program.positions(cells)]
+
+        def rates(x: Array, found: Array) -> Array:
+            entries = np.zeros(len(cells), int).astype(object)
+            entries[used] = found[n:]
+            by_q, by_v, inverse = entries[index.reshape(results.shape)]
+            f = np.concatenate([x[made.nq :], found[:n]])
+            nu = np.eye(n, 2 * n + m, n, dtype=int)
+            return np.hstack([f[:, None], np.vstack([nu, np.hstack([by_q, by_v, product(inverse, S)])])])
+
+        return _Solved(np.concatenate([a, cells[used]]), rates)
+
+    def _advanced(self, start: State, f: Array) -> _Point:
+        """Where the semi-implicit Euler method leads from a state at these rates, with their derivatives."""
+        n, h = self.mechanism.nv, self.h
+        return self._point(self._tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]])))
+
+    def _point(self, at: State) -> _Point:
+        (y, slope), nq, n = at, self.mechanism.nq, self.mechanism.nv
         return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
+
+    @property
+    def is_semi_implicit(self) -> bool:
+        """Whether `in_columns` serves: for the semi-implicit Euler method, where no efforts are clipped."""
+        return self.method is None and not self.mechanism.clipped
 
     @property
     def stage_count(self) -> int:
@@ -116,17 +172,25 @@ class HeldStep:
         """dv/dt, and its derivatives, (nv, columns)."""
         made, n = self.mechanism, self.mechanism.nv
         q, v, delta, nu = *np.split(at[0], [made.nq]), *np.split(at[1], [n])
-        tau, by_u = product(self.S, u), product(self.S, du)
-        if not self._is_plain:
-            shapes, none = {"q": made.nq, "v": n, "tau": n, "s": n}, np.zeros(n, int)
-            acting = trace(
-                lambda q, v, tau, s: made.efforts(0.0, self.group.integrate(q, s), v, tau), shapes, "acting"
-            )
-            slopes = [jacobian(acting, x)(q, v, tau, none) for x in ("s", "v", "tau")]
-            by_u = sum(product(A, x) for A, x in zip(slopes, (delta, nu, by_u), strict=True))
-            tau = made.efforts(0.0, q, v, tau)
+        tau, slopes = self._acting(q, v, product(self.S, u))
+        along = delta, nu, product(self.S, du)
+        by_u = sum(product(A, x) for A, x in zip(slopes, along, strict=True))
         a, change = acceleration_along(made.tree, q, v, tau, tuple(made.gravity))
         return a, change(delta, nu, by_u)
+
+    def _acting(self, q: Array, v: Array, tau: Array) -> tuple[Array, list[Array]]:
+        """Efforts with what forces add and limits take, and their derivatives by q, v and tau, (nv, nv)."""
+        made, n = self.mechanism, self.mechanism.nv
+        none = np.zeros((n, n), int)
+        if not made.forces and not made.clipped:
+            return tau, [none, none, np.eye(n, dtype=int)]
+        acting = trace(
+            lambda q, v, tau, s: made.efforts(0.0, self.group.integrate(q, s), v, tau),
+            {"q": made.nq, "v": n, "tau": n, "s": n},
+            "acting",
+        )
+        slopes = [jacobian(acting, x)(q, v, tau, none[0]) for x in ("s", "v", "tau")]
+        return made.efforts(0.0, q, v, tau), slopes
 
 
 class Cost:

@@ -12,6 +12,7 @@ import numpy as np
 from ..codegen import Function, Kernel, Program, trace, traced
 from ..codegen.hoisting import apply_hoisted
 from ..codegen.layout import FlatLayout
+from ..codegen.packing import Packing, packed, passed
 from ..codegen.shooting import ShootingFunctions, ShootingPasses, Sizes, Workspace
 from ..door import checked, count, floats, short
 from ..dynamics import Force, OpenTree
@@ -122,10 +123,15 @@ class OptimalControl:
     @cached_property
     def knot(self) -> Kernel:
         """(x, u, x_next, p), if exact slopes -> a row of `codegen.shooting.Workspace.models`; compiled."""
-        return Kernel(self._knot)
+        return Kernel(self._knot[0])
 
-    def _knot(self) -> Function | Program:
-        """Along the directions of derivatives as a loop, where several stages make that long."""
+    @cached_property
+    def _knot(self) -> tuple[Function | Program, Packing]:
+        """The function, and how models are made of its rows.
+
+        Where it is long, directions of derivatives are a loop: of several stages, what does not depend on
+        them is computed once; the acceleration of one stage is solved for column by column.
+        """
         nq, (x, d, u, p) = self.nq, self.shooting.sizes
         directions = d + self.nu
 
@@ -147,9 +153,9 @@ class OptimalControl:
             return np.concatenate([first, columns.ravel(), last])
 
         shapes = {"x": x, "u": u, "following": x, "p": p, **({"slope": d} if self._is_exact else {})}
+        program = Program("knot", shapes)
+        state, inputs, *_ = given = program.inputs.values()
         if self._step.stage_count > 1:
-            program = Program("knot", shapes)
-            state, inputs, *_ = given = program.inputs.values()
             along = trace(end, {"x": x, "u": u, "unit": (directions, BESIDE)}, "end")
             units: Array = np.eye(directions, -(-directions // BESIDE) * BESIDE)
             units = units.reshape(directions, -1, BESIDE).swapaxes(0, 1)
@@ -158,8 +164,22 @@ class OptimalControl:
             first, last = program.apply(trace(model, {**shapes, "end": x}, "model"), *given, reached)
             program.output("knot", np.concatenate([first, columns.ravel(), last]))
             if sum(program.operations.values()) > LONG:
-                return program
-        return traced(knot, shapes, "knot")
+                return packed(program, directions, d + 1)
+        elif self._step.is_semi_implicit:
+            found = self._step.in_columns(program, state, inputs)
+
+            def ended(x: Array, *rest: Array) -> Array:
+                point = self._step.ended(x, found.rates(x, rest[-1]))
+                first, last = model(x, *rest[:-1], np.concatenate([point.q, point.v]))
+                return np.concatenate([first, point.delta.ravel(), point.nu.ravel(), last])
+
+            if sum(program.operations.values()) > LONG:
+                made = trace(ended, {**shapes, "found": found.cells.shape}, "ended")
+                line, packing = packed(made, directions, d + 1)
+                assert isinstance(line, Function)
+                program.output("knot", passed(program, line, *given, found.cells))
+                return program, packing
+        return packed(traced(knot, shapes, "knot"), directions, d + 1)
 
     @cached_property
     def last(self) -> Kernel:
@@ -254,7 +274,7 @@ class OptimalControl:
 
     def _workspace(self, knots: int) -> Workspace:
         if knots not in self._workspaces:
-            self._workspaces[knots] = self.shooting.workspace(knots)
+            self._workspaces[knots] = self.shooting.workspace(knots, self._knot[1])
         return self._workspaces[knots]
 
     def _roll(self, w: Workspace) -> None:

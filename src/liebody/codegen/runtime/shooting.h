@@ -7,26 +7,27 @@
        end(x, p, l)                the cost of the last state
 
    over T, and the dimensions STATE, TANGENT, INPUT, PARAMETERS and ALL = TANGENT + INPUT. The model
-   of a knot is a row of numbers: gap, cost, F, g and H, matrices row by row, derivatives by (d, u)
-   of the next state and of the cost. */
+   of a knot is a row of numbers: gap, cost, and what the entries of F, g and H are multiples of,
+   derivatives by (d, u) of the next state and of the cost. */
 
 enum {
     NV = (TANGENT + LANES - 1) / LANES, /* vectors that hold a row */
     AV = (ALL + LANES - 1) / LANES,
     WIDE_N = NV * LANES,
-    WIDE = AV * LANES,
-    OF_F = TANGENT + 1, /* where they begin in a row */
-    OF_G = OF_F + TANGENT * ALL,
-    OF_H = OF_G + ALL,
-    MODEL = OF_H + ALL * ALL
+    WIDE = AV * LANES
 };
 
 typedef struct {
     int64_t knots, apart;          /* numbers between the parameters of knots */
     int64_t gapped, bounded;       /* whether there are gaps, and bounds */
+    int64_t width, pieces;         /* of a row of models; of F, g and H, in rows */
     double damping;                /* added to the diagonal of Q_uu */
     double change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
     const double *x, *u, *p, *models, *end, *low, *high, *alpha;
+    const double *constant; /* F, g and H = constant, and [at + j] += factor * row[of + j] */
+    const int64_t *at, *of;
+    const double *factor;
+    const int64_t *length;
     double *k, *K, *slopes, *states, *inputs, *costs; /* states and inputs of lanes, lane by lane */
 } Shooting;
 
@@ -156,16 +157,17 @@ static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real 
 /* From the last knot to the first: gains k, K of the inputs u + alpha k + K d. Returns 0, or 1 +
    the knot at which Q_uu is not positive definite. */
 int64_t backward(Shooting *s) {
-    static __thread real V[TANGENT][WIDE_N], F[TANGENT][WIDE], W[TANGENT][WIDE], Q[ALL][WIDE],
-        K[INPUT][WIDE_N], M[INPUT][WIDE_N];
-    real v[TANGENT], q[WIDE], uu[INPUT][INPUT], L[INPUT][INPUT], low[INPUT], high[INPUT];
+    static __thread real V[TANGENT][WIDE_N], W[TANGENT][WIDE], K[INPUT][WIDE_N], M[INPUT][WIDE_N];
+    static __thread real model[TANGENT + 1 + ALL][WIDE];
+    real(*F)[WIDE] = model, *q = model[TANGENT], (*Q)[WIDE] = model + TANGENT + 1;
+    real v[TANGENT], uu[INPUT][INPUT], L[INPUT][INPUT], low[INPUT], high[INPUT];
     real change = 0, gradient = 0, gaps = 0, k[INPUT], c[INPUT];
     int free[INPUT], n = INPUT;
     memcpy(v, s->end + 1, sizeof v);
     widen(TANGENT, TANGENT, WIDE_N, s->end + 1 + TANGENT, TANGENT, V[0]);
     for (int i = 0; i < INPUT; i++) free[i] = i, k[i] = 0;
     for (int64_t t = s->knots; t--;) {
-        const real *u = s->u + t * INPUT, *gap = s->models + t * MODEL;
+        const real *u = s->u + t * INPUT, *gap = s->models + t * s->width;
         if (s->gapped) {
             real turned[TANGENT];
             for (int i = 0; i < TANGENT; i++) {
@@ -176,9 +178,15 @@ int64_t backward(Shooting *s) {
             for (int i = 0; i < TANGENT; i++) v[i] += turned[i];
         }
         memcpy(s->slopes + t * TANGENT, v, sizeof v);
-        widen(TANGENT, ALL, WIDE, gap + OF_F, ALL, F[0]);
-        widen(ALL, ALL, WIDE, gap + OF_H, ALL, Q[0]);
-        widen(1, ALL, WIDE, gap + OF_G, ALL, q);
+        memcpy(model, s->constant, sizeof model);
+        for (int64_t r = 0; r < s->pieces; r++) {
+            const real *from = gap + s->of[r], factor = s->factor[r];
+            real *to = model[0] + s->at[r];
+            int64_t j = 0;
+            for (; j + LANES <= s->length[r]; j += LANES)
+                put(to + j, at(to + j) + splat(factor) * at(from + j));
+            for (; j < s->length[r]; j++) to[j] += factor * from[j];
+        }
         memset(W, 0, sizeof W);
         accumulate(TANGENT, AV, TANGENT, V[0], WIDE_N, 1, F[0], WIDE, W[0], WIDE);
         accumulate(TANGENT, NV, TANGENT, F[0], 1, WIDE, W[0], WIDE, Q[0], WIDE);
@@ -262,7 +270,7 @@ void forward(Shooting *s) {
         cost += l[0];
         if (s->gapped) {
             for (int j = 0; j < TANGENT; j++)
-                d[j] = (alpha - splat(1)) * splat(s->models[t * MODEL + j]);
+                d[j] = (alpha - splat(1)) * splat(s->models[t * s->width + j]);
             advance(y, d, x);
         } else {
             memcpy(x, y, sizeof x);
