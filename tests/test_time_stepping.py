@@ -283,6 +283,25 @@ def test_dry_friction_stops_and_effort_limits_of_joints_are_exact():
     assert abs(book.residual) < 1e-2
 
 
+def test_a_drive_gives_no_more_than_its_limit_at_the_end_of_a_step_either():
+    """A brake of 5 N lets a kilogramme fall: on its own, and onto a spring; what it gives is its work."""
+    slide = Joint("slide", Prismatic([0, 0, 1]), effort_limit=5.0)
+    tree = TreeBuilder("lift").add("body", slide, SpatialInertia.point(1.0)).build()
+    brake = JointPD(K=0.0, D=1e3, q_des=[0.0], gravity_compensation=False)
+    floor = Contact("body", height=-0.05, friction=0.0, stiffness=1e6, damping=1e4)
+    system, h = TimeStepping(tree, brake, floor, clipped=True), 1e-3
+    run = system.simulate([0.0], t_end=0.3, dt=h, record_every=h)
+    n, v = np.arange(1, 100), run.v[..., 0]
+    first = -h * G / (1 + 1e3 * h)  # with 4.9 N; from then on 5 N
+    np.testing.assert_allclose(v[1:100], first - (n - 1) * h * (G - 5.0), rtol=1e-12)
+    given = np.diff(v) / h + G - run.outputs["floor_force"][1:, 0, 2]
+    assert np.abs(given).max() < 5.0 + 1e-9
+    np.testing.assert_allclose(run.outputs["efforts"][1:, 0], given, atol=1e-9)
+    np.testing.assert_allclose(run.work["joint_slide"][-1], np.sum(given * np.diff(run.q[:, 0])), rtol=1e-2)
+    assert abs(system.ledger(run).residual) < 0.01
+    assert run.outputs["floor_force"][-1, 0, 2] == pytest.approx(G, abs=1e-3)
+
+
 def test_height_fields_have_the_distances_and_normals_of_their_patches():
     rng, p = np.random.default_rng(3), namedtuple("p", "heights")
     field = HeightField(rng.normal(size=(5, 4)), spacing=(0.5, 0.25))

@@ -105,6 +105,31 @@ class Bounds(NamedTuple):
         return absolute(x[0] - minimum(maximum(x[0] - w[0] / A[0, 0], self.low), self.high))
 
 
+class Saturation(NamedTuple):
+    """What a drive at its limit gives up: |given + x| <= most, and x = 0 where less is given.
+
+    given  offered - slope w, what the drive gives over the step, with w the velocity at the end of it
+    """
+
+    offered: Any
+    slope: Any
+    most: Any
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
+        """x of w = A x + b; A (1, 1)."""
+        given = self.offered - self.slope * b[0]
+        kept = minimum(maximum(given, -self.most), self.most)
+        return np.array([(kept - given) / (1 - self.slope * A[0, 0])])
+
+    def defect(self, A: Array, w: Array, x: Array) -> Any:
+        """How far x is from what the law asks for, where all others stay as they are."""
+        return absolute(x[0] - self.solve(A, w - A[0] * x[0], x, 0)[0])
+
+
 HELD = Bounds(-np.inf, np.inf)
 """Closed loops: w = 0, whatever it takes."""
 

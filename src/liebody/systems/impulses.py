@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +15,10 @@ from ..errors import ModelError
 from ..groups import SE3
 from ..linear import dot, factor, inward, outward, product, skew, square, symmetric
 from ..scalar import Array, maximum, minimum, sqrt, where
-from .cones import HELD, SWEEPS, Block, Bounds, Cone, formed, gauss_seidel, within
+from .cones import HELD, SWEEPS, Block, Bounds, Cone, Saturation, formed, gauss_seidel, within
 from .contact import Contact, pair, under
 from .flight import turning
-from .robot import Element, State
+from .robot import Element, State, driven
 
 FORMED = 15  # rows up to which sweeps with J M^-1 J^T are shorter than those with its factors
 RIGID = 1e-3  # of its compliance that a point has while it rebounds
@@ -434,6 +434,57 @@ class StopImpulses(_JointImpulses):
     def energy(self, s: State, z: Any, p: Any) -> Any:
         gaps = [(k, self._gap(s, body, i, low, high)[1]) for body, i, (k, low, high, _) in self._at]
         return sum((0.5 * k * minimum(gap, 0.0) ** 2 for k, gap in gaps), start=0.0)
+
+
+class DriveImpulses(Solved):
+    """What drives give up at the effort limits of their joints, one row for each velocity that has one.
+
+        h |tau - h K v' - D (v' - v) + x / h| <= h tau_max,    x = 0 where it is less
+
+    with tau, K, D of all elements that are driven (`State.drives`): exact at the end of a step.
+
+    Memory: reaction (m,), x / h of the last step. It is part of the joints' work.
+    """
+
+    name, driven = "saturation", True
+
+    def __init__(self, actuated: Iterable[str] | None) -> None:
+        super().__init__()
+        self._actuated = None if actuated is None else tuple(actuated)
+
+    def attach(self, tree: Tree) -> None:
+        limits = effort_limits(tree)
+        self._at = np.flatnonzero(np.isfinite(limits) & (driven(tree, self._actuated) != 0)).tolist()
+        self._limits = limits[self._at].tolist()
+        self.flows = {"reaction": np.zeros(len(self._at))}
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array:
+        return np.zeros(s.tree.nv, int)  # what is given up is known behind the solve
+
+    def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
+        (tau, K, D), nothing, found = s.drives, np.zeros(1, int), []
+        for i, most, x in zip(self._at, self._limits, z.reaction, strict=True):
+            law = Saturation(h * (tau[i] + D[i] * s.v[i]), h * (D[i] + h * K[i]), h * most)
+            J = np.zeros((1, s.tree.nv), int)
+            J[0, i] = 1
+            found.append(Row(J, nothing, nothing, law, np.array([h * x])))
+        return found
+
+    def after(
+        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        s.given_up = np.zeros(s.tree.nv, int).astype(object)
+        s.given_up[self._at] = x / h
+        return {"reaction": x / h}, {}
+
+
+def effort_limits(tree: Tree) -> np.ndarray:
+    """Of the drives of joints, (nv,); those that follow others have none."""
+    limits = np.full(tree.nv, np.inf)
+    for body in tree.bodies:
+        if body.joint.mimic is None:
+            limits[body.dofs] = body.joint.effort_limit
+    return limits
 
 
 class LoopImpulses(Solved):
