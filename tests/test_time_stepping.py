@@ -335,6 +335,27 @@ def test_boxes_are_as_far_as_their_nearest_points():
         np.testing.assert_allclose(e @ np.array([*e, n]).T, [[1, 0, 0], [0, 1, 0]], atol=1e-13)
 
 
+def test_a_margin_is_along_the_normal_of_every_ground():
+    heights = 0.2 * np.random.default_rng(5).standard_normal((3, 3))
+    grounds = {
+        "plane": {"normal": (0.6, 0, 0.8)},
+        "steps": {"ground": Boxes.steps(0.1, 0.4, 2)},
+        "field": {"ground": HeightField(heights, 0.5)},
+    }
+    for options in grounds.values():
+        contact = Contact("body", radius=0.1, friction=0.5, height=0.05, margin=0.03, **options)
+        p = namedtuple("p", contact.parameters)
+        for x in np.random.default_rng(6).uniform(-1, 1, (20, 3)):
+            near, axes = contact.over(x, p(**contact.parameters))
+            far, same = contact.over(x, p(**{**contact.parameters, "margin": 0.0}))
+            np.testing.assert_allclose(far - near, 0.03, atol=1e-15)
+            np.testing.assert_array_equal(axes, same)
+    with pytest.raises(ModelError, match="margin"):
+        robot_system(
+            TreeBuilder("a").add("body", Prismatic([0, 0, 1]), SpatialInertia.point(1.0)).build(), contact
+        )
+
+
 @pytest.mark.wide
 def test_each_member_walks_on_ground_of_its_own():
     """Terrain and friction by member: flat fields of two heights, and one that rises by 0.1 m per metre."""

@@ -67,8 +67,7 @@ class SphereContact(ContactImpulses):
             )
         points = ["_".join(x.name if isinstance(x, Frame) else x for x in pair) for pair in pairs]
         law = {"stiffness": 1e6, "damping": 1e3, "friction": 0.0, **law}
-        contact = Contact(*points, **law, name=name)
-        contact.parameters["margin"] = margin
+        contact = Contact(*points, **law, margin=margin, name=name)
         contact.parameters.pop("height")
         super().__init__(contact)
         self.pairs = pairs
