@@ -593,6 +593,20 @@ def test_the_text_of_a_step_hardly_grows_with_its_points():
     assert few < 4000 and (many - few) / 48 < 40  # operations; a point on its own has 1500
 
 
+def test_feet_of_legs_that_are_alike_are_one_loop():
+    builder = TreeBuilder("centipede").add("body", Free(), SpatialInertia.box(5.0, (1, 0.2, 0.1)))
+    rod, legs = SpatialInertia.rod(0.1, 0.3, com=[0, 0, -0.15]), range(14)
+    for i in legs:
+        hip = [i / 14 - 0.51, 0.1 * (-1) ** i, 0.01]
+        builder.add(f"leg{i}", Revolute([0, 1, 0]), rod, "body", hip).frame(
+            f"foot{i}", f"leg{i}", [0, 0, -0.3]
+        )
+    floor = Contact(*(f"foot{i}" for i in legs), stiffness=1e5, damping=1e3, friction=0.5)
+    field = TimeStepping(builder.build(), floor)._flow(EULER).functions.field
+    names = [part.function.name for each in field.passes for part in each.parts]
+    assert 0 < names.count("solved") <= 2 and 0 < names.count("seen") <= 2  # the first sees no other yet
+
+
 @pytest.mark.wide
 def test_loops_over_points_move_as_straight_lines_do_for_members_of_their_own(monkeypatch):
     ends, given = [], {"floor_friction": [0.1, 0.5, 0.9], "floor_restitution": [0.0, 0.3, 0.6]}
