@@ -223,6 +223,7 @@ class ContactImpulses(Solved):
     """
 
     ledger = True  # whether the system has one
+    steps: tuple[Any, ...] = ()  # of its own that are done to each of many points
     repeated = False  # whether steps are taken anew; then they start from `guess`, not from the reaction
 
     def __init__(self, contact: Contact) -> None:

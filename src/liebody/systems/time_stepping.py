@@ -113,8 +113,10 @@ class TimeStepping(RobotSystem, method="time-stepping"):
                 )
 
     def _loops(self) -> Any:
-        points = sum(len(e.points) for e in self.elements if isinstance(e, ContactImpulses))
-        return STEPS if points > MANY else False
+        contacts = [e for e in self.elements if isinstance(e, ContactImpulses)]
+        if sum(len(e.points) for e in contacts) <= MANY:
+            return False
+        return *STEPS, *(x for e in contacts for x in e.steps)
 
     def _by_full_names(self) -> dict[str, dict[str, Any]]:
         kinds = super()._by_full_names()
