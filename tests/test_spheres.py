@@ -9,9 +9,10 @@ import pytest
 
 import liebody as lb
 from liebody.bodies import SpatialInertia, TreeBuilder
+from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.errors import ModelError
 from liebody.groups import SE3, SO3, Free
-from liebody.systems import Contact, SphereContact, State, TimeStepping
+from liebody.systems import Contact, SphereContact, State, TimeStepping, time_stepping
 from liebody.systems.spheres import closest
 
 
@@ -106,6 +107,32 @@ def test_gaps_and_their_rates_are_those_of_the_bodies_surfaces():
             np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-14)
             a, b = contact._nearest(s, 0)
             assert gap == pytest.approx(np.linalg.norm(a - b) - 0.15, abs=1e-15)
+
+
+def test_many_pairs_are_loops_that_compute_what_straight_lines_do(monkeypatch):
+    fields = []
+    for many in (99, 0):
+        monkeypatch.setattr(time_stepping, "MANY", many)
+        builder, spin = TreeBuilder("bars"), SpatialInertia(1.0, np.zeros(3), 0.01 * np.ones(3))
+        for i in range(7):
+            builder.add(f"b{i}", Free(), spin)
+        pairs = [(f"b{i}", f"b{i + 1}") for i in range(6)]
+        touch = SphereContact(*pairs, radius=(0.05, 0.07), length=0.4, friction=0.5, margin=0.01)
+        system = TimeStepping(builder.build(), touch)
+        fields.append(system._flow(time_stepping.EULER).functions.field)
+    straight, loops = fields
+    names = [part.function.name for each in loops.passes for part in each.parts]
+    assert names.count("nearest") == names.count("relative") == names.count("diagonal") == 1
+    rng, given = np.random.default_rng(8), system.parameters.values({}, (), 1e-3)
+    y = np.zeros(straight.inputs["y"].size)
+    q = y[:49].reshape(7, 7)
+    q[:, :4] = rng.normal(size=(7, 4))
+    q[:, :4] /= np.linalg.norm(q[:, :4], axis=1)[:, None]
+    q[:, 4] = 0.1 * np.arange(7)
+    y[49:91] = rng.normal(size=42)
+    expected = compile_numpy(straight)(0.0, y, given)
+    np.testing.assert_allclose(loops.evaluate(0.0, y, given), expected, rtol=1e-9, atol=1e-9)
+    assert np.abs(expected[84:]).max() > 100  # bars touch
 
 
 @pytest.mark.wide

@@ -283,6 +283,25 @@ def test_dry_friction_stops_and_effort_limits_of_joints_are_exact():
     assert abs(book.residual) < 1e-2
 
 
+def test_a_drive_gives_no_more_than_its_limit_at_the_end_of_a_step_either():
+    """A brake of 5 N lets a kilogramme fall: on its own, and onto a spring; what it gives is its work."""
+    slide = Joint("slide", Prismatic([0, 0, 1]), effort_limit=5.0)
+    tree = TreeBuilder("lift").add("body", slide, SpatialInertia.point(1.0)).build()
+    brake = JointPD(K=0.0, D=1e3, q_des=[0.0], gravity_compensation=False)
+    floor = Contact("body", height=-0.05, friction=0.0, stiffness=1e6, damping=1e4)
+    system, h = TimeStepping(tree, brake, floor, clipped=True), 1e-3
+    run = system.simulate([0.0], t_end=0.3, dt=h, record_every=h)
+    n, v = np.arange(1, 100), run.v[..., 0]
+    first = -h * G / (1 + 1e3 * h)  # with 4.9 N; from then on 5 N
+    np.testing.assert_allclose(v[1:100], first - (n - 1) * h * (G - 5.0), rtol=1e-12)
+    given = np.diff(v) / h + G - run.outputs["floor_force"][1:, 0, 2]
+    assert np.abs(given).max() < 5.0 + 1e-9
+    np.testing.assert_allclose(run.outputs["efforts"][1:, 0], given, atol=1e-9)
+    np.testing.assert_allclose(run.work["joint_slide"][-1], np.sum(given * np.diff(run.q[:, 0])), rtol=1e-2)
+    assert abs(system.ledger(run).residual) < 0.01
+    assert run.outputs["floor_force"][-1, 0, 2] == pytest.approx(G, abs=1e-3)
+
+
 def test_height_fields_have_the_distances_and_normals_of_their_patches():
     rng, p = np.random.default_rng(3), namedtuple("p", "heights")
     field = HeightField(rng.normal(size=(5, 4)), spacing=(0.5, 0.25))
@@ -314,6 +333,27 @@ def test_boxes_are_as_far_as_their_nearest_points():
         assert np.linalg.norm(n) == pytest.approx(1)
         e = tangents(n)
         np.testing.assert_allclose(e @ np.array([*e, n]).T, [[1, 0, 0], [0, 1, 0]], atol=1e-13)
+
+
+def test_a_margin_is_along_the_normal_of_every_ground():
+    heights = 0.2 * np.random.default_rng(5).standard_normal((3, 3))
+    grounds = {
+        "plane": {"normal": (0.6, 0, 0.8)},
+        "steps": {"ground": Boxes.steps(0.1, 0.4, 2)},
+        "field": {"ground": HeightField(heights, 0.5)},
+    }
+    for options in grounds.values():
+        contact = Contact("body", radius=0.1, friction=0.5, height=0.05, margin=0.03, **options)
+        p = namedtuple("p", contact.parameters)
+        for x in np.random.default_rng(6).uniform(-1, 1, (20, 3)):
+            near, axes = contact.over(x, p(**contact.parameters))
+            far, same = contact.over(x, p(**{**contact.parameters, "margin": 0.0}))
+            np.testing.assert_allclose(far - near, 0.03, atol=1e-15)
+            np.testing.assert_array_equal(axes, same)
+    with pytest.raises(ModelError, match="margin"):
+        robot_system(
+            TreeBuilder("a").add("body", Prismatic([0, 0, 1]), SpatialInertia.point(1.0)).build(), contact
+        )
 
 
 @pytest.mark.wide
@@ -551,6 +591,20 @@ def test_the_text_of_a_step_hardly_grows_with_its_points():
 
     few, many = text(4), text(8)
     assert few < 4000 and (many - few) / 48 < 40  # operations; a point on its own has 1500
+
+
+def test_feet_of_legs_that_are_alike_are_one_loop():
+    builder = TreeBuilder("centipede").add("body", Free(), SpatialInertia.box(5.0, (1, 0.2, 0.1)))
+    rod, legs = SpatialInertia.rod(0.1, 0.3, com=[0, 0, -0.15]), range(14)
+    for i in legs:
+        hip = [i / 14 - 0.51, 0.1 * (-1) ** i, 0.01]
+        builder.add(f"leg{i}", Revolute([0, 1, 0]), rod, "body", hip).frame(
+            f"foot{i}", f"leg{i}", [0, 0, -0.3]
+        )
+    floor = Contact(*(f"foot{i}" for i in legs), stiffness=1e5, damping=1e3, friction=0.5)
+    field = TimeStepping(builder.build(), floor)._flow(EULER).functions.field
+    names = [part.function.name for each in field.passes for part in each.parts]
+    assert 0 < names.count("solved") <= 2 and 0 < names.count("seen") <= 2  # the first sees no other yet
 
 
 @pytest.mark.wide

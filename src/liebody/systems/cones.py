@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codegen import step
-from ..linear import dot, product, symmetric
+from ..linear import dot, is_zero, product, symmetric
 from ..scalar import Array, absolute, clip, maximum, minimum, sqrt, where
 
 TINY = 1e-30  # of squares, so that roots and quotients of what is zero are finite
@@ -105,6 +105,31 @@ class Bounds(NamedTuple):
         return absolute(x[0] - minimum(maximum(x[0] - w[0] / A[0, 0], self.low), self.high))
 
 
+class Saturation(NamedTuple):
+    """What a drive at its limit gives up: |given + x| <= most, and x = 0 where less is given.
+
+    given  offered - slope w, what the drive gives over the step, with w the velocity at the end of it
+    """
+
+    offered: Any
+    slope: Any
+    most: Any
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
+        """x of w = A x + b; A (1, 1)."""
+        given = self.offered - self.slope * b[0]
+        kept = minimum(maximum(given, -self.most), self.most)
+        return np.array([(kept - given) / (1 - self.slope * A[0, 0])])
+
+    def defect(self, A: Array, w: Array, x: Array) -> Any:
+        """How far x is from what the law asks for, where all others stay as they are."""
+        return absolute(x[0] - self.solve(A, w - A[0] * x[0], x, 0)[0])
+
+
 HELD = Bounds(-np.inf, np.inf)
 """Closed loops: w = 0, whatever it takes."""
 
@@ -143,19 +168,36 @@ def gauss_seidel(
 ) -> tuple[list[Array], Array, Any]:
     """Impulses x of w = A x + b, of each block, starting from x; y = X x; and the largest defect of a law.
 
-    Sweeps go forth and back in turn, and carry y along, so that A is not formed.
+    Sweeps go forth and back in turn, and carry y along, so that A is not formed. Each step takes the entries
+    of y that its block reaches: blocks of legs that are alike are of a kind.
     """
-    found, own, order = list(x), [block.diagonal() for block in blocks], list(range(len(blocks)))
     y: Array = np.zeros(len(blocks[0].X) if blocks else 0, int)
-    for block, own_x in zip(blocks, x, strict=True):
-        y = _moved(block.X, own_x, y)
+    at = [reached(block.X, block.Y) for block in blocks]
+    blocks = [block._replace(X=block.X[a], Y=block.Y[a]) for block, a in zip(blocks, at, strict=True)]
+    found, own, order = list(x), [block.diagonal() for block in blocks], list(range(len(blocks)))
+    for i in order:
+        y = put(y, at[i], _moved(blocks[i].X, found[i], y[at[i]]))
     for k in range(sweeps):
         for i in order if k % 2 == 0 else reversed(order):
-            found[i], y = _solved(blocks[i], own[i], range(newton), found[i], y)
+            found[i], part = _solved(blocks[i], own[i], range(newton), found[i], y[at[i]])
+            y = put(y, at[i], part)
     worst: Any = 0.0
-    for block, A, own_x in zip(blocks, own, found, strict=True):
-        worst = maximum(worst, _defect(block, A, own_x, y))
+    for i in order:
+        worst = maximum(worst, _defect(blocks[i], own[i], found[i], y[at[i]]))
     return found, y, worst
+
+
+def reached(*columns: Array) -> list[int]:
+    """The rows in which an entry is not known to be zero."""
+    rows = np.concatenate(columns, axis=1)
+    return [i for i, row in enumerate(rows.tolist()) if not all(map(is_zero, row))]
+
+
+def put(y: Array, at: list[int], part: Array) -> Array:
+    """y with a part in place of these rows."""
+    whole = np.array(y, object)
+    whole[at] = part
+    return np.array(whole.tolist()).reshape(whole.shape)
 
 
 @step

@@ -47,6 +47,7 @@ class Contact(Element):
     impact     if given, losses in this time after a touch-down are counted as those of impact           [s]
     radius     of spheres about the points, for `TimeStepping` alone                                     [m]
     ground     in place of the plane, a `HeightField` or `Boxes`, raised by height; likewise
+    margin     a parameter, likewise: the distance over the ground at which it acts; None: zero          [m]
     restitution  e of Newton's law, likewise: a point that hits faster than the parameter
                restitution_threshold [m/s], 0.05 by default, leaves with e times its normal velocity; None: it
                does not rebound
@@ -85,6 +86,7 @@ class Contact(Element):
         radius: float = 0.0,
         ground: Ground | None = None,
         restitution: float | None = None,
+        margin: float | None = None,
         name: str = "floor",
     ) -> None:
         super().__init__()
@@ -116,14 +118,17 @@ class Contact(Element):
             self.parameters["impact"] = impact
         if restitution is not None:
             self.parameters |= {"restitution": restitution, "restitution_threshold": 0.05}
+        if margin is not None:
+            self.parameters["margin"] = margin
         if ground is not None:
             self.parameters |= ground.parameters
 
     def attach(self, tree: Tree) -> None:
-        if self.radius or self.ground is not None or "restitution" in self.parameters:
+        if self.radius or self.ground is not None or {"restitution", "margin"} & set(self.parameters):
             raise ModelError(
-                f"{self.name}: spheres, grounds that are no planes and restitution are for time stepping, "
-                "systems.TimeStepping(robot, Contact(...)); leave out radius, ground and restitution here"
+                f"{self.name}: spheres, grounds that are no planes, margins and restitution are for time "
+                "stepping, systems.TimeStepping(robot, Contact(...)); leave out radius, ground, margin and "
+                "restitution here"
             )
         self._frames = self.frames(tree)
         self._tangents = self._e[movable(tree, self._frames, self._e)]
@@ -175,10 +180,11 @@ class Contact(Element):
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
         """Distance of a sphere (or point) at x over the surface; normal and tangents in rows, (3, 3)."""
+        size = self.radius + p.margin if "margin" in self.parameters else self.radius
         if self.ground is None:
-            return self.normal @ x - self.radius - p.height, np.concatenate([[self.normal], self._e])
+            return self.normal @ x - size - p.height, np.concatenate([[self.normal], self._e])
         distance, n = self.ground.over(x - np.array([0, 0, p.height]), p)
-        return distance - self.radius, np.concatenate([[n], tangents(n)])
+        return distance - size, np.concatenate([[n], tangents(n)])
 
     # -- one point ------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +13,12 @@ from ..constrained.elimination import PROXIMAL
 from ..dynamics import JointForce, JointFriction, JointLimits
 from ..errors import ModelError
 from ..groups import SE3
-from ..linear import dot, factor, inward, outward, product, skew, square, symmetric
+from ..linear import dot, factor, inward, is_zero, outward, product, skew, square, symmetric
 from ..scalar import Array, maximum, minimum, sqrt, where
-from .cones import HELD, SWEEPS, Block, Bounds, Cone, formed, gauss_seidel, within
+from .cones import HELD, SWEEPS, Block, Bounds, Cone, Saturation, formed, gauss_seidel, put, reached, within
 from .contact import Contact, pair, under
 from .flight import turning
-from .robot import Element, State
+from .robot import Element, State, driven
 
 FORMED = 15  # rows up to which sweeps with J M^-1 J^T are shorter than those with its factors
 RIGID = 1e-3  # of its compliance that a point has while it rebounds
@@ -65,11 +65,11 @@ def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int,
     if not rows:
         return Impulses(np.zeros(0), 0.0, outward(factors, r), np.zeros(0), np.zeros(0))
     n, L, scale = len(v), square(factors[0]), np.array(factors[1])
-    seen = [_Seen(*_seen(L, scale, row.J, row.bias, v, r)) for row in rows]
+    seen = [_in_factors(L, scale, row, v, r) for row in rows]
     held, others = ([i for i, row in enumerate(rows) if (row.law is HELD) is x] for x in (True, False))
     loops = _Loops.of(n, [seen[i] for i in held], [rows[i].R for i in held])
     for i in others if held else ():
-        seen[i] = _Seen(*_beside(loops, seen[i]))
+        seen[i] = loops.beside(seen[i])
     blocks = [Block(rows[i].law, seen[i].X, seen[i].Y, rows[i].R, seen[i].b) for i in others]
     few = sum(len(block.R) for block in blocks) <= FORMED
     if few:
@@ -80,7 +80,11 @@ def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int,
         more = [k if e is None else k._replace(b=k.b + e) for k, e in zip(blocks, rebounds, strict=True)]
         x_e, y_e, rest = gauss_seidel(more, x, sweeps, newton)
         each = zip(others, blocks, x, x_e, strict=True)
-        works = [_works(seen[i], block.Y, x_0, x_1, y, y_e) for i, block, x_0, x_1 in each]
+        works = []
+        for i, block, x_0, x_1 in each:
+            at = reached(block.Y)
+            own = seen[i].before, seen[i].free, block.Y[at]
+            works.append(_works(*own, x_0, x_1, y[at], y_e[at]))
         share = _most(*(sum(terms) for terms in zip(*works, strict=True)))
         x = [x_0 + share * (x_1 - x_0) for x_0, x_1 in zip(x, x_e, strict=True)]
         y, residual = y + share * (y_e - y), maximum(residual, rest)
@@ -91,7 +95,8 @@ def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int,
     taken = -outward((loops.L, loops.scale), loops.z + pushed[n:])
     push, after = [np.zeros(0)] * len(rows), [np.zeros(0)] * len(rows)
     for i, block, own in zip(others, blocks, x, strict=True):
-        push[i], after[i] = own, _after(seen[i].free, block.Y, y)
+        at = reached(block.Y)
+        push[i], after[i] = own, _after(seen[i].free, block.Y[at], y[at])
     for i, own in zip(held, taken[:, None], strict=True):
         push[i], after[i] = own, -rows[i].bias - rows[i].R * own
     change = outward(factors, r + pushed[:n] + product(loops.X, taken))
@@ -110,6 +115,16 @@ class _Seen(NamedTuple):
     before: Array
     free: Array
     b: Array
+
+
+def _in_factors(L: Array, scale: Array, row: Row, v: Array, r: Array) -> _Seen:
+    """What is seen of a row by the velocities on the way to it: those of rows alike are alike."""
+    at = set(reached(row.J.T))
+    for k in reversed(range(len(v))):
+        at |= {i for i in range(k) if not is_zero(L[k, i])} if k in at else set()
+    a, whole = sorted(at), np.zeros((len(v), len(row.bias)), int)
+    X, Y, *others = _seen(L[np.ix_(a, a)], scale[a], row.J[:, a], row.bias, v[a], r[a])
+    return _Seen(put(whole, a, X), put(whole, a, Y), *others)
 
 
 @step
@@ -137,15 +152,19 @@ class _Loops(NamedTuple):
         B = factor(symmetric(len(b), lambda i, j: dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0)))
         return cls(X, Y, square(B[0]), np.array(B[1]), inward(B, b))
 
+    def beside(self, row: _Seen) -> _Seen:
+        """A row beside those that are held, whose X^T Y is the inverse inertia that they leave."""
+        at = reached(row.X)
+        Z, W, more = _beside(self.L, self.scale, self.z, self.Y[at], row.X[at])
+        X, Y = np.concatenate([row.X, Z]), np.concatenate([row.Y, W])
+        return _Seen(X, Y, row.before, row.free + more, row.b + more)
+
 
 @step
-def _beside(loops: _Loops, row: _Seen) -> tuple[Array, ...]:
-    """A row beside those that are held, whose X^T Y is the inverse inertia that they leave."""
-    Z = inward((loops.L, loops.scale), product(loops.Y.T, row.X))
-    W = -Z * loops.scale[:, None]
-    more = product(W.T, loops.z)
-    X, Y = np.concatenate([row.X, Z]), np.concatenate([row.Y, W])
-    return X, Y, row.before, row.free + more, row.b + more
+def _beside(L: Array, scale: Array, z: Array, held: Array, X: Array) -> tuple[Array, Array, Array]:
+    Z = inward((L, scale), product(held.T, X))
+    W = -Z * scale[:, None]
+    return Z, W, product(W.T, z)
 
 
 @step
@@ -155,9 +174,11 @@ def _after(free: Array, Y: Array, y: Array) -> Array:
 
 
 @step
-def _works(row: _Seen, Y: Array, x_0: Array, x: Array, y_0: Array, y: Array) -> tuple[Any, Any, Any]:
+def _works(
+    before: Array, free: Array, Y: Array, x_0: Array, x: Array, y_0: Array, y: Array
+) -> tuple[Any, Any, Any]:
     """Twice the work of impulses x_0 + s (x - x_0) on a row, by its coefficients of 1, s, s^2."""
-    added, speed, more = x - x_0, row.before + _after(row.free, Y, y_0), product(Y.T, y - y_0)
+    added, speed, more = x - x_0, before + _after(free, Y, y_0), product(Y.T, y - y_0)
     return x_0 @ speed, added @ speed + x_0 @ more, added @ more
 
 
@@ -202,6 +223,7 @@ class ContactImpulses(Solved):
     """
 
     ledger = True  # whether the system has one
+    steps: tuple[Any, ...] = ()  # of its own that are done to each of many points
     repeated = False  # whether steps are taken anew; then they start from `guess`, not from the reaction
 
     def __init__(self, contact: Contact) -> None:
@@ -246,7 +268,10 @@ class ContactImpulses(Solved):
     def _jacobian(self, s: State, i: int, axes: Array) -> Array:
         """J (3, nv) of the velocity of the lowest point of i along the axes."""
         first, r = self._frames[i]
-        return _along(axes, s.pose(first)[:3, :3], r, self.contact.radius, s.jacobian(first))
+        J = s.jacobian(first)
+        at = reached(J.T)
+        found = _along(axes, s.pose(first)[:3, :3], r, self.contact.radius, J[:, at])
+        return put(np.zeros((s.tree.nv, 3), int), at, found.T).T
 
     def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
         """The rows of all points, for a step of length h."""
@@ -434,6 +459,57 @@ class StopImpulses(_JointImpulses):
     def energy(self, s: State, z: Any, p: Any) -> Any:
         gaps = [(k, self._gap(s, body, i, low, high)[1]) for body, i, (k, low, high, _) in self._at]
         return sum((0.5 * k * minimum(gap, 0.0) ** 2 for k, gap in gaps), start=0.0)
+
+
+class DriveImpulses(Solved):
+    """What drives give up at the effort limits of their joints, one row for each velocity that has one.
+
+        h |tau - h K v' - D (v' - v) + x / h| <= h tau_max,    x = 0 where it is less
+
+    with tau, K, D of all elements that are driven (`State.drives`): exact at the end of a step.
+
+    Memory: reaction (m,), x / h of the last step. It is part of the joints' work.
+    """
+
+    name, driven = "saturation", True
+
+    def __init__(self, actuated: Iterable[str] | None) -> None:
+        super().__init__()
+        self._actuated = None if actuated is None else tuple(actuated)
+
+    def attach(self, tree: Tree) -> None:
+        limits = effort_limits(tree)
+        self._at = np.flatnonzero(np.isfinite(limits) & (driven(tree, self._actuated) != 0)).tolist()
+        self._limits = limits[self._at].tolist()
+        self.flows = {"reaction": np.zeros(len(self._at))}
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array:
+        return np.zeros(s.tree.nv, int)  # what is given up is known behind the solve
+
+    def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
+        (tau, K, D), nothing, found = s.drives, np.zeros(1, int), []
+        for i, most, x in zip(self._at, self._limits, z.reaction, strict=True):
+            law = Saturation(h * (tau[i] + D[i] * s.v[i]), h * (D[i] + h * K[i]), h * most)
+            J = np.zeros((1, s.tree.nv), int)
+            J[0, i] = 1
+            found.append(Row(J, nothing, nothing, law, np.array([h * x])))
+        return found
+
+    def after(
+        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        s.given_up = np.zeros(s.tree.nv, int).astype(object)
+        s.given_up[self._at] = x / h
+        return {"reaction": x / h}, {}
+
+
+def effort_limits(tree: Tree) -> np.ndarray:
+    """Of the drives of joints, (nv,); those that follow others have none."""
+    limits = np.full(tree.nv, np.inf)
+    for body in tree.bodies:
+        if body.joint.mimic is None:
+            limits[body.dofs] = body.joint.effort_limit
+    return limits
 
 
 class LoopImpulses(Solved):

@@ -44,9 +44,13 @@ class State:
     tree, gravity  of the robot
     t, q, v        time, configuration (nq,), velocity (nv,)
     mechanism      the robot with its forces and, of a `ClosedTree`, its closures; of states in a system
+    drives         efforts of the drives, and their stiffness and damping, (nv,) each; given_up: what they
+                   give less than that at their limits, (nv,); in time stepping
     """
 
     mechanism: Any = None
+    drives: Any = None
+    given_up: Any = None
 
     def __init__(self, tree: Tree, gravity: Array, t: Any, q: Array, v: Array) -> None:
         self.tree, self.gravity, self.t, self.q, self.v = tree, gravity, t, q, v
@@ -385,7 +389,7 @@ class RobotSystem(HybridSystem):
         self._lossy: dict[Element, tuple[str, ...]] = {}
         for element in self.elements:
             element.attach(tree)
-        self._driven = _driven(tree, actuated)
+        self._driven = driven(tree, actuated)
         steps = {"step": step}
         if self.resolves_contacts and any(element.stiff for element in self.elements):
             steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
@@ -765,11 +769,11 @@ def _acts(element: Element) -> bool:
     return any(getattr(type(element), x) is not getattr(Element, x) for x in ("efforts", "forces"))
 
 
-def _driven(tree: Tree, actuated: Iterable[str] | None) -> np.ndarray:
+def driven(tree: Tree, actuated: Iterable[str] | None) -> np.ndarray:
     """1 for velocities whose joints have drives, (nv,)."""
-    driven = np.ones(tree.nv, int) if actuated is None else np.zeros(tree.nv, int)
+    found = np.ones(tree.nv, int) if actuated is None else np.zeros(tree.nv, int)
     for name in actuated or ():
         joint = tree.joint(name)
         body = next(body for body in tree.bodies if body.joint is joint)
-        driven[body.dofs] = 1
-    return driven
+        found[body.dofs] = 1
+    return found

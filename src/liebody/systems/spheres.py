@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import dynamics
 from ..bodies import Frame, Tree
+from ..codegen import step
 from ..errors import ModelError
-from ..linear import cross, product, skew
+from ..linear import cross, is_zero, product, skew
 from ..scalar import Array, maximum, minimum, sqrt, where
+from .cones import put, reached
 from .contact import Contact, collision_shapes
 from .grounds import tangents
 from .impulses import ContactImpulses
@@ -67,8 +68,7 @@ class SphereContact(ContactImpulses):
             )
         points = ["_".join(x.name if isinstance(x, Frame) else x for x in pair) for pair in pairs]
         law = {"stiffness": 1e6, "damping": 1e3, "friction": 0.0, **law}
-        contact = Contact(*points, **law, name=name)
-        contact.parameters["margin"] = margin
+        contact = Contact(*points, **law, margin=margin, name=name)
         contact.parameters.pop("height")
         super().__init__(contact)
         self.pairs = pairs
@@ -97,28 +97,48 @@ class SphereContact(ContactImpulses):
 
     def _nearest(self, s: State, i: int) -> tuple[Array, Array]:
         """The nearest points of the axes of pair i, (3,) each."""
-        (p, u), (q, w) = ((T[:3, 3], T[:3, 2]) for T in map(s.pose, self._frames[i]))
-        x, y = closest(p - q, u, w, *(0.5 * self.lengths[i]).tolist())
-        return p + x * u, q + y * w
+        return _nearest(*map(s.pose, self._frames[i]), *(0.5 * self.lengths[i]).tolist())
 
     def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
-        a, b = self._nearest(s, i)
-        square = (a - b) @ (a - b)
-        apart = square > MEET * MEET
-        distance = sqrt(where(apart, square, 1.0))
-        n = np.array([where(apart, x / distance, y) for x, y in zip(a - b, (0.0, 0.0, 1.0), strict=True)])
-        gap = where(apart, distance, 0.0) - self.radii[i].sum() - p.margin
-        return gap, np.concatenate([[n], tangents(n)])
+        return _apart(*self._nearest(s, i), self.radii[i].sum() + p.margin)
 
     def _jacobian(self, s: State, i: int, axes: Array) -> Array:
-        a, b = self._nearest(s, i)
-        r_a, r_b = self.radii[i].tolist()
-        middle = 0.5 * (a + b - (r_a - r_b) * axes[0])
-        total: Any = 0
-        for frame, sign in zip(self._frames[i], (1, -1), strict=True):
-            J = dynamics.frame_jacobian(s.tree, s.q, frame, "mixed")
-            total = total + sign * (J[3:] - product(skew(middle - s.position(frame)), J[:3]))
-        return product(axes, total)
+        ends = [(s.position(frame), s.jacobian(frame)) for frame in self._frames[i]]
+        at = reached(*(J.T for _, J in ends))
+        moving = [(x, J[:, at]) for x, J in ends]
+        found = _relative(axes, self._nearest(s, i), self.radii[i], moving)
+        return put(np.zeros((s.tree.nv, 3), int), at, found.T).T
+
+
+@step
+def _nearest(T: Array, T_other: Array, half: Any, other: Any) -> tuple[Array, Array]:
+    (p, u), (q, w) = ((X[:3, 3], X[:3, 2]) for X in (T, T_other))
+    x, y = closest(p - q, u, w, half, other)
+    return p + x * u, q + y * w
+
+
+@step
+def _apart(a: Array, b: Array, size: Any) -> tuple[Any, Array]:
+    """The distance between surfaces, and normal and tangents in the rows of a matrix (3, 3)."""
+    square = (a - b) @ (a - b)
+    apart = square > MEET * MEET
+    distance = sqrt(where(apart, square, 1.0))
+    n = np.array([where(apart, x / distance, y) for x, y in zip(a - b, (0.0, 0.0, 1.0), strict=True)])
+    return where(apart, distance, 0.0) - size, np.concatenate([[n], tangents(n)])
+
+
+@step
+def _relative(axes: Array, nearest: tuple[Array, Array], radii: Array, moving: list[Any]) -> Array:
+    """Along axes, the Jacobian of the velocity of a over b, midway between their surfaces."""
+    a, b = nearest
+    middle = 0.5 * (a + b - (radii[0] - radii[1]) * axes[0])
+    total: Any = 0
+    for (x, J), sign in zip(moving, (1, -1), strict=True):
+        total = total + sign * (J[3:] - product(skew(middle - x), J[:3]))
+    return product(axes, total)
+
+
+SphereContact.steps = _nearest, _apart, _relative
 
 
 def closest(r: Array, u: Array, w: Array, half: Any, other: Any) -> tuple[Any, Any]:
@@ -130,9 +150,9 @@ def closest(r: Array, u: Array, w: Array, half: Any, other: Any) -> tuple[Any, A
     Ericson (2005), "Real-time collision detection", section 5.1.9. For parallel segments, x is the middle of
     what they share, or the end that is nearer.
     """
-    if half == 0:
-        return 0, _cut(w @ r, other) if other else 0
-    if other == 0:
+    if is_zero(half):
+        return 0, 0 if is_zero(other) else _cut(w @ r, other)
+    if is_zero(other):
         return _cut(-(u @ r), half), 0
     b, c, f = u @ w, u @ r, w @ r
     normal = cross(u, w)

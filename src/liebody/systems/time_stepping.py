@@ -34,10 +34,19 @@ from ..dynamics import JointDamping
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive
 from ..integrators import Method, Tableau
 from ..linear import factor, inward
-from ..scalar import Array, absolute, where
+from ..scalar import Array, clip
 from .flight import carried, turning
 from .hybrid import HybridRun
-from .impulses import KINDS, STEPS, ContactImpulses, LoopImpulses, Solved, impulses
+from .impulses import (
+    KINDS,
+    STEPS,
+    ContactImpulses,
+    DriveImpulses,
+    LoopImpulses,
+    Solved,
+    effort_limits,
+    impulses,
+)
 from .robot import Element, RobotSystem, State, full_name
 
 OPEN = 1e-3  # most that a loop may be open at the start, which the first step closes              [m, rad]
@@ -55,11 +64,11 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     newton   iterations for the multiplier of a point that slips; 0: projected Gauss-Seidel, which is cheaper
              and good on floors that give way
 
-    clipped  whether the efforts of drives are kept within the joints' effort limits, with those from the
-             beginning of the step; a drive at its limit has no gains in that step
+    clipped  whether the efforts of drives are kept within the joints' effort limits
 
-    `JointFriction` (exact, sticking) and `JointLimits` are solved for together with the contacts; so are the
-    closures of a robot that is a `ClosedTree`, exactly in each step (`LoopImpulses`).
+    `JointFriction` (exact, sticking), `JointLimits` and, with `clipped`, what drives give up at their limits
+    (`DriveImpulses`) are solved for together with the contacts; so are the closures of a robot that is a
+    `ClosedTree`, exactly in each step (`LoopImpulses`).
 
     tolerance  steps are taken anew, from the forces that they found, until the residual is as small as this
              in all lanes, at most REPEATS times; None: once is enough                                    [N]
@@ -93,6 +102,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
                 element.ledger, element.repeated = options.get("ledger", True), tolerance is not None
         if isinstance(robot, ClosedTree):
             made.append(LoopImpulses(robot.nc))
+        if clipped:
+            made.append(DriveImpulses(options.get("actuated")))
         super().__init__(robot, *made, step=step, **options)
         for element in self.elements:
             if type(element).constraint is not Element.constraint:
@@ -102,8 +113,10 @@ class TimeStepping(RobotSystem, method="time-stepping"):
                 )
 
     def _loops(self) -> Any:
-        points = sum(len(e.points) for e in self.elements if isinstance(e, ContactImpulses))
-        return STEPS if points > MANY else False
+        contacts = [e for e in self.elements if isinstance(e, ContactImpulses)]
+        if sum(len(e.points) for e in contacts) <= MANY:
+            return False
+        return *STEPS, *(x for e in contacts for x in e.steps)
 
     def _by_full_names(self) -> dict[str, dict[str, Any]]:
         kinds = super()._by_full_names()
@@ -123,45 +136,14 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         return p.step
 
     def _gains(self, s: State, each: Iterable[tuple[Element, Any, Any]]) -> tuple[Array, Array]:
-        """Stiffness and damping that are taken implicitly, (nv,) each."""
+        """Stiffness and damping of elements that are taken implicitly, (nv,) each."""
         K: Array = np.zeros(self.nv, int)
         D: Array = np.zeros(self.nv, int).astype(object)
         for e, _, p in each:
             found = e.gains(s, p)
             if found is not None:
                 K, D = (x + (self._driven * y if e.driven else y) for x, y in zip((K, D), found, strict=True))
-        if self.clipped:
-            K, D = self._free(s) * K, self._free(s) * D
-        if any(isinstance(force, JointDamping) for force in self.mechanism.forces):
-            for body in s.tree.bodies:
-                D[body.dofs] = D[body.dofs] + body.damping
         return K, D
-
-    def _share(self, s: State) -> Array:
-        """What the effort limits leave of the efforts of drives, (nv,), from 0 to 1."""
-
-        def find() -> Array:
-            driven = ((e, z, p) for e, z, p in s.elements if e.driven)
-            total = sum(
-                (RobotSystem._efforts_of(self, e, s, z, p) for e, z, p in driven), start=np.zeros(self.nv)
-            )
-            size, limits = absolute(total), np.full(self.nv, np.inf)
-            for body in self.tree.bodies:
-                if body.joint.mimic is None:
-                    limits[body.dofs] = body.joint.effort_limit
-            return np.array(
-                [1.0 if np.isinf(most) else where(x > most, most / x, 1.0) for x, most in zip(size, limits)]
-            )
-
-        return s._once("share", find)
-
-    def _free(self, s: State) -> Array:
-        """1 for velocities whose drives are not at their limits, (nv,)."""
-        return np.array([where(x < 1, 0.0, 1.0) for x in self._share(s)])
-
-    def _efforts_of(self, element: Element, s: State, z: Any, p: Any) -> Array:
-        efforts = super()._efforts_of(element, s, z, p)
-        return efforts * self._share(s) if self.clipped and element.driven else efforts
 
     def _motion(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
         s, each = self._seen(t, q, v, z, p)
@@ -169,6 +151,12 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         tau, wrenches = self._loads(s, each)
         bias = dynamics.inverse_dynamics(s.tree, q, v, -turning(s.tree, v), s.gravity, wrenches)
         K, D = self._gains(s, each)
+        if self.clipped:
+            drives = [x for x in each if x[0].driven]
+            s.drives = self._loads(s, drives)[0], *self._gains(s, drives)
+        if any(isinstance(force, JointDamping) for force in mechanism.forces):
+            for body in s.tree.bodies:
+                D[body.dofs] = D[body.dofs] + body.damping
         M = dynamics.mass_matrix(s.tree, q) + np.diag(h * (D + h * K))
         factors = factor(M)
         r = inward(factors, h * (mechanism.efforts(t, q, v, tau) - bias - h * (K * v)))
@@ -199,12 +187,11 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         mean.flags, mean.landed, mean.stored = s.flags, s.landed, s.stored
         efforts, lost = [], []
         for e, z, p in each:
-            tau = self._efforts_of(e, s, z, p)
+            tau = s.given_up if isinstance(e, DriveImpulses) else self._efforts_of(e, s, z, p)
             gains = e.gains(s, p)
             if gains is not None:
                 K, D = gains
-                free = self._free(s) if self.clipped and e.driven else 1
-                tau = tau - (self._driven if e.driven else 1) * free * (h * K * (s.v + change) + D * change)
+                tau = tau - (self._driven if e.driven else 1) * (h * K * (s.v + change) + D * change)
             efforts.append(tau)
             lost.append(losses[e] if e in losses else e.losses(s, z, p))
         return self._balance(mean, each, efforts, lost)
@@ -229,6 +216,13 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             at[name] = range(first, first := first + value.size)
             found += list(at[name]) if name in guesses else []
         return Repeats(tuple(found), at["residual"][0], self.tolerance, REPEATS)
+
+    def _signals(self, *at: Any) -> dict[str, Any]:
+        found = super()._signals(*at)
+        if self.clipped:
+            most = effort_limits(self.tree)
+            found["efforts"] = clip(found["efforts"], -most, most)
+        return found
 
     # -- simulation -----------------------------------------------------------------------------------------
 
