@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from liebody_studies.feurstein_hopping.experiments import (
     VARIANTS,
     Curve,
     audit,
+    once,
     robot,
     run,
     simulate,
@@ -450,3 +452,28 @@ def test_long_runs_show_their_last_hops():
     assert len(zoomed) == 4
     start, end = zoomed[1].lines[0].get_xdata()[[0, -1]]
     assert start >= long.touch_downs.t[-pictures.SEEN] and end == long.t[-1]
+
+
+# -- two parts at a time ------------------------------------------------------------------------------------
+
+
+def test_parts_that_ask_for_the_same_compute_it_once():
+    """Both parts wait for one value; without a lock each would compute it."""
+    begun = []
+
+    @once
+    def value(name):
+        begun.append(name)
+        time.sleep(0.2)
+        return name.upper()
+
+    assert study.together(one=lambda: value("x"), other=lambda: value("x")) == {"one": "X", "other": "X"}
+    assert begun == ["x"]
+
+
+def test_a_part_that_fails_fails_the_study():
+    def bad():
+        raise IntegrationError("no gait")
+
+    with pytest.raises(IntegrationError, match="no gait"):
+        study.together(good=lambda: 1, bad=bad)
