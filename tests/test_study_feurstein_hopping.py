@@ -165,9 +165,12 @@ def test_momenta_in_the_stances_of_six():
     assert found["one_crossing"] and found["under_then_over"] and found["u_shaped"]
 
 
-def test_set_points_to_one_side_alone_are_unstable():
+def test_set_points_to_one_side_alone_are_unstable(six, four):
     """And a simulation from the gaits, 1e-4 off, comes back to the one and leaves the other."""
-    assert study.set_points()["one_side"]
+    found = study.set_points(six, four)
+    assert found["one_side"] and found["one_curve"]
+    assert found["folds"] == pytest.approx([0.3739, -0.1355], abs=2e-4)
+    assert found["torus"] == pytest.approx([0.362], abs=0.01)
     for angle, grows in ((-2, False), (2, True)):
         gait = gaits.shoot(np.array(study.SET_POINTS[angle]), {"alpha_des": np.radians(angle)}, step=1e-3)
         x = gait.x + 1e-4 * np.array([1.0, 0, 0, 0, 0, 0])
