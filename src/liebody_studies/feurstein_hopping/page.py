@@ -203,7 +203,7 @@ def turning() -> dict[str, Any]:
         "over": len(moves) >= 2 and all(abs(abs(x.turns) - 1) < 1e-6 for x in moves),
         "upright": all(abs(x.turns) < 1e-6 for x in found if x not in moves) and len(moves) < len(found),
         "unstable": bool(min(sizes) > 1),
-        "holds": held.stable,
+        "holds": held.stable and bool(np.abs(held.measured - held.multipliers).max() < 1e-4),
     }
 
 
