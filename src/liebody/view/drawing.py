@@ -230,7 +230,7 @@ def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Ar
         points[i] += [com] if len(points[i]) == 1 else []
     links = [(i, x[0], end) for i, x in points.items() if i for end in x[1:] if np.any(end != x[0])]
     lengths = [np.linalg.norm(end - start) for _, start, end in links]
-    radius = THIN * float(np.median(lengths)) if links else 0.04
+    radius = THIN * float(np.median(lengths)) if links else 0.02
     if layer == BODIES:
         found.rods += [Rod(i, start, i, end, radius, color_of(i)) for i, start, end in links]
     for x in joined:

@@ -72,7 +72,7 @@ def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
             accuracy=accuracy,
             watched=lambda: watched(six, four),
             six=lambda: experiment_six(books),
-            set_points=set_points,
+            set_points=lambda: set_points(six, four),
             knee=under_the_floor,
         ),
     }
@@ -203,7 +203,7 @@ def turning() -> dict[str, Any]:
         "over": len(moves) >= 2 and all(abs(abs(x.turns) - 1) < 1e-6 for x in moves),
         "upright": all(abs(x.turns) < 1e-6 for x in found if x not in moves) and len(moves) < len(found),
         "unstable": bool(min(sizes) > 1),
-        "holds": held.stable,
+        "holds": held.stable and bool(np.abs(held.measured - held.multipliers).max() < 1e-4),
     }
 
 
@@ -316,25 +316,33 @@ SET_POINTS = {  # of the polar spring [deg], and an apex near the gait there
 }
 
 
-def set_points() -> dict[str, Any]:
+def set_points(six: Gait, four: Gait) -> dict[str, Any]:
     """The gait of VI with other angles for the polar spring to hold."""
     found = {
         angle: gaits.shoot(np.array(x), {"alpha_des": np.radians(angle)}, step=1e-3)
         for angle, x in SET_POINTS.items()
     }
+    runs = gaits.watch(six, "alpha_des", np.radians(list(found)).tolist(), 20.0)
+    branch = gaits.follow(six, "alpha_des", 0.02, (-0.13, 0.02))
+    curve = branch.curve
+    ends = {kind: [np.degrees(x.value) for x in curve.bifurcations if x.kind == kind]
+            for kind in ("fold", "Neimark-Sacker")}  # fmt: skip
+    slow = [g for g in branch.gaits if g.speed < 0.8 * four.speed]
+    near = min(slow, key=lambda g: abs(g.parameters["alpha_des"]))
+    behind = curve.stable[curve.values < 0] | (branch.speeds[curve.values < 0] < 0.23)
     return {
         "rows": [
-            [
-                angle,
-                f"{g.orbit.period:.4f}",
-                f"{g.speed:.4f}",
-                multipliers_of(g),
-                f"{abs(g.orbit.multipliers[0]):.3f}",
-            ]
-            for angle, g in found.items()
+            [angle, f"{g.orbit.period:.4f}", f"{g.speed:.4f}", multipliers_of(g),
+             f"{abs(g.orbit.multipliers[0]):.3f}", "falls" if w.end else f"hops on, {w.speed:.3f} m/s"]
+            for (angle, g), w in zip(found.items(), runs, strict=True)
         ],
-        "one_side": all(g.stable == (angle < 0) for angle, g in found.items()),
-    }
+        "figure": pictures.branches([("gait of VI", branch)]),
+        "folds": sorted(ends["fold"], reverse=True),
+        "torus": ends["Neimark-Sacker"],
+        "least": np.degrees(curve.values.min()),
+        "one_side": all(g.stable == (angle < 0) for angle, g in found.items()) and bool(behind.all()),
+        "one_curve": np.abs(gaits.shoot(near.x).x - four.x).max() < 1e-6,
+    }  # fmt: skip
 
 
 def followed(six: Gait, four: Gait) -> list[tuple[str, gaits.Branch]]:
