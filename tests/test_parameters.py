@@ -15,7 +15,7 @@ from liebody import dynamics
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Program, build
 from liebody.equations.parameters import with_symbols
-from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError, UnknownName
 from liebody.groups import SE3, SO3, Prismatic, Revolute
 from liebody.robot import kernels_of
 from liebody.simulate import CalledEfforts
@@ -563,7 +563,7 @@ def test_names_of_simulations_that_nobody_knows_are_refused(pendulum):
         lb.simulate(pendulum, parameters={"K_p": 1.0}, tau=lambda t, q, v, K_p=2.0: -K_p * v, **options)
     with pytest.raises(IntegrationError, match="takes parameters, and there are none"):
         lb.simulate(pendulum, tau=gains, **options)
-    with pytest.raises(ModelError, match="no parameter 'K_d' that has a value; known are K_p"):
+    with pytest.raises(UnknownName, match="no parameter 'K_d' that has a value; known are K_p"):
         lb.simulate(pendulum, parameters={"K_p": 1.0}, tau=gains, **options)
     with pytest.raises(ModelError, match=r"of member 1 is -1\.0 kg"):
         lb.simulate(pendulum, parameters={"arm.mass": [1.0, -1.0]}, **options)
