@@ -2,13 +2,13 @@
 
     python examples/anymal_jump.py [picture.png]
 
-The robot (of the package example-robot-data) stands on compliant ground with friction, a force like any
-other one in its equations of motion. `optimal_control` is asked for a base 35 cm higher at one instant, for
-legs that move alike and feet that stand still before and after, for rest, and for little effort; at most 80
-N m act in each joint. When the feet leave the ground and land, and with which forces, is found by the
-search. The torques are then played in two simulations: of the same ground by a method of fourth order with a
-quarter of the step, with nothing fed back, and of the ground that `Contact` makes, on which feet stick and
-slip, with PD at the joints.
+The robot (of the package example-robot-data) stands on compliant ground with friction, a force like any other
+one in its equations of motion. `optimal_control` is asked for a base 35 cm higher at one instant, for legs
+that move alike and feet that stand still before and after, for rest, for little effort; at most 80 N m act
+in each joint. When the feet leave the ground and land, and with which forces, is found by the search. The
+torques are then played in two simulations: of the same ground by a method of fourth order with a quarter of
+the step, with nothing fed back, and of the ground that `Contact` makes, on which feet stick and slip, with PD
+at the joints.
 """
 
 from __future__ import annotations

@@ -191,8 +191,24 @@ def test_a_simulation_is_one_call_with_tangents_and_adjoints(robot):
     tangent, adjoint = jax.jvp(end, at, tuple(along))[1], jax.vjp(end, *at)[1](weights)
     dual = sum(np.sum(x * y) for x, y in zip(adjoint, along, strict=True))
     assert abs(dual - weights @ tangent) <= 1e-12 * abs(dual)
-    with pytest.raises(NotImplementedError, match="StepFunction"):
-        jax.hessian(lambda x: end(x, *at[1:])[0])(q)
+    for twice in (jax.hessian, lambda f: jax.jacfwd(jax.jacfwd(f)), lambda f: jax.jit(jax.grad(jax.grad(f)))):
+        with pytest.raises(NotImplementedError, match="StepFunction"):
+            twice(lambda m: end(*at[:3], m)[0])(1.3)
+
+
+@pytest.mark.wide
+def test_steps_have_second_derivatives_through_a_simulation(robot):
+    """Of the end by the first state: symmetric, and as differences of gradients are."""
+    step = liebody.jax.StepFunction(robot, dt=1e-2, method="euler")
+
+    def end(x):
+        Q, V = step.simulate(x[:2], x[2:], steps=3)
+        return Q[-1] @ V[-1]
+
+    x = np.concatenate([q, v])
+    H = jax.hessian(end)(x)
+    np.testing.assert_allclose(H, H.T, atol=1e-12)
+    check_grads(jax.grad(end), (x,), order=1, modes=("fwd",), rtol=1e-6)
 
 
 @pytest.mark.wide

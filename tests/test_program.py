@@ -699,7 +699,7 @@ def test_what_is_hoisted_out_of_a_loop_changes_no_result():
     function = trace(along, {"x": 3, "d": 2})
     for key, cells in zip(
         ("common", "moved"),
-        hoisting.apply_hoisted(program, function, "d", directions, [program.cells("x")]),
+        hoisting.apply_hoisted(program, function, {"d": directions}, [program.cells("x")]),
         strict=True,
     ):
         program.output(key, cells)

@@ -266,7 +266,8 @@ def _run(*arrays: Any, f: Called) -> Any:
 def _along(arrays: Any, tangents: Any, *, f: Called) -> Any:
     if f.tangents is None:
         raise NotImplementedError(
-            "simulations have first derivatives; take StepFunction for those of any order"
+            "liebody.jax.simulate has first derivatives only; StepFunction(...).simulate has those of any "
+            "order, such as jax.hessian needs, by explicit methods"
         )
     given = *arrays, *map(ad.instantiate_zeros, tangents)
     return CALLED.bind(*arrays, f=f), CALLED.bind(*given, f=f.tangents)
@@ -480,7 +481,8 @@ def simulate(
         q, v, work = liebody.jax.simulate(..., running=lambda t, q, v, u: u @ v)      # and the integral
 
     The march through time is compiled; tangents and adjoints are those of `liebody.sensitivities`, exact ones
-    of the discrete method, explicit or implicit. There are first derivatives, forward and reverse.
+    of the discrete method, explicit or implicit. There are first derivatives, forward and reverse; second
+    ones raise NotImplementedError, and are had from `StepFunction(...).simulate`.
 
     q0, v0      initial state, (..., nq) and (..., nv); leading axes broadcast
     tau         None; constant efforts (..., nv); or a pair of fixed times and samples (..., times, nv)

@@ -1,8 +1,8 @@
-"""A function at many values of one of its inputs: what does not depend on it once, the rest in a loop."""
+"""A function at many values of some of its inputs: what does not depend on it once, the rest in a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,16 @@ from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph
 from .program import Cells, Program
 
 
-def apply_hoisted(program: Program, function: Function, by: str, values: Any, given: Sequence[Cells]) -> Any:
-    """Apply a function at many values (places, *shape) of its input `by`; returns the cells of its results.
+def apply_hoisted(
+    program: Program, function: Function, by: Mapping[str, Any], given: Sequence[Cells]
+) -> list[Cells]:
+    """Apply a function at many values of some of its inputs; returns the cells of its results.
 
+    by       constants or cells (places, *shape) of those inputs
     given    the cells of the other inputs, in order
-    returns  a list, first of the results that do not depend on `by`, which have no axis of places
+    returns  first the results that do not depend on those of `by`, which have no axis of places
     """
-    late: set[Any] = set(function.inputs[by].flat)
+    late: set[Any] = {x for key in by for x in function.inputs[key].flat}
     for node in function.nodes:
         if node.op != "input" and not late.isdisjoint(node.args):
             late.add(node)
@@ -30,14 +33,16 @@ def apply_hoisted(program: Program, function: Function, by: str, values: Any, gi
     needed = [*(a for node in moving for a in node.args), *(x for y in rest.values() for x in y.flat)]
     kept = list(dict.fromkeys(a for a in needed if type(a) is Expr and a not in late))
 
-    others = {key: x for key, x in function.inputs.items() if key != by}
+    others = {key: x for key, x in function.inputs.items() if key not in by}
     *found, common = _applied(
         program, Function(function.name, others, {**free, "kept": _array(kept)}), *given
     )
     graph = Graph()
-    inputs = {"kept": graph.symbols("kept", (len(kept),)), by: graph.symbols(by, function.inputs[by].shape)}
+    moved = {key: function.inputs[key] for key in by}
+    inputs = {key: graph.symbols(key, x.shape) for key, x in {"kept": _array(kept), **moved}.items()}
     symbols = (x for array in inputs.values() for x in np.ravel(array))
-    value: dict[Any, Any] = dict(zip([*kept, *function.inputs[by].flat], symbols, strict=True))
+    before = [*kept, *(x for array in moved.values() for x in array.flat)]
+    value: dict[Any, Any] = dict(zip(before, symbols, strict=True))
     for node in moving:
         operands = (value[a] if type(a) is Expr else a for a in node.args)
         value[node] = OPERATIONS[node.op](*operands)
@@ -45,7 +50,8 @@ def apply_hoisted(program: Program, function: Function, by: str, values: Any, gi
         key: _array([value[x] if type(x) is Expr else x for x in y.flat]).reshape(y.shape)
         for key, y in rest.items()
     }
-    return [*found, *_applied(program, Function(f"{function.name}_by_{by}", inputs, outputs), common, values)]
+    rest_of_it = Function(f"{function.name}_by_{'_'.join(by)}", inputs, outputs)
+    return [*found, *_applied(program, rest_of_it, common, *by.values())]
 
 
 def _array(entries: Sequence[Any]) -> Any:

@@ -39,10 +39,15 @@ class _Point(NamedTuple):
 
 
 class _Solved(NamedTuple):
-    """Cells of numbers, and a function (x, numbers) -> rates of the state with their derivatives by s."""
+    """Cells of numbers, and a function (x, u, numbers) -> rates of the state, with their derivatives by s."""
 
     cells: Cells
-    rates: Callable[[Array, Array], Array]
+    rates: Callable[[Array, Array, Array], Array]
+
+
+def _rates(v: Array, a: Array, nu: Array, change: Array) -> Array:
+    """Rates of the state, and how they change: (2 nv, 1 + columns)."""
+    return np.hstack([np.concatenate([v, a])[:, None], np.concatenate([nu, change])])
 
 
 class HeldStep:
@@ -70,33 +75,35 @@ class HeldStep:
         y = advance(self.state, self.method, field, 0.0, np.concatenate([q, v]), h).q
         return y[: made.nq], y[made.nq :]
 
-    def derivative(self, q: Array, v: Array, u: Array, unit: Array | None = None) -> _Point:
-        """q and v at the end of the step, and their derivatives by s, or along the columns of `unit`."""
+    def derivative(
+        self, q: Array, v: Array, u: Array, unit: Array | None = None, first: Array | None = None
+    ) -> _Point:
+        """q and v at the end of the step, and their derivatives by s, or along the columns of `unit`.
+
+        first  what `rates` gives at the start, if it is known: (2 nv, 1 + columns)
+        """
         n, nq, h, tangents = self.mechanism.nv, self.mechanism.nq, self.h, self._tangents
         unit = np.eye(2 * n + len(u), dtype=int) if unit is None else unit
         start = np.concatenate([q, v]), unit[: 2 * n]
+        known = [] if first is None else [first]
 
         def velocity(t: Any, at: State) -> Array:
+            if known:
+                return known.pop()
             a, change = self._acceleration(at, u, unit[2 * n :])
-            f = np.concatenate([at[0][nq:], a])[:, None]
-            return np.hstack([f, np.concatenate([at[1][n:], change])])
+            return _rates(at[0][nq:], a, at[1][n:], change)
 
         if self.method is None:
-            return self._advanced(start, velocity(0.0, start))
-        pull = tangents.pulled if self.method.pulls_back else None
-        steps = coefficients(self.method), velocity, tangents.advance, pull
-        return self._point(stages(*steps, 0.0, h, start)[1])
-
-    def ended(self, x: Array, rates: Array) -> _Point:
-        """The end of a step of the semi-implicit Euler method from x, and its derivatives by s.
-
-        rates  of the state, (2 nv,) and their derivatives by s, (2 nv, 1 + s)
-        """
-        unit = np.eye(rates.shape[1] - 1, dtype=int)
-        return self._advanced((x, unit[: 2 * self.mechanism.nv]), rates)
+            f = velocity(0.0, start)
+            y, slope = tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]]))
+        else:
+            pull = tangents.pulled if self.method.pulls_back else None
+            steps = coefficients(self.method), velocity, tangents.advance, pull
+            y, slope = stages(*steps, 0.0, h, start)[1]
+        return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
 
     def in_columns(self, program: Program, x: Cells, u: Cells) -> _Solved:
-        """What `ended` needs, if the step `is_semi_implicit`, by passes of a program that solve in loops."""
+        """The rates at the start of a step by passes of a program, which solve for their columns in loops."""
         made, S, n, m = self.mechanism, self.S, self.mechanism.nv, self.S.shape[1]
 
         def equations(x: Array, u: Array) -> Any:
@@ -114,29 +121,14 @@ class HeldStep:
         cells, index = np.unique(results, return_inverse=True)
         used = ~zero_cells(program)[program.positions(cells)]
 
-        def rates(x: Array, found: Array) -> Array:
-            entries = np.zeros(len(cells), int).astype(object)
+        def rates(x: Array, u: Array, found: Array) -> Array:
+            (q, v), entries = np.split(x, [made.nq]), np.zeros(len(cells), int).astype(object)
             entries[used] = found[n:]
             by_q, by_v, inverse = entries[index.reshape(results.shape)]
-            f = np.concatenate([x[made.nq :], found[:n]])
-            nu = np.eye(n, 2 * n + m, n, dtype=int)
-            return np.hstack([f[:, None], np.vstack([nu, np.hstack([by_q, by_v, product(inverse, S)])])])
+            by_u = product(inverse, product(self._acting(q, v, product(S, u))[1][2], S))
+            return _rates(v, found[:n], np.eye(n, 2 * n + m, n, dtype=int), np.hstack([by_q, by_v, by_u]))
 
         return _Solved(np.concatenate([a, cells[used]]), rates)
-
-    def _advanced(self, start: State, f: Array) -> _Point:
-        """Where the semi-implicit Euler method leads from a state at these rates, with their derivatives."""
-        n, h = self.mechanism.nv, self.h
-        return self._point(self._tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]])))
-
-    def _point(self, at: State) -> _Point:
-        (y, slope), nq, n = at, self.mechanism.nq, self.mechanism.nv
-        return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
-
-    @property
-    def is_semi_implicit(self) -> bool:
-        """Whether `in_columns` serves: for the semi-implicit Euler method, where no efforts are clipped."""
-        return self.method is None and not self.mechanism.clipped
 
     @property
     def stage_count(self) -> int:

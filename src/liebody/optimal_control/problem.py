@@ -129,14 +129,14 @@ class OptimalControl:
     def _knot(self) -> tuple[Function | Program, Packing]:
         """The function, and how models are made of its rows.
 
-        Where it is long, directions of derivatives are a loop: of several stages, what does not depend on
-        them is computed once; the acceleration of one stage is solved for column by column.
+        Where it is long, the acceleration at the start is solved for column by column, in loops; directions
+        of derivatives are a loop over later stages, in which what does not depend on them is computed once.
         """
-        nq, (x, d, u, p) = self.nq, self.shooting.sizes
-        directions = d + self.nu
+        nq, n, (x, d, u, p) = self.nq, self.nv, self.shooting.sizes
+        directions, step = d + self.nu, self._step
 
-        def end(x: Array, u: Array, unit: Array) -> tuple[Array, Array]:
-            point = self._step.derivative(x[:nq], x[nq:], u, unit)
+        def end(x: Array, u: Array, unit: Array, first: Array | None = None) -> tuple[Array, Array]:
+            point = step.derivative(x[:nq], x[nq:], u, unit, first)
             return np.concatenate([point.q, point.v]), np.concatenate([point.delta, point.nu])
 
         def model(x: Array, u: Array, following: Array, p: Array, *rest: Array) -> tuple[Array, Array]:
@@ -144,41 +144,54 @@ class OptimalControl:
             gap = self.mechanism.group.difference(following[:nq], end[:nq]), end[nq:] - following[nq:]
             cost, g, H = self._stage.derivatives(x[:nq], x[nq:], u, p)
             for weights in slope:
-                H = H + self._step.curvature(x[:nq], x[nq:], u, weights)
+                H = H + step.curvature(x[:nq], x[nq:], u, weights)
             return np.concatenate([*gap, cost]), np.concatenate([g, H.ravel()])
 
-        def knot(x: Array, u: Array, *rest: Array) -> Array:
-            reached, columns = end(x, u, np.eye(directions, dtype=int))
-            first, last = model(x, u, *rest, reached)
-            return np.concatenate([first, columns.ravel(), last])
+        def knot(x: Array, u: Array, *rest: Array, first: Array | None = None) -> Array:
+            reached, columns = end(x, u, np.eye(directions, dtype=int), first)
+            begin, last = model(x, u, *rest, reached)
+            return np.concatenate([begin, columns.ravel(), last])
 
         shapes = {"x": x, "u": u, "following": x, "p": p, **({"slope": d} if self._is_exact else {})}
         program = Program("knot", shapes)
         state, inputs, *_ = given = program.inputs.values()
-        if self._step.stage_count > 1:
-            along = trace(end, {"x": x, "u": u, "unit": (directions, BESIDE)}, "end")
-            units: Array = np.eye(directions, -(-directions // BESIDE) * BESIDE)
-            units = units.reshape(directions, -1, BESIDE).swapaxes(0, 1)
-            reached, columns = apply_hoisted(program, along, "unit", units, (state, inputs))
+        found = step.in_columns(program, state, inputs)
+        if step.stage_count == 1:
+
+            def ended(x: Array, u: Array, *rest: Array) -> Array:
+                return knot(x, u, *rest[:-1], first=found.rates(x, u, rest[-1]))
+
+            made = trace(ended, {**shapes, "found": len(found.cells)}, "knot")
+            line, packing = packed(made, directions, d + 1)
+            assert isinstance(line, Function)
+            program.output("knot", passed(program, line, *given, found.cells))
+            if sum(program.operations.values()) > LONG:
+                return program, packing
+        else:
+            both = {"x": x, "u": u, "found": len(found.cells)}
+            flat = trace(lambda x, u, numbers: found.rates(x, u, numbers).ravel(), both, "rates")
+            first = passed(program, flat, state, inputs, found.cells).reshape(d, 1 + directions)
+
+            def along(x: Array, u: Array, f: Array, unit: Array, change: Array) -> tuple[Array, Array]:
+                return end(x, u, unit, np.hstack([f[:, None], np.vstack([unit[n:d], change])]))
+
+            def in_turns(columns: Array, none: Array) -> Array:
+                columns = np.hstack([columns, none])
+                return columns.reshape(len(columns), -1, BESIDE).swapaxes(0, 1)
+
+            left = -directions % BESIDE
+            by = {
+                "unit": in_turns(np.eye(directions), np.zeros((directions, left))),
+                "change": in_turns(first[n:, 1:], program.zeros((n, left))),
+            }
+            sizes: Any = {"x": x, "u": u, "f": d, **{key: values.shape[1:] for key, values in by.items()}}
+            rates = state, inputs, first[:, 0]
+            reached, columns = apply_hoisted(program, trace(along, sizes, "end"), by, rates)
             columns = np.concatenate([*columns.swapaxes(1, 2)])[:directions].T
-            first, last = program.apply(trace(model, {**shapes, "end": x}, "model"), *given, reached)
-            program.output("knot", np.concatenate([first, columns.ravel(), last]))
+            begin, last = program.apply(trace(model, {**shapes, "end": x}, "model"), *given, reached)
+            program.output("knot", np.concatenate([begin, columns.ravel(), last]))
             if sum(program.operations.values()) > LONG:
                 return packed(program, directions, d + 1)
-        elif self._step.is_semi_implicit:
-            found = self._step.in_columns(program, state, inputs)
-
-            def ended(x: Array, *rest: Array) -> Array:
-                point = self._step.ended(x, found.rates(x, rest[-1]))
-                first, last = model(x, *rest[:-1], np.concatenate([point.q, point.v]))
-                return np.concatenate([first, point.delta.ravel(), point.nu.ravel(), last])
-
-            if sum(program.operations.values()) > LONG:
-                made = trace(ended, {**shapes, "found": found.cells.shape}, "ended")
-                line, packing = packed(made, directions, d + 1)
-                assert isinstance(line, Function)
-                program.output("knot", passed(program, line, *given, found.cells))
-                return program, packing
         return packed(traced(knot, shapes, "knot"), directions, d + 1)
 
     @cached_property
