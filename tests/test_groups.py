@@ -39,6 +39,7 @@ from liebody.groups import (
     SpatialTranslation,
     Spherical,
 )
+from liebody.groups.base import TAKEN
 
 AXIS, POINT = (1.0, -2.0, 0.5), (0.3, -0.2, 0.7)
 X, Y, Z = np.eye(3)
@@ -679,3 +680,28 @@ def test_many_random_elements_are_drawn_at_once(group):
     np.testing.assert_allclose((rotations**2).mean(axis=0), 1 / 3, atol=0.03)
     if group.nq > 4:
         np.testing.assert_allclose(q[..., 4:7].std(axis=(0, 1)), 1, atol=0.03)
+
+
+@pytest.mark.parametrize("group", [*JOINTS, SO2, SO3, SE2, SE3, SO3xR3, R(3), Affine()], ids=repr)
+def test_methods_take_lists_and_refuse_what_has_another_shape(group):
+    """Every argument of every method, among right ones."""
+    q = group.neutral()
+    right = {"g": group.identity(), "u": np.zeros(group.dim), "q": q, "s": 0.5}
+    for name, letters in TAKEN.items():
+        if not hasattr(group, name):
+            continue
+        method, arguments = getattr(group, name), [right[letter] for letter in letters]
+        np.testing.assert_array_equal(method(*[np.array(x).tolist() for x in arguments]), method(*arguments))
+        for i in range(len(letters)):
+            for wrong in (None, "x", np.zeros(group.dim + group.nq + 1), np.zeros((2, 3, 4)), {}, object()):
+                with pytest.raises(ShapeError, match=f"{name}: .*expected"):
+                    method(*arguments[:i], wrong, *arguments[i + 1 :])
+
+
+def test_named_arguments_and_methods_of_ones_own_are_checked():
+    with pytest.raises(ShapeError, match=re.escape("SO3.log: R has shape (2, 2), expected (3, 3)")):
+        SO3.log(R=np.eye(2))
+    with pytest.raises(ShapeError, match=re.escape("Affine.hat: u has shape (3,), expected (2,)")):
+        Affine().hat(u=[1.0, 2.0, 3.0])
+    with pytest.raises(ShapeError, match=r"SE3.integrate: q has shape \(2, 7\), expected \(7,\)"):
+        SE3.integrate(np.zeros((2, 7)), u=np.zeros(6))

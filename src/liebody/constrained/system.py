@@ -13,7 +13,8 @@ from ..bodies import WORLD, Parameter
 from ..dynamics import Force, FrameForce, JointForce, JointLimits, Limits
 from ..dynamics.mechanism import Functions
 from ..errors import ModelError, ShapeError, counted
-from ..groups import SE3, SO3, LieGroup, Prismatic, Product, R, Revolute
+from ..groups import SE3, LieGroup, Prismatic, Product, R, Revolute
+from ..groups.so3 import quaternions, rotations
 from ..labels import Labels
 from ..linear import cross, matvec
 from ..scalar import Array
@@ -242,8 +243,7 @@ class System(Constrained):
         """R (..., n, 3, 3) and p (..., n, 3) of the bodies."""
         q = self.configurations(q)
         q = q[..., : 7 * len(self.bodies)].reshape(*q.shape[:-1], len(self.bodies), 7)
-        entries = SO3.element(np.moveaxis(q[..., :4], -1, 0))
-        return np.moveaxis(np.array(entries), (0, 1), (-2, -1)), q[..., 4:]
+        return rotations(q[..., :4]), q[..., 4:]
 
     def _body_velocities(self, q: Array, v: Array) -> tuple[np.ndarray, np.ndarray]:
         """omega and the velocity of the centre of mass, both in the bodies' axes, (..., n, 3)."""
@@ -351,7 +351,7 @@ class System(Constrained):
             assert c.joint is not None
             a, b = (poses[..., i, :, :] @ T for i, T in zip(c.bodies, (c.joint.on_parent, c.joint.on_child)))
             S, T = c.joint.group.S[:, 0], np.linalg.inv(a) @ b
-            w, *turn = SO3.coordinates(np.moveaxis(T[..., :3, :3], (-2, -1), (0, 1)))
+            w, *turn = np.moveaxis(quaternions(T[..., :3, :3]), -1, 0)
             angle = 2 * np.arctan2(np.tensordot(S[:3], turn, 1) * np.where(w < 0, -1, 1), np.abs(w))
             found.append(angle if S[:3].any() else T[..., :3, 3] @ S[3:])
         return np.stack(found, axis=-1)

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from typing import Any
 
 import numpy as np
 
 from ..codegen import Function, trace
 from ..codegen.derivatives import jacobian
+from ..door import quantities
 from ..errors import ConfigurationError, LogarithmError, ShapeError
 from ..linear import is_numeric, solve
 from ..scalar import Array, Coordinates, GroupElement, sqrt
+
+TAKEN = {  # by methods of groups: elements g (n, n), algebra vectors u (dim,), coordinates q (nq,), numbers s
+    **dict.fromkeys(("inverse", "log", "vee", "Ad", "coordinates"), "g"),
+    **dict.fromkeys(("hat", "exp", "ad", "coad", "dexp", "dexp_inverse"), "u"),
+    **dict.fromkeys(("element", "normalize", "pose"), "q"),
+    "compose": "gg",
+    "dexp_inverse_times": "uu",
+    "integrate": "qu",
+    "coordinate_rate": "qu",
+    "difference": "qq",
+    "interpolate": "qqs",
+}
+
+
+def _checked(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of `TAKEN` of this name, whose arguments are made arrays and must have its shapes."""
+    letters, names = TAKEN[word], list(inspect.signature(method).parameters)[1:]
+    if len(names) < len(letters):
+        names = [*letters]
+    letter_of = dict(zip(names, letters, strict=True))
+
+    def array(group: LieGroup, letter: str, name: str, x: Any) -> Any:
+        shape = group._shapes[letter]
+        if type(x) is np.ndarray and x.shape == shape and x.dtype.kind in "fOic":
+            return x
+        found = quantities(f"{group}.{word}: {name}", x, shape)
+        return found if shape else x
+
+    @wraps(method)
+    def call(self: LieGroup, *given: Any, **named: Any) -> Any:
+        arrays = [array(self, *of) for of in zip(letters, names, given, strict=False)]
+        for name in letter_of.keys() & named.keys():
+            named[name] = array(self, letter_of[name], name, named[name])
+        return method(self, *arrays, *given[len(letters) :], **named)
+
+    return call
 
 
 class LieGroup:
@@ -20,7 +58,8 @@ class LieGroup:
 
     `n`, `dim` and `hat` make a group; the rest follows from them. A subclass overrides what has a closed
     form, and tests/test_groups.py holds each override to the definition it replaces. Methods take single
-    elements, without batch axes, run on floats and on the symbols of a trace alike, and return new arrays.
+    elements, without batch axes, run on floats and on the symbols of a trace alike, and return new arrays;
+    what has another shape, or is no number, raises ShapeError.
 
     Conventions: dexp is right-trivialised, hat(dexp(u) du) = dg g^-1 for g = exp(u), so that the body
     velocity g^-1 dg is dexp(-u) du. Flat coordinates are what a state vector holds: by default the entries of
@@ -45,6 +84,9 @@ class LieGroup:
             cls.nq = own["n"] ** 2
         if "name" not in own:
             cls.name = cls.__name__
+        for name in TAKEN.keys() & own.keys():
+            if inspect.isfunction(own[name]):
+                setattr(cls, name, _checked(name, own[name]))
 
     def __repr__(self) -> str:
         return self.name
@@ -58,6 +100,11 @@ class LieGroup:
     def _value(self) -> Any:
         """What tells two groups of one class apart: which object it is, unless a subclass knows better."""
         return id(self)
+
+    @cached_property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of what methods take, by the letters of `TAKEN`."""
+        return {"g": (self.n, self.n), "u": (self.dim,), "q": (self.nq,), "s": ()}
 
     # Elements
 
@@ -247,6 +294,10 @@ class LieGroup:
 
     def _check_values(self, q: np.ndarray) -> None:
         """Raise ConfigurationError unless the finite coordinates q (..., nq) are of this group."""
+
+
+for _name in TAKEN.keys() & vars(LieGroup).keys():
+    setattr(LieGroup, _name, _checked(_name, vars(LieGroup)[_name]))
 
 
 @lru_cache

@@ -55,6 +55,50 @@ def quaternion_log(q: Coordinates) -> Array:
     return where(w < 0, -factor, factor) * v
 
 
+def _matrix(q: Array) -> Array:
+    """R (3, 3, ...) of the quaternions (4, ...)."""
+    w, x, y, z = q
+    x2, y2, z2 = x + x, y + y, z + z
+    wx, wy, wz = w * x2, w * y2, w * z2
+    xx, xy, xz = x * x2, x * y2, x * z2
+    yy, yz, zz = y * y2, y * z2, z * z2
+    return np.array(
+        [
+            [1 - (yy + zz), xy - wz, xz + wy],
+            [xy + wz, 1 - (xx + zz), yz - wx],
+            [xz - wy, yz + wx, 1 - (xx + yy)],
+        ]
+    )
+
+
+def rotations(q: Array) -> Array:
+    """R (..., 3, 3) of the unit quaternions (..., 4)."""
+    return np.moveaxis(_matrix(np.moveaxis(q, -1, 0)), (0, 1), (-2, -1))
+
+
+def _quaternion(R: Array) -> Array:
+    """q (4, ...) of the matrices (3, 3, ...)."""
+    xx, yy, zz = R[0, 0], R[1, 1], R[2, 2]
+    wx, wy, wz = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+    xy, yz, zx = R[0, 1] + R[1, 0], R[1, 2] + R[2, 1], R[2, 0] + R[0, 2]
+    column = np.array([1 + xx + yy + zz, wx, wy, wz])
+    largest = column[0]
+    for diagonal, candidate in (
+        (1 + xx - yy - zz, [wx, 1 + xx - yy - zz, xy, zx]),
+        (1 - xx + yy - zz, [wy, xy, 1 - xx + yy - zz, yz]),
+        (1 - xx - yy + zz, [wz, zx, yz, 1 - xx - yy + zz]),
+    ):
+        better = diagonal > largest
+        column = where(better, np.array(candidate), column)
+        largest = where(better, diagonal, largest)
+    return where(column[0] < 0, -0.5, 0.5) / sqrt(largest) * column
+
+
+def quaternions(R: Array) -> Array:
+    """Unit quaternions (..., 4), w >= 0, of the rotation matrices (..., 3, 3)."""
+    return np.moveaxis(_quaternion(np.moveaxis(R, (-2, -1), (0, 1))), 0, -1)
+
+
 class SO3Group(LieGroup):
     """Rotation matrices R, with u = omega; flat coordinates are unit quaternions (w, x, y, z)."""
 
@@ -116,18 +160,7 @@ class SO3Group(LieGroup):
 
     def element(self, q: Coordinates) -> GroupElement:
         """Rotation matrix of a unit quaternion; the norm is taken to be one."""
-        w, x, y, z = q
-        x2, y2, z2 = x + x, y + y, z + z
-        wx, wy, wz = w * x2, w * y2, w * z2
-        xx, xy, xz = x * x2, x * y2, x * z2
-        yy, yz, zz = y * y2, y * z2, z * z2
-        return np.array(
-            [
-                [1 - (yy + zz), xy - wz, xz + wy],
-                [xy + wz, 1 - (xx + zz), yz - wx],
-                [xz - wy, yz + wx, 1 - (xx + yy)],
-            ]
-        )
+        return _matrix(q)
 
     def coordinates(self, R: Array) -> Coordinates:
         """Unit quaternion with w >= 0.
@@ -135,20 +168,7 @@ class SO3Group(LieGroup):
         Of the matrix 4 q q^T, whose entries are linear in R, the column with the largest diagonal entry,
         normalised (Shepperd, 1978): no digit is lost at any angle.
         """
-        xx, yy, zz = R[0, 0], R[1, 1], R[2, 2]
-        wx, wy, wz = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
-        xy, yz, zx = R[0, 1] + R[1, 0], R[1, 2] + R[2, 1], R[2, 0] + R[0, 2]
-        column = np.array([1 + xx + yy + zz, wx, wy, wz])
-        largest = column[0]
-        for diagonal, candidate in (
-            (1 + xx - yy - zz, [wx, 1 + xx - yy - zz, xy, zx]),
-            (1 - xx + yy - zz, [wy, xy, 1 - xx + yy - zz, yz]),
-            (1 - xx - yy + zz, [wz, zx, yz, 1 - xx - yy + zz]),
-        ):
-            better = diagonal > largest
-            column = where(better, np.array(candidate), column)
-            largest = where(better, diagonal, largest)
-        return where(column[0] < 0, -0.5, 0.5) / sqrt(largest) * column
+        return _quaternion(R)
 
     def integrate(self, q: Coordinates, u: Array) -> Coordinates:
         return quaternion_product(q, quaternion_exp(np.asarray(u)))

@@ -29,7 +29,8 @@ import numpy as np
 from ..bodies import Body, Tree
 from ..bodies.tree import OfTree
 from ..errors import ModelError, ShapeError
-from ..groups import SO3, Free, Helical, Planar, Prismatic, Revolute, SpatialTranslation, Spherical
+from ..groups import Free, Helical, Planar, Prismatic, Revolute, SpatialTranslation, Spherical
+from ..groups.so3 import rotations
 from ..scalar import Array
 
 
@@ -59,22 +60,17 @@ def _constant(*indices: int) -> Callable[[Array], Array]:
     return lambda q: B
 
 
-def _rotation(q: Array) -> Array:
-    """R (..., 3, 3) of the quaternions (..., 4)."""
-    return np.moveaxis(SO3.element(np.moveaxis(q, -1, 0)), (0, 1), (-2, -1))
-
-
 def _world_linear(q: Array) -> Array:
     """B = [0 R; 1 0], (..., 6, 6)."""
     B = np.zeros((*q.shape[:-1], 6, 6))
-    B[..., :3, 3:] = _rotation(q[..., :4])
+    B[..., :3, 3:] = rotations(q[..., :4])
     B[..., 3:, :3] = np.eye(3)
     return B
 
 
 def _world_linear_drift(q: Array, v: Array) -> Array:
     """Bdot v = (R (omega x v), 0)."""
-    turned = _rotation(q[..., :4]) @ np.cross(v[..., :3], v[..., 3:])[..., None]
+    turned = rotations(q[..., :4]) @ np.cross(v[..., :3], v[..., 3:])[..., None]
     return np.concatenate([turned[..., 0], np.zeros_like(turned[..., 0])], axis=-1)
 
 
