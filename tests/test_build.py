@@ -78,9 +78,9 @@ def kernel(recipe=None):
 def test_a_second_process_compiles_nothing(tmp_path, count):
     command, runs = count
     python(kernel(), tmp_path, CC=command)
-    assert runs() == 3  # the probe of the compiler, the loops over one state and over lanes
+    assert runs() == 4  # the probe of the compiler, the entry, the loops over one state and over lanes
     assert python(kernel(), tmp_path, CC=command).stdout == "1 traced\n"
-    assert runs() == 3
+    assert runs() == 4
 
 
 @pytest.mark.wide
@@ -88,7 +88,7 @@ def test_with_a_recipe_a_second_process_traces_nothing(tmp_path, count):
     command, runs = count
     assert python(kernel("sine, version 1"), tmp_path, CC=command).stdout == "1 traced\n"
     assert python(kernel("sine, version 1"), tmp_path, CC=command).stdout == "0 traced\n"
-    assert runs() == 3
+    assert runs() == 4
     assert python(kernel("sine, version 2"), tmp_path, CC=command).stdout == "1 traced\n"
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_library_is_made_again(tmp_path, damage, recipe, count):
             whole = library.read_bytes()
             library.write_bytes(whole[: len(whole) // 2] if damage == "truncated" else os.urandom(5000))
     python(kernel(recipe), tmp_path, CC=command)
-    assert runs() == 6
+    assert runs() == 8
 
 
 @pytest.mark.wide

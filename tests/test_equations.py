@@ -486,8 +486,8 @@ def test_whatever_divides_is_divided(data):
     if d1 == 0 or d2 == 0:
         return
     assert sp.expand(shortest(sp.expand(p * d1 * d2) / (d1 * d2)) - sp.expand(p)) == 0
-    found = [sp.Poly(part, x, y, z) for part in sp.fraction(sp.together(shortest(p / d1 - r / d2)))]
-    expected = [sp.Poly(part, x, y, z) for part in sp.fraction(sp.cancel(p / d1 - r / d2))]
+    parts = sp.fraction(sp.together(shortest(p / d1 - r / d2))), sp.fraction(sp.cancel(p / d1 - r / d2))
+    found, expected = ([sp.Poly(part, x, y, z, domain="QQ") for part in fraction] for fraction in parts)
     assert found[0] * expected[1] == found[1] * expected[0]
     assert found[1].total_degree() == expected[1].total_degree()
 

@@ -154,7 +154,7 @@ def derivatives_by_columns(
     return program if sum(program.operations.values()) > LONG else program.unroll()
 
 
-class Solved(NamedTuple):
+class SolvedColumns(NamedTuple):
     """Cells of the acceleration (n,), and of da/dq, da/dv, da/dtau in one array (3, n, n)."""
 
     acceleration: Cells
@@ -163,7 +163,7 @@ class Solved(NamedTuple):
 
 def solved_by_columns(
     program: Program, tree: Tree, equations: Callable[..., Any], given: Mapping[str, Cells]
-) -> Solved:
+) -> SolvedColumns:
     """`forward_dynamics_derivatives` as passes of a program, which solve for the columns in loops.
 
     equations  of the arrays that `given` has the cells of: what `forward_equations` returns
@@ -213,7 +213,7 @@ def solved_by_columns(
         results[loop.result][: loop.last, of] = solved.T
     i, j = np.indices((n, n))
     results[2] = results[2][np.minimum(i, j), np.maximum(i, j)]
-    return Solved(a, results)
+    return SolvedColumns(a, results)
 
 
 def forward_equations(

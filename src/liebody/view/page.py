@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..groups.so3 import quaternions
 from .drawing import MOST_TRIANGLES, with_at_most
 from .meshes import arrow, cylinder
-from .scene import OPENING, Scene, quaternions
+from .scene import OPENING, Scene
 
 Array = Any
 LARGEST = 5_000_000  # bytes of a page

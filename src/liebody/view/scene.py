@@ -16,7 +16,6 @@ from ..codegen.layout import FlatLayout
 from ..door import floats
 from ..dynamics import body_poses
 from ..errors import ModelError, ShapeError
-from ..groups import SO3
 from ..labels import labels_of
 from ..linear import matvec
 from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, scaled
@@ -278,8 +277,3 @@ def _point(drawing: Drawing, name: str) -> tuple[int, Array]:
     if name not in drawing.points:
         raise ModelError(f"there is no frame {name!r}; there are {', '.join(drawing.points)}")
     return drawing.points[name]
-
-
-def quaternions(R: Array) -> Array:
-    """Unit quaternions (..., 4), w first, of rotations (..., 3, 3)."""
-    return np.moveaxis(SO3.coordinates(np.moveaxis(R, (-2, -1), (0, 1))), 0, -1)
