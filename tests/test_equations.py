@@ -274,6 +274,24 @@ def test_floats_in_expressions_become_exact_and_fractions_stay_readable():
     )
 
 
+@pytest.mark.parametrize("turn", ["0.78539816339744831 0 0", "0.4 0 1.0471975511965976"])
+def test_roots_beside_decimals_are_decimals(turn):
+    """A joint turned by pi/4 or pi/3, and an inertia turned by no such angle."""
+    inertial = """<inertial><origin xyz="0 0 0.3" rpy="0.1 0.2 0.3"/><mass value="2"/>
+        <inertia ixx="0.1" iyy="0.2" izz="0.25" ixy="0" ixz="0" iyz="0"/></inertial>"""
+    joint = """<joint name="{0}{1}" type="revolute"><parent link="{0}"/><child link="{1}"/><origin rpy="{2}"/>
+        <axis xyz="0 {3}"/><limit effort="1" velocity="1" lower="-4" upper="4"/></joint>"""
+    robot = lb.load(
+        f"""<robot name="r"><link name="a"/><link name="b">{inertial}</link><link name="c">{inertial}</link>
+        {joint.format("a", "b", "0 0 0", "0 1")}{joint.format("b", "c", turn, "1 0")}</robot>"""
+    )
+    eq = lb.equations(robot)
+    assert "sqrt" not in str(eq.M) and "e-1" not in str(eq.M) and "000000" not in str(eq.M)
+    q = np.array([0.3, -0.7])
+    found = np.array(eq.M.subs(dict(zip(eq.q, q, strict=True))), float)
+    np.testing.assert_allclose(found, robot.mass_matrix(q), rtol=1e-13)
+
+
 # -- the same numbers as the kernels ---------------------------------------------------------------------
 
 

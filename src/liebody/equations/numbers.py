@@ -55,6 +55,13 @@ def readable(x: Any) -> Any:
     return sympy.Float(float(x))
 
 
+def is_long(x: Any) -> bool:
+    """Whether a fraction is a decimal of more than ten digits."""
+    return (
+        readable(x).is_Float and len(f"{float(x):.15e}".partition("e")[0].strip("-0").replace(".", "")) > 10
+    )
+
+
 def readable_numbers(expression: Any) -> Any:
     """An expression or a matrix whose fractions are written as `readable` writes them."""
     fractions = [x for x in expression.atoms(sympy.Rational) if not x.is_Integer and x not in EXPONENTS]

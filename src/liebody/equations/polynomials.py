@@ -31,7 +31,7 @@ from ..codegen.graph import CONDITIONS
 from ..codegen.printers import on
 from ..codegen.printers.sympy_source import RULES
 from ..errors import ModelError
-from .numbers import readable, recognized
+from .numbers import is_long, readable, recognized
 
 Monomial = int
 Polynomial = dict[Monomial, Any]
@@ -295,6 +295,26 @@ class Ring:
         """The short form of a SymPy expression."""
         return self.expression(self.from_sympy(sympy.expand_trig(expression)))
 
+    def _without_roots(self, a: Polynomial) -> Polynomial:
+        """a; beside decimals roots of numbers are decimals, too, as 0.3 sqrt(2) x + 0.2 x is one term.
+
+        What the digits that were meant do not tell from zero is zero.
+        """
+        roots = {
+            k: f for k, f in enumerate(self.generators) if f.is_Pow and f.is_number and k in self.squares
+        }
+        if not any(m & self._mask([*roots]) for m in a) or not any(map(is_long, a.values())):
+            return a
+        terms: dict[Monomial, list[Fraction]] = {}
+        for m, x in a.items():
+            for k, root in roots.items():
+                if exponent(m, k):
+                    m, x = m - (1 << (BITS * k)), x * Fraction(str(root.evalf(30)))
+            terms.setdefault(m, []).append(Fraction(x))
+        sums = {m: float(sum(x)) for m, x in terms.items()}
+        meant = {m: x for m, x in sums.items() if abs(x) > 1e-14 * float(max(map(abs, terms[m])))}
+        return {m: _simple(Fraction(f"{x:.15g}")) for m, x in meant.items()}
+
     def expression(self, a: Polynomial) -> Any:
         """A short expression of a polynomial in normal form.
 
@@ -307,7 +327,7 @@ class Ring:
             return sympy.Integer(0)
         if len(a) > READABLE:
             raise TooLarge(f"an expression of {len(a)} terms")
-        a, powers = self.split(a)
+        a, powers = self.split(self._without_roots(a))
         if powers:
             content, common = _content(a), _common(a)
             if max(abs(content.numerator), content.denominator) > LARGEST_NUMBER:
