@@ -58,4 +58,4 @@ three:  # what pages of runs draw with: three.js as one file, of what scene.js u
 	cp $(VIEW)/three_entry.js entry.js; \
 	npx esbuild entry.js --bundle --minify --format=iife --global-name=THREE --legal-comments=none \
 	    --outfile=bundle.js; \
-	{ echo "/* $(THREE)"; cat node_modules/three/LICENSE; echo "*/"; cat bundle.js; } > $(VIEW)/three.min.js
+	{ echo "/* $(THREE)"; cat node_modules/three/LICENSE; echo "*/"; cat bundle.js; } > $(VIEW)/vendor/three.min.js

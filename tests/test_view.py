@@ -273,7 +273,7 @@ def test_a_notebook_shows_the_page_in_a_frame():
 
 
 def test_the_library_is_the_one_that_the_makefile_names_with_its_licence():
-    text = (ROOT / "src/liebody/view/three.min.js").read_text()
+    text = (ROOT / "src/liebody/view/vendor/three.min.js").read_text()
     version = re.search(r"^THREE = (\S+)", (ROOT / "Makefile").read_text(), re.M)[1]
     assert text.startswith(f"/* {version}\nThe MIT License")
     assert "Permission is hereby granted" in text

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, overload
+from typing import Any, NoReturn, Protocol, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -62,6 +63,8 @@ CONTACT = 0.02  # how long stops at limits are touched                          
 STEPS_OF_CONTACT = 10  # at least
 NONE = np.zeros(0)
 FEW_STEPS = 1000  # of all members, which are taken without a look at the clock
+OFF_UNIT = 1e-6  # by how much norms of quaternions that are given may be off
+FEW_QUATERNIONS = 8  # which Python makes unit sooner than NumPy
 CHUNK = 0.25  # seconds between two looks at the progress bar
 
 
@@ -219,7 +222,8 @@ def simulate(
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     flow = flow_of(made, chosen, stabilized, u.traced)
-    y = points_of(flow, q, v, h or clock.first, u.taken(flow).at(0.0))
+    implicit = isinstance(flow, MechanicalFlow)
+    y = points_of(flow, q, v, h or clock.first, u.taken(flow).at(0.0) if implicit else None)
     if events:
         flow = flow.watching(guards_of(made, events, y.shape[1], u.taken(flow).table.shape[-1]))
     if u.called is not None:
@@ -318,17 +322,21 @@ def simulate(
 
 def method_of(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod:
     """The explicit method, or the one for mechanical systems, of this name."""
-    if isinstance(given, MechanicalMethod) or (isinstance(given, str) and is_mechanical(given)):
-        return _mechanical_method(given)
+    if isinstance(given, MechanicalMethod):
+        return given
+    return _method_called(given) if type(given) is str else method_named(given)
+
+
+@functools.cache  # so that a method is one object, by which flows are kept
+def _method_called(given: str) -> Method | MechanicalMethod:
+    if is_mechanical(given):
+        return mechanical_method(given)
     if given == "time-stepping":
         raise IntegrationError(
             "time stepping is for robots with contacts: robot_system(robot, Contact('foot', friction=0.8)) "
             "of liebody.systems, and its simulate(..., method='time-stepping')"
         )
     return method_named(given)
-
-
-_mechanical_method = functools.cache(mechanical_method)  # one object for each name, by which flows are kept
 
 
 def check_fit(method: MechanicalMethod, t_end: float, h: float | None, stabilization: Any) -> None:
@@ -531,9 +539,10 @@ class Clock:
                 f"record_every = {interval} s makes {self.rows} records; take {t_end / MOST_STATES:g}, for "
                 "instance"
             )
-        self.times = np.array(
-            [*(interval * np.arange(self.rows + 1)), *ends, *([t_end] if self.rest else [])]
-        )
+        ends += [t_end] if self.rest else []
+        self.times = interval * np.arange(self.rows + 1.0)
+        if ends:
+            self.times = np.append(self.times, ends)
 
 
 def _whole(time: float, h: float) -> tuple[int, float]:
@@ -834,7 +843,8 @@ class _Door:
     def __init__(self, group: Product) -> None:
         self.group = group
         self.start: Array = None
-        self.quaternions = np.add.outer(quaternions(group), np.arange(4)).astype(int)
+        self.firsts = list(quaternions(group))
+        self.quaternions = np.add.outer(self.firsts, np.arange(4)).astype(int)
         self.special = any(_has_own_normal_form(factor) for factor in group.factors)
 
     def normalize(self, q: Array) -> None:
@@ -842,20 +852,29 @@ class _Door:
 
         Raises ConfigurationError where they are off by more than round-off.
         """
-        if len(self.quaternions):
+        if len(q) * len(self.firsts) <= FEW_QUATERNIONS:
+            for row, k in itertools.product(q, self.firsts):
+                w, x, y, z = row[k : k + 4].tolist()
+                norm = math.sqrt(w * w + x * x + y * y + z * z)
+                if not abs(norm - 1) <= OFF_UNIT:
+                    self._refuse(k, norm)
+                row[k : k + 4] = w / norm, x / norm, y / norm, z / norm
+        elif self.firsts:
             found = q[:, self.quaternions]
             norms = np.sqrt((found * found).sum(axis=-1))
-            if not np.abs(norms - 1).max() <= 1e-6:
-                wrong = np.abs(norms - 1) > 1e-6
-                k = int(np.argmax(wrong.any(axis=0)))
-                start, norm = self.quaternions[k, 0], norms[np.argmax(wrong[:, k]), k]
-                raise ConfigurationError(
-                    f"the quaternion q0[{start}:{start + 4}] has norm {norm:.9g}, expected 1 "
-                    "(order w, x, y, z); use robot.normalize(q0), or divide it by its norm"
-                )
+            wrong = ~(np.abs(norms - 1) <= OFF_UNIT)
+            if wrong.any():
+                i, k = np.argwhere(wrong)[0]
+                self._refuse(self.firsts[k], norms[i, k])
             q[:, self.quaternions] = found / norms[..., None]
         if self.special:
             q[:] = [self.group.normalize(x) for x in q]
+
+    def _refuse(self, k: int, norm: float) -> NoReturn:
+        raise ConfigurationError(
+            f"the quaternion q0[{k}:{k + 4}] has norm {norm:.9g}, expected 1 (order w, x, y, z); use "
+            "robot.normalize(q0), or divide it by its norm"
+        )
 
 
 def _has_own_normal_form(group: LieGroup) -> bool:
@@ -977,9 +996,10 @@ def _note_passed_limits(
 
 def _warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:
     """Name the closest singular position that members have gone through."""
-    passed = np.flatnonzero(np.isfinite(nearest.singular_pivot))
-    if not len(passed):
+    singular = np.isfinite(nearest.singular_pivot)
+    if not singular.any():
         return
+    passed = np.flatnonzero(singular)
     i = int(passed[np.argmin(nearest.singular_pivot[passed])])
     q = nearest.singular_state[i][: mechanism.nq]
     _, names = mechanism.nearly_dependent(q, nearest.singular_time[i])

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ CLOSING = re.compile(r"^\s*\\right\s*(\]|\)|\||\\\}|\.)")
 SCRIPT = re.compile(r"^\s*([\^_])\s*(\{[^{}]*\}|\\[a-zA-Z]+|.)")
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """A piece of a formula: its size about the baseline, and how to draw it with its left end at (x, y)."""
 
     width: float

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from ..codegen.graph import holds_symbols
-from ..codegen.layout import FlatLayout, ensemble_of, word_of
+from ..codegen.layout import FlatLayout, Named, ensemble_of, word_of
 from ..door import short
 from ..errors import ArgumentError, ModelError, ShapeError
 from ..scalar import Array
@@ -19,31 +19,23 @@ from .parameters import Parameter
 NO_SYMBOLS: Mapping[str, Any] = {}
 
 
-class Parameters(Mapping[str, Parameter]):
+class Parameters(Named):
     """{name: Parameter} of all that may be a parameter; `free` are the names of those that are."""
 
     def __init__(self, known: Mapping[str, Parameter], free: Sequence[str]) -> None:
-        self._known, self.free = known, tuple(free)
-
-    def __getitem__(self, name: str) -> Parameter:
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+        super().__init__(known)
+        self.free = tuple(free)
 
     def __repr__(self) -> str:
-        width = max(map(len, self._known), default=0)
+        width = max(map(len, self._values), default=0)
         return "\n".join(
             f"{'*' if name in self.free else ' '} {name:{width}}  {x.shape!s:5} {x.value.tolist()} {x.unit}"
-            for name, x in self._known.items()
+            for name, x in self._values.items()
         )
 
     def refuse(self, name: str, owner: str) -> NoReturn:
         """Raise ModelError for a name that is unknown."""
-        near = difflib.get_close_matches(name, self._known, 3)
+        near = difflib.get_close_matches(name, self._values, 3)
         hint = f"did you mean {', '.join(near)}?" if near else "its `parameters` lists them."
         raise ModelError(
             f"{owner} has no parameter {name!r}; {hint} One of your own, such as a gain, is called by a word "

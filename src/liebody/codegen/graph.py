@@ -128,6 +128,24 @@ def _unary(name: str) -> Callable[[Expr], Scalar]:
     return lambda self: self.apply(name, (self,))
 
 
+def _commuting(op: str, reduced: Callable[[Expr, Scalar], Scalar]) -> Callable[[Expr, Any], Any]:
+    """The method of a sum or product. Two plain nodes, the common case, come first; others are `reduced`."""
+
+    def method(self: Expr, other: Any) -> Scalar:
+        a, b, graph = self, other, self.graph
+        if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
+            args = (a, b) if a.index <= b.index else (b, a)
+            found = graph.tables[op].get(args)
+            return graph.new(op, args) if found is None else found
+        if type(b) is not float or a.op in CONDITIONS:
+            if isinstance(b, np.ndarray):
+                return NotImplemented
+            a, b = a._number(a), a._number(b)
+        return reduced(a, b)
+
+    return method
+
+
 class Expr:
     """One node, made by its `Graph`: an operation and its operands (nodes of that graph, or floats)."""
 
@@ -167,22 +185,14 @@ class Expr:
             )
         return other
 
-    # -- sums and products: two plain nodes, the common case, come first ---------------------------------
+    # -- sums and products --------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Scalar:
-        a, b, graph = self, other, self.graph
-        if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
-            args = (a, b) if a.index <= b.index else (b, a)
-            found = graph.tables["add"].get(args)
-            return graph.new("add", args) if found is None else found
-        if type(b) is not float or a.op in CONDITIONS:
-            if isinstance(b, np.ndarray):
-                return NotImplemented
-            a, b = a._number(a), a._number(b)
+    def _plus(self, b: Scalar) -> Scalar:
         if type(b) is float:
-            return a if b == 0.0 else graph.node("add", a, b)
-        return a - b.args[0] if b.op == "neg" else b - a.args[0]
+            return self if b == 0.0 else self.graph.node("add", self, b)
+        return self - b.args[0] if b.op == "neg" else b - self.args[0]
 
+    __add__ = _commuting("add", _plus)
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Scalar:
@@ -207,30 +217,22 @@ class Expr:
             return -b
         return b.args[0] + a if b.op == "neg" else self.graph.node("sub", a, b)
 
-    def __mul__(self, other: Any) -> Scalar:
-        a, b, graph = self, other, self.graph
-        if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
-            args = (a, b) if a.index <= b.index else (b, a)
-            found = graph.tables["mul"].get(args)
-            return graph.new("mul", args) if found is None else found
-        if type(b) is not float or a.op in CONDITIONS:
-            if isinstance(b, np.ndarray):
-                return NotImplemented
-            a, b = a._number(a), a._number(b)
+    def _times(self, b: Scalar) -> Scalar:
         if type(b) is not float:
-            return -(a.args[0] * b) if a.op == "neg" else -(a * b.args[0])
+            return -(self.args[0] * b) if self.op == "neg" else -(self * b.args[0])
         if b == 0.0:
             return 0.0
         if b == 1.0:
-            return a
+            return self
         if b < 0.0:
-            return -(a * -b)
-        if a.op == "neg":
-            return -(a.args[0] * b)
-        if a.op == "mul" and type(a.args[1]) is float:  # k (k' a) = (k k') a
-            return a.args[0] * (a.args[1] * b)
-        return graph.node("mul", a, b)
+            return -(self * -b)
+        if self.op == "neg":
+            return -(self.args[0] * b)
+        if self.op == "mul" and type(self.args[1]) is float:  # k (k' a) = (k k') a
+            return self.args[0] * (self.args[1] * b)
+        return self.graph.node("mul", self, b)
 
+    __mul__ = _commuting("mul", _times)
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Scalar:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import namedtuple
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -17,6 +17,22 @@ from ..scalar import Array
 
 Check = Callable[[np.ndarray], np.ndarray]
 NONE: Mapping[str, Check] = {}
+
+
+class Named(Mapping[str, Any]):
+    """Values that are read by name, and not set."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
 
 class FlatLayout:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .program import Program
 
 FAR, APPROACH, DROP = 1e3, 0.5, 4.0  # as in runtime/watch.h
-HEAD = 6  # entries of a row of `nearest` before the state
+UNKNOWN = np.array([np.inf, np.nan, np.inf, np.nan, 0.0, 0.0])  # a row of `nearest` before the state
+HEAD = len(UNKNOWN)
 
 
 class Watch(NamedTuple):
@@ -50,7 +51,7 @@ class Nearest:
     def of(cls, members: int, point: int) -> Nearest:
         """Nothing is known yet."""
         rows = np.empty((members, HEAD + point))
-        rows[:], rows[:, 0:3:2], rows[:, 4:6] = np.nan, np.inf, 0.0
+        rows[:, :HEAD], rows[:, HEAD:] = UNKNOWN, np.nan
         return cls(rows)
 
     pivot = _column(0, "The smallest relative pivot of all steps, (n,); infinite where nobody looked.")

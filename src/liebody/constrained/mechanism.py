@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ STABILIZATIONS = ("none", "baumgarte", "projection", "index-2")
 TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency is given
 
 
+@cache
 def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization:
     """The stabilisation by name; Baumgarte's and index-2's frequencies are 1/(5 dt) by default."""
     if isinstance(given, Stabilization):
@@ -274,8 +275,12 @@ class Constrained(Parametric, Assembly):
         if not self.nc:
             return
         g, rate = (np.abs(x) for x in self.evaluated("residuals", t, q, v, p=p))
-        size = 1 + np.abs(np.asarray(v)).max()
-        q = np.asarray(q, float)
+        if not (g.max(initial=0.0) < TOLERANCE and rate.max(initial=0.0) < TOLERANCE):
+            self._refuse(g, rate, 1 + np.abs(np.asarray(v)).max())
+        self.remember(np.asarray(q, float).reshape(-1, self.nq)[0])
+
+    def _refuse(self, g: Array, rate: Array, size: float) -> None:
+        """Raise ConfigurationError for what is off by too much, where velocities are of this size."""
         for values, bound, what, remedy in (
             (g, TOLERANCE, "q0 violates", "q0 = system.assemble(q0)"),
             (rate, TOLERANCE * size, "v0 breaks", "v0 = system.consistent_velocities(q0, v0)"),
@@ -288,4 +293,3 @@ class Constrained(Parametric, Assembly):
                         f"{bound:.1g}; start from {remedy}"
                         + (", of system.with_parameters(values)" if self.layout.size else "")
                     )
-        self.remember(q.reshape(-1, self.nq)[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,12 @@ class PeriodicOrbit:
     point: Point
     shot: Shot
 
-    @property
-    def system(self) -> HybridSystem:
-        return self.shooting.system
+    system = property(attrgetter("shooting.system"))
+    nodes = property(attrgetter("point.q", "point.v"))
+    period = property(attrgetter("point.period"))
+    shift = property(attrgetter("point.shift"))
+    parameters = property(attrgetter("point.parameters"))
+    residual = property(attrgetter("shot.size"))
 
     @property
     def q(self) -> Array:
@@ -45,26 +49,6 @@ class PeriodicOrbit:
     @property
     def v(self) -> Array:
         return self.point.v[0]
-
-    @property
-    def nodes(self) -> tuple[Array, Array]:
-        return self.point.q, self.point.v
-
-    @property
-    def period(self) -> float:
-        return self.point.period
-
-    @property
-    def shift(self) -> Array:
-        return self.point.shift
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return self.point.parameters
-
-    @property
-    def residual(self) -> float:
-        return self.shot.size
 
     @property
     def events(self) -> Events:

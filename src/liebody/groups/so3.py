@@ -56,19 +56,10 @@ def quaternion_log(q: Coordinates) -> Array:
 
 
 def _matrix(q: Array) -> Array:
-    """R (3, 3, ...) of the quaternions (4, ...)."""
-    w, x, y, z = q
-    x2, y2, z2 = x + x, y + y, z + z
-    wx, wy, wz = w * x2, w * y2, w * z2
-    xx, xy, xz = x * x2, x * y2, x * z2
-    yy, yz, zz = y * y2, y * z2, z * z2
-    return np.array(
-        [
-            [1 - (yy + zz), xy - wz, xz + wy],
-            [xy + wz, 1 - (xx + zz), yz - wx],
-            [xz - wy, yz + wx, 1 - (xx + yy)],
-        ]
-    )
+    """R (3, 3, ...) = 1 + 2 w [v] + 2 [v]^2 of the quaternions q = (w, v), (4, ...)."""
+    w, v = q[0], q[1:]
+    twice = v + v
+    return _with_skew(v, w * twice, twice)
 
 
 def rotations(q: Array) -> Array:
@@ -187,17 +178,22 @@ class SO3Group(LieGroup):
 
 
 def _quadratic(u: Array, r: Array, s: Array) -> Array:
-    """1 + r [u] + s [u]^2, with [u]^2 = u u^T - |u|^2 1."""
-    k0, k1, k2 = r * u
-    p, q, t = u
-    sp, sq, st = s * p, s * q, s * t
-    pq, qt, tp = sp * q, sq * t, st * p
-    pp, qq, tt = sp * p, sq * q, st * t
+    """1 + r [u] + s [u]^2."""
+    return _with_skew(u, r * u, s * u)
+
+
+def _with_skew(u: Array, k: Array, p: Array) -> Array:
+    """1 + [k] + s [u]^2 (3, 3, ...) of p = s u: [u]^2 = u u^T - |u|^2 1."""
+    x, y, z = u
+    px, py, pz = p
+    k0, k1, k2 = k
+    xx, yy, zz = px * x, py * y, pz * z
+    xy, yz, zx = px * y, py * z, pz * x
     return np.array(
         [
-            [1 - (qq + tt), pq - k2, tp + k1],
-            [pq + k2, 1 - (pp + tt), qt - k0],
-            [tp - k1, qt + k0, 1 - (pp + qq)],
+            [1 - (yy + zz), xy - k2, zx + k1],
+            [xy + k2, 1 - (xx + zz), yz - k0],
+            [zx - k1, yz + k0, 1 - (xx + yy)],
         ]
     )
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ..codegen.layout import Named
 from ..door import checked, count, floats
 from ..errors import ShapeError, SweepError, require
 
@@ -17,7 +18,7 @@ MOST_IN_A_CHUNK = 512
 FEWEST_CHUNKS = 16
 
 
-class Sample(Mapping[str, Any]):
+class Sample(Named):
     """Parameters of each member of a sample, by name: arrays (n, ...), or numbers for all members.
 
         starts = lb.Sample({"q0": robot.random(rng, 1000), "K_p": rng.uniform(1, 9, 1000)})
@@ -27,20 +28,11 @@ class Sample(Mapping[str, Any]):
 
     @checked
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = {name: _values(name, value) for name, value in values.items()}
+        super().__init__({name: _values(name, value) for name, value in values.items()})
         sizes = {name: len(value) for name, value in self._values.items() if value.ndim}
         if len(set(sizes.values())) != 1:
             raise ShapeError(f"a sample needs arrays of one length, and these have {sizes}")
         self.size = next(iter(sizes.values()))
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
     def __repr__(self) -> str:
         return f"Sample of {self.size} members: {', '.join(self)}"

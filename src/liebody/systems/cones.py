@@ -35,10 +35,6 @@ class Cone(NamedTuple):
 
     mu: Any
 
-    @property
-    def size(self) -> int:
-        return 3
-
     def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
         """x of w = A x + b; A (3, 3). newton: iterations; 0: one projected step from x instead."""
         mu, a = self.mu, A[0, 0]
@@ -92,10 +88,6 @@ class Bounds(NamedTuple):
     low: Any
     high: Any
 
-    @property
-    def size(self) -> int:
-        return 1
-
     def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
         """x of w = A x + b; A (1, 1)."""
         return np.array([minimum(maximum(-b[0] / A[0, 0], self.low), self.high)])
@@ -114,10 +106,6 @@ class Saturation(NamedTuple):
     offered: Any
     slope: Any
     most: Any
-
-    @property
-    def size(self) -> int:
-        return 1
 
     def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
         """x of w = A x + b; A (1, 1)."""

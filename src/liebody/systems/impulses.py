@@ -365,7 +365,17 @@ def _behind(
     return new, np.array([-x[0] * mean[0] - stored, -(x[1:] @ mean[1:]) - stored_t])
 
 
-class _JointImpulses(Solved):
+class _Dissipating(Solved):
+    """A law that stores nothing, unless it says so, and whose one loss is called as its force."""
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        return 0.0
+
+    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"": 0.0}
+
+
+class _JointImpulses(_Dissipating):
     """A `JointForce` as time stepping takes it, by one row for each velocity v_i that it acts on.
 
     Memory and signal: reaction (m,), the efforts in the last step; the loss is called as the force.
@@ -410,12 +420,6 @@ class _JointImpulses(Solved):
     def _stored(self, s: State, h: Any, v: Array) -> Any:
         """The rate of the energy that it stores."""
         return 0.0
-
-    def energy(self, s: State, z: Any, p: Any) -> Any:
-        return 0.0
-
-    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"": 0.0}
 
     def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return {"reaction": z.reaction}
@@ -512,7 +516,7 @@ def effort_limits(tree: Tree) -> np.ndarray:
     return limits
 
 
-class LoopImpulses(Solved):
+class LoopImpulses(_Dissipating):
     """The closures of a `ClosedTree`, whose impulses each step finds exactly, with those of the contacts.
 
         g + h (J v' + drift) + h^2/2 (dJ/dt) v = 0
@@ -542,12 +546,6 @@ class LoopImpulses(Solved):
         self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
     ) -> tuple[dict[str, Array], dict[str, Any]]:
         return {"multipliers": -x / h}, {"": -(x @ (0.5 * (before + v))) / h}
-
-    def energy(self, s: State, z: Any, p: Any) -> Any:
-        return 0.0
-
-    def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"": 0.0}
 
     def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return {"multipliers": z.multipliers}

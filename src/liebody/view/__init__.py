@@ -4,8 +4,8 @@
     view(robot, run).save("run.html")    # one file, which plays without a network; also .gif, .mp4, .png
 
 A drawing (`drawing.py`) is what is seen of a mechanism, a scene (`scene.py`) a drawing in motion. A page
-(`page.py`, `scene.js`) and a film (`film.py`) show scenes. three.min.js is three.js, with its licence (MIT),
-bundled by `make three`.
+(`page.py`, `scene.js`) and a film (`film.py`) show scenes. vendor/three.min.js is three.js, with its licence
+(MIT), bundled by `make three`.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _page(scene: Scene, most: int) -> str:
     }  # fmt: skip
     text = {
         "TITLE": html.escape(scene.title or "liebody"),
-        "LIBRARY": _resource("three.min.js"),
+        "LIBRARY": _resource("vendor/three.min.js"),
         "SCENE": _resource("scene.js"),
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "BYTES": store.text(),

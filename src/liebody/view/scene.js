@@ -1,4 +1,4 @@
-// Plays what page.py wrote: #data says what there is, #bytes holds the numbers. THREE is in three.min.js.
+// Plays what page.py wrote: #data says what there is, #bytes holds the numbers. THREE is vendor/three.min.js.
 // A link to page.html#t=0.5 shows that time and stands still.
 (async () => {
   "use strict";

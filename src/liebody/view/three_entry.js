@@ -1,4 +1,4 @@
-// What scene.js uses of three.js: `make three` bundles it into three.min.js.
+// What scene.js uses of three.js: `make three` bundles it into vendor/three.min.js.
 export {
   BufferAttribute, BufferGeometry, CanvasTexture, Color, DirectionalLight, Fog, Group,
   HemisphereLight, Line, LineBasicMaterial, Mesh, MeshBasicMaterial, MeshStandardMaterial,

@@ -383,7 +383,7 @@ def books(gait: PeriodicOrbit, samples: int = 4000) -> Books:
     n, base, dt = joints_of(gait), gait.system, gait.period / samples
     fine = {name: base.parameters.defaults[name] for name in FAST}
     run = gait.simulate(record_every=dt, parameters={**gait.parameters, **fine})
-    ledger, out = base.ledger(run), run.outputs  # type: ignore[attr-defined]
+    ledger, out = base.ledger(run), run.outputs
     efforts, force = out["efforts"], out["floor_force"][:, 0]
     loaded = force[:, 2] > 1.0
     power = (efforts * run.v)[:, 3:]
