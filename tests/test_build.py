@@ -92,6 +92,49 @@ def test_with_a_recipe_a_second_process_traces_nothing(tmp_path, count):
     assert python(kernel("sine, version 2"), tmp_path, CC=command).stdout == "1 traced\n"
 
 
+def test_another_version_of_the_library_has_other_notes(monkeypatch):
+    mine = build.note("a recipe")
+    assert build.note("a recipe") == mine != build.note("another")
+    monkeypatch.setattr(build, "library_digest", lambda: "of another version")
+    assert build.note("a recipe") != mine
+
+
+def test_the_digest_of_the_library_is_that_of_its_texts_which_are_read_when_they_have_changed(
+    tmp_path, monkeypatch
+):
+    library = tmp_path / "library"
+    monkeypatch.setattr(cache, "_chosen", tmp_path / "kernels")
+    monkeypatch.setattr(build, "__file__", str(library / "codegen" / "build.py"))
+    reads = []
+    read_text = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda *a, **o: reads.append(a) or read_text(*a, **o))
+    text = library / "codegen" / "runtime" / "a.h"
+    text.parent.mkdir(parents=True)
+    (library / "b.py").write_text("two")
+
+    def digest():
+        time.sleep(0.03)  # times of files are those of the last tick
+        return build.library_digest.__wrapped__()
+
+    def write(content):
+        text.write_text(content)
+        os.utime(text, ns=(10**18, 10**18))
+
+    write("one")
+    first = digest()
+    assert len(reads) == 2
+    (library / "__pycache__").mkdir()
+    (library / "__pycache__" / "b.py").touch()
+    (library / "notes.txt").touch()
+    assert digest() == first and len(reads) == 2
+    write("eno")  # of the same size and date
+    assert digest() != first
+    write("one")
+    assert digest() == first and len(reads) == 6
+    (library / "c.py").write_text("three")
+    assert digest() != first
+
+
 def test_the_key_depends_on_text_compiler_processor_and_flags(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "_chosen", tmp_path)
     text = "int f(void) { return 1; }"

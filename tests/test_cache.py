@@ -180,6 +180,19 @@ def test_without_any_place_kernels_run_as_numpy_source(folder, monkeypatch):
     np.testing.assert_array_equal(k(np.ones(2)), 8)
 
 
+def test_without_a_folder_for_the_compiler_the_advice_is_to_make_room(folder, monkeypatch, recwarn):
+    def nowhere(*_, **__):
+        raise build.NoPlace("there is no space in the temporary folder")
+
+    monkeypatch.setattr(build, "vector_bits", nowhere)
+    monkeypatch.setattr(build, "REFUSALS", [])
+    monkeypatch.setattr(build, "find_compiler", build.find_compiler.__wrapped__)
+    monkeypatch.setattr("liebody.codegen.kernel._warned", False)
+    np.testing.assert_array_equal(Kernel(trace(lambda q: q + 9, {"q": 2}, "f"))(np.ones(2)), 10)
+    (said,) = (str(w.message) for w in recwarn)
+    assert "no space" in said and "make room" in said and "install a C compiler" not in said
+
+
 # -- what is damaged, what is killed ------------------------------------------------------------------------
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import functools
 import hashlib
 import importlib.util
+import itertools
 import os
 import platform
 import shlex
@@ -14,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +37,6 @@ FLAGS = (
 LESS = "-O1 -fexpensive-optimizations -fstrict-aliasing -DLONG_CODE".split()
 LONG_FLAGS = (*(flag for flag in FLAGS if flag != "-O2"), *LESS)
 TEMPORARY = ("TMPDIR", "TMP", "TEMP")  # where compilers look for the folder for their files
-FORMAT = "2"  # of what is kept
 LEAST_SPACE = 1 << 20  # bytes of a disk on which a compiler may have failed for want of space
 ADVICE = (
     "install a C compiler (Debian, Ubuntu: apt install gcc; macOS: xcode-select --install), or the one that "
@@ -43,7 +44,7 @@ ADVICE = (
 )
 
 
-REFUSALS: list[str] = []  # what compilers said that are there, but do not work
+REFUSALS: list[CompilerError] = []  # why compilers that are there do not work
 
 
 @dataclass(frozen=True)
@@ -77,24 +78,28 @@ def find_compiler() -> Compiler | None:
         try:
             vector_bits(compiler)
         except NoPlace as error:
-            REFUSALS.append(str(error))
+            REFUSALS.append(error)
             return None
         return compiler
-    commands: list[tuple[tuple[str, ...], str]] = [
-        ((path,), path) for path in map(shutil.which, ("cc", "gcc", "clang")) if path
-    ]
-    zig = importlib.util.find_spec("ziglang")
-    if zig and zig.origin:
-        commands.append(((sys.executable, "-m", "ziglang", "cc"), zig.origin))
-    for command, program in commands:
+    for command, program in _commands():
         compiler = Compiler(command, _identity(program, *command[1:]))
         try:
             vector_bits(compiler)
         except CompilerError as error:
-            REFUSALS.append(str(error))  # without headers, or a stand-in that only asks to be installed
+            REFUSALS.append(error)  # without headers, or a stand-in that only asks to be installed
             continue
         return compiler
     return None
+
+
+def _commands() -> Iterator[tuple[tuple[str, ...], str]]:
+    """The commands that may be C compilers, and which file each one is."""
+    for path in map(shutil.which, ("cc", "gcc", "clang")):
+        if path:
+            yield (path,), path
+    zig = importlib.util.find_spec("ziglang")
+    if zig and zig.origin:
+        yield (sys.executable, "-m", "ziglang", "cc"), zig.origin
 
 
 def _identity(program: str, *options: str) -> str:
@@ -108,10 +113,9 @@ def _identity(program: str, *options: str) -> str:
 def processor() -> str:
     """What code for this very processor depends on."""
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-        lines = [
-            x for x in text.split("\n\n")[0].splitlines() if x.startswith(("model name", "flags", "Features"))
-        ]
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            first = itertools.takewhile(str.strip, file)  # the others are alike
+            lines = [x.rstrip() for x in first if x.startswith(("model name", "flags", "Features"))]
         return "|".join([platform.machine(), *lines])
     except OSError:
         return "|".join([platform.machine(), platform.processor(), platform.node()])
@@ -120,6 +124,36 @@ def processor() -> str:
 def digest(*parts: str) -> str:
     """The name under which something that depends on `parts` is kept."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def note(*parts: str) -> str:
+    """The name under which this version of the library keeps, for this processor, what `parts` determine."""
+    return digest(*parts, library_digest(), processor(), *FLAGS)
+
+
+@functools.cache
+def library_digest() -> str:
+    """A digest of the source of this library: what another version has compiled is not taken for this one's.
+
+    It is kept itself, by the sizes and times of all files; where one of these has changed they are read.
+    """
+    folders, files = [str(Path(__file__).parents[1])], []
+    for folder in folders:
+        with os.scandir(folder) as items:
+            for item in items:
+                if item.name.endswith((".py", ".h")):
+                    status = item.stat()
+                    files.append((item.path, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+                elif item.is_dir() and item.name != "__pycache__":
+                    folders.append(item.path)
+    files.sort()
+    kept = digest(*map(repr, files))
+    if known := cache.recall(kept, ".path"):
+        return known.decode()
+    found = digest(*(Path(path).read_text(encoding="utf-8") for path, *_ in files))
+    with contextlib.suppress(OSError):
+        cache.store(kept, ".path", found.encode())
+    return found
 
 
 def _kind(option: str) -> str:
@@ -248,14 +282,6 @@ def fields(declared: str) -> list[tuple[str, Any]]:
 def runtime(name: str) -> str:
     """A text of the folder runtime/."""
     return (Path(__file__).parent / "runtime" / name).read_text(encoding="utf-8")
-
-
-@functools.cache
-def interface() -> str:
-    """A digest of runtime/: libraries of another version are called in another way."""
-    return digest(
-        FORMAT, *(runtime(path.name) for path in sorted((Path(__file__).parent / "runtime").glob("*.h")))
-    )
 
 
 @functools.cache

@@ -104,8 +104,9 @@ def _usable() -> Path:
         why = "there is no space" if error.errno in NO_SPACE else f"{error.strerror or error}"
     if why:
         return _temporary(f"{folder} cannot hold compiled kernels: {why}")
-    for leftover in [*folder.glob(PREFIX + "*"), *folder.glob("tmp-*")]:  # the latter of 0.1
-        _remove_leftover(leftover)
+    for name in os.listdir(folder):
+        if name.startswith((PREFIX, "tmp-")):  # the latter of 0.1
+            _remove_leftover(folder / name)
     return folder
 
 

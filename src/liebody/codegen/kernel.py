@@ -56,7 +56,7 @@ class Kernel:
     dtype     float64, or float32
     guard     what is checked of the inputs in the same pass; a violation raises ConfigurationError, and
               leaves `out` undefined
-    recipe    a text that determines the function and the version of the code that traces it, if there is one:
+    recipe    a text that determines the function, together with the version of this library, if there is one:
               with it, a kernel of an earlier process is found without tracing
     doc       what `help` shows of the kernel
 
@@ -136,8 +136,7 @@ class Kernel:
     def _key(self, kind: str, compiler: build.Compiler | None = None) -> str:
         identity = compiler.identity if compiler else ""
         guard = f"{self.guard.finite}{self.guard.unit}{self.guard.tolerance}"
-        parts = (self._recipe or "", kind, str(self.dtype), guard, identity, build.interface())
-        return build.digest(*parts, build.processor(), *build.FLAGS)
+        return build.note(self._recipe or "", kind, str(self.dtype), guard, identity)
 
     def _remembered(self) -> dict[str, Any] | None:
         try:
@@ -534,8 +533,11 @@ _warned = False
 def find_compiler_or_warn() -> build.Compiler | None:
     """The C compiler, or None after one warning that says how to get one."""
     compiler = build.find_compiler()
-    if compiler is None:
-        found = f"none that works ({build.REFUSALS[0]})" if build.REFUSALS else "no C compiler"
+    refusal = build.REFUSALS[0] if build.REFUSALS else None
+    if compiler is None and isinstance(refusal, build.NoPlace):
+        warn_of_no_compiler(str(refusal))
+    elif compiler is None:
+        found = f"none that works ({refusal})" if refusal else "no C compiler"
         warn_of_no_compiler(f"there is {found}", build.ADVICE)
     return compiler
 

@@ -111,7 +111,7 @@ class CompiledLoop:
         note = None
         if self.recipe:
             parts = (self.recipe, repr(self.settings), f"{self.kind}{lanes}", compiler.identity)
-            note = build.digest(*parts, build.interface(), build.processor(), *build.FLAGS)
+            note = build.note(*parts)
 
         @undisturbed()
         def source() -> build.Source:

@@ -152,10 +152,8 @@ class ShootingPasses:
                 return None
             lanes = build.lanes(compiler)
             parts = (self.recipe or "", repr(self.sizes), f"shooting{lanes}", compiler.identity)
-            note = build.digest(*parts, build.interface(), build.processor(), *build.FLAGS)
-            library = build.library(
-                lambda: build.Source([self.source(lanes)]), compiler, note if self.recipe else None
-            )
+            note = build.note(*parts) if self.recipe else None
+            library = build.library(lambda: build.Source([self.source(lanes)]), compiler, note)
         except build.NoPlace as error:
             warn_of_no_compiler(str(error))
             return None

@@ -10,7 +10,7 @@ stub          writes table.pyi, which editors and type checkers read
 
 from .algorithm import Algorithm, kernels_of
 from .derived import derivatives
-from .identity import library_digest, quaternions
+from .identity import quaternions
 from .robot import GRAVITY, Robot
 
-__all__ = ["GRAVITY", "Algorithm", "Robot", "derivatives", "kernels_of", "library_digest", "quaternions"]
+__all__ = ["GRAVITY", "Algorithm", "Robot", "derivatives", "kernels_of", "quaternions"]

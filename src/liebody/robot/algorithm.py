@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
@@ -112,8 +112,7 @@ class Algorithm:
     @cached_property
     def text(self) -> str:
         """What the function says, without what a robot has itself, methods by their names."""
-        entries = (entry for entry, _ in kernels_of(self.owner).values())
-        methods = {f"`{entry.function.__name__}`": f"`{entry.name}`" for entry in entries}
+        methods = {f"`{x.function.__name__}`": f"`{x.name}`" for x in _algorithms(self.owner)}
         text = (inspect.getdoc(self.function) or self.name) + "\n"
         text = re.sub(rf"^({'|'.join(KNOWN)})  .*\n( .*\n)*", "", text, flags=re.MULTILINE)
         return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text)
@@ -274,6 +273,11 @@ def _entry(owner: type, name: str) -> Algorithm:
     return found
 
 
+def _algorithms(kind: type) -> Iterator[Algorithm]:
+    """Those of a class of robots."""
+    return (x for base in reversed(kind.__mro__) for x in vars(base).values() if isinstance(x, Algorithm))
+
+
 Kernels = dict[str, tuple[Algorithm, tuple[str, ...]]]
 
 
@@ -285,8 +289,7 @@ def kernels_of(kind: type) -> Kernels:
 @functools.cache
 def _kernels_of(kind: type) -> Kernels:
     found: Kernels = {}
-    entries = (x for base in reversed(kind.__mro__) for x in vars(base).values() if isinstance(x, Algorithm))
-    for algorithm in entries:
+    for algorithm in _algorithms(kind):
         found[algorithm.name] = algorithm, ()
         found |= {f"{algorithm.name}_{k}": (algorithm, (k,)) for k in algorithm.optional}
     return found

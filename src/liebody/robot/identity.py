@@ -1,8 +1,7 @@
-"""What tells the equations of motion of one robot from those of others, and of other versions."""
+"""What tells the equations of motion of one robot from those of others."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -38,20 +37,3 @@ def fingerprint(tree: Tree) -> str | None:
     for frame in tree.frames.values():
         parts += [frame.name, str(frame.body), np.asarray(frame.placement, float).tobytes().hex()]
     return digest(*parts)
-
-
-@functools.cache
-def library_digest() -> str:
-    """A digest of the source of this library: kernels of another version are not taken for this one's."""
-    from importlib import resources  # needed only here, and slow to import
-
-    root = resources.files("liebody")
-    texts = []
-    pending = [root]
-    while pending:
-        for item in sorted(pending.pop().iterdir(), key=lambda x: x.name):
-            if item.is_dir() and item.name != "__pycache__":
-                pending.append(item)
-            elif item.name.endswith((".py", ".h")):
-                texts.append(item.read_text(encoding="utf-8"))
-    return digest(*texts)

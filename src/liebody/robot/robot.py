@@ -27,7 +27,7 @@ from ..linear import is_numeric, matvec
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
-from .identity import fingerprint, library_digest
+from .identity import fingerprint
 from .table import Algorithms
 
 if TYPE_CHECKING:
@@ -459,7 +459,7 @@ class Robot(Algorithms, OfTree, Parametric):
         if identity is None or not all(map(_says_all, options.values())):
             return None
         parts = [identity, self.plain.gravity_vector.tobytes().hex(), repr(key_of(self.layout)), name]
-        return "|".join([*parts, repr(sorted(options.items())), library_digest()])
+        return "|".join([*parts, repr(sorted(options.items()))])
 
 
 def _written(text: str, file: str | Path | None) -> str:
