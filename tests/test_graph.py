@@ -14,7 +14,7 @@ from liebody import codegen, scalar
 from liebody.codegen import Function, Graph, jacobian, jvp, trace, vjp
 from liebody.codegen.derivatives import PARTIALS
 from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr
-from liebody.errors import GraphError, ShapeError
+from liebody.errors import ArgumentError, GraphError, ShapeError
 from liebody.linear import solve
 
 NUMBERS = sorted(set(OPERATIONS) - CONDITIONS)
@@ -380,6 +380,15 @@ def test_inputs_and_outputs_have_names_and_shapes():
     assert (s, k) == (3.0, 3.0)
     assert list(trace(lambda x: (x, 2 * x), {"x": 2}, name="pair").outputs) == ["pair_0", "pair_1"]
     assert trace(lambda x: x, {"x": 2}).name == "function"
+
+
+@pytest.mark.parametrize("made", [trace, codegen.traced, lambda f, shapes: codegen.Program("f", shapes)])
+def test_shapes_are_whole_numbers_of_any_type(made):
+    f = made(lambda a: 2.0 * a, {"a": np.int64(3)})
+    assert f.inputs["a"].shape == (3,)
+    for shape in (-3, "3", 2.0, True, (2, -1), [None]):
+        with pytest.raises(ArgumentError, match=r"the shape of .* is .*, expected whole numbers, 0 or more"):
+            made(lambda a: a, {"a": shape})
 
 
 def test_conditions_come_out_as_one_and_zero():

@@ -9,6 +9,7 @@ import tracemalloc
 import warnings
 import weakref
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import pytest
 import liebody as lb
 from liebody import scalar
 from liebody.codegen import Guard, Kernel, Program, build, entry, kernel, trace
-from liebody.errors import ConfigurationError, GraphError, ShapeError
+from liebody.errors import ArgumentError, ConfigurationError, GraphError, ShapeError
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
@@ -218,6 +219,8 @@ def test_bad_out_is_refused_with_both_shapes(f):
         f(*x, out=(A, y[:, :4], e))
     with pytest.raises(ShapeError, match=r"3 outputs \(A, y, e\), out has 2"):
         f(*x, out=(A, y))
+    with pytest.raises(ShapeError, match=r"3 outputs \(A, y, e\), out has 1"):
+        f(*x, out=5)
     with pytest.raises(ShapeError, match="out for e is a list, expected an array"):
         f(*x, out=(A, y, [0.0] * 4))
     y.flags.writeable = False
@@ -238,6 +241,19 @@ def test_results_are_the_same_for_any_number_of_threads(make, n, single):
     for threads in (2, 3, 8, 1000):
         for a, b in zip(f(*x, threads=threads), one, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@needs_compiler
+def test_a_thread_without_memory_is_not_lost_among_others():
+    k, calls = Kernel(TRACED), []
+
+    def run(rows, *_):
+        calls.append(rows)
+        return -1 if len(calls) == 1 else 0
+
+    vars(k)["_many"] = SimpleNamespace(run=run), 8
+    with pytest.raises(MemoryError, match="f: no memory"):
+        k(*arguments(200), threads=2)
 
 
 @needs_compiler
@@ -307,6 +323,20 @@ def test_what_is_no_array_of_numbers_is_refused(f, x):
     m, _, s = arguments()
     with pytest.raises(ShapeError, match="x cannot be read as an array of float64"):
         f(m, x, s)
+
+
+@pytest.mark.parametrize("given", [3, lambda q: q, lambda: 3])
+def test_what_makes_no_kernel_is_refused_with_what_does(given):
+    with pytest.raises(GraphError, match=r"made of .*, expected a traced function, as Kernel\(trace\("):
+        Kernel(given)
+
+
+def test_a_guard_checks_entries_that_there_are():
+    for guard in (Guard(("z",)), Guard(unit=[("z", 0)]), Guard(unit=[("x", 0)])):
+        with pytest.raises(
+            GraphError, match=r"f: the guard checks .* and the inputs are m \(3, 5\), x \(3,\)"
+        ):
+            Kernel(TRACED, guard=guard)
 
 
 @pytest.mark.parametrize("general", [False, True])
@@ -654,6 +684,16 @@ def test_a_buffer_fills_constant_entries_once_and_gives_what_a_call_gives(size):
         buffer(np.zeros((2, size)))
     single = kernel.buffer()
     np.testing.assert_array_equal(single(x[0])[0], kernel(x[0])[0])
+
+
+def test_buffers_check_batches_and_threads_as_calls_do(f):
+    for batch in ((-1,), (2.0,), ("3",)):
+        with pytest.raises(
+            ArgumentError, match=r"the shape of a batch is .*, expected whole numbers, 0 or more"
+        ):
+            f.buffer(*batch)
+    with pytest.raises(ArgumentError, match="threads is 0, expected a whole number, 1 or more"):
+        f.buffer(2)(*arguments(2), threads=0)
 
 
 def test_a_number_is_taken_where_a_scalar_is_expected():

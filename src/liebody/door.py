@@ -7,7 +7,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -136,6 +136,16 @@ def count(name: str, given: Any, least: int = 1) -> int:
     if not whole or not least <= given < 2**62:
         raise ArgumentError(f"{name} is {short(given)}, expected a whole number, {least} or more")
     return int(given)
+
+
+def shape_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
+    """The shape that 6, for (6,), or a sequence of axes stands for; raises ArgumentError."""
+    axes = given if isinstance(given, (tuple, list)) else (given,)
+    try:
+        return tuple(count(name, axis, 0) for axis in axes)
+    except ArgumentError:
+        words = f"the shape of {name} is {short(given)}, expected whole numbers, 0 or more"
+        raise ArgumentError(words) from None
 
 
 def members(name: str, given: Any, what: str) -> list[Any]:

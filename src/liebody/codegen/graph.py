@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from .. import scalar
+from ..door import shape_of
 from ..errors import GraphError, ShapeError
 
 Scalar = Any  # an Expr or a float
@@ -117,7 +118,7 @@ class Graph:
 
     def symbols(self, name: str, shape: int | Sequence[int] = ()) -> Any:
         """An object array of `shape` of new input symbols (a single `Expr` where the shape is ())."""
-        array = np.empty(shape, dtype=object)
+        array = np.empty(shape_of(name, shape), dtype=object)
         for position in itertools.product(*map(range, array.shape)):
             array[position] = self.node("input", name, position)
         return array[()]

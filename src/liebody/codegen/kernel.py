@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import inspect
 import json
 import math
 import os
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..door import count
+from ..door import count, shape_of, short
 from ..errors import CompilerError, ConfigurationError, GraphError, ShapeError
 from . import build, cache, entry
 from .graph import Function, holds_symbols
@@ -97,6 +98,15 @@ class Kernel:
             self.outputs = {key: array.shape for key, array in f.outputs.items()}
         for word in (self.name, *self.inputs, *self.outputs):
             printer.identifier(word)
+        for key, last in [
+            *((key, 0) for key in self.guard.finite),
+            *((key, k + 4) for key, k in self.guard.unit),
+        ]:
+            if key not in self.inputs or last > math.prod(self.inputs[key]):
+                raise GraphError(
+                    f"{self.name}: the guard checks {last or 'all'} entries of {key!r}, and the inputs are "
+                    f"{', '.join(f'{name} {shape}' for name, shape in self.inputs.items())}"
+                )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By what it is made of: another process finds it in its cache, or compiles it."""
@@ -107,7 +117,15 @@ class Kernel:
     @cached_property
     def function(self) -> Function | Program:
         """The traced function, or the program."""
-        return self._given if isinstance(self._given, (Function, Program)) else self._given()
+        made = self._given
+        if not isinstance(made, (Function, Program)) and callable(made) and _takes_nothing(made):
+            made = made()
+        if not isinstance(made, (Function, Program)):
+            raise GraphError(
+                f"a kernel is made of {short(made)}, expected a traced function, as Kernel(trace(f, "
+                "{'q': 3})), a program, or a call without arguments that makes one"
+            )
+        return made
 
     @property
     def operations(self) -> Counter[str]:
@@ -368,7 +386,8 @@ class Kernel:
         """`out` as a list of arrays of the right shape, or of None."""
         if out is None:
             return [None] * len(self.outputs)
-        given = (out,) if len(self.outputs) == 1 and not isinstance(out, (tuple, list)) else tuple(out)
+        several = isinstance(out, (tuple, list)) or (len(self.outputs) > 1 and np.iterable(out))
+        given = tuple(out) if several else (out,)
         if len(given) != len(self.outputs):
             raise ShapeError(
                 f"{self.name} has {len(self.outputs)} outputs ({', '.join(self.outputs)}), "
@@ -400,18 +419,19 @@ class Kernel:
         library, lanes = (self._one, 1) if few or count == 1 else self._many
 
         def share(first: int, last: int) -> int:
-            return int(
-                library.run(
-                    last - first,
-                    _pointers([row[first:] if len(row) > 1 else row for row in rows]),
-                    (ctypes.c_int64 * len(rows))(
-                        *[r.strides[0] // r.itemsize if len(r) > 1 else 0 for r in rows]
-                    ),
-                    _pointers([result[first:] for result in results]),
-                    (ctypes.c_int64 * len(results))(*[result.shape[1] for result in results]),
-                    int(kept),
-                )
+            bad = library.run(
+                last - first,
+                _pointers([row[first:] if len(row) > 1 else row for row in rows]),
+                (ctypes.c_int64 * len(rows))(
+                    *[r.strides[0] // r.itemsize if len(r) > 1 else 0 for r in rows]
+                ),
+                _pointers([result[first:] for result in results]),
+                (ctypes.c_int64 * len(results))(*[result.shape[1] for result in results]),
+                int(kept),
             )
+            if bad < 0:
+                raise MemoryError(f"{self.name}: no memory for intermediate results")
+            return int(bad)
 
         step = -(-count // max(threads, 1))
         step += -step % lanes
@@ -420,8 +440,6 @@ class Kernel:
         else:
             starts = range(0, count, step)
             bad = max(build.in_threads(lambda first: share(first, min(first + step, count)), starts, threads))
-        if bad < 0:
-            raise MemoryError(f"{self.name}: no memory for intermediate results")
         for part in (1.0, 0.5) if bad else ():  # sums round in another order here
             self._check(rows, batch, part)
 
@@ -473,6 +491,15 @@ class Kernel:
                 )
 
 
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    """Whether a call without arguments is one that the function takes."""
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def data_type(dtype: Any) -> np.dtype[Any]:
     try:
         return np.dtype(dtype)
@@ -501,7 +528,7 @@ class Buffer:
     """
 
     def __init__(self, kernel: Kernel, batch: tuple[int, ...]) -> None:
-        self.kernel, self.batch = kernel, batch
+        self.kernel, self.batch = kernel, shape_of("a batch", batch)
         self._arrays = [np.empty((*batch, *shape), kernel.dtype) for shape in kernel.outputs.values()]
         self._views = [array.view() for array in self._arrays]
         for view in self._views:
@@ -509,6 +536,7 @@ class Buffer:
         self._filled = False
 
     def __call__(self, *arrays: Any, threads: int = 1) -> Any:
+        threads = count("threads", threads)
         rows, batch = self.kernel._rows(arrays)
         if batch != self.batch:
             raise ShapeError(

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..door import shape_of
 from ..errors import GraphError, ShapeError
 from .graph import Function, Graph, trace
 from .printers.numpy_source import compile_numpy, rows_of
@@ -171,7 +172,7 @@ class Program:
         return np.asarray(cells) - self._base
 
     def _new(self, shape: int | Sequence[int], known: bool) -> Cells:
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = shape_of(f"cells of {self.name}", shape)
         count, rows = math.prod(shape), shape[0] if shape else 1
         if count:
             self.blocks.append((self.size, rows, count // rows))

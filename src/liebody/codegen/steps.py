@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..door import shape_of
 from ..errors import GraphError
 from ..scalar import Array
 from . import passes
@@ -80,7 +81,7 @@ def _as_loops(
     loops: bool | None,
 ) -> Function | Program:
     least = passes.LONG if least is None else least
-    inputs = sum(math.prod((x,) if isinstance(x, int) else x) for x in shapes.values())
+    inputs = sum(math.prod(shape_of(key, x)) for key, x in shapes.items())
     straight = None if loops or inputs > LONGEST else _straight(function, shapes, name)
     if straight is not None and work_of(straight) <= least:
         return straight
