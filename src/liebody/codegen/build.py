@@ -36,6 +36,7 @@ FLAGS = (
 # Very long code waits for memory: with these parts of -O2 it runs as fast, and compiles in half the time.
 LESS = "-O1 -fexpensive-optimizations -fstrict-aliasing -DLONG_CODE".split()
 LONG_FLAGS = (*(flag for flag in FLAGS if flag != "-O2"), *LESS)
+LONG = 15_000  # operations of straight lines from which on code is bound by memory
 TEMPORARY = ("TMPDIR", "TMP", "TEMP")  # where compilers look for the folder for their files
 LEAST_SPACE = 1 << 20  # bytes of a disk on which a compiler may have failed for want of space
 ADVICE = (

@@ -464,7 +464,7 @@ class Function:
         place = {node: k for k, node in enumerate(nodes)}
 
         def placed(array: Any) -> Any:
-            return np.array([place.get(x, x) for x in array.flat] + [None], object)[:-1].reshape(array.shape)
+            return objects([place.get(x, x) for x in array.flat]).reshape(array.shape)
 
         listed = [(node.op, tuple(place[a] if type(a) is Expr else a for a in node.args)) for node in nodes]
         arrays = ({key: placed(x) for key, x in part.items()} for part in (self.inputs, self.outputs))
@@ -489,9 +489,7 @@ def _restored(
         nodes.append(graph.new(op, tuple(nodes[a] if type(a) is int else a for a in args)))
 
     def found(array: Any) -> Any:
-        return np.array([nodes[x] if type(x) is int else x for x in array.flat] + [None], object)[
-            :-1
-        ].reshape(array.shape)
+        return objects([nodes[x] if type(x) is int else x for x in array.flat]).reshape(array.shape)
 
     parts = ({key: found(x) for key, x in part.items()} for part in (inputs, outputs))
     return Function(name, *parts)
@@ -503,6 +501,13 @@ def _values(values: Mapping[Expr, Any], output: Any) -> Any:
         value = values[x] if type(x) is Expr else x
         array[position] = value if type(value) is Expr else float(value)
     return array[()] if any(type(x) is Expr for x in array.flat) else array.astype(float)[()]
+
+
+def objects(values: list[Any]) -> Any:
+    """A list as an array of objects."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
 
 
 def holds_symbols(given: Any) -> bool:

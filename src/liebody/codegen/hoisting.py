@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph
+from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, objects
 from .program import Cells, Program
 
 
@@ -35,11 +35,11 @@ def apply_hoisted(
 
     others = {key: x for key, x in function.inputs.items() if key not in by}
     *found, common = _applied(
-        program, Function(function.name, others, {**free, "kept": _array(kept)}), *given
+        program, Function(function.name, others, {**free, "kept": objects(kept)}), *given
     )
     graph = Graph()
     moved = {key: function.inputs[key] for key in by}
-    inputs = {key: graph.symbols(key, x.shape) for key, x in {"kept": _array(kept), **moved}.items()}
+    inputs = {key: graph.symbols(key, x.shape) for key, x in {"kept": objects(kept), **moved}.items()}
     symbols = (x for array in inputs.values() for x in np.ravel(array))
     before = [*kept, *(x for array in moved.values() for x in array.flat)]
     value: dict[Any, Any] = dict(zip(before, symbols, strict=True))
@@ -47,15 +47,11 @@ def apply_hoisted(
         operands = (value[a] if type(a) is Expr else a for a in node.args)
         value[node] = OPERATIONS[node.op](*operands)
     outputs = {
-        key: _array([value[x] if type(x) is Expr else x for x in y.flat]).reshape(y.shape)
+        key: objects([value[x] if type(x) is Expr else x for x in y.flat]).reshape(y.shape)
         for key, y in rest.items()
     }
     rest_of_it = Function(f"{function.name}_by_{'_'.join(by)}", inputs, outputs)
     return [*found, *_applied(program, rest_of_it, common, *by.values())]
-
-
-def _array(entries: Sequence[Any]) -> Any:
-    return np.array([*entries, None], object)[:-1]
 
 
 def _applied(program: Program, function: Function, *arguments: Any) -> list[Cells]:

@@ -20,6 +20,7 @@ from .march import REASONS, Ensemble, Settings, Steps
 from .passes import length, rolled
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
 from .printers.march import Guards, Remembers
+from .printers.numpy_source import compile_numpy
 from .program import Program
 from .samples import Samples
 from .sparse import sparse_jacobian, traced_to_differentiate, with_arrays, zeros
@@ -327,22 +328,16 @@ class ImplicitFlow(Steps):
 
     @cached_property
     def _numpy(self) -> tuple[list[tuple[Callable[..., Any], ...]], Callable[..., Any]]:
-        from .printers.numpy_source import compile_numpy
-
         phases, finish = self.functions
         return _compiled(phases), compile_numpy(finish)
 
     @cached_property
     def _control_numpy(self) -> tuple[list[tuple[Callable[..., Any], ...]], tuple[Any, ...]]:
-        from .printers.numpy_source import compile_numpy
-
         phases, *others, _ = self.control_functions
         return _compiled(phases), tuple(map(compile_numpy, others))
 
     @cached_property
     def _memory_numpy(self) -> tuple[Callable[..., Any], ...]:
-        from .printers.numpy_source import compile_numpy
-
         return tuple(compile_numpy(f) for f in self.memory_functions or () if f)
 
     @property
@@ -471,8 +466,6 @@ class ImplicitFlow(Steps):
 
 def _compiled(phases: Sequence[PhaseFunctions]) -> list[tuple[Callable[..., Any], ...]]:
     """The functions of each phase as NumPy source."""
-    from .printers.numpy_source import compile_numpy
-
     parts = [(phase.predict, phase.residual, phase.both, phase.keep) for phase in phases]
     return [tuple(map(compile_numpy, part)) for part in parts]
 

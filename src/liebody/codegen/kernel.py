@@ -30,7 +30,6 @@ from .program import Program
 from .sparse import with_arrays, zeros
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
-LONG = 15_000  # operations from which on code is bound by memory, and compiled with less effort
 STORED = 1 << 16  # different results from which on a program may be bound by writing them,
 PER_RESULT = 16  # with fewer operations for each: over lanes, they would leave the caches
 FEW_MEMBERS = 2  # an ensemble from here on runs over lanes
@@ -176,7 +175,7 @@ class Kernel:
         f = self.function
         total = length(f)
         piece, flags = (
-            (printer.PIECE, tuple(build.FLAGS)) if total < LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
+            (printer.PIECE, build.FLAGS) if total < build.LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
         )
         if isinstance(f, Program):
             results = len(np.unique(np.concatenate([cells.ravel() for cells in f.outputs.values()])))

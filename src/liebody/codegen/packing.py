@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .graph import Expr, Function
-from .passes import objects
+from .graph import Expr, Function, objects
 from .program import Cells, Program
 from .sparse import with_arrays, zeros
 

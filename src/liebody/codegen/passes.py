@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..scalar import Array
-from .graph import CONDITIONS, FUNCTIONS, OPERATIONS, Expr, Function, Graph, trace, undisturbed
+from .graph import CONDITIONS, FUNCTIONS, OPERATIONS, Expr, Function, Graph, objects, trace, undisturbed
 from .program import Call, Program
 
 LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
@@ -198,7 +198,7 @@ class StepPlan:
                     words.append(("line", inside[a]))
                 elif type(a) is Expr:
                     words.append(("x", leaves.setdefault(a, len(leaves)), self._origin(a)))
-                elif a in STRUCTURAL or isinstance(a, bool):
+                elif a in STRUCTURAL:
                     words.append(a)
                 else:
                     words.append(("c", len(constants)))
@@ -390,13 +390,6 @@ class _Members:
         return other
 
 
-def objects(values: list[Any]) -> Array:
-    """A list as an array of objects."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
-
-
 def _expression_kind(lines: list[Any], numbers: int, nodes: int) -> Kind:
     """The kind of expressions that are computed line by line, the last one being the result."""
     graph = Graph()
@@ -424,12 +417,12 @@ def _line(nodes: list[Expr], wanted: set[Expr]) -> Place:
             if type(a) is Expr and a.op in CONDITIONS and a not in inside:
                 inside.add(a)
                 pending.append(a)
-    leaves = sorted({a for x in inside for a in x.args if type(a) is Expr} - inside, key=_index)
+    leaves = sorted({a for x in inside for a in x.args if type(a) is Expr} - inside, key=INDEX)
     ends = [x for x in nodes if x in wanted and x.op not in CONDITIONS]
     graph = Graph()
     x, c = graph.symbols("x", (len(leaves),)), graph.symbols("c", (0,))
     value: dict[Any, Any] = dict(zip(leaves, x, strict=True))
-    for node in sorted(inside, key=_index):
+    for node in sorted(inside, key=INDEX):
         value[node] = OPERATIONS[node.op](*(value[a] if type(a) is Expr else a for a in node.args))
     function = Function("line", {"c": c, "x": x}, {"y": objects([value[e] for e in ends])})
     kind = Kind(function, [*range(len(ends))])

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .graph import Expr, Function, Graph
+from .graph import Expr, Function, Graph, objects
 from .program import Application, Pass, Program, beside
 
 SLACK = 8  # iterations by which shifts may prolong a loop
@@ -84,9 +84,7 @@ class Segment:
         shapes = [x.shape for x in part.function.inputs.values()]
         arguments = []
         for a, shape in zip(part.arguments, shapes, strict=True):
-            values = np.empty(a.shape[1], object)
-            values[:] = [self._value(column) for column in a[places].T]
-            arguments.append(values.reshape(shape))
+            arguments.append(objects([self._value(column) for column in a[places].T]).reshape(shape))
         computed = part.function(*arguments)
         computed = (computed,) if len(part.results) == 1 else computed
         for columns, y in zip(part.results, computed, strict=True):
@@ -131,9 +129,7 @@ class Segment:
     @cached_property
     def function(self) -> Function:
         """The straight line to what is stored."""
-        values = np.empty(len(self.stores), object)
-        values[:] = [x for _, x in self.stores.values()]
-        return Function("segment", {}, {"stored": values})
+        return Function("segment", {}, {"stored": objects([x for _, x in self.stores.values()])})
 
     def keep(self, needed: Any) -> bool:
         """Drop stores of cells that nothing loads, and loads that are left without use; whether any was."""

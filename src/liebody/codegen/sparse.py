@@ -15,8 +15,7 @@ import numpy as np
 
 from ..linear import is_zero
 from .derivatives import forward
-from .graph import Expr, Function, trace
-from .passes import objects
+from .graph import Expr, Function, objects, trace
 from .program import Application, Program
 from .steps import traced
 

@@ -32,8 +32,18 @@ from ..door import shape_of
 from ..errors import GraphError
 from ..scalar import Array
 from . import passes
-from .graph import CONDITIONS, Expr, Function, Graph, naming_the_line, run_on_symbols, trace, undisturbed
-from .passes import STRUCTURAL, Kind, Place, StepPlan, objects, work_of
+from .graph import (
+    CONDITIONS,
+    Expr,
+    Function,
+    Graph,
+    naming_the_line,
+    objects,
+    run_on_symbols,
+    trace,
+    undisturbed,
+)
+from .passes import STRUCTURAL, Kind, Place, StepPlan, work_of
 from .program import Program
 
 LONGEST = 20_000  # nodes of a straight line that are worth a try, before steps are looked at

@@ -90,7 +90,7 @@ C99_RULES: dict[str, str] = LANES_RULES | {
 FLOAT_RULES = {op: re.sub(r"([a-z]\w*)\(", r"\1f(", rule) for op, rule in C99_RULES.items()}  # tanf, ...
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})  # take plain literals beside vectors
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-RESERVED = re.compile(  # words of C and C++, macros of compilers and of math.h, functions of math.h
+RESERVED = (  # words of C and C++, macros of compilers and of math.h, functions of math.h; slow to compile
     "auto|bool|break|case|char|const|constexpr|continue|default|do|double|else|enum|extern|float|for|goto|if|inline|int|"
     "long|nullptr|register|restrict|return|short|signed|sizeof|static|struct|switch|thread_local|true|false|typedef|"
     "typeof|typeof_unqual|union|unsigned|void|volatile|while|alignas|alignof|static_assert|asm|"
@@ -475,14 +475,14 @@ def c99_names(
 ) -> tuple[str, list[str], list[str]]:
     """What a function, its arguments and its results are called in C99, beside names for `local` use."""
     name = identifier(name or function.name)
-    if RESERVED.fullmatch(name):
+    if re.fullmatch(RESERVED, name):
         name += "_"
     names: list[str] = []
     for key in (*function.inputs, *function.outputs):
         word = identifier(key)
         if word in (name, function.name) or (word in names and len(names) >= len(function.inputs)):
             word += "_out"
-        while RESERVED.fullmatch(word) or word in names or re.fullmatch(rf"{local}|{name}(_\d+)?", word):
+        while re.fullmatch(RESERVED, word) or word in names or re.fullmatch(rf"{local}|{name}(_\d+)?", word):
             word += "_"
         names.append(word)
     return name, names[: len(function.inputs)], names[len(function.inputs) :]

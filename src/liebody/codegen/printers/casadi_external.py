@@ -14,8 +14,6 @@ from ..graph import Expr, Function
 from .c import c99, identifier
 from .casadi_source import rows_columns
 
-LONG = 15_000  # operations from which on code is compiled with less effort
-
 
 def to_casadi_external(function: Function, order: int = 2) -> Any:
     """`function` as a `casadi.Function` of compiled code, with the names and shapes of `to_casadi`.
@@ -42,7 +40,7 @@ def to_casadi_external(function: Function, order: int = 2) -> Any:
     if order > 1:
         made.append(made[-1].jacobian())
     total = sum(sum(x.function.operations.values()) for x in made)
-    units = build.Source([x.source() for x in made], build.FLAGS if total < LONG else build.LONG_FLAGS)
+    units = build.Source([x.source() for x in made], build.FLAGS if total < build.LONG else build.LONG_FLAGS)
     return casadi.external(first.name, build.library(units, compiler)._name)
 
 
