@@ -289,7 +289,10 @@ def _load(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise CompilerError(f"the compiled kernel {path} cannot be loaded: {error}") from error
+        raise CompilerError(
+            f"the compiled kernel {path} cannot be loaded: {error}; where programs may not run from this "
+            "folder, set LIEBODY_CACHE to another one"
+        ) from error
 
 
 def _place(made: Path, target: Path) -> None:

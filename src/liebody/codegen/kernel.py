@@ -24,7 +24,7 @@ from .graph import Function, holds_symbols
 from .passes import length
 from .printers import c as printer
 from .printers.c import Guard
-from .printers.numpy_source import compile_numpy
+from .printers.numpy_source import arrays_of, compile_numpy
 from .printers.program import callable_c99, program_unit
 from .program import Program
 from .sparse import with_arrays, zeros
@@ -228,9 +228,10 @@ class Kernel:
 
     def _shared(self, kind: str, lanes: int) -> ctypes.CDLL:
         """The library of this kind, whose loop the entry may use from now on."""
-        self._loops[kind] = self._library(kind, lanes)
-        entry.use_loops(self._described, self._loops)
-        return self._loops[kind]
+        library = self._library(kind, lanes)
+        entry.use_loops(self._described, {**self._loops, kind: library})
+        self._loops[kind] = library  # from here on other threads make entries
+        return library
 
     @cached_property
     def _numpy(self) -> Callable[..., Any]:
@@ -334,39 +335,7 @@ class Kernel:
 
     def _rows(self, arrays: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
         """The inputs as (n, size) arrays with contiguous rows; n = 1 where one row serves the whole batch."""
-        if len(arrays) != len(self.inputs):
-            raise ShapeError(
-                f"{self.name} takes {len(self.inputs)} arrays ({', '.join(self.inputs)}), got {len(arrays)}"
-            )
-        converted, leading = [], []
-        for (key, shape), given in zip(self.inputs.items(), arrays, strict=True):
-            try:
-                array = np.asarray(given)
-                if array.dtype != self.dtype:
-                    if array.dtype.kind not in "fiubO":
-                        raise TypeError(f"it holds {array.dtype}")
-                    with np.errstate(over="ignore"):
-                        array = array.astype(self.dtype)
-            except Exception as error:  # anything may be in the place of an array, with code of its own
-                raise ShapeError(
-                    f"{self.name}: {key} cannot be read as an array of {self.dtype}: {error}"
-                ) from None
-            if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
-                raise ShapeError(
-                    f"{self.name}: {key} has shape {array.shape}, expected {shape} or a batch (..., "
-                    f"{', '.join(map(str, shape))})"
-                )
-            converted.append(array)
-            leading.append(array.shape[: array.ndim - len(shape)])
-        try:
-            batch = np.broadcast_shapes(*leading)
-        except ValueError:
-            shapes = ", ".join(
-                f"{key} {array.shape}" for key, array in zip(self.inputs, converted, strict=True)
-            )
-            raise ShapeError(
-                f"{self.name}: the leading axes do not broadcast against each other: {shapes}"
-            ) from None
+        converted, leading, batch = arrays_of(self.name, self.inputs, arrays, self.dtype)
         rows = []
         for array, lead, shape in zip(converted, leading, self.inputs.values(), strict=True):
             size = math.prod(shape)

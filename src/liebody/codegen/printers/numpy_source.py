@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..program import Program
 
 PIECE = 500  # operations in one Python function
+FLOAT = np.dtype(float)
 BLOCK = 1024  # states of a batch that are computed together, so that intermediate arrays stay in cache
 
 RULES: dict[str, str] = {
@@ -163,26 +164,46 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     return call
 
 
-def rows_of(name: str, shapes: Mapping[str, tuple[int, ...]], arrays: Sequence[Any]) -> Any:
-    """The arrays with their entries along one last axis, and the shape of the batch."""
-    if len(arrays) != len(shapes):
-        raise ShapeError(f"{name} takes {len(shapes)} arrays ({', '.join(shapes)}), got {len(arrays)}")
-    rows, batches = [], []
-    for (key, shape), given in zip(shapes.items(), arrays, strict=True):
+def arrays_of(
+    name: str, shapes: Mapping[str, tuple[int, ...]], given: Sequence[Any], dtype: Any = FLOAT
+) -> tuple[list[Any], list[tuple[int, ...]], tuple[int, ...]]:
+    """What was given to the function `name` as arrays, their leading axes, and those of the batch."""
+    if len(given) != len(shapes):
+        raise ShapeError(f"{name} takes {len(shapes)} arrays ({', '.join(shapes)}), got {len(given)}")
+    arrays, leading = [], []
+    for (key, shape), x in zip(shapes.items(), given, strict=True):
         try:
-            array = np.asarray(given, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise ShapeError(f"{name}: {key} is not an array of floats: {error}") from error
+            array = np.asarray(x)
+            if array.dtype != dtype:
+                if array.dtype.kind not in "fiubO":
+                    raise TypeError(f"it holds {array.dtype}")
+                with np.errstate(over="ignore"):
+                    array = array.astype(dtype)
+        except Exception as error:  # anything may be in the place of an array, with code of its own
+            raise ShapeError(f"{name}: {key} cannot be read as an array of {dtype}: {error}") from None
         axes = array.ndim - len(shape)
         if axes < 0 or array.shape[axes:] != shape:
-            raise ShapeError(f"{name}: {key} has shape {array.shape}, expected {shape} after any batch axes")
-        batches.append(array.shape[:axes])
-        rows.append(array.reshape((*batches[-1], math.prod(shape))))
+            raise ShapeError(
+                f"{name}: {key} has shape {array.shape}, expected {shape} or a batch (..., "
+                f"{', '.join(map(str, shape))})"
+            )
+        arrays.append(array)
+        leading.append(array.shape[:axes])
     try:
-        return rows, np.broadcast_shapes(*batches)
-    except ValueError as error:
-        pairs = ", ".join(f"{key}: {batch}" for key, batch in zip(shapes, batches, strict=True))
-        raise ShapeError(f"{name}: leading axes do not broadcast ({pairs})") from error
+        return arrays, leading, np.broadcast_shapes(*leading)
+    except ValueError:
+        pairs = ", ".join(f"{key} {array.shape}" for key, array in zip(shapes, arrays, strict=True))
+        words = f"{name}: the leading axes do not broadcast against each other: {pairs}"
+        raise ShapeError(words) from None
+
+
+def rows_of(
+    name: str, shapes: Mapping[str, tuple[int, ...]], given: Sequence[Any]
+) -> tuple[list[Any], tuple[int, ...]]:
+    """The arrays with their entries along one last axis, and the shape of the batch."""
+    arrays, leading, batch = arrays_of(name, shapes, given)
+    parts = zip(arrays, leading, shapes.values(), strict=True)
+    return [array.reshape((*lead, math.prod(shape))) for array, lead, shape in parts], batch
 
 
 def _run(code: Any, names: Mapping[str, Any]) -> dict[str, Any]:
