@@ -95,6 +95,15 @@ def test_a_robot_gives_expressions_or_compiled_functions_by_their_size():
     assert abs(free(q[:2], v[:2], 1.0) - small.kinetic_energy(q[:2], v[:2])) < 1e-15
 
 
+def test_functions_of_nothing_and_names_of_c_are_compiled():
+    constant = to_casadi_external(trace(lambda: np.array([1.0, 2.0]), {}, "constant"))
+    np.testing.assert_array_equal(constant()["constant"].full()[:, 0], [1.0, 2.0])
+    assert to_casadi_external(trace(lambda x: x, {"x": 0}, "empty"))(np.zeros((0, 1))).shape == (0, 1)
+    double = to_casadi_external(trace(lambda x: 2.0 * x, {"x": 1}, "double"))
+    assert double.name() == "double_" and float(double(3.0)) == 6.0
+    assert float(double.jacobian()(3.0, 6.0)) == 2.0
+
+
 def test_what_casadi_cannot_take_is_said(function, monkeypatch):
     with pytest.raises(ModelError, match="no function 'torque'"):
         lb.models.double_pendulum().to_casadi("torque")

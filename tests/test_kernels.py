@@ -169,6 +169,7 @@ def test_functions_without_inputs_or_operations(make, batch):
     assert make(trace(lambda x: np.zeros((0, 3)), {"x": 3}, "empty"))(x).shape == (*batch, 0, 3)
     nothing = make(trace(lambda x, none: (x, none), {"x": 3, "none": (0, 2)}, "both"))
     assert [y.shape for y in nothing(x, np.zeros((*batch, 0, 2)))] == [(*batch, 3), (*batch, 0, 2)]
+    assert make(trace(lambda x: (), {"x": 3}, "silent"))(x) == ()
 
 
 # -- out ----------------------------------------------------------------------------------------------------

@@ -303,6 +303,13 @@ def test_no_places_are_no_work(way):
     np.testing.assert_array_equal(Kernel(program)(np.arange(3.0)), np.arange(3.0))
 
 
+def test_programs_without_outputs_and_with_scalar_ones_are_as_functions_are(way):
+    program = Program("silent", {"x": 2})
+    assert Kernel(program)(np.ones(2)) == ()
+    program.output("y", program.cells("x")[1])
+    assert type(Kernel(program)(np.ones(2))) is type(program.evaluate(np.ones(2))) is np.float64
+
+
 def test_operations_are_counted_over_places():
     assert chain(10).operations == {op: 10 * n for op, n in chain(1).operations.items()}
 
@@ -331,6 +338,7 @@ def test_operations_are_counted_over_places():
         (lambda p, x, s: p.alternate([1, 0], [Call(ADD, (x[0], 1.0), s[0]), Call(ADD, (s[0], 1.0))]),
          GraphError, "place 0 of add reads"),
         (lambda p, x, s: p.cells("y"), GraphError, "its inputs are x"),
+        (lambda p, x, s: p.alternate(None, []), GraphError, "a pass without functions"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(wrong, error, words):

@@ -178,7 +178,8 @@ class Kernel:
             (printer.PIECE, build.FLAGS) if total < build.LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
         )
         if isinstance(f, Program):
-            results = len(np.unique(np.concatenate([cells.ravel() for cells in f.outputs.values()])))
+            cells = [np.zeros(0, int), *(y.ravel() for y in f.outputs.values())]
+            results = len(np.unique(np.concatenate(cells)))
             if results > STORED and sum(f.operations.values()) < PER_RESULT * results:
                 lanes = 1
             sources = [program_unit(f, lanes, self._single, self.guard, piece)]
@@ -419,7 +420,7 @@ class Kernel:
         ]
         with np.errstate(all="ignore"):
             computed = self._numpy(*arrays)
-            for result, value in zip(results, computed if len(results) > 1 else (computed,), strict=True):
+            for result, value in zip(results, (computed,) if len(results) == 1 else computed, strict=True):
                 result[...] = np.reshape(value, result.shape)
 
     def _check(self, rows: list[Any], batch: tuple[int, ...], share: float = 1.0) -> None:

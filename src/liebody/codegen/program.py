@@ -206,6 +206,8 @@ class Program:
         calls    functions with their arguments, as for `apply`
         returns  a list of what `apply` returns for each
         """
+        if not calls:
+            raise GraphError(f"{self.name}: a pass without functions; give one or more calls")
         prepared = [self._prepared(*call) for call in calls]
         parts = tuple(part for part, _ in prepared)
         order = np.zeros(parts[0].places, int) if order is None else np.asarray(order)
@@ -394,7 +396,7 @@ class Program:
                     memory[..., cells[places]] = np.reshape(value, (*batch, *shape))
                 else:  # the same everywhere
                     memory[..., cells[places]] = np.broadcast_to(np.reshape(value, -1), shape)
-        results = [memory[..., self.positions(cells)] for cells in self.outputs.values()]
+        results = [memory[..., self.positions(cells)][()] for cells in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
 
     def interface(self, cells: bool = True) -> Function:

@@ -11,12 +11,14 @@ from ...errors import CompilerError, GraphError, require
 from .. import build
 from ..derivatives import jacobian, vjp
 from ..graph import Expr, Function
-from .c import c99, identifier
+from .c import c99, c99_names, identifier
 from .casadi_source import rows_columns
 
 
 def to_casadi_external(function: Function, order: int = 2) -> Any:
     """`function` as a `casadi.Function` of compiled code, with the names and shapes of `to_casadi`.
+
+    Where C or math.h uses the function's name, an underscore follows it.
 
     order  up to which derivatives are compiled with it: 2 for solvers that use Hessians, 1 for others, or 0
 
@@ -33,8 +35,11 @@ def to_casadi_external(function: Function, order: int = 2) -> Any:
     compiler = build.find_compiler()
     if compiler is None:
         raise CompilerError(f"{function.name} is to be compiled, and there is no C compiler; {build.ADVICE}")
-    first = External(identifier(function.name), function.inputs, function.outputs)
+    name, *_ = c99_names(function)
+    first = External(name, function.inputs, function.outputs)
     made = [first]
+    if not any(x.size for x in function.inputs.values()):
+        order = 0  # there is nothing to differentiate by
     if order:
         made += [first.jacobian(), first.adjoint()]
     if order > 1:

@@ -157,7 +157,8 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
                     for k, y in enumerate(computed):
                         flat[block, k] = y
         split = np.split(flat, np.cumsum([math.prod(shape) for shape in results])[:-1], axis=-1)
-        outputs = [y.reshape((*batch, *shape))[()] for y, shape in zip(split, results, strict=True)]
+        parts = zip(split, results, strict=False)  # one part, if there are no results
+        outputs = [y.reshape((*batch, *shape))[()] for y, shape in parts]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     call.__name__ = call.__qualname__ = function.name
