@@ -101,7 +101,10 @@ def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:
 
 
 def quantities(name: str, given: Any, *shapes: tuple[int, ...]) -> np.ndarray:
-    """What was given as an array of numbers or symbols, of one of these shapes; raises ShapeError."""
+    """What was given as an array of numbers or symbols, of one of these shapes; raises ShapeError.
+
+    Short numbers of NumPy, which overflow in silence, become whole numbers of 64 bits and doubles.
+    """
     array = array_of(name, given)
     if array.shape not in shapes:
         wanted = " or ".join("a single number" if shape == () else str(shape) for shape in shapes)
@@ -113,13 +116,12 @@ def quantities(name: str, given: Any, *shapes: tuple[int, ...]) -> np.ndarray:
         plain = False
     if not plain:
         raise ShapeError(f"{name} is {short(given)}, expected numbers or symbols")
-    return array
+    return array if array.dtype == object else array.astype(np.result_type(array.dtype, np.int64), copy=False)
 
 
 def quantity(name: str, given: Any) -> Any:
-    """A number or symbol, as it was given; raises ShapeError."""
-    quantities(name, given, ())
-    return given
+    """A number, of Python's own kinds, or a symbol; raises ShapeError."""
+    return quantities(name, given, ()).item()
 
 
 def number(name: str, given: Any, finite: bool = True) -> float:

@@ -252,9 +252,8 @@ def _own_rows(S: Array, wrenches: Array) -> Array:
 def _moved_parameters(pose: Array) -> Array:
     """(10, 10): the parameters about a frame of a body whose parameters are about one at this pose in it."""
     made = []
-    for m, h, Sigma in UNIT_MOMENTS:
-        P = pose @ np.block([[Sigma, h[:, None]], [h, np.array(m)]]) @ pose.T
-        moved = Moments(P[3, 3], P[:3, 3], P[:3, :3])
+    for moments in UNIT_MOMENTS:
+        moved = Moments.of_pseudo_inertia(pose @ moments.pseudo_inertia() @ pose.T)
         made.append([moved.m, *moved.h, *moved.I[np.triu_indices(3)]])
     return np.array(made, float).T
 

@@ -38,7 +38,7 @@ def _checked(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
     def array(group: LieGroup, letter: str, name: str, x: Any) -> Any:
         shape = group._shapes[letter]
-        if type(x) is np.ndarray and x.shape == shape and x.dtype.kind in "fOic":
+        if type(x) is np.ndarray and x.shape == shape and x.dtype.kind in "fOic" and x.itemsize >= 8:
             return x
         found = quantities(f"{group}.{word}: {name}", x, shape)
         return found if shape else x
