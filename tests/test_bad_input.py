@@ -380,6 +380,33 @@ PYTHON = {
         ModelError,
         ["'j'", "armature", "-1"],
     ),
+    "a limit above the other": (
+        lambda: Joint("j", Revolute(Z), lower=1, upper=-1),
+        ModelError,
+        ["'j'", "lower is [1], above upper, [-1]", "exchange"],
+    ),
+    "a limit with nan": (
+        lambda: Joint("j", Revolute(Z), upper=np.nan),
+        ModelError,
+        ["'j'", "upper is [nan]", "numbers"],
+    ),
+    "a negative limit of efforts": (
+        lambda: Joint("j", Revolute(Z), effort_limit=-1.0),
+        ModelError,
+        ["'j'", "effort_limit is [-1.0]", "zero or more"],
+    ),
+    "an armature without end": (
+        lambda: Joint("j", Revolute(Z), armature=np.inf),
+        ModelError,
+        ["'j'", "armature is [inf]", "zero or more, finite"],
+    ),
+    "a spring relaxed nowhere": (
+        lambda: Joint("j", Revolute(Z), rest=np.nan),
+        ModelError,
+        ["'j'", "rest is [nan]", "finite"],
+    ),
+    "a follower with nan": (lambda: Mimic("k", np.nan), ModelError, ["multiplier", "'k'", "nan", "finite"]),
+    "a follower of words": (lambda: Mimic("k", 1, "far"), ShapeError, ["offset", "'k'", "'far'", "numbers"]),
     "two limits of one": (
         lambda: Joint("j", Revolute(Z), lower=[0, 1]),
         ShapeError,
