@@ -40,6 +40,7 @@ import numpy as np
 
 from ..bodies import Tree
 from ..codegen import jvp, trace
+from ..door import floats
 from ..errors import GraphError, ModelError, ShapeError
 from ..linear import back_substitute, factor, is_numeric, symmetric
 from ..scalar import Array, sqrt, where
@@ -438,7 +439,9 @@ def internal_rank(tree: Tree, q: Array, task: Any, tolerance: float = TOLERANCE)
 
 def rank_of(J: Array, tolerance: float = TOLERANCE) -> InternalRank:
     """The same of a given matrix (r, n)."""
-    J = np.asarray(J, float)
+    J = floats("J", J)
+    if J.ndim != 2:
+        raise ShapeError(f"J has shape {J.shape}, expected (r, n)")
     values = np.linalg.svd(J, compute_uv=False)
     rank = int(np.sum(values > tolerance * values.max(initial=0.0)))
     r, n = J.shape
