@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody import models
+from liebody import dynamics, models
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.codegen import trace
 from liebody.codegen.printers.casadi_source import to_casadi
 from liebody.codegen.printers.sympy_source import to_sympy
 from liebody.errors import (
+    ArgumentError,
     ConfigurationError,
     DescriptionError,
     LiebodyError,
@@ -366,6 +367,11 @@ PYTHON = {
     "an axis with nan": (lambda: Revolute((0, np.nan, 0)), ModelError, ["axis", "not finite"]),
     "a pitch of zero": (lambda: Helical(Z, 0), ModelError, ["pitch", "Revolute"]),
     "a quaternion far from unit": (lambda: SO3.check([2, 0, 0, 0]), ConfigurationError, ["2", "normalize"]),
+    "complex coordinates": (
+        lambda: SO3.check(np.array([1, 0, 0, 1j])),
+        ShapeError,
+        ["coordinates of SO3", "4 numbers", "1.j"],
+    ),
     "a pose with nan": (lambda: SE3.check([1, 0, 0, 0, np.nan, 0, 0]), ConfigurationError, ["finite"]),
     # bodies
     "an inertia of four numbers": (
@@ -380,6 +386,33 @@ PYTHON = {
         ModelError,
         ["'j'", "armature", "-1"],
     ),
+    "a limit above the other": (
+        lambda: Joint("j", Revolute(Z), lower=1, upper=-1),
+        ModelError,
+        ["'j'", "lower is [1], above upper, [-1]", "exchange"],
+    ),
+    "a limit with nan": (
+        lambda: Joint("j", Revolute(Z), upper=np.nan),
+        ModelError,
+        ["'j'", "upper is [nan]", "numbers"],
+    ),
+    "a negative limit of efforts": (
+        lambda: Joint("j", Revolute(Z), effort_limit=-1.0),
+        ModelError,
+        ["'j'", "effort_limit is [-1.0]", "zero or more"],
+    ),
+    "an armature without end": (
+        lambda: Joint("j", Revolute(Z), armature=np.inf),
+        ModelError,
+        ["'j'", "armature is [inf]", "zero or more, finite"],
+    ),
+    "a spring relaxed nowhere": (
+        lambda: Joint("j", Revolute(Z), rest=np.nan),
+        ModelError,
+        ["'j'", "rest is [nan]", "finite"],
+    ),
+    "a follower with nan": (lambda: Mimic("k", np.nan), ModelError, ["multiplier", "'k'", "nan", "finite"]),
+    "a follower of words": (lambda: Mimic("k", 1, "far"), ShapeError, ["offset", "'k'", "'far'", "numbers"]),
     "two limits of one": (
         lambda: Joint("j", Revolute(Z), lower=[0, 1]),
         ShapeError,
@@ -435,6 +468,53 @@ PYTHON = {
         ModelError,
         ["'elbow'", "known", "link1"],
     ),
+    # what is found about mechanisms
+    "a curvature at no state": (
+        lambda: dynamics.integrability(HOPPER, states=0),
+        ArgumentError,
+        ["states is 0", "1 or more"],
+    ),
+    "parameters at fewer than no states": (
+        lambda: dynamics.base_parameters(HOPPER, states=-3),
+        ArgumentError,
+        ["states is -3", "0 or more"],
+    ),
+    "a frame of a q too short": (
+        lambda: dynamics.locked_frame(HOPPER, [0.1]),
+        ShapeError,
+        ["(..., 4)", "(1,)"],
+    ),
+    "a frame of many q": (
+        lambda: dynamics.locked_frame(HOPPER, np.zeros((3, 4))),
+        ShapeError,
+        ["q", "(3, 4)", "single configuration, (4,)"],
+    ),
+    "an angle at nan": (
+        lambda: dynamics.locked_angle(HOPPER, [0, 0, 0, np.nan]),
+        ConfigurationError,
+        ["coordinate 3", "nan"],
+    ),
+    "an angle from nowhere": (
+        lambda: dynamics.locked_angle(HOPPER, np.zeros(4), start=[0, 0]),
+        ShapeError,
+        ["path"],
+    ),
+    "a rank of a vector": (lambda: dynamics.rank_of([1, 2]), ShapeError, ["J", "(2,)", "(r, n)"]),
+    "an ellipsoid of words": (
+        lambda: dynamics.ellipsoid_added_mass("abc", 1.0),
+        ShapeError,
+        ["semi_axes", "numbers"],
+    ),
+    "a fluid lighter than nothing": (
+        lambda: dynamics.ellipsoid_added_mass((1, 2, 3), -1.0),
+        ModelError,
+        ["density", "-1.0", "zero or more"],
+    ),
+    "two angles": (
+        lambda: dynamics.roll_pitch_yaw_transformation([1, 2]),
+        ShapeError,
+        ["3 or 6 numbers", "not 2"],
+    ),
     # what a user calls
     "an unknown model": (lambda: lb.load("puma"), DescriptionError, ["puma"]),
     "gravity of two numbers": (
@@ -459,6 +539,7 @@ PYTHON = {
 }
 
 PUMA, TOP, ZERO = models.puma560(), models.heavy_top(), np.zeros(6)
+HOPPER = models.revolute_hopper().tree
 
 
 @pytest.mark.parametrize("name", PYTHON)

@@ -392,6 +392,27 @@ def test_parameters_may_be_symbols():
     )
 
 
+@pytest.mark.parametrize("short", [np.int8, np.uint8, np.int16, np.float16])
+def test_short_numbers_of_numpy_are_taken_for_what_they_are(short):
+    """The matrix is that of the same numbers as doubles, to the last bit."""
+    com, moments = [100, -0, 30], [90, 80, 100]
+    found = SpatialInertia(short(100), np.array(com, short), np.array(moments, short))
+    expected = SpatialInertia(100.0, np.array(com, float), np.array(moments, float))
+    for a, b in ((found, expected), (found + found, expected + expected)):
+        np.testing.assert_array_equal(a.matrix(), b.matrix())
+        np.testing.assert_array_equal(SpatialInertia.from_matrix(a.matrix()).com, b.com)
+
+
+@pytest.mark.parametrize("rotational", [(1.0, 2.0, 3.0), (0, 0, 0)])
+@pytest.mark.filterwarnings("error")
+def test_an_inertia_without_mass_is_that_of_its_matrix(rotational):
+    """As of the world, and of a rotor whose mass is counted elsewhere."""
+    J = SpatialInertia(0, rotational=rotational).matrix()
+    np.testing.assert_array_equal(SpatialInertia.from_matrix(J).matrix(), J)
+    with pytest.raises(ModelError, match="not a spatial inertia"):
+        SpatialInertia.from_matrix(J + np.eye(6, k=5) + np.eye(6, k=-5))
+
+
 def test_short_integers_of_numpy_do_not_overflow():
     found = SpatialInertia.cylinder(2**63, np.int8(100), np.int8(30))
     expected = SpatialInertia.cylinder(2.0**63, 100.0, 30.0)

@@ -10,7 +10,7 @@ from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Program, jacobian, trace
 from liebody.dynamics import derivatives
 from liebody.errors import ConfigurationError, ModelError
-from liebody.groups import Free, Revolute
+from liebody.groups import Fixed, Free, Revolute
 from liebody.linear import skew
 from liebody.robot.algorithm import shape
 
@@ -225,3 +225,11 @@ def test_derivatives_of_what_is_not_there_are_refused():
         robot.derivatives("inverse_dynamics", "q", "curvature")
     with pytest.raises(ConfigurationError, match=r"q\[1\] is nan"):
         robot.derivatives("mass_matrix")(np.array([0.0, np.nan]))
+
+
+@pytest.mark.parametrize("batch", [(), (0,), (3,)])
+def test_a_robot_without_joints_has_derivatives_without_entries(batch):
+    tree = TreeBuilder("stone").add("a", Fixed(), SpatialInertia.sphere(1, 1)).build()
+    robot, rest = lb.Robot(tree), np.zeros((*batch, 0))
+    for of in (robot.forward_dynamics_derivatives, robot.inverse_dynamics_derivatives):
+        assert [x.shape for x in of(rest, rest, rest)] == 3 * [(*batch, 0, 0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 import mpmath
@@ -20,6 +21,7 @@ from liebody.dynamics import (
     JointDamping,
     JointForce,
     JointFriction,
+    JointLimits,
     JointSpring,
     OpenTree,
     SmoothContact,
@@ -460,10 +462,28 @@ def test_what_is_no_force_is_refused(made, force, error, words):
     assert all(word in str(caught.value) for word in words), caught.value
 
 
-@pytest.mark.parametrize("wrong", [{"mu": -1.0}, {"mu": {"A": -1.0}}, {"v_s": 0.0}])
-def test_friction_that_cannot_be_is_refused(wrong):
-    with pytest.raises(ModelError, match="zero or more"):
-        JointFriction(**wrong)
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: JointFriction(-1.0), "JointFriction: mu is -1.0; give zero or more"),
+        (lambda: JointFriction({"A": -1.0}), "mu is -1.0; give zero or more"),
+        (lambda: JointFriction({"A": None}), "mu is None, expected numbers or symbols"),
+        (lambda: JointFriction(np.inf), "mu is inf; give zero or more"),
+        (lambda: JointFriction("rough"), "mu is 'rough', expected numbers or symbols"),
+        (lambda: JointFriction(v_s=None), "v_s is None, expected numbers or symbols"),
+        (lambda: JointFriction(v_s=0.0), "v_s is 0.0; give a positive number"),
+        (lambda: JointSpring(-2.0), "JointSpring: stiffness is -2.0; give zero or more"),
+        (lambda: JointSpring(2.0, {"A": np.nan}), "rest is nan; give a finite number"),
+        (lambda: JointLimits("hard"), "stiffness is 'hard', expected numbers or symbols"),
+        (lambda: JointLimits(1e4, -1.0), "damping_time is -1.0; give zero or more"),
+        (lambda: SmoothContact(3), "SmoothContact: frames is 3, expected names of frames"),
+        (lambda: SmoothContact("tip", width=0.0), "width is 0.0; give a positive number"),
+        (lambda: SmoothContact("tip", height=np.nan), "height is nan; give a finite number"),
+    ],
+)
+def test_laws_refuse_numbers_that_cannot_be(make, words):
+    with pytest.raises(LiebodyError, match=re.escape(words)):
+        make()
 
 
 def test_forces_of_a_name_are_told_apart_in_a_hybrid_system():

@@ -7,7 +7,14 @@ from random_trees import WEIGHT, random_mechanism, random_state, random_tree
 import liebody as lb
 from liebody import dynamics as dyn
 from liebody.codegen import jvp, trace
-from liebody.dynamics import BoltzmannHamel, HamiltonianForm, JointDamping, Potential, RigidBody
+from liebody.dynamics import (
+    BoltzmannHamel,
+    HamiltonianForm,
+    JointDamping,
+    JointFriction,
+    Potential,
+    RigidBody,
+)
 from liebody.errors import ModelError
 from liebody.groups import SE3, SO3, Free, Planar, Schoenflies, Spherical
 from liebody.scalar import arctan2, cos, sin
@@ -85,6 +92,17 @@ def test_hamiltonian_and_lagrangian_motions_are_one(name):
     np.testing.assert_allclose(back, first.v, rtol=0, atol=1e-9 * (1 + np.abs(first.v).max()))
     np.testing.assert_allclose(second.energy, first.energy, rtol=1e-9)
     assert set(second.dofs.units) <= {"kg m2/s", "kg m/s"}
+
+
+def test_a_run_in_momenta_knows_its_forces_and_their_work():
+    """Forces are those of v = M^-1 p, and their work with that of the efforts is the change of the energy."""
+    robot = lb.models.double_pendulum(masses=(1.0, 3.0))
+    form = HamiltonianForm(robot.tree, robot.gravity_vector, forces=(JointFriction(0.3, v_s=0.5),))
+    q, v = np.array([0.4, -0.9]), np.array([0.3, -0.2])
+    run = lb.simulate(form, q, robot.legendre_transform(q, v), tau=[0.5, -0.1], t_end=0.5, dt=5e-3)
+    velocities = robot.inverse_legendre_transform(run.q, run.v)
+    np.testing.assert_allclose(run.forces["friction"], -0.3 * np.tanh(velocities / 0.5), rtol=1e-12)
+    assert run.energy_drift < 1e-6
 
 
 def test_methods_for_velocities_refuse_momenta_as_state():

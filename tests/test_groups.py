@@ -698,6 +698,15 @@ def test_methods_take_lists_and_refuse_what_has_another_shape(group):
                     method(*arguments[:i], wrong, *arguments[i + 1 :])
 
 
+@pytest.mark.parametrize("short", [np.int8, np.uint8, np.int16])
+def test_short_integers_of_numpy_are_taken_for_what_they_are(short):
+    u, w = np.array([100, 20, 3]), np.array([1, 2, 3])
+    for method in (SO3.exp, SO3.hat, SO3.dexp, SE2.exp, SE2.ad, R(3).element):
+        np.testing.assert_array_equal(method(u.astype(short)), method(u.astype(float)))
+    for method in (SO3.dexp_inverse_times, R(3).difference, SE2.integrate):
+        np.testing.assert_array_equal(method(u.astype(short), w.astype(short)), method(u * 1.0, w * 1.0))
+
+
 def test_named_arguments_and_methods_of_ones_own_are_checked():
     with pytest.raises(ShapeError, match=re.escape("SO3.log: R has shape (2, 2), expected (3, 3)")):
         SO3.log(R=np.eye(2))

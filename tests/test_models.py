@@ -14,7 +14,7 @@ import liebody as lb
 from liebody import dynamics, models
 from liebody.cli import main
 from liebody.codegen import trace
-from liebody.errors import DescriptionError, ModelError
+from liebody.errors import DescriptionError, LiebodyError
 
 MODELS = {
     "double_pendulum": models.double_pendulum,
@@ -213,16 +213,23 @@ def test_the_spherical_pendulum_keeps_energy_and_vertical_momentum():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: models.planar_chain(0), ["n is 0", "at least 1"]),
+        (lambda: models.planar_chain(0), ["n is 0", "whole number, 1 or more"]),
         (lambda: models.planar_chain(2.5), ["n is 2.5", "whole number"]),
-        (lambda: models.double_pendulum(masses=(1, 2, 3)), ["masses has 3 entries", "expected 2"]),
+        (lambda: models.planar_chain(2, length="long"), ["planar_chain: length is 'long'", "symbols"]),
+        (lambda: models.double_pendulum(masses=(1, 2, 3)), ["masses has shape (3,)", "expected (2,)"]),
+        (lambda: models.double_pendulum(lengths=1), ["lengths has shape ()", "expected (2,)"]),
+        (lambda: models.prismatic_hopper((1,)), ["prismatic_hopper: masses has shape (1,)", "(2,)"]),
+        (lambda: models.revolute_hopper((1, 2)), ["revolute_hopper: masses has shape (2,)", "(3,)"]),
+        (lambda: models.revolute_hopper(length=None), ["revolute_hopper: length is None", "symbols"]),
+        (lambda: models.spherical_pendulum(length="x"), ["spherical_pendulum: length is 'x'", "symbols"]),
+        (lambda: models.puma560("no"), ["puma560: motors is 'no'", "True or False"]),
         (lambda: models.double_pendulum(masses=(1, -2)), ["link2", "mass -2", "negative"]),
         (lambda: models.heavy_top(mass=0, inertia=(0, 0, 0)), ["top", "without any inertia"]),
         (lambda: models.free_rigid_body(inertia=(1, 1, 3)), ["triangle inequality"]),
     ],
 )
 def test_parameters_that_cannot_be_are_refused(call, words):
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(LiebodyError) as caught:
         call()
     assert all(word in str(caught.value) for word in words)
 

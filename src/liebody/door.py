@@ -85,6 +85,8 @@ def _kinds(function: Callable[..., Any], names: list[str]) -> dict[str, tuple[An
 def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
     """What was given as an array, of any entries or of a kind; raises ShapeError."""
     try:
+        if kind and isinstance(given, (np.ndarray, np.generic)) and np.iscomplexobj(given):
+            raise TypeError("its numbers are complex")
         return np.asarray(given, kind)
     except Exception as error:  # anything may be in the place of an array, with code of its own
         raise ShapeError(f"{name} cannot be read as an array of numbers: {error}") from None
@@ -101,7 +103,10 @@ def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:
 
 
 def quantities(name: str, given: Any, *shapes: tuple[int, ...]) -> np.ndarray:
-    """What was given as an array of numbers or symbols, of one of these shapes; raises ShapeError."""
+    """What was given as an array of numbers or symbols, of one of these shapes; raises ShapeError.
+
+    Short numbers of NumPy, which overflow in silence, become whole numbers of 64 bits and doubles.
+    """
     array = array_of(name, given)
     if array.shape not in shapes:
         wanted = " or ".join("a single number" if shape == () else str(shape) for shape in shapes)
@@ -113,13 +118,12 @@ def quantities(name: str, given: Any, *shapes: tuple[int, ...]) -> np.ndarray:
         plain = False
     if not plain:
         raise ShapeError(f"{name} is {short(given)}, expected numbers or symbols")
-    return array
+    return array if array.dtype == object else array.astype(np.result_type(array.dtype, np.int64), copy=False)
 
 
 def quantity(name: str, given: Any) -> Any:
-    """A number or symbol, as it was given; raises ShapeError."""
-    quantities(name, given, ())
-    return given
+    """A number, of Python's own kinds, or a symbol; raises ShapeError."""
+    return quantities(name, given, ()).item()
 
 
 def number(name: str, given: Any, finite: bool = True) -> float:

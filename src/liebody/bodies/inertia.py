@@ -10,7 +10,7 @@ import numpy as np
 
 from ..door import floats, number, quantities, quantity, short
 from ..errors import ArgumentError, ModelError, ShapeError, counted
-from ..linear import is_numeric, skew, symmetric
+from ..linear import is_numeric, is_zero, skew, symmetric
 from ..scalar import Array
 
 SAME_CORNER = 1e-5
@@ -39,15 +39,27 @@ class Moments(NamedTuple):
             ]
         )
 
+    @classmethod
+    def of_pseudo_inertia(cls, P: Array) -> Moments:
+        """The moments of P = [Sigma h; h^T m], (4, 4)."""
+        return cls(P[3, 3], P[:3, 3], symmetric(3, lambda i, j: P[i, j]))
+
+    def pseudo_inertia(self) -> Array:
+        """[Sigma h; h^T m], (4, 4)."""
+        h = np.reshape(self.h, (3, 1))
+        return np.block([[self.Sigma, h], [h.T, np.reshape(self.m, (1, 1))]])
+
+    def matrix(self) -> Array:
+        """J = [[I, [h]], [-[h], m 1]], (6, 6)."""
+        H = skew(self.h)
+        return np.block([[self.I, H], [-H, self.m * np.eye(3, dtype=int)]])
+
 
 def _given(axis: int = 0, **numbers: Any) -> list[Any]:
-    """The numbers, without NumPy's short integers, which overflow in silence.
-
-    Raises ShapeError for what are no numbers or symbols, ArgumentError for no number of an axis.
-    """
+    """The numbers, checked as such (ShapeError), beside the number of an axis (ArgumentError)."""
     if not isinstance(axis, Integral) or axis not in range(3):
         raise ArgumentError(f"axis is {short(axis)}, expected 0, 1 or 2, which are x, y and z")
-    return [x.item() if isinstance(quantity(name, x), np.generic) else x for name, x in numbers.items()]
+    return [quantity(name, x) for name, x in numbers.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +80,12 @@ class SpatialInertia:
     rotational: Array = field(default_factory=lambda: np.zeros((3, 3)))
 
     def __post_init__(self) -> None:
-        quantity("mass", self.mass)
+        mass = quantity("mass", self.mass)
         com = quantities("com", self.com, (3,))
         rotational = quantities("rotational inertia", self.rotational, (3, 3), (3,))
         if rotational.shape == (3,):
             rotational = np.array([[rotational[i] if i == j else 0 for j in range(3)] for i in range(3)])
+        object.__setattr__(self, "mass", mass)
         object.__setattr__(self, "com", com)
         object.__setattr__(self, "rotational", rotational)
 
@@ -146,8 +159,8 @@ class SpatialInertia:
     def from_matrix(cls, J: Array) -> SpatialInertia:
         """The inertia whose `matrix()` is J (6, 6), angular first."""
         J = quantities("spatial inertia, angular first,", J, (6, 6))
-        m = J[5, 5]
-        c = np.array([J[2, 4], J[0, 5], J[1, 3]]) / m
+        m, h = J[5, 5], np.array([J[2, 4], J[0, 5], J[1, 3]])
+        c = h / m if not is_zero(m) else np.zeros(3)
         inertia = cls(m, c, J[:3, :3] + m * skew(c) @ skew(c))
         if is_numeric(J) and not np.allclose(inertia.matrix(), J.astype(float), atol=1e-9 * np.abs(J).max()):
             raise ModelError(
@@ -170,9 +183,7 @@ class SpatialInertia:
 
     def matrix(self) -> Array:
         """J (6, 6), symmetric: kinetic energy V^T J V / 2 and momentum J V at the twist V = (omega, v)."""
-        m, h, _ = self.moments
-        H = skew(h)
-        return np.block([[self.moments.I, H], [-H, m * np.eye(3, dtype=int)]])
+        return self.moments.matrix()
 
     def shift(self, T: Array) -> SpatialInertia:
         """The same body seen from frame a, where T = T_ab (4, 4) is the pose of the present frame in a."""

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..door import members, quantities, short
+from ..door import members, quantities, quantity, short
 from ..errors import ModelError
 from ..groups import MotionSubgroup
+from ..linear import is_numeric
 from ..scalar import Array
 
 LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 NOT_NEGATIVE = ("damping", "friction", "armature", "stiffness")
+SIGNED = ("lower", "upper", "rest")
 
 JOINT_KINDS: dict[str, dict[str, float]] = {
     "armature": {"armature": 0.0},
@@ -51,6 +53,12 @@ class Mimic:
     joint: str
     multiplier: float = 1.0
     offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in ("multiplier", "offset"):
+            value = quantity(f"{field} of a mimic of {self.joint!r}", getattr(self, field))
+            if is_numeric(value) and not np.isfinite(value):
+                raise ModelError(f"{field} of a mimic of {self.joint!r} is {value}; give a finite number")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +109,23 @@ class Joint:
         for field in (*LIMITS, *NOT_NEGATIVE, "rest"):
             values = quantities(f"joint {self.name!r}: {field}", getattr(self, field), (), (self.dim,))
             object.__setattr__(self, field, np.broadcast_to(values, (self.dim,)))
-        for field in NOT_NEGATIVE:
-            values = getattr(self, field)
-            if values.dtype != object and not np.all(values >= 0):
-                raise ModelError(f"joint {self.name!r}: {field} is {values.tolist()}; give zero or more")
+            self._check(field)
+        if is_numeric(self.lower, self.upper) and np.any(self.lower > self.upper):
+            lower, upper = self.lower.tolist(), self.upper.tolist()
+            raise ModelError(f"joint {self.name!r}: lower is {lower}, above upper, {upper}; exchange them")
+
+    def _check(self, field: str) -> None:
+        """Raise ModelError for a number that no joint can have."""
+        values = getattr(self, field)
+        if not is_numeric(values):
+            return
+        x, limit = values.astype(float), field in LIMITS
+        allowed = ~np.isnan(x) if limit else np.isfinite(x)
+        expected = "numbers" if limit else "finite numbers"
+        if field not in SIGNED:
+            allowed, expected = allowed & (x >= 0), f"zero or more{'' if limit else ', finite'}"
+        if not allowed.all():
+            raise ModelError(f"joint {self.name!r}: {field} is {values.tolist()}; give {expected}")
 
     @property
     def S(self) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from ..door import array_of, checked
 from ..errors import ModelError, ShapeError, counted, known
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
-from ..linear import is_numeric, symmetric
+from ..linear import is_numeric
 from ..scalar import Array
 from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic, joint_kinds
@@ -186,13 +186,13 @@ class Tree:
         single body's moments are no longer those of a real body. These are the base parameters of Gautier and
         Khalil (1990) and of Mayeda, Yoshida and Osuka (1990).
         """
-        P = [np.zeros((4, 4), int), *(_pseudo_inertia(b.inertia.moments) for b in self.bodies)]
+        P = [np.zeros((4, 4), int), *(b.inertia.moments.pseudo_inertia() for b in self.bodies)]
         for body in reversed(self.bodies):
             shared = _shared_entries(*map(tuple, _generic(body.joint.S).T.tolist()))
             T = body.placement
             P[body.parent] = P[body.parent] + T @ (P[body.index] * shared) @ T.T
             P[body.index] = P[body.index] * (1 - shared)
-        return tuple(map(_moments, P))
+        return tuple(map(Moments.of_pseudo_inertia, P))
 
     def findings(self) -> list[str]:
         """What no real mechanism has, in words: inertias no body can have, motions without inertia."""
@@ -524,17 +524,6 @@ def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
     return Revolute(omega, clean) if abs(pitch) < 1e-12 else Helical(omega, pitch, clean)
 
 
-def _moments(P: Array) -> Moments:
-    """The moments whose pseudo-inertia this is."""
-    return Moments(P[3, 3], P[:3, 3], symmetric(3, lambda i, j: P[i, j]))
-
-
-def _pseudo_inertia(moments: Moments) -> Array:
-    """[Sigma h; h^T m], (4, 4)."""
-    m, h, Sigma = moments
-    return np.block([[Sigma, np.reshape(h, (3, 1))], [np.reshape(h, (1, 3)), np.reshape(m, (1, 1))]])
-
-
 def _generic(S: Array) -> Array:
     """S with numbers in place of symbols, among which no equation holds but by chance."""
     if is_numeric(S):
@@ -552,16 +541,10 @@ def _shared_entries(*columns: tuple[float, ...]) -> Array:
         for j in range(i + 1):
             P = np.zeros((4, 4))
             P[i, j] = P[j, i] = 1
-            J = _matrix(Moments(P[3, 3], P[:3, 3], P[:3, :3]))
+            J = Moments.of_pseudo_inertia(P).matrix()
             still = all(not np.any(SE3.ad(s).T @ J + J @ SE3.ad(s)) for s in S.T)
             shared[i, j] = shared[j, i] = still and not np.any(J @ S)
     return shared
-
-
-def _matrix(moments: Moments) -> Array:
-    m, h, _ = moments
-    H = SE3.hat(np.concatenate([h, h]))[:3, :3]
-    return np.block([[moments.I, H], [-H, m * np.eye(3)]])
 
 
 def _motions_without_inertia(tree: Tree) -> Iterable[str]:

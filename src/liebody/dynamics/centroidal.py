@@ -23,11 +23,12 @@ import numpy as np
 
 from ..bodies import Body, Frame, Joint, Moments, SpatialInertia, Tree
 from ..codegen import step
-from ..errors import ModelError, ShapeError
+from ..errors import ShapeError
 from ..groups import SE3, Free
-from ..linear import cross, is_numeric, solve
+from ..linear import cross, solve
 from ..scalar import Array
 from .coriolis import bracket, composites, gather, momentum_of, operator_of, rate_of_inertia
+from .energy import total_mass
 from .inverse import inverse_dynamics
 from .kinematics import frame_pose
 from .spatial import REST, Pair, added_wrench, next_pose, transformations, twists_of
@@ -67,7 +68,7 @@ def centroidal_momentum(tree: Tree, q: Array, v: Array) -> Array:
     tree, q, v = _afloat(tree, q, v)
     T = transformations(tree, q)
     n, f = momentum_at_base(tree, T, _standing(v))
-    R, c = _turned(T), _center(tree, composites(tree, T)[1])
+    R, c = _turned(T), composites(tree, T)[1].h / total_mass(tree)
     return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * v[3:6])])
 
 
@@ -159,15 +160,15 @@ def centroidal_momentum_rate(tree: Tree, q: Array, v: Array, a: Array) -> Array:
     T = transformations(tree, q)
     efforts = inverse_dynamics(tree, q, _standing(v), _standing(a), gravity=(0, 0, 0))
     n, f = efforts[:3], efforts[3:6]
-    R, c = _turned(T), _center(tree, composites(tree, T)[1])
+    R, c = _turned(T), composites(tree, T)[1].h / total_mass(tree)
     return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * (a[3:6] + cross(v[:3], v[3:6])))])
 
 
 def centroidal_inertia(tree: Tree, q: Array) -> Array:
     """diag(I_c, m 1) (6, 6): the inertia of all bodies, joints locked, about c in the world's axes; O(n).
 
-    The same as A_cb^-T Mbb A_cb^-1 of a free base. Feurstein (2021), section 3.2.4. Raises ModelError for a
-    tree without mass.
+    The same as A_cb^-T Mbb A_cb^-1 of a free base, Feurstein (2021), eq. (3.93). Raises ModelError for a tree
+    without mass.
     """
     tree, q = _afloat(tree, q)
     T = transformations(tree, q)
@@ -205,23 +206,14 @@ def momentum_at_base(tree: Tree, T: list[Any], v: Array) -> Pair:
 
 def about_center(tree: Tree, composite: Moments) -> tuple[Array, Array]:
     """The centre of mass c of a floating tree in its first frame, and the rotational inertia about it."""
-    c = _center(tree, composite)
+    c = composite.h / total_mass(tree)
     return c, Moments(composite.m, REST, composite.Sigma - np.outer(composite.h, c)).I
-
-
-def _center(tree: Tree, composite: Moments) -> Array:
-    if is_numeric(tree.mass) and not tree.mass > 0:
-        raise ModelError(
-            f"the bodies of tree {tree.name!r} have the mass {tree.mass} kg together, so there is no centre "
-            "of mass; give them inertia"
-        )
-    return composite.h / tree.mass
 
 
 def _from_center(tree: Tree, T: list[Any], composite: Moments) -> list[Any]:
     """(R, p) of each body in the world's axes, from the centre of mass."""
     R = _turned(T)
-    poses: list[Any] = [None, (R, -(R @ _center(tree, composite)))]
+    poses: list[Any] = [None, (R, -(R @ (composite.h / total_mass(tree))))]
     for body in tree.bodies[1:]:
         poses.append(next_pose(T[body.index], *poses[body.parent]))
     return poses

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Moments, Tree
+from ..door import count, floats
 from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from ..groups import Product
 from ..integrators import solve_ivp
@@ -126,8 +127,8 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
     Traversaro, Nori and Nijmeijer (2017), "On centroidal dynamics and integrability of average angular
     velocity". Raises ModelError for a tree with symbols.
     """
-    k = base_dofs(tree)[0].stop
-    rng = np.random.default_rng(seed)
+    k, rng = base_dofs(tree)[0].stop, np.random.default_rng(seed)
+    states = count("states", states)
     worst = Integrability(True, 0.0, tolerance, None, tree.group.neutral(), states)
     S = floating_base(tree).joint.S
     for _ in range(states):
@@ -306,12 +307,9 @@ def locked_frame(tree: Tree, q: Array, start: Array | None = None, tolerance: fl
     (dH/ds) H^-1 = (m(q) q')^ along the geodesic from `start`. It is a function of q, whatever the path, where
     the connection has no curvature (`integrability`), as with one joint. Feurstein, eqs (3.70), (3.76).
     """
-    base, joints = floating_base(tree), joint_group(tree)
-    group = base.joint.group
-    start = joints.neutral() if start is None else np.asarray(start, float)
-    home = np.concatenate([group.neutral(), start])
+    group, path = floating_base(tree).joint.group, _way(tree, q, start)
+    home = np.concatenate([group.neutral(), path[0]])
     c = center_of_mass_frame(tree, home, np.zeros(tree.nv)).g
-    path = np.stack([start, np.asarray(q, float)[base.coordinates.stop :]])
 
     def velocity(g: Array, u: Array) -> Array:
         return group.Ad(group.inverse(group.element(g))) @ u
@@ -336,8 +334,7 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
             f"the base of tree {tree.name!r} moves by {base.joint.group!r}, which turns about "
             f"{len(turning)} axes, so its orientation is no angle; use locked_frame"
         )
-    start = joints.neutral() if start is None else np.asarray(start, float)
-    end = np.asarray(q, float)[base.coordinates.stop :]
+    start, end = _way(tree, q, start)
     velocity, neutral = joints.difference(start, end), base.joint.group.neutral()
     nodes, weights = np.polynomial.legendre.leggauss(16)
 
@@ -346,10 +343,9 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
         return float(mechanical_connection(tree, at)[turning[0]] @ velocity)
 
     last = np.inf
-    for count in (1, 2, 4, 8, 16, 32):
-        edges = np.arange(count)[:, None] / count
-        points = (edges + (nodes + 1) / (2 * count)).ravel()
-        total = sum(w * rate(s) for s, w in zip(points, np.tile(weights, count), strict=True)) / (2 * count)
+    for intervals in (1, 2, 4, 8, 16, 32):
+        points = (np.arange(intervals)[:, None] + (nodes + 1) / 2).ravel() / intervals
+        total = np.tile(weights, intervals) @ [rate(s) for s in points] / (2 * intervals)
         if abs(total - last) <= 1e-13 * max(1.0, abs(total)):
             return float(total)
         last = total
@@ -357,6 +353,14 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
         f"the angle of the locked frame of tree {tree.name!r} does not settle on the way to {end.tolist()}: "
         "the locked inertia nearly vanishes there; use locked_frame with a tolerance"
     )
+
+
+def _way(tree: Tree, q: Array, start: Array | None) -> Array:
+    """Configurations of the joints, (2, nq of the joints): `start`, or the neutral one, and that of q."""
+    q, start = tree.group.check(q), joint_group(tree).neutral() if start is None else start
+    if q.ndim != 1:
+        raise ShapeError(f"q has shape {q.shape}, expected a single configuration, ({tree.nq},)")
+    return _points(tree, [start, q[floating_base(tree).coordinates.stop :]])
 
 
 def _integrated(
@@ -406,7 +410,7 @@ def _ends(tree: Tree, path: Path) -> tuple[Array, Array]:
 
 
 def _points(tree: Tree, path: Array) -> Array:
-    joints, points = joint_group(tree), np.asarray(path, float)
+    joints, points = joint_group(tree), floats("path", path)
     if points.ndim != 2 or points.shape[1] != joints.nq or len(points) < 2:
         raise ShapeError(
             f"a path of shape {points.shape} is no list of two or more configurations of the joints; "

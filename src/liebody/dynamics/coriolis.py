@@ -122,7 +122,7 @@ def _ploen(moments: Moments, w: Array, u: Array) -> Flux:
 
 
 def _coadjoint(moments: Moments, w: Array, u: Array) -> BlockOperator:
-    """With C_b = ad~ of the momentum J V (From 2012, eq. 94): [[-[p_w], -[p_v]], [-[p_v], 0]]."""
+    """With C_b = ad~ of the momentum J V (From 2012, eq. 75): [[-[p_w], -[p_v]], [-[p_v], 0]]."""
     m, h, _ = moments
     I, W, U, H = moments.I, skew(w), skew(u), skew(h)
     pw, pv = momentum_of(moments, w, u)
@@ -170,7 +170,7 @@ def coriolis_matrix(tree: Tree, q: Array, v: Array, form: str = "christoffel") -
                           C is made of Christoffel's symbols, Ploen (1999), eqs (2), (3)
           "ploen"         the bodies' matrices of Ploen's Proposition 1; skew, depends on the choice of the
                           bodies' frames
-          "coadjoint"     the bodies' matrices ad~ of the momentum, From (2012), eq. (94); skew likewise
+          "coadjoint"     the bodies' matrices ad~ of the momentum, From (2012), eq. (75); skew likewise
           "feurstein"     the bodies' matrices J ad_V - ad_V^T J, Feurstein (2021), eq. (3.41); skew
                           likewise
           "newton-euler"  the bodies' matrices -ad_V^T J, Ploen eq. (25); dM/dt - 2 C is not skew

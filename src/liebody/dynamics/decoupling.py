@@ -40,6 +40,7 @@ import numpy as np
 
 from ..bodies import Tree
 from ..codegen import jvp, trace
+from ..door import floats
 from ..errors import GraphError, ModelError, ShapeError
 from ..linear import back_substitute, factor, is_numeric, symmetric
 from ..scalar import Array, sqrt, where
@@ -290,8 +291,8 @@ def decoupled_dynamics(
 
     Arguments as in `transformed_dynamics`. With the form "hamel", Cxy = 0 for any T_x and T_y. The skew forms
     have Cyx = -Cxy^T, and Mx' = Cx + Cx^T, My' = Cy + Cy^T: passive in each part (3.84). With x = "momentum",
-    Cx v_x + Cxy v_y = 0 in every form, so that Mx v_x' = F_x - gx: only what acts from outside changes the
-    momentum. This is not so for "centroidal".
+    Cx v_x + Cxy v_y = 0 (3.85) in every form, so that Mx v_x' = F_x - gx: only what acts from outside changes
+    the momentum. This is not so for "centroidal".
     """
     M, M_rate, C = mass_and_coriolis(tree, q, v, form)
     base = _Moving(tree, q, v, M, M_rate)
@@ -320,7 +321,7 @@ def internal_inertia(tree: Tree, q: Array) -> Array:
 
     q  configuration, (nq,)
 
-    The kinetic energy is that of the external motion plus q'^T (this) q' / 2. Feurstein (3.69).
+    The kinetic energy is that of the external motion plus q'^T (this) q' / 2. In (3.81) it is M_y of T_y = 1.
     """
     return _Base(tree, q).internal
 
@@ -438,7 +439,9 @@ def internal_rank(tree: Tree, q: Array, task: Any, tolerance: float = TOLERANCE)
 
 def rank_of(J: Array, tolerance: float = TOLERANCE) -> InternalRank:
     """The same of a given matrix (r, n)."""
-    J = np.asarray(J, float)
+    J = floats("J", J)
+    if J.ndim != 2:
+        raise ShapeError(f"J has shape {J.shape}, expected (r, n)")
     values = np.linalg.svd(J, compute_uv=False)
     rank = int(np.sum(values > tolerance * values.max(initial=0.0)))
     r, n = J.shape

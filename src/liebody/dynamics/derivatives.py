@@ -189,7 +189,7 @@ def solved_by_columns(
         right = -by_q, -by_v, np.eye(n, dtype=int)
         columns = (right[loop.result][np.ix_(loop.rows, of)] for loop, of in places.items())
         factors = np.array([L[k][i] for k, i in entries]), np.array(reciprocals)
-        return a, *factors, *(np.array([*x.values()]).reshape(-1, n) for x in known), *columns
+        return a, *factors, *(np.array([*x.values()]).reshape(len(x), n) for x in known), *columns
 
     @cache
     def branch(rows: tuple[int, ...], last: int) -> Function:

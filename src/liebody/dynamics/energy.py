@@ -8,7 +8,8 @@ import numpy as np
 
 from ..bodies import Moments, Tree
 from ..codegen import step
-from ..linear import cross
+from ..errors import ModelError
+from ..linear import cross, is_numeric
 from ..scalar import Array
 from .inverse import FREE_FALL
 from .spatial import (
@@ -60,18 +61,24 @@ def potential_energy(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Any:
 
 
 def center_of_mass(tree: Tree, q: Array) -> Array:
-    """The centre of mass of all bodies, in the world, (3,).  [m]"""
-    return _first_moment(tree, q) / tree.mass
+    """The centre of mass of all bodies, in the world, (3,).  [m]
+
+    Raises ModelError for a tree without mass.
+    """
+    return _first_moment(tree, q) / total_mass(tree)
 
 
 def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
-    """The velocity of the centre of mass, in the world, (3,): total momentum by total mass.  [m/s]"""
+    """The velocity of the centre of mass, in the world, (3,): total momentum by total mass.  [m/s]
+
+    Raises ModelError for a tree without mass.
+    """
     T = transformations(tree, q)
     twists = twists_of(tree, T, v)
     p = [REST, *(_linear_momentum(b.inertia.moments, twists[b.index]) for b in tree.bodies)]
     for body in reversed(tree.bodies):
         p[body.parent] = _turned_out(T[body.index], p[body.index], p[body.parent])
-    return p[0] / tree.mass
+    return p[0] / total_mass(tree)
 
 
 @step
@@ -89,6 +96,7 @@ def center_of_mass_jacobian(tree: Tree, q: Array) -> Array:
     """J (3, nv) with the velocity J v of the centre of mass.
 
     Its columns are the momentum of all that a joint carries, moved by it as one rigid body, by total mass.
+    Raises ModelError for a tree without mass.
     """
     T = transformations(tree, q)
     poses = [(np.eye(3, dtype=int), REST)]
@@ -103,7 +111,17 @@ def center_of_mass_jacobian(tree: Tree, q: Array) -> Array:
             columns[k] = columns[k] + _momentum_by(poses[i][0], m[i], h[i], S)
         h[p] = _moment_out(T[i], m[i], h[i], h[p])
         m[p] = m[p] + m[i]
-    return np.stack(columns, axis=1) / tree.mass if columns else np.zeros((3, 0))
+    return np.stack(columns, axis=1) / total_mass(tree) if columns else np.zeros((3, 0))
+
+
+def total_mass(tree: Tree) -> Any:
+    """The mass of all bodies, to divide by.  [kg]"""
+    if is_numeric(tree.mass) and not tree.mass > 0:
+        raise ModelError(
+            f"the bodies of tree {tree.name!r} have the mass {tree.mass} kg together, so there is no centre "
+            "of mass; give them inertia"
+        )
+    return tree.mass
 
 
 @step

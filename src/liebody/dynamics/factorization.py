@@ -91,7 +91,7 @@ class Factorization:
 
         "newton-euler"  -ad_V^T J, eq. (25); not skew
         "ploen"         [[[w] I + I [w], m [r] [w]], [-m [w] [r], m [w]]], Proposition 1
-        "coadjoint"     ad~ of the momentum: [[-[p_w], -[p_v]], [-[p_v], 0]], From (2012), eq. (94)
+        "coadjoint"     ad~ of the momentum: [[-[p_w], -[p_v]], [-[p_v], 0]], From (2012), eq. (75)
         "feurstein"     J ad_V - ad_V^T J, Feurstein (2021), eq. (3.41)
         "christoffel"   (-ad_V^T J + J ad_V + ad~_JV) / 2, the mean of the last two
         """

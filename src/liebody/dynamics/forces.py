@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..bodies import Joint, Tree
-from ..door import floats, number
+from ..door import floats, members, quantity
 from ..errors import ModelError, ShapeError
 from ..groups import Prismatic, Revolute
 from ..linear import cross, is_numeric
@@ -33,6 +33,11 @@ from .mass import mass_matrix
 
 LEAST_FRICTION = 1e-3  # below it friction is as that of a fluid, so that it has a derivative at rest  [N]
 NO_LIMIT = 1e9  # limits from here on are none                                                    [rad, m]
+ALLOWED: Mapping[str, Callable[[Any], bool]] = {
+    "zero or more": lambda x: x >= 0,
+    "a positive number": lambda x: x > 0,
+    "a finite number": lambda x: True,
+}
 
 
 class Force:
@@ -244,18 +249,16 @@ class SmoothContact(FrameForce):
     name = "contact"
 
     def __post_init__(self) -> None:
-        frames = (self.frames,) if isinstance(self.frames, str) else tuple(self.frames)
+        given = [self.frames] if isinstance(self.frames, str) else self.frames
+        frames = members("SmoothContact: frames", given, "names of frames")
         n = floats("SmoothContact: normal", self.normal)
         if n.shape != (3,) or not n.any():
             raise ModelError(f"SmoothContact: normal is {self.normal!r}, expected a direction (3,)")
-        numbers = {name: getattr(self, name) for name in ("stiffness", "damping", "friction", "viscosity")}
-        for name, given in {**numbers, "width": self.width}.items():
-            least = number(f"SmoothContact: {name}", given)
-            if least < 0 or (name == "width" and not least):
-                raise ModelError(
-                    f"SmoothContact: {name} is {given!r}; give a number, zero or more, width more"
-                )
-        object.__setattr__(self, "frames", frames)
+        for name in ("stiffness", "damping", "friction", "viscosity"):
+            _check_number(self, name, getattr(self, name))
+        _check_number(self, "width", self.width, "a positive number")
+        _check_number(self, "height", self.height, "a finite number")
+        object.__setattr__(self, "frames", tuple(frames))
         object.__setattr__(self, "normal", tuple((n / np.linalg.norm(n)).tolist()))
 
     def wrenches(self, t: Any, *motions: Array) -> Sequence[Array]:
@@ -305,12 +308,22 @@ class JointDamping(JointForce):
 
 
 class _ByJoint(JointForce):
-    """A law whose numbers are one for all joints, or {name of a joint: number}; frozen as pairs."""
+    """A law whose numbers are one for all joints, or {name of a joint: number}, frozen as pairs.
+
+    allowed  {field: what its numbers may be, of `ALLOWED`}; zero or more where nothing is said
+    """
+
+    allowed: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
+        for field, value in vars(self).items():
+            if value is None and getattr(type(self), field, 0) is None:
+                continue  # the joints' own
             if isinstance(value, Mapping):
-                object.__setattr__(self, name, tuple(value.items()))
+                value = tuple(value.items())
+                object.__setattr__(self, field, value)
+            for x in [x for _, x in value] if isinstance(value, tuple) else [value]:
+                _check_number(self, field, x, self.allowed.get(field, "zero or more"))
 
     def check(self, joints: Collection[str]) -> None:
         given = [name for value in vars(self).values() if isinstance(value, tuple) for name, _ in value]
@@ -338,15 +351,7 @@ class JointFriction(_ByJoint):
     mu: float | Mapping[str, float] | None = None
     v_s: float = 1e-2
     name = "friction"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        given: Any = [x for _, x in self.mu] if isinstance(self.mu, tuple) else [self.mu or 0.0]
-        if not self.v_s > 0 or not all(x >= 0 for x in given):
-            raise ModelError(
-                f"JointFriction: mu is {self.mu!r} and v_s is {self.v_s!r}; give efforts of zero or more, "
-                "and a positive velocity"
-            )
+    allowed: ClassVar = {"v_s": "a positive number"}
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
         return _acting(joint.friction if self.mu is None else _of(self.mu, joint))
@@ -367,6 +372,7 @@ class JointSpring(_ByJoint):
     stiffness: float | Mapping[str, float] | None = None
     rest: float | Mapping[str, float] = 0.0
     name = "spring"
+    allowed: ClassVar = {"rest": "a finite number"}
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
         if not isinstance(joint.group, (Revolute, Prismatic)):
@@ -403,16 +409,7 @@ class JointLimits(_ByJoint):
     stiffness: float | Mapping[str, float]
     damping_time: float = 0.0
     name = "limits"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        given: Any = self.stiffness
-        numbers = [x for _, x in given] if isinstance(given, tuple) else [given]
-        if not all(x > 0 for x in numbers) or not self.damping_time >= 0:
-            raise ModelError(
-                f"JointLimits: stiffness is {given!r} and damping_time is {self.damping_time!r}; "
-                "give positive stiffnesses, and a time of zero or more"
-            )
+    allowed: ClassVar = {"stiffness": "a positive number"}
 
     @classmethod
     def stops(cls, tree: Tree, contact: float = 0.02) -> JointLimits:
@@ -516,6 +513,13 @@ class Limits(NamedTuple):
             name = self.joints[i]
             found[name] = min(float(t[np.argmax(beyond[:, i])]), found.get(name, np.inf))
         return found
+
+
+def _check_number(law: Force, field: str, given: Any, allowed: str = "zero or more") -> None:
+    """Raise ShapeError for what is neither number nor symbol, ModelError for a number that is not allowed."""
+    x = quantity(f"{type(law).__name__}: {field}", given)
+    if is_numeric(x) and not (np.isfinite(x) and ALLOWED[allowed](x)):
+        raise ModelError(f"{type(law).__name__}: {field} is {given!r}; give {allowed}")
 
 
 def _acting(values: Array) -> Sequence[Array] | None:

@@ -22,7 +22,7 @@ from .coriolis import coriolis_transpose_times
 from .energy import potential_energy
 from .forward import forward_dynamics
 from .inverse import FREE_FALL, gravity_forces, inverse_dynamics
-from .mechanism import Functions, OpenTree
+from .mechanism import OpenTree
 
 WEIGHTLESS = (0.0, 0.0, 0.0)
 
@@ -91,9 +91,12 @@ class HamiltonianForm(OpenTree):
         units = {"rad/s": "kg m2/s", "m/s": "kg m/s"}
         return q, Labels(v.names, tuple(units.get(unit, unit) for unit in v.units))
 
+    def velocity(self, q: Array, v: Array) -> Array:
+        """M^-1 p, of the momenta p that stand in the place of velocities."""
+        return inverse_legendre_transform(self.tree, q, v)
+
     def rates(self, t: Any, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
-        velocity = inverse_legendre_transform(self.tree, q, v)
-        efforts = self.efforts(t, q, velocity, u)
+        efforts = self.efforts(t, q, self.velocity(q, v), u)
         return tuple(hamiltonian_dynamics(self.tree, q, v, efforts, tuple(self.gravity)))
 
     def mechanics(self) -> dict[str, Any]:
@@ -101,10 +104,3 @@ class HamiltonianForm(OpenTree):
             f"{self.name} in Hamiltonian form has momenta as state, and methods for M dv/dt = Q need "
             "velocities; take an explicit method, such as 'rkmk4', or the robot itself"
         )
-
-    def functions(self) -> Functions:
-        def energies(q: Array, v: Array) -> dict[str, Array]:
-            kinetic = 0.5 * (v @ inverse_legendre_transform(self.tree, q, v))
-            return {"kinetic": kinetic, "potential": self.potential(q)}
-
-        return {**super().functions(), "energies": (energies, {"q": self.nq, "v": self.nv})}

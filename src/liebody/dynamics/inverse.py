@@ -105,7 +105,7 @@ def joint_wrenches(
     Arguments as in `inverse_dynamics`, whose efforts are S^T F and what rotors and damping add. The rest of F
     is the reaction of what guides the joint: what its bearings carry.  [N m, N]
 
-    Ploen (1999), eq. (18); Luh, Walker and Paul (1980).
+    Ploen (1999), eq. (17); Luh, Walker and Paul (1980).
     """
     moments = [body.inertia.moments for body in tree.bodies]
     T, _, F = motions(tree, q, v, a, world_rates(gravity, base_motion), wrenches, moments)

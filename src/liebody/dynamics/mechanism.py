@@ -400,6 +400,10 @@ class OpenTree(OfTree, Mechanism):
 
     # -- equations, on floats or symbols ------------------------------------------------------------------
 
+    def velocity(self, q: Array, v: Array) -> Array:
+        """The velocity (nv,) at a state (q, v): v itself, where no subclass has another state."""
+        return v
+
     def acting(self, u: Array) -> Array:
         """What acts of efforts u (..., nv): all of them, or as much as the effort limits allow."""
         if not self.clipped:
@@ -476,7 +480,8 @@ class OpenTree(OfTree, Mechanism):
             here, u, p = self.given(u)
             if feedback is not None:
                 u = np.asarray(feedback(t, q, v, *([p] if len(p) else [])))
-            power = [np.reshape(here.efforts(t, q, v, u) @ v, 1)] * meters
+            w = here.velocity(q, v)
+            power = [np.reshape(here.efforts(t, q, w, u) @ w, 1)] * meters
             return np.concatenate([*here.rates(t, q, v, u), *power])
 
         shapes: Mapping[str, Any] = {"t": (), "y": end + meters, "u": self.nv + self.layout.size}
@@ -500,17 +505,22 @@ class OpenTree(OfTree, Mechanism):
         """
 
         def forces(t: Any, q: Array, v: Array) -> Array:
-            return np.stack([force.on_tree(self.tree, t, q, v) for force in self.forces])
+            w = self.velocity(q, v)
+            return np.stack([force.on_tree(self.tree, t, q, w) for force in self.forces])
 
         def energies(q: Array, v: Array) -> dict[str, Array]:
-            return {"kinetic": kinetic_energy(self.tree, q, v), "potential": self.potential(q)}
+            kinetic = kinetic_energy(self.tree, q, self.velocity(q, v))
+            return {"kinetic": kinetic, "potential": self.potential(q)}
+
+        def power(t: Any, q: Array, v: Array, u: Array) -> Any:
+            return self.power(t, q, self.velocity(q, v), u)
 
         state = {"q": self.nq, "v": self.nv}
         return {
             "energies": (energies, state),
             "stored": (self.stored, {"q": self.nq}),
             "forces": (forces, {"t": (), **state}),
-            "power": (self.power, {"t": (), **state, "u": self.nu}),
+            "power": (power, {"t": (), **state, "u": self.nu}),
         }
 
     def kinetic_energy(self, q: Array, v: Array) -> Array:

@@ -120,7 +120,7 @@ def link_jacobian(tree: Tree, q: Array, link: str | Frame) -> Array:
 def link_jacobian_derivative(tree: Tree, q: Array, v: Array, link: str | Frame) -> Array:
     """[dA_jb/dt S, dJ_j/dt] (6, nv), the time derivative of link_jacobian while q moves with v.
 
-    dA_jb/dt = -ad(J_j q') A_jb. Feurstein, section 3.1.4.
+    dA_jb/dt = -ad(J_j q') A_jb. Feurstein, eqs (3.42a), (3.42c).
     """
     return frame_jacobian_rate(tree, q, v, link, "body")
 
@@ -248,9 +248,9 @@ def center_of_mass_frame(tree: Tree, q: Array, v: Array, moving: str = "aligned"
     moving  "aligned": it keeps these axes; "locked": it turns with the locked velocity, u = Ad(H_cb) nu_loc
 
     The momentum in the aligned frame is the centroidal one, and is conserved. The locked one has a pose that
-    depends on q alone only where the connection has no curvature, see `locked_frame`. Feurstein, section
-    3.2.4. A base that cannot translate in all directions has c as near the centre of mass as its group can
-    bring it.
+    depends on q alone only where the connection has no curvature, see `locked_frame`. A base that cannot
+    translate in all directions has c as near the centre of mass as its group can bring it. Feurstein,
+    sections 3.2.3 and 3.2.4.
 
     Raises ModelError for an unknown way to move.
     """

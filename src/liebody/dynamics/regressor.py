@@ -19,6 +19,7 @@ import numpy as np
 from ..bodies import Moments, Tree
 from ..codegen import Function, Program, step, trace, traced
 from ..codegen.printers.numpy_source import compile_numpy
+from ..door import count
 from ..errors import ModelError
 from ..linear import cross, is_numeric, is_zero
 from ..scalar import Array
@@ -201,7 +202,7 @@ def base_parameters(
         raise ModelError(f"tree {tree.name!r} has no degree of freedom: no effort tells any parameter")
     if not is_numeric(*(x for b in tree.bodies for x in (b.placement, b.joint.S))):
         raise ModelError(f"tree {tree.name!r} has symbols in its geometry; ranks are found with numbers only")
-    rng = np.random.default_rng(seed)
+    states, rng = count("states", states, least=0), np.random.default_rng(seed)
     size = len(PARAMETERS) * len(tree.bodies)
     if tree.has_mimics:
         rates = rng.normal(size=(states or -(-4 * size // tree.nv), 3, tree.nv))
@@ -252,9 +253,8 @@ def _own_rows(S: Array, wrenches: Array) -> Array:
 def _moved_parameters(pose: Array) -> Array:
     """(10, 10): the parameters about a frame of a body whose parameters are about one at this pose in it."""
     made = []
-    for m, h, Sigma in UNIT_MOMENTS:
-        P = pose @ np.block([[Sigma, h[:, None]], [h, np.array(m)]]) @ pose.T
-        moved = Moments(P[3, 3], P[:3, 3], P[:3, :3])
+    for moments in UNIT_MOMENTS:
+        moved = Moments.of_pseudo_inertia(pose @ moments.pseudo_inertia() @ pose.T)
         made.append([moved.m, *moved.h, *moved.I[np.triu_indices(3)]])
     return np.array(made, float).T
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..bodies import SpatialInertia, Tree
 from ..codegen import Function, jacobian, trace
-from ..door import array_of, checked
+from ..door import array_of, checked, floats, number
 from ..errors import ConfigurationError, ModelError, ShapeError
 from ..groups import SE3, LieGroup, MotionSubgroup, Product, R
 from ..linear import back_substitute, cross, factor, is_numeric, solve
@@ -604,12 +604,12 @@ def roll_pitch_yaw_transformation(x: Array) -> Array:
     x  (roll, pitch, yaw): S is (3, 3) and v = omega; or (roll, pitch, yaw, position): S is (6, 6) and
        v = (omega, v). Both body-fixed.
     """
+    if len(x) not in (3, 6):
+        raise ShapeError(f"roll, pitch, yaw, without or with a position: 3 or 6 numbers, not {len(x)}")
     (sr, sp, sy), (cr, cp, cy) = ([f(x[k]) for k in range(3)] for f in (sin, cos))
     T = np.array([[1, 0, -sp], [0, cr, sr * cp], [0, -sr, cr * cp]])
     if len(x) == 3:
         return T
-    if len(x) != 6:
-        raise ShapeError(f"roll, pitch, yaw, without or with a position: 3 or 6 numbers, not {len(x)}")
     R = np.array(
         [
             [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
@@ -632,9 +632,11 @@ def ellipsoid_added_mass(semi_axes: Sequence[float], density: float) -> np.ndarr
 
     Kirchhoff (1869); Lamb, Hydrodynamics (1932), art. 114 and 115, with Green's integrals alpha, beta, gamma.
     """
-    a = np.asarray(semi_axes, dtype=float)
+    a, density = floats("semi_axes", semi_axes, finite=False), number("density", density)
     if a.shape != (3,) or not np.all(a > 0) or not np.all(np.isfinite(a)):
         raise ModelError(f"semi-axes {semi_axes!r} of an ellipsoid are three positive lengths")
+    if density < 0:
+        raise ModelError(f"density is {density}; give that of the fluid, zero or more")
     displaced = 4 / 3 * math.pi * density * a.prod()
     s = a**2
     # alpha_i = abc int_0^inf dt/((a_i^2 + t) Delta), which sum to 2

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..codegen import Function, trace
 from ..codegen.derivatives import jacobian
-from ..door import quantities
+from ..door import array_of, quantities
 from ..errors import ConfigurationError, LogarithmError, ShapeError
 from ..linear import is_numeric, solve
 from ..scalar import Array, Coordinates, GroupElement, sqrt
@@ -38,7 +38,7 @@ def _checked(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
     def array(group: LieGroup, letter: str, name: str, x: Any) -> Any:
         shape = group._shapes[letter]
-        if type(x) is np.ndarray and x.shape == shape and x.dtype.kind in "fOic":
+        if type(x) is np.ndarray and x.shape == shape and x.dtype.kind in "fOic" and x.itemsize >= 8:
             return x
         found = quantities(f"{group}.{word}: {name}", x, shape)
         return found if shape else x
@@ -269,8 +269,8 @@ class LieGroup:
         infinity, or a quaternion whose norm is more than 1e-6 from one.
         """
         try:
-            values = np.asarray(q, dtype=float)
-        except (TypeError, ValueError):
+            values = array_of("q", q, float)
+        except ShapeError:
             raise ShapeError(f"coordinates of {self} must be {self.nq} numbers, not {q!r}") from None
         if values.shape[-1:] != (self.nq,):
             raise ShapeError(f"coordinates of {self} have shape (..., {self.nq}), not {values.shape}")

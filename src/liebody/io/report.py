@@ -102,7 +102,9 @@ def report(tree: Tree, samples: int = SAMPLES, seed: int = 0) -> TreeReport:
     return TreeReport(
         tree=tree,
         mass=float(tree.mass),
-        center=np.asarray(center_of_mass(tree, tree.group.neutral()), float) if tree.mass else np.zeros(3),
+        center=np.asarray(center_of_mass(tree, tree.group.neutral()), float)
+        if tree.mass > 0
+        else np.zeros(3),
         reach=reach,
         condition=condition,
         scaled=scaled,

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..bodies import Joint, SpatialInertia, Tree, TreeBuilder
+from ..door import quantities, quantity
 from ..groups import Planar, Prismatic, Revolute
+from ..scalar import Array
 from .model import model
 from .pendulums import UPRIGHT
 
@@ -21,15 +23,15 @@ OUT_OF_PLANE = (0, 0, 1)
 
 
 @model
-def prismatic_hopper(masses: Sequence[Any] = (0.957, 0.050)) -> Tree:
+def prismatic_hopper(masses: Array = (0.957, 0.050)) -> Tree:
     """Two point masses, one sliding along x of the other: Feurstein's monopod with a prismatic leg.
 
     masses  of base and foot                                                             [kg]
 
     Joint "leg": its coordinate is the distance of the foot from the base. The leg stands where the base's
-    angle is -pi/2. Feurstein (2021), table 4.1 and section 4.2.
+    angle is -pi/2. Feurstein (2021), section 4.2, table 4.5.
     """
-    base, foot = masses
+    base, foot = quantities("prismatic_hopper: masses", masses, (2,)).tolist()
     return (
         _base("prismatic_hopper", SpatialInertia.point(base))
         .add("leg", Prismatic((1, 0, 0)), SpatialInertia.point(foot), "base")
@@ -39,15 +41,17 @@ def prismatic_hopper(masses: Sequence[Any] = (0.957, 0.050)) -> Tree:
 
 
 @model
-def revolute_hopper(masses: Sequence[Any] = (0.835, 0.122, 0.050), length: Any = 0.12) -> Tree:
+def revolute_hopper(masses: Array = (0.835, 0.122, 0.050), length: Any = 0.12) -> Tree:
     """Base and thigh in one body, and a shank on a knee: Feurstein's monopod with a revolute leg.
 
     masses  of base, thigh and shank, points at the base's origin and in the middle of each link      [kg]
     length  of each link; the thigh lies along x of the base                                          [m]
 
-    Joint "knee": zero with the leg stretched. The foot has no mass. Feurstein (2021), section 4.3.
+    Joint "knee": zero with the leg stretched. The foot has no mass. Feurstein (2021), section 4.3, table
+    4.10.
     """
-    base, thigh, shank = masses
+    base, thigh, shank = quantities("revolute_hopper: masses", masses, (3,)).tolist()
+    length = quantity("revolute_hopper: length", length)
     middle, end = np.array([length / 2, 0, 0]), np.array([length, 0, 0])
     return (
         _base("revolute_hopper", SpatialInertia.point(base) + SpatialInertia.point(thigh, middle))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, overload
 
 from ..bodies import Tree
+from ..door import checked
 from ..robot import GRAVITY, Robot
 
 P = ParamSpec("P")
@@ -20,9 +21,9 @@ def model(build: Callable[P, Tree] | None = None, *, gravity: Any = GRAVITY) -> 
     """A function that makes a tree, as one that makes the robot of it, under this gravity."""
     if build is None:
         return functools.partial(model, gravity=gravity)
-    tree = build
+    tree = checked(build)
 
-    @functools.wraps(tree)
+    @functools.wraps(build)
     def make(*args: P.args, **kwargs: P.kwargs) -> Robot:
         return Robot(tree(*args, **kwargs), gravity)
 

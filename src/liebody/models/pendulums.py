@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, SpatialInertia, Tree, TreeBuilder
-from ..errors import ModelError
+from ..door import count, quantities, quantity
 from ..groups import Revolute, Spherical
+from ..scalar import Array
 from .model import model
 
 UPRIGHT = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
@@ -17,9 +18,7 @@ UPRIGHT = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
 
 
 @model
-def double_pendulum(
-    masses: Sequence[Any] = (1.0, 1.0), lengths: Sequence[Any] = (1.0, 1.0), spherical: bool = False
-) -> Tree:
+def double_pendulum(masses: Array = (1.0, 1.0), lengths: Array = (1.0, 1.0), spherical: bool = False) -> Tree:
     """Two bobs on massless rods.
 
     masses     of the bobs, (2,)                                                         [kg]
@@ -31,11 +30,8 @@ def double_pendulum(
                True: ball joints; the bobs are solid balls with a tenth of the rod's length as radius, since
                points would turn about their rods without inertia
     """
-    for values, name in ((masses, "masses"), (lengths, "lengths")):
-        if len(values) != 2:
-            raise ModelError(
-                f"double_pendulum: {name} has {len(values)} entries, expected 2, one of each rod"
-            )
+    masses = quantities("double_pendulum: masses", masses, (2,)).tolist()
+    lengths = quantities("double_pendulum: lengths", lengths, (2,)).tolist()
     return _chain("double_pendulum", masses, lengths, _ball if spherical else _point, spherical)
 
 
@@ -49,7 +45,7 @@ def spherical_pendulum(mass: Any = 1.0, length: Any = 1.0, radius: Any = 0.1) ->
 
     Without damping, the energy and the vertical component of the angular momentum about the joint stay.
     """
-    com = np.array([0, 0, -length])
+    com = np.array([0, 0, -quantity("spherical_pendulum: length", length)])
     return (
         TreeBuilder("spherical_pendulum")
         .add("ball", Spherical(), SpatialInertia.sphere(mass, radius, com))
@@ -66,8 +62,7 @@ def planar_chain(n: int = 10, length: Any = 1.0, mass: Any = 1.0) -> Tree:
     length   of each rod                                                                 [m]
     mass     of each rod                                                                 [kg]
     """
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise ModelError(f"planar_chain: n is {n!r}, expected a whole number of rods, at least 1")
+    n, length = count("planar_chain: n", n), quantity("planar_chain: length", length)
     return _chain("planar_chain", [mass] * n, [length] * n, _rod, spherical=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from .model import model
 
 
 @model
-def free_rigid_body(mass: Any = 1.0, inertia: Sequence[Any] | Array = (1.0, 2.0, 3.0)) -> Tree:
+def free_rigid_body(mass: Any = 1.0, inertia: Array = (1.0, 2.0, 3.0)) -> Tree:
     """A rigid body on nothing: Euler's equations, I omega' + omega x I omega = 0.
 
     mass     [kg]
@@ -29,8 +28,8 @@ def free_rigid_body(mass: Any = 1.0, inertia: Sequence[Any] | Array = (1.0, 2.0,
 @model
 def heavy_top(
     mass: Any = 15.0,
-    com: Sequence[Any] | Array = (0.0, 1.0, 0.0),
-    inertia: Sequence[Any] | Array = (0.234375, 0.46875, 0.234375),
+    com: Array = (0.0, 1.0, 0.0),
+    inertia: Array = (0.234375, 0.46875, 0.234375),
 ) -> Tree:
     """A top on a ball joint at the origin of the world.
 

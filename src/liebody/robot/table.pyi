@@ -64,7 +64,7 @@ class Algorithms:
         Arguments as in `inverse_dynamics`, whose efforts are S^T F and what rotors and damping add. The rest of F
         is the reaction of what guides the joint: what its bearings carry.  [N m, N]
 
-        Ploen (1999), eq. (18); Luh, Walker and Paul (1980).
+        Ploen (1999), eq. (17); Luh, Walker and Paul (1980).
 
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
@@ -183,7 +183,7 @@ class Algorithms:
                               C is made of Christoffel's symbols, Ploen (1999), eqs (2), (3)
               "ploen"         the bodies' matrices of Ploen's Proposition 1; skew, depends on the choice of the
                               bodies' frames
-              "coadjoint"     the bodies' matrices ad~ of the momentum, From (2012), eq. (94); skew likewise
+              "coadjoint"     the bodies' matrices ad~ of the momentum, From (2012), eq. (75); skew likewise
               "feurstein"     the bodies' matrices J ad_V - ad_V^T J, Feurstein (2021), eq. (3.41); skew
                               likewise
               "newton-euler"  the bodies' matrices -ad_V^T J, Ploen eq. (25); dM/dt - 2 C is not skew
@@ -365,8 +365,8 @@ class Algorithms:
 
         Arguments as in `transformed_dynamics`. With the form "hamel", Cxy = 0 for any T_x and T_y. The skew forms
         have Cyx = -Cxy^T, and Mx' = Cx + Cx^T, My' = Cy + Cy^T: passive in each part (3.84). With x = "momentum",
-        Cx v_x + Cxy v_y = 0 in every form, so that Mx v_x' = F_x - gx: only what acts from outside changes the
-        momentum. This is not so for "centroidal".
+        Cx v_x + Cxy v_y = 0 (3.85) in every form, so that Mx v_x' = F_x - gx: only what acts from outside changes
+        the momentum. This is not so for "centroidal".
 
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
@@ -376,7 +376,7 @@ class Algorithms:
 
         q  configuration, (nq,)
 
-        The kinetic energy is that of the external motion plus q'^T (this) q' / 2. Feurstein (3.69).
+        The kinetic energy is that of the external motion plus q'^T (this) q' / 2. In (3.81) it is M_y of T_y = 1.
 
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
@@ -483,8 +483,8 @@ class Algorithms:
     def centroidal_inertia(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """diag(I_c, m 1) (6, 6): the inertia of all bodies, joints locked, about c in the world's axes; O(n).
 
-        The same as A_cb^-T Mbb A_cb^-1 of a free base. Feurstein (2021), section 3.2.4. Raises ModelError for a
-        tree without mass.
+        The same as A_cb^-T Mbb A_cb^-1 of a free base, Feurstein (2021), eq. (3.93). Raises ModelError for a tree
+        without mass.
 
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
@@ -651,6 +651,8 @@ class Algorithms:
     def center_of_mass(self, q: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """The centre of mass of all bodies, in the world, (3,).  [m]
 
+        Raises ModelError for a tree without mass.
+
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
@@ -658,6 +660,7 @@ class Algorithms:
         """J (3, nv) with the velocity J v of the centre of mass.
 
         Its columns are the momentum of all that a joint carries, moved by it as one rigid body, by total mass.
+        Raises ModelError for a tree without mass.
 
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
