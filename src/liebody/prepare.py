@@ -363,7 +363,7 @@ class Efforts:
         self.traced: Function | None = None
         self.called: Callable[..., Any] | None = None
         if tau is None or callable(tau):
-            self.samples = Samples(np.zeros((1, 1, self.nu)))
+            self.samples = _zero(self.nu)
         else:
             self.samples = _sampled(tau, self.nu, hold == "linear", batch)
 
@@ -461,10 +461,21 @@ class Efforts:
         return u
 
 
+@functools.cache
+def _zero(nu: int) -> Samples:
+    """No efforts."""
+    return Samples(np.zeros((1, 1, nu)))
+
+
+def is_sampled(tau: Any) -> bool:
+    """Whether efforts are a pair (times, values), not two numbers."""
+    return isinstance(tau, tuple) and len(tau) == 2 and np.ndim(tau[0]) > 0
+
+
 def _sampled(tau: Any, nu: int, linear: bool, batch: tuple[int, ...]) -> Samples:
     """Efforts that are constant (..., nu), or a pair (times, values (..., samples, nu))."""
     first, interval = 0.0, 1.0
-    if isinstance(tau, tuple) and len(tau) == 2:
+    if is_sampled(tau):
         times, table = floats("times of tau", tau[0]), floats("tau", tau[1])
         if times.ndim != 1 or len(times) < 2 or table.ndim < 2 or table.shape[-2:] != (len(times), nu):
             raise ShapeError(
@@ -513,7 +524,8 @@ class _Door:
                 norm = math.sqrt(w * w + x * x + y * y + z * z)
                 if not abs(norm - 1) <= OFF_UNIT:
                     self._refuse(k, norm)
-                row[k : k + 4] = w / norm, x / norm, y / norm, z / norm
+                if norm != 1:
+                    row[k : k + 4] = w / norm, x / norm, y / norm, z / norm
         elif self.firsts:
             found = q[:, self.quaternions]
             norms = np.sqrt((found * found).sum(axis=-1))

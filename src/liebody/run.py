@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 FORMAT = "liebody run"
 FORMAT_VERSION = 1
 OWN_ATTRIBUTES = ("format", "format_version", "source", "title")
-ARRAYS, ENERGIES, LATE = ("t", "q", "v"), ("kinetic", "potential"), ("tau", "work_done", "forces")
+ENERGIES, LATE = ("kinetic", "potential"), ("tau", "work_done", "forces")
 LATER: Any = None  # energies and efforts that are computed when they are first asked for
 UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
 OF_FORCE = "force_"  # and its name: a force's variable in a file
 OF_PARAMETER = "parameter_"  # likewise
 LONGEST_TABLE = 24
+PLAIN = (str, int, float)  # what metadata are
 VIEWS = (".html", ".gif", ".mp4", ".png")  # suffixes of files that show a motion
 
 
@@ -101,36 +102,33 @@ class Run:
 
     def __post_init__(self) -> None:
         given = vars(self)
-        for name in (*ARRAYS, *ENERGIES, "tau", "work_done"):
-            if given[name] is not None:
-                given[name] = np.asarray(given[name], dtype=float)
-        if self.mechanism is not None and self.kinetic is LATER and self.potential is LATER:
-            del given["kinetic"], given["potential"]
-        for name in self.later:
-            del given[name]
-        given["later"] = dict(self.later)
+        given["t"], given["q"] = np.asarray(self.t, dtype=float), np.asarray(self.q, dtype=float)
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
         if self.q.ndim < 2:
             raise ShapeError(f"q has shape {self.q.shape}, expected (..., nt, nq)")
-        rows = (*self.batch, len(self.t))
-        expected = {
-            "q": (*rows, len(self.coordinates)),
-            "v": (*rows, len(self.dofs)),
-            "tau": (*rows, len(self.dofs if self.drives is None else self.drives)),
-            "kinetic": rows,
-            "potential": rows,
-            "work_done": rows,
-            **{name: (*rows, len(self.dofs)) for name in given.get("forces", ())},
-        }
-        given_of = {**given, **given.get("forces", {})}
-        for name, shape in expected.items():
-            value = given_of.get(name)
-            if value is not None and np.shape(value) != shape:
+        nq, nv, rows = len(self.coordinates), len(self.dofs), (*self.batch, len(self.t))
+        nu = nv if self.drives is None else len(self.drives)
+
+        def fitting(name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:
+            x = np.asarray(x, dtype=float)
+            if x.shape != shape:
                 raise ShapeError(
-                    f"{name} has shape {np.shape(value)}, expected {shape}: batch {self.batch}, "
-                    f"{len(self.t)} times, {len(self.coordinates)} coordinates, {len(self.dofs)} velocities"
+                    f"{name} has shape {x.shape}, expected {shape}: batch {self.batch}, {len(self.t)} times, "
+                    f"{nq} coordinates, {nv} velocities"
                 )
+            return x
+
+        shapes = {"q": (*rows, nq), "v": (*rows, nv), "tau": (*rows, nu), "work_done": rows}
+        for name, shape in {**shapes, **dict.fromkeys(ENERGIES, rows)}.items():
+            if given[name] is not None:
+                given[name] = fitting(name, given[name], shape)
+        if self.forces:
+            given["forces"] = {name: fitting(name, x, shapes["v"]) for name, x in self.forces.items()}
+        late = ENERGIES if self.mechanism is not None and self.kinetic is self.potential is LATER else ()
+        for name in (*late, *self.later):
+            del given[name]
+        given["later"] = dict(self.later)
         given["metadata"] = _checked_metadata(self.metadata)
 
     if not TYPE_CHECKING:  # which knows the fields
@@ -711,13 +709,13 @@ def _can_be_a_name(name: str) -> bool:
 def _checked_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float]:
     checked: dict[str, str | int | float] = {}
     for name, value in metadata.items():
-        plain = value if type(value) in (str, float, int) else _plain(value)
+        plain = value if type(value) in PLAIN else _plain(value)
         if not _can_be_a_name(name):
             raise LiebodyError(
                 f"metadata {name!r} cannot be a name; use letters, digits and _, "
                 f"and none of {', '.join(OWN_ATTRIBUTES)}"
             )
-        if isinstance(plain, bool) or not isinstance(plain, (str, int, float)):
+        if isinstance(plain, bool) or not isinstance(plain, PLAIN):
             raise LiebodyError(f"metadata {name!r} is {value!r}; give text, an int or a float")
         checked[name] = plain
     return checked

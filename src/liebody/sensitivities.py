@@ -38,6 +38,7 @@ from .prepare import (
     Clock,
     Efforts,
     flow_of,
+    is_sampled,
     mechanism_of,
     method_of,
     points_of,
@@ -153,7 +154,7 @@ def sensitivities(
     meter = _meter(made, u.traced, samples, running)
     steps = steps_of(made, chosen, stabilized, flow, u.traced, meter)
     motion = _March(made, steps, samples, Clock(t_end, h, record_every), (q, v))
-    tabulated = None if u.traced else u.samples.table.shape[1:] if isinstance(tau, tuple) else (made.nu,)
+    tabulated = None if u.traced else u.samples.table.shape[1:] if is_sampled(tau) else (made.nu,)
     return Sensitivities(run, motion, batch, tabulated, made.layout)
 
 

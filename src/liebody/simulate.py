@@ -213,7 +213,7 @@ def simulate(
     if march.interrupted:
         march.interrupted.run = run  # type: ignore[attr-defined]
         raise march.interrupted
-    if march.failed.any():
+    if np.count_nonzero(march.failed):
         _report(made, run, batch, march)
     return run
 
@@ -281,7 +281,7 @@ class _Simulation:
         if isinstance(made, Constrained):
             kind, nearest = ConstrainedRun, members.nearest
             found |= {"constraints": made.rows, "system": made}
-            if np.isfinite(nearest.pivot).any():
+            if np.count_nonzero(np.isfinite(nearest.pivot)):
                 found["smallest_pivot"] = nearest.pivot.reshape(batch).copy()
                 found["smallest_pivot_time"] = nearest.time.reshape(batch).copy()
                 _warn_of_singular(made, nearest)
@@ -322,7 +322,7 @@ class _March:
     def record(self) -> tuple[Array, Array]:
         """Times, and states (n, times, point): NaN of members that are lost; those that were reached."""
         members, simulation = self.members, self.simulation
-        for i in np.flatnonzero(self.failed):
+        for i in self.failed.nonzero()[0]:
             members.record[i, self.failed[i] - 1 :] = np.nan
         ended = bool(simulation.events) and not simulation.batch and members.ends[0, 1] == STOPPED
         return members.reached() if self.interrupted or ended else (members.times, members.record)
@@ -493,10 +493,9 @@ def _note_passed_limits(
 
 def _warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:
     """Name the closest singular position that members have gone through."""
-    singular = np.isfinite(nearest.singular_pivot)
-    if not singular.any():
+    (passed,) = np.isfinite(nearest.singular_pivot).nonzero()
+    if not len(passed):
         return
-    passed = np.flatnonzero(singular)
     i = int(passed[np.argmin(nearest.singular_pivot[passed])])
     q = nearest.singular_state[i][: mechanism.nq]
     _, names = mechanism.nearly_dependent(q, nearest.singular_time[i])
