@@ -19,8 +19,8 @@ from scipy.integrate import solve_ivp as scipy_solve_ivp
 import liebody as lb
 from liebody import scalar
 from liebody.bodies import Joint, TreeBuilder
-from liebody.errors import GraphError
-from liebody.groups import SO3, Revolute, Spherical
+from liebody.errors import GraphError, ModelError
+from liebody.groups import SO3, Fixed, Revolute, Spherical
 from liebody.io.layouts import pinocchio_layout
 from liebody.simulate import CalledEfforts, DivergedMembers
 
@@ -577,3 +577,11 @@ def given_state(run):
 def test_names_of_joints_that_cannot_be_are_refused(q0, message):
     with pytest.raises(lb.LiebodyError, match=message):
         lb.simulate(lb.models.space_robot(), q0, t_end=0.01, dt=1e-3)
+
+
+def test_what_cannot_move_is_refused():
+    fixed = lb.Robot(TreeBuilder("shelf").add("board", Fixed(), lb.SpatialInertia.box(1, [1, 2, 3])).build())
+    for call in (lb.simulate, lb.stepper, lb.linearize):
+        options = {"q": np.zeros(0)} if call is lb.linearize else {"dt": 1e-2}
+        with pytest.raises(ModelError, match="shelf has no degrees of freedom"):
+            call(fixed, **options, **({"t_end": 1.0} if call is lb.simulate else {}))

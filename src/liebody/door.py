@@ -146,6 +146,17 @@ def members(name: str, given: Any, what: str) -> list[Any]:
         raise ArgumentError(f"{name} is {short(given)}, expected {what}, as a list") from None
 
 
+def check_arguments(name: str, function: Any, *arguments: str, more: str = "") -> None:
+    """Raise ArgumentError for a function that does not take these arguments; `more` is what it also may."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        taken = ", ".join(arguments)
+        raise ArgumentError(f"{name} has to be a function of ({taken}){more}: {error}") from None
+    except ValueError:  # it does not tell what it takes
+        pass
+
+
 def check_state(stepper: Any, state: Any, kind: Any) -> None:
     """Raise ArgumentError for what is no state of this stepper."""
     if not isinstance(state, kind):

@@ -19,15 +19,15 @@ from .bodies import JOINT_KINDS, Parametric, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
-from .door import floats
+from .door import check_arguments, floats
 from .dynamics import Force, Mechanism, OpenTree, joint_laws
 from .errors import (
     SECONDS,
-    ArgumentError,
     ConfigurationError,
     GraphError,
     IntegrationError,
     LiebodyError,
+    ModelError,
     ShapeError,
     positive,
 )
@@ -150,17 +150,21 @@ def mechanism_of(
                 f"joints is {joints!r}, which a Robot takes; {given.name} has the damping that it was built "
                 "with: give it forces=[JointFriction(), JointLimits(1e4), ...]"
             )
-        return given.with_forces(*forces)
-    if not isinstance(given, Robot):
+        made = given.with_forces(*forces)
+    elif isinstance(given, Robot):
+        kinds = BY_DEFAULT if joints is None else joint_kinds(joints)
+        contact = max(CONTACT, STEPS_OF_CONTACT * (h or 0)) if "limits" in kinds else CONTACT
+        key = ("mechanism", kinds, contact)
+        if key not in given.flows:
+            robot = given if "armature" in kinds else given.with_joints(JOINT_KINDS.keys() - {"armature"})
+            laws = joint_laws(given.tree, kinds, contact)
+            given.flows[key] = OfRobot(robot, laws, clipped="efforts" in kinds)
+        made = given.flows[key].with_forces(*forces)
+    else:
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
-    kinds = BY_DEFAULT if joints is None else joint_kinds(joints)
-    contact = max(CONTACT, STEPS_OF_CONTACT * (h or 0)) if "limits" in kinds else CONTACT
-    key = ("mechanism", kinds, contact)
-    if key not in given.flows:
-        robot = given if "armature" in kinds else given.with_joints(JOINT_KINDS.keys() - {"armature"})
-        laws = joint_laws(given.tree, kinds, contact)
-        given.flows[key] = OfRobot(robot, laws, clipped="efforts" in kinds)
-    return given.flows[key].with_forces(*forces)
+    if not made.nv:
+        raise ModelError(f"{made.name} has no degrees of freedom: nothing moves; give it a joint that does")
+    return made
 
 
 def with_parameters(
@@ -374,14 +378,7 @@ class Efforts:
         another shape.
         """
         taken = takes_parameters(feedback)
-        try:
-            inspect.signature(feedback).bind(0.0, q, v, *([None] if taken else []))
-        except TypeError as error:
-            raise ArgumentError(
-                f"tau has to be a function of (t, q, v), or of (t, q, v, p) with parameters: {error}"
-            ) from None
-        except ValueError:  # it does not tell what it takes
-            pass
+        check_arguments("tau", feedback, *"tqvp"[: 3 + taken], more=", or of (t, q, v, p) with parameters")
 
         def efforts(t: Any, q: Array, v: Array, *p: Array) -> Array:
             return np.asarray(feedback(t, q, v, *([self.layout.read(*p)] if taken else [])))

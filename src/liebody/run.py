@@ -16,6 +16,7 @@ from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -409,18 +410,19 @@ class Run:
             with h5netcdf.File(made, "w") as file:
                 variables = self._variables()
                 for name, (dims, values, attributes) in variables.items():
+                    beside = [
+                        d + UNITS for d in dims if d + UNITS in variables and name not in (d, d + UNITS)
+                    ]
+                    dims = tuple(map(_in_file, dims))
                     file.dimensions.update(
                         {d: n for d, n in zip(dims, values.shape, strict=True) if d not in file.dimensions}
                     )
                     dtype = _text_type() if values.dtype == object else values.dtype
-                    beside = [
-                        d + UNITS for d in dims if d + UNITS in variables and name not in (d, d + UNITS)
-                    ]
                     named = {"coordinates": " ".join(beside)} if beside else {}  # as CF says, for xarray
                     sums = (
                         {"fletcher32": True} if values.dtype != object and values.ndim and values.size else {}
                     )
-                    variable = file.create_variable(name, dims, dtype, data=values, **sums)
+                    variable = file.create_variable(_in_file(name), dims, dtype, data=values, **sums)
                     variable.attrs.update({**attributes, **named})
                 file.attrs.update(self._attributes())
             write_sealed(temporary, made.getvalue())
@@ -454,7 +456,7 @@ class Run:
                 )
             with h5netcdf.File(source, "r") as file:
                 attributes = {name: _plain(value) for name, value in file.attrs.items()}
-                found = {name: _read(variable) for name, variable in file.variables.items()}
+                found = {unquote(name): _read(variable) for name, variable in file.variables.items()}
             return cls._of_file(source, attributes, found)
         except LiebodyError:
             raise
@@ -630,6 +632,11 @@ def with_own_axes(name: str, x: Any, axes: tuple[str, ...]) -> tuple[tuple[str, 
     """Dimensions and values of a variable with these first axes, and axes of its own."""
     x = np.asarray(x)
     return (*axes, *(f"{name}_{i}" for i in range(x.ndim - len(axes)))), x
+
+
+def _in_file(name: str) -> str:
+    """The name in a file, in which / parts groups; `unquote` gives it back."""
+    return name.replace("%", "%25").replace("/", "%2F")
 
 
 def named_in(found: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
