@@ -31,6 +31,7 @@ FLOORS: dict[int, list[set[str]]] = {
         {"io", "rigid_body_equations"},
         {"robot"},
         {"models", "constrained_run"},
+        {"prepare"},
         {"loading", "simulate", "tangents"},
         {"stepper", "inverse_kinematics"},
         {

@@ -367,3 +367,19 @@ def test_the_summary_of_many_joints_stays_short():
 
 def test_repr_names_the_batch():
     assert repr(a_run((4,))) == "Run of hopper: batch (4,), 5 samples of nq = 8, nv = 7 from 0 to 0.4 s"
+
+
+def test_names_with_slashes_are_as_they_were_after_loading(tmp_path):
+    """In HDF5 a slash parts groups, in which readers do not look."""
+    names = ["left/arm.mass", "per%2Fcent", "plain"]
+    values = {name: np.arange(3.0).reshape(3, 1) + k for k, name in enumerate(names)}
+    run = a_run((3,))
+    forces = {"left/spring": np.ones(run.v.shape), "damping": np.zeros(run.v.shape)}
+    run = a_run((3,), parameters=values, forces=forces)
+    run.save(tmp_path / "run.nc")
+    again = Run.load(tmp_path / "run.nc")
+    for given, found in ((values, again.parameters), (forces, again.forces)):
+        assert found.keys() == given.keys()
+        for name, x in given.items():
+            np.testing.assert_array_equal(found[name], x)
+    assert len(xarray.open_dataset(tmp_path / "run.nc")) == len(run.to_xarray())

@@ -19,8 +19,8 @@ from scipy.integrate import solve_ivp as scipy_solve_ivp
 import liebody as lb
 from liebody import scalar
 from liebody.bodies import Joint, TreeBuilder
-from liebody.errors import GraphError
-from liebody.groups import SO3, Revolute, Spherical
+from liebody.errors import GraphError, ModelError
+from liebody.groups import SO3, Fixed, Revolute, Spherical
 from liebody.io.layouts import pinocchio_layout
 from liebody.simulate import CalledEfforts, DivergedMembers
 
@@ -371,6 +371,26 @@ def test_a_member_that_diverges_does_not_stop_the_others():
     assert np.isfinite(run.q[[0, 2]]).all()
 
 
+@pytest.mark.parametrize("options", [{"dt": 0.1}, {"method": "rkmk45"}])
+def test_a_lost_member_is_not_a_number_from_the_first_row_on_that_is_not_finite(options):
+    robot, v0 = lb.load("double_pendulum"), [[1e3, 5.0], [0.0, 0.0]]
+    with pytest.warns(DivergedMembers):
+        run = lb.simulate(
+            robot, [[0.4, -0.9], [0, 0]], v0, t_end=1.5, tau=lambda t, q, v: 1e3 * v**3, **options
+        )
+    state = np.concatenate([run.q, run.v], axis=-1)
+    np.testing.assert_array_equal(np.isnan(state).any(axis=-1), np.isnan(state).all(axis=-1))
+    np.testing.assert_array_equal(run.finite, [False, True])
+    assert np.isfinite(state[0, 0]).all() and np.isnan(state[0, 1:]).all()
+
+
+def test_constant_efforts_may_be_a_pair_of_numbers():
+    robot, options = lb.load("double_pendulum"), {"t_end": 0.1, "dt": 1e-2}
+    runs = [lb.simulate(robot, [0.4, -0.9], tau=kind([1.5, -0.5]), **options) for kind in (tuple, list)]
+    np.testing.assert_array_equal(runs[0].q, runs[1].q)
+    np.testing.assert_array_equal(runs[0].tau, np.tile([1.5, -0.5], (11, 1)))
+
+
 def test_anymal_falls_as_in_scipy_with_pinocchio():
     pin = pytest.importorskip("pinocchio", reason="Pinocchio comes with the extra 'test'")
     robots = metadata.distribution("example-robot-data").locate_file(
@@ -557,3 +577,11 @@ def given_state(run):
 def test_names_of_joints_that_cannot_be_are_refused(q0, message):
     with pytest.raises(lb.LiebodyError, match=message):
         lb.simulate(lb.models.space_robot(), q0, t_end=0.01, dt=1e-3)
+
+
+def test_what_cannot_move_is_refused():
+    fixed = lb.Robot(TreeBuilder("shelf").add("board", Fixed(), lb.SpatialInertia.box(1, [1, 2, 3])).build())
+    for call in (lb.simulate, lb.stepper, lb.linearize):
+        options = {"q": np.zeros(0)} if call is lb.linearize else {"dt": 1e-2}
+        with pytest.raises(ModelError, match="shelf has no degrees of freedom"):
+            call(fixed, **options, **({"t_end": 1.0} if call is lb.simulate else {}))

@@ -9,7 +9,7 @@ import liebody as lb
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.constrained import SystemBuilder
 from liebody.dynamics import Bushing
-from liebody.errors import ModelError
+from liebody.errors import ArgumentError, ModelError
 from liebody.groups import SE3, SO3, Free, Prismatic, Revolute, Spherical
 
 BRICK = SpatialInertia(2.0, [0.1, -0.05, 0.2], np.diag([0.3, 0.4, 0.5]))
@@ -192,3 +192,42 @@ def test_reactions_with_and_without_what_a_joint_carries_are_those_of_newton_and
     run = lb.simulate(system, q, v, t_end=0.02, dt=1e-2)
     np.testing.assert_allclose(run.reactions("hinge", passive=True)[0], full, atol=1e-9)
     np.testing.assert_array_equal(run.reactions("ball", passive=True), run.reactions("ball"))
+
+
+def height(T):
+    return T[2, 3]
+
+
+def sinking(T, V):
+    return (T[:3, :3] @ V[3:])[2]
+
+
+def drag(t, T, V):
+    return -V
+
+
+@pytest.mark.parametrize(("kind", "function"), [("constraint", height), ("velocity_constraint", sinking)])
+def test_one_body_may_be_given_by_its_name(kind, function):
+    made = []
+    for bodies in ("ball", ["ball"]):
+        builder = SystemBuilder("alone").body("ball", SpatialInertia.sphere(1.0, 0.1))
+        made.append(getattr(builder, kind)("level", function, bodies).build())
+    q, v = made[0].guess, np.ones(6)
+    alone, listed = (system.consistent_velocities(q, v) for system in made)
+    np.testing.assert_array_equal(alone, listed)
+    assert made[0].nc == 1 and abs(alone[5]) < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "taken"),
+    [
+        ("constraint", sinking, r"\(T_1\)"),
+        ("velocity_constraint", height, r"\(T_1, V_1\)"),
+        ("wrench", sinking, r"\(t, T_1, V_1\)"),
+    ],
+)
+def test_functions_of_other_arguments_are_refused_with_those_that_are_given(kind, function, taken):
+    builder = SystemBuilder("alone").body("ball", SpatialInertia.sphere(1.0, 0.1))
+    with pytest.raises(ArgumentError, match=f"'level' has to be a function of {taken}"):
+        getattr(builder, kind)("level", function, ["ball"])
+    assert builder.wrench("drag", drag, "ball").build().nu == 0

@@ -95,7 +95,7 @@ def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
 def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:
     """What was given as an array of finite floats; raises ShapeError and ConfigurationError."""
     array = array_of(name, given, float)
-    if finite and not np.isfinite(array).all():
+    if finite and np.count_nonzero(np.isfinite(array)) < array.size:  # sooner than `all`
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         entry = f"[{', '.join(map(str, where))}]" if where else ""
         raise ConfigurationError(f"{name}{entry} is {array[where]}, expected a finite number")
@@ -136,7 +136,7 @@ def number(name: str, given: Any, finite: bool = True) -> float:
 
 def count(name: str, given: Any, least: int = 1) -> int:
     """What was given as a whole number that is at least so large; raises ArgumentError."""
-    whole = isinstance(given, Integral) and type(given) is not bool
+    whole = isinstance(given, (int, Integral)) and type(given) is not bool
     if not whole or not least <= given < 2**62:
         raise ArgumentError(f"{name} is {short(given)}, expected a whole number, {least} or more")
     return int(given)
@@ -158,6 +158,17 @@ def members(name: str, given: Any, what: str) -> list[Any]:
         return list(given)
     except Exception:  # anything may be in its place
         raise ArgumentError(f"{name} is {short(given)}, expected {what}, as a list") from None
+
+
+def check_arguments(name: str, function: Any, *arguments: str, more: str = "") -> None:
+    """Raise ArgumentError for a function that does not take these arguments; `more` is what it also may."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        taken = ", ".join(arguments)
+        raise ArgumentError(f"{name} has to be a function of ({taken}){more}: {error}") from None
+    except ValueError:  # it does not tell what it takes
+        pass
 
 
 def check_state(stepper: Any, state: Any, kind: Any) -> None:

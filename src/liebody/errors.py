@@ -119,7 +119,8 @@ def positive(name: str, value: Any, unit: str = "", infinite: bool = False) -> f
     Raises IntegrationError.
     """
     try:
-        number = float(value) if isinstance(value, Real) or getattr(value, "shape", None) == () else math.nan
+        single = isinstance(value, (float, Real)) or getattr(value, "shape", None) == ()
+        number = float(value) if single else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 < number < math.inf and not (infinite and number == math.inf):

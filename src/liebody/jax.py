@@ -35,10 +35,10 @@ import numpy as np
 from .codegen import Function, Kernel, Program, build, entry, jvp, trace, vjp
 from .errors import CompilerError, ShapeError, require
 from .linear import matvec
+from .prepare import Clock
 from .robot import Robot
 from .robot.algorithm import PARAMETERS, Algorithm, kernels_of
 from .sensitivities import Sensitivities, sensitivities
-from .simulate import Clock
 from .stepper import stepper
 
 require("functions of JAX", "jax", extra="jax")

@@ -19,9 +19,9 @@ from .door import checked, floats
 from .dynamics import Force, Mechanism, OpenTree
 from .errors import SECONDS, ModelError, ShapeError, positive, require
 from .integrators import MechanicalMethod, Method
+from .prepare import flow_of, mechanism_of, method_of, points_of
 from .robot import Robot
 from .scalar import Array
-from .simulate import flow_of, mechanism_of, method_of, points_of
 from .tangents import Inputs, rates_of, steps_of
 
 

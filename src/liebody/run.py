@@ -16,6 +16,7 @@ from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 FORMAT = "liebody run"
 FORMAT_VERSION = 1
 OWN_ATTRIBUTES = ("format", "format_version", "source", "title")
-ARRAYS, ENERGIES, LATE = ("t", "q", "v"), ("kinetic", "potential"), ("tau", "work_done", "forces")
+ENERGIES, LATE = ("kinetic", "potential"), ("tau", "work_done", "forces")
 LATER: Any = None  # energies and efforts that are computed when they are first asked for
 UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
 OF_FORCE = "force_"  # and its name: a force's variable in a file
 OF_PARAMETER = "parameter_"  # likewise
 LONGEST_TABLE = 24
+PLAIN = (str, int, float)  # what metadata are
 VIEWS = (".html", ".gif", ".mp4", ".png")  # suffixes of files that show a motion
 
 
@@ -101,36 +103,33 @@ class Run:
 
     def __post_init__(self) -> None:
         given = vars(self)
-        for name in (*ARRAYS, *ENERGIES, "tau", "work_done"):
-            if given[name] is not None:
-                given[name] = np.asarray(given[name], dtype=float)
-        if self.mechanism is not None and self.kinetic is LATER and self.potential is LATER:
-            del given["kinetic"], given["potential"]
-        for name in self.later:
-            del given[name]
-        given["later"] = dict(self.later)
+        given["t"], given["q"] = np.asarray(self.t, dtype=float), np.asarray(self.q, dtype=float)
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
         if self.q.ndim < 2:
             raise ShapeError(f"q has shape {self.q.shape}, expected (..., nt, nq)")
-        rows = (*self.batch, len(self.t))
-        expected = {
-            "q": (*rows, len(self.coordinates)),
-            "v": (*rows, len(self.dofs)),
-            "tau": (*rows, len(self.dofs if self.drives is None else self.drives)),
-            "kinetic": rows,
-            "potential": rows,
-            "work_done": rows,
-            **{name: (*rows, len(self.dofs)) for name in given.get("forces", ())},
-        }
-        given_of = {**given, **given.get("forces", {})}
-        for name, shape in expected.items():
-            value = given_of.get(name)
-            if value is not None and np.shape(value) != shape:
+        nq, nv, rows = len(self.coordinates), len(self.dofs), (*self.batch, len(self.t))
+        nu = nv if self.drives is None else len(self.drives)
+
+        def fitting(name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:
+            x = np.asarray(x, dtype=float)
+            if x.shape != shape:
                 raise ShapeError(
-                    f"{name} has shape {np.shape(value)}, expected {shape}: batch {self.batch}, "
-                    f"{len(self.t)} times, {len(self.coordinates)} coordinates, {len(self.dofs)} velocities"
+                    f"{name} has shape {x.shape}, expected {shape}: batch {self.batch}, {len(self.t)} times, "
+                    f"{nq} coordinates, {nv} velocities"
                 )
+            return x
+
+        shapes = {"q": (*rows, nq), "v": (*rows, nv), "tau": (*rows, nu), "work_done": rows}
+        for name, shape in {**shapes, **dict.fromkeys(ENERGIES, rows)}.items():
+            if given[name] is not None:
+                given[name] = fitting(name, given[name], shape)
+        if self.forces:
+            given["forces"] = {name: fitting(name, x, shapes["v"]) for name, x in self.forces.items()}
+        late = ENERGIES if self.mechanism is not None and self.kinetic is self.potential is LATER else ()
+        for name in (*late, *self.later):
+            del given[name]
+        given["later"] = dict(self.later)
         given["metadata"] = _checked_metadata(self.metadata)
 
     if not TYPE_CHECKING:  # which knows the fields
@@ -411,18 +410,19 @@ class Run:
             with h5netcdf.File(made, "w") as file:
                 variables = self._variables()
                 for name, (dims, values, attributes) in variables.items():
+                    beside = [
+                        d + UNITS for d in dims if d + UNITS in variables and name not in (d, d + UNITS)
+                    ]
+                    dims = tuple(map(_in_file, dims))
                     file.dimensions.update(
                         {d: n for d, n in zip(dims, values.shape, strict=True) if d not in file.dimensions}
                     )
                     dtype = _text_type() if values.dtype == object else values.dtype
-                    beside = [
-                        d + UNITS for d in dims if d + UNITS in variables and name not in (d, d + UNITS)
-                    ]
                     named = {"coordinates": " ".join(beside)} if beside else {}  # as CF says, for xarray
                     sums = (
                         {"fletcher32": True} if values.dtype != object and values.ndim and values.size else {}
                     )
-                    variable = file.create_variable(name, dims, dtype, data=values, **sums)
+                    variable = file.create_variable(_in_file(name), dims, dtype, data=values, **sums)
                     variable.attrs.update({**attributes, **named})
                 file.attrs.update(self._attributes())
             write_sealed(temporary, made.getvalue())
@@ -456,7 +456,7 @@ class Run:
                 )
             with h5netcdf.File(source, "r") as file:
                 attributes = {name: _plain(value) for name, value in file.attrs.items()}
-                found = {name: _read(variable) for name, variable in file.variables.items()}
+                found = {unquote(name): _read(variable) for name, variable in file.variables.items()}
             return cls._of_file(source, attributes, found)
         except LiebodyError:
             raise
@@ -634,6 +634,11 @@ def with_own_axes(name: str, x: Any, axes: tuple[str, ...]) -> tuple[tuple[str, 
     return (*axes, *(f"{name}_{i}" for i in range(x.ndim - len(axes)))), x
 
 
+def _in_file(name: str) -> str:
+    """The name in a file, in which / parts groups; `unquote` gives it back."""
+    return name.replace("%", "%25").replace("/", "%2F")
+
+
 def named_in(found: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The variables whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): x for name, x in found.items() if name.startswith(prefix)}
@@ -711,13 +716,13 @@ def _can_be_a_name(name: str) -> bool:
 def _checked_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float]:
     checked: dict[str, str | int | float] = {}
     for name, value in metadata.items():
-        plain = value if type(value) in (str, float, int) else _plain(value)
+        plain = value if type(value) in PLAIN else _plain(value)
         if not _can_be_a_name(name):
             raise LiebodyError(
                 f"metadata {name!r} cannot be a name; use letters, digits and _, "
                 f"and none of {', '.join(OWN_ATTRIBUTES)}"
             )
-        if isinstance(plain, bool) or not isinstance(plain, (str, int, float)):
+        if isinstance(plain, bool) or not isinstance(plain, PLAIN):
             raise LiebodyError(f"metadata {name!r} is {value!r}; give text, an int or a float")
         checked[name] = plain
     return checked

@@ -34,20 +34,22 @@ from .errors import SECONDS, IntegrationError, ModelError, ShapeError, known, po
 from .groups import Product, R
 from .integrators import MechanicalMethod, Method
 from .linear import matvec
-from .robot import Robot
-from .run import Run
-from .scalar import Array
-from .simulate import (
+from .prepare import (
     Clock,
     Efforts,
     flow_of,
+    is_sampled,
     mechanism_of,
     method_of,
     points_of,
-    simulate,
+    stabilization_of,
     states_of,
     with_parameters,
 )
+from .robot import Robot
+from .run import Run
+from .scalar import Array
+from .simulate import simulate
 from .systems import HybridSystem, VariedSystem
 from .tangents import ExplicitSteps, ImplicitSteps, Inputs, beginning, differentiated, states_group, steps_of
 
@@ -140,13 +142,11 @@ def sensitivities(
     )  # fmt: skip
     parametric, p = with_parameters(mechanism, parameters, [tau])
     made = mechanism_of(parametric, forces, joints, h)
-    stabilized = None if isinstance(chosen, MechanicalMethod) else made.stabilization(stabilization, h)
+    stabilized = stabilization_of(made, chosen, stabilization, h)
     q, v, batch = states_of(made, q0, v0, p)
-    u = Efforts(made.nu, tau, hold == "linear", batch)
-    p = np.broadcast_to(p, (*batch, p.shape[-1])) if p.ndim > 1 else p
-    u.take(made.layout, p)
+    u = Efforts(made, tau, hold, batch, p)
     if callable(tau):
-        why = u.traced_from(made, tau, q[0], v[0])
+        why = u.trace(tau, q[0], v[0])
         if why is not None:
             raise IntegrationError(f"{why}; what can only be called is not differentiated")
     flow = flow_of(made, chosen, stabilized, u.traced)
@@ -154,7 +154,7 @@ def sensitivities(
     meter = _meter(made, u.traced, samples, running)
     steps = steps_of(made, chosen, stabilized, flow, u.traced, meter)
     motion = _March(made, steps, samples, Clock(t_end, h, record_every), (q, v))
-    tabulated = None if u.traced else u.samples.table.shape[1:] if isinstance(tau, tuple) else (made.nu,)
+    tabulated = None if u.traced else u.samples.table.shape[1:] if is_sampled(tau) else (made.nu,)
     return Sensitivities(run, motion, batch, tabulated, made.layout)
 
 

@@ -16,10 +16,7 @@ from .door import check_state, checked, count, members_of
 from .dynamics import Force, Mechanism
 from .errors import SECONDS, IntegrationError, ShapeError, positive
 from .integrators import MechanicalFlow, MechanicalMethod, Method
-from .robot import Robot
-from .scalar import Array
-from .simulate import (
-    MOST_EVENTS,
+from .prepare import (
     NONE,
     check_fit,
     flow_of,
@@ -27,9 +24,13 @@ from .simulate import (
     mechanism_of,
     method_of,
     points_of,
+    stabilization_of,
     states_of,
     with_parameters,
 )
+from .robot import Robot
+from .scalar import Array
+from .simulate import MOST_EVENTS
 from .systems import EventLog, HybridStepper, HybridSystem
 
 
@@ -309,12 +310,8 @@ def stepper(
     h, chosen = positive("dt", dt, SECONDS), method_of(method)
     mechanism, p = with_parameters(mechanism, parameters, (events or {}).values())
     made = mechanism_of(mechanism, tuple(forces), joints, h)
-    stabilized = None
-    if isinstance(chosen, MechanicalMethod):
-        check_fit(chosen, h, h, stabilization)
-    else:
-        stabilized = made.stabilization(stabilization, h)
-    flow = flow_of(made, chosen, stabilized, None)
+    check_fit(chosen, h, h)
+    flow = flow_of(made, chosen, stabilization_of(made, chosen, stabilization, h), None)
     shape = p.shape[:-1] if members is None else members if isinstance(members, tuple) else (members,)
     batch = tuple(count("members", n) for n in shape)
     try:

@@ -20,9 +20,9 @@ from .dynamics import (
 )
 from .errors import IntegrationError, ModelError
 from .labels import labels
+from .prepare import mechanism_of
 from .robot import Robot
 from .scalar import Array, absolute
-from .simulate import mechanism_of
 
 ZERO = 1e-9  # of what terms are made of, below which a sum counts as zero
 

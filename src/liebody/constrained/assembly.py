@@ -406,9 +406,9 @@ class Assembly(Mechanism):
         return []
 
     def remember(self, q: Array) -> None:
-        """Take q, a closed configuration, for the place where to look at constraints, if it is the first."""
+        """Take the first one of q (..., nq), closed, for the place where to look at constraints, once."""
         if not self._places:
-            self._places.append(q)
+            self._places.append(np.array(q, float).reshape(-1, self.nq)[0])
 
 
 def _null_space(A: Array, rank: int) -> np.ndarray:

@@ -238,19 +238,20 @@ class SystemBuilder:
 
     @checked
     def constraint(
-        self, name: str, function: Callable[..., Any], bodies: Sequence[str], timed: bool = False
+        self, name: str, function: Callable[..., Any], bodies: str | Sequence[str], timed: bool = False
     ) -> SystemBuilder:
         """Require function(T_1, T_2, ...) = 0 of the poses (4, 4) of these bodies' own frames.
 
         function  made of NumPy operators and `liebody.scalar`; a number or a vector. With `timed`, the time
                   comes first: function(t, T_1, ...)
         """
+        bodies = _names(bodies)
         kind = General(function, len(bodies), timed, name)
-        return self._add("constraint", name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
+        return self._add("constraint", name, kind, bodies, (np.eye(4),) * len(bodies))
 
     @checked
     def velocity_constraint(
-        self, name: str, function: Callable[..., Any], bodies: Sequence[str], timed: bool = False
+        self, name: str, function: Callable[..., Any], bodies: str | Sequence[str], timed: bool = False
     ) -> SystemBuilder:
         """Require function(T_1, V_1, T_2, V_2, ...) = 0 of poses (4, 4) and twists (6,) of these bodies.
 
@@ -260,8 +261,9 @@ class SystemBuilder:
 
         It need not be integrable: it limits where bodies can go in an instant, not where they can get.
         """
+        bodies = _names(bodies)
         kind = GeneralVelocity(function, len(bodies), timed, name)
-        return self._add("constraint", name, kind, tuple(bodies), (np.eye(4),) * len(bodies))
+        return self._add("constraint", name, kind, bodies, (np.eye(4),) * len(bodies))
 
     @checked
     def knife_edge(
@@ -408,7 +410,7 @@ class SystemBuilder:
 
         energy  the potential energy of what of them is conservative, energy(T_1, ...)                     [J]
         """
-        bodies = (bodies,) if isinstance(bodies, str) else tuple(bodies)
+        bodies = _names(bodies)
         kind = OwnWrench(function, len(bodies), efforts, name, energy)
         return self._add("force", name, kind, bodies, (np.eye(4),) * len(bodies))
 
@@ -442,6 +444,10 @@ class SystemBuilder:
         return Definition(
             self.name, self.gravity, dict(self._bodies), dict(self._constraints), dict(self._forces)
         ).system()
+
+
+def _names(bodies: str | Sequence[str]) -> tuple[str, ...]:
+    return (bodies,) if isinstance(bodies, str) else tuple(bodies)
 
 
 def _vector(value: Any, what: str) -> np.ndarray:

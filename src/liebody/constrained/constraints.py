@@ -27,6 +27,7 @@ import numpy as np
 
 from ..bodies import Joint
 from ..codegen import Function, jacobian, trace
+from ..door import check_arguments
 from ..errors import GraphError, ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, subgroups
 from ..linear import cross, skew
@@ -419,6 +420,8 @@ class General(ConstraintKind):
 
     def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
         self.function, self.count, self.timed = function, count, timed
+        given = ["t"] * timed + [f"T_{i + 1}" for i in range(count)]
+        check_arguments(f"constraint {name!r}", function, *given)
 
         def residual(t: Any, *parts: Array) -> Array:
             poses = [SE3.motion(R, p) for R, p in zip(parts[::2], parts[1::2], strict=True)]

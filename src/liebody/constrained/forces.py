@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen import trace
+from ..door import check_arguments
 from ..dynamics import FrameForce, JointForce
 from ..errors import GraphError, ShapeError
 from ..groups import SE3, Prismatic, Revolute
@@ -221,6 +222,8 @@ class OwnWrench(ForceKind):
     ) -> None:
         self.function, self.count, self.efforts = function, count, efforts
         self.potential, self.stores = potential, potential is not None
+        given = ["t"] + ["u"] * bool(efforts) + [f"{x}_{i + 1}" for i in range(count) for x in "TV"]
+        check_arguments(f"force {name!r}", function, *given)
         shapes: dict[str, Any] = {"t": (), "u": efforts}
         for i in range(count):
             shapes |= {f"T{i}": (4, 4), f"V{i}": 6}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen import Function, jacobian, trace
+from ..door import check_arguments
 from ..errors import ModelError
 from ..groups import SE3
 from ..linear import cross, skew
@@ -36,6 +37,8 @@ class GeneralVelocity(ConstraintKind):
 
     def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
         self.function, self.count, self.timed = function, count, timed
+        given = ["t"] * timed + [f"{x}_{i + 1}" for i in range(count) for x in "TV"]
+        check_arguments(f"constraint {name!r}", function, *given)
 
         def rate(t: Any, *parts: Array) -> Array:
             motions = []

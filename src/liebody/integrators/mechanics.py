@@ -686,9 +686,9 @@ class MechanicalFlow(ImplicitFlow):
                 y, table, t0, dt, taken[0] // n, every, record, 1, failed, threads=threads, losses=losses
             )
         for i in np.flatnonzero(failed):
-            record[i, failed[i] :] = np.nan
+            record[i, failed[i] - 1 :] = np.nan
             if not batch:
-                raise IntegrationError(self.complaint(t[failed[i] - 1], losses[i]))
+                raise IntegrationError(self.complaint(t[failed[i] - 2], losses[i]))
         q, v = record[..., self.layout["q"]], record[..., self.layout["v"]]
         if "multipliers" in self.layout:
             found = record[..., self.layout["multipliers"]]

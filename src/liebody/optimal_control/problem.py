@@ -19,9 +19,9 @@ from ..dynamics import Force, OpenTree
 from ..errors import SECONDS, GraphError, IntegrationError, ModelError, ShapeError, known, positive
 from ..groups import Product, R
 from ..integrators.methods import Method, method_named
+from ..prepare import mechanism_of, states_of
 from ..robot import Robot
 from ..scalar import Array
-from ..simulate import mechanism_of, states_of
 from .fddp import Iteration, Outcome, search
 from .model import Constraints, Cost, HeldStep
 from .mpc import Controller

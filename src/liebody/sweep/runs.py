@@ -12,7 +12,8 @@ import numpy as np
 
 from ..bodies import Parametric
 from ..errors import SweepError
-from ..simulate import DivergedMembers, simulate, takes_parameters
+from ..prepare import takes_parameters
+from ..simulate import DivergedMembers, simulate
 from ..systems import HybridSystem
 from .store import Results, WrongResults
 
