@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from liebody import models, scalar
+from liebody import gaits, models, scalar
 from liebody.errors import ModelError
 from liebody.groups import SO3, R
-from liebody.systems import Apex, Contact, HybridSystem, VariedSystem, controller_2, robot_system
+from liebody.systems import (
+    Apex,
+    Contact,
+    HybridSystem,
+    TimeStepping,
+    VariedSystem,
+    controller_2,
+    robot_system,
+)
 
 INERTIA = np.array([1.0, 2.0, 2.5])
 START = np.array([-2.5243, 2.7676, 0.2574, 1.7802]), np.array([0.3301, -0.1919, 0.1263, 0])
@@ -159,3 +167,14 @@ def test_corners_give_back_the_order_of_the_method(hopper):
 def test_what_cannot_be_is_refused(hopper):
     with pytest.raises(ModelError, match="stiffness"):
         VariedSystem(hopper, ["stiffness"])
+    with pytest.raises(ModelError, match="each once"):
+        VariedSystem(hopper, ["K_p", "K_p"])
+
+
+def test_time_stepping_has_no_field_whose_derivative_could_be_carried_along():
+    """Its contacts act in its steps alone: the field by itself would fall through the ground."""
+    system = TimeStepping(models.revolute_hopper(), Contact("foot", friction=0.8))
+    with pytest.raises(ModelError, match="robot_system"):
+        VariedSystem(system)
+    with pytest.raises(ModelError, match="robot_system"):
+        gaits.periodic_orbit(system, np.zeros(4), period=0.3)

@@ -80,7 +80,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     mean velocities of the step; the ledger closes to O(h).
     """
 
-    resolves_contacts, closes_loops = False, True
+    resolves_contacts, closes_loops, has_field = False, True, False
 
     def __init__(
         self,
