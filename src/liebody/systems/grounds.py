@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..door import count as whole
 from ..door import floats, number
 from ..errors import ModelError
 from ..scalar import Array, absolute, floor, maximum, sqrt, where
@@ -42,14 +43,13 @@ class HeightField(Ground):
 
     def __init__(self, heights: Array, spacing: Any = 0.25) -> None:
         super().__init__()
-        given = floats("heights", heights)
-        steps = np.broadcast_to(floats("spacing", spacing), (2,))
-        if given.ndim != 2 or min(given.shape) < 2 or not (steps > 0).all():
+        given, steps = floats("heights", heights), floats("spacing", spacing)
+        if given.ndim != 2 or min(given.shape) < 2 or steps.shape not in ((), (2,)) or (steps <= 0).any():
             raise ModelError(
                 f"HeightField has heights {given.shape} and a spacing of {spacing!r}; give a matrix of 2 x 2 "
                 "or more and a positive distance"
             )
-        self.spacing, self.parameters = steps.tolist(), {"heights": given}
+        self.spacing, self.parameters = np.broadcast_to(steps, 2).tolist(), {"heights": given}
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
         (a, da), (b, db) = (_hats(x[k] / self.spacing[k], n) for k, n in enumerate(np.shape(p.heights)))
@@ -80,6 +80,7 @@ class Boxes(Ground):
     @classmethod
     def steps(cls, rise: float, run: float, count: int, start: float = 0.5, width: float = 10.0) -> Boxes:
         """Steps upwards along x: `count` of them, each `rise` high and `run` deep, from x = start on."""
+        count = whole("count", count)
         rise, run, start = (number(name, x) for name, x in (("rise", rise), ("run", run), ("start", start)))
         last = start + count * run + 10.0  # there the upper floor ends
         boxes = []

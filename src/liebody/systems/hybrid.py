@@ -457,7 +457,7 @@ class HybridSystem:
         step = interval if dt is None else positive("dt", dt, SECONDS)
         u = given.samples(hold, batch, step)
 
-        flow = self._flow(method)
+        flow, _ = self._flow(method), self._outputs  # what is wrong with them is said before the motion
         y = self._points(q, v, u.at(0.0), memory or {}, batch)
         times = interval * np.arange(rows)
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
