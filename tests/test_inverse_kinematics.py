@@ -213,6 +213,13 @@ def test_a_batch_is_searched_as_its_members_are():
     assert many.q.shape == (5, 6) and many.converged.all()
 
 
+@pytest.mark.parametrize("tail", [(3,), (4, 4)], ids=["positions", "poses"])
+def test_no_targets_have_no_configurations(tail):
+    found = lb.inverse_kinematics(pair(), {"hand": np.zeros((0, *tail))})
+    assert found.q.shape == (0, 2) and found.poses["hand"].shape == (0, 4, 4)
+    assert found.errors["hand"].shape == (0, 3 * len(tail)) and found.converged.shape == (0,)
+
+
 TURNED = np.diag([1.0, 1, -1, 1])
 
 

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codegen import Kernel, jvp, trace
-from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from ..door import count
+from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..linear import solve
 from ..systems import EventLog, HybridRun, HybridSystem, VariedSystem
 from ..systems.in_place import changed
@@ -131,7 +132,7 @@ class Shooting:
         simulation: FlowOptions | None = None,
     ) -> None:
         nv = system.nv
-        self.system, self.segments, self.conditions = system, segments, conditions
+        self.system, self.segments, self.conditions = system, count("segments", segments), conditions
         self.section = _section(system, section)
         self.symmetries = _symmetries(system, symmetries)
         self.unknowns, self.known_period = tuple(unknowns), known_period
@@ -140,8 +141,10 @@ class Shooting:
             self.scale = np.broadcast_to(np.asarray(scale, float), (2 * nv,)).copy()
         except ValueError:
             raise ShapeError(f"scale is {scale!r}, expected a number or ({2 * nv},), for (q, v)") from None
-        if segments < 1:
-            raise ConfigurationError(f"segments is {segments!r}, expected a whole number, one or more")
+        if not (self.scale > 0).all():
+            raise ConfigurationError(f"scale is {scale!r}, expected positive numbers")
+        if self.simulation.difference is not None:
+            positive("difference", self.simulation.difference)
         if self.section and known_period:
             raise ConfigurationError("a section gives the period; leave the section or the function out")
         if segments > 1 and not self.section and system.memory.size:

@@ -14,7 +14,12 @@ from ..scalar import Array, absolute, floor, maximum, sqrt, where
 
 
 class Ground:
-    """A surface under a robot. `parameters` go to the contact that stands on it."""
+    """A surface under a robot. `parameters` go to the contact that stands on it.
+
+    top  where its highest places are, along z                                                           [m]
+    """
+
+    top = 0.0
 
     def __init__(self) -> None:
         self.parameters: dict[str, Any] = {}
@@ -50,6 +55,7 @@ class HeightField(Ground):
                 "or more and a positive distance"
             )
         self.spacing, self.parameters = np.broadcast_to(steps, 2).tolist(), {"heights": given}
+        self.top = float(given.max())
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
         (a, da), (b, db) = (_hats(x[k] / self.spacing[k], n) for k, n in enumerate(np.shape(p.heights)))
@@ -76,6 +82,7 @@ class Boxes(Ground):
             raise ModelError(
                 f"Boxes{boxes!r}: give (centre (3,), half sides (3,)), with positive sides, of each"
             )
+        self.top = max(0.0, *(float(c[2] + b[2]) for c, b in self.boxes))
 
     @classmethod
     def steps(cls, rise: float, run: float, count: int, start: float = 0.5, width: float = 10.0) -> Boxes:
