@@ -56,6 +56,17 @@ def ball(**options):
     return HybridSystem(R(1), field, **{**parts, **options})
 
 
+def thrown(**parts):
+    """A ball in the air."""
+    system = HybridSystem(R(1), lambda t, q, v, z, p: np.array([-9.81]), name="thrown", **parts)
+    return system.simulate([1.0], [2.0], t_end=0.1, dt=0.05)
+
+
+def test_a_system_may_have_guards_of_which_there_are_none():
+    run = thrown(guards=lambda t, q, v, z, p: {}, update=lambda t, q, v, z, p, e: z)
+    np.testing.assert_allclose(run.q[-1], 1.0 + 0.2 - 9.81 * 0.005, atol=1e-14)
+
+
 def test_the_ledger_closes_and_the_memory_counts():
     run = ball().simulate([1.0], t_end=3.0, record_every=0.01, events=100)
     energy = run.outputs["energy"]
@@ -212,6 +223,13 @@ def test_a_run_knows_where_its_members_ended():
         (lambda: ball().simulate(np.ones((0, 1)), t_end=1), ShapeError, ["empty", "(0,)"]),
         (lambda: lb.stepper(ball(), dt=0.1, threads=0), ArgumentError, ["threads", "0", "1 or more"]),
         (lambda: ball(memory={"not a word": 0}), ModelError, ["not a word"]),
+        (lambda: thrown(powers=lambda t, q, v, z, p: {"lift": v}), ShapeError, ["powers", "'lift'", "(1,)"]),
+        (
+            lambda: thrown(guards=lambda t, q, v, z, p: {"floor": q}),
+            ShapeError,
+            ["guards", "'floor'", "(1,)"],
+        ),
+        (lambda: thrown(update=lambda t, q, v, z, p, e: (q, v)), ShapeError, ["update", "z or (q, v, z)"]),
         (lambda: ball(guards=lambda t, q, v, z, p: q[0]), ModelError, ["dictionary"]),
         (
             lambda: HybridSystem(Product(SO3, R(1)), lambda t, q, v, z, p: v[:2]).simulate(

@@ -6,7 +6,7 @@
     envs = liebody.gym.VectorEnv(liebody.gym.Hopper(), 256)
 
 or by name: `gymnasium.make("liebody.gym:liebody/Hopper-v0")`, `gymnasium.make_vec(..., num_envs=256)`; a
-`Walker` is "liebody.gym:liebody/Walker-v0", with its arguments behind the name. The members of a vector are
+`Walker` is "liebody.gym:liebody/Walker-v0", with its arguments after the name. The members of a vector are
 lanes of one compiled loop; each does what a single environment does with its seed.
 """
 

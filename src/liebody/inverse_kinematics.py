@@ -199,8 +199,10 @@ class _Bounds:
                 continue  # rotations in space have none
             low, high = (np.asarray(x, float) for x in (joint.lower, joint.upper))
             if joint.mimic is not None:
-                ends = np.stack([low, high]) - joint.mimic.offset
-                low, high = np.sort(ends / joint.mimic.multiplier, axis=0) if joint.mimic.multiplier else ends
+                if not joint.mimic.multiplier:
+                    continue  # it stays where it is, whatever its leader does
+                offset, multiplier = joint.mimic.offset, joint.mimic.multiplier
+                low, high = np.sort((np.stack([low, high]) - offset) / multiplier, axis=0)
             self.low[at], self.high[at] = np.maximum(self.low[at], low), np.minimum(self.high[at], high)
             if isinstance(joint.group, RealGroup):
                 coordinates += range(at.start, at.stop)

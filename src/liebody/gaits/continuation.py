@@ -45,8 +45,8 @@ class Bifurcation:
     kind         "fold", "branch point", "flip", "Neimark-Sacker"; "grazing" where events come or go, "change
                  of the order of events"; "border collision" where multipliers then jump over the unit circle
     value        of the parameter
-    multiplier   the one that crosses; the largest behind a jump
-    orbit        the one nearest to it; sides: those just before and behind it on the curve
+    multiplier   the one that crosses; the largest one after a jump
+    orbit        the one nearest to it; sides: those just before and after it on the curve
     events       which come and which go, in words
     """
 

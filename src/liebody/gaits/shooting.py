@@ -195,7 +195,7 @@ class Shooting:
 
     @property
     def flow(self) -> HybridSystem:
-        """What shooting simulates anyway, so that nothing else is compiled for a motion more."""
+        """The system that shooting simulates: a motion of it needs nothing else to be compiled."""
         return self._varied if self.simulation.difference is None else self.motion
 
     def options(self, parameters: Mapping[str, Any], time: float) -> dict[str, Any]:

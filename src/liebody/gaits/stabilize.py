@@ -45,7 +45,7 @@ class StabilizedOrbit:
         return bool(np.all(np.abs(self.measured) < 1))
 
     def __repr__(self) -> str:
-        size, free = np.abs(self.multipliers).max(), np.abs(self.orbit.multipliers).max()
+        size, free = (np.abs(x.multipliers).max(initial=0.0) for x in (self, self.orbit))
         return f"StabilizedOrbit({', '.join(self.inputs)}; largest multiplier {free:.4g} becomes {size:.4g})"
 
     def parameters(self, q: Any, v: Any) -> dict[str, Array]:

@@ -519,7 +519,7 @@ class DecoupledImpedance(Element):
 
 
 class Feedback(Element):
-    """Efforts by a function: (s, p) -> (nv,), or less for the joints behind a floating base.
+    """Efforts by a function: (s, p) -> (nv,), or fewer, for the joints without the floating base.
 
     function    of the `State` s and the parameters p, read by name; of NumPy operators and `liebody.scalar`
     parameters  with their default values; names as they are, or after `prefix`

@@ -34,7 +34,7 @@ from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.printers.explicit import Repeats
 from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.samples import equidistant
-from ..door import checked, count, floats, number
+from ..door import checked, count, floats, number, short
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive, warn
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
@@ -82,7 +82,7 @@ class Given:
         return self.layout.batches(self.constant) | self.layout.batches(self.sampled, own=1)
 
     def samples(self, hold: str, batch: tuple[int, ...], dt: float) -> Samples:
-        """Parameters of each member, and the step dt behind them."""
+        """Parameters of each member, followed by the step dt."""
         if hold not in ("zero", "linear"):
             raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
         first, interval, rows, names = 0.0, 1.0, 1, list(self.times)
@@ -94,7 +94,7 @@ class Given:
                 )
             (first, interval), rows = equidistant(name, times), len(times)
         values = dict(self.sampled)
-        for name, value in self.constant.items():  # the axis of samples comes behind those of the ensemble
+        for name, value in self.constant.items():  # the axis of samples follows those of the ensemble
             extra = np.ndim(value) - self.layout.defaults[name].ndim if name in self.layout.defaults else 0
             values[name] = np.expand_dims(value, extra) if extra > 0 else value
         table = self.layout.values(values, (*batch, rows), dt)
@@ -234,19 +234,24 @@ class HybridSystem:
         rates = self.rates(*at) if self.rates else {}
         return at[2], self.vector_field(*at), rates, self.powers(*at) if self.powers else {}
 
-    def _behind(self, at: Sequence[Any], happened: Any) -> tuple[Array, Array, Any, bool]:
-        """q, v, z behind the update at (t, q, v, z, p), and whether it may change q or v."""
+    def _guarded(self, at: Sequence[Any]) -> Array:
+        """The numbers whose signs are watched at (t, q, v, z, p); without guards one that does not change."""
+        return _numbers("guards", (self.guards(*at) if self.guards else {}) or {"none": 1.0})
+
+    def _after_update(self, at: Sequence[Any], happened: Any) -> tuple[Array, Array, Any, bool]:
+        """q, v, z after the update at (t, q, v, z, p), and whether it may change q or v."""
         _, q, v, z, _ = at
         if self.update is None:
             return q, v, z, False
         result = self.update(*at, self.events_type(*happened[: len(self.guard_names)]))
         if isinstance(result, self.memory.type):
             return q, v, result, False
-        q, v, z = result
-        return q, v, z, True
+        if not isinstance(result, tuple) or len(result) != 3:
+            raise ShapeError(f"update returned {short(result)}, expected z or (q, v, z)")
+        return *result, True
 
     def _advanced(self, x: Array, psi: Array) -> Array:
-        """The point x exp(psi), with q, v, flows and works behind each other."""
+        """The point x exp(psi), with q, v, flows and works one after the other."""
         return self._point.normalize(self._point.integrate(x, psi))
 
     def _loops(self) -> Any:
@@ -276,8 +281,7 @@ class HybridSystem:
             rates = self._flowing.write([found[name] for name in self._flowing.defaults])
             if rates.shape != (self._flowing.size,):
                 raise ShapeError(f"rates returned {rates.shape} numbers, expected {self._flowing.size}")
-            works = np.array([np.asarray(x)[()] for x in powers.values()])
-            return np.concatenate([v, change, rates, works])
+            return np.concatenate([v, change, rates, _numbers("powers", powers)])
 
         def advance(y: Array, psi: Array) -> Array:
             return np.concatenate([y[:m], self._advanced(y[m:], psi)])
@@ -286,8 +290,7 @@ class HybridSystem:
             return self._point.dexp_inverse_times(-psi, f)
 
         def guards(t: Any, y: Array, u: Array) -> Array:
-            found = list(self.guards(*self._read(t, y, u)).values()) if self.guards else [1.0]
-            return np.array([np.asarray(x)[()] for x in found])
+            return self._guarded(self._read(t, y, u))
 
         def look(t: Any, y: Array, u: Array) -> tuple[Any, ...]:
             arguments = self._read(t, y, u)
@@ -295,7 +298,7 @@ class HybridSystem:
             return guards(t, y, u), h, self.stop(*arguments) if self.stop else 0.0
 
         def after(t: Any, y: Array, u: Array, e: Array) -> tuple[Any, ...]:
-            y = self._write(*self._behind(self._read(t, y, u), e)[:3], y[size - works :])
+            y = self._write(*self._after_update(self._read(t, y, u), e)[:3], y[size - works :])
             if y.shape != (size,):
                 raise ShapeError("update must return z, or (q, v, z), of the shapes it was given")
             return y, *look(t, y, u)
@@ -535,6 +538,14 @@ class HybridSystem:
             work={name: shaped(y[..., first + k]) for k, name in enumerate(self.power_names)},
             outputs=signals,
         )
+
+
+def _numbers(part: str, found: Mapping[str, Any]) -> Array:
+    """What a part has returned, a number for each name."""
+    for name, x in found.items():
+        if np.shape(x):
+            raise ShapeError(f"{part} returned {name!r} of shape {np.shape(x)}, expected single numbers")
+    return np.array([np.asarray(x)[()] for x in found.values()])
 
 
 def _number(name: str, value: Any) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ModelError
 from ..scalar import Array
-from .hybrid import HybridSystem
+from .hybrid import HybridStates, HybridSystem
 
 PARTS = ("rates", "start", "guards", "step", "stop", "powers", "outputs")
 
@@ -49,6 +49,12 @@ class InPlaceOf(HybridSystem):
             **{"name": system.name, **parts, **own},
         )
 
+    def _checked(self, q0: Array, v0: Array) -> tuple[Array, Array]:
+        return self.system._checked(q0, v0)
+
+    def described(self, states: HybridStates) -> dict[str, Any]:
+        return self.system.described(states)
+
     def _of(self, part: Callable[..., Any] | None) -> Any:
         return part and (lambda *at: part(*self._at(*at)))
 
@@ -65,8 +71,8 @@ class InPlaceOf(HybridSystem):
         return kind(*(getattr(p, name) for name in kind._fields))
 
     def _after(self, at: tuple[Any, ...], happened: Any) -> tuple[Array, Array, Any]:
-        """q, v, z behind the update of the system."""
-        q, v, z, _ = self.system._behind(self._at(*at), happened)
+        """q, v, z after the update of the system."""
+        q, v, z, _ = self.system._after_update(self._at(*at), happened)
         return q, v, at[3]._replace(**z._asdict())
 
 

@@ -222,7 +222,7 @@ class Element:
         return {}
 
     def velocity(self, s: State, z: Any, p: Any, events: Any) -> Array | None:
-        """The velocity (nv,) behind the events, as of an impact; None: events do not change it."""
+        """The velocity (nv,) after the events, as of an impact; None: events do not change it."""
         return None
 
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:

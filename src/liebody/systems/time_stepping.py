@@ -255,7 +255,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         return self, EULER
 
     def fitted(self, given: Mapping[str, Any], interval: float) -> dict[str, Any]:
-        """Steps of which a whole number makes up the interval, as long as they may be."""
+        """The longest steps, up to those given, of which a whole number makes up the interval."""
         return {**given, "step": interval / np.ceil(interval / self._lengths(given) * (1 - 1e-9))}
 
     def _lengths(self, given: Mapping[str, Any]) -> Array:

@@ -154,8 +154,7 @@ class VariedSystem(InPlaceOf):
     @cached_property
     def _guards_by(self) -> Function:
         def guards(t: Any, y: Array, u: Array, s: Array) -> Array:
-            found = self.system.guards(*self._moved(t, y, u, s)) if self.system.guards else {"": 1.0}
-            return np.array([np.asarray(x)[()] for x in found.values()])
+            return self.system._guarded(self._moved(t, y, u, s))
 
         return self._at_rest(self._traced(guards, "guards"))
 
@@ -178,8 +177,8 @@ class VariedSystem(InPlaceOf):
         def updated(t: Any, y: Array, u: Array, e: Array, s: Array) -> Array:
             at = self._moved(t, y, u, s)
             still = self._moved(t, y, u, np.zeros(self._n + 1 + self._p))
-            q, v, z, _ = base._behind(at, e)
-            eta = base.group.difference(base._behind(still, e)[0], q)
+            q, v, z, _ = base._after_update(at, e)
+            eta = base.group.difference(base._after_update(still, e)[0], q)
             k = len(base._still.defaults)
             return np.concatenate([base._still.write(z[:k]), eta, v, base._flowing.write(z[k:])])
 
@@ -214,7 +213,7 @@ class VariedSystem(InPlaceOf):
         base, m = self._memory(z), self._m
         y, u = self._flat(t, q, v, base, p)
         e = np.array([*events]) if len(events) else np.zeros(1)
-        q_, v_, z_, jumps = self.system._behind((t, q, v, base, p), e)
+        q_, v_, z_, jumps = self.system._after_update((t, q, v, base, p), e)
         y_, _ = self._flat(t, q_, v_, z_, p)
         rest = np.zeros(self._n + 1 + self._p)
         before, after = (np.concatenate([np.zeros(m, int), self._rates_of(t, at, u, rest)]) for at in (y, y_))
