@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+import liebody as lb
 from liebody import models
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.errors import ModelError
+from liebody.errors import IntegrationError, ModelError, ShapeError
 from liebody.groups import SE3, Free, Planar, SpatialTranslation
 from liebody.models.pendulums import UPRIGHT
-from liebody.systems import Apex, Contact, Element, Fall, robot_system
+from liebody.systems import Apex, Contact, Element, Fall, JointPD, PointFeet, robot_system
 
 MASS, G = 1.5, 9.81
 K, D = 2e3, 8.0
@@ -33,6 +34,16 @@ def box(free=True):
     for i, corner in enumerate(corners):
         builder.frame(f"corner{i}", "body", corner)
     return builder.build(), [f"corner{i}" for i in range(len(corners))]
+
+
+def left_feet():
+    """A particle with two points whose names differ in a sign that names of guards have not."""
+    builder = TreeBuilder("particle").add("body", SpatialTranslation(), SpatialInertia.point(MASS))
+    return builder.frame("left-foot", "body").frame("left_foot", "body", (0.1, 0, 0)).build()
+
+
+def observed(**signals):
+    return robot_system(particle(), outputs=lambda s: signals).simulate(np.zeros(3), t_end=0.1, dt=0.1)
 
 
 def oscillator(t, y, u, stiffness, damping, offset=0.0):
@@ -263,6 +274,13 @@ def test_a_point_between_two_walls_has_a_contact_with_each():
         (lambda: Contact("tip", "tip"), ["twice"]),
         (lambda: Contact("tip", normal=(0, 0, 0)), ["normal", "direction"]),
         (lambda: Contact("tip", stiffness=-1), ["stiffness", "-1"]),
+        (lambda: Contact("tip", friction=-0.5), ["friction", "-0.5", "zero or more"]),
+        (lambda: Contact("tip", radius=-0.1), ["radius", "-0.1", "zero or more"]),
+        (lambda: robot_system(particle(), 3), ["3", "no element"]),
+        (lambda: robot_system(particle(), Apex(), Apex()), ["'apex'", "another name"]),
+        (lambda: observed(kinetic_energy=0.0), ["'kinetic_energy'", "another name"]),
+        (lambda: robot_system(left_feet(), Contact("left-foot", "left_foot")), ["left-foot", "one word"]),
+        (lambda: PointFeet("left-foot", "left_foot"), ["ground", "left_foot", "one word"]),
         (lambda: robot_system(particle(), Contact("heel")), ["heel", "tip"]),
         (lambda: robot_system(particle(), Contact("tip"), Contact("tip")), ["floor_contact", "another name"]),
         (lambda: robot_system(particle(), "floor"), ["'f'", "no element"]),
@@ -275,6 +293,35 @@ def test_what_cannot_be_is_refused_in_words(act, words):
     with pytest.raises(ModelError) as caught:
         act()
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_numbers_that_cannot_be_are_refused_by_their_names():
+    for name, given in (
+        ("stiffness", "hard"),
+        ("damping", [1, "soft"]),
+        ("normal", "up"),
+        ("friction", [0.1, 0.2]),
+    ):
+        with pytest.raises(ShapeError, match=f"floor: {name}"):
+            Contact("tip", **{name: given})
+    for name, given in (("step", 0.0), ("stance_step", -1e-5), ("landing_step", None)):
+        with pytest.raises(
+            IntegrationError, match=f"{name} is {given}, expected a positive number of seconds"
+        ):
+            robot_system(particle(), Contact("tip"), **{name: given})
+    with pytest.raises(ShapeError, match="pd: K"):
+        robot_system(particle(), JointPD("stiff"))
+
+
+def test_the_books_of_a_run_from_a_file_are_those_of_its_samples(tmp_path):
+    """Files have no final states: without `last` there is no end to balance to."""
+    system = robot_system(particle(), Contact("tip", stiffness=K, damping=D))
+    run = system.simulate([0, 0, 0.02], [0.1, 0, 0], t_end=0.1, record_every=0.05)
+    run.save(tmp_path / "run.nc")
+    again = lb.Run.load(tmp_path / "run.nc")
+    assert system.ledger(again, last=2) == system.ledger(run, last=2)
+    with pytest.raises(ShapeError, match="from a file has no final states; give `last`"):
+        system.ledger(again)
 
 
 def test_one_floor_may_carry_several_robots():

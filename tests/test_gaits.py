@@ -12,7 +12,7 @@ from found import load_example
 
 import liebody as lb
 from liebody import scalar
-from liebody.errors import ConfigurationError, ModelError, ShapeError
+from liebody.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.gaits import (
     GaitError,
     basin,
@@ -274,6 +274,13 @@ def test_a_free_body_turns_by_the_angle_of_montgomery():
     run = orbit.simulate(2.0, record_every=orbit.period)
     np.testing.assert_allclose(orbit.coordinates(run.q[1:], run.v[1:]), 0, atol=1e-8)
     assert orbit.family == 2  # energy and size of the momentum
+
+
+def test_curves_need_a_step_and_bounds_in_their_order(circle):
+    with pytest.raises(IntegrationError, match=r"step is 0\.0, expected a positive number"):
+        continuation(circle, "mu", step=0.0, bounds=(0.5, 1.5))
+    with pytest.raises(ConfigurationError, match=r"bounds are \(1\.5, 0\.5\), expected \(lower, upper\)"):
+        continuation(circle, "mu", step=0.1, bounds=(1.5, 0.5))
 
 
 def test_symmetries_that_are_no_group_are_refused(circle):
@@ -711,5 +718,12 @@ def test_bad_arguments_are_refused(compass):
         periodic_orbit(system, [2.0, 1.0], period=6.0, dt=0.01)
     with pytest.raises(ConfigurationError, match="Give a section"):
         periodic_orbit(spring_leg(), [0, 1.0], [5.0, 0], period=0.6, segments=2, dt=0.01)
+    for scale in (0.0, [1.0, -1.0]):
+        with pytest.raises(ConfigurationError, match=r"scale is .*, expected positive numbers"):
+            periodic_orbit(system, [2.0], period=6.0, scale=scale, dt=0.01)
+    with pytest.raises(IntegrationError, match="difference is 0, expected a positive number"):
+        periodic_orbit(system, [2.0], period=6.0, difference=0, dt=0.01)
+    with pytest.raises(ArgumentError, match=r"segments is 1.5, expected a whole number"):
+        periodic_orbit(system, [2.0], period=6.0, segments=1.5, dt=0.01)
     with pytest.raises(ConfigurationError, match="one segment"):
         periodic_orbit(system, [2.0], period=lambda p: 6.0, segments=2, dt=0.01)

@@ -9,7 +9,7 @@ import liebody as lb
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.errors import ShapeError
 from liebody.groups import Free, Prismatic
-from liebody.systems import HeightField
+from liebody.systems import Boxes, HeightField
 
 gymnasium = pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
 from gymnasium.utils.env_checker import check_env  # noqa: E402
@@ -104,6 +104,7 @@ def test_what_an_environment_cannot_take_is_refused(task):
         envs.reset(options={"reset_mask": np.ones(2, bool)})
     with pytest.raises(ShapeError, match="2 seeds for 3"):
         envs.reset(seed=[1, 2])
+    np.testing.assert_array_equal(envs.reset(seed=np.int64(5))[0], envs.reset(seed=5)[0])
     done = np.zeros(3, bool)
     while not done.any():
         _, _, lost, cut, _ = envs.step(np.ones((3, 2), np.float32))
@@ -123,6 +124,19 @@ def walker():
     feet, ground = ["foot0", "foot1", "foot2"], HeightField(heights, spacing=0.3)
     given = {"robot": lb.Robot(builder.build()), "feet": feet, "pose": [0.0], "K": 500.0, "D": 20.0}
     return {**given, "ground": ground, "horizon": 30}
+
+
+def test_a_walker_on_steps_begins_over_them_and_not_within(walker):
+    steps = Boxes.steps(rise=0.1, run=0.3, count=4, start=-0.5)
+    task = liebody.gym.Walker(**{**walker, "ground": steps})
+    rng, robot, inside = np.random.default_rng(0), walker["robot"], 0
+    for q, _ in (task.begin(rng) for _ in range(50)):
+        q[7:] = walker["pose"]  # joints vary at the start
+        feet = [robot.pose(q, foot)[:3, 3] for foot in walker["feet"]]
+        assert min(steps.over(x, None)[0] for x in feet) > -1e-12
+        inside += any(steps.over(x - [0, 0, steps.top - 1e-3], None)[0] < 0 for x in feet)
+        assert not task.is_lost(q, None)
+    assert inside > 20  # at the height of the plane, these would be within steps
 
 
 @pytest.mark.wide

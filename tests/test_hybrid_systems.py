@@ -56,6 +56,17 @@ def ball(**options):
     return HybridSystem(R(1), field, **{**parts, **options})
 
 
+def thrown(**parts):
+    """A ball in the air."""
+    system = HybridSystem(R(1), lambda t, q, v, z, p: np.array([-9.81]), name="thrown", **parts)
+    return system.simulate([1.0], [2.0], t_end=0.1, dt=0.05)
+
+
+def test_a_system_may_have_guards_of_which_there_are_none():
+    run = thrown(guards=lambda t, q, v, z, p: {}, update=lambda t, q, v, z, p, e: z)
+    np.testing.assert_allclose(run.q[-1], 1.0 + 0.2 - 9.81 * 0.005, atol=1e-14)
+
+
 def test_the_ledger_closes_and_the_memory_counts():
     run = ball().simulate([1.0], t_end=3.0, record_every=0.01, events=100)
     energy = run.outputs["energy"]
@@ -206,7 +217,19 @@ def test_a_run_knows_where_its_members_ended():
         ),
         (lambda: ball().simulate([[1.0]] * 3, t_end=1, parameters={"mass": [1, 2]}), Exception, ["(3,)"]),
         (lambda: ball(directions={"wall": 1}), ModelError, ["wall", "floor"]),
+        (lambda: ball(directions={"floor": 2}), ModelError, ["floor", "2", "-1"]),
+        (lambda: ball(flows={"heat": 0.0}), ModelError, ["rates of nothing", "heat"]),
+        (lambda: ball(guards=lambda t, q, v, z, p: {"the floor": q[0]}), ModelError, ["the floor", "word"]),
+        (lambda: ball().simulate(np.ones((0, 1)), t_end=1), ShapeError, ["empty", "(0,)"]),
+        (lambda: lb.stepper(ball(), dt=0.1, threads=0), ArgumentError, ["threads", "0", "1 or more"]),
         (lambda: ball(memory={"not a word": 0}), ModelError, ["not a word"]),
+        (lambda: thrown(powers=lambda t, q, v, z, p: {"lift": v}), ShapeError, ["powers", "'lift'", "(1,)"]),
+        (
+            lambda: thrown(guards=lambda t, q, v, z, p: {"floor": q}),
+            ShapeError,
+            ["guards", "'floor'", "(1,)"],
+        ),
+        (lambda: thrown(update=lambda t, q, v, z, p, e: (q, v)), ShapeError, ["update", "z or (q, v, z)"]),
         (lambda: ball(guards=lambda t, q, v, z, p: q[0]), ModelError, ["dictionary"]),
         (
             lambda: HybridSystem(Product(SO3, R(1)), lambda t, q, v, z, p: v[:2]).simulate(
@@ -310,6 +333,18 @@ def test_members_of_a_stepper_begin_anew_one_by_one():
     for _ in range(5):
         again = sim.step(again, {"K_p": 6.0})
     np.testing.assert_allclose(again.q[0, 1], state.q[0, 1], rtol=1e-12)
+
+
+def test_where_no_member_is_to_begin_anew_the_state_stays_as_it_is():
+    """As in a loop that resets whoever has ended; the memory at the start is here one of `start`."""
+    system = ball(start=lambda t, q, v, z, p: z._replace(hits=q[0]))
+    sim = lb.stepper(system, dt=0.05, members=3)
+    state = sim.step(sim.start([[1.0], [2.0], [3.0]]))
+    again = sim.reset(state, state.ended, [5.0])
+    np.testing.assert_array_equal(again.q, state.q)
+    np.testing.assert_array_equal(again.memory.hits, [1, 2, 3])
+    np.testing.assert_array_equal(sim.reset(state, [1], [5.0]).memory.hits, [1, 5, 3])
+    assert sim.step(again).t == pytest.approx(0.1)
 
 
 def test_members_of_a_stepper_that_ended_stay_where_they_are():

@@ -188,6 +188,16 @@ def test_limits_of_joints_that_follow_are_those_of_their_leader():
         np.testing.assert_allclose(found.q, [end], atol=1e-12)
 
 
+def test_a_joint_that_follows_by_nothing_keeps_no_limits_of_its_leader():
+    """Its multiplier is zero: the leader may go where it will."""
+    tree = TreeBuilder("stiff").add("upper", Joint("upper", Revolute([0, 0, 1])), ROD)
+    elbow = Joint("elbow", Revolute([0, 0, 1]), lower=-0.1, upper=0.2, mimic=Mimic("upper", 0.0, 0.05))
+    robot = lb.Robot(tree.add("lower", elbow, ROD, parent="upper", placement=[1, 0, 0]).build())
+    found = lb.inverse_kinematics(robot, {"lower": robot.pose(np.array([1.0]), "lower")})
+    assert found.converged
+    np.testing.assert_allclose(found.q, [1.0], atol=1e-9)
+
+
 def test_the_limits_of_a_description_are_kept():
     text = lb.models.planar_chain(4).to_urdf().replace('"continuous"', '"revolute"')
     limit = '<limit lower="-0.8" upper="0.7" effort="1" velocity="1"/></joint>'
@@ -211,6 +221,13 @@ def test_a_batch_is_searched_as_its_members_are():
     starts = robot.random(3, 5)
     many = lb.inverse_kinematics(robot, {"tool": T[0]}, starts, limits=False)
     assert many.q.shape == (5, 6) and many.converged.all()
+
+
+@pytest.mark.parametrize("tail", [(3,), (4, 4)], ids=["positions", "poses"])
+def test_no_targets_have_no_configurations(tail):
+    found = lb.inverse_kinematics(pair(), {"hand": np.zeros((0, *tail))})
+    assert found.q.shape == (0, 2) and found.poses["hand"].shape == (0, 4, 4)
+    assert found.errors["hand"].shape == (0, 3 * len(tail)) and found.converged.shape == (0,)
 
 
 TURNED = np.diag([1.0, 1, -1, 1])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 import liebody as lb
 from liebody.codegen import trace
-from liebody.errors import CompilerError, ModelError, ShapeError
+from liebody.errors import ArgumentError, CompilerError, ModelError, ShapeError
 from liebody.scalar import sin
 
 jax = pytest.importorskip("jax", reason="the test extra `jax` is not installed")
@@ -240,7 +243,28 @@ def test_coordinates_of_simulations_that_are_quaternions_are_differentiated_as_u
     check_grads(end, (start, rate), order=1, modes=("fwd", "rev"), rtol=1e-5)
 
 
+def test_members_of_a_simulation_may_differ_in_efforts_or_parameters_alone(robot):
+    """As many motions as there are efforts, from one state; each is that of its efforts alone."""
+    step, tau = liebody.jax.StepFunction(robot, dt=1e-2), np.random.default_rng(3).normal(size=(4, 3, 2))
+    q, v = step.simulate(np.zeros(2), np.zeros(2), tau, steps=4)
+    assert q.shape == v.shape == (5, 3, 2)
+    for k in range(3):
+        alone = step.simulate(np.zeros(2), np.zeros(2), tau[:, k], steps=4)
+        np.testing.assert_allclose(q[:, k], alone[0], atol=1e-15)
+    at_once = step.simulate(np.zeros(2), np.zeros(2), lambda t, q, v: jnp.asarray(tau[0]), steps=1)
+    np.testing.assert_allclose(at_once[0][1], q[1], atol=1e-15)
+    with pytest.raises(ShapeError, match=r"tau has shape \(4, 3, 2\), expected \(5, \.\.\., 2\)"):
+        step.simulate(np.zeros(2), np.zeros(2), tau, steps=5)
+
+
+def test_functions_of_a_robot_can_be_copied_and_pickled(arm):
+    for again in (copy.deepcopy(arm), pickle.loads(pickle.dumps(arm))):
+        np.testing.assert_array_equal(again.gravity(q), arm.gravity(q))
+
+
 def test_what_cannot_be_taken_is_said(arm, monkeypatch):
+    with pytest.raises(ArgumentError, match="robot is 'ur5', expected Robot"):
+        liebody.jax.RobotFunctions("ur5")
     with pytest.raises(ShapeError, match=r"q has shape \(3,\), expected \(2,\)"):
         arm.gravity(np.ones(3))
     with pytest.raises(ShapeError, match="do not broadcast"):

@@ -262,6 +262,12 @@ def test_what_cannot_be_linearised_or_regulated_is_refused():
     robot = lb.load("double_pendulum")
     with pytest.raises(ShapeError, match=r"v has shape \(3,\), expected \(\.\.\., 2\)"):
         lb.linearize(robot, [0.0, 0.0], np.zeros(3))
+    with pytest.raises(ShapeError, match=r"leading axes of q \(3,\) and v \(2,\) differ"):
+        lb.linearize(robot, np.zeros((3, 2)), np.zeros((2, 2)))
+    with pytest.raises(ConfigurationError, match=r"tau\[1\] is nan"):
+        lb.linearize(robot, [0.0, 0.0], tau=[0.0, np.nan], dt=0.1)
+    with pytest.raises(ShapeError, match="tau cannot be read as an array of numbers"):
+        lb.linearize(robot, [0.0, 0.0], tau="much")
     with pytest.raises(IntegrationError, match=r"dt is -0\.1, expected a positive number"):
         lb.linearize(robot, [0.0, 0.0], dt=-0.1)
     with pytest.raises(IntegrationError, match="no method 'radau7'"):
@@ -271,6 +277,8 @@ def test_what_cannot_be_linearised_or_regulated_is_refused():
     closed, q, v = closed_four_bar()
     with pytest.raises(ConfigurationError, match="q0 violates constraint 'C'"):
         lb.linearize(closed, q + 0.1, v)
+    with pytest.raises(ShapeError, match="no states"):
+        lb.linearize(closed, np.zeros((0, len(q))), np.zeros((0, len(v))))
     linear = lb.linearize(robot, [np.pi, 0.0])
     with pytest.raises(ShapeError, match=r"Q has shape \(2, 2\), expected \(4, 4\)"):
         lb.lqr(linear, np.eye(2), np.eye(2))

@@ -338,6 +338,7 @@ def test_gains_make_of_a_plan_the_best_inputs_next_to_it():
         ({"actuated": np.eye(3)}, ShapeError, r"shape \(3, 3\), expected \(2, m\)"),
         ({"limits": (2.0, 1.0)}, ModelError, "low must not be above high"),
         ({"limits": [1.0, 2.0, 3.0]}, ShapeError, "limits"),
+        ({"limits": (1.0, 2.0, 3.0)}, ShapeError, "limits are \\(1.0, 2.0, 3.0\\), expected"),
         ({"stage": 3.0}, GraphError, "3.0 is no function"),
         ({"stage": lambda q, v, u: np.outer(q, v)}, GraphError, "residuals"),
         ({"stage": lambda q, v, u: q if q[0] > 0 else v}, GraphError, "cannot be traced at"),

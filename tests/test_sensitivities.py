@@ -12,8 +12,9 @@ import liebody as lb
 from liebody.codegen import kernel, loop, recurrence
 from liebody.dynamics import JointDamping
 from liebody.errors import IntegrationError, ModelError, ShapeError
-from liebody.groups import Prismatic, Revolute
+from liebody.groups import Prismatic, R, Revolute
 from liebody.simulate import CalledEfforts
+from liebody.systems import HybridSystem
 
 PENDULUM = lb.load("double_pendulum")
 Q0, V0 = np.array([0.4, -0.9]), np.array([0.2, 0.5])
@@ -323,6 +324,15 @@ def test_hybrid_systems_are_differentiated_by_the_same_call():
     assert value == 3 * s.run.q[-1, 0] + s.run.v[-1, 0]
 
 
+def test_samples_of_a_hybrid_system_are_held_as_is_said():
+    """dv/dt = u t between two samples: linear in time, so v = u t^2/2, and zero where samples are held."""
+    cart = HybridSystem(R(1), lambda t, q, v, z, p: np.array([p.u]), parameters={"u": 0.0, "m": 1.0})
+    sampled, options = {"u": (np.array([0.0, 1.0]), np.array([0.0, 3.0]))}, {"t_end": 1.0, "dt": 0.25}
+    for hold, speed in (("linear", 1.5), ("zero", 0.0)):
+        s = lb.sensitivities(cart, [0.0], sampled=sampled, hold=hold, record_every=0.5, **options)
+        np.testing.assert_allclose(s.run.v[-1], speed, atol=1e-15)
+
+
 def test_what_cannot_be_differentiated_is_refused():
     with (
         pytest.warns(CalledEfforts),
@@ -338,6 +348,9 @@ def test_what_cannot_be_differentiated_is_refused():
         s.tangents("mass")
     with pytest.raises(ModelError, match="a hybrid system has neither"):
         lb.sensitivities(bouncing(), np.ones(1), t_end=0.1, tau=np.zeros(1))
+    for name, given in (("forces", [JointDamping()]), ("joints", "real"), ("stabilization", "project")):
+        with pytest.raises(ModelError, match=f"{name} is given, and a hybrid system has neither"):
+            lb.sensitivities(bouncing(), np.ones(1), t_end=0.1, **{name: given})
     with pytest.raises(ShapeError, match=r"running returned shape \(2,\); it must return one number"):
         lb.sensitivities(PENDULUM, Q0, t_end=0.1, dt=0.05, running=lambda t, q, v, u: u)
     with pytest.raises(IntegrationError, match="dt is None, expected a positive number"):

@@ -200,8 +200,9 @@ def test_shapes_of_a_description_touch_each_other_and_the_ground():
     assert len(points) == 16
     with pytest.raises(ModelError, match="not 'mesh'"):
         Contact.of_collisions(robot, kinds=("mesh",))
-    with pytest.raises(ModelError, match="on arm"):
-        Contact.of_collisions(robot, "arm", kinds=("box",), friction=0.5)
+    for links in (("arm",), ("leg", "arm")):
+        with pytest.raises(ModelError, match="on arm;"):
+            Contact.of_collisions(robot, *links, kinds=("box",), friction=0.5)
 
 
 def test_what_spheres_need_is_said():

@@ -37,6 +37,11 @@ def test_a_symmetric_top_keeps_its_vertical_momentum_and_that_about_its_axis():
     assert [name for name in str(euler).split() if name.startswith("top")] == ["top.wx", "top.wy", "top.wz"]
 
 
+def test_a_tree_without_motions_has_no_momenta_and_says_so():
+    with pytest.raises(ModelError, match="rock has no joints that move"):
+        lb.symmetries(lb.Robot(lb.TreeBuilder("rock").build()))
+
+
 def test_momenta_stay_along_motions_and_momenta_that_are_no_symmetries_do_not():
     tree = floating([Revolute((1, 0, 0)), Spherical()])
     robot = lb.Robot(tree)

@@ -15,7 +15,7 @@ from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Function, Program, loop, passes
 from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.dynamics import JointFriction, JointLimits
-from liebody.errors import IntegrationError, ModelError
+from liebody.errors import ArgumentError, IntegrationError, ModelError
 from liebody.groups import Free, Planar, Prismatic, Revolute, SpatialTranslation
 from liebody.systems import (
     Boxes,
@@ -495,6 +495,16 @@ def test_what_time_stepping_cannot_do_is_said(ball):
         Boxes(([0, 0, 0], [1, 0, 1]))
     with pytest.raises(ModelError, match="2 x 2"):
         HeightField([1.0, 2.0])
+    with pytest.raises(ModelError, match=r"spacing of \(1, 2, 3\)"):
+        HeightField(np.zeros((2, 2)), (1, 2, 3))
+    with pytest.raises(ArgumentError, match=r"count is 2.5, expected a whole number"):
+        Boxes.steps(0.1, 0.3, 2.5)
+    for name, least in (("sweeps", 1), ("newton", 0)):
+        with pytest.raises(ArgumentError, match=f"{name} is -1, expected a whole number, {least} or more"):
+            TimeStepping(tree, Contact("body", friction=0.5), **{name: -1})
+    for step in (0.0, -1e-3, [], [1e-3, 0.0]):
+        with pytest.raises(IntegrationError, match=r"step is .* expected positive"):
+            ball.simulate([1, 0, 0, 0, 0, 0, 1], t_end=1.0, parameters={"step": step})
 
 
 @pytest.mark.slow

@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
-from liebody import models, scalar
+import liebody as lb
+from liebody import gaits, models, scalar
 from liebody.errors import ModelError
 from liebody.groups import SO3, R
-from liebody.systems import Apex, Contact, HybridSystem, VariedSystem, controller_2, robot_system
+from liebody.systems import (
+    Apex,
+    Contact,
+    HybridSystem,
+    JointPD,
+    TimeStepping,
+    VariedSystem,
+    controller_2,
+    robot_system,
+)
 
 INERTIA = np.array([1.0, 2.0, 2.5])
 START = np.array([-2.5243, 2.7676, 0.2574, 1.7802]), np.array([0.3301, -0.1919, 0.1263, 0])
@@ -159,3 +169,26 @@ def test_corners_give_back_the_order_of_the_method(hopper):
 def test_what_cannot_be_is_refused(hopper):
     with pytest.raises(ModelError, match="stiffness"):
         VariedSystem(hopper, ["stiffness"])
+    with pytest.raises(ModelError, match="each once"):
+        VariedSystem(hopper, ["K_p", "K_p"])
+
+
+def test_a_system_with_derivatives_is_started_and_told_as_the_robot_itself():
+    """By names of joints; with its labels, energies and work."""
+    system = robot_system(models.double_pendulum(), JointPD(5.0, D=0.1), step=1e-2)
+    options = {"t_end": 0.04, "record_every": 0.02}
+    run, varied = (s.simulate({"link1": 0.3}, **options) for s in (system, VariedSystem(system)))
+    assert varied.coordinates.names == run.coordinates.names == ("link1", "link2")
+    for name in ("q", "kinetic", "potential", "work_done"):
+        np.testing.assert_allclose(getattr(varied, name), getattr(run, name), atol=1e-12)
+    s = lb.sensitivities(system, {"link1": 0.3}, **options)
+    np.testing.assert_array_equal(s.run.q, run.q)
+
+
+def test_time_stepping_has_no_field_whose_derivative_could_be_carried_along():
+    """Its contacts act in its steps alone: the field by itself would fall through the ground."""
+    system = TimeStepping(models.revolute_hopper(), Contact("foot", friction=0.8))
+    with pytest.raises(ModelError, match="robot_system"):
+        VariedSystem(system)
+    with pytest.raises(ModelError, match="robot_system"):
+        gaits.periodic_orbit(system, np.zeros(4), period=0.3)

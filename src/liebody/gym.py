@@ -6,7 +6,7 @@
     envs = liebody.gym.VectorEnv(liebody.gym.Hopper(), 256)
 
 or by name: `gymnasium.make("liebody.gym:liebody/Hopper-v0")`, `gymnasium.make_vec(..., num_envs=256)`; a
-`Walker` is "liebody.gym:liebody/Walker-v0", with its arguments behind the name. The members of a vector are
+`Walker` is "liebody.gym:liebody/Walker-v0", with its arguments after the name. The members of a vector are
 lanes of one compiled loop; each does what a single environment does with its seed.
 """
 
@@ -138,14 +138,14 @@ class Walker(DecisionProcess):
     feet      names of the frames that touch the ground
     pose      coordinates of the joints when it stands, (n,)
     K, D      gains of the drives, `JointPD`
-    ground    a `HeightField` or `Boxes`; None: the plane z = 0. Members start at random places of it
+    ground    a `HeightField` or `Boxes`, over which members start at random places; None: the plane z = 0
     floor     more options of `Contact`: friction, radius, stiffness, damping
 
     action       set-points of the joints are pose + reach action, action within [-1, 1]
     observation  height of the base, the world's z in its axes, its velocity (omega, v), joints less pose,
                  their rates
     reward       1 for each action, plus the base's velocity along x, minus a hundredth of |action|^2
-    end          the base is lower than half its height at the start, or leans by more than 60 degrees
+    end          the base is lower than half its height over its feet, or leans by more than 60 degrees
     """
 
     def __init__(
@@ -154,13 +154,10 @@ class Walker(DecisionProcess):
     ) -> None:  # fmt: skip
         self.pose, self.reach, self.dt, self.horizon = np.asarray(pose, float), reach, dt, horizon
         self.q0 = np.concatenate([robot.neutral()[:7], self.pose])
-        self.q0[6] = floor.get("radius", 0.0) - min(
-            frame_pose(robot.tree, self.q0, foot)[2, 3] for foot in feet
-        )
-        self.spread = 0.0
-        if ground is not None:
-            self.q0[6] += max((np.max(x) for x in ground.parameters.values()), default=0.0)
-            self.spread = 2.0  # m
+        lowest = min(frame_pose(robot.tree, self.q0, foot)[2, 3] for foot in feet)
+        self.height = floor.get("radius", 0.0) - lowest
+        top, self.spread = (0.0, 0.0) if ground is None else (ground.top, 2.0)  # m
+        self.q0[6] = self.height + top
         given = {"stiffness": 1e5, "damping": 1e3, "friction": 0.8, **floor}
         drives = JointPD(K, self.pose, D, gravity_compensation=False)
         self.system = TimeStepping(robot, drives, Contact(*feet, ground=ground, **given), ledger=False)
@@ -185,7 +182,7 @@ class Walker(DecisionProcess):
         return 1.0 + speed - 0.01 * np.sum(np.square(np.asarray(action, float)), axis=-1)
 
     def is_lost(self, q: Array, v: Array) -> Array:
-        return (q[..., 6] < 0.5 * self.q0[6]) | (_upwards(q)[..., 2] < 0.5)
+        return (q[..., 6] < 0.5 * self.height) | (_upwards(q)[..., 2] < 0.5)
 
 
 def _upwards(q: Array) -> Array:
@@ -274,7 +271,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     ) -> tuple[Array, dict[str, Any]]:
         """Begin anew: all members, or those of the mask `options["reset_mask"]`."""
         members = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
-        given = range(seed, seed + self.num_envs) if isinstance(seed, int) else seed
+        given = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
         seeds = [None] * self.num_envs if given is None else list(given)
         if members.shape != (self.num_envs,) or members.dtype != bool:
             raise ShapeError(f"reset_mask is {members!r}, expected {self.num_envs} truth values")

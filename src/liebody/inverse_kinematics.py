@@ -106,12 +106,13 @@ def inverse_kinematics(
         batch = np.broadcast_shapes(start.shape[:-1], *leading)
     except ValueError as error:
         raise ShapeError(f"the leading axes of targets and q0 do not broadcast: {error}") from None
+    n = math.prod(batch)
     rows = [
-        np.broadcast_to(x, (*batch, *x.shape[-sizes[frame] :])).reshape(-1, *x.shape[-sizes[frame] :])
+        np.broadcast_to(x, (*batch, *x.shape[-sizes[frame] :])).reshape(n, *x.shape[-sizes[frame] :])
         for frame, x in wanted.items()
     ]
     search = _Search(robot, {frame: n == 2 for frame, n in sizes.items()}, limits, tolerance, iterations)
-    q = np.broadcast_to(start, (*batch, robot.nq)).reshape(-1, robot.nq)
+    q = np.broadcast_to(start, (*batch, robot.nq)).reshape(n, robot.nq)
     best = search.run(search.bounds.inside(q), rows)
     seed = rng if rng is None or isinstance(rng, np.random.Generator) else count("rng", rng, 0)
     draw = np.random.default_rng(seed)
@@ -138,7 +139,7 @@ def inverse_kinematics(
         (best.residual <= tolerance).reshape(batch)[()],
         best.iterations.reshape(batch)[()],
         best.reason.reshape(batch)[()],
-        {frame: part.reshape(*batch, -1) for frame, part in zip(wanted, parts, strict=True)},
+        {frame: x.reshape(*batch, x.shape[-1]) for frame, x in zip(wanted, parts, strict=True)},
         {frame: robot.pose(best.q, frame).reshape(*batch, 4, 4) for frame in wanted},
     )
 
@@ -198,8 +199,10 @@ class _Bounds:
                 continue  # rotations in space have none
             low, high = (np.asarray(x, float) for x in (joint.lower, joint.upper))
             if joint.mimic is not None:
-                ends = np.stack([low, high]) - joint.mimic.offset
-                low, high = np.sort(ends / joint.mimic.multiplier, axis=0) if joint.mimic.multiplier else ends
+                if not joint.mimic.multiplier:
+                    continue  # it stays where it is, whatever its leader does
+                offset, multiplier = joint.mimic.offset, joint.mimic.multiplier
+                low, high = np.sort((np.stack([low, high]) - offset) / multiplier, axis=0)
             self.low[at], self.high[at] = np.maximum(self.low[at], low), np.minimum(self.high[at], high)
             if isinstance(joint.group, RealGroup):
                 coordinates += range(at.start, at.stop)

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from .codegen import Function, Kernel, Program, build, entry, jvp, trace, vjp
+from .door import checked
 from .errors import CompilerError, ShapeError, require
 from .linear import matvec
 from .prepare import Clock
@@ -352,9 +353,14 @@ class RobotFunctions:
     checked. There is no `out` and there are no `threads`. `arm.model` is the robot.
     """
 
+    @checked
     def __init__(self, robot: Robot) -> None:
         self.model, self.nq, self.nv = robot, robot.nq, robot.nv
         self._functions: dict[Any, tuple[Compiled, list[str]]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies, also in other processes, are those of the robot: what is compiled stays where it is."""
+        return type(self), (self.model,)
 
     def __repr__(self) -> str:
         return f"JAX functions of {self.model!r}"
@@ -443,12 +449,14 @@ class StepFunction:
         """Configurations and velocities at the times 0, dt, ..., steps dt, along a first axis.
 
         tau  a function tau(t, q, v) of JAX, asked at each step's begin; an array (steps, ..., nv); None: zero
+
+        Leading axes of states, efforts and parameters broadcast.
         """
-        q0, v0 = jnp.asarray(q0), jnp.asarray(v0)
-        lead = jnp.broadcast_shapes(q0.shape[:-1], v0.shape[:-1])
-        dtype = jnp.result_type(q0, v0, float)
-        first = tuple(jnp.broadcast_to(x, (*lead, x.shape[-1])).astype(dtype) for x in (q0, v0))
+        start = jnp.asarray(q0), jnp.asarray(v0)
+        dtype = jnp.result_type(*start, float)
         held = None if tau is None or callable(tau) else jnp.asarray(tau)
+        if held is not None and held.shape[:1] != (steps,):
+            raise ShapeError(f"tau has shape {held.shape}, expected ({steps}, ..., {self.nv}): a row a step")
 
         def advance(state: Any, now: Any) -> Any:
             k, u = now
@@ -458,6 +466,9 @@ class StepFunction:
             new = tuple(x.astype(dtype) for x in new)
             return new, new
 
+        row = None if held is None else jax.ShapeDtypeStruct(held.shape[1:], held.dtype)
+        ends, _ = jax.eval_shape(advance, start, (0, row))  # with all leading axes
+        first = tuple(jnp.broadcast_to(x, y.shape).astype(dtype) for x, y in zip(start, ends, strict=True))
         _, later = jax.lax.scan(advance, first, (jnp.arange(steps), held), length=steps)
         return tuple(jnp.concatenate([x[None], y]) for x, y in zip(first, later, strict=True))
 

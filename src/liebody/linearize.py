@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .codegen import Kernel, jacobian, trace, traced
+from .codegen.layout import ensemble_of
 from .constrained import Constrained, Stabilization
 from .constrained.equations import NOTHING
 from .door import checked, floats
@@ -105,13 +106,16 @@ def linearize(
         raise ModelError(f"{made.name} has curves as constraints, which linearize does not take")
     q = made.configurations(q)
     v, tau = (
-        np.zeros(size) if x is None else np.asarray(x, float) for x, size in ((v, made.nv), (tau, made.nu))
+        floats(name, np.zeros(size) if x is None else x)
+        for name, x, size in (("v", v, made.nv), ("tau", tau, made.nu))
     )
     for name, x, size in (("v", v, made.nv), ("tau", tau, made.nu)):
         if x.ndim < 1 or x.shape[-1] != size:
             raise ShapeError(f"{name} has shape {x.shape}, expected (..., {size})")
-    batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
+    batch = ensemble_of({"q": q.shape[:-1], "v": v.shape[:-1], "tau": tau.shape[:-1]})
     rows = math.prod(batch)
+    if made.nc and not rows:
+        raise ShapeError("there are no states to linearise at, which would say how many freedoms there are")
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(rows, x.shape[-1]) for x in (q, v, tau))
     made.check_state(q, v)
     u = np.concatenate([tau, np.broadcast_to(made.values, (rows, made.layout.size))], axis=-1)

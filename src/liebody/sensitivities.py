@@ -124,15 +124,15 @@ def sensitivities(
     samples within steps, and what `simulate` raises.
     """
     if isinstance(mechanism, HybridSystem):
-        if running is not None or tau is not None:
+        foreign = {"running": running, "tau": tau, "joints": joints, "stabilization": stabilization}
+        foreign["forces"] = tuple(forces) or None
+        for name in (name for name, x in foreign.items() if x is not None):
             raise ModelError(
-                "a hybrid system has neither running costs nor efforts here; give the cost a place in "
-                "`flows`, and efforts as parameters"
+                f"{name} is given, and a hybrid system has neither running costs nor efforts, nor forces "
+                "beside its own; give the cost a place in `flows`, and efforts as parameters"
             )
-        return _hybrid(
-            mechanism, q0, v0, parameters or {},
-            {"t_end": t_end, "dt": dt, "method": method, "record_every": record_every, **options},
-        )  # fmt: skip
+        options |= {"t_end": t_end, "dt": dt, "method": method, "record_every": record_every, "hold": hold}
+        return _hybrid(mechanism, q0, v0, parameters or {}, options)
     if options:
         raise TypeError(f"sensitivities() has no argument {next(iter(options))!r}")
     chosen, h, forces = method_of(method), positive("dt", dt, SECONDS), tuple(forces)

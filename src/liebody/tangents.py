@@ -160,7 +160,7 @@ class TreeRates:
 
 
 def _metered(rates: Rates, meter: Kernel) -> Rates:
-    """The velocity of states to which the integral of a meter is joined, behind all else."""
+    """The velocity of states whose last entry is the integral of a meter."""
 
     def both(t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
         (f, by_y, by_u), (l, l_y, l_u) = rates(t, y[..., :-1], u), timed(meter)(t, y[..., :-1], u)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, positive
 from .floquet import floquet
 from .orbit import ENOUGH, PeriodicOrbit
 from .shooting import RANK, Array, Events, GaitError, Point, Shooting, Shot, named
@@ -45,8 +45,8 @@ class Bifurcation:
     kind         "fold", "branch point", "flip", "Neimark-Sacker"; "grazing" where events come or go, "change
                  of the order of events"; "border collision" where multipliers then jump over the unit circle
     value        of the parameter
-    multiplier   the one that crosses; the largest behind a jump
-    orbit        the one nearest to it; sides: those just before and behind it on the curve
+    multiplier   the one that crosses; the largest one after a jump
+    orbit        the one nearest to it; sides: those just before and after it on the curve
     events       which come and which go, in words
     """
 
@@ -142,7 +142,7 @@ def continuation(
     """
     if locate not in ("all", "stability"):
         raise ConfigurationError(f"locate is {locate!r}, expected 'all' or 'stability'")
-    curve = _Curve(orbit, parameter, abs(step), tolerance, shortest)
+    curve = _Curve(orbit, parameter, step, tolerance, shortest)
     branch, found = _followed(curve, orbit, bounds, most)
     bifurcations = [
         event for a, b in pairwise(found) for event in curve.happens(a, b, locate == "all", precision)
@@ -154,6 +154,8 @@ def _followed(
     curve: _Curve, orbit: PeriodicOrbit, bounds: tuple[float, float], most: int
 ) -> tuple[Branch, list[_On]]:
     """The curve to both sides of an orbit, without what happens on it; and its orbits with tangents."""
+    if not bounds[0] < bounds[1]:
+        raise ConfigurationError(f"bounds are {bounds!r}, expected (lower, upper)")
     first, sides, ends = curve.start(orbit), [], []
     for sign in (-1.0, 1.0):
         upward = np.sign(first.tangent[-1]) or 1.0
@@ -233,7 +235,7 @@ def bifurcation_curve(
     orbit = bifurcation.orbit
     equations = _AtBifurcation(orbit.system, kind=bifurcation.kind, **orbit.shooting.arguments())
     first = PeriodicOrbit(equations, orbit.point, orbit.shot)
-    return _followed(_Curve(first, parameter, abs(step), tolerance), first, bounds, most)[0]
+    return _followed(_Curve(first, parameter, step, tolerance), first, bounds, most)[0]
 
 
 class _AtBifurcation(Shooting):
@@ -273,8 +275,8 @@ class _Curve:
     def __init__(
         self, orbit: PeriodicOrbit, parameter: str, step: float, tolerance: float, shortest: float = SHORTEST
     ) -> None:
-        names = [name for name in orbit.shooting.unknowns if name != parameter]
-        self.shooting: Shooting = orbit.shooting.with_unknowns([*names, parameter], **{parameter: step})
+        names, size = [x for x in orbit.shooting.unknowns if x != parameter], positive("step", abs(step))
+        self.shooting: Shooting = orbit.shooting.with_unknowns([*names, parameter], **{parameter: size})
         if self.shooting._layout(parameter).size != 1:
             raise ConfigurationError(f"{parameter} is an array; only a number can be followed")
         self.parameter, self.tolerance, self.shortest = parameter, tolerance, shortest

@@ -106,8 +106,7 @@ class PeriodicOrbit:
     @cached_property
     def multipliers(self) -> Array:
         """Floquet multipliers without the trivial ones, the largest first."""
-        values = np.linalg.eigvals(self.across_trivial)
-        return values[np.argsort(-np.abs(values), kind="stable")]
+        return largest_first(np.linalg.eigvals(self.across_trivial))
 
     @property
     def stable(self) -> bool:
@@ -160,6 +159,11 @@ class PeriodicOrbit:
         n = 2 * self.system.nv
         start = np.zeros((n, self.shooting.columns - n))
         return reduce(lambda B, segment: segment.D[:, :n] @ B + segment.D[:, n:], self.shot.segments, start)
+
+
+def largest_first(values: Array) -> Array:
+    """Multipliers by their moduli."""
+    return values[np.argsort(-np.abs(values), kind="stable")]
 
 
 def _across(U: Array) -> Array:

@@ -24,10 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codegen import Kernel, jvp, trace
-from ..codegen.layout import word_of
-from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from ..door import count
+from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..linear import solve
 from ..systems import EventLog, HybridRun, HybridSystem, VariedSystem
+from ..systems.in_place import changed
 from .section import QUIET, from_section, varied
 
 Array = Any
@@ -131,7 +132,7 @@ class Shooting:
         simulation: FlowOptions | None = None,
     ) -> None:
         nv = system.nv
-        self.system, self.segments, self.conditions = system, segments, conditions
+        self.system, self.segments, self.conditions = system, count("segments", segments), conditions
         self.section = _section(system, section)
         self.symmetries = _symmetries(system, symmetries)
         self.unknowns, self.known_period = tuple(unknowns), known_period
@@ -140,8 +141,10 @@ class Shooting:
             self.scale = np.broadcast_to(np.asarray(scale, float), (2 * nv,)).copy()
         except ValueError:
             raise ShapeError(f"scale is {scale!r}, expected a number or ({2 * nv},), for (q, v)") from None
-        if segments < 1:
-            raise ConfigurationError(f"segments is {segments!r}, expected a whole number, one or more")
+        if not (self.scale > 0).all():
+            raise ConfigurationError(f"scale is {scale!r}, expected positive numbers")
+        if self.simulation.difference is not None:
+            positive("difference", self.simulation.difference)
         if self.section and known_period:
             raise ConfigurationError("a section gives the period; leave the section or the function out")
         if segments > 1 and not self.section and system.memory.size:
@@ -192,7 +195,7 @@ class Shooting:
 
     @property
     def flow(self) -> HybridSystem:
-        """What shooting simulates anyway, so that nothing else is compiled for a motion more."""
+        """The system that shooting simulates: a motion of it needs nothing else to be compiled."""
         return self._varied if self.simulation.difference is None else self.motion
 
     def options(self, parameters: Mapping[str, Any], time: float) -> dict[str, Any]:
@@ -477,13 +480,18 @@ class Shooting:
         """The derivative of the known period by the unknown parameters."""
         return self._known_period_by(self._flat(at), np.eye(self.columns)[2 * self.system.nv :]).reshape(-1)
 
+    @property
+    def _fields(self) -> list[str]:
+        """The unknown parameters, as functions of the system call them."""
+        return [self.system.parameters.fields[name] for name in self.unknowns]
+
     @cached_property
     def _known_period_by(self) -> Kernel:
-        parameters, known, names = self.system.parameters, self.known_period, self.unknowns
+        parameters, known, names = self.system.parameters, self.known_period, self._fields
         assert known is not None
 
         def period(u: Array, x: Array) -> Array:
-            return np.asarray(known(_moved(parameters.read(u), names, x[2 * self.system.nv :])))[()]
+            return np.asarray(known(changed(parameters.read(u), names, x[2 * self.system.nv :])))[()]
 
         return _derivative(period, {"u": parameters.size}, self.columns)
 
@@ -496,7 +504,7 @@ class Shooting:
         shapes: dict[str, Any] = {"q": system.nq, "v": nv, "T": (), "s": k, "u": parameters.size}
 
         def of(q: Array, v: Array, T: Any, s: Array, u: Array, x: Array) -> Array:
-            p = _moved(parameters.read(u), self.unknowns, x[2 * nv + 1 + k :])
+            p = changed(parameters.read(u), self._fields, x[2 * nv + 1 + k :])
             q, v = system.group.integrate(q, x[:nv]), v + x[nv : 2 * nv]
             found = conditions(q, v, T + x[2 * nv], s + x[2 * nv + 1 : 2 * nv + 1 + k], p)
             return np.reshape(np.asarray(found), -1)
@@ -612,16 +620,6 @@ def _derivative(function: Callable[..., Array], shapes: Mapping[str, Any], size:
         return along(*given[:-1], np.zeros(size), given[-1])
 
     return Kernel(trace(derivative, {**shapes, "x": size}, "derivative"))
-
-
-def _moved(p: Any, names: Sequence[str], x: Array) -> Any:
-    """Parameters with those of these names changed by x."""
-    new, first = {}, 0
-    for name in map(word_of, names):
-        value = np.asarray(getattr(p, name))
-        new[name] = np.asarray(value + x[first : first + value.size].reshape(value.shape))[()]
-        first += value.size
-    return p._replace(**new)
 
 
 def _section(system: HybridSystem, section: Any) -> tuple[str, int] | None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, ShapeError
 from ..systems import HybridRun, HybridSystem
-from .orbit import PeriodicOrbit
+from .orbit import PeriodicOrbit, largest_first
 from .section import AIM_Q, AIM_V, GAIN, FedBack
 from .shooting import Array, GaitError
 
@@ -45,7 +45,7 @@ class StabilizedOrbit:
         return bool(np.all(np.abs(self.measured) < 1))
 
     def __repr__(self) -> str:
-        size, free = np.abs(self.multipliers).max(), np.abs(self.orbit.multipliers).max()
+        size, free = (np.abs(x.multipliers).max(initial=0.0) for x in (self, self.orbit))
         return f"StabilizedOrbit({', '.join(self.inputs)}; largest multiplier {free:.4g} becomes {size:.4g})"
 
     def parameters(self, q: Any, v: Any) -> dict[str, Array]:
@@ -132,7 +132,7 @@ def stabilize(
     x = orbit.coordinates(*ends) / scale @ W
     measured = np.linalg.eigvals(((x[::2] - x[1::2]) / (2 * h)).T)
     within = len(W.T) - (orbit.shooting.section is not None)  # one is zero: off the section nothing returns
-    found = (_sorted(values)[:within] for values in (np.linalg.eigvals(A + B @ K), measured))
+    found = (largest_first(values)[:within] for values in (np.linalg.eigvals(A + B @ K), measured))
     return StabilizedOrbit(orbit, tuple(inputs), gain, *found)
 
 
@@ -186,7 +186,3 @@ def regulator(A: Array, B: Array, Q: Array, R: Array) -> Array:
         if not np.isfinite(P).all() or np.abs(change).max() <= 1e-15 * np.abs(P).max():
             break
     return -np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
-
-
-def _sorted(values: Array) -> Array:
-    return values[np.argsort(-np.abs(values), kind="stable")]

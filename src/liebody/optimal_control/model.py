@@ -253,7 +253,7 @@ class Constraints:
 
         mu/2 |z - clip(z, low, high)|^2,    z = c + lambda/mu,    then lambda = mu (z - clip(z, low, high))
 
-    whose mu stands at `first` of p, with the multipliers lambda behind it. Hestenes (1969), Powell (1969),
+    whose mu stands at `first` of p, followed by the multipliers lambda. Hestenes (1969), Powell (1969),
     Rockafellar (1973).
     """
 

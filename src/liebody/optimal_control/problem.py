@@ -488,9 +488,8 @@ def optimal_control(
 
 def _bounds(limits: Any, m: int) -> Array:
     """low and high, (2, m)."""
-    low, high = (
-        (-np.inf, np.inf) if limits is None else limits if isinstance(limits, tuple) else (None, limits)
-    )
+    limits = (-np.inf, np.inf) if limits is None else limits
+    low, high = limits if isinstance(limits, tuple) and len(limits) == 2 else (None, limits)
     try:
         high = np.broadcast_to(np.asarray(high, float), (m,))
         low = -high if low is None else np.broadcast_to(np.asarray(low, float), (m,))

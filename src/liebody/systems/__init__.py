@@ -12,6 +12,7 @@ impulses    what it solves for: contacts, stops and dry friction of joints, clos
 spheres     spheres and capsules against each other
 cones       the laws of such impulses, and their solution
 stepping    a hybrid system, one interval after the other
+in_place    systems in the place of another one
 variations  derivatives of hybrid flows, with saltation at events
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -10,13 +9,13 @@ import numpy as np
 
 from ..bodies import Frame, Tree
 from ..codegen import trace
-from ..door import number
+from ..door import floats, number
 from ..errors import ModelError
 from ..groups import Planar
 from ..scalar import Array, maximum, where
 from .cones import within
 from .grounds import Ground, tangents
-from .robot import Element, State
+from .robot import Element, State, word
 
 ROUND = ("sphere", "capsule")
 RIM = 8  # points on a rim of a cylinder; between them it may sink by 0.076 of its radius
@@ -90,7 +89,7 @@ class Contact(Element):
         name: str = "floor",
     ) -> None:
         super().__init__()
-        self.radius, self.ground = number("radius", radius), ground
+        self.radius, self.ground = radius, ground
         if restitution is not None and not 0 <= number("restitution", restitution) <= 1:
             raise ModelError(f"{name}: restitution is {restitution!r}, expected a number from 0 to 1")
         self._given = points
@@ -99,14 +98,17 @@ class Contact(Element):
             raise ModelError(f"{name}: which points touch it? Give the names of frames, Contact('foot')")
         if len(set(names)) < len(names):
             raise ModelError(f"{name}: a point of {names} is named twice")
-        n = np.asarray(normal, float)
-        if n.shape != (3,) or not np.isfinite(n).all() or not n.any():
+        n = floats(f"{name}: normal", normal)
+        if n.shape != (3,) or not n.any():
             raise ModelError(f"{name}: normal is {normal!r}, expected a direction (3,)")
         for what, x in (("stiffness", stiffness), ("damping", damping)):
-            if np.shape(x) not in ((), (2,)) or not np.all(np.asarray(x, float) >= 0):
+            if np.shape(x) not in ((), (2,)) or (floats(f"{name}: {what}", x) < 0).any():
                 raise ModelError(
                     f"{name}: {what} is {x!r}, expected a number of zero or more, or two of them"
                 )
+        for what, x in (("friction", friction), ("radius", radius)):
+            if x is not None and number(f"{name}: {what}", x) < 0:
+                raise ModelError(f"{name}: {what} is {x!r}, expected a number of zero or more")
         self.name, self.points, self.slips = name, names, friction is not None
         self._impact, self._corners = impact is not None, corners
         plane = Planar(n)
@@ -130,6 +132,7 @@ class Contact(Element):
                 "stepping, systems.TimeStepping(robot, Contact(...)); leave out radius, ground, margin and "
                 "restitution here"
             )
+        self._words = words_of(self.name, self.points)
         self._frames = self.frames(tree)
         self._tangents = self._e[movable(tree, self._frames, self._e)]
         n, k = len(self.points), len(self._tangents)
@@ -160,7 +163,8 @@ class Contact(Element):
         options  of `Contact`, without radius
 
         There is one for each radius, called floor, or floor_0, floor_1, ...; points are called as their link,
-        with their number. For `TimeStepping`. Raises ModelError where there are no such shapes.
+        with their number. For `TimeStepping`. Raises ModelError where there are no such shapes, or a link has
+        none.
         """
         found: dict[float, list[Frame]] = {}
         for shape in collision_shapes(robot, links, kinds):
@@ -246,10 +250,9 @@ class Contact(Element):
         return z.lost
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        names = [re.sub(r"\W", "_", x) for x in self.points]
-        found = {x: self._point(s, i, p)[0] for i, x in enumerate(names)}
+        found = {x: self._point(s, i, p)[0] for i, x in enumerate(self._words)}
         if self._corners:
-            for i, x in enumerate(names):
+            for i, x in enumerate(self._words):
                 found[f"{x}_pushes"] = where(z.contact[i] > 0.5, self._push(s, i, p), -1.0)
         return found
 
@@ -346,13 +349,13 @@ def collision_shapes(
 ) -> list[CollisionShape]:
     """Collision shapes of these kinds of a description, on these links or on all of the robot.
 
-    Raises ModelError where there are none, and for kinds that no contact knows.
+    Raises ModelError where there are none, or none on one of the links, and for kinds that no contact knows.
     """
     tree = getattr(robot, "tree", robot)
     if unknown := [kind for kind in kinds if kind not in (*ROUND, "box", "cylinder")]:
         raise ModelError(f"kinds are {kinds!r}; known are sphere, capsule, box, cylinder, not {unknown[0]!r}")
     places = {body.name: Frame(body.name, body.index, np.eye(4)) for body in tree.bodies} | tree.frames
-    found = []
+    found, bare = [], set(links)
     for k, shape in enumerate(getattr(getattr(tree, "description", None), "shapes", ())):
         place = places.get(shape.link)  # none for shapes of the world
         if place is None or not shape.collides or shape.kind not in kinds:
@@ -361,12 +364,24 @@ def collision_shapes(
             T = np.array(place.placement, float) @ shape.placement
             frame = Frame(f"{shape.link}_{k}", place.body, T)
             found.append(CollisionShape(frame, shape.kind, shape.size))
-    if not found:
+            bare -= {shape.link}
+    if bare or not found:
         raise ModelError(
             f"{tree.name} has no shapes for collisions of the kinds {', '.join(kinds)}"
-            f"{' on ' + ', '.join(links) if links else ''}; name points, Contact('foot')"
+            f"{' on ' + ', '.join(sorted(bare)) if bare else ''}; name points, Contact('foot')"
         )
     return found
+
+
+def words_of(name: str, points: Sequence[str]) -> list[str]:
+    """What the guards of points are called. Raises ModelError where two are called the same."""
+    words = [word(x) for x in points]
+    if len(set(words)) < len(words):
+        raise ModelError(
+            f"{name}: two of the points {', '.join(points)} are one word, as guards are called; give one "
+            "of the frames another name"
+        )
+    return words
 
 
 def movable(tree: Tree, frames: Sequence[Frame], directions: Array) -> np.ndarray:

@@ -29,6 +29,7 @@ import numpy as np
 
 from .. import dynamics
 from ..bodies import Tree
+from ..door import floats
 from ..dynamics import joint_group, mechanical_connection
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
@@ -190,8 +191,8 @@ class PolarSpring(_LegElement):
         name: str = "polar",
     ) -> None:
         super().__init__(point, name)
-        a = np.asarray(axis, float)
-        if a.shape != (3,) or not np.isfinite(a).all() or not a.any():
+        a = floats(f"{name}: axis", axis)
+        if a.shape != (3,) or not a.any():
             raise ModelError(f"{name}: axis is {axis!r}, expected a direction (3,)")
         self.axis, self._phase = a / np.linalg.norm(a), _phase(acts)
         self.parameters = {"K_p": K_p, "D_p": D_p, "alpha_des": alpha_des}
@@ -518,7 +519,7 @@ class DecoupledImpedance(Element):
 
 
 class Feedback(Element):
-    """Efforts by a function: (s, p) -> (nv,), or less for the joints behind a floating base.
+    """Efforts by a function: (s, p) -> (nv,), or fewer, for the joints without the floating base.
 
     function    of the `State` s and the parameters p, read by name; of NumPy operators and `liebody.scalar`
     parameters  with their default values; names as they are, or after `prefix`
@@ -554,7 +555,7 @@ def _floating(tree: Tree) -> bool:
 
 
 def _shaped(name: str, what: str, value: Any, *shapes: tuple[int, ...]) -> np.ndarray:
-    array = np.asarray(value, float)
+    array = floats(f"{name}: {what}", value)
     if array.shape not in shapes:
         wanted = " or ".join(map(str, shapes))
         raise ShapeError(f"{name}: {what} has shape {array.shape}, expected {wanted}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from ..errors import ModelError
 from ..groups import Planar
 from ..linear import solve
 from ..scalar import Array, maximum, where
-from .contact import movable
-from .robot import Element, State
+from .contact import movable, words_of
+from .robot import Element, State, full_name
 
 
 class PointFeet(Element):
@@ -68,7 +67,7 @@ class PointFeet(Element):
         self.name, self.points, self.normal = name, points, plane.normal
         self._axes = np.concatenate([plane.normal[None], plane.S[3:, 1:].T])
         self.parameters = {"height": height, "depth": depth}
-        self._names = [re.sub(r"\W", "_", x) for x in points]
+        self._names = words_of(name, points)
         self.directions = dict.fromkeys(self._names, -1)
 
     def attach(self, tree: Tree) -> None:
@@ -105,7 +104,7 @@ class PointFeet(Element):
         """Whether a point has touched down, 1 or 0, and which point stands now; of several, the first."""
         down, stands = 0.0, []
         for name in self._names:
-            now = where(getattr(events, f"{self.name}_{name}") < 0, 1 - down, 0.0)
+            now = where(getattr(events, full_name(self, name)) < 0, 1 - down, 0.0)
             stands.append(now)
             down = down + now
         return down, where(down > 0.5, np.array(stands), z.stands)

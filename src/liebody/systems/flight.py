@@ -22,7 +22,7 @@ def turning(tree: Tree, v: Array) -> Array:
 
 
 def carried(tree: Tree, v: Array, h: Any) -> tuple[Array, Array]:
-    """The velocity whose exponential over h turns and translates as v says, and v in the axes behind it.
+    """The velocity whose exponential over h turns and translates as v says, and v in the axes after that.
 
     A body that flies on goes straight, with the velocity that it had in the world.
     """

@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from ..door import count as whole
 from ..door import floats, number
 from ..errors import ModelError
 from ..scalar import Array, absolute, floor, maximum, sqrt, where
 
 
 class Ground:
-    """A surface under a robot. `parameters` go to the contact that stands on it."""
+    """A surface under a robot. `parameters` go to the contact that stands on it.
+
+    top  where its highest places are, along z                                                           [m]
+    """
+
+    top = 0.0
 
     def __init__(self) -> None:
         self.parameters: dict[str, Any] = {}
@@ -42,14 +48,14 @@ class HeightField(Ground):
 
     def __init__(self, heights: Array, spacing: Any = 0.25) -> None:
         super().__init__()
-        given = floats("heights", heights)
-        steps = np.broadcast_to(floats("spacing", spacing), (2,))
-        if given.ndim != 2 or min(given.shape) < 2 or not (steps > 0).all():
+        given, steps = floats("heights", heights), floats("spacing", spacing)
+        if given.ndim != 2 or min(given.shape) < 2 or steps.shape not in ((), (2,)) or (steps <= 0).any():
             raise ModelError(
                 f"HeightField has heights {given.shape} and a spacing of {spacing!r}; give a matrix of 2 x 2 "
                 "or more and a positive distance"
             )
-        self.spacing, self.parameters = steps.tolist(), {"heights": given}
+        self.spacing, self.parameters = np.broadcast_to(steps, 2).tolist(), {"heights": given}
+        self.top = float(given.max())
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
         (a, da), (b, db) = (_hats(x[k] / self.spacing[k], n) for k, n in enumerate(np.shape(p.heights)))
@@ -76,10 +82,12 @@ class Boxes(Ground):
             raise ModelError(
                 f"Boxes{boxes!r}: give (centre (3,), half sides (3,)), with positive sides, of each"
             )
+        self.top = max(0.0, *(float(c[2] + b[2]) for c, b in self.boxes))
 
     @classmethod
     def steps(cls, rise: float, run: float, count: int, start: float = 0.5, width: float = 10.0) -> Boxes:
         """Steps upwards along x: `count` of them, each `rise` high and `run` deep, from x = start on."""
+        count = whole("count", count)
         rise, run, start = (number(name, x) for name, x in (("rise", rise), ("run", run), ("start", start)))
         last = start + count * run + 10.0  # there the upper floor ends
         boxes = []

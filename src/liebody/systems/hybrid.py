@@ -19,7 +19,7 @@ import functools
 import math
 import operator
 import os
-from collections import Counter, namedtuple
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -34,7 +34,7 @@ from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.printers.explicit import Repeats
 from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.samples import equidistant
-from ..door import checked, count, floats, number
+from ..door import checked, count, floats, number, short
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive, warn
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
@@ -82,7 +82,7 @@ class Given:
         return self.layout.batches(self.constant) | self.layout.batches(self.sampled, own=1)
 
     def samples(self, hold: str, batch: tuple[int, ...], dt: float) -> Samples:
-        """Parameters of each member, and the step dt behind them."""
+        """Parameters of each member, followed by the step dt."""
         if hold not in ("zero", "linear"):
             raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
         first, interval, rows, names = 0.0, 1.0, 1, list(self.times)
@@ -94,7 +94,7 @@ class Given:
                 )
             (first, interval), rows = equidistant(name, times), len(times)
         values = dict(self.sampled)
-        for name, value in self.constant.items():  # the axis of samples comes behind those of the ensemble
+        for name, value in self.constant.items():  # the axis of samples follows those of the ensemble
             extra = np.ndim(value) - self.layout.defaults[name].ndim if name in self.layout.defaults else 0
             values[name] = np.expand_dims(value, extra) if extra > 0 else value
         table = self.layout.values(values, (*batch, rows), dt)
@@ -129,6 +129,8 @@ class HybridSystem:
     Errors: ModelError for names that are not words or not known, ShapeError for results of a wrong shape.
     """
 
+    has_field = True  # whether methods integrate its vector field; others have steps of their own
+
     def __init__(
         self,
         group: LieGroup,
@@ -159,14 +161,20 @@ class HybridSystem:
         self.vector_field, self.update, self.step, self.stop = vector_field, update, step, stop
         self.powers, self.outputs, self.guards = powers, outputs, guards
         self.rates, self.start = rates, start
-        if sorted(self._names(rates)) != sorted(self._flowing.defaults):
-            raise ModelError(f"{name}: rates and flows must have the same names")
-        self.guard_names = tuple(self._names(guards))
+        if sorted(rated := self._names(rates)) != sorted(self._flowing.defaults):
+            raise ModelError(
+                f"{name}: there are rates of {', '.join(rated) or 'nothing'} and flows "
+                f"{', '.join(self._flowing.defaults) or 'none'}; give each flow its rate"
+            )
+        self._guards = FlatLayout("guard", dict.fromkeys(self._names(guards), 0.0))
+        self.guard_names = tuple(self._guards.defaults)
         self.power_names = tuple(self._names(powers))
-        unknown = [name for name in directions or {} if name not in self.guard_names]
-        if unknown:
-            raise ModelError(f"there is no guard {unknown[0]!r}; there are {', '.join(self.guard_names)}")
-        self.directions = tuple(int((directions or {}).get(name, 0)) for name in self.guard_names)
+        directions = dict(directions or {})
+        self._guards.check(directions)
+        for guard, sign in directions.items():
+            if sign not in (-1, 0, 1):
+                raise ModelError(f"the direction of {guard!r} is {sign!r}, expected +1, -1, or 0 for both")
+        self.directions = tuple(int(directions.get(guard, 0)) for guard in self.guard_names)
         self._flows: dict[Any, HybridFlow] = {}
 
     def __repr__(self) -> str:
@@ -175,10 +183,10 @@ class HybridSystem:
             f"{len(self.parameters.defaults)} parameters, events {list(self.guard_names)})"
         )
 
-    @cached_property
+    @property
     def events_type(self) -> Any:
         """The named tuples that say which guards have changed their signs."""
-        return namedtuple("Happened", self.guard_names)
+        return self._guards.type
 
     def __getstate__(self) -> dict[str, Any]:
         """The definition without what is compiled, so that systems can be sent to other processes."""
@@ -226,8 +234,24 @@ class HybridSystem:
         rates = self.rates(*at) if self.rates else {}
         return at[2], self.vector_field(*at), rates, self.powers(*at) if self.powers else {}
 
+    def _guarded(self, at: Sequence[Any]) -> Array:
+        """The numbers whose signs are watched at (t, q, v, z, p); without guards one that does not change."""
+        return _numbers("guards", (self.guards(*at) if self.guards else {}) or {"none": 1.0})
+
+    def _after_update(self, at: Sequence[Any], happened: Any) -> tuple[Array, Array, Any, bool]:
+        """q, v, z after the update at (t, q, v, z, p), and whether it may change q or v."""
+        _, q, v, z, _ = at
+        if self.update is None:
+            return q, v, z, False
+        result = self.update(*at, self.events_type(*happened[: len(self.guard_names)]))
+        if isinstance(result, self.memory.type):
+            return q, v, result, False
+        if not isinstance(result, tuple) or len(result) != 3:
+            raise ShapeError(f"update returned {short(result)}, expected z or (q, v, z)")
+        return *result, True
+
     def _advanced(self, x: Array, psi: Array) -> Array:
-        """The point x exp(psi), with q, v, flows and works behind each other."""
+        """The point x exp(psi), with q, v, flows and works one after the other."""
         return self._point.normalize(self._point.integrate(x, psi))
 
     def _loops(self) -> Any:
@@ -257,8 +281,7 @@ class HybridSystem:
             rates = self._flowing.write([found[name] for name in self._flowing.defaults])
             if rates.shape != (self._flowing.size,):
                 raise ShapeError(f"rates returned {rates.shape} numbers, expected {self._flowing.size}")
-            works = np.array([np.asarray(x)[()] for x in powers.values()])
-            return np.concatenate([v, change, rates, works])
+            return np.concatenate([v, change, rates, _numbers("powers", powers)])
 
         def advance(y: Array, psi: Array) -> Array:
             return np.concatenate([y[:m], self._advanced(y[m:], psi)])
@@ -267,8 +290,7 @@ class HybridSystem:
             return self._point.dexp_inverse_times(-psi, f)
 
         def guards(t: Any, y: Array, u: Array) -> Array:
-            found = list(self.guards(*self._read(t, y, u)).values()) if self.guards else [1.0]
-            return np.array([np.asarray(x)[()] for x in found])
+            return self._guarded(self._read(t, y, u))
 
         def look(t: Any, y: Array, u: Array) -> tuple[Any, ...]:
             arguments = self._read(t, y, u)
@@ -276,15 +298,9 @@ class HybridSystem:
             return guards(t, y, u), h, self.stop(*arguments) if self.stop else 0.0
 
         def after(t: Any, y: Array, u: Array, e: Array) -> tuple[Any, ...]:
-            if self.update is not None:
-                t, q, v, z, p = self._read(t, y, u)
-                result = self.update(t, q, v, z, p, self.events_type(*e[: len(self.guard_names)]))
-                if isinstance(result, self.memory.type):
-                    result = q, v, result
-                q, v, z = result
-                y = self._write(q, v, z, y[size - works :])
-                if y.shape != (size,):
-                    raise ShapeError("update must return z, or (q, v, z), of the shapes it was given")
+            y = self._write(*self._after_update(self._read(t, y, u), e)[:3], y[size - works :])
+            if y.shape != (size,):
+                raise ShapeError("update must return z, or (q, v, z), of the shapes it was given")
             return y, *look(t, y, u)
 
         algebra = self._point.dim
@@ -326,13 +342,13 @@ class HybridSystem:
         nu = self.parameters.size + 1
         return Kernel(trace(memory, {"q": self.nq, "v": self.nv, "z": self.memory.size, "u": nu}, "start"))
 
-    def _memory_at_start(self, q: Array, v: Array, u: Array, given: Mapping[str, Any], batch: Any) -> Any:
-        """The memory, name by name, (n, *shape)."""
-        z = self.memory.values(given, batch).reshape(len(q), -1)
+    def _memory_at_start(self, q: Array, v: Array, u: Array, given: Mapping[str, Any], batch: Any) -> Array:
+        """The memory (n, size): what is given, else that of `start`."""
+        z = self.memory.values(given, batch).reshape(len(q), self.memory.size)
         if self._start is None:
-            return self.memory.read(z)
-        found = self.memory.read(self._start(q, v, z, u))
-        return found._replace(**{name: getattr(self.memory.read(z), name) for name in given})
+            return z
+        said = self.memory.write(np.full(x.shape, name in given) for name, x in self.memory.defaults.items())
+        return np.where(said, z, self._start(q, v, z, u))
 
     def _checked(self, q0: Array, v0: Array) -> tuple[Array, Array]:
         """States to start from, (..., nq) and (..., nv), of arrays or of names; at rest without v0."""
@@ -358,9 +374,8 @@ class HybridSystem:
         n = math.prod(batch)
         q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
         v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
-        z = [x.reshape(n, -1) for x in self._memory_at_start(q, v, u, memory, batch)]
-        k, works = len(self._still.defaults), np.zeros((n, len(self.power_names)))
-        return np.concatenate([np.zeros((n, 0)), *z[:k], q, v, *z[k:], works], axis=1)
+        z, m = self._memory_at_start(q, v, u, memory, batch), self._still.size
+        return np.concatenate([z[:, :m], q, v, z[:, m:], np.zeros((n, len(self.power_names)))], axis=1)
 
     # -- simulation -----------------------------------------------------------------------------------------
 
@@ -430,6 +445,8 @@ class HybridSystem:
         given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
         states = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
         batch = ensemble_of(states | given.batches | self.memory.batches(memory or {}))
+        if 0 in batch:
+            raise ShapeError(f"the ensemble is empty: its shape is {batch}; give one member or more")
         t_end = positive("t_end", t_end, SECONDS)
         interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
         rows = 1 + max(1, round(min(t_end / interval, 2**53)))
@@ -443,7 +460,7 @@ class HybridSystem:
         step = interval if dt is None else positive("dt", dt, SECONDS)
         u = given.samples(hold, batch, step)
 
-        flow = self._flow(method)
+        flow, _ = self._flow(method), self._outputs  # what is wrong with them is said before the motion
         y = self._points(q, v, u.at(0.0), memory or {}, batch)
         times = interval * np.arange(rows)
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
@@ -521,6 +538,14 @@ class HybridSystem:
             work={name: shaped(y[..., first + k]) for k, name in enumerate(self.power_names)},
             outputs=signals,
         )
+
+
+def _numbers(part: str, found: Mapping[str, Any]) -> Array:
+    """What a part has returned, a number for each name."""
+    for name, x in found.items():
+        if np.shape(x):
+            raise ShapeError(f"{part} returned {name!r} of shape {np.shape(x)}, expected single numbers")
+    return np.array([np.asarray(x)[()] for x in found.values()])
 
 
 def _number(name: str, value: Any) -> int:

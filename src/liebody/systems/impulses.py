@@ -107,7 +107,7 @@ def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int,
 class _Seen(NamedTuple):
     """A row in factors of M: X = L^-T J^T and Y = X / d, (nv, m).
 
-    J v before, and free of all impulses x, behind M^-1 L^T r; b of w = A x + b.
+    J v before, and free of all impulses x, after M^-1 L^T r; b of w = A x + b.
     """
 
     X: Array
@@ -190,7 +190,7 @@ def _most(a: Any, b: Any, c: Any) -> Any:
 
 
 class Solved(Element):
-    """An element whose impulses are found in the solve of a step. What it dissipates is known behind that."""
+    """An element whose impulses are found in the solve of a step. What it dissipates is known after that."""
 
     driven = False
     guess = "reaction"  # what of its flows a step starts its search from
@@ -390,9 +390,8 @@ class _JointImpulses(_Dissipating):
         self._at: list[tuple[Body, int, list[Any]]] = []  # body, place among its velocities, numbers
         for body in tree.bodies:
             numbers = self.force.numbers_in(body.joint) if body.joint.mimic is None else None
-            self._at += (
-                [] if numbers is None else [(body, i, [x[i] for x in numbers]) for i in range(body.joint.dim)]
-            )
+            if numbers is not None:
+                self._at += [(body, i, [x[i] for x in numbers]) for i in range(body.joint.dim)]
         self.flows = {"reaction": np.zeros(len(self._at))}
 
     def _row(
@@ -488,7 +487,7 @@ class DriveImpulses(Solved):
         self.flows = {"reaction": np.zeros(len(self._at))}
 
     def efforts(self, s: State, z: Any, p: Any) -> Array:
-        return np.zeros(s.tree.nv, int)  # what is given up is known behind the solve
+        return np.zeros(s.tree.nv, int)  # what is given up is known after the solve
 
     def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
         (tau, K, D), nothing, found = s.drives, np.zeros(1, int), []

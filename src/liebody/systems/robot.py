@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from .. import dynamics
 from ..bodies import Frame, Tree
 from ..constrained import ClosedTree
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
-from ..errors import ModelError, ShapeError
+from ..errors import SECONDS, ModelError, ShapeError, positive
 from ..groups import SE3
 from ..integrators import Method
 from ..labels import labels
@@ -221,7 +222,7 @@ class Element:
         return {}
 
     def velocity(self, s: State, z: Any, p: Any, events: Any) -> Array | None:
-        """The velocity (nv,) behind the events, as of an impact; None: events do not change it."""
+        """The velocity (nv,) after the events, as of an impact; None: events do not change it."""
         return None
 
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
@@ -346,9 +347,7 @@ class RobotSystem(HybridSystem):
         name: str | None = None,
     ) -> None:
         actuated = None if actuated is None else tuple(actuated)
-        flat: list[Any] = []
-        for given in elements:
-            flat += [given] if isinstance(given, (Element, Force)) else list(given)
+        flat = one_by_one(elements)
         for given in flat:
             if not isinstance(given, (Element, Force)):
                 raise ModelError(
@@ -390,9 +389,10 @@ class RobotSystem(HybridSystem):
         for element in self.elements:
             element.attach(tree)
         self._driven = driven(tree, actuated)
-        steps = {"step": step}
+        steps = {"step": positive("step", step, SECONDS)}
         if self.resolves_contacts and any(element.stiff for element in self.elements):
-            steps |= {"stance_step": stance_step, "landing_step": landing_step, "landing": landing}
+            lengths = {"stance_step": stance_step, "landing_step": landing_step}
+            steps |= {name: positive(name, x, SECONDS) for name, x in lengths.items()} | {"landing": landing}
         kinds = self._by_full_names()
 
         def if_any(part: str, made: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -435,7 +435,7 @@ class RobotSystem(HybridSystem):
                 names.update([] if kind == "directions" else list(own))
                 found.update(own)
         for name in (name for name, count in names.items() if count > 1):
-            raise ModelError(f"two elements have something called {name!r}; give one of them another name")
+            raise _twice(name)
         return kinds
 
     # -- parts of the hybrid system -------------------------------------------------------------------------
@@ -508,9 +508,7 @@ class RobotSystem(HybridSystem):
 
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
-        return {
-            full_name(e, name): x for e, z, p in each for name, x in getattr(e, part)(s, z, p).items()
-        }  # fmt: skip
+        return _joined(*(_called(e, getattr(e, part)(s, z, p)) for e, z, p in each))
 
     def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
         s, each = self._seen(t, q, v, z, p)
@@ -547,36 +545,36 @@ class RobotSystem(HybridSystem):
         self, s: State, each: list[tuple[Element, Any, Any]], efforts: list[Array], lost: list[Any]
     ) -> dict[str, Any]:
         """Powers by name, of the elements' efforts and losses."""
-        v, found, driven = s.v, {}, np.zeros(self.nv, int)
+        v, driven, found = s.v, np.zeros(self.nv, int), []
         for (e, z, p), tau, own in zip(each, efforts, lost, strict=True):
             if e.driven:
                 driven = driven + tau
             given = tau @ v
             for frame, force in e.forces(s, z, p):
                 given = given + force @ s.velocity(frame)
-            if _acts(e):
-                found[full_name(e, "work")] = given
-            losses = {full_name(e, name): x for name, x in own.items()}
+            losses = _called(e, own)
             self._lossy[e] = tuple(losses)
-            found.update(losses)
+            found += [_called(e, {"work": given} if _acts(e) else {}), losses]
         joints = {}
         for body in self.tree.bodies:
             if body.joint.mimic is None and np.any(self._driven[body.dofs]):
                 joints[f"joint_{body.joint.name}"] = driven[body.dofs] @ v[body.dofs]
         forces = {force.name: force.on_tree(s.tree, s.t, s.q, v) @ v for force in self.mechanism.forces}
-        return {**joints, **forces, **found}
+        return _joined(joints, forces, *found)
 
     def _signals(self, *at: Any) -> dict[str, Any]:
         s, each = self._seen(*at)
         efforts: Array = np.zeros(self.nv, int)
         forbids = any(type(e).constraint is not Element.constraint for e in self.elements)
         reactions = self._solved(s, each, at[-1])[1] if forbids else {}
-        found: dict[str, Any] = {
-            "kinetic_energy": s.kinetic_energy,
-            "potential_energy": s.potential_energy,
-            "com": s.com,
-            "com_velocity": s.com_velocity,
-        }
+        found: list[Mapping[str, Any]] = [
+            {
+                "kinetic_energy": s.kinetic_energy,
+                "potential_energy": s.potential_energy,
+                "com": s.com,
+                "com_velocity": s.com_velocity,
+            }
+        ]
         for e, z, p in each:
             if e.driven:
                 efforts = efforts + self._efforts_of(e, s, z, p)
@@ -584,11 +582,10 @@ class RobotSystem(HybridSystem):
             for name, x in (("energy", e.energy(s, z, p)), ("lost", e.lost(z))):
                 if x is not None:
                     own[name] = x
-            found.update({full_name(e, name): x for name, x in own.items()})
-        for force in self.mechanism.forces:
-            if force.stores:
-                found[f"{force.name}_energy"] = force.energy_in_tree(s.tree, s.q)
-        return {**found, "efforts": efforts, **(self._more(s) if self._more else {})}
+            found.append(_called(e, own))
+        storing = [force for force in self.mechanism.forces if force.stores]
+        found.append({f"{force.name}_energy": force.energy_in_tree(s.tree, s.q) for force in storing})
+        return _joined(*found, {"efforts": efforts}, self._more(s) if self._more else {})
 
     def plastic_losses(self, log: EventLog, point: str) -> np.ndarray:
         """What a point that stops dead takes from the kinetic energy at each event of a log.  [J]
@@ -661,7 +658,8 @@ class RobotSystem(HybridSystem):
         member       index of the member, or tuple of indices
         first, last  the samples; last = None: where the member ended, be it before t_end
 
-        Errors: ShapeError for members that are not there, and samples that are not, or come after the end.
+        Errors: ShapeError for members and samples that are not there, for samples after the end, and for runs
+        from a file without `last`: files have no final states.
         """
         member = member if isinstance(member, tuple) else (member,)
         shape = run.end_times.shape
@@ -670,6 +668,8 @@ class RobotSystem(HybridSystem):
         if not self.power_names:
             raise ModelError(f"{self.name} was made without a ledger; leave out ledger=False")
 
+        if last is None and run.final is None:
+            raise ShapeError("a run from a file has no final states; give `last`, the number of a sample")
         for sample in (first, last):
             if sample is not None and not -len(run.t) <= sample < len(run.t):
                 raise ShapeError(f"sample {sample} is not among the {len(run.t)} of this run")
@@ -680,8 +680,9 @@ class RobotSystem(HybridSystem):
                 )
 
         def change(kind: str, name: str) -> float:
-            samples, final = getattr(run, kind)[name][member], getattr(run.final, kind)[name][member]
-            return float((final if last is None else samples[last]) - samples[first])
+            samples = getattr(run, kind)[name][member]
+            end = getattr(run.final, kind)[name][member] if last is None else samples[last]
+            return float(end - samples[first])
 
         energy = {name: change("outputs", f"{name}_energy") for name in ("kinetic", "potential")}
         work = {name: change("work", name) for name in self.power_names if name.startswith("joint_")}
@@ -749,6 +750,32 @@ class Ledger:
                 lines.append(f"{title:8} {name:28} {x:12.6f} J")
         lines.append(f"{'residual':37} {self.residual:12.2e} J of {self.throughput:.4g} J")
         return "\n".join(lines)
+
+
+def one_by_one(elements: Iterable[Any]) -> list[Any]:
+    """Elements, or sequences of such, one after the other."""
+    return [x for given in elements for x in (given if isinstance(given, Iterable) else [given])]
+
+
+def word(name: str) -> str:
+    """The name of a frame as a part of other names, with underscores for what is no letter or digit."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
+
+
+def _twice(name: str) -> ModelError:
+    return ModelError(f"two elements have something called {name!r}; give one of them another name")
+
+
+def _joined(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """All of what several parts bring. Raises ModelError for a name that comes twice."""
+    names = Counter(name for part in parts for name in part)
+    for name in (name for name, count in names.items() if count > 1):
+        raise _twice(name)
+    return {name: x for part in parts for name, x in part.items()}
+
+
+def _called(element: Element, own: Mapping[str, Any]) -> dict[str, Any]:
+    return {full_name(element, name): x for name, x in own.items()}
 
 
 def full_name(element: Element, name: str) -> str:

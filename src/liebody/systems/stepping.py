@@ -85,7 +85,7 @@ class HybridStepper:
         threads: int = 1,
     ) -> None:
         system, method = system.stepped_by(method)
-        self.system, self.dt, self.threads = system, positive("dt", dt, SECONDS), threads
+        self.system, self.dt, self.threads = system, positive("dt", dt, SECONDS), count("threads", threads)
         shape = members if isinstance(members, tuple) else (members,)
         self.batch = tuple(count("members", n) for n in shape)
         self._flow, self._settings = system._flow(method), Settings(least=1e-7, limit=10**7)

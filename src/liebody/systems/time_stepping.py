@@ -30,6 +30,7 @@ import numpy as np
 from .. import dynamics
 from ..codegen.printers.explicit import Repeats
 from ..constrained import ClosedTree
+from ..door import count, floats, short
 from ..dynamics import JointDamping
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive
 from ..integrators import Method, Tableau
@@ -47,7 +48,7 @@ from .impulses import (
     effort_limits,
     impulses,
 )
-from .robot import Element, RobotSystem, State, full_name
+from .robot import Element, RobotSystem, State, full_name, one_by_one
 
 OPEN = 1e-3  # most that a loop may be open at the start, which the first step closes              [m, rad]
 MANY = 12  # points; of more, loops compile two to five times as soon, and their steps take 3 to 6 % longer
@@ -59,28 +60,26 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     """A robot system by steps of one length; see the head of this module.
 
     robot, elements, gravity, actuated, ledger, outputs, name   as of `RobotSystem`
-    step     length of a step, a parameter of the system; `dt` of `simulate` sets it                      [s]
-    sweeps   over all contacts in each step, forth and back in turn
-    newton   iterations for the multiplier of a point that slips; 0: projected Gauss-Seidel, which is cheaper
-             and good on floors that give way
-
-    clipped  whether the efforts of drives are kept within the joints' effort limits
+    step       length of a step, a parameter of the system; `dt` of `simulate` sets it                    [s]
+    sweeps     over all contacts in each step, forth and back in turn
+    newton     iterations for the multiplier of a point that slips; 0: projected Gauss-Seidel, which is
+               cheaper and good on floors that give way
+    clipped    whether the efforts of drives are kept within the joints' effort limits
+    tolerance  steps are taken anew, from the forces that they found, until the residual is as small as this
+               in all lanes, at most REPEATS times; None: once is enough                                  [N]
 
     `JointFriction` (exact, sticking), `JointLimits` and, with `clipped`, what drives give up at their limits
     (`DriveImpulses`) are solved for together with the contacts; so are the closures of a robot that is a
     `ClosedTree`, exactly in each step (`LoopImpulses`).
 
-    tolerance  steps are taken anew, from the forces that they found, until the residual is as small as this
-             in all lanes, at most REPEATS times; None: once is enough                                    [N]
-
-    Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h  [N]
+    Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h         [N]
 
     Efforts and forces of elements are those of the beginning of a step, but for what their gains say
     (`Element.gains`) and the joints' damping, which are implicit. Joints' work and losses are those by the
     mean velocities of the step; the ledger closes to O(h).
     """
 
-    resolves_contacts, closes_loops = False, True
+    resolves_contacts, closes_loops, has_field = False, True, False
 
     def __init__(
         self,
@@ -93,10 +92,12 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         tolerance: float | None = None,
         **options: Any,
     ) -> None:
-        self.sweeps, self.newton, self.clipped = sweeps, newton, clipped
+        self.sweeps, self.newton, self.clipped = count("sweeps", sweeps), count("newton", newton, 0), clipped
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance, " of newtons")
-        flat = [x for given in elements for x in (given if isinstance(given, Iterable) else [given])]
-        made = [KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x for x in flat]  # type: ignore[call-arg]
+        made = [
+            KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x  # type: ignore[call-arg]
+            for x in one_by_one(elements)
+        ]
         for element in made:
             if isinstance(element, ContactImpulses):
                 element.ledger, element.repeated = options.get("ledger", True), tolerance is not None
@@ -254,9 +255,15 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         return self, EULER
 
     def fitted(self, given: Mapping[str, Any], interval: float) -> dict[str, Any]:
-        """Steps of which a whole number makes up the interval, as long as they may be."""
-        step = np.asarray(given.get("step", self.parameters.defaults["step"]), float)
-        return {**given, "step": interval / np.ceil(interval / step * (1 - 1e-9))}
+        """The longest steps, up to those given, of which a whole number makes up the interval."""
+        return {**given, "step": interval / np.ceil(interval / self._lengths(given) * (1 - 1e-9))}
+
+    def _lengths(self, given: Mapping[str, Any]) -> Array:
+        """The steps among parameters that are given, or the default."""
+        steps = floats("step", given.get("step", self.parameters.defaults["step"]))
+        if not steps.size or not (steps > 0).all():
+            raise IntegrationError(f"step is {short(given['step'])}, expected positive numbers of seconds")
+        return steps
 
     def simulate(
         self,
@@ -278,7 +285,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         if dt is not None:
             given["step"] = positive("dt", dt, SECONDS)
         if record_every is None:
-            step = float(np.max(given.get("step", self.parameters.defaults["step"])))
+            step = float(self._lengths(given).max())
             record_every = step * max(1, round(positive("t_end", t_end, SECONDS) / 1000 / step))
         given = self.fitted(given, positive("record_every", record_every, SECONDS))
         options = {"locate": None, **options}

@@ -27,11 +27,12 @@ from ..codegen import Function, Kernel, jvp, trace
 from ..errors import ModelError
 from ..scalar import Array, absolute, where
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
+from .in_place import InPlaceOf, changed
 
 OF_MEMORY, OF_STATE, OF_TIME = "variation_of_memory", "variation", "delay"
 
 
-class VariedSystem(HybridSystem):
+class VariedSystem(InPlaceOf):
     """A hybrid system, with the derivatives of its flow carried along.
 
     system      a HybridSystem; every simulation of it is one of this, of the same options
@@ -43,35 +44,24 @@ class VariedSystem(HybridSystem):
     """
 
     def __init__(self, system: HybridSystem, parameters: Sequence[str] = ()) -> None:
-        unknown = [name for name in parameters if name not in system.parameters.defaults]
-        if unknown:
-            names = ", ".join(system.parameters.defaults) or "none"
-            raise ModelError(f"there is no parameter {unknown[0]!r}; there are {names}")
-        self.system, self._by = system, tuple(parameters)
+        system.parameters.check(dict.fromkeys(parameters))
+        if len(set(parameters)) < len(parameters):
+            raise ModelError(f"parameters are {[*parameters]}; name each once")
+        self._by = [system.parameters.fields[name] for name in parameters]
         self._m, self._k = system._still.size, system._flowing.size
         self._n = self._m + 2 * system.nv + self._k
         self._p = sum(system.parameters.defaults[name].size for name in parameters)
         self.columns = 2 * system.nv + self._p
-        still, flowing = system._still.defaults, system._flowing.defaults
         super().__init__(
-            system.group,
-            self._on_base(system.vector_field),
+            system,
             memory={
-                **still,
                 OF_MEMORY: np.zeros((self._m, self.columns)),
                 OF_TIME: np.zeros(self.columns),  # of the last event: how much later others arrive there
             },
-            flows={**flowing, OF_STATE: np.zeros((self._n - self._m, self.columns))},
+            flows={OF_STATE: np.zeros((self._n - self._m, self.columns))},
             rates=self._all_rates,
             start=self._started,
-            parameters=system.parameters.defaults,
-            guards=self._on_base(system.guards),
-            directions=dict(zip(system.guard_names, system.directions, strict=True)),
             update=self._updated,
-            step=self._on_base(system.step),
-            stop=self._on_base(system.stop),
-            powers=self._on_base(system.powers),
-            outputs=self._on_base(system.outputs),
             name=f"{system.name}, varied",
         )
 
@@ -123,15 +113,6 @@ class VariedSystem(HybridSystem):
 
     # -- the graphs that are differentiated -----------------------------------------------------------------
 
-    def _on_base(self, part: Callable[..., Any] | None) -> Any:
-        if part is None:
-            return None
-        return lambda t, q, v, z, p: part(t, q, v, self._base(z), p)
-
-    def _base(self, z: Any) -> Any:
-        """The memory of the system itself."""
-        return self.system.memory.type(*(getattr(z, name) for name in self.system.memory.type._fields))
-
     @cached_property
     def _no_works(self) -> np.ndarray:
         return np.zeros(len(self.system.power_names))
@@ -148,13 +129,7 @@ class VariedSystem(HybridSystem):
         flat = self.system.memory.write(z)
         z = self.system.memory.read(flat + np.concatenate([s[:m], s[m + 2 * nv : m + 2 * nv + k]]))
         q, v = self.group.integrate(q, s[m : m + nv]), v + s[m + nv : m + 2 * nv]
-        first, new = self._n + 1, {}
-        for name in self._by:
-            name = self.system.parameters.fields[name]
-            value = np.asarray(getattr(p, name))
-            change = s[first : first + value.size].reshape(value.shape)
-            new[name], first = np.asarray(value + change)[()], first + value.size
-        return t + s[self._n], q, v, z, p._replace(**new)
+        return t + s[self._n], q, v, z, changed(p, self._by, s[self._n + 1 :])
 
     def _traced(self, part: Callable[..., Array], name: str, **more: Any) -> Function:
         shapes = {**self._shapes, **more, "s": self._n + 1 + self._p}
@@ -179,8 +154,7 @@ class VariedSystem(HybridSystem):
     @cached_property
     def _guards_by(self) -> Function:
         def guards(t: Any, y: Array, u: Array, s: Array) -> Array:
-            found = self.system.guards(*self._moved(t, y, u, s)) if self.system.guards else {"": 1.0}
-            return np.array([np.asarray(x)[()] for x in found.values()])
+            return self.system._guarded(self._moved(t, y, u, s))
 
         return self._at_rest(self._traced(guards, "guards"))
 
@@ -203,23 +177,13 @@ class VariedSystem(HybridSystem):
         def updated(t: Any, y: Array, u: Array, e: Array, s: Array) -> Array:
             at = self._moved(t, y, u, s)
             still = self._moved(t, y, u, np.zeros(self._n + 1 + self._p))
-            q, v, z, _ = self._after(at, e)
-            eta = base.group.difference(self._after(still, e)[0], q)
+            q, v, z, _ = base._after_update(at, e)
+            eta = base.group.difference(base._after_update(still, e)[0], q)
             k = len(base._still.defaults)
             return np.concatenate([base._still.write(z[:k]), eta, v, base._flowing.write(z[k:])])
 
         number = max(1, len(self.guard_names))
         return self._at_rest(self._traced(updated, "updated", e=number))
-
-    def _after(self, at: Any, e: Array) -> tuple[Any, ...]:
-        """(q, v, z, whether q or v may have changed) after an update."""
-        _, q, v, z, _ = at
-        if self.system.update is None:
-            return q, v, z, False
-        result = self.system.update(*at, self.system.events_type(*e[: len(self.system.guard_names)]))
-        if isinstance(result, self.system.memory.type):
-            return q, v, result, False
-        return *result, True
 
     # -- parts of the varied system -------------------------------------------------------------------------
 
@@ -233,7 +197,7 @@ class VariedSystem(HybridSystem):
         return [*np.zeros((2 * self.nv, 1 + self._p)), *np.eye(1 + self._p)[1:]]
 
     def _all_rates(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> dict[str, Any]:
-        base, nv = self._base(z), self.nv
+        base, nv = self._memory(z), self.nv
         y, u = self._flat(t, q, v, base, p)
         ad = self.group.ad(v)
         columns = []
@@ -246,10 +210,10 @@ class VariedSystem(HybridSystem):
         return {**flows, OF_STATE: np.stack(columns, axis=1)}
 
     def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
-        base, m = self._base(z), self._m
+        base, m = self._memory(z), self._m
         y, u = self._flat(t, q, v, base, p)
         e = np.array([*events]) if len(events) else np.zeros(1)
-        q_, v_, z_, jumps = self._after((t, q, v, base, p), e)
+        q_, v_, z_, jumps = self.system._after_update((t, q, v, base, p), e)
         y_, _ = self._flat(t, q_, v_, z_, p)
         rest = np.zeros(self._n + 1 + self._p)
         before, after = (np.concatenate([np.zeros(m, int), self._rates_of(t, at, u, rest)]) for at in (y, y_))
@@ -273,7 +237,7 @@ class VariedSystem(HybridSystem):
         return q_, v_, z._replace(**found)
 
     def _started(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
-        base = self._base(z)
+        base = self._memory(z)
         y, u = self._flat(t, q, v, base, p)
         still, k = self.system._still, len(self.system._still.defaults)
 
