@@ -6,7 +6,6 @@ import functools
 import inspect
 import itertools
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Protocol, overload
@@ -47,6 +46,7 @@ from .integrators import (
     method_named,
 )
 from .linear import is_numeric
+from .progress import Progress
 from .robot import Robot, quaternions
 from .run import LATER, Run
 from .scalar import Array
@@ -66,6 +66,7 @@ FEW_STEPS = 1000  # of all members, which are taken without a look at the clock
 OFF_UNIT = 1e-6  # by how much norms of quaternions that are given may be off
 FEW_QUATERNIONS = 8  # which Python makes unit sooner than NumPy
 CHUNK = 0.25  # seconds between two looks at the progress bar
+BAR = "{l_bar}{bar}| {n:.3g}/{total:.3g} s simulated [{elapsed}<{remaining}]"
 
 
 class SingularPosition(UserWarning):
@@ -234,7 +235,7 @@ def simulate(
 
     def marched(flow: Any, members: Ensemble, shown: bool | None) -> Array:
         """Advance the members to their ends; which of them failed, and at which row."""
-        with _Progress(shown, t_end) as bar:
+        with Progress(shown, t_end, bar_format=BAR) as bar:
             if h is not None and not events:
                 return _fixed(flow, u.taken(flow), clock, members, threads, bar)
             settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
@@ -571,7 +572,7 @@ def _chunks(rows: int, some: int = 1) -> Iterator[tuple[int, int]]:
         some = max(1, int(some * min(100.0, CHUNK / max(time.perf_counter() - start, 1e-9))))
 
 
-def _fixed(flow: Any, u: Samples, clock: Clock, members: Ensemble, threads: int, bar: _Progress) -> Array:
+def _fixed(flow: Any, u: Samples, clock: Clock, members: Ensemble, threads: int, bar: Progress) -> Array:
     """Fixed steps, in chunks; 1 + the row from which on each member is lost, or 0."""
     h, every, row, failed = clock.h, clock.every, clock.rows + 1, np.zeros(len(members.y), np.int64)
     assert h is not None
@@ -599,7 +600,7 @@ def _fixed(flow: Any, u: Samples, clock: Clock, members: Ensemble, threads: int,
 
 
 def _march(
-    flow: Any, u: Samples, members: Ensemble, settings: Settings, threads: int, bar: _Progress
+    flow: Any, u: Samples, members: Ensemble, settings: Settings, threads: int, bar: Progress
 ) -> Array:
     """Steps of the members' own, in chunks of records; as `_fixed`."""
     positive("rtol", settings.rtol), positive("atol", settings.atol)
@@ -1011,28 +1012,3 @@ def _warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:
         "constraints; compare run.largest_energy_jump, and the motion with a shorter step",
         SingularPosition,
     )
-
-
-class _Progress:
-    """A progress bar over simulated time; on a terminal, after a second."""
-
-    def __init__(self, wanted: bool | None, t_end: float) -> None:
-        self.wanted = sys.stderr.isatty() if wanted is None else wanted
-        self.delay = 1.0 if wanted is None else 0.0
-        self.t_end, self.bar = t_end, None
-
-    def __enter__(self) -> _Progress:
-        if self.wanted:
-            from tqdm import tqdm
-
-            form = "{l_bar}{bar}| {n:.3g}/{total:.3g} s simulated [{elapsed}<{remaining}]"
-            self.bar = tqdm(total=self.t_end, delay=self.delay, bar_format=form, file=sys.stderr)
-        return self
-
-    def at(self, t: float) -> None:
-        if self.bar is not None:
-            self.bar.update(min(t, self.t_end) - self.bar.n)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()

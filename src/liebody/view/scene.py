@@ -18,7 +18,7 @@ from ..dynamics import body_poses
 from ..errors import ModelError, ShapeError
 from ..labels import labels_of
 from ..linear import matvec
-from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, scaled
+from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, listed, scaled
 from .meshes import sphere
 
 Array = Any
@@ -181,7 +181,8 @@ def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequen
         if name in outputs
         for k, point in enumerate(points)
     ]
-    named = trace if trace is not None else [drawing.tip] if drawing.tip and len(t) > 1 else []
+    tip = [drawing.tip] if drawing.tip and len(t) > 1 else []
+    named = tip if trace is None else listed(trace)
     metadata = getattr(motion, "metadata", {})
     title = " · ".join(str(x) for x in (drawing.name, metadata.get("method", "")) if x)
     notes = [f"{len(chosen)} of {len(q.reshape(-1, *q.shape[-2:]))} members"] if len(chosen) > 1 else []
@@ -238,7 +239,7 @@ def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
         motion = start if motion is None else labels_of(system)[0].filled(motion, start)
     runs = hasattr(motion, "q") and hasattr(motion, "t")
     q = floats("q", motion.q if runs else motion, finite=False)
-    if q.ndim < 1 + runs or q.shape[-1] < group.nq:
+    if q.ndim < 1 + runs or q.shape[-1] < group.nq or 0 in q.shape[:-1]:
         raise ShapeError(f"q has shape {q.shape}, expected (..., {group.nq}), or a run of this system")
     if not runs:
         return np.zeros(1), q[..., None, :]
