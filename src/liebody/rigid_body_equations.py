@@ -5,7 +5,7 @@ SymPy is imported where it is used: pip install sympy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -26,6 +26,15 @@ LETTERS = "pqruvw"  # of angular and linear velocity along x, y, z: From, and ma
 KINDS = ("principal", "diagonal", "body", "general")
 
 
+class CallableText(str):
+    """A text that is its own result when it is called: what was a property stays one for its callers."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
 @dataclass(frozen=True)
 class RigidBodyEquations:
     """M dv/dt + C(v) v = tau of a body on a group, as SymPy matrices and as scalar equations.
@@ -36,6 +45,8 @@ class RigidBodyEquations:
     M           inertia, (dim, dim)
     ad          the matrix ad_v of the bracket
     coad        ad~_p, the Coriolis matrix in terms of the momentum p = M v (From, table 1)
+
+    `text()` and `latex()` print the scalar equations.
     """
 
     group: LieGroup
@@ -76,21 +87,20 @@ class RigidBodyEquations:
         return [Eq(left, tau, evaluate=False) for left, tau in zip(self.left, self.efforts, strict=True)]
 
     @property
-    def text(self) -> str:
-        """The equations as lines of text."""
-        return "\n".join(
-            f"{_sum(row, str, '*')} = {tau}" for row, tau in zip(self._terms, self.efforts, strict=True)
-        )
+    def text(self) -> CallableText:
+        """`text()`: the equations as lines of text. The text itself, too; without a call it is deprecated."""
+        return CallableText("\n".join(self._lines(str, "*", "=")))
 
     @property
-    def latex(self) -> str:
-        """The equations as aligned lines of LaTeX."""
-        latex = _sympy().latex
-        lines = [
-            f"{_sum(row, latex, ' ')} &= {latex(tau)}"
-            for row, tau in zip(self._terms, self.efforts, strict=True)
-        ]
-        return "\\begin{aligned} " + " \\\\ ".join(lines) + " \\end{aligned}"
+    def latex(self) -> CallableText:
+        """`latex()`: the equations as aligned lines of LaTeX. Without a call it is deprecated, as `text`."""
+        lines = self._lines(_sympy().latex, " ", "&=")
+        return CallableText(r"\begin{aligned} " + r" \\ ".join(lines) + r" \end{aligned}")
+
+    def _lines(self, printed: Callable[[Any], str], times: str, equals: str) -> Iterator[str]:
+        """The equations, one a line, in a language."""
+        for row, tau in zip(self._terms, self.efforts, strict=True):
+            yield f"{_sum(row, printed, times)} {equals} {printed(tau)}"
 
     @property
     def _terms(self) -> list[list[tuple[Any, Any]]]:
@@ -113,13 +123,13 @@ class RigidBodyEquations:
         return rows
 
     def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {self.latex}$"
+        return f"$\\displaystyle {self.latex()}$"
 
     def __str__(self) -> str:
-        return self.text
+        return self.text()
 
     def __repr__(self) -> str:
-        return f"RigidBodyEquations({self.group}):\n{self.text}"
+        return f"RigidBodyEquations({self.group}):\n{self.text()}"
 
 
 def rigid_body_equations(
