@@ -98,9 +98,9 @@ class Parametric:
         Every call of a robot takes `parameters`: {name: values (..., *shape)}, with leading axes that
         broadcast with those of the arrays, or all of them in one array (..., np), as `packed` gives it, which
         is faster (inertias in it are checked by `packed` alone). Kernels have that array as their last input,
-        "parameters"; `derivatives(name, wrt="parameters")` differentiates by it. Names that are left out have the own values. A plain robot
-        takes `parameters` as well, and frees those that are named. What belongs to names and equations, such
-        as `tree`, `mass` and `to_urdf`, is that of the values by default.
+        "parameters"; `derivatives(name, wrt="parameters")` differentiates by it. Names that are left out have
+        the own values. A plain robot takes `parameters` as well, and frees those that are named. What belongs
+        to names and equations, such as `tree`, `mass` and `to_urdf`, is that of the values by default.
 
         Raises ModelError for a name that is unknown, and for values that no mechanism can have: masses that
         are not positive, inertias of no body, axes and quaternions without norm 1, negative losses.
