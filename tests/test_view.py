@@ -605,6 +605,21 @@ def test_options_that_a_file_cannot_have_are_refused(path, options, words, tmp_p
     assert not (tmp_path / path).exists()
 
 
+@pytest.mark.parametrize("merge_fixed", [True, False], ids=["no body", "bodies that do not move"])
+def test_mechanisms_without_freedom_are_drawn(merge_fixed, tmp_path):
+    text = '<robot name="post"><link name="a">{}</link><link name="b"/>'
+    text += '<joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint></robot>'
+    ball = '<visual><geometry><sphere radius="0.1"/></geometry></visual>'
+    size = []
+    for shapes in ("", ball):
+        shown = lb.load(text.format(shapes), merge_fixed=merge_fixed).view()
+        shown.save(tmp_path / "post.png", width=64)
+        picture = np.asarray(Image.open(tmp_path / "post.png").convert("RGB")).reshape(-1, 3)
+        size.append(len(np.unique(picture, axis=0)))
+        assert "post" in shown.html and shown.figure()
+    assert size[1] > size[0]
+
+
 def test_one_name_is_as_good_as_a_list_of_it(tmp_path):
     shown, _, run = made("pendulum")
     shown.save(tmp_path / "one.png", width=64, layers="frames")

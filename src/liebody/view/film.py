@@ -385,6 +385,8 @@ def _placed(shape: Painted, at: Array, along: Array, size: Array, color: str) ->
 
 
 def _joined(parts: list[Painted]) -> Painted:
+    none = np.zeros((0, 3))
+    parts = [Painted(none, np.zeros(0, int), none.astype(int), np.zeros((0, 3, 3)), none), *parts]
     shifts = np.cumsum([0, *(len(part.vertices) for part in parts)])
     faces = [part.faces + shift for part, shift in zip(parts, shifts, strict=False)]
     vertices, bodies, _, corners, colors = (np.concatenate(x) for x in zip(*parts, strict=True))
