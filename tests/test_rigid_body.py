@@ -22,7 +22,7 @@ from liebody.dynamics import (
     roll_pitch_yaw_transformation,
     structure_constants,
 )
-from liebody.errors import ConfigurationError, ModelError, ShapeError
+from liebody.errors import ConfigurationError, LiebodyError, ModelError, ShapeError
 from liebody.groups import (
     SE2,
     SE3,
@@ -614,6 +614,11 @@ s = sympy.symbols
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
+        (lambda: rigid_body_equations(3), LiebodyError, "group is 3, expected LieGroup"),
+        (lambda: rigid_body_equations(SO3, 3), ShapeError, "inertia is 3, expected a matrix"),
+        (lambda: rigid_body_equations(SO3, -np.eye(3)), ModelError, "is not positive definite"),
+        (lambda: rigid_body_equations(SO3, velocities=[1, 2, 3]), LiebodyError, "has 1, expected texts"),
+        (lambda: boltzmann_hamel_equations(3, np.eye(2)), ShapeError, "S is 3, expected a matrix"),
         (
             lambda: rigid_body_equations(SO3, velocities="pqq"),
             ModelError,

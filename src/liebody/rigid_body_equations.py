@@ -14,6 +14,7 @@ import numpy as np
 
 from .codegen import trace
 from .codegen.printers.sympy_source import to_sympy
+from .door import checked, short
 from .dynamics.rigid_body import Transformation, structure_constants
 from .errors import ModelError, ShapeError, require
 from .groups import SE2, SE3, SO2, SO3, LieGroup, MotionSubgroup, SO3xR3
@@ -132,12 +133,13 @@ class RigidBodyEquations:
         return f"RigidBodyEquations({self.group}):\n{self.text()}"
 
 
+@checked
 def rigid_body_equations(
     group: LieGroup,
     inertia: str | Any = "principal",
     *,
-    velocities: Names | None = None,
-    efforts: Names | None = None,
+    velocities: Sequence[str] | None = None,
+    efforts: Sequence[str] | None = None,
 ) -> RigidBodyEquations:
     """The equations M dv/dt + C(v) v = tau of a body on `group`, in symbols.
 
@@ -153,8 +155,9 @@ def rigid_body_equations(
 
     A helical group's pitch is the symbol h. The equations are those of `dynamics.RigidBody`.
 
-    Raises ModelError for names that collide, for an inertia that is not symmetric or is singular whatever its
-    symbols are, and for a group whose bracket is none; ShapeError for wrong shapes.
+    Raises ModelError for names that collide, for an inertia that is not symmetric, is singular whatever its
+    symbols are, or is made of numbers and not positive definite, and for a group whose bracket is none;
+    ShapeError for wrong shapes.
     """
     sympy = _sympy()
     c = structure_constants(group)
@@ -229,7 +232,7 @@ def boltzmann_hamel_equations(
     Raises ModelError for names that collide and for an S that is singular everywhere.
     """
     sympy = _sympy()
-    M = sympy.Matrix(inertia)
+    M = _matrix(sympy, "inertia", inertia)
     n = M.rows
     _check_symbolic_inertia(sympy, M, n)
     x = _symbols(sympy, coordinates, "x", n)
@@ -237,7 +240,9 @@ def boltzmann_hamel_equations(
     families = {"coordinates": x, "velocities": v, "inertia": tuple(M.free_symbols)}
     _refuse_collisions({what: sorted(s.name for s in symbols) for what, symbols in families.items()})
     matrix = (
-        to_sympy(trace(S, {"x": (n,)}, name="S"), {"x": list(x)})["S"] if callable(S) else sympy.Matrix(S)
+        to_sympy(trace(S, {"x": (n,)}, name="S"), {"x": list(x)})["S"]
+        if callable(S)
+        else _matrix(sympy, "S", S)
     )
     if matrix.shape != (n, n):
         raise ShapeError(f"S(x) has shape {matrix.shape}, expected that of the inertia, ({n}, {n})")
@@ -327,13 +332,20 @@ def _inertia(sympy: Any, group: LieGroup, inertia: Any, names: list[str]) -> Any
             return sympy.diag(*[sympy.Symbol("m", positive=True)] * n)
         full = _body(sympy, inertia)
     else:
-        full = sympy.Matrix(inertia)
+        full = _matrix(sympy, "inertia", inertia)
     if full.shape == (6, 6) and S is not None:
         full = S.T * full * S
     if full.shape != (n, n):
         raise ShapeError(f"inertia on {group} has shape {full.shape}, expected ({n}, {n})")
     _check_symbolic_inertia(sympy, full, n)
     return full
+
+
+def _matrix(sympy: Any, what: str, given: Any) -> Any:
+    try:
+        return sympy.Matrix(given)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{what} is {short(given)}, expected a matrix of SymPy or of numbers") from error
 
 
 def _body(sympy: Any, kind: str) -> Any:
@@ -372,6 +384,8 @@ def _check_symbolic_inertia(sympy: Any, M: Any, n: int) -> None:
             f"the inertia is singular (at the velocity ({direction}), for example, there is no momentum);"
             " every motion of the group needs inertia, or leave that motion out"
         )
+    if n and not symbols and not M.is_positive_definite:
+        raise ModelError(f"the inertia {M.tolist()} is not positive definite, as that of every body is")
 
 
 def _refuse_collisions(families: dict[str, list[str]]) -> None:
