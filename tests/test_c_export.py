@@ -219,6 +219,22 @@ def test_a_type_that_cannot_be_is_refused(tmp_path):
         pendulum().export_c(tmp_path, ["gravity"], dtype=np.int32)
 
 
+@pytest.mark.parametrize(
+    ("functions", "words"),
+    [
+        (3, "functions is 3, expected"),
+        ([3], "'': 3 cannot be exported; give kernels, functions or programs"),
+        ({1: trace(lambda x: x, {"x": 1}, "f")}, "1: .* cannot be exported; .* a name for each"),
+        ([("f", "gravity")], "'f': 'gravity' cannot be exported"),
+    ],
+)
+def test_what_is_no_function_is_not_exported(functions, words, tmp_path):
+    with pytest.raises(lb.LiebodyError, match=words):
+        lb.export_c(tmp_path, "f", functions)
+    with pytest.raises(lb.LiebodyError, match="float64 or float32, not in 'decimal'"):
+        lb.export_c(tmp_path, "f", [], dtype="decimal")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
 def test_cmake_builds_library_and_test(tmp_path):

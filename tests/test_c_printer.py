@@ -439,7 +439,7 @@ def test_the_guard_finds_an_entry_that_is_not_finite_wherever_it_is(lanes, singl
 @pytest.mark.parametrize(("lanes", "single"), FORMS, ids=NAMES)
 def test_the_guard_finds_quaternions_off_unit(lanes, single):
     function = trace(lambda q: q[:1], {"q": 9}, "f")
-    call = compiled(function, lanes, single, guard=Guard((), (("q", 1), ("q", 5)), 1e-4))
+    call = compiled(function, lanes, single, guard=Guard((), (("q", 1, 4), ("q", 5, 4)), 1e-4))
     q = np.tile([7.0, 0.5, 0.5, -0.5, 0.5, 0.0, 0.0, 0.6, 0.8], (9, 1))
     assert call(q)[0] == 0
     for row, scale in [(0, 1.001), (3, 0.999), (8, np.nan), (8, np.inf), (2, 0)]:

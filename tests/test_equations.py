@@ -34,7 +34,7 @@ from liebody.equations.numbers import exact, readable, recognized
 from liebody.equations.parameters import replaced, with_symbols
 from liebody.equations.polynomials import Ring
 from liebody.equations.sources import symbols_in
-from liebody.errors import MissingPackage, ModelError, ShapeError
+from liebody.errors import ConfigurationError, LiebodyError, MissingPackage, ModelError, ShapeError
 from liebody.groups import Fixed, Free, Helical, Prismatic, Revolute, Spherical
 from liebody.scalar import cos, exp, sin, where
 
@@ -784,6 +784,15 @@ def pendulum_with(**arguments):
     return lb.equations("double_pendulum", **arguments)
 
 
+REST = [0, 0], [0, 0]
+
+
+def test_rates_are_of_lists_as_of_columns():
+    eq = pendulum_with()
+    listed = [sp.sin(eq.q[0]), eq.q[1] ** 2]
+    assert eq.rate(listed) == eq.rate(sp.Matrix(listed)) == (eq.jacobian(listed) * eq.v).applyfunc(shortest)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -791,6 +800,26 @@ def pendulum_with(**arguments):
         (lambda: pendulum_with().coriolis("x"), ModelError, "no form 'x'"),
         (lambda: pendulum_with().latex("M", "N"), ModelError, "no part 'N'; there are M, C, g"),
         (lambda: pendulum_with().c("equations"), ModelError, "no output 'equations'.*tau"),
+        (lambda: pendulum_with().of(3), LiebodyError, "algorithm is 3, expected a name or a function"),
+        (lambda: pendulum_with(symbols=3), LiebodyError, "symbols is 3, expected"),
+        (lambda: shortest(None), LiebodyError, "expression is None, expected an expression of SymPy"),
+        (
+            lambda: pendulum_with(symbols=True).program("c", REST, 1.0, 0.1, values={"m_1": 2.0}),
+            ModelError,
+            "no parameter 'm_1'; known are g, l1, l2, m1, m2; did you mean 'm1'",
+        ),
+        (
+            lambda: pendulum_with(symbols=True).program("c", REST, 1.0, 0.1, values={"m1": "heavy"}),
+            ShapeError,
+            "m1 cannot be read as an array of numbers",
+        ),
+        (
+            lambda: pendulum_with().program("c", ([np.nan, 0], [0, 0]), 1.0, 0.1),
+            ConfigurationError,
+            r"q of the start\[0\] is nan, expected a finite number",
+        ),
+        (lambda: pendulum_with().program("c", REST, "1", 0.1), LiebodyError, "t_end is '1', expected"),
+        (lambda: pendulum_with().program("c", REST, 1.0, 0.1, tau=3), LiebodyError, "tau is 3, expected an"),
         (lambda: pendulum_with(q=["q"]), ShapeError, "1 names for q of double_pendulum, expected 2"),
         (lambda: pendulum_with(gravity=(0, 1)), ShapeError, "gravity is .* three numbers"),
         (lambda: pendulum_with(q=["x", "x"]), ModelError, "'x' names a coordinate and a coordinate"),

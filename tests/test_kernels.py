@@ -363,7 +363,7 @@ def test_names_are_identifiers(make, name):
 
 # -- guards -------------------------------------------------------------------------------------------------
 
-GUARD = Guard(("q", "m"), (("q", 1),))
+GUARD = Guard(("q", "m"), (("q", 1, 4),))
 ORIENTED = trace(lambda q, m: q[1:5] * m[0, 1], {"q": 6, "m": (2, 2)}, "oriented")
 
 

@@ -15,7 +15,14 @@ from liebody import dynamics
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Program, build
 from liebody.equations.parameters import with_symbols
-from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError, UnknownName
+from liebody.errors import (
+    ConfigurationError,
+    IntegrationError,
+    LiebodyError,
+    ModelError,
+    ShapeError,
+    UnknownName,
+)
 from liebody.groups import SE3, SO3, Prismatic, Revolute
 from liebody.robot import kernels_of
 from liebody.simulate import CalledEfforts
@@ -315,6 +322,53 @@ def test_values_that_no_mechanism_can_have_are_refused_at_the_door(arm, name):
         robot.gravity(q, parameters={name: values})
     with pytest.raises(error):
         arm.with_parameters({name: bad})
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["first call", "later call"])
+@pytest.mark.parametrize("form", ["one", "batch", "list", "float32", "threads", "derivative"])
+def test_arrays_of_parameters_are_refused_by_name_as_values_by_name_are(form, later):
+    robot = lb.load("double_pendulum").with_parameters("link2.mass", "link2.axis", "link2.damping", "gravity")
+    good, q = robot.packed(), np.array([0.3, 0.4])
+    assert np.array_equal(good, [1, 0, 0, 1, 0, 0, 0, -9.81])
+    robot = lb.Robot(robot.tree).with_parameters(*robot.parameters.free)  # nothing is compiled yet
+
+    def called(flat):
+        if form == "derivative":
+            return robot.derivatives("gravity", "parameters")(q, flat)
+        given = np.tile(good, (100, 1))
+        given[70] = flat
+        options = {"threads": 2} if form == "threads" else {}
+        of = {"one": flat, "list": flat.tolist(), "float32": flat.astype(np.float32)}
+        return robot.gravity(q, parameters=of.get(form, given), **options)
+
+    if later:
+        called(good), called(good)
+    for place, value, error, words in [
+        (0, -1.0, ModelError, r"link2\.mass.* is -1\.0.*, expected a positive (number|mass)"),
+        (0, 0.0, ModelError, r"link2\.mass.* is 0\.0.*, expected a positive (number|mass)"),
+        (0, np.nan, ConfigurationError, r"link2\.mass.* is nan, expected a finite number"),
+        (3, -2.0, LiebodyError, r"link2\.axis.* norm"),
+        (4, -1e-3, ModelError, r"link2\.damping.* is -0\.001.*, expected zero or more"),
+        (7, -np.inf, ConfigurationError, r"gravity.*2\].* is -inf, expected a finite number"),
+    ]:
+        wrong = good.copy()
+        wrong[place] = value
+        with pytest.raises(error, match=words):
+            called(wrong)
+    with pytest.raises(ShapeError, match=r"shape \(7,\), expected .*link2\.mass.*gravity"):
+        robot.gravity(q, parameters=good[:-1])
+    assert np.isfinite(called(good)).all()
+
+
+def test_a_link_without_mass_of_its_own_may_stay_so_in_arrays_of_parameters():
+    tree = TreeBuilder("weightless")
+    tree.add("hinge", Revolute([0, 1, 0]), SpatialInertia(0.0, np.zeros(3), np.zeros((3, 3))))
+    tree.add("bob", Revolute([0, 1, 0]), SpatialInertia.box(1.0, (0.1, 0.1, 0.1)), "hinge", [0.3, 0, 0])
+    robot = lb.Robot(tree.build()).with_parameters("hinge.mass")
+    for mass in (0.0, 1.0):
+        assert robot.gravity(np.zeros(2), parameters=np.array([mass])).shape == (2,)
+    with pytest.raises(ModelError, match=r"hinge\.mass.* expected zero or more"):
+        robot.gravity(np.zeros(2), parameters=np.array([-1.0]))
 
 
 def test_an_inertia_that_is_not_positive_definite_is_refused(arm):

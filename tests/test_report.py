@@ -141,7 +141,7 @@ def test_what_is_doubtful_is_found_and_named(tree, words):
     assert any(all(word in finding for word in words) for finding in findings), findings
 
 
-@pytest.mark.parametrize("most", [6.3, 8 * np.pi, 1e16])
+@pytest.mark.parametrize("most", [6.3, 8 * np.pi, 1e16, np.finfo(float).max])
 def test_limits_of_a_few_turns_and_those_that_say_none_are_not_doubtful(most):
     assert not report(_tree(BODY, Joint("j", Revolute((0, 1, 0)), -most, most))).findings
 

@@ -22,7 +22,7 @@ from liebody.dynamics import (
     roll_pitch_yaw_transformation,
     structure_constants,
 )
-from liebody.errors import ConfigurationError, ModelError, ShapeError
+from liebody.errors import ConfigurationError, LiebodyError, ModelError, ShapeError
 from liebody.groups import (
     SE2,
     SE3,
@@ -403,8 +403,15 @@ PRINTED = {
 @pytest.mark.parametrize("group", PRINTED, ids=repr)
 def test_equations_read_like_the_textbook(group):
     equations = rigid_body_equations(group)
-    assert equations.text == PRINTED[group]
-    assert equations.latex.count("&=") == group.dim and "\\dot{" in equations.latex
+    assert equations.text() == str(equations) == PRINTED[group]
+    assert equations.latex().count("&=") == group.dim and "\\dot{" in equations.latex()
+    assert type(equations.latex()) is type(equations.text()) is str
+
+
+def test_texts_of_equations_are_called_as_those_of_closed_forms_and_read_as_before():
+    equations = rigid_body_equations(SO3)
+    assert f"{equations.latex}" == equations.latex() and equations.text == equations.text()
+    assert equations.latex.count("&=") == 3 and equations._repr_latex_().count(equations.latex()) == 1
 
 
 def numbers_of(equations, pitch, rng):
@@ -436,7 +443,7 @@ def test_printed_equations_have_the_numbers_of_the_library(group, kind):
     expected = RigidBody(group, M).efforts(v, a)
     close([float(eq.lhs.subs(values)) for eq in equations.equations], expected)
     names = {str(s): x for s, x in values.items()}
-    lines = [line.split(" = ") for line in equations.text.splitlines()]
+    lines = [line.split(" = ") for line in equations.text().splitlines()]
     close([eval(left, {}, names) for left, _ in lines], expected)
     assert [right for _, right in lines] == [str(tau) for tau in equations.efforts]
     close(np.array(equations.C.subs(values), float), RigidBody(group, M).coriolis(v), np.abs(M @ v).max())
@@ -607,6 +614,11 @@ s = sympy.symbols
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
+        (lambda: rigid_body_equations(3), LiebodyError, "group is 3, expected LieGroup"),
+        (lambda: rigid_body_equations(SO3, 3), ShapeError, "inertia is 3, expected a matrix"),
+        (lambda: rigid_body_equations(SO3, -np.eye(3)), ModelError, "is not positive definite"),
+        (lambda: rigid_body_equations(SO3, velocities=[1, 2, 3]), LiebodyError, "has 1, expected texts"),
+        (lambda: boltzmann_hamel_equations(3, np.eye(2)), ShapeError, "S is 3, expected a matrix"),
         (
             lambda: rigid_body_equations(SO3, velocities="pqq"),
             ModelError,
@@ -661,5 +673,5 @@ def test_symbols_that_cannot_be_are_refused(make, error, message):
 
 def test_names_that_only_look_alike_are_taken():
     equations = rigid_body_equations(SE2, velocities=["p_1", "p_2", "p_3"])
-    assert "I_z*pdot_1 = tau_p1" in equations.text
+    assert "I_z*pdot_1 = tau_p1" in equations.text()
     assert not set(map(str, equations.momenta)) & {"p_1", "p_2", "p_3"}

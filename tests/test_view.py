@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import html
+import io
 import json
 import re
 import subprocess
@@ -443,6 +444,37 @@ def test_a_film_is_written_as_mp4(tmp_path):
     assert (tmp_path / "run.mp4").read_bytes()[4:8] == b"ftyp"
 
 
+def test_a_bar_counts_the_frames_of_a_film_that_takes_long(tmp_path, monkeypatch, capsys):
+    shown, terminal = made("pendulum")[0], io.StringIO()
+    terminal.isatty = lambda: True
+
+    def said(path, on=None, **options):
+        """What saving a view writes to standard error; `on` a terminal, or not."""
+        with monkeypatch.context() as patch:
+            if on:
+                patch.setattr(sys, "stderr", terminal)
+            shown.save(tmp_path / path, **options)
+        text = terminal.getvalue() if on else capsys.readouterr().err
+        terminal.truncate(0)
+        return text
+
+    film = {"width": 64, "seconds": 0.2, "fps": 20}
+    for path in ("run.gif", "run.mp4"):
+        assert re.search(r"100%.*4/4 .* frames/s\]", said(path, **film, progress=True))
+        assert said(path, **film) == said(path, on=terminal, **film, progress=False) == ""
+    assert said("run.gif", on=terminal, **film) == ""  # it has not taken a second
+    monkeypatch.setattr("liebody.progress.DELAY", 1e-9)
+    assert "4/4" in said("run.gif", on=terminal, **film)
+    assert said("run.png", width=64, progress=True) == said("run.html", progress=True) == ""
+
+
+def test_programs_without_standard_error_simulate_and_save_films(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)  # as of pythonw on Windows
+    run = lb.simulate(lb.load("double_pendulum"), [0.4, -0.9], t_end=0.1, dt=1e-2)
+    run.view().save(tmp_path / "run.gif", width=64, seconds=0.1)
+    assert (tmp_path / "run.gif").read_bytes()[:3] == b"GIF"
+
+
 def test_names_of_a_picture_point_at_what_they_name():
     """At the picture's places of centres of mass, joints and frames, by the camera of the picture."""
     robot, q = lb.load("revolute_hopper"), [-2.5, 0, 0.26, 1.8]
@@ -547,6 +579,54 @@ def test_what_cannot_be_shown_is_refused(tmp_path):
         run.view().save(tmp_path / "run.avi")
     with pytest.raises(LiebodyError, match="a film needs a motion"):
         robot.view().save(tmp_path / "robot.gif")
+    with pytest.raises(ShapeError, match=r"q has shape \(0, .*, expected"):
+        robot.view(np.zeros((0, robot.nq)))
+    with pytest.raises(LiebodyError, match=r"there is no folder .*nowhere; make it first"):
+        run.view().save(tmp_path / "nowhere" / "run.mp4")
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "words"),
+    [
+        ("run.png", {"width": 0}, "width is 0, expected a whole number, 2 or more"),
+        ("run.png", {"height": 80.5}, "height is 80.5, expected a whole number"),
+        ("run.png", {"layers": ["frame"]}, "there is no layer 'frame'; known are .* did you mean 'frames'"),
+        ("run.png", {"at": np.nan}, "at is nan, expected a finite number"),
+        ("run.gif", {"fps": 0}, "fps is 0, expected a positive number"),
+        ("run.mp4", {"seconds": -1.0}, "seconds is -1.0, expected a positive number"),
+        ("run.gif", {"at": 1.0}, "unexpected keyword argument 'at'"),
+        ("run.png", {"seconds": 2.0}, "unexpected keyword argument 'seconds'"),
+        ("run.html", {"width": 400}, "a page has no width; leave them out"),
+    ],
+)
+def test_options_that_a_file_cannot_have_are_refused(path, options, words, tmp_path):
+    with pytest.raises((LiebodyError, TypeError), match=words):
+        made("pendulum")[0].save(tmp_path / path, **options)
+    assert not (tmp_path / path).exists()
+
+
+@pytest.mark.parametrize("merge_fixed", [True, False], ids=["no body", "bodies that do not move"])
+def test_mechanisms_without_freedom_are_drawn(merge_fixed, tmp_path):
+    text = '<robot name="post"><link name="a">{}</link><link name="b"/>'
+    text += '<joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint></robot>'
+    ball = '<visual><geometry><sphere radius="0.1"/></geometry></visual>'
+    size = []
+    for shapes in ("", ball):
+        shown = lb.load(text.format(shapes), merge_fixed=merge_fixed).view()
+        shown.save(tmp_path / "post.png", width=64)
+        picture = np.asarray(Image.open(tmp_path / "post.png").convert("RGB")).reshape(-1, 3)
+        size.append(len(np.unique(picture, axis=0)))
+        assert "post" in shown.html and shown.figure()
+    assert size[1] > size[0]
+
+
+def test_one_name_is_as_good_as_a_list_of_it(tmp_path):
+    shown, _, run = made("pendulum")
+    shown.save(tmp_path / "one.png", width=64, layers="frames")
+    shown.save(tmp_path / "list.png", width=64, layers=["frames"])
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "list.png").read_bytes()
+    assert run.view(trace="tip").scene.traces[0][0] == run.view(trace=["tip"]).scene.traces[0][0]
+    assert len(shown.figure("bodies").axes[0].texts) == len(shown.figure(["bodies"]).axes[0].texts) > 0
 
 
 # -- in a browser -----------------------------------------------------------------------------------------

@@ -230,6 +230,13 @@ def test_names_of_parts_do_not_meet():
     assert_same_dynamics(tree, again(tree, "URDF"))
 
 
+@pytest.mark.parametrize("form", ["URDF", "MJCF"])
+def test_limits_on_one_side_are_the_same_again(form):
+    for lower, upper in ((-np.inf, 0.5), (-0.5, np.inf), (-np.inf, np.inf)):
+        joint = again(one(Prismatic([1, 0, 0]), lower=lower, upper=upper), form).bodies[-1].joint
+        assert (joint.lower, joint.upper) == (lower, upper)
+
+
 MASSLESS = TreeBuilder("one").add("gimbal", Joint("outer", Spherical()), SpatialInertia())
 MASSLESS.add("body", Joint("inner", Revolute([1, 0, 0])), BODY, "gimbal", SE3.exp(np.full(6, 0.3)))
 
@@ -252,6 +259,7 @@ MASSLESS.add("body", Joint("inner", Revolute([1, 0, 0])), BODY, "gimbal", SE3.ex
             one(Revolute([1, 0, 0]), SpatialInertia.rod(1.0, 1.0, 0), armature=1.0),
             "principal moments",
         ),
+        ("MJCF", one(Revolute([1, 0, 0]), lower=0.5, upper=0.5), "no room to move, from 0.5 to 0.5; give it"),
         ("MJCF", MASSLESS.build(check=False), "'outer', Spherical.*without mass"),
     ],
 )

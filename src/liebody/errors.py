@@ -70,12 +70,15 @@ class MissingPackage(LiebodyError, ImportError):
     """A package that is needed for this alone, and not installed."""
 
 
+NAMES_OF_PIP = {"PIL": "pillow"}  # of packages that are imported by other names
+
+
 def require(purpose: str, *packages: str, extra: str = "") -> None:
     """Raise MissingPackage, which says what to install, where packages for a purpose are not there.
 
     extra  the extra of this package that brings them
     """
-    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    missing = [NAMES_OF_PIP.get(x, x) for x in packages if importlib.util.find_spec(x) is None]
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise MissingPackage(

@@ -5,7 +5,7 @@ SymPy is imported where it is used: pip install sympy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from .codegen import trace
 from .codegen.printers.sympy_source import to_sympy
+from .door import checked, short
 from .dynamics.rigid_body import Transformation, structure_constants
 from .errors import ModelError, ShapeError, require
 from .groups import SE2, SE3, SO2, SO3, LieGroup, MotionSubgroup, SO3xR3
@@ -26,6 +27,15 @@ LETTERS = "pqruvw"  # of angular and linear velocity along x, y, z: From, and ma
 KINDS = ("principal", "diagonal", "body", "general")
 
 
+class CallableText(str):
+    """A text that is its own result when it is called: what was a property stays one for its callers."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
 @dataclass(frozen=True)
 class RigidBodyEquations:
     """M dv/dt + C(v) v = tau of a body on a group, as SymPy matrices and as scalar equations.
@@ -36,6 +46,8 @@ class RigidBodyEquations:
     M           inertia, (dim, dim)
     ad          the matrix ad_v of the bracket
     coad        ad~_p, the Coriolis matrix in terms of the momentum p = M v (From, table 1)
+
+    `text()` and `latex()` print the scalar equations.
     """
 
     group: LieGroup
@@ -76,21 +88,20 @@ class RigidBodyEquations:
         return [Eq(left, tau, evaluate=False) for left, tau in zip(self.left, self.efforts, strict=True)]
 
     @property
-    def text(self) -> str:
-        """The equations as lines of text."""
-        return "\n".join(
-            f"{_sum(row, str, '*')} = {tau}" for row, tau in zip(self._terms, self.efforts, strict=True)
-        )
+    def text(self) -> CallableText:
+        """`text()`: the equations as lines of text. The text itself, too; without a call it is deprecated."""
+        return CallableText("\n".join(self._lines(str, "*", "=")))
 
     @property
-    def latex(self) -> str:
-        """The equations as aligned lines of LaTeX."""
-        latex = _sympy().latex
-        lines = [
-            f"{_sum(row, latex, ' ')} &= {latex(tau)}"
-            for row, tau in zip(self._terms, self.efforts, strict=True)
-        ]
-        return "\\begin{aligned} " + " \\\\ ".join(lines) + " \\end{aligned}"
+    def latex(self) -> CallableText:
+        """`latex()`: the equations as aligned lines of LaTeX. Without a call it is deprecated, as `text`."""
+        lines = self._lines(_sympy().latex, " ", "&=")
+        return CallableText(r"\begin{aligned} " + r" \\ ".join(lines) + r" \end{aligned}")
+
+    def _lines(self, printed: Callable[[Any], str], times: str, equals: str) -> Iterator[str]:
+        """The equations, one a line, in a language."""
+        for row, tau in zip(self._terms, self.efforts, strict=True):
+            yield f"{_sum(row, printed, times)} {equals} {printed(tau)}"
 
     @property
     def _terms(self) -> list[list[tuple[Any, Any]]]:
@@ -113,21 +124,22 @@ class RigidBodyEquations:
         return rows
 
     def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {self.latex}$"
+        return f"$\\displaystyle {self.latex()}$"
 
     def __str__(self) -> str:
-        return self.text
+        return self.text()
 
     def __repr__(self) -> str:
-        return f"RigidBodyEquations({self.group}):\n{self.text}"
+        return f"RigidBodyEquations({self.group}):\n{self.text()}"
 
 
+@checked
 def rigid_body_equations(
     group: LieGroup,
     inertia: str | Any = "principal",
     *,
-    velocities: Names | None = None,
-    efforts: Names | None = None,
+    velocities: Sequence[str] | None = None,
+    efforts: Sequence[str] | None = None,
 ) -> RigidBodyEquations:
     """The equations M dv/dt + C(v) v = tau of a body on `group`, in symbols.
 
@@ -143,8 +155,9 @@ def rigid_body_equations(
 
     A helical group's pitch is the symbol h. The equations are those of `dynamics.RigidBody`.
 
-    Raises ModelError for names that collide, for an inertia that is not symmetric or is singular whatever its
-    symbols are, and for a group whose bracket is none; ShapeError for wrong shapes.
+    Raises ModelError for names that collide, for an inertia that is not symmetric, is singular whatever its
+    symbols are, or is made of numbers and not positive definite, and for a group whose bracket is none;
+    ShapeError for wrong shapes.
     """
     sympy = _sympy()
     c = structure_constants(group)
@@ -219,7 +232,7 @@ def boltzmann_hamel_equations(
     Raises ModelError for names that collide and for an S that is singular everywhere.
     """
     sympy = _sympy()
-    M = sympy.Matrix(inertia)
+    M = _matrix(sympy, "inertia", inertia)
     n = M.rows
     _check_symbolic_inertia(sympy, M, n)
     x = _symbols(sympy, coordinates, "x", n)
@@ -227,7 +240,9 @@ def boltzmann_hamel_equations(
     families = {"coordinates": x, "velocities": v, "inertia": tuple(M.free_symbols)}
     _refuse_collisions({what: sorted(s.name for s in symbols) for what, symbols in families.items()})
     matrix = (
-        to_sympy(trace(S, {"x": (n,)}, name="S"), {"x": list(x)})["S"] if callable(S) else sympy.Matrix(S)
+        to_sympy(trace(S, {"x": (n,)}, name="S"), {"x": list(x)})["S"]
+        if callable(S)
+        else _matrix(sympy, "S", S)
     )
     if matrix.shape != (n, n):
         raise ShapeError(f"S(x) has shape {matrix.shape}, expected that of the inertia, ({n}, {n})")
@@ -317,13 +332,20 @@ def _inertia(sympy: Any, group: LieGroup, inertia: Any, names: list[str]) -> Any
             return sympy.diag(*[sympy.Symbol("m", positive=True)] * n)
         full = _body(sympy, inertia)
     else:
-        full = sympy.Matrix(inertia)
+        full = _matrix(sympy, "inertia", inertia)
     if full.shape == (6, 6) and S is not None:
         full = S.T * full * S
     if full.shape != (n, n):
         raise ShapeError(f"inertia on {group} has shape {full.shape}, expected ({n}, {n})")
     _check_symbolic_inertia(sympy, full, n)
     return full
+
+
+def _matrix(sympy: Any, what: str, given: Any) -> Any:
+    try:
+        return sympy.Matrix(given)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{what} is {short(given)}, expected a matrix of SymPy or of numbers") from error
 
 
 def _body(sympy: Any, kind: str) -> Any:
@@ -362,6 +384,8 @@ def _check_symbolic_inertia(sympy: Any, M: Any, n: int) -> None:
             f"the inertia is singular (at the velocity ({direction}), for example, there is no momentum);"
             " every motion of the group needs inertia, or leave that motion out"
         )
+    if n and not symbols and not M.is_positive_definite:
+        raise ModelError(f"the inertia {M.tolist()} is not positive definite, as that of every body is")
 
 
 def _refuse_collisions(families: dict[str, list[str]]) -> None:

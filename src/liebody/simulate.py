@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -37,6 +36,7 @@ from .prepare import (
     states_of,
     with_parameters,
 )
+from .progress import Progress
 from .robot import Robot
 from .run import LATER, Run
 from .scalar import Array
@@ -45,6 +45,7 @@ from .systems import EventLog, HybridRun, HybridSystem
 MOST_EVENTS = 100_000  # of a member that are kept
 FEW_STEPS = 1000  # of all members, which are taken without a look at the clock
 CHUNK = 0.25  # seconds between two looks at the progress bar
+BAR = "{l_bar}{bar}| {n:.3g}/{total:.3g} s simulated [{elapsed}<{remaining}]"
 
 
 class SingularPosition(UserWarning):
@@ -309,7 +310,7 @@ class _March:
         """Advance the members to their ends; `shown` is whether there is a progress bar."""
         clock, alike = self.simulation.clock, not self.simulation.events
         try:
-            with _Progress(shown, clock.t_end) as bar:
+            with Progress(shown, clock.t_end, bar_format=BAR) as bar:
                 if clock.h is not None and alike:
                     self._take_fixed_steps(clock, clock.h, bar)
                 else:
@@ -327,7 +328,7 @@ class _March:
         ended = bool(simulation.events) and not simulation.batch and members.ends[0, 1] == STOPPED
         return members.reached() if self.interrupted or ended else (members.times, members.record)
 
-    def _take_fixed_steps(self, clock: Clock, h: float, bar: _Progress) -> None:
+    def _take_fixed_steps(self, clock: Clock, h: float, bar: Progress) -> None:
         """Steps of one length, which the members take together, in chunks."""
         members, every, row = self.members, clock.every, clock.rows + 1
         threads = self.simulation.threads
@@ -354,7 +355,7 @@ class _March:
         if clock.rest:
             take(clock.steps * h, clock.rest, 1, 1, row + bool(clock.extra))
 
-    def _take_own_steps(self, bar: _Progress) -> None:
+    def _take_own_steps(self, bar: Progress) -> None:
         """Steps of the members' own, in chunks of records."""
         members, settings = self.members, self.simulation.settings
         for done, rows in _chunks(len(members.times) - 1):
@@ -507,28 +508,3 @@ def _warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:
         "constraints; compare run.largest_energy_jump, and the motion with a shorter step",
         SingularPosition,
     )
-
-
-class _Progress:
-    """A progress bar over simulated time; on a terminal, after a second."""
-
-    def __init__(self, wanted: bool | None, t_end: float) -> None:
-        self.wanted = sys.stderr.isatty() if wanted is None else wanted
-        self.delay = 1.0 if wanted is None else 0.0
-        self.t_end, self.bar = t_end, None
-
-    def __enter__(self) -> _Progress:
-        if self.wanted:
-            from tqdm import tqdm
-
-            form = "{l_bar}{bar}| {n:.3g}/{total:.3g} s simulated [{elapsed}<{remaining}]"
-            self.bar = tqdm(total=self.t_end, delay=self.delay, bar_format=form, file=sys.stderr)
-        return self
-
-    def at(self, t: float) -> None:
-        if self.bar is not None:
-            self.bar.update(min(t, self.t_end) - self.bar.n)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()

@@ -54,14 +54,34 @@ class Parameter:
         """The shape of a single value."""
         return np.shape(self.value)
 
+    @property
+    def kind(self) -> str:
+        """What it is of a body or a joint: mass, axis, damping."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether values are vectors of norm 1."""
+        return self.kind in ("axis", "orientation")
+
+    @property
+    def sign(self) -> str:
+        """The relation to zero of entries that a mechanism can have, ">", ">=" or "": any.
+
+        Its own value is one of them, such as a mass of zero.
+        """
+        relation = ">" if self.kind in ("mass", "length") else ">=" if self.kind in NOT_NEGATIVE else ""
+        least = np.min(self.value, initial=1.0)
+        return relation if least > 0 else relation and ">=" if least == 0 else ""
+
     def checked(self, values: Array) -> Array:
         """Values (..., *shape), axes and quaternions of norm 1 to round-off.
 
         Raises ModelError for a value that no mechanism can have, and names the member of the ensemble; the
         mechanism's own one passes.
         """
-        kind = self.name.rpartition(".")[2]
-        if kind in ("axis", "orientation"):
+        kind = self.kind
+        if self.is_unit:
             norms = np.linalg.norm(values, axis=-1, keepdims=True)
             self._refuse(
                 values, np.abs(norms[..., 0] - 1) > UNIT, "a vector of norm 1; divide it by its norm"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from ..codegen import Guard
 from ..codegen.graph import holds_symbols
 from ..codegen.layout import FlatLayout, Named, ensemble_of, word_of
 from ..door import short
@@ -95,10 +97,10 @@ class Parametric:
 
         Every call of a robot takes `parameters`: {name: values (..., *shape)}, with leading axes that
         broadcast with those of the arrays, or all of them in one array (..., np), as `packed` gives it, which
-        is faster. Kernels have that array as their last input, "parameters"; `derivatives(name,
-        wrt="parameters")` differentiates by it. Names that are left out have the own values. A plain robot
-        takes `parameters` as well, and frees those that are named. What belongs to names and equations, such
-        as `tree`, `mass` and `to_urdf`, is that of the values by default.
+        is faster (inertias in it are checked by `packed` alone). Kernels have that array as their last input,
+        "parameters"; `derivatives(name, wrt="parameters")` differentiates by it. Names that are left out have
+        the own values. A plain robot takes `parameters` as well, and frees those that are named. What belongs
+        to names and equations, such as `tree`, `mass` and `to_urdf`, is that of the values by default.
 
         Raises ModelError for a name that is unknown, and for values that no mechanism can have: masses that
         are not positive, inertias of no body, axes and quaternions without norm 1, negative losses.
@@ -154,6 +156,18 @@ class Parametric:
         made = self.varied(differ, first)
         vars(made).update(_plain=self, layout=layout)  # also of what is frozen
         return made
+
+    def guarded(self, guard: Guard, name: str) -> Guard:
+        """The guard, which checks the free parameters as well: an input of this name."""
+        if not self.layout.size:
+            return guard
+        known, entries = self.plain.parameters, self.layout.entries
+        places = [(k, known[x]) for k, x in enumerate(entries.values()) if x in known]
+        signs = [(name, k, x.sign) for k, x in places if x.sign]
+        units = {x.name: (name, k, x.value.size) for k, x in reversed(places) if x.is_unit}
+        return replace(
+            guard, unit=(*guard.unit, *units.values()), signs=tuple(signs), labels={name: tuple(entries)}
+        )
 
     @property
     def prototype(self) -> Self:

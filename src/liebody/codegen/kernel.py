@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..door import count, shape_of, short
-from ..errors import CompilerError, ConfigurationError, GraphError, ShapeError
+from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError
 from . import build, cache, entry
 from .graph import Function, holds_symbols
 from .passes import length
@@ -54,8 +54,8 @@ class Kernel:
 
     function  a traced `Function` or a `Program`, or a call without arguments that makes it when it is needed
     dtype     float64, or float32
-    guard     what is checked of the inputs in the same pass; a violation raises ConfigurationError, and
-              leaves `out` undefined
+    guard     what is checked of the inputs in the same pass; a violation raises ConfigurationError, of signs
+              ModelError, and leaves `out` undefined
     recipe    a text that determines the function, together with the version of this library, if there is one:
               with it, a kernel of an earlier process is found without tracing
     doc       what `help` shows of the kernel
@@ -66,8 +66,8 @@ class Kernel:
     `k.source` is C99 text, `k.operations` counts operations. Kernels follow IEEE 754 on NaN and infinity, and
     may be pickled.
 
-    Raises ShapeError, ConfigurationError (guard), CompilerError (refused source; without any compiler the
-    kernel runs as NumPy source, with one warning), GraphError for a name that is no identifier.
+    Raises ShapeError, ConfigurationError and ModelError (guard), CompilerError (refused source; without any
+    compiler the kernel runs as NumPy source, with one warning), GraphError for a name that is no identifier.
     """
 
     def __init__(
@@ -152,8 +152,7 @@ class Kernel:
 
     def _key(self, kind: str, compiler: build.Compiler | None = None) -> str:
         identity = compiler.identity if compiler else ""
-        guard = f"{self.guard.finite}{self.guard.unit}{self.guard.tolerance}"
-        return build.note(self._recipe or "", kind, str(self.dtype), guard, identity)
+        return build.note(self._recipe or "", kind, str(self.dtype), self.guard.compiled, identity)
 
     def _remembered(self) -> dict[str, Any] | None:
         try:
@@ -336,7 +335,7 @@ class Kernel:
 
     def _rows(self, arrays: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
         """The inputs as (n, size) arrays with contiguous rows; n = 1 where one row serves the whole batch."""
-        converted, leading, batch = arrays_of(self.name, self.inputs, arrays, self.dtype)
+        converted, leading, batch = arrays_of(self.name, self.inputs, arrays, self.dtype, self.guard.labels)
         rows = []
         for array, lead, shape in zip(converted, leading, self.inputs.values(), strict=True):
             size = math.prod(shape)
@@ -424,39 +423,52 @@ class Kernel:
                 result[...] = np.reshape(value, result.shape)
 
     def _check(self, rows: list[Any], batch: tuple[int, ...], share: float = 1.0) -> None:
-        """ConfigurationError where an input breaks the guard, or is beyond a share of what it allows."""
-        inputs = dict(zip(self.inputs, rows, strict=True))
+        """Raise an error where an input breaks the guard, or is beyond a share of what it allows."""
+        inputs, guard = dict(zip(self.inputs, rows, strict=True)), self.guard
 
-        def row_of(rows: Any, row: int) -> str:
-            state = tuple(int(i) for i in np.unravel_index(row, batch)) if len(rows) > 1 else ()
-            return f" of state {state if len(state) > 1 else state[0]}" if state else ""
+        def where(name: str, row: int, first: int, size: int = 1) -> str:
+            """Some entries of a row of an input: `q[3:7] of state 2`."""
+            index = ", ".join(str(int(i)) for i in np.unravel_index(first, self.inputs[name]))
+            place = f"{first}:{first + size}" if size > 1 else index
+            label = guard.labels[name][first] if name in guard.labels else ""
+            label = f" ({label.removesuffix('[0]') if size > 1 else label})" if label else ""
+            state = tuple(int(i) for i in np.unravel_index(row, batch)) if len(inputs[name]) > 1 else ()
+            of = f" of state {state if len(state) > 1 else state[0]}" if state else ""
+            return f"{name}{f'[{place}]' if place else ''}{label}{of}"
 
-        for name in self.guard.finite:
+        for name in guard.finite:
             wrong = ~np.isfinite(inputs[name])
             if wrong.any():
                 row, place = (int(i) for i in np.argwhere(wrong)[0])
-                position = [int(i) for i in np.unravel_index(place, self.inputs[name])]
                 raise ConfigurationError(
-                    f"{self.name}: {name}{position or ''}{row_of(inputs[name], row)} is "
-                    f"{inputs[name][row, place]}, expected a finite number; look for a division by "
-                    "zero or an unset value where it was made"
+                    f"{self.name}: {where(name, row, place)} is {inputs[name][row, place]}, expected a "
+                    "finite number; look for a division by zero or an unset value where it was made"
                 )
-        for name, first in self.guard.unit:
-            quaternions = inputs[name][:, first : first + 4].astype(np.float64)
+        for name, first, size in guard.unit:
+            vectors = inputs[name][:, first : first + size].astype(np.float64)
             with np.errstate(all="ignore"):
-                square = (quaternions * quaternions).sum(axis=1)
-            low, high = self.guard.bounds(self.dtype, share)
+                square = (vectors * vectors).sum(axis=1)
+            low, high = guard.bounds(self.dtype, share)
             wrong = ~((square > low) & (square < high))
             if wrong.any():
                 row = int(np.argmax(np.where(wrong, np.abs(square - 1), -1)))
-                advice = "normalize the configuration first"
-                expected = "1 (order w, x, y, z)"
-                if self.guard.tolerance is None:
-                    expected, advice = "a length that has a direction", "a zero quaternion is no orientation"
+                what, order = ("quaternion", " (order w, x, y, z)") if size == 4 else ("vector", "")
+                whole = "the configuration" if name not in guard.labels else "it"
+                expected, advice = f"1{order}", f"normalize {whole} first"
+                if guard.tolerance is None:
+                    expected, advice = "a length that has a direction", f"a zero {what} is no orientation"
                 raise ConfigurationError(
-                    f"{self.name}: the quaternion {name}[{first}:{first + 4}]"
-                    f"{row_of(quaternions, row)} has norm {math.sqrt(square[row]):.9g}, expected {expected}; "
-                    f"{advice}"
+                    f"{self.name}: the {what} {where(name, row, first, size)} has norm "
+                    f"{math.sqrt(square[row]):.9g}, expected {expected}; {advice}"
+                )
+        for name, place, relation in guard.signs:
+            values = inputs[name][:, place]
+            wrong = values <= 0 if relation == ">" else values < 0
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise ModelError(
+                    f"{self.name}: {where(name, row, place)} is {values[row]}, expected "
+                    f"{'a positive number' if relation == '>' else 'zero or more'}"
                 )
 
 

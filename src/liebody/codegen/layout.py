@@ -66,6 +66,15 @@ class FlatLayout:
                 f"two of the {kind}s {', '.join(self.fields)} are one word without their dots; rename one"
             )
 
+    @property
+    def entries(self) -> dict[str, str]:
+        """The names of all entries of the flat array, each with the part that it is of: gravity[2]."""
+        return {
+            f"{name}{list(place) or ''}": name
+            for name, x in self.defaults.items()
+            for place in np.ndindex(x.shape)
+        }
+
     @cached_property
     def type(self) -> Any:
         """The named tuples that `read` gives."""

@@ -6,10 +6,12 @@ SymPy is imported with the first call of `equations`: pip install sympy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..bodies import Tree
-from ..errors import require
+from ..door import checked, short
+from ..errors import ArgumentError, require
 from ..robot import Robot
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["equations", "shortest"]
 
 
+@partial(checked, but=("robot", "gravity", "q", "v", "a"))
 def equations(
     robot: Robot | Tree | str,
     form: str = "christoffel",
@@ -79,6 +82,11 @@ def shortest(expression: Any) -> Any:
 
     from .polynomials import Ring
 
-    if isinstance(expression, sympy.MatrixBase):
+    if hasattr(expression, "applyfunc"):
         return expression.applyfunc(shortest)
-    return Ring().shortest(sympy.sympify(expression))
+    found = sympy.sympify(expression)
+    if not isinstance(found, sympy.Expr):
+        raise ArgumentError(
+            f"expression is {short(expression)}, expected an expression of SymPy, or a matrix of them"
+        )
+    return Ring().shortest(found)

@@ -19,8 +19,9 @@ from .. import dynamics, models
 from ..bodies import Tree
 from ..codegen import Function, jacobian, trace
 from ..codegen.printers.sympy_source import to_sympy
+from ..door import checked, floats, members, number, short
 from ..dynamics.coriolis import FORMS
-from ..errors import ModelError, ShapeError, warn
+from ..errors import ArgumentError, ModelError, ShapeError, known, warn
 from ..labels import labels
 from ..linear import solve
 from ..loading import load
@@ -209,8 +210,10 @@ class Equations:
             if algorithm not in ALGORITHMS:
                 raise ModelError(f"robots have no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}")
             name, entry = algorithm, ALGORITHMS[algorithm]
-        else:
+        elif callable(algorithm):
             name, entry = getattr(algorithm, "__name__", "function"), Algorithm(algorithm)
+        else:
+            raise ArgumentError(f"algorithm is {short(algorithm)}, expected a name or a function")
         others = {k: x for k, x in entry.parameters.items() if k not in STATE}
         missing = {k for k, x in others.items() if x.default is x.empty} - set(options)
         if missing or not set(options) <= set(others):
@@ -221,11 +224,11 @@ class Equations:
         return found[0] if len(found) == 1 else tuple(found)
 
     def rate(self, x: Any) -> Any:
-        """dx/dt of an expression or a matrix of expressions in q and v, along the motion.
+        """dx/dt of an expression, or a matrix or a list of expressions, in q and v, along the motion.
 
         (dx/dq) E(q) v + (dx/dv) a, with `kinematics` E(q).
         """
-        moved = self.kinematics * self.v
+        x, moved = sympy.Matrix(x) if isinstance(x, list | tuple) else x, self.kinematics * self.v
         state = [*zip(self.q, moved, strict=True), *zip(self.v, self.a, strict=True)]
         return self._each(x, lambda y: sympy.Add(*(sympy.diff(y, s) * rate for s, rate in state)))
 
@@ -493,6 +496,7 @@ class Equations:
         """A Julia function, as `python`."""
         return self._source("julia", outputs, name, expressions)
 
+    @functools.partial(checked, but=("start", "tau"))
     def program(
         self,
         language: str,
@@ -517,12 +521,14 @@ class Equations:
         Raises ModelError for a parameter without a number, ShapeError for a start of another shape.
         """
         _check_known((language,), tuple(sources.PRINTERS), "language")
-        for x, symbols, what in zip(start, (self.q, self.v), "qv", strict=True):
-            if np.shape(x) != (len(symbols),):
-                raise ShapeError(f"the start has {what} of shape {np.shape(x)}, expected ({len(symbols)},)")
+        q0, v0 = (floats(f"{what} of the start", x) for what, x in zip("qv", start, strict=True))
+        for x, symbols, what in zip((q0, v0), (self.q, self.v), "qv", strict=True):
+            if x.shape != (len(symbols),):
+                raise ShapeError(f"the start has {what} of shape {x.shape}, expected ({len(symbols)},)")
         if not (t_end > 0 and dt > 0 and math.isfinite(t_end / dt)):
             raise ModelError(f"a program needs t_end > 0 and dt > 0, got {t_end} and {dt}")
-        efforts = sympy.zeros(self.tree.nv, 1) if tau is None else sympy.Matrix(list(tau))
+        given = [0] * self.tree.nv if tau is None else members("tau", tau, "an effort for each velocity")
+        efforts = sympy.Matrix(given)
         if len(efforts) != self.tree.nv:
             raise ShapeError(f"{len(efforts)} efforts, expected {self.tree.nv}")
         outputs = {
@@ -531,14 +537,18 @@ class Equations:
             "rate": (self.kinematics * self.v).as_immutable(),
         }
         used = sources.symbols_in(outputs.values()) - {*self.q, *self.v}
-        numbers = {str(key): x for key, x in {**self.values, **(values or {})}.items()}
+        own = {str(key): number(str(key), x) for key, x in (values or {}).items()}
+        numbers = {str(key): x for key, x in self.values.items()} | own
+        there = {symbol.name for symbol in (*self.parameters, *used)}
+        for name in own.keys() - there:
+            raise ModelError(f"there is no parameter {name!r}; {known(sorted(there), name)}")
         parameters: dict[Any, float | None] = {}
         for symbol in parameters_of([*used]):
             if symbol.name not in numbers and symbol.name != "t":
                 raise ModelError(f"the program needs a number for {symbol}: values={{'{symbol}': ...}}")
             parameters[symbol] = numbers.get(symbol.name)
         run = sources.InitialValueProblem(
-            *start, t_end, max(1, round(t_end / dt)), quaternions(self.tree.group)
+            q0, v0, t_end, max(1, round(t_end / dt)), quaternions(self.tree.group)
         )
         arguments = {"q": self.q, "v": self.v}
         columns = ("force", "rate")

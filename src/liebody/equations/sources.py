@@ -24,6 +24,8 @@ from sympy.printing.octave import OctaveCodePrinter
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
+from ..scalar import Array
+
 Assignments = list[tuple[Any, Any]]
 OF_PROGRAMS = frozenset(  # words of the templates in programs/
     "field main start t y dy q v M force rate h k n i j k1 k2 k3 k4 x steps NQ NV N".split()
@@ -56,8 +58,8 @@ class InitialValueProblem:
     quaternions  where quaternions begin in q
     """
 
-    q: Sequence[float]
-    v: Sequence[float]
+    q: Array
+    v: Array
     t_end: float
     steps: int
     quaternions: Sequence[int]

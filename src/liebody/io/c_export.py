@@ -14,9 +14,11 @@ import numpy as np
 from ..codegen import Function, Kernel, Program
 from ..codegen.build import digest, runtime
 from ..codegen.cache import version
+from ..codegen.kernel import data_type
 from ..codegen.printers.c import c99_names, identifier, literal
 from ..codegen.printers.program import callable_c99
-from ..errors import LiebodyError
+from ..door import checked, short
+from ..errors import ArgumentError, LiebodyError
 from ..scalar import Array
 
 STATES = 3  # random states in the self-test
@@ -48,6 +50,7 @@ class About:
     sample: Sample = normal
 
 
+@checked
 def export_c(
     folder: str | Path,
     name: str,
@@ -74,8 +77,8 @@ def export_c(
     """
     about, prefix = about or About(), _word(name).lower()
     prefix = prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
-    single = np.dtype(dtype) == np.float32
-    if not single and np.dtype(dtype) != np.float64:
+    single = data_type(dtype) == np.float32
+    if not single and data_type(dtype) != np.float64:
         raise LiebodyError(f"dtype is {np.dtype(dtype)}, expected float64 or float32")
     exported = [_Exported(prefix, key, f, single, about.sample) for key, f in _named(functions).items()]
     if not exported:
@@ -102,7 +105,13 @@ def _named(functions: Functions) -> dict[str, Exportable]:
     """The functions by their names in C, which differ."""
     given = functions.items() if isinstance(functions, Mapping) else functions
     named: dict[str, Exportable] = {}
-    for key, function in (x if isinstance(x, tuple) else (x.name, x) for x in given):
+    pairs = (x if isinstance(x, tuple) and len(x) == 2 else (getattr(x, "name", ""), x) for x in given)
+    for key, function in pairs:
+        if not isinstance(key, str) or not isinstance(function, Exportable):
+            raise ArgumentError(
+                f"{short(key)}: {short(function)} cannot be exported; give kernels, functions or programs, "
+                "or a name for each"
+            )
         word, number = _word(key), 1
         while (name := word if number == 1 else f"{word}_{number}") in named:
             number += 1

@@ -51,6 +51,9 @@ CONNECT, WELD, OF_JOINTS, OF_TENDONS = range(4)  # mjtEq
 EQUALITIES = ("connect", "weld", "joint", "tendon")
 GEOMS = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf")  # mjtGeom
 SIZES = {"plane": 2, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 3}
+UNLIMITED = 1e10
+"""What MuJoCo takes for infinite."""
+
 COLLISION_GROUP = 3
 """From this geom group on MuJoCo's viewers hide shapes: by custom they are for collisions."""
 
@@ -323,7 +326,9 @@ class _Reader:
             numbers["stiffness"] = float(model.jnt_stiffness[j])
             numbers["rest"] = float(model.qpos_spring[model.jnt_qposadr[j]])
             if model.jnt_limited[j]:
-                numbers["lower"], numbers["upper"] = map(float, model.jnt_range[j])
+                bounds = np.array(model.jnt_range[j], float)
+                bounds[np.abs(bounds) >= UNLIMITED] *= np.inf
+                numbers["lower"], numbers["upper"] = bounds
             if model.jnt_actfrclimited[j]:
                 numbers["effort_limit"] = float(np.abs(model.jnt_actfrcrange[j]).max())
             for i, gear in self._rotors(j):

@@ -12,6 +12,7 @@ from ..errors import counted
 from ..groups import Free, Revolute
 from ..linear import is_numeric
 from .document import counts, listed
+from .mjcf import UNLIMITED
 from .urdf import DescribedTree
 
 SAMPLES = 20
@@ -126,7 +127,7 @@ def _random_configuration(tree: Tree, rng: np.random.Generator) -> np.ndarray:
         if (
             joint.mimic is None
             and joint.dim == joint.nq == 1
-            and np.isfinite([joint.lower, joint.upper]).all()
+            and np.all(np.abs([joint.lower, joint.upper]) < UNLIMITED)
         ):
             q[body.coordinates] = rng.uniform(joint.lower, joint.upper)
     return q

@@ -33,7 +33,7 @@ from ..groups import (
 )
 from ..linear import is_numeric
 from ..scalar import Array
-from .mjcf import MjcfTree
+from .mjcf import UNLIMITED, MjcfTree
 
 COMMUTING = (Cylindrical, PlanarTranslation, SpatialTranslation)
 URDF_KINDS = {
@@ -46,8 +46,6 @@ URDF_KINDS = {
 URDF_LOOPS = {Fixed: "link", Spherical: "spherical", Revolute: "revolute", Prismatic: "prismatic"}
 MJCF_KINDS = {Free: "free", Spherical: "ball", Prismatic: "slide", Revolute: "hinge"}
 MJCF_LOOPS = {Fixed: "weld", Spherical: "connect"}
-UNLIMITED = 1e10
-"""What MuJoCo takes for infinite."""
 LEAST_MOMENT = 1e-15
 """[kg, kg m2]: MuJoCo refuses bodies that move with less."""
 
@@ -332,6 +330,11 @@ class _Mjcf(_Writer):
             found["axis"] = _row(joint.group.axis)  # type: ignore[attr-defined]
             if joint.stiffness.any():
                 found |= {"stiffness": _row(joint.stiffness), "springref": _row(joint.rest)}
+            if lower == upper:
+                self.refuse(
+                    f"joint {joint.name!r} has no room to move, from {lower:g} to {upper:g}",
+                    "give it limits that differ, or make it fixed",
+                )
             if not np.isinf([lower, upper]).all():
                 found |= {"limited": "true", "range": _row(np.clip([lower, upper], -UNLIMITED, UNLIMITED))}
             if np.isfinite(effort):

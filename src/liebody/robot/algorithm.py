@@ -234,8 +234,9 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
     def guard(self, robot: Robot, arguments: tuple[str, ...]) -> Guard:
         """What is checked of these arguments."""
         starts = quaternions(robot.group)
-        found = tuple((k, i) for k in arguments if k in CONFIGURATIONS for i in starts)
-        return Guard(arguments, found) if self.unit else Guard(arguments, found, tolerance=None)
+        found = tuple((k, i, 4) for k in arguments if k in CONFIGURATIONS for i in starts)
+        guard = Guard(arguments, found) if self.unit else Guard(arguments, found, tolerance=None)
+        return robot.guarded(guard, PARAMETERS)
 
     def values(self, options: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values of all options, of which some are given."""

@@ -11,7 +11,6 @@ identity  whether a function is the one that began a sweep
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 from ..codegen.cache import version
 from ..dynamics import Mechanism
 from ..errors import SweepError, require, warn
+from ..progress import Progress
 from ..robot import Robot
 from ..systems import HybridSystem
 from . import identity as identities
@@ -160,14 +160,9 @@ def _collect(
     held: Store, outcomes: Generator[tuple[int, Outcome]], chunks: Sequence[int], progress: bool | None
 ) -> None:
     """Record outcomes as they come."""
-    from tqdm import tqdm
-
     space, failed = held.space, 0
     done = space.size - sum(int(np.prod(space.members(k))) for k in chunks)
-    hidden = not (sys.stderr.isatty() if progress is None else progress)
-    delay = 1.0 if progress is None else 0.0
-    style: Any = {"unit": " runs", "disable": hidden, "delay": delay, "file": sys.stderr}
-    with closing(outcomes), tqdm(total=space.size, initial=done, **style) as bar:
+    with closing(outcomes), Progress(progress, space.size, initial=done, unit=" runs") as bar:
         for k, outcome in outcomes:
             if isinstance(outcome, Failure):
                 failed += 1
@@ -179,4 +174,5 @@ def _collect(
                     )
                     warn(text, FailedChunks)
             held.record(k, outcome)
-            bar.update(int(np.prod(space.members(k))))
+            done += int(np.prod(space.members(k)))
+            bar.at(done)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..door import checked, count
-from ..errors import LiebodyError, warn
+from ..errors import ArgumentError, LiebodyError, require, warn
 from .meshes import ViewWarning
 from .page import cell_of, page_of
 from .scene import Scene, scene_of
@@ -43,24 +43,35 @@ class View:
         """The page: one file of at most 5 MB, which needs no network and no other file."""
         return page_of(self.scene)
 
-    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+    @checked
+    def save(self, path: str | os.PathLike[str], *, progress: bool | None = None, **options: Any) -> None:
         """Write a page (.html), a film (.gif, .mp4) or a picture (.png).
 
-        options  of films and pictures: width and height [px], seconds (how long a film lasts), fps, layers
-                 (what is seen, such as "frames"), at (of a picture: the time [s])
+        progress  whether to show a bar that counts the frames of a film; default: on a terminal, when it
+                  takes long
+        options   of films and pictures: width and height [px], layers (what is seen, such as "frames"); of
+                  films: seconds (how long they last), fps; of pictures: at (the time [s])
 
-        Raises LiebodyError for other suffixes, and for files that cannot be written.
+        Raises LiebodyError for other suffixes and layers, and for files that cannot be written.
         """
         path = Path(path)
+        if path.suffix not in (".html", ".gif", ".mp4", ".png"):
+            raise LiebodyError(f"{path.name}: views are saved as .html, .gif, .mp4 or .png; name it so")
+        if not path.parent.is_dir():
+            raise LiebodyError(f"cannot write {path}: there is no folder {path.parent}; make it first")
         try:
             if path.suffix == ".html":
+                if options:
+                    raise ArgumentError(f"{path.name}: a page has no {', '.join(options)}; leave them out")
                 path.write_text(self.html, encoding="utf-8")
-            elif path.suffix in (".gif", ".mp4", ".png"):
-                from .film import save
+                return
+            require("films and pictures", "PIL", extra="view")
+            from .film import film, picture
 
-                save(self.scene, path, **options)
+            if path.suffix == ".png":
+                picture(self.scene, path, **options)
             else:
-                raise LiebodyError(f"{path.name}: views are saved as .html, .gif, .mp4 or .png; name it so")
+                film(self.scene, path, progress, **options)
         except OSError as error:
             raise LiebodyError(f"cannot write {path}: {error.strerror or error}") from error
 

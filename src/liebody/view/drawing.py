@@ -38,6 +38,7 @@ from .meshes import (
 Array = Any
 BODIES, JOINTS, FRAMES, CENTRE, INERTIAS = "bodies", "joint axes", "frames", "centre of mass", "inertias"
 GROUND = "ground"  # which pictures are not made to fit
+LAYERS = BODIES, JOINTS, FRAMES, CENTRE, INERTIAS, GROUND
 PALETTE = ("#3f7fbf", "#e08a3c", "#4fa36c", "#b6659a", "#55aecb", "#c7a12b", "#7b6bb5", "#c45b52")
 JOINT, GREY, RGB = "#454d58", "#c3c7cc", ("#d23c3c", "#3fa34d", "#3c6fd2")
 MOST_TRIANGLES = 110_000  # of all meshes of a mechanism; more are simplified
@@ -402,6 +403,11 @@ def _add_frames(found: Drawing, names: Iterable[str], length: float) -> None:
         for axis, color in zip(np.eye(3), RGB, strict=True):
             shape = moved(point) @ along_axis(axis) @ scaled(length)
             found.solids.append(Solid(body, arrow(), shape, color, FRAMES))
+
+
+def listed(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Names, or one of them, as a tuple."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def color_of(body: int) -> str:

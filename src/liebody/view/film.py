@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import LiebodyError, MissingPackage, require
-from .drawing import JOINT, along_axis, with_at_most
+from ..door import count, number
+from ..errors import SECONDS, LiebodyError, known, positive, require
+from ..progress import Progress
+from .drawing import JOINT, LAYERS, along_axis, listed, with_at_most
 from .meshes import WELD, Mesh, arrow, cylinder, divided, normals, welded
 from .scene import OPENING, Scene
 
@@ -20,7 +22,7 @@ CHUNK = 1_000_000  # samples at once
 SHORT = 0.12  # edges of triangles, in the size of a mechanism
 SUN = np.array([0.3, -0.45, 0.84])
 BACKGROUND, LINES = np.array([244, 246, 248.0]), np.array([223, 228, 233.0])
-SECONDS = 2.0, 6.0  # a film lasts, unless it is told
+LASTS = 2.0, 6.0  # a film, unless it is told [s]
 COLORS = 96  # of a GIF
 PER_INCH, ROOM = 100, 1.25  # pixels of figures, and how much farther they are seen from, for their names
 
@@ -39,43 +41,49 @@ class Painted(NamedTuple):
     colors: Array
 
 
-def save(
+def picture(scene: Scene, path: Path, *, at: float | None = None, **looks: Any) -> None:
+    """Write a picture; arguments as in `View.save`."""
+    from PIL import Image
+
+    Image.fromarray(_Painter(scene, **looks).frame(_sample(scene, at))).save(path)
+
+
+def film(
     scene: Scene,
     path: Path,
+    progress: bool | None = None,
     *,
-    width: int = 800,
-    height: int | None = None,
     seconds: float | None = None,
-    fps: int | None = None,
-    layers: Sequence[str] = (),
-    at: float | None = None,
+    fps: float | None = None,
+    **looks: Any,
 ) -> None:
-    """Write a film or, as .png, a picture; arguments as in `View.save`."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingPackage(
-            "pillow is not installed; for films and pictures: pip install pillow, "
-            "or liebody with its extra 'view'"
-        ) from error
-    height = height or round(width * 9 / 16 / 2) * 2
-    painter = _Painter(scene, width, height, layers)
-    t = scene.t
-    if path.suffix == ".png":
-        k = 0 if at is None else int(np.abs(t - at).argmin())
-        Image.fromarray(painter.frame(k)).save(path)
-        return
+    """Write a film; arguments as in `View.save`."""
+    t, moving = scene.t, path.suffix == ".gif"
     if len(t) < 2:
         raise LiebodyError(f"{path.name}: a film needs a motion; a mechanism at rest is saved as .png")
+    if path.suffix == ".mp4":
+        require("films as MP4", "imageio_ffmpeg", extra="mp4")
     span = float(t[-1] - t[0])
-    fps = fps or (20 if path.suffix == ".gif" else 30)
-    seconds = seconds or min(max(span, SECONDS[0]), SECONDS[1])
+    seconds = min(max(span, LASTS[0]), LASTS[1]) if seconds is None else positive("seconds", seconds, SECONDS)
+    fps = (20 if moving else 30) if fps is None else positive("fps", fps, " of frames a second")
     moments = t[0] + span * np.linspace(0, 1, max(2, round(seconds * fps)))
-    frames = (painter.frame(int(k)) for k in np.searchsorted(t, moments).clip(0, len(t) - 1))
-    if path.suffix == ".gif":
-        _gif(path, list(frames), fps)
+    painter = _Painter(scene, **looks)
+
+    def frames() -> Iterator[Array]:
+        with Progress(progress, len(moments), unit=" frames") as bar:
+            for done, k in enumerate(np.searchsorted(t, moments).clip(0, len(t) - 1), start=1):
+                yield painter.frame(int(k))
+                bar.at(done)
+
+    if moving:
+        _gif(path, list(frames()), fps)
     else:
-        _mp4(path, frames, (width, height), fps)
+        _mp4(path, frames(), painter.size, fps)
+
+
+def _sample(scene: Scene, at: float | None) -> int:
+    """The sample next to a time, or the first."""
+    return 0 if at is None else int(np.abs(scene.t - number("at", at)).argmin())
 
 
 def figure(
@@ -90,22 +98,21 @@ def figure(
     require("pictures with names", "matplotlib", "PIL", extra="view")
     from matplotlib.figure import Figure
 
-    height = height or round(width * 9 / 16 / 2) * 2
     painter = _Painter(scene, width, height, layers)
     painter.away *= ROOM
-    k = 0 if at is None else int(np.abs(scene.t - at).argmin())
+    (width, height), k = painter.size, _sample(scene, at)
     made = Figure(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)
     axis = made.add_axes((0, 0, 1, 1))
     axis.imshow(painter.frame(k))
     axis.set_axis_off()
-    known = scene.drawing.named
+    named, names = scene.drawing.named, listed(names)
     for kind in names:
-        if kind not in known:
-            raise LiebodyError(f"there are no names of {kind!r}; there are {', '.join(known)}")
+        if kind not in named:
+            raise LiebodyError(f"there are no names of {kind!r}; there are {', '.join(named)}")
     marked = [
         (name, color, painter.place(0, k, body, point))
         for kind in names
-        for name, body, point, color in known[kind]
+        for name, body, point, color in named[kind]
     ]
     low, high = painter.extent(k)
     middle = np.mean([place[0] for *_, place in marked]) if marked else 0.0
@@ -135,7 +142,7 @@ def _apart(rows: Array, least: float, first: float, last: float) -> Array:
     return rows
 
 
-def _gif(path: Path, frames: list[Array], fps: int) -> None:
+def _gif(path: Path, frames: list[Array], fps: float) -> None:
     from PIL import Image
 
     some = np.concatenate(frames[:: max(1, len(frames) // 12)])
@@ -144,8 +151,7 @@ def _gif(path: Path, frames: list[Array], fps: int) -> None:
     first.save(path, save_all=True, append_images=rest, duration=round(1000 / fps), loop=0, optimize=True)
 
 
-def _mp4(path: Path, frames: Iterator[Array], size: tuple[int, int], fps: int) -> None:
-    require("films as MP4", "imageio_ffmpeg", extra="mp4")
+def _mp4(path: Path, frames: Iterator[Array], size: tuple[int, int], fps: float) -> None:
     import imageio_ffmpeg
 
     writer = imageio_ffmpeg.write_frames(str(path), size, fps=fps, macro_block_size=2, quality=7)
@@ -158,9 +164,16 @@ def _mp4(path: Path, frames: Iterator[Array], size: tuple[int, int], fps: int) -
 class _Painter:
     """Draws a scene as it is at one of its samples."""
 
-    def __init__(self, scene: Scene, width: int, height: int, layers: Sequence[str]) -> None:
-        self.scene, self.shape = scene, (FINE * height, FINE * width)
-        shown = {*scene.shown, *layers}
+    def __init__(
+        self, scene: Scene, width: int = 800, height: int | None = None, layers: Sequence[str] = ()
+    ) -> None:
+        width = count("width", width, 2)
+        height = max(2, round(width * 9 / 16 / 2) * 2) if height is None else count("height", height, 2)
+        self.scene, self.size, self.shape = scene, (width, height), (FINE * height, FINE * width)
+        shown = {*scene.shown, *listed(layers)}
+        for name in shown:
+            if name not in LAYERS:
+                raise LiebodyError(f"there is no layer {name!r}; {known(LAYERS, name)}")
         solids, _ = with_at_most([s for s in scene.solids if s.layer in shown], MOST_FACES)
         self.still = _joined(
             [_painted(s.mesh, s.placement, s.body, s.color, SHORT * scene.size) for s in solids]
@@ -372,6 +385,8 @@ def _placed(shape: Painted, at: Array, along: Array, size: Array, color: str) ->
 
 
 def _joined(parts: list[Painted]) -> Painted:
+    none = np.zeros((0, 3))
+    parts = [Painted(none, np.zeros(0, int), none.astype(int), np.zeros((0, 3, 3)), none), *parts]
     shifts = np.cumsum([0, *(len(part.vertices) for part in parts)])
     faces = [part.faces + shift for part, shift in zip(parts, shifts, strict=False)]
     vertices, bodies, _, corners, colors = (np.concatenate(x) for x in zip(*parts, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -18,7 +19,7 @@ from ..dynamics import body_poses
 from ..errors import ModelError, ShapeError
 from ..labels import labels_of
 from ..linear import matvec
-from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, scaled
+from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, listed, scaled
 from .meshes import sphere
 
 Array = Any
@@ -124,7 +125,7 @@ class Scene:
         slope, near = np.tan(np.radians(OPENING) / 2), off @ view
         wide, high = np.abs(off @ across), np.abs(off @ np.cross(across, view))
         distance = max(float((w / (slope * k) + near).max()) for w, k in ((wide, 1.5), (high, 0.85)))
-        return 1.1 * distance * view
+        return 1.1 * max(distance, self.size) * view
 
     @property
     def cell(self) -> float:
@@ -146,7 +147,7 @@ def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequen
     """The scene of a system in a motion; arguments are those of `view`."""
     drawing = drawing_of(system)
     t, q = _motion(system, motion)
-    rows = q.reshape(-1, *q.shape[-2:])
+    rows = q.reshape(math.prod(q.shape[:-2]), *q.shape[-2:])
     chosen = np.unique(np.linspace(0, len(rows) - 1, min(members, len(rows))).round().astype(int))
     drawings = _drawings(system, motion, chosen) or [drawing]
     drawing = drawings[0]
@@ -181,10 +182,11 @@ def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequen
         if name in outputs
         for k, point in enumerate(points)
     ]
-    named = trace if trace is not None else [drawing.tip] if drawing.tip and len(t) > 1 else []
+    tip = [drawing.tip] if drawing.tip and len(t) > 1 else []
+    named = tip if trace is None else listed(trace)
     metadata = getattr(motion, "metadata", {})
     title = " · ".join(str(x) for x in (drawing.name, metadata.get("method", "")) if x)
-    notes = [f"{len(chosen)} of {len(q.reshape(-1, *q.shape[-2:]))} members"] if len(chosen) > 1 else []
+    notes = [f"{len(chosen)} of {math.prod(q.shape[:-2])} members"] if len(chosen) > 1 else []
     if len(drawings) > 1:
         notes.append("bodies have the size of those of the first")
     return Scene(
@@ -238,7 +240,7 @@ def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
         motion = start if motion is None else labels_of(system)[0].filled(motion, start)
     runs = hasattr(motion, "q") and hasattr(motion, "t")
     q = floats("q", motion.q if runs else motion, finite=False)
-    if q.ndim < 1 + runs or q.shape[-1] < group.nq:
+    if q.ndim < 1 + runs or q.shape[-1] < group.nq or 0 in q.shape[:-1]:
         raise ShapeError(f"q has shape {q.shape}, expected (..., {group.nq}), or a run of this system")
     if not runs:
         return np.zeros(1), q[..., None, :]
@@ -261,7 +263,7 @@ def _with_world_and_centre(drawing: Drawing, T: Array) -> Array:
     weights = drawing.masses if drawing.masses.any() else np.ones(T.shape[-3])
     centres = matvec(T[..., :3, :3], drawing.coms) + T[..., :3, 3]
     centre = ones.copy()
-    centre[..., 0, :3, 3] = np.einsum("n,...ni->...i", weights, centres) / weights.sum()
+    centre[..., 0, :3, 3] = np.einsum("n,...ni->...i", weights, centres) / (weights.sum() or 1.0)
     return np.concatenate([ones, T, centre], axis=-3)
 
 

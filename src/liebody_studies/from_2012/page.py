@@ -31,9 +31,9 @@ def study() -> Report:
     values = {
         "algebras": [algebra_row(row) for row in ROWS],
         "transformations": [transformation_row(row, rng) for row in ROWS],
-        "scalars": [[row.name, f"${rigid_body_equations(row.group).latex}$"] for row in ROWS],
-        "any_body": [rigid_body_equations(group, "body").latex for group in (Planar(Z), Spherical())],
-        "kirchhoff": rigid_body_equations(SE3, "diagonal").latex,
+        "scalars": [[row.name, f"${rigid_body_equations(row.group).latex()}$"] for row in ROWS],
+        "any_body": [rigid_body_equations(group, "body").latex() for group in (Planar(Z), Spherical())],
+        "kirchhoff": rigid_body_equations(SE3, "diagonal").latex(),
         "derivation": [
             [c.number, c.printed, c.off, Verdict(f"({c.number}) {c.printed}", c.says, c.confirmed)]
             for c in derivation_checks()

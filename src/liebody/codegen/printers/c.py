@@ -532,19 +532,28 @@ def c_function(head: str, lines: Iterable[str]) -> str:
 
 @dataclass
 class Guard:
-    """What the batch loop checks of the inputs: finite entries, and quaternions of unit norm.
+    """What the batch loop checks of the inputs: finite entries, vectors of norm 1, signs.
 
     finite  names of inputs whose entries have to be finite
-    unit    (name of input, first entry) of each unit quaternion, four entries
-    tolerance  of | |quaternion|^2 - 1 |; None: any length from which a direction can be told
+    unit    (name of input, first entry, size) of each vector of norm 1: a quaternion, or an axis
+    tolerance  of | |vector|^2 - 1 |; None: any length from which a direction can be told
+    signs   (name of input, entry, relation to zero: ">" or ">=")
+    labels  names of the entries of inputs, for messages
     """
 
     finite: Sequence[str] = ()
-    unit: Sequence[tuple[str, int]] = ()
+    unit: Sequence[tuple[str, int, int]] = ()
     tolerance: float | None = 1e-6
+    signs: Sequence[tuple[str, int, str]] = ()
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def compiled(self) -> str:
+        """A text that determines what is compiled."""
+        return f"{self.finite}{self.unit}{self.tolerance}{self.signs}"
 
     def bounds(self, dtype: Any, share: float = 1.0) -> tuple[float, float]:
-        """What |quaternion|^2 has to be between, with a share of the tolerance."""
+        """What |vector|^2 has to be between, with a share of the tolerance."""
         if self.tolerance is not None:
             return 1 - share * self.tolerance, 1 + share * self.tolerance
         return float(np.finfo(dtype).tiny / np.finfo(dtype).eps), float(np.finfo(dtype).max)
@@ -659,13 +668,16 @@ class Plan:
         lines = []
         for name in guard.finite:
             lines.append(f"bad = unless_finite(x{names.index(name)}, {self.inputs[name]}, bad);")
-        for name, first in guard.unit:
+        for name, first, size in guard.unit:
             k = names.index(name)
-            square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(4))
+            square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(size))
             low, high = map(
                 self.dialect.constant, guard.bounds(np.float32 if self.dialect.suffix else np.float64)
             )
             within = f"MASK({square} > {low}) & MASK({square} < {high})"
+            lines.append(f"bad += where({within}, splat(0), splat(1));")
+        for name, entry, relation in guard.signs:
+            within = f"MASK(x{names.index(name)}[{entry}] {relation} splat(0))"
             lines.append(f"bad += where({within}, splat(0), splat(1));")
         return ["T bad = splat(0);", *lines] if lines else []
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PIECE = 500  # operations in one Python function
 FLOAT = np.dtype(float)
+NO_LABELS: Mapping[str, Sequence[str]] = {}
 BLOCK = 1024  # states of a batch that are computed together, so that intermediate arrays stay in cache
 
 RULES: dict[str, str] = {
@@ -166,9 +167,16 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
 
 
 def arrays_of(
-    name: str, shapes: Mapping[str, tuple[int, ...]], given: Sequence[Any], dtype: Any = FLOAT
+    name: str,
+    shapes: Mapping[str, tuple[int, ...]],
+    given: Sequence[Any],
+    dtype: Any = FLOAT,
+    labels: Mapping[str, Sequence[str]] = NO_LABELS,
 ) -> tuple[list[Any], list[tuple[int, ...]], tuple[int, ...]]:
-    """What was given to the function `name` as arrays, their leading axes, and those of the batch."""
+    """What was given to the function `name` as arrays, their leading axes, and those of the batch.
+
+    labels  names of the entries of some of them, for messages
+    """
     if len(given) != len(shapes):
         raise ShapeError(f"{name} takes {len(shapes)} arrays ({', '.join(shapes)}), got {len(given)}")
     arrays, leading = [], []
@@ -184,9 +192,10 @@ def arrays_of(
             raise ShapeError(f"{name}: {key} cannot be read as an array of {dtype}: {error}") from None
         axes = array.ndim - len(shape)
         if axes < 0 or array.shape[axes:] != shape:
+            entries = f" of {', '.join(labels[key])}" if key in labels else ""
             raise ShapeError(
                 f"{name}: {key} has shape {array.shape}, expected {shape} or a batch (..., "
-                f"{', '.join(map(str, shape))})"
+                f"{', '.join(map(str, shape))}){entries}"
             )
         arrays.append(array)
         leading.append(array.shape[:axes])
