@@ -21,20 +21,17 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pinocchio as pin
+from dynamics import ROUNDS, compare
+from machine import describe, met, seconds
+from robots import FILES, beside_pinocchio
 
 from liebody.errors import LiebodyError
 from liebody.robot import kernels_of
-
-sys.path.insert(0, str(Path(__file__).parent))
-from dynamics import ROUNDS, compare, seconds
-from machine import describe, met
-from robots import FILES, beside_pinocchio
 
 BATCHES = (8, 64, 512)
 REPEAT = 500  # of one call, in a round

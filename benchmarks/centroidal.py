@@ -18,13 +18,9 @@ Pinocchio has nothing that corresponds to the lines of the mechanical connection
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
-
-sys.path.insert(0, str(Path(__file__).parent))
 from coriolis import alone
 from dynamics import BATCH, SINGLE, compare
 from machine import describe

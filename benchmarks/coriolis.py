@@ -13,17 +13,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pinocchio as pin
-
-sys.path.insert(0, str(Path(__file__).parent))
-from dynamics import BATCH, ROUNDS, SINGLE, compare, seconds
-from machine import describe
+from dynamics import BATCH, ROUNDS, SINGLE, compare
+from machine import describe, seconds
 from robots import FILES, beside_pinocchio
 
 

@@ -15,14 +15,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
-
-sys.path.insert(0, str(Path(__file__).parent))
 from dynamics import compare
 from machine import describe
 from robots import FILES, beside_pinocchio

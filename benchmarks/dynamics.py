@@ -13,28 +13,15 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pinocchio as pin
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe, met
+from machine import describe, met, seconds
 from robots import FILES, beside_pinocchio
 
 BATCH, ROUNDS, SINGLE = 8192, 15, 20000
-
-
-def seconds(function: Callable[[], Any], repeat: int = 1) -> float:
-    """Processor time, as all that is compared runs on one thread: others on the machine take turns."""
-    start = time.process_time()
-    for _ in range(repeat):
-        function()
-    return (time.process_time() - start) / repeat
 
 
 def compare(
