@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
-from dynamics import ROUNDS, compare
 from machine import describe, met, seconds
+from paired import HEADINGS, ROUNDS, compare
 from robots import FILES, beside_pinocchio
 
 from liebody.errors import LiebodyError
@@ -174,7 +174,7 @@ def names(ours: Any) -> set[str]:
 def main(chosen: list[str]) -> None:
     warnings.simplefilter("ignore")
     print(describe("pin", "numpy"))
-    print(f"{'ns per state':36s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
+    print(f"{'ns per state':28s} {HEADINGS}")
     for name in chosen or list(FILES):
         robot(name)
 
