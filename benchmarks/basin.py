@@ -30,10 +30,8 @@ import argparse
 import ctypes
 import functools
 import json
-import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -41,14 +39,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import describe, spent
 
 import liebody as lb
 from liebody.codegen.build import find_compiler
 from liebody.gaits import Attractor, Basin
 from liebody.systems import Apex, Contact, Fall, RobotSystem, controller_2, robot_system
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "hopping.json"
 KNEE, HEIGHT, T_END = 1.7802, 0.3, 20.0  # of the knee and the base at the start; end             [rad, m, s]
@@ -346,7 +342,7 @@ def compare_steps() -> None:
                 hopper().simulate(q, v, t_end=EVERY, record_every=EVERY, threads=1)  # compiles
                 start = time.process_time()
                 run = hopper().simulate(q, v, t_end=3.0, record_every=EVERY, threads=1, parameters=h)
-            spent = time.process_time() - start
+            taken = time.process_time() - start
             if name not in engines:
                 log = run.events.of("apex")
                 heights = [robot.center_of_mass(x)[2] for x in log.q]
@@ -354,7 +350,7 @@ def compare_steps() -> None:
             off = errors(apexes)
             row = "".join(f"{h[x]:10.1e}" for x in ("step", "stance_step", "landing_step"))
             words = f"{'falls':>20s}" if np.isnan(off[0]) else f"{off[0]:10.1e}{off[1]:10.1e}"
-            print(f"    {name:16s}{row}{words}{3 / spent:10.1f}")
+            print(f"    {name:16s}{row}{words}{3 / taken:10.1f}")
 
 
 def race(rounds: int, members: int) -> None:
@@ -400,12 +396,6 @@ def race(rounds: int, members: int) -> None:
     ):
         ratio = statistics.median(x / y for x, y in zip(rates[one], rates[other], strict=True))
         print(f"    {one} / {other}: {ratio:.1f}")
-
-
-def spent() -> float:
-    """Processor time of this process and its workers so far."""
-    use = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(x.ru_utime + x.ru_stime for x in use)
 
 
 def make_map(n: int, store: str | None, workers: int, picture: str | None) -> None:

@@ -21,20 +21,17 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pinocchio as pin
+from machine import describe, met, seconds
+from paired import HEADINGS, ROUNDS, compare
+from robots import FILES, beside_pinocchio
 
 from liebody.errors import LiebodyError
 from liebody.robot import kernels_of
-
-sys.path.insert(0, str(Path(__file__).parent))
-from dynamics import ROUNDS, compare, seconds
-from machine import describe, met
-from robots import FILES, beside_pinocchio
 
 BATCHES = (8, 64, 512)
 REPEAT = 500  # of one call, in a round
@@ -177,7 +174,7 @@ def names(ours: Any) -> set[str]:
 def main(chosen: list[str]) -> None:
     warnings.simplefilter("ignore")
     print(describe("pin", "numpy"))
-    print(f"{'ns per state':36s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
+    print(f"{'ns per state':28s} {HEADINGS}")
     for name in chosen or list(FILES):
         robot(name)
 

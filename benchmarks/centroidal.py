@@ -17,17 +17,9 @@ Pinocchio has nothing that corresponds to the lines of the mechanical connection
 
 from __future__ import annotations
 
-import argparse
-import sys
-from pathlib import Path
-
 import numpy as np
 import pinocchio as pin
-
-sys.path.insert(0, str(Path(__file__).parent))
-from coriolis import alone
-from dynamics import BATCH, SINGLE, compare
-from machine import describe
+from paired import SINGLE, alone, compare, main
 from robots import FILES, beside_pinocchio
 
 
@@ -80,18 +72,5 @@ def robot(name: str, states: int) -> None:
         alone(f"{name} m", lambda: ours.mechanical_connection(q), states)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("robots", nargs="*", default=["anymal", "talos", "ur5", "panda"])
-    parser.add_argument("--batch", type=int, default=BATCH, help="states in a batch")
-    chosen = parser.parse_args()
-    print(describe("pin", "numpy"))
-    print(f"{'ns per state':28s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
-    for name in chosen.robots:
-        robot(name, chosen.batch)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, robot, ("anymal", "talos", "ur5", "panda"))

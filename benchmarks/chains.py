@@ -22,17 +22,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pinocchio as pin
+from machine import describe, seconds, spent
 
 import liebody as lb
 from liebody.codegen import Program, passes
 from liebody.groups import SE3, Revolute
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
 
 STATES, ROUNDS = 256, 7
 LAST = {"frame": "link{}"}
@@ -86,17 +84,7 @@ def pinocchio_chain(tree: lb.Tree) -> pin.Model:
 
 def median(function: Callable[[], object]) -> float:
     function()
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) / STATES
-
-
-def processor() -> float:
-    """Processor time of this process and of compilers that it has run [s]."""
-    return sum(os.times()[:4])
+    return statistics.median(seconds(function, clock=time.perf_counter) for _ in range(ROUNDS)) / STATES
 
 
 def functions(sizes: list[int]) -> None:
@@ -107,19 +95,16 @@ def functions(sizes: list[int]) -> None:
     for n in sizes:
         robot, rng = lb.Robot(chain(n)), np.random.default_rng(1)
         for name, options in FUNCTIONS.items():
-            start = processor()
+            start = spent()
             kernel = robot.kernel(name, **{key: x.format(n - 1) for key, x in options.items()})
             states = 8 if "regressor" in name else 64
             given = [rng.standard_normal((states, *x.shape)) for x in kernel.function.inputs.values()]
             out = kernel(*given)
-            compiled, times = processor() - start, []
-            for _ in range(ROUNDS):
-                start = time.process_time()
-                kernel(*given, out=out)
-                times.append((time.process_time() - start) / states)
+            compiled = spent() - start
+            each = min(seconds(partial(kernel, *given, out=out)) for _ in range(ROUNDS)) / states
             size = 5 * n * (n + 1) if "regressor" in name else n
-            found.setdefault(name, []).append((n, size, min(times)))
-            print(f"{n:6d} {name:27s} {compiled:10.2f} {min(times) * 1e6:10.2f}", flush=True)
+            found.setdefault(name, []).append((n, size, each))
+            print(f"{n:6d} {name:27s} {compiled:10.2f} {each * 1e6:10.2f}", flush=True)
     for name, rows in found.items():
         (n0, size0, t0), (n1, size1, t1) = next((row for row in rows if row[0] >= 100), rows[0]), rows[-1]
         if n1 > n0:

@@ -25,7 +25,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import exudyn as exu
@@ -40,12 +39,10 @@ from exudyn.itemInterface import (
     ObjectRigidBody,
     SphericalJoint,
 )
+from machine import describe
 
 import liebody as lb
 from liebody.groups import Spherical
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
 
 MEMBERS = 1024
 GRAVITY = np.array([0, 0, -9.81])

@@ -11,21 +11,17 @@ shortest steps, and how far it was at most, every 50 ms.
 
 from __future__ import annotations
 
-import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
+from legs import CASES, loaded, mujoco_model
+from machine import describe
 
 import liebody as lb
 from liebody.io.layouts import mujoco_layout
 from liebody.systems import Contact, JointPD, TimeStepping
-
-sys.path.insert(0, str(Path(__file__).parent))
-from legs import CASES, loaded, mujoco_model
-from machine import describe
 
 CASE, FRICTION, EVERY, T_END = CASES["anymal"], 0.8, 0.05, 1.0
 STEPS, THEIR_STEPS = (1e-3, 2.5e-4, 5e-5), (1e-3, 1e-4, 2e-5)

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import itertools
 import os
-import resource
 import sys
 import tempfile
-import time
-from pathlib import Path
+from functools import partial
 
 os.environ["LIEBODY_CACHE"] = tempfile.mkdtemp()  # every kernel is compiled
 
 import numpy as np
+from machine import describe, seconds, spent
 
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.codegen import passes
 from liebody.groups import Free
 from liebody.systems import Contact, TimeStepping, time_stepping
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
 
 LONGEST, ROUNDS = 16, 5
 Q, V = np.array([1, 0, 0, 0, 0, 0, 0.05]), np.array([0, 0, 0, 1.0, 0, 0])
@@ -41,12 +37,6 @@ def plate(points: int) -> TimeStepping:
     return TimeStepping(builder.build(), Contact(*names, stiffness=1e5, damping=1e3, friction=0.5))
 
 
-def spent() -> float:
-    """Processor time so far, with that of compilers."""
-    own, others = (resource.getrusage(x) for x in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
-
-
 def measured(system: TimeStepping) -> str:
     field = system._flow(time_stepping.EULER).functions.field
     line = f"{sum(field.operations.values()):9} {passes.length(field):9}"
@@ -54,15 +44,9 @@ def measured(system: TimeStepping) -> str:
     for members, steps in ((64, 100), (1, 500)):
         given = {"t_end": steps * 1e-3, "dt": 1e-3, "record_every": steps * 1e-3, "threads": 1, "events": 0}
         states = np.tile(Q, (members, 1)), np.tile(V, (members, 1))
-        before, taken = spent(), []
-        system.simulate(*states, **given)
-        compiled = spent() - before
-        for _ in range(ROUNDS):
-            begin = time.process_time()
-            system.simulate(*states, **given)
-            taken.append(time.process_time() - begin)
+        compiled = seconds(run := partial(system.simulate, *states, **given), clock=spent)
         line += f" {compiled:7.1f} s" if members > 1 else ""
-        least.append(1e6 * min(taken) / members / steps)
+        least.append(1e6 * min(seconds(run) for _ in range(ROUNDS)) / members / steps)
     return f"{line} {least[1]:8.2f} us {least[0]:8.3f} us"
 
 

@@ -13,16 +13,13 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from liebody.systems import Contact, JointPD, robot_system
-
-sys.path.insert(0, str(Path(__file__).parent))
 from legs import CASES, loaded
 from machine import describe
+
+from liebody.systems import Contact, JointPD, robot_system
 
 MEMBERS, STEPS = 16, (8e-3, 4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4)
 FLOORS = {  # stiffness, damping, steps of the hybrid contact, the last of which is exact

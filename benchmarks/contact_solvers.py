@@ -30,10 +30,11 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial, reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from legs import CASES, DT, HOLD, loaded
+from machine import describe
 
 import liebody as lb
 from liebody.codegen import Kernel, trace
@@ -42,10 +43,6 @@ from liebody.linear import factor, inward, product, solve, symmetric
 from liebody.scalar import Array, maximum, sqrt, where
 from liebody.systems import Contact, JointPD, TimeStepping, impulses
 from liebody.systems.cones import TINY, Block, Cone, gauss_seidel
-
-sys.path.insert(0, str(Path(__file__).parent))
-from legs import CASES, DT, HOLD, loaded
-from machine import describe
 
 MU, PROBLEMS, LONG = 0.8, 4096, 15_000
 FLOORS = {"2e4 N/m": (2e4, 4e2), "1e7 N/m": (1e7, 1e5)}

@@ -11,26 +11,10 @@ corresponds to the other lines; they are timed alone.
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pinocchio as pin
-
-sys.path.insert(0, str(Path(__file__).parent))
-from dynamics import BATCH, ROUNDS, SINGLE, compare, seconds
-from machine import describe
-from robots import FILES, beside_pinocchio
-
-
-def alone(label: str, ours: Callable[[], Any], states: int) -> None:
-    ours()
-    times = [seconds(ours) / states for _ in range(ROUNDS)]
-    print(f"{label:28s} {statistics.median(times) * 1e9:10.1f}")
+from paired import SINGLE, alone, compare, main
+from robots import beside_pinocchio
 
 
 def robot(name: str, states: int) -> None:
@@ -66,18 +50,5 @@ def robot(name: str, states: int) -> None:
     alone(f"{name} C^T v", lambda: ours.coriolis_transpose_times(q, v, out=tau), states)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("robots", nargs="*", default=list(FILES))
-    parser.add_argument("--batch", type=int, default=BATCH, help="states in a batch")
-    chosen = parser.parse_args()
-    print(describe("pin", "numpy"))
-    print(f"{'ns per state':28s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
-    for name in chosen.robots:
-        robot(name, chosen.batch)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, robot)

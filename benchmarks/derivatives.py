@@ -13,21 +13,17 @@ empty cache. Last, operations of products over those of the function, by configu
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 import tempfile
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pinocchio as pin
+from machine import seconds, spent
+from paired import compare, main
+from robots import beside_pinocchio
 
-sys.path.insert(0, str(Path(__file__).parent))
-from dynamics import compare
-from machine import describe
-from robots import FILES, beside_pinocchio
-
-BATCH, BATCHES, REPEAT = 512, 8, 500
+BATCHES, REPEAT = 8, 500
 PRODUCTS = "jvp", "vjp", "hvp"
 
 
@@ -45,10 +41,8 @@ def robot(name: str, states: int) -> None:
     ):
         label = f"{name} d {method.split('_')[0]} dynamics"
         one = q[0].copy(), v[0].copy(), x[0].copy()
-        start = os.times()
-        getattr(ours, method)(*one)
-        end = os.times()
-        print(f"{label}: compile {sum(end[:4]) - sum(start[:4]):.1f} s", flush=True)
+        compiling = seconds(partial(getattr(ours, method), *one), clock=spent)
+        print(f"{label}: compile {compiling:.1f} s", flush=True)
         call = getattr(ours, method)
         values, places = ours.kernel(method).nonzeros()
         compact = tuple(np.empty((states, len(rows))) for rows, _ in places)
@@ -78,20 +72,7 @@ def robot(name: str, states: int) -> None:
         print(f"{label}: " + ", ".join(f"{p} {n / base:.1f} times" for p, n in counts.items()), flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("robots", nargs="*", default=list(FILES))
-    parser.add_argument("--batch", type=int, default=BATCH, help="states in a batch")
-    chosen = parser.parse_args()
+if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as cache:
         os.environ["LIEBODY_CACHE"] = cache
-        print(describe("pin", "numpy"))
-        print(f"{'ns per state':28s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
-        for name in chosen.robots:
-            robot(name, chosen.batch)
-
-
-if __name__ == "__main__":
-    main()
+        main(__doc__, robot, batch=512)

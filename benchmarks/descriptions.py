@@ -26,8 +26,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio
-
-sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe
 
 from liebody import dynamics

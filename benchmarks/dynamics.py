@@ -11,53 +11,10 @@ each, results allocated.
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pinocchio as pin
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe, met
-from robots import FILES, beside_pinocchio
-
-BATCH, ROUNDS, SINGLE = 8192, 15, 20000
-
-
-def seconds(function: Callable[[], Any], repeat: int = 1) -> float:
-    """Processor time, as all that is compared runs on one thread: others on the machine take turns."""
-    start = time.process_time()
-    for _ in range(repeat):
-        function()
-    return (time.process_time() - start) / repeat
-
-
-def compare(
-    label: str,
-    ours: Callable[[], Any],
-    theirs: Callable[[], Any],
-    states: int,
-    repeat: int = 1,
-    goal: float = 0,
-) -> tuple[float, float]:
-    """Alternate the two, print medians, and whether a goal is met; the medians of ours [s], of the ratio."""
-    ours(), theirs()
-    a, b = [], []
-    for _ in range(ROUNDS):
-        a.append(seconds(ours, repeat) / states)
-        b.append(seconds(theirs, repeat) / states)
-    ratio = statistics.median(y / x for x, y in zip(a, b, strict=True))
-    low, high = np.percentile([y / x for x, y in zip(a, b, strict=True)], [25, 75])
-    print(
-        f"{label:28s} {statistics.median(a) * 1e9:10.1f} {statistics.median(b) * 1e9:10.1f} {ratio:8.1f}   "
-        f"[{low:.1f}, {high:.1f}]" + (f"  >= {goal:g}: {met(ratio >= goal)}" if goal else "")
-    )
-    return statistics.median(a), ratio
+from paired import SINGLE, compare, main
+from robots import beside_pinocchio
 
 
 def robot(name: str, states: int) -> None:
@@ -112,18 +69,5 @@ def robot(name: str, states: int) -> None:
     compare(f"{name} one mass matrix", lambda: mass(q0), lambda: pin.crba(model, data, Q0), 1, SINGLE)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("robots", nargs="*", default=list(FILES))
-    parser.add_argument("--batch", type=int, default=BATCH, help="states in a batch")
-    chosen = parser.parse_args()
-    print(describe("pin", "numpy"))
-    print(f"{'ns per state':28s} {'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]")
-    for name in chosen.robots:
-        robot(name, chosen.batch)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, robot)

@@ -15,10 +15,8 @@ RK4 on quaternions.
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import exudyn as exu
 import mujoco
@@ -30,11 +28,9 @@ from exudyn.itemInterface import (
     ObjectRigidBody,
     SensorNode,
 )
+from machine import describe
 
 import liebody as lb
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
 
 MASS, INERTIA, OMEGA, G, STEP = 15.0, (0.234375, 0.46875, 0.234375), (0.0, 150.0, -4.61538), 9.81, 1e-3
 SHORT, LONG, MEMBERS, ROUNDS = 2.0, 20.0, 1024, 7

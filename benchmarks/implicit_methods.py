@@ -17,16 +17,13 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
+from machine import describe
 
 from liebody.groups import SE3, SO3, Product, R, SO3xR3
 from liebody.integrators import Gauss, GeneralizedAlpha, HalfExplicit, RadauIIA, Variational, solve_ivp
 from liebody.linear import cross, skew
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
 
 MASS, THETA, ARM = 15.0, np.diag([0.234375, 0.46875, 0.234375]), np.array([0.0, 1.0, 0.0])
 ABOUT_PIVOT = THETA - MASS * skew(ARM) @ skew(ARM)

@@ -8,9 +8,12 @@ Each ratio is the median over pairs of calls in one process, one thread for the 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import numpy as np
+from machine import describe, seconds
 
 import liebody as lb
 import liebody.jax
@@ -19,13 +22,12 @@ STATES, PAIRS = 1024, 500
 CALLS = {"inverse_dynamics": 3, "forward_dynamics": 3, "inverse_dynamics_derivatives": 3}
 
 
-def seconds(call, arrays):
-    begun = time.perf_counter()
-    jax.block_until_ready(call(*arrays))
-    return time.perf_counter() - begun
+def timed(call: Callable[..., Any], arrays: Iterable[Any]) -> float:
+    return seconds(lambda: jax.block_until_ready(call(*arrays)), clock=time.perf_counter)
 
 
 def main() -> None:
+    print(describe("jax", "numpy"))
     jax.config.update("jax_enable_x64", True)
     rng, robot = np.random.default_rng(0), lb.load("puma560")
     functions = liebody.jax.RobotFunctions(robot)
@@ -35,8 +37,8 @@ def main() -> None:
         theirs = [jax.device_put(x) for x in arrays]
         mapped, batch = jax.jit(jax.vmap(getattr(functions, name))), getattr(robot, name)
         for _ in range(3):
-            seconds(mapped, theirs), seconds(batch, arrays)
-        pairs = np.array([(seconds(mapped, theirs), seconds(batch, arrays)) for _ in range(PAIRS)])
+            timed(mapped, theirs), timed(batch, arrays)
+        pairs = np.array([(timed(mapped, theirs), timed(batch, arrays)) for _ in range(PAIRS)])
         a, b = 1e6 * np.median(pairs, axis=0)
         print(f"{name:30} {a:12.1f} {b:12.1f} {np.median(pairs[:, 0] / pairs[:, 1]):7.2f}")
 

@@ -43,8 +43,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
 from peers import BASE, PEERS, Array, pseudo_inertia, random_links, tree_of, version_of
 
 HOLDS = 1e-9

@@ -27,14 +27,12 @@ from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
+from machine import describe
 
 import liebody as lb
 from liebody.bodies import Frame
 from liebody.io.layouts import mujoco_layout
 from liebody.systems import Contact, HeightField, JointPD, TimeStepping
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
 
 DT, HOLD, ROUNDS, AGREE = 1e-3, 0.02, 7, 5e-3
 T_END = {(): 2.0, (256,): 0.5}  # s, of one and of each member

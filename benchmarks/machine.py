@@ -1,11 +1,15 @@
-"""What a benchmark ran on: processor, compiler, commit, versions."""
+"""What benchmarks share: what they ran on (processor, compiler, commit, versions), and their clocks."""
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
+import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from liebody import __version__
 from liebody.codegen import build
@@ -35,6 +39,25 @@ def describe(*packages: str) -> str:
 def met(goal: bool) -> str:
     """How a line says whether its goal is met."""
     return "met" if goal else "MISSED"
+
+
+def seconds(
+    call: Callable[[], Any], repeat: int = 1, clock: Callable[[], float] = time.process_time
+) -> float:
+    """How long a call takes [s], the mean of `repeat`.
+
+    By processor time of this process, so that other work of the machine does not count; where compilers or
+    threads work for the call, by the clock `spent` or `time.perf_counter`.
+    """
+    start = clock()
+    for _ in range(repeat):
+        call()
+    return (clock() - start) / repeat
+
+
+def spent() -> float:
+    """Processor time of this process and of those that it has run so far [s]."""
+    return sum(os.times()[:4])
 
 
 def _output(command: list[str]) -> str:

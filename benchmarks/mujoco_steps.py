@@ -23,33 +23,22 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
 import warnings
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
+from machine import describe, met, seconds
+from robots import FILES, path
 
 import liebody as lb
 from liebody.io.layouts import mujoco_layout
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe, met
-from robots import FILES, path
 
 DT, CHECKED, AGREE = 1e-3, 20, 1e-7
 ROUNDS, MEMBERS, ONE, STEPS = 9, 256, 20_000, 200  # members; steps of one robot, and of each member
 THEIRS = 2000  # steps of MuJoCo in a round
 GOALS = {"ur5": (12, 92), "panda": (18, 134), "anymal": (6, 59), "talos": (7, 47)}
 NO = mujoco.mjtDisableBit
-
-
-def seconds(function: Callable[[], Any]) -> float:
-    start = time.process_time()
-    function()
-    return time.process_time() - start
 
 
 def mujoco_model(robot: lb.Robot, limits: bool) -> mujoco.MjModel:

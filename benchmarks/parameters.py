@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from machine import describe
+from machine import describe, seconds
 from robots import path
 
 import liebody as lb
@@ -25,13 +25,6 @@ import liebody as lb
 ARMS, STEPS, DT = 1000, 1000, 1e-3
 LINK = "wrist_3_link"
 START = np.array([0.0, -0.4, 0.3, 0.0, 0.0, 0.0])
-
-
-def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> float:
-    """Of this process; by `time.perf_counter` with the compiler, which is another one."""
-    start = clock()
-    call()
-    return clock() - start
 
 
 def brake(t: Any, q: Any, v: Any, p: Any) -> Any:
@@ -56,13 +49,13 @@ def single(robot: lb.Robot, D: float, as_parameter: bool) -> None:
 
 def call(function: Callable[[], Any], calls: int = 20_000) -> float:
     function()
-    return 1e6 * min(seconds(lambda: [function() for _ in range(calls)]) / calls for _ in range(7))
+    return 1e6 * min(seconds(function, calls) for _ in range(7))
 
 
 def main(picture: str | None = None) -> None:
     print(describe("numpy"))
     robot = lb.load(path("ur5")[0])
-    first = seconds(lambda: fall(robot, 0.1, 2.0), time.perf_counter)
+    first = seconds(lambda: fall(robot, 0.1, 2.0), clock=time.perf_counter)
     others = [seconds(partial(fall, robot, 0.1 + 0.1 * k, 3.0 + k)) for k in range(7)]
     print(f"{ARMS} UR5s, {STEPS} steps each: first call {first:.2f} s, new values {min(others):.3f} s")
     single(robot, 1.0, True)
@@ -70,7 +63,7 @@ def main(picture: str | None = None) -> None:
     gains = rng.uniform(1, 2, (2, 5))
     for as_parameter, values in ((True, gains[0]), (False, gains[1])):
         clock = time.process_time if as_parameter else time.perf_counter
-        each = min(seconds(partial(single, robot, D, as_parameter), clock) for D in values)
+        each = min(seconds(partial(single, robot, D, as_parameter), clock=clock) for D in values)
         kind = "a parameter" if as_parameter else "a number in the controller"
         print(f"one UR5, {STEPS} steps, a new gain as {kind}: {1e3 * each:.2f} ms")
     q, v, a = rng.normal(size=(3, 6))

@@ -23,7 +23,11 @@ def path(name: str) -> tuple[Path, bool]:
 
 
 def beside_pinocchio(name: str) -> tuple[Any, Any, Any, Any]:
-    """A robot of ours and Pinocchio's model and data from the same URDF, and the layout between them."""
+    """A robot of ours and Pinocchio's model and data from the same URDF, and the layout between them.
+
+    At a random state both have the same efforts, or this ends.
+    """
+    import numpy as np
     import pinocchio as pin
 
     import liebody as lb
@@ -33,4 +37,10 @@ def beside_pinocchio(name: str) -> tuple[Any, Any, Any, Any]:
     ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default
     root = [pin.JointModelFreeFlyer()] if floating else []
     model = pin.buildModelFromUrdf(str(file), *root)
-    return ours, model, model.createData(), pinocchio_layout(ours.tree, model)
+    data, layout = model.createData(), pinocchio_layout(ours.tree, model)
+    q, v, a = ours.random(0), *np.random.default_rng(0).standard_normal((2, ours.nv))
+    theirs = pin.rnea(model, data, layout.to_q(q), layout.to_v(q, v), layout.to_a(q, v, a))
+    tau = layout.to_effort(q, ours.inverse_dynamics(q, v, a))
+    if np.abs(tau - theirs).max() > 1e-10 * np.abs(theirs).max():
+        raise SystemExit(f"{name}: efforts {tau} here, {theirs} of Pinocchio")
+    return ours, model, data, layout

@@ -10,21 +10,16 @@ and all efforts. "backwards", "forwards": one more such product, once the deriva
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
+from machine import describe, seconds
 
 import liebody as lb
 from liebody.simulate import PassedLimits
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
 
 STEPS, ROUNDS = 1000, 15
 
@@ -52,13 +47,11 @@ def compare(members: int) -> None:
     spent: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            start = time.process_time()
-            call()
-            spent[name].append(time.process_time() - start)
+            spent[name].append(seconds(call))
     base = median(spent["simulate"])
     print(f"{members} member(s)")
-    for name, seconds in spent.items():
-        found = median(seconds)
+    for name, times in spent.items():
+        found = median(times)
         print(f"  {name:22} {1e6 * found / STEPS / members:8.2f} us   {found / base:6.1f}")
 
 

@@ -16,7 +16,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
 from machine import describe
 
 CASES = [("ur5", "inverse_dynamics"), ("ur5", "forward_dynamics"), ("panda", "inverse_dynamics"),

@@ -10,26 +10,14 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
+from machine import describe, met, seconds
+from robots import path
 
 import liebody as lb
 
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe, met
-from robots import path
-
 ONE, MANY = 3, 2  # goals: microseconds, and times the loop's
-
-
-def seconds(call: Callable[[], Any]) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
 
 
 def compare(robot: lb.Robot, members: int, steps: int, rounds: int) -> None:

@@ -15,7 +15,6 @@ processor's where that is less. Printed are the three fastest ways to errors of 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from machine import describe
 from matplotlib.figure import Figure
 
 import liebody as lb
@@ -31,9 +31,6 @@ from liebody.integrators import is_mechanical
 from liebody_studies.mueller_terze import runs as mueller_terze_runs
 from liebody_studies.mueller_terze.golden import CHECK
 from liebody_studies.multibody_benchmarks import models as field
-
-sys.path.insert(0, str(Path(__file__).parent))
-from machine import describe
 
 STYLES = {
     "rkmk4": ("#1f5fa8", "o"),

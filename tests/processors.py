@@ -35,6 +35,22 @@ SELECTED = [  # what computes, and compiles little
     "test_program.py",
     "test_simulate.py",
 ]
+UNMARKED = [  # what steps, solves and differentiates in compiled code; their wide tests compile much
+    "test_derivatives.py",
+    "test_differentiation.py",
+    "test_events.py",
+    "test_feet.py",
+    "test_forces.py",
+    "test_restitution.py",
+    "test_sensitivities.py",
+    "test_sparse.py",
+    "test_spheres.py",
+    "test_stepper.py",
+    "test_steps.py",
+    "test_time_stepping.py",
+    "test_time_stepping_loops.py",
+    "test_variations.py",
+]
 LEFT_OUT = [  # by how their names begin: slow ones, and those of sizes, memory and locks
     "test_c_printer.py::test_c99_stores",
     "test_c_printer.py::test_every_operation_over_lanes_is_that_of_the_graph[float32 x 4",
@@ -107,10 +123,12 @@ def run(level: Level) -> int:
     chosen = environment(level)
     subprocess.run([sys.executable, "-c", REPORT], env=chosen, check=True)
     left_out = [x for name in LEFT_OUT for x in ("--deselect", f"tests/{name}")]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "logical", *left_out, "-m", MARKS]
-    return subprocess.run(
-        [*command, *(f"tests/{name}" for name in SELECTED)], env=chosen, cwd=TESTS.parent, check=False
-    ).returncode
+    command, status = [sys.executable, "-m", "pytest", "-q", "-n", "logical", *left_out], 0
+    for marks, names in ((MARKS, SELECTED), (f"{MARKS} and not wide", UNMARKED)):
+        tests = [f"tests/{name}" for name in names]
+        done = subprocess.run([*command, "-m", marks, *tests], env=chosen, cwd=TESTS.parent, check=False)
+        status = status or done.returncode
+    return status
 
 
 def main() -> int:

@@ -48,8 +48,22 @@ def test_a_level_that_fails_fails_the_script(monkeypatch, capsys):
     assert capsys.readouterr().out.endswith("failed as on x86-64-v3\n")
 
 
+@pytest.mark.parametrize("fails", [processors.SELECTED, processors.UNMARKED])
+def test_a_level_fails_where_either_part_of_its_tests_fails(monkeypatch, fails):
+    def ran(command, **options):
+        return subprocess.CompletedProcess(command, int(f"tests/{fails[0]}" in command))
+
+    monkeypatch.setattr(processors, "environment", lambda level: {})
+    monkeypatch.setattr(subprocess, "run", ran)
+    assert processors.run(processors.LEVELS[0]) == 1
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: subprocess.CompletedProcess(command, 0))
+    assert processors.run(processors.LEVELS[0]) == 0
+
+
 def test_what_is_selected_and_left_out_is_there():
-    tests = {name: (processors.TESTS / name).read_text(encoding="utf-8") for name in processors.SELECTED}
+    chosen = [*processors.SELECTED, *processors.UNMARKED]
+    assert len({*chosen}) == len(chosen)
+    tests = {name: (processors.TESTS / name).read_text(encoding="utf-8") for name in chosen}
     for name in processors.LEFT_OUT:
         file, _, test = name.partition("::")
         assert f"def {test.partition('[')[0]}" in tests[file], name

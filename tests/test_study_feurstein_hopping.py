@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -432,9 +433,12 @@ def test_pictures_of_the_page(six, curve):
         (pictures.force_panels(whole), 6),
         (pictures.balance(whole, audit()), 2),
         (pictures.screenshots(whole), 1),
-        (pictures.tuning({"K_p = 0, K_E = 0": curve}), 2),
+        (pictures.tuning({"K_p = 0, K_E = 0": curve, "K_p = 0, K_E = 20": curve}), 2),
     ):
         assert sum(axis.get_xlabel() != "" or axis.has_data() for axis in figure.axes) >= number
+        figure.draw_without_rendering()
+        labels = [text.get_window_extent() for axis in figure.axes for text in axis.texts if text.get_text()]
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(labels, 2))
 
 
 def test_legends_stand_off_the_data():

@@ -284,7 +284,7 @@ class Report:
     def table(
         self, rows: Iterable[Sequence[Any]], header: Sequence[str], caption: str = "", folded: bool = False
     ) -> None:
-        """A table. Cells are texts, numbers (set to three digits), verdicts or booleans.
+        """A table. Cells are texts, numbers (set to two digits, integers as they are), verdicts or booleans.
 
         folded  whether the caption alone is seen until it is opened
         """
@@ -513,16 +513,16 @@ def _class(number: bool) -> str:
     return ' class="number"' if number else ""
 
 
-def number(x: Any, digits: int = 2) -> str:
-    """A number as HTML: integers as they are, others with `digits` significant digits, 1.2·10^-15."""
+def number(x: Any) -> str:
+    """A number as HTML: integers as they are, others with two significant digits, 1.2·10^-15."""
     value = float(x)
     if not math.isfinite(value):
         return str(value)
     if value.is_integer() and abs(value) < 1e15:
         text = str(int(value))
     elif 1e-3 <= abs(value) < 1e5:
-        text = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+        text = f"{value:.{max(0, 1 - math.floor(math.log10(abs(value))))}f}"
     else:
-        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        mantissa, exponent = f"{value:.1e}".split("e")
         text = f"{mantissa}·10<sup>{int(exponent)}</sup>"
     return text.replace("-", "−")

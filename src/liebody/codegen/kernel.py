@@ -99,7 +99,8 @@ class Kernel:
             printer.identifier(word)
         for key, last in [
             *((key, 0) for key in self.guard.finite),
-            *((key, k + 4) for key, k in self.guard.unit),
+            *((key, k + size) for key, k, size in self.guard.unit),
+            *((key, k + 1) for key, k, _ in self.guard.signs),
         ]:
             if key not in self.inputs or last > math.prod(self.inputs[key]):
                 raise GraphError(

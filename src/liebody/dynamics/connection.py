@@ -345,9 +345,9 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
     last = np.inf
     for intervals in (1, 2, 4, 8, 16, 32):
         points = (np.arange(intervals)[:, None] + (nodes + 1) / 2).ravel() / intervals
-        total = np.tile(weights, intervals) @ [rate(s) for s in points] / (2 * intervals)
+        total = float(np.tile(weights, intervals) @ np.array([*map(rate, points)])) / (2 * intervals)
         if abs(total - last) <= 1e-13 * max(1.0, abs(total)):
-            return float(total)
+            return total
         last = total
     raise IntegrationError(
         f"the angle of the locked frame of tree {tree.name!r} does not settle on the way to {end.tolist()}: "

@@ -42,10 +42,8 @@ def study(basin_size: int = 14, map_size: tuple[int, int] = (17, 14)) -> Report:
     basin_size  runs along each side of the map of basins
     map_size    values of K_p and alpha_des in the map of Controller III
     """
-    books, curves = (
-        experiments.audit(),
-        {name: experiments.tuning_curve(name, np.arange(60, 141, 1.0)) for name in experiments.VARIANTS},
-    )
+    books, angles = experiments.audit(), np.arange(60, 141, 1.0)
+    curves = {name: experiments.tuning_curve(name, angles) for name in experiments.VARIANTS}
     six, four = gaits.shoot(gaits.settled("revolute VI")), gaits.shoot(gaits.settled("revolute IV"))
     shown = {name: thesis.seeded() if name == "prismatic I" else run(name) for name in SHOWN}
     curve = curves["K_p = 0, K_E = 0"]

@@ -230,19 +230,18 @@ def tuning(curves: dict[str, Curve]) -> Any:
     colours = (INK, BLUE, AMBER, GREEN, RED)
     for (name, curve), colour in zip(curves.items(), colours, strict=False):
         axis = right if "rest length" in name else left
-        axis.plot(curve.angles, 1e3 * np.abs(curve.h), color=colour, linewidth=1.1, label=name)
+        at, least = curve.minimum
+        label = f"{name}: {at:.0f} deg"
+        axis.plot(curve.angles, 1e3 * np.abs(curve.h), color=colour, linewidth=1.1, label=label)
         if axis is left:
-            at, least = curve.minimum
             axis.plot(at, 1e3 * least, "o", color=colour, markersize=4)
-            axis.annotate(f"{at:.0f}", (at, 1e3 * least), (0, -11), textcoords="offset points", fontsize=7,
-                          color=colour, ha="center")  # fmt: skip
     titles = "rest length of the leg as at the start", "rest length fixed at 0.1411 m"
     for axis, title in zip((left, right), titles, strict=True):
         axis.axvline(102, color=GREY, linestyle=":", linewidth=1)
         words(axis, title=title, x="$q_1(0)$ [deg]; dotted: 102")
     words(left, y="|h| after the first lift-off [$10^{-3}$ kg m$^2$/s]")
     left.set_ylim(1.3, 3.2)
-    left.legend(frameon=False, fontsize=7)
+    left.legend(frameon=False, fontsize=7, title="least at", title_fontsize=7)
     return figure
 
 

@@ -260,7 +260,7 @@ def growth_rate(t: Array, y: Array) -> float:
 
 def slips(motions: Runs) -> dict[str, Any]:
     """The numbers by which each slip shows; e1 to e12: whether they bear it out."""
-    return _of_exponentials() | _of_constraints() | _of_weights() | _of_statements(motions) | {"e9": True}
+    return _of_exponentials() | _of_constraints() | _of_weights() | _of_statements(motions)
 
 
 def _of_exponentials() -> dict[str, Any]:
@@ -304,13 +304,16 @@ def _of_constraints() -> dict[str, Any]:
 
 
 def _of_weights() -> dict[str, Any]:
-    """1-7, 1-8 and 1-10: weights without masses, velocities of (61), gravity in 5.1."""
+    """1-7 to 1-10: weights without masses, velocities of (61), the space of (22), gravity in 5.1."""
+    spaces = Product(SO3, R(3), R(3), R(3)), Product(SO3xR3, R(6))
     weights, velocities, gravity = weight_without_mass(), printed_velocity_constraint(), weight_of_the_top()
     return {
         "weights": weights,
         "e7": weights[0] > 0.01 and weights[1] < 1e-5,
         "velocities": velocities,
         "e8": velocities[0] > 0.1 and velocities[1] < 1e-12,
+        "dimensions": [space.dim for space in spaces],
+        "e9": spaces[0].dim == spaces[1].dim,
         "gravity": gravity,
         "times_drift": gravity / 2.8e-8,
         "e10": gravity > 1e-3,
