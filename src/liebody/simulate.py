@@ -382,7 +382,7 @@ def _chunks(rows: int, some: int = 1) -> Iterator[tuple[int, int]]:
 # -- work and forces, when they are asked for ----------------------------------------------------------------
 
 
-def _stored(mechanism: Mechanism, q: Array, p: Array) -> Any:
+def _stored(mechanism: Any, q: Array, p: Array) -> Any:
     """What the forces store, less what they stored at the start, (..., nt)."""
     if not any(force.stores for force in mechanism.forces):
         return 0.0
