@@ -212,7 +212,7 @@ def test_notes_and_libraries_are_bound_to_their_keys(folder):
         assert [library(10 + k, note).f() for k, note in enumerate(notes)] == [10, 11]
 
 
-def test_a_compile_that_was_killed_leaves_its_folder_to_the_next_process(folder, monkeypatch):
+def test_a_compile_that_was_killed_leaves_its_folder_to_the_next_one(folder, monkeypatch):
     code = (
         "from liebody.codegen import cache; w = cache.workplace(); print(w.__enter__(), flush=True); input()"
     )
@@ -225,13 +225,25 @@ def test_a_compile_that_was_killed_leaves_its_folder_to_the_next_process(folder,
         text=True,
     )
     place = Path(process.stdout.readline().strip())
-    chosen(folder.parent, monkeypatch)
+    monkeypatch.setattr(cache, "_made", 0)
+    library(5)
     assert place.is_dir()  # it goes on
     process.kill()
     process.communicate()
     assert place.is_dir()
-    chosen(folder.parent, monkeypatch)
+    monkeypatch.setattr(cache, "_made", 0)
+    library(6)
     assert not leftovers(folder)
+
+
+def test_a_cache_of_many_files_is_not_listed_to_find_one(tmp_path, monkeypatch):
+    chosen(tmp_path, monkeypatch)
+    note = build.digest("one of many")
+    library(7, note)
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, forbidden)
+    assert chosen(tmp_path, monkeypatch) == tmp_path / "kernels"
+    assert library(7, note).f() == 7
 
 
 def test_export_writes_its_text_also_where_the_compiler_is_broken(tmp_path):
@@ -304,6 +316,20 @@ def test_the_limit_holds_by_itself(folder, monkeypatch):
     for k in range(12):
         assert library(40 + k).f() == 40 + k
         assert sum(entry.size for entry in cache.entries()) < 1.6e5
+
+
+def test_the_limit_is_looked_at_once_an_hour(folder, monkeypatch):
+    monkeypatch.setenv("LIEBODY_CACHE_LIMIT", "0 MB")
+    monkeypatch.setattr(cache, "_chosen", None)
+    chosen(folder.parent, monkeypatch)
+    monkeypatch.setattr(cache, "_made", 0)
+    library(30)
+    assert len(cache.entries()) == 1
+    os.utime(folder / cache.TAG, (time.time() - 2 * cache.RECENT,) * 2)
+    library(31)
+    assert not cache.entries()
+    library(32)
+    assert len(cache.entries()) == 1
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "1 TB", "1e3"])

@@ -44,7 +44,7 @@ LIMIT = "1 GB"
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 RECENT = 3600.0  # seconds within which a second use is not noted
 ABANDONED = 24 * 3600.0  # seconds after which a temporary folder belongs to nobody, where there are no locks
-OFTEN = 64  # compiled libraries between two looks at the limit
+OFTEN = 64  # libraries that a process compiles between two looks at the limit, which is also seen to hourly
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -102,12 +102,7 @@ def _usable() -> Path:
         why = _obstacle(folder)
     except OSError as error:
         why = "there is no space" if error.errno in NO_SPACE else f"{error.strerror or error}"
-    if why:
-        return _temporary(f"{folder} cannot hold compiled kernels: {why}")
-    for name in os.listdir(folder):
-        if name.startswith((PREFIX, "tmp-")):  # the latter of 0.1
-            _remove_leftover(folder / name)
-    return folder
+    return _temporary(f"{folder} cannot hold compiled kernels: {why}") if why else folder
 
 
 def _obstacle(folder: Path) -> str:
@@ -123,9 +118,8 @@ def _obstacle(folder: Path) -> str:
         return "it is another user's"
     if not os.access(folder, os.W_OK):
         return "it cannot be written"
-    names = set(os.listdir(folder))
-    if TAG not in names:
-        others = [name for name in names if not OURS(name) and not name.startswith(PREFIX)]
+    if not (folder / TAG).is_file():  # names are read in new folders only: there may be very many
+        others = [name for name in os.listdir(folder) if not OURS(name) and not name.startswith(PREFIX)]
         if others:
             return f"it holds {min(others)}, which is not of liebody; set LIEBODY_CACHE to another folder"
         (folder / TAG).write_bytes(SIGNATURE)
@@ -151,15 +145,16 @@ def _remove(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_leftover(path: Path) -> None:
-    """Remove what a compile has left that was killed; one that goes on holds its folder."""
-    try:
-        with _locked(path, wait=False) as free:
-            old = time.time() - path.lstat().st_mtime > ABANDONED
-            if (free and fcntl and path.name.startswith(PREFIX)) or old:
-                _clear(path)
-    except OSError:
-        pass
+def _remove_leftovers() -> None:
+    """Remove what compiles have left that were killed; those that go on hold their folders."""
+    folder = cache_folder()
+    for name in os.listdir(folder):
+        if not name.startswith((PREFIX, "tmp-")):  # the latter of 0.1
+            continue
+        with contextlib.suppress(OSError), _locked(folder / name, wait=False) as free:
+            old = time.time() - (folder / name).lstat().st_mtime > ABANDONED
+            if (free and fcntl and name.startswith(PREFIX)) or old:
+                _clear(folder / name)
 
 
 @contextlib.contextmanager
@@ -264,8 +259,10 @@ def keep(key: str, built: Path) -> ctypes.CDLL:
             if not target.is_file():
                 raise  # otherwise another process of Windows uses its own, just made
     _made += 1
-    if _made % OFTEN == 1:
+    if _made % OFTEN == 0 or _note_use(target.parent / TAG):
         prune(limit(), wait=False)
+    elif _made == 1:
+        _remove_leftovers()
     return found
 
 
@@ -314,10 +311,13 @@ def _sum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _note_use(path: Path) -> None:
+def _note_use(path: Path) -> bool:
+    """Date a file of which no use has been noted for a while; whether that was so."""
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > RECENT:
             os.utime(path)
+            return True
+    return False
 
 
 def version() -> str:
@@ -384,6 +384,7 @@ def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[i
     other_versions  remove what other versions of liebody made, too
     wait            for processes that open libraries; otherwise nothing is done while there are some
     """
+    _remove_leftovers()
     with _no_pruning(wait, pruning=True) as alone:
         if not alone:
             return 0, 0
