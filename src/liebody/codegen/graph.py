@@ -424,7 +424,7 @@ class Function:
 
     @cached_property
     def form(self) -> tuple[Any, ...]:
-        """What it computes, equal and hashable for functions that compute the same."""
+        """Its operations as a hashable value, which is equal for functions that compute the same."""
         place = {node: k for k, node in enumerate(self.nodes)}
 
         def known(x: Any) -> Any:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,6 +92,21 @@ class Memory:
     restart: Callable[..., Any]
 
 
+class _Way(NamedTuple):
+    """What a loop is made for.
+
+    march       whether lanes march on their own
+    controlled  under error control
+    remembers   whether what the method remembers has to fit steps of different lengths
+    jumps       whether it has to fit efforts that jump
+    """
+
+    march: bool = False
+    controlled: bool = False
+    remembers: bool = False
+    jumps: bool = False
+
+
 class ImplicitFlow(Steps):
     """The steps of an implicit one-step method, compiled into one loop; called as `Flow` is.
 
@@ -132,7 +147,7 @@ class ImplicitFlow(Steps):
         self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
         self.nodes = tuple(map(float, nodes))
         self.tolerance, self.iterations = tolerance, iterations
-        self._loops: dict[tuple[bool, ...], CompiledLoop] = {}
+        self._loops: dict[_Way, CompiledLoop] = {}
         self._lock = threading.Lock()
 
     # -- one step, as it reads ----------------------------------------------------------------------------
@@ -232,7 +247,7 @@ class ImplicitFlow(Steps):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the loop over `lanes`."""
-        return self._loop(False, False, False, False).source(lanes)
+        return self._source(_Way(), lanes)
 
     def watching(self, guards: Guards) -> ImplicitFlow:
         """The same flow, with guards whose events its march locates."""
@@ -241,43 +256,37 @@ class ImplicitFlow(Steps):
         other.guards, other.recipe, other._loops = guards, None, {}
         return other
 
-    def _loop(self, march: bool, controlled: bool, remembers: bool, jumps: bool) -> CompiledLoop:
-        """The loop over steps whose lanes go together or march on their own, under error control or not.
-
-        remembers  whether what the method remembers has to fit steps of different lengths
-        jumps      whether it has to fit efforts that jump
-        """
-        memory = self.memory is not None
-        key = march, controlled, memory and (march or remembers), memory and jumps
+    def _loop(self, way: _Way) -> CompiledLoop:
+        """The loop over steps, which is made once."""
+        if self.memory is None:
+            way = way._replace(remembers=False, jumps=False)
         with self._lock:
-            if key not in self._loops:
-                order = self._controls.order if controlled else None
-                settings = (self.nodes, self.tolerance, self.iterations, order, *key)
-                kind = "march" if march else "steps"
-                source, flags = partial(self._source, *key), partial(self._flags, *key)
-                self._loops[key] = CompiledLoop(kind, self.recipe, settings, source, flags)
-        return self._loops[key]
+            if way not in self._loops:
+                order = self._controls.order if way.controlled else None
+                settings = (self.nodes, self.tolerance, self.iterations, order, *way)
+                kind = "march" if way.march else "steps"
+                source, flags = partial(self._source, way), partial(self._flags, way)
+                self._loops[way] = CompiledLoop(kind, self.recipe, settings, source, flags)
+        return self._loops[way]
 
-    def _source(self, march: bool, controlled: bool, remembers: bool, jumps: bool, lanes: int = 1) -> str:
+    def _source(self, way: _Way, lanes: int) -> str:
         phases, finish = self.functions
-        guards = self.guards if march else None
-        control = self.control_functions if controlled else None
-        tries = TRIES if controlled else self.iterations
-        memory = self._remembers(remembers, jumps)
+        guards = self.guards if way.march else None
+        control = self.control_functions if way.controlled else None
+        tries = TRIES if way.controlled else self.iterations
+        memory = self._remembers(way)
         return implicit_source(
             phases, finish, self.nodes, self.tolerance, tries, lanes, control, memory, guards
         )
 
-    def _remembers(self, remembers: bool, jumps: bool) -> Remembers | None:
-        found = self.memory_functions if remembers else None
-        return found and found._replace(restart=found.restart if jumps else None)
+    def _remembers(self, way: _Way) -> Remembers | None:
+        found = self.memory_functions if way.remembers else None
+        return found and found._replace(restart=found.restart if way.jumps else None)
 
-    def _flags(
-        self, march: bool, controlled: bool, remembers: bool, jumps: bool, lanes: int
-    ) -> Sequence[str]:
+    def _flags(self, way: _Way, lanes: int) -> Sequence[str]:
         phases, finish = self.functions
-        others = [finish, *filter(None, self._remembers(remembers, jumps) or ())]
-        if controlled:
+        others = [finish, *filter(None, self._remembers(way) or ())]
+        if way.controlled:
             control = self.control_functions
             phases, others = (*phases, *control.phases), [*others, control.error, control.between]
         parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
@@ -301,7 +310,7 @@ class ImplicitFlow(Steps):
         Returns how many iterations and Jacobians there were (of a vector of members at a time).
         """
         u, losses = Samples.of(u), np.zeros((len(y), 2)) if losses is None else losses
-        loop = self._loop(False, False, not u.constant, not u.constant and not u.linear)
+        loop = self._loop(_Way(remembers=not u.constant, jumps=not u.constant and not u.linear))
         arguments = (y, u, t, h, steps, every, record, row, failed, losses, Nearest.of(*y.shape))
         if not loop.is_compiled(len(y)):
             self._solved, self._tries = np.zeros(2, int), self.iterations
@@ -316,7 +325,7 @@ class ImplicitFlow(Steps):
         step ends at the last row. Otherwise steps are as long as the members begin with, and end at each row.
         """
         u = Samples.of(u)
-        loop = self._loop(True, settings.controlled, True, not u.constant and not u.linear)
+        loop = self._loop(_Way(True, settings.controlled, True, not u.constant and not u.linear))
         if not loop.is_compiled(len(members.y)):
             self._solved, self._controlled = np.zeros(2, int), settings.controlled
             self._tries = TRIES if settings.controlled else self.iterations

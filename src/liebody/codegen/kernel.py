@@ -380,12 +380,12 @@ class Kernel:
     ) -> None:
         """Compute all rows; an error where one breaks the guard. `kept`: constants are there already."""
         count = math.prod(batch)
-        few = count < FEW and "_many" not in self.__dict__
-        if not self._is_compiled(many=not (few or count == 1)):
+        one = count == 1 or (count < FEW and "_many" not in vars(self))
+        if not self._is_compiled(many=not one):
             self._check(rows, batch)
             self._run_numpy(rows, results, batch)
             return
-        library, lanes = (self._one, 1) if few or count == 1 else self._many
+        library, lanes = (self._one, 1) if one else self._many
 
         def share(first: int, last: int) -> int:
             bad = library.run(

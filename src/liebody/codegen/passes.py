@@ -54,7 +54,7 @@ def work_of(function: Function) -> int:
 
 
 class Kind:
-    """Calls that are one function of numbers c and nodes x.
+    """What calls have in common that compute the same function of numbers c and nodes x.
 
     function  (c, x) -> y, the values that it computes
     slots     of each value, its first place in what a call returns
@@ -82,9 +82,10 @@ class Place:
 
 
 class StepPlan:
-    """What a trace with steps computes, as places of kinds in an order in which they can run.
+    """What a traced algorithm computes: its calls by their kinds, in an order in which they can run.
 
-    straight  whether what is between steps are straight lines, not expressions that may repeat themselves
+    straight  whether what is computed between steps stays straight lines; otherwise expressions of the same
+              form are of a kind, as calls of steps are
     """
 
     def __init__(
@@ -327,7 +328,7 @@ class StepPlan:
     def _rows(
         self, parts: list[_Members], turns: list[Array], passed: list[Array], leaving: Array
     ) -> list[Array]:
-        """Rows for what places pass on, each used again after its last use in the pass, if that is all."""
+        """For each place a row of the cells that kinds share; rows that nobody reads any more come again."""
         last = np.full(self._graph.size, -1)
         for part, turn in zip(parts, turns, strict=True):
             np.maximum.at(last, part.reads, turn[:, None])
@@ -383,7 +384,7 @@ class _Members:
         self.values = np.array([place.values for place in places], np.int64).reshape(n, -1)
 
     def some(self, rows: Array) -> _Members:
-        """Of these rows."""
+        """Those of these rows."""
         other = object.__new__(_Members)
         other.kind = self.kind
         other.reads, other.numbers, other.values = self.reads[rows], self.numbers[rows], self.values[rows]

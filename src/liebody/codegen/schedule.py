@@ -366,7 +366,7 @@ class Schedule:
             fewer = any(dropped)
 
     def _live(self) -> None:
-        """In which loops cells are used first and last, and (of use where these are one) in which iterations.
+        """In which loops cells are used first and last, and, where that is one loop, in which iterations.
 
         Cells that have values at the start are used before all loops, results after.
         """

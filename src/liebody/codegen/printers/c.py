@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,12 +153,8 @@ def _sincos_lanes(x: str, s: str, c: str, made: str = "sine_and_cosine(") -> lis
     return [f"T {declared}; {made}{x}, &{s or spare}, &{c or spare});"]
 
 
-def _sincos_c99(x: str, s: str, c: str) -> list[str]:
-    return [f"const double {name} = {f}({x});" for name, f in ((s, "sin"), (c, "cos")) if name]
-
-
-def _sincos_float(x: str, s: str, c: str) -> list[str]:
-    return [f"const float {name} = {f}({x});" for name, f in ((s, "sinf"), (c, "cosf")) if name]
+def _sincos_c99(x: str, s: str, c: str, real: str = "double", suffix: str = "") -> list[str]:
+    return [f"const {real} {name} = {f}{suffix}({x});" for name, f in ((s, "sin"), (c, "cos")) if name]
 
 
 def lanes_dialect(single: bool) -> Dialect:
@@ -173,6 +170,7 @@ def wide_dialect(single: bool) -> Dialect:
 
 
 C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
+_sincos_float = partial(_sincos_c99, real="float", suffix="f")
 C99_FLOAT = Dialect(FLOAT_RULES, "float", "int", "{}", _sincos_float, "f", real="float")
 
 
@@ -247,7 +245,7 @@ def straight_line(
             if a not in local:
                 reads = True
                 local[a] = f"t{a.index}"
-                value = f"{_unpack(a, dialect)}w[{place[a]}]{_end(a, dialect)}"
+                value = _unpacked(a, f"w[{place[a]}]", dialect)
                 lines.append(f"const {_kind(a, dialect)} t{a.index} = {value};")
             return local[a]
 
@@ -264,7 +262,7 @@ def straight_line(
                 place[node] = spot
                 ending.setdefault(last[node], []).append(spot)
                 writes = True
-                lines.append(f"w[{spot}] = {_pack(node, name, dialect)};")
+                lines.append(f"w[{spot}] = {_packed(node, name, dialect)};")
 
         def put(node: Expr, lines: list[str] = lines) -> None:
             if node in done:
@@ -412,20 +410,18 @@ def _cut(items: Sequence[Any], limit: int, cost: Callable[[Any], int]) -> list[l
     return runs
 
 
-def _pack(node: Expr, name: str, dialect: Dialect) -> str:
+def _packed(node: Expr, text: str, dialect: Dialect) -> str:
+    """The value of a node as a number, which a condition is not."""
     if node.op not in CONDITIONS:
-        return name
-    return f"number({name})" if dialect.condition == "I" else f"({dialect.value}){name}"
+        return text
+    return f"number({text})" if dialect.condition == "I" else f"({dialect.value}){text}"
 
 
-def _unpack(node: Expr, dialect: Dialect) -> str:
+def _unpacked(node: Expr, text: str, dialect: Dialect) -> str:
+    """The value of a node, from that number."""
     if node.op not in CONDITIONS:
-        return ""
-    return "bits(" if dialect.condition == "I" else "(int)"
-
-
-def _end(node: Expr, dialect: Dialect) -> str:
-    return ")" if node.op in CONDITIONS and dialect.condition == "I" else ""
+        return text
+    return f"bits({text})" if dialect.condition == "I" else f"(int){text}"
 
 
 # -- C99, to read and to take along -------------------------------------------------------------------------
@@ -643,9 +639,7 @@ class Plan:
             function, names, [f"y{k}" for k in range(len(self.outputs))], lambda x: literal(x, dialect.suffix)
         )
         self.results = len(self.outputs)
-        if (
-            lanes > 1
-        ):  # each distinct entry once, in y0: nodes and inputs are written per block, constants once
+        if lanes > 1:  # each distinct entry once, in y0: nodes and inputs for each block, constants once
             entries = [x for entries in self.outputs for x in entries]
             kept = dict.fromkeys(map(_entry, sorted(entries, key=lambda x: type(x) is not Expr)))
             self.place = {x: i for i, x in enumerate(kept)}
