@@ -9,6 +9,7 @@ import pytest
 from liebody import scalar
 from liebody.codegen import Flow, Samples, build, cache, loop, together, trace
 from liebody.codegen.march import Ensemble, Settings
+from liebody.codegen.recurrence import _flow, recurrence
 from liebody.groups import SO3, Product, R
 from liebody.integrators import coefficients, method_named, solve_ivp
 from liebody.integrators.rkmk import advance
@@ -277,3 +278,12 @@ def test_flows_together_do_what_each_does_alone(way, n, tmp_path, monkeypatch):
     together(again, recipe="together")
     monkeypatch.setattr(build, "_compiled", None)  # nothing can be compiled
     np.testing.assert_array_equal(run(again[-1], y)[0], run(flows[-1], y)[0])
+
+
+def test_no_members_and_maps_of_nothing_take_no_steps():
+    for n, steps, size in ((0, 3, 2), (2, 0, 2), (2, 3, 0)):
+        x = np.ones((n, size))
+        found = recurrence(np.ones((n, steps, size, size)), np.ones((n, steps, size)), x)
+        assert found.shape == (n, steps + 1, size) and (found[:, 0] == x).all()
+    y, failed = np.zeros((0, 2)), np.zeros(0, np.int64)
+    _flow(2).steps(y, np.zeros((1, 1, 6)), 0.0, 1.0, 3, 1, np.empty((0, 4, 2)), 1, failed)

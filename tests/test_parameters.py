@@ -406,7 +406,7 @@ def test_wrong_names_and_shapes_are_named(arm):
         arm.with_parameters({"K-p": 1.0})
     with pytest.raises(ShapeError, match=r"expected \(3,\)"):
         arm.with_parameters({"gravity": 9.81})
-    with pytest.raises(ModelError, match="there is no parameter 'K_p'; there are gravity"):
+    with pytest.raises(ModelError, match="there is no parameter 'K_p'; known are gravity"):
         arm.with_parameters("gravity").packed({"K_p": 1.0})
     with pytest.raises(ShapeError, match=r"shape \(2,\), expected \(\.\.\., 3\)"):
         arm.with_parameters("gravity").gravity(np.zeros(6), parameters=[0, 0])

@@ -131,10 +131,10 @@ class FlatLayout:
 
     def check(self, names: Mapping[str, Any]) -> None:
         """Raise ModelError for a name that is not there."""
-        unknown = [name for name in names if name not in self.defaults]
-        if unknown:
-            there = ", ".join(self.defaults) or "none"
-            raise ModelError(f"there is no {self.kind} {unknown[0]!r}; there are {there}")
+        for name in names:
+            if name not in self.defaults:
+                there = known(self.defaults, name) if self.defaults else "there are none"
+                raise ModelError(f"there is no {self.kind} {name!r}; {there}")
 
     def batches(self, given: Mapping[str, Any], own: int = 0) -> dict[str, tuple[int, ...]]:
         """The leading axes of each of what is given; `own` of the last ones are not the ensemble's."""

@@ -168,6 +168,8 @@ class CompiledLoop:
         A KeyboardInterrupt has the time of the states as its `reached`; None if they are at several times.
         """
         n = len(y)
+        if not n:
+            return 0, 0
         library, lanes = self._for(n)
         size = -(-n // max(threads, 1))
         size += -size % lanes

@@ -29,7 +29,7 @@ def recurrence(M: Any, b: Any, x: Any) -> np.ndarray:
     if size > LONGEST:
         for k in range(steps):
             found[:, k + 1] = (M[:, k] @ found[:, k, :, None])[..., 0] + b[:, k]
-    elif steps:
+    elif found[:, 1:].size:
         table = np.concatenate([b, M.reshape(n, steps, size * size)], axis=-1)
         failed = np.zeros(n, np.int64)
         _flow(size).steps(found[:, 0].copy(), Samples(table), 0.0, 1.0, steps, 1, found, 1, failed)
