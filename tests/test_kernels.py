@@ -224,6 +224,11 @@ def test_bad_out_is_refused_with_both_shapes(f):
         f(*x, out=5)
     with pytest.raises(ShapeError, match="out for e is a list, expected an array"):
         f(*x, out=(A, y, [0.0] * 4))
+    for kind in (int, bool, "U5"):
+        with pytest.raises(
+            ShapeError, match=r"out for y holds .*, which would lose digits; expected float64"
+        ):
+            f(*x, out=(A, y.astype(kind), e))
     y.flags.writeable = False
     with pytest.raises(ShapeError, match="out for y is read-only"):
         f(*x, out=(A, y, e))
@@ -333,7 +338,12 @@ def test_what_makes_no_kernel_is_refused_with_what_does(given):
 
 
 def test_a_guard_checks_entries_that_there_are():
-    for guard in (Guard(("z",)), Guard(unit=[("z", 0)]), Guard(unit=[("x", 0)])):
+    for guard in (
+        Guard(("z",)),
+        Guard(unit=[("z", 0, 4)]),
+        Guard(unit=[("x", 0, 4)]),
+        Guard(signs=[("x", 3, ">")]),
+    ):
         with pytest.raises(
             GraphError, match=r"f: the guard checks .* and the inputs are m \(3, 5\), x \(3,\)"
         ):

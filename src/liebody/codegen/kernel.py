@@ -371,6 +371,11 @@ class Kernel:
                 raise ShapeError(
                     f"{self.name}: out for {key} has shape {target.shape}, expected {(*batch, *shape)}"
                 )
+            if target.dtype.kind not in "fcO":
+                raise ShapeError(
+                    f"{self.name}: out for {key} holds {target.dtype}, which would lose digits; "
+                    f"expected {self.dtype}"
+                )
             if not target.flags.writeable:
                 raise ShapeError(f"{self.name}: out for {key} is read-only")
         return list(given)
