@@ -795,6 +795,15 @@ def way(request, monkeypatch):
         pytest.skip("there is no C compiler")
 
 
+def test_a_phase_of_no_unknowns_has_nothing_to_solve(way):
+    phase = Phase(lambda z, t, h, y, u: y[:0], lambda x, z, t, h, y, u: x)
+    flow = ImplicitFlow([phase], lambda z, t, h, y, u: y + h, 2)
+    y, record, failed = np.ones((3, 2)), np.empty((3, 3, 2)), np.zeros(3, np.int64)
+    flow.steps(y, np.zeros((1, 1, 0)), 0.0, 0.25, 2, 1, record, 1, failed)
+    assert (y == 1.5).all() and not failed.any()
+    np.testing.assert_array_equal(flow.step(0.0, 0.25, np.ones(2)), [1.25, 1.25])
+
+
 @pytest.mark.parametrize("name", ["radau3", "generalized-alpha", "variational", "half-explicit3"])
 @pytest.mark.many
 def test_compiled_steps_are_those_of_the_reference(way, name):

@@ -298,13 +298,10 @@ class ImplicitFlow(Steps):
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
         threads: int = 1, losses: Any = None,
     ) -> tuple[int, int]:  # fmt: skip
-        """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
+        """Advance the ensemble y (n, point), in place, as `Flow.steps` does.
 
-        u       efforts: Samples, or constant ones (1 or n, 1, dim). Steps that go across samples are taken in
-                parts, which end there
-        record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
-        failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise. A
-                member whose equations cannot be solved is NaN from there on, and the others go on
+        A member whose equations cannot be solved is NaN from there on, and the others go on.
+
         losses  (n, 2): for those members, the time at the start of that step, and the reason (`REASONS`)
 
         Returns how many iterations and Jacobians there were (of a vector of members at a time).
@@ -428,6 +425,8 @@ class ImplicitFlow(Steps):
     ) -> tuple[int, int]:  # fmt: skip
         """The function `newton` of runtime/implicit.h; x and lost change in place."""
         _, residual, both, _ = functions
+        if not x.shape[-1]:
+            return 0, 0
         rows, columns = np.array(phase.places).T
         active, fresh, jacobians, linear = lost == 0, True, 0, phase.linear
         before, part = np.full(len(x), np.inf), np.ones(len(x))
@@ -552,6 +551,8 @@ def solve_by_differences(residual: Callable[..., Any], x: Any, rest: tuple[Any, 
     Errors: IntegrationError where it does not converge.
     """
     before = np.inf
+    if not x.size:
+        return np.asarray(x)
     for _ in range(ITERATIONS):
         d = 1e-5 * (1 + np.abs(x))
         columns = [(residual(x + e, *rest) - residual(x - e, *rest)) / (2 * e.max()) for e in np.diag(d)]
