@@ -3,8 +3,9 @@
 It is `kernels` in `$LIEBODY_CACHE`, else in the platform's cache folder, private to the user. Each file is
 made under another name and renamed, and checked when it is read: a library by its digest, which lies beside
 it, notes by one of their own, in which their name takes part. What was used least recently is removed where
-all together exceed the limit, `$LIEBODY_CACHE_LIMIT` (default: 1 GB). Where the folder cannot be used, or its
-disk is full, kernels go to a temporary folder, which ends with the process.
+all together exceed the limit, `$LIEBODY_CACHE_LIMIT` (default: 1 GB), which is seen to about once an hour: to
+list a full cache takes a second. Where the folder cannot be used, or its disk is full, kernels go to a
+temporary folder, which ends with the process.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def builtin(
 ) -> Callable[..., Any]:
     """A built-in function that runs a described kernel; calls it cannot take go to `general`.
 
-    options  what must be given behind the arrays, these very objects
+    options  names and values of arguments behind the arrays: a call has to give these very objects
     """
     last = np.full((int(kernel[1]), LAST), None)
     definition = _definition(_call(compiler), name, doc)

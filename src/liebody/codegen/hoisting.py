@@ -1,4 +1,4 @@
-"""A function at many values of some of its inputs: what does not depend on it once, the rest in a loop."""
+"""A function at many values of some inputs: what depends on none of them comes once, the rest in a loop."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ from .program import Program
 from .sparse import with_arrays, zeros
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
-STORED = 1 << 16  # different results from which on a program may be bound by writing them,
-PER_RESULT = 16  # with fewer operations for each: over lanes, they would leave the caches
-FEW_MEMBERS = 2  # an ensemble from here on runs over lanes
+STORED = 1 << 16  # a program with more different results than this,
+PER_RESULT = 16  # and fewer operations for each, waits for memory: results of many lanes leave the caches
+FEW_MEMBERS = 2  # members from which on an ensemble runs over lanes
 FEW = 64  # rows up to which the scalar loop serves while the loop over lanes is not compiled
 
 
@@ -207,7 +207,7 @@ class Kernel:
         return self._loops
 
     def _is_compiled(self, many: bool = False) -> bool:
-        """Whether this runs as compiled code, of which there is a loop now; not without a place for it."""
+        """Whether a compiled loop is there, made if need be; False without a compiler or a folder for it."""
         try:
             return self._compiler is not None and bool(self._many if many else self._one)
         except build.NoPlace as error:

@@ -144,7 +144,7 @@ class CompiledLoop:
         return self._kept(lanes), lanes
 
     def is_compiled(self, members: int) -> bool:
-        """Whether there is a library for so many members now; not without a compiler, or a place for it."""
+        """Whether a library for so many members is there, made if need be; False without a compiler."""
         try:
             return self.compiler is not None and bool(self._for(members))
         except build.NoPlace as error:

@@ -1,4 +1,4 @@
-"""Results of which many entries are known, equal, or multiples of each other, without what that repeats."""
+"""Results with many entries that are constant, equal, or multiples of others, as the numbers that differ."""
 
 from __future__ import annotations
 
