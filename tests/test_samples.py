@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 import liebody as lb
 from liebody.bodies import SpatialInertia
 from liebody.codegen import Samples, build, loop
+from liebody.codegen.samples import equidistant
 from liebody.constrained import SystemBuilder
+from liebody.errors import IntegrationError
 from liebody.groups import R, Revolute
 from liebody.scalar import absolute
 from liebody.systems import HybridSystem
@@ -31,6 +33,15 @@ ORDERS = {
 }
 CONTROLLED = ["rkmk45", "gauss4", "radau5", "generalized-alpha"]
 T_END = 0.8
+
+
+@pytest.mark.parametrize(
+    "times", [[0.0, np.nan, 2.0], [np.nan] * 2, [1.0], [], [1.0, 0.0], [0.0, 1.0, 3.0], [[0.0, 1.0]]]
+)
+def test_times_of_samples_increase_in_equal_intervals(times):
+    assert equidistant("tau", np.array([1.0, 1.5, 2.0])) == (1.0, 0.5)
+    with pytest.raises(IntegrationError, match="times of tau must be two or more that increase in equal"):
+        equidistant("tau", np.array(times))
 
 
 @pytest.fixture(params=["compiled", "NumPy source"])

@@ -25,7 +25,7 @@ def equidistant(name: str, times: np.ndarray) -> tuple[float, float]:
     Errors: IntegrationError where there are less than two, or intervals differ.
     """
     interval = float(times[-1] - times[0]) / (len(times) - 1) if times.ndim == 1 and len(times) > 1 else 0.0
-    if interval <= 0 or np.abs(np.diff(times) - interval).max() > 1e-6 * interval:
+    if not (interval > 0 and np.abs(np.diff(times) - interval).max() <= 1e-6 * interval):  # nor with NaN
         raise IntegrationError(
             f"the times of {name} must be two or more that increase in equal intervals; resample it, for "
             "instance with numpy.interp"
