@@ -386,11 +386,13 @@ def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[i
     wait            for processes that open libraries; otherwise nothing is done while there are some
     """
     _remove_leftovers()
+    known = entries()  # takes a while, in which other processes find theirs
+    total, removed, freed = sum(entry.size for entry in known), 0, 0
+    if total <= most and not other_versions:
+        return 0, 0
     with _no_pruning(wait, pruning=True) as alone:
         if not alone:
             return 0, 0
-        known = entries()
-        total, removed, freed = sum(entry.size for entry in known), 0, 0
         for entry in known:
             foreign = other_versions and entry.version not in ("", version())
             if total - freed <= most and not foreign:
