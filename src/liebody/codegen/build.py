@@ -148,10 +148,10 @@ def library_digest() -> str:
                 elif item.is_dir() and item.name != "__pycache__":
                     folders.append(item.path)
     files.sort()
-    kept = digest(*map(repr, files))
+    kept = digest(cache.version(), *map(repr, files))  # the version, where there is bytecode alone
     if known := cache.recall(kept, ".path"):
         return known.decode()
-    found = digest(*(Path(path).read_text(encoding="utf-8") for path, *_ in files))
+    found = digest(cache.version(), *(Path(path).read_text(encoding="utf-8") for path, *_ in files))
     with contextlib.suppress(OSError):
         cache.store(kept, ".path", found.encode())
     return found
