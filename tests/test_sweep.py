@@ -550,6 +550,19 @@ def test_other_folders_are_left_alone(tmp_path):
         (squares, {"x": [1.0]}, {"outputs": ["z"]}, SweepError, "returned no 'z', but y"),
         (squares, {"y": [1.0]}, {}, SweepError, "no chunk .* y = 1.0.*KeyError: 'x'"),
         (lambda p: {"x": p["x"]}, {"x": [1]}, {}, SweepError, "'x' is a parameter"),
+        (lambda p: {"y": p["status"]}, {"status": [1]}, {}, SweepError, "'status' is made by the sweep"),
+        (lambda p: {"y": p["cause"]}, {"cause": [1]}, {}, SweepError, "'cause' is made by the sweep"),
+        (
+            squares,
+            {"x": [1]},
+            {"coords": {"y": [1]}},
+            SweepError,
+            "'y' is values along an axis, and a result",
+        ),
+        (squares, 3, {}, LiebodyError, "axes is 3, expected Mapping"),
+        (squares, {"x": [1]}, {"outputs": 3}, LiebodyError, "outputs is 3, expected text or"),
+        (squares, {"x": [1]}, {"units": 3}, LiebodyError, "units is 3, expected Mapping"),
+        (squares, {"x": [1]}, {"store": 3}, LiebodyError, "store is 3, expected text or PathLike"),
         (lambda p: {"status": p["x"]}, {"x": [1]}, {}, SweepError, "'status' is made by the sweep"),
         (lambda p: {"y": 1.0}, {"x": [1]}, {}, SweepError, "shape \\(\\), expected \\(1, ...\\)"),
         (lambda p: 3, {"x": [1]}, {}, SweepError, "expected a dictionary"),
@@ -574,6 +587,14 @@ def test_what_cannot_be_is_refused_in_words(tmp_path, run, axes, options, error,
     with pytest.raises(error, match=words):
         lb.sweep(run, axes, **{"store": tmp_path / "s.zarr", "workers": 0, **options})
     assert not (tmp_path / "s.zarr").exists()
+
+
+def test_one_output_may_be_named_by_a_text(tmp_path):
+    def run(p):
+        return {"twice": 2 * p["x"], "wet": p["x"]}
+
+    found = lb.sweep(run, {"x": [1.0, 2.0]}, tmp_path / "s.zarr", workers=0, outputs="twice")
+    assert "wet" not in found and found.twice.values.tolist() == [2, 4]
 
 
 def test_robots_and_systems_can_be_sent_after_they_were_compiled():

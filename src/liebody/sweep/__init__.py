@@ -13,12 +13,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..codegen.cache import version
+from ..door import checked
 from ..dynamics import Mechanism
 from ..errors import SweepError, require, warn
 from ..progress import Progress
@@ -44,12 +46,13 @@ class FailedChunks(UserWarning):
     """Some chunks of a sweep failed; the others went on."""
 
 
+@partial(checked, but=("run", "chunk", "workers"))
 def sweep(
     run: Callable[..., Any] | HybridSystem | Robot | Mechanism,
     axes: Mapping[str, Any] | Sample,
     store: str | os.PathLike[str],
     *,
-    outputs: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    outputs: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     coords: Mapping[str, Any] | None = None,
     units: Mapping[str, str] | None = None,
     chunk: int | None = None,
@@ -72,7 +75,7 @@ def sweep(
               are those of parameters, also of a robot (`robot.parameters`), of gains that `tau(t, q, v, p)`
               reads, or stand for entries of q0 and v0
     store     folder of the results, a Zarr store with the axes as named dimensions
-    outputs   names of the results to keep, or {name: names of the axes of its own}; default: all
+    outputs   name or names of the results to keep, or {name: names of the axes of its own}; default: all
     coords    values along such axes, {axis: values}
     units     of parameters and results, {name: unit}
     chunk     members of a chunk at most; default: 512, less where there would be fewer than 16 chunks
@@ -104,6 +107,7 @@ def sweep(
     require("sweeps", "xarray", "zarr", "cloudpickle", extra="sweep")
     locks()
     space = Space(axes, chunk)
+    outputs = [outputs] if isinstance(outputs, str) else outputs
     wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(outputs, ())
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 0):
         raise SweepError(f"workers is {workers!r}, expected a number of processes, or 0 for this one")

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..door import checked
 from ..errors import SweepError
 
 DIGESTS, COPY, RECORDED = "status/copy.json", "status/copy", "status/recorded"
@@ -190,6 +191,7 @@ class Inventory:
             return ""
 
 
+@checked
 def verify(store: str | os.PathLike[str]) -> list[Damage]:
     """What is damaged in the store of a sweep: files that were changed, exchanged or removed; [] if nothing.
 
@@ -207,6 +209,7 @@ def verify(store: str | os.PathLike[str]) -> list[Damage]:
         ]
 
 
+@checked
 def repair(store: str | os.PathLike[str]) -> list[Damage]:
     """Undo damage of the store of a sweep; returns what `verify` found.
 

@@ -17,7 +17,6 @@ from ..simulate import DivergedMembers, simulate
 from ..systems import HybridSystem
 from .store import Results, WrongResults
 
-RESERVED = ("status",)
 Outputs = Mapping[str, Sequence[str]] | None
 
 
@@ -194,7 +193,7 @@ def _results(name: str, value: Any, n: int) -> np.ndarray:
         raise SweepError(f"{name} is of type {array.dtype}, expected numbers or text")
     if array.ndim < 1 or len(array) != n:
         raise SweepError(f"{name} has shape {array.shape}, expected ({n}, ...): a row for each member")
-    if name in RESERVED:
+    if name == "status":
         raise SweepError(f"{name!r} is made by the sweep itself; call the result otherwise")
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind in "UO" else array
 

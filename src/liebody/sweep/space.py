@@ -16,6 +16,7 @@ from ..errors import ShapeError, SweepError, require
 
 MOST_IN_A_CHUNK = 512
 FEWEST_CHUNKS = 16
+MADE = ("status", "cause")  # arrays that every store has
 
 
 class Sample(Named):
@@ -85,6 +86,8 @@ class Space:
 
     def __init__(self, axes: Mapping[str, Any], most: int | None = None) -> None:
         given = {name: _values(name, value) for name, value in axes.items()}
+        for name in given.keys() & set(MADE):
+            raise SweepError(f"{name!r} is made by the sweep itself; call the parameter otherwise")
         self.coordinates: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
         for name, value in given.items():
             own = tuple(f"{name}_{k}" for k in range(1, value.ndim))

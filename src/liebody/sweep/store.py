@@ -204,9 +204,9 @@ class Store:
         """Make it under another name, and rename it."""
         import zarr
 
-        for name in first.values:
-            if name in self.space.coordinates or name in self.space.dims:
-                raise SweepError(f"{name!r} is a parameter, and a result too; give the result another name")
+        for name in first.values.keys() & {*self.space.coordinates, *self.space.dims, *first.coords}:
+            what = "values along an axis" if name in first.coords else "a parameter"
+            raise SweepError(f"{name!r} is {what}, and a result too; give the result another name")
         for name in {*first.values, *first.coords, *self.space.coordinates, *self.space.dims}:
             _check_name(name)
         while self._lock is None:  # another process may remove it before it is locked
