@@ -262,6 +262,16 @@ def test_pictures_without_matplotlib_are_refused_before_the_work(words, liebody,
     assert [path.name for path in tmp_path.iterdir()] == ["swing.urdf"]
 
 
+@pytest.mark.parametrize(("suffix", "missing"), [(".gif", "PIL"), (".mp4", "imageio_ffmpeg")])
+def test_films_that_cannot_be_written_are_refused_before_the_work(
+    suffix, missing, liebody, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = liebody("simulate", "swing.urdf", "--save", f"run{suffix}")
+    assert result.exit_code == 2 and result.stdout == "" and "pip install" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["swing.urdf"]
+
+
 def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path):
     assert liebody("simulate", "swing.urdf", "--t-end", "0.01").stderr == ""
     (tmp_path / "swing.urdf").write_text(SWING.replace(' ixy="0" ixz="0" iyz="0"', ""))
@@ -282,6 +292,9 @@ def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path)
         ("simulate double_pendulum --q0 1,x", "'x' is not a number"),
         ("simulate double_pendulum --q0 link1=x", "'x' is not a number"),
         ("simulate double_pendulum --q0 link1=1,2", "'2' names no entry"),
+        ("simulate double_pendulum --q0 link1=1,link1=2", "--q0 names 'link1' twice; give each entry one"),
+        ("simulate double_pendulum --seed -1", "-1 is not in the range x>=0"),
+        ("view double_pendulum run.nc --q0 1,2 --out x.html", "--q0 is a configuration, and RUN a motion"),
         ("simulate double_pendulum --v0 elbow=1", "there is no 'elbow'; known are link1, link2"),
         ("simulate double_pendulum --tau 1,2,3", "--tau needs 2 numbers"),
         ("simulate double_pendulum --q0 nan,0", "expected a finite number"),

@@ -116,6 +116,20 @@ def test_a_picture_that_cannot_be_written_is_refused(tmp_path, name):
         a_run(models.double_pendulum().tree).plot(tmp_path / name)
 
 
+def test_numbers_that_no_picture_has_are_refused():
+    robot = models.double_pendulum()
+    run = a_run(robot.tree, (4,))
+    for draw, words in [
+        (lambda: run.plot(members=0), "members is 0, expected a whole number, 1 or more"),
+        (lambda: run.plot(3), "path is 3, expected text or PathLike"),
+        (lambda: plot_motion(robot, run, instants=-1), "instants is -1, expected a whole number"),
+        (lambda: plot_motion(robot, run, window=-1.0), "window is -1.0, expected a positive number"),
+        (lambda: plot_motion(robot, run, window=np.nan), "window is nan, expected a positive number"),
+    ]:
+        with pytest.raises(LiebodyError, match=words):
+            draw()
+
+
 def test_pictures_need_neither_display_nor_pyplot(tmp_path):
     code = (
         "import sys, numpy as np, liebody as lb\n"

@@ -259,7 +259,9 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
     f"{', '.join(JOINT_KINDS)}, separated by commas. Default: armature, damping.",
 )  # fmt: skip
 @click.option(
-    "--seed", type=int, help="Draw initial states at random from this seed, instead of neutral, at rest."
+    "--seed",
+    type=click.IntRange(0),
+    help="Draw initial states at random from this seed, instead of neutral, at rest.",
 )
 @click.option(
     "--members",
@@ -347,11 +349,12 @@ def view_(source: str, run: Path | None, floating: bool, q0: str | None, out: Pa
     The page is one file without references to others: it can be mailed, and plays without a network. Meshes
     need trimesh and pycollada. A film is of a run.
     """
+    if run is not None and q0 is not None:
+        raise click.UsageError("--q0 is a configuration, and RUN a motion; give one of them.")
     robot = load(source, floating=floating)
-    q = _assigned("--q0", q0, labels(robot.tree)[0], robot.neutral())
-    shown = view(
-        robot, _rounded_quaternions(robot, q, labels(robot.tree)[0]) if run is None else Run.load(run)
-    )
+    coordinates, _ = labels(robot.tree)
+    q = _assigned("--q0", q0, coordinates, robot.neutral())
+    shown = view(robot, _rounded_quaternions(robot, q, coordinates) if run is None else Run.load(run))
     if out is None:
         click.echo(f"the page is {shown.show()}")
     else:
@@ -524,6 +527,8 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
             raise Refused(
                 f"{option}: {word!r} names no entry; write all as name=number, or all numbers without names"
             )
+        if name.strip() in given:
+            raise Refused(f"{option} names {name.strip()!r} twice; give each entry one number")
         given[name.strip()] = _number(option, number)
     return names.filled(given, values, option)
 
@@ -549,6 +554,10 @@ def _check_suffixes(picture: Path | None, data: Path | None) -> None:
             raise Refused(f"--plot {picture}: pictures end in .png, .pdf or .svg")
     if data is not None and data.suffix not in (".nc", *VIEWS):
         raise Refused(f"--save {data}: runs are saved as netCDF, which ends in .nc, or shown as .html")
+    if data is not None and data.suffix in (".gif", ".png"):
+        require("films and pictures", "PIL", extra="view")
+    if data is not None and data.suffix == ".mp4":
+        require("films as MP4", "PIL", "imageio_ffmpeg", extra="mp4")
     for path in (picture, data):
         if path is not None and not path.parent.is_dir():
             raise Refused(f"{path}: there is no folder {path.parent}; make it first")

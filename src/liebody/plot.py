@@ -19,7 +19,8 @@ from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
 from .bodies import Tree
-from .errors import LiebodyError
+from .door import checked, count
+from .errors import SECONDS, LiebodyError, positive
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .scalar import Array
 
@@ -38,6 +39,7 @@ TITLES = {"rad": "angle", "m": "position", "rad/s": "angular velocity", "m/s": "
 
 
 @np.errstate(all="ignore")
+@checked
 def plot_run(
     run: Run,
     path: str | os.PathLike[str] | None = None,
@@ -53,7 +55,7 @@ def plot_run(
 
     Raises LiebodyError for a file that cannot be written.
     """
-    chosen, of = _members(run, members)
+    chosen, of = _members(run, count("members", members))
     panels: list[tuple[str, Labels, Array]] = []
     for labels, values in ((run.coordinates, of(run.q, 2)), (run.dofs, of(run.v, 2))):
         for unit in dict.fromkeys(labels.units):
@@ -80,6 +82,7 @@ def plot_run(
     return _written(figure, path)
 
 
+@checked
 def plot_motion(
     robot: Robot,
     run: Run,
@@ -97,10 +100,11 @@ def plot_motion(
     Links are drawn from joint to joint, and from the last joint of a branch to its named frame or its centre
     of mass; dots are centres of mass. Of a batch, the first member is drawn.
     """
+    instants = count("instants", instants)
     run = run.member(*(0,) * len(run.batch))
     good = np.isfinite(run.q).all(axis=-1)
     t, poses = run.t[good], robot.poses(run.q[good])
-    first = 0 if window is None else int(np.searchsorted(t, t[-1] - window))
+    first = 0 if window is None else int(np.searchsorted(t, t[-1] - positive("window", window, SECONDS)))
     shown = np.unique(np.linspace(first, len(t) - 1, instants).round().astype(int))
     segments, masses, tip = _skeleton(robot.tree, poses)
 
