@@ -384,6 +384,12 @@ def test_a_mesh_is_drawn_where_its_file_has_it(tmp_path):
         (model_of("").replace('"j"', '"j" type="ball" stiffness="1"'), "spring of a ball"),
         (model_of("").replace('"j"', '"j" type="free" armature="1"'), "armature of a free joint"),
         (model_of("").replace('<body name="b">', '<body name="b" gravcomp="1">'), "body@gravcomp (1)"),
+        (model_of('<option><flag limit="disable"/></option>'), "option/flag@limit (it acts here) (1)"),
+        (model_of('<option><flag frictionloss="disable"/></option>'), "option/flag@frictionloss"),
+        (
+            model_of("").replace('"j"', '"j" actuatorfrclimited="true" actuatorfrcrange="-1 3"'),
+            "actuatorfrcrange that differs by direction (1)",
+        ),
         (model_of('<contact><exclude body1="b" body2="world"/></contact>'), "contact/exclude (1)"),
     ],
 )  # fmt: skip
@@ -404,6 +410,8 @@ def test_what_no_motion_depends_on_is_counted_and_not_warned_of():
 
 def test_what_is_used_is_not_named():
     text = model_of("", '<geom size="0.1" contype="0" conaffinity="0"/><site name="s"/>')
+    text = text.replace('"j"', '"j" actuatorfrclimited="true" actuatorfrcrange="-3 3"')
+    text = text.replace("<worldbody>", '<option><flag gravity="disable"/></option><worldbody>')
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not load_mjcf(text).description.unused

@@ -71,6 +71,9 @@ COUNTS = {
 }
 """What a compiled model counts, and nothing here uses."""
 
+DISABLED = "CONSTRAINT EQUALITY FRICTIONLOSS LIMIT PASSIVE SPRING DAMPER ACTUATION CLAMPCTRL".split()
+"""What <flag> can switch off in MuJoCo, and acts here nevertheless (mjtDisableBit)."""
+
 WATCHING = ("camera", "light", "sensor", "skin")
 """What of that no motion depends on."""
 
@@ -330,7 +333,9 @@ class _Reader:
                 bounds[np.abs(bounds) >= UNLIMITED] *= np.inf
                 numbers["lower"], numbers["upper"] = bounds
             if model.jnt_actfrclimited[j]:
-                numbers["effort_limit"] = float(np.abs(model.jnt_actfrcrange[j]).max())
+                least, most = map(float, model.jnt_actfrcrange[j])
+                numbers["effort_limit"] = max(-least, most)
+                self.unused["joint@actuatorfrcrange that differs by direction"] += -least != most
             for i, gear in self._rotors(j):
                 numbers["armature"] += gear**2 * model.actuator_armature[i]
                 numbers["damping"] += gear**2 * model.actuator_damping[i]
@@ -483,6 +488,8 @@ class _Reader:
         return filename, next((path for path in candidates if path.is_file()), None)
 
     def _count_unused(self) -> None:
+        import mujoco
+
         model = self.model
 
         def count(*attributes: str) -> int:
@@ -497,6 +504,9 @@ class _Reader:
         self.unused["fluid (option@density, @viscosity)"] += bool(model.opt.density or model.opt.viscosity)
         self.unused["tendon/spatial"] += spatial
         self.unused["force or limit of a tendon"] += count(*(f"tendon_{name}" for name in acting))
+        for name in DISABLED:
+            if model.opt.disableflags & int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{name}", 0)):
+                self.unused[f"option/flag@{name.lower()} (it acts here)"] += 1
         self.unused["nonlinear stiffness"] += count("jnt_stiffnesspoly")
         self.unused["nonlinear damping"] += count("dof_dampingpoly")
         self.unused["joint@springyield"] += count("jnt_springyield")
