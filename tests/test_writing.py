@@ -15,7 +15,7 @@ from random_trees import random_inertia, random_placement, random_tree
 import liebody as lb
 from liebody import dynamics
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.constrained import ClosedTree, Condition
+from liebody.constrained import ClosedTree, Closure, Condition
 from liebody.errors import ModelError
 from liebody.groups import (
     SE3,
@@ -30,7 +30,7 @@ from liebody.groups import (
     Schoenflies,
     Spherical,
 )
-from liebody.io import load_mjcf, load_urdf
+from liebody.io import MjcfTree, load_mjcf, load_urdf
 from liebody.io.writing import mjcf_of, urdf_of
 
 BODY = SpatialInertia(2.0, [0.1, -0.2, 0.3], [[0.3, 0.01, 0.02], [0.01, 0.25, 0.03], [0.02, 0.03, 0.2]])
@@ -228,6 +228,16 @@ def test_names_of_parts_do_not_meet():
     tree = TreeBuilder("names").add("a", Joint("j", Revolute([0, 0, 1], [1, 0, 0])), BODY)
     tree = tree.add("a_on_j", Joint("a_beside_j", Prismatic([1, 0, 0])), BODY, "a").frame("f", "a").build()
     assert_same_dynamics(tree, again(tree, "URDF"))
+
+
+def test_sites_of_closures_do_not_meet_frames():
+    tree = TreeBuilder("pair").add("a", Revolute([0, 0, 1]), BODY).add("b", Revolute([0, 0, 1]), BODY)
+    tree = tree.frame("a_site", "a", [0, 0, 0.3]).build()
+    pinned = MjcfTree(tree.name, tree.bodies, tree.frames, loops=(Closure("pin", Spherical(), "a", "b"),))
+    found = load_mjcf(mjcf_of(pinned, np.zeros(3)), unused=False)
+    assert sorted(found.frames) == ["a_site", "a_site_", "b_site"]
+    violated = [ClosedTree(x, x.closures).violation([0.3, -0.4])["pin"] for x in (found, pinned)]
+    np.testing.assert_allclose(*violated, atol=1e-14)
 
 
 @pytest.mark.parametrize("form", ["URDF", "MJCF"])

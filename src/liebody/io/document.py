@@ -115,6 +115,14 @@ def is_name(text: str) -> bool:
     return 0 < len(text.strip()) <= LONGEST_NAME and known
 
 
+def new_name(name: str, taken: set[str], suffix: str = "_") -> str:
+    """The name, with suffixes until nobody has it; it is then taken."""
+    while name in taken:
+        name += suffix
+    taken.add(name)
+    return name
+
+
 def quoted(text: str, width: int = 60) -> str:
     """The text in quotes, escaped, and cut to a width: hostile text stays one harmless line of a message."""
     return ascii(text if len(text) <= width else text[: width - 3] + "...")

@@ -31,7 +31,7 @@ from ..dynamics import FREE_FALL
 from ..errors import DescriptionError, ModelError, ShapeError, require, warn
 from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
 from ..scalar import Array, maximum, minimum
-from .document import check_option, counts, is_name, quoted, read_document
+from .document import check_option, counts, is_name, new_name, quoted, read_document
 from .layouts import joint_names, mujoco_layout
 from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements
 
@@ -227,7 +227,7 @@ class _Reader:
         self.bodies = [WORLD, *(self.name("body", i) for i in range(1, model.nbody))]
         self.joints = [self.name("joint", i, name) for i, name in enumerate(joint_names(model))]
         self.taken = set(self.bodies)
-        self.sites = [_new_name(self.name("site", i), self.taken, "_site") for i in range(model.nsite)]
+        self.sites = [new_name(self.name("site", i), self.taken, "_site") for i in range(model.nsite)]
 
     def name(self, kind: str, number: int, otherwise: str = "") -> str:
         """The name of one of the model's elements; where it has none, another one, or its number."""
@@ -306,7 +306,7 @@ class _Reader:
             if j == numbers[-1]:
                 builder.add(self.bodies[i], joint, inertia, parent, placement)
                 break
-            name = _new_name(f"{self.bodies[i]} on {joint.name}", self.taken)
+            name = new_name(f"{self.bodies[i]} on {joint.name}", self.taken)
             builder.add(name, joint, None, parent, placement)
             parent, placement = name, np.eye(4)
 
@@ -408,7 +408,7 @@ class _Reader:
                 first = (data[:3], None) if kind == CONNECT else (data[3:6], data[6:10])
                 second = (data[3:6], None) if kind == CONNECT else (data[:3], None)
                 for k, (end, place) in enumerate(zip(ends, (first, second), strict=True), start=1):
-                    frames.append(_new_name(f"{name}_frame{k}", self.taken))
+                    frames.append(new_name(f"{name}_frame{k}", self.taken))
                     builder.frame(frames[-1], self.bodies[end], _pose(*place))
             else:
                 frames = [self.sites[end] for end in ends]
@@ -524,14 +524,6 @@ def _follow(found: dict[str, Mimic], coefficients: Mapping[str, float], constant
             found[joint] = Mimic(leader, -coefficients[leader] / c, constant / c)
             return True
     return False
-
-
-def _new_name(name: str, taken: set[str], suffix: str = "_") -> str:
-    """The name, with suffixes until nobody has it; it is then taken."""
-    while name in taken:
-        name += suffix
-    taken.add(name)
-    return name
 
 
 def _first(model: Any, what: str, i: int) -> int:

@@ -44,7 +44,7 @@ from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from ..constrained import Closure, Condition
 from ..errors import DescriptionError, ModelError, counted, warn
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
-from .document import XmlElement, check_option, counts, listed, quoted, read_document
+from .document import XmlElement, check_option, counts, listed, new_name, quoted, read_document
 from .meshes import read_stl
 
 NAME, TEXT, LIMIT = "name", "text", "limit"
@@ -324,8 +324,8 @@ def load_urdf(
     names = {link.name: link.name for link in description.links}
     root = description.links[0].name
     if floating and root == WORLD:
-        names[root] = _new_name("world_link", names)
-    root_joint = _new_name("root_joint", [link.joint.name for link in description.links if link.joint])
+        names[root] = new_name("world_link", set(names))
+    root_joint = new_name("root_joint", {link.joint.name for link in description.links if link.joint})
 
     builder = TreeBuilder(description.name)
     for link in description.links:
@@ -421,12 +421,6 @@ def _states_inertia(inertia: SpatialInertia | None) -> bool:
 def _is_definite(inertia: SpatialInertia) -> bool:
     I = inertia.rotational
     return bool(inertia.mass >= 0 and np.linalg.eigvalsh(I)[0] >= -1e-9 * np.abs(I).max())
-
-
-def _new_name(name: str, taken: Any) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def read_urdf(

@@ -33,6 +33,7 @@ from ..groups import (
 )
 from ..linear import is_numeric
 from ..scalar import Array
+from .document import new_name
 from .mjcf import UNLIMITED, MjcfTree
 
 COMMUTING = (Cylindrical, PlanarTranslation, SpatialTranslation)
@@ -105,12 +106,6 @@ class _Writer:
     def refuse(self, what: str, remedy: str) -> NoReturn:
         raise ModelError(f"{self.tree.name} cannot be written as {self.format}: {what}; {remedy}")
 
-    def new_name(self, name: str, taken: set[str]) -> str:
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        return name
-
     def simple(self, joint: Joint) -> list[Joint]:
         """The joint as those that the format has, in the order of its coordinates."""
         if isinstance(joint.group, COMMUTING):
@@ -119,7 +114,7 @@ class _Writer:
             for i, s in enumerate(joint.group.S.T):
                 group = Revolute(s[:3], point) if s[:3].any() else Prismatic(s[3:])
                 numbers: dict[str, Any] = {name: float(getattr(joint, name)[i]) for name in self.numbers}
-                made.append(Joint(self.new_name(f"{joint.name}_{i + 1}", self.joints), group, **numbers))
+                made.append(Joint(new_name(f"{joint.name}_{i + 1}", self.joints), group, **numbers))
             return made
         if type(joint.group) not in self.kinds:
             words = ", ".join(group.__name__ for group in (*self.kinds, *COMMUTING))
@@ -176,19 +171,19 @@ class _Urdf(_Writer):
         for k, joint in enumerate(simple):
             on_axis = SE3.motion(np.eye(3), np.array(getattr(joint.group, "point", np.zeros(3)), float))
             last = k == len(simple) - 1 and not on_axis[:3, 3].any()
-            link = body.name if last else self.new_name(f"{body.name}_on_{joint.name}", self.names)
+            link = body.name if last else new_name(f"{body.name}_on_{joint.name}", self.names)
             self.link(link, body.inertia if last else None)
             self.joint(joint, origin @ on_axis, parent, link)
             parent, origin = link, SE3.inverse(on_axis).astype(float)
         if parent != body.name:
             self.link(body.name, body.inertia)
-            fixed = Joint(self.new_name(f"{body.name}_beside_{body.joint.name}", self.joints), Fixed())
+            fixed = Joint(new_name(f"{body.name}_beside_{body.joint.name}", self.joints), Fixed())
             self.joint(fixed, origin, parent, body.name)
 
     def frame(self, frame: Frame, parent: str, ends: set[str]) -> None:
         if frame.name not in ends:  # these are made again of the constraint
             self.link(frame.name, None)
-            name = self.new_name(f"{frame.name}_joint", self.joints)
+            name = new_name(f"{frame.name}_joint", self.joints)
             self.joint(Joint(name, Fixed()), frame.placement, parent, frame.name)
 
     def link(self, name: str, inertia: SpatialInertia | None) -> None:
@@ -260,7 +255,8 @@ class _Mjcf(_Writer):
         ElementTree.SubElement(root, "option", gravity=_row(self.gravity))
         world = ElementTree.SubElement(root, "worldbody")
         self.loops = self.closed(MJCF_LOOPS)
-        self.ends = {end for closure, _ in self.loops for end in (closure.a, closure.b)}
+        closed = dict.fromkeys(end for closure, _ in self.loops for end in (closure.a, closure.b))
+        self.ends = {x: x if x in self.tree.frames else new_name(f"{x}_site", self.names) for x in closed}
         self.sites(world, WORLD, 0)
         for body in self.children[0]:
             self.body(world, body, np.eye(4), [])
@@ -273,7 +269,7 @@ class _Mjcf(_Writer):
                 ElementTree.SubElement(equality, "joint", ends, polycoef=numbers)
         for closure, kind in self.loops:
             ElementTree.SubElement(
-                equality, kind, name=closure.name, site1=self.site(closure.a), site2=self.site(closure.b)
+                equality, kind, name=closure.name, site1=self.ends[closure.a], site2=self.ends[closure.b]
             )
         self.actuators(root)
         for element in [element for element in root if not len(element) and not element.attrib]:
@@ -360,12 +356,8 @@ class _Mjcf(_Writer):
         numbers = {"mass": _row(inertia.mass), "diaginertia": _row(moments)}
         ElementTree.SubElement(element, "inertial", numbers | _at(SE3.motion(R, inertia.com)))
 
-    def site(self, end: str) -> str:
-        """The site of a frame; a body's own frame has one if a closure needs it."""
-        return end if end in self.tree.frames else f"{end}_site"
-
     def sites(self, element: Any, name: str, index: int) -> None:
-        own = [Frame(f"{name}_site", index, np.eye(4))] if name in self.ends else []
+        own = [Frame(self.ends[name], index, np.eye(4))] if name in self.ends else []
         for frame in (*own, *self.frames[index]):
             ElementTree.SubElement(element, "site", {"name": frame.name} | _at(frame.placement))
 

@@ -15,6 +15,7 @@ from ..errors import SweepError
 from ..prepare import takes_parameters
 from ..simulate import DivergedMembers, simulate
 from ..systems import HybridSystem
+from .space import numbered
 from .store import Results, WrongResults
 
 Outputs = Mapping[str, Sequence[str]] | None
@@ -122,7 +123,7 @@ class Simulation:
         values = {"q": run.q, "v": run.v, **run.outputs}
         values |= {f"work_{name}": x for name, x in run.work.items()}
         values |= {f"memory_{name}": x for name, x in run.memory.items()}
-        dims = {name: ("time", *_numbered(name, x.ndim - 2)) for name, x in values.items()}
+        dims = {name: ("time", *numbered(name, x.ndim - 2)) for name, x in values.items()}
         values |= {"end_time": run.end_times, "cause": run.ends}
         return Results(values, dims, {"time": run.t}, {"time": "s", "end_time": "s"})
 
@@ -167,10 +168,6 @@ def _check_call(function: Callable[..., Any], name: str, *arguments: Any, **opti
 
 def _is_list(given: Any) -> bool:
     return isinstance(given, (list, tuple))
-
-
-def _numbered(name: str, n: int) -> tuple[str, ...]:
-    return tuple(f"{name}_{k + 1}" for k in range(n))
 
 
 def _named(outputs: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -90,7 +90,7 @@ class Space:
             raise SweepError(f"{name!r} is made by the sweep itself; call the parameter otherwise")
         self.coordinates: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
         for name, value in given.items():
-            own = tuple(f"{name}_{k}" for k in range(1, value.ndim))
+            own = numbered(name, value.ndim - 1)
             if isinstance(axes, Sample):
                 self.coordinates[name] = (("sample", *own) if value.ndim else (), value)
             elif value.ndim > 1:
@@ -156,6 +156,11 @@ class Space:
             )
             found.append(f"{name} = {first!s}" + ("" if first == last else f" ... {last!s}"))
         return ", ".join(found)
+
+
+def numbered(name: str, n: int) -> tuple[str, ...]:
+    """What n axes of a parameter's or result's own are called: name_1, name_2, ..."""
+    return tuple(f"{name}_{k + 1}" for k in range(n))
 
 
 def _box(shape: tuple[int, ...], most: int) -> tuple[int, ...]:

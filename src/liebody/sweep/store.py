@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import SweepError, warn
 from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, access, files_below, locked, to_disk
-from .space import Space
+from .space import Space, numbered
 
 if TYPE_CHECKING:
     import xarray
@@ -238,7 +238,7 @@ class Store:
                 about = {"long_name": "why it ended early, or failed"}
             else:
                 kind, own = _kind(first.values[name]), first.values[name].shape[1:]
-            dims = (*self.space.dims, *_own_dims(first, name, own))
+            dims = (*self.space.dims, *first.dims.get(name, numbered(name, len(own))))
             _array(group, name, dims, (*self.space.shape, *own), (*self.space.box, *own), kind, about)
         Inventory.begin(made)
         to_disk(files_below(made))
@@ -406,8 +406,3 @@ def _check_name(name: str) -> None:
 def _kind(values: np.ndarray) -> Any:
     """The type of an array of values in the store."""
     return "string" if values.dtype.kind in "UTO" else values.dtype
-
-
-def _own_dims(found: Results, name: str, own: tuple[int, ...]) -> tuple[str, ...]:
-    named = found.dims.get(name)
-    return tuple(f"{name}_{k + 1}" for k in range(len(own))) if named is None else tuple(named)
