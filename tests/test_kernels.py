@@ -342,7 +342,8 @@ def test_a_guard_checks_entries_that_there_are():
         Guard(("z",)),
         Guard(unit=[("z", 0, 4)]),
         Guard(unit=[("x", 0, 4)]),
-        Guard(signs=[("x", 3, ">")]),
+        Guard(signs=[("z", 0, ">")]),
+        Guard(signs=[("x", 3, ">=")]),
     ):
         with pytest.raises(
             GraphError, match=r"f: the guard checks .* and the inputs are m \(3, 5\), x \(3,\)"
