@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import re
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ import pytest
 import liebody as lb
 from liebody import scalar
 from liebody.codegen import Guard, Kernel, Program, build, entry, kernel, trace
-from liebody.errors import ArgumentError, ConfigurationError, GraphError, ShapeError
+from liebody.errors import ArgumentError, ConfigurationError, GraphError, ModelError, ShapeError
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
@@ -415,6 +416,26 @@ def test_a_guard_names_entries_of_matrices_and_shared_rows(make):
     m[1, 0] = np.nan
     with pytest.raises(ConfigurationError, match=r"m\[1, 0\] is nan"):
         f(q, m)
+
+
+@pytest.mark.parametrize("n", [1, 9, 200])
+def test_a_guard_holds_signs_and_axes_and_names_them_as_it_was_told(make, n):
+    labels = {"p": ("mass", "loss", "axis[0]", "axis[1]", "axis[2]")}
+    guard = Guard(("p",), (("p", 2, 3),), signs=(("p", 0, ">"), ("p", 1, ">=")), labels=labels)
+    f = make(trace(lambda p: p[:1], {"p": 5}, "f"), guard=guard)
+    p = np.tile([1.0, 0.0, 0.0, 0.6, -0.8], (n, 1))
+    assert np.array_equal(f(p), p[:, :1])
+    state = f" of state {n - 1}" if n > 1 else ""
+    for place, value, error, words in [
+        (0, 0.0, ModelError, f"f: p[0] (mass){state} is 0.0, expected a positive number"),
+        (1, -1e-300, ModelError, f"f: p[1] (loss){state} is -1e-300, expected zero or more"),
+        (4, 0.0, ConfigurationError, f"f: the vector p[2:5] (axis){state} has norm 0.6, expected 1;"),
+        (0, np.nan, ConfigurationError, f"f: p[0] (mass){state} is nan, expected a finite number"),
+    ]:
+        wrong = p.copy()
+        wrong[-1, place] = value
+        with pytest.raises(error, match=re.escape(words)):
+            f(wrong)
 
 
 def test_a_guard_is_not_deceived_by_an_out_that_overlaps(make):
