@@ -1,7 +1,8 @@
 """How long closed forms are, and what they cost: liebody beside simplify, Kane and Lagrange of SymPy.
 
-    python benchmarks/closed_forms.py            planar arms of two and three links, the hoppers: minutes
+    python benchmarks/closed_forms.py            planar arms of two and three links, the hoppers: a minute
     python benchmarks/closed_forms.py --puma     PUMA 560 alone, in numbers and in symbols: ten minutes
+    python benchmarks/closed_forms.py --whole    all closed forms of some robots by liebody alone: minutes
 
 Counted are the operations of SymPy's `count_ops`, without common subexpressions, of the mass matrix M and of
 what else stands on the left of M dv/dt = f, in symbols. "simplify" is SymPy's, entry by entry, of what the
@@ -22,12 +23,15 @@ from typing import Any
 
 import numpy as np
 import sympy
+from machine import seconds
+from robots import path
 from sympy.physics import mechanics
 
 import liebody as lb
 from liebody import SpatialInertia, TreeBuilder
 from liebody.groups import Revolute
 
+PARTS = "M", "C", "g", "kinetic", "potential", "equations"
 UPRIGHT = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
 
 
@@ -191,9 +195,9 @@ def puma_form(method: str, simplify: bool) -> tuple[Any, ...]:
 
 def _counted(method: str, simplify: bool, limit: int, results: Any) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-    found, seconds = puma_form(method, simplify), time.process_time()
+    found, spent = puma_form(method, simplify), time.process_time()
     counts = [int(sympy.count_ops(X)) for X in found]
-    results.send((counts, seconds, apart(lb.load("puma560"), found, armatures=not method)))
+    results.send((counts, spent, apart(lb.load("puma560"), found, armatures=not method)))
 
 
 def limited(title: str, method: str, simplify: bool, limit: int) -> None:
@@ -257,7 +261,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--puma", action="store_true")
     parser.add_argument("--limit", type=int, default=120, help="seconds for each form of PUMA 560 by SymPy")
+    parser.add_argument("--whole", action="store_true")
     args = parser.parse_args()
+    if args.whole:
+        whole()
+        return
     print(f"{'operations of':34}{'M':>8}{'f':>8}{'m':>8}", flush=True)
     if args.puma:
         puma(args.limit)
@@ -302,6 +310,24 @@ def puma(limit: int) -> None:
     print("puma560, symbols", flush=True)
     row("liebody", *timed(lambda: left_side(lb.equations("puma560", symbols=True))))
     row("its algorithms", left_side(lb.equations("puma560", symbols=True, simplify=False)), 0.0)
+
+
+def whole() -> None:
+    """Processor time of M, C, g, energies and equations, simplified."""
+    given = {key: sympy.symbols(f"{key[0]}1 {key[0]}2", positive=True) for key in ("masses", "lengths")}
+    (ur5, _), (anymal, _) = path("ur5"), path("anymal")
+    for title, robot, options in (
+        ("double pendulum, symbols", lb.load("double_pendulum"), {"symbols": True}),
+        ("planar arm of 3 links, symbols", planar_arm(3), {}),
+        ("two ball joints, symbols", lb.models.double_pendulum(**given, spherical=True), {}),
+        ("PUMA 560, numbers", lb.load("puma560"), {}),
+        ("UR5, numbers", lb.load(ur5), {}),
+        ("PUMA 560, symbols", lb.load("puma560"), {"symbols": True}),
+        ("ANYmal, floating, numbers", lb.load(anymal, floating=True), {}),
+    ):
+        eq = lb.equations(robot, **options)
+        took = seconds(lambda eq=eq: [getattr(eq, part) for part in PARTS])
+        print(f"  {title:32}{took:8.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -770,6 +770,27 @@ def test_closed_forms_take_seconds(make, simplify, seconds):
     assert time.process_time() - start < seconds
 
 
+@pytest.mark.wide
+def test_sums_of_terms_that_nothing_divides_are_not_factored():
+    """Ball joints with all their numbers as symbols: factoring each sum took twenty times as long."""
+    start = time.process_time()
+    eq = lb.equations(lb.models.double_pendulum(spherical=True), symbols=True)
+    assert eq.C.shape == (6, 6) and time.process_time() - start < 25
+
+
+@given(data=st.data())
+def test_no_product_of_sums_is_called_prime(data):
+    """Of two sums of terms in three letters, neither with a common letter."""
+    exponents = st.tuples(*[st.integers(0, 1)] * 3)
+    sums = st.dictionaries(exponents, st.integers(-3, 3).filter(bool), min_size=2, max_size=3)
+    a, b = (data.draw(sums.filter(lambda p: not any(map(min, zip(*p))))) for _ in range(2))
+    product: dict[int, int] = {}
+    for (m, x), (n, y) in itertools.product(a.items(), b.items()):
+        place = sum((i + j) << (polynomials.BITS * k) for k, (i, j) in enumerate(zip(m, n)))
+        product[place] = product.get(place, 0) + x * y
+    assert not polynomials.is_prime({m: x for m, x in product.items() if x}, range(3))
+
+
 def test_shared_subexpressions_are_not_walked_again_and_again():
     """A chain whose expressions, written out, would be longer than any page."""
     start = time.process_time()

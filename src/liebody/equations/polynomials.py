@@ -574,7 +574,7 @@ class Ring:
         inside, rest = self._sum_of_groups(p)
         if len(p) <= FEW:
             places = [k for k in range(len(self.generators)) if any(exponent(m, k) for m in p)]
-            number, factors = _factor_list(p, places)
+            number, factors = (1, [(p, 1)]) if is_prime(p, places) else _factor_list(p, places)
             if len(factors) > 1 or factors[0][1] > 1:
                 parts = [(self._sum_of_groups(q), power) for q, power in factors]
                 if sum(part[0] + power for part, power in parts) <= inside + 1:
@@ -734,6 +734,14 @@ def _eliminated(p: Polynomial, k: int, circle: Sequence[int]) -> Polynomial:
                     q = add(q, {rest + (2 << (BITS * other)): -x})
         p = q
     return p
+
+
+def is_prime(p: Polynomial, places: Iterable[int]) -> bool:
+    """Whether some generator occurs in one term alone, to the first power: p = a x + b with a monomial a.
+
+    Then p, without a monomial that divides it, has no factors, since such a factor would divide a and b.
+    """
+    return any(sorted(exponent(m, k) for m in p)[-2:] == [0, 1] for k in places)
 
 
 def _factor_list(p: Polynomial, places: Sequence[int]) -> tuple[Any, list[tuple[Polynomial, int]]]:
