@@ -7,7 +7,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -126,6 +126,14 @@ def quantity(name: str, given: Any) -> Any:
     return quantities(name, given, ()).item()
 
 
+def vector(name: str, given: Any, size: int) -> np.ndarray:
+    """What was given as finite floats (size,); raises ShapeError and ConfigurationError."""
+    array = floats(name, given)
+    if array.shape != (size,):
+        raise ShapeError(f"{name} has shape {array.shape}, expected ({size},)")
+    return array
+
+
 def number(name: str, given: Any, finite: bool = True) -> float:
     """What was given as a float, a finite one; raises ShapeError and ConfigurationError."""
     array = floats(name, given, finite)
@@ -150,6 +158,11 @@ def shape_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
     except ArgumentError:
         words = f"the shape of {name} is {short(given)}, expected whole numbers, 0 or more"
         raise ArgumentError(words) from None
+
+
+def names(given: str | Iterable[str]) -> tuple[str, ...]:
+    """One name, or several."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def members(name: str, given: Any, what: str) -> list[Any]:

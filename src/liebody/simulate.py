@@ -291,6 +291,7 @@ class _Simulation:
 
     def metered_work(self, q: Array) -> Array:
         """The work (..., times) of efforts and of forces that do not store it, integrated with the motion."""
+        assert isinstance(self.mechanism, OpenTree)
         along = self.march(metered=True)
         along.go(shown=False)
         return along.record()[1][..., -1].reshape(q.shape[:-1]) + _stored(self.mechanism, q, self.efforts.p)
@@ -382,7 +383,7 @@ def _chunks(rows: int, some: int = 1) -> Iterator[tuple[int, int]]:
 # -- work and forces, when they are asked for ----------------------------------------------------------------
 
 
-def _stored(mechanism: Any, q: Array, p: Array) -> Any:
+def _stored(mechanism: OpenTree, q: Array, p: Array) -> Any:
     """What the forces store, less what they stored at the start, (..., nt)."""
     if not any(force.stores for force in mechanism.forces):
         return 0.0
