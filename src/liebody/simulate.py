@@ -189,8 +189,9 @@ def simulate(
             warn(f"{why}; so it is called at every stage, slower", CalledEfforts)
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
-    settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
-    simulation = _Simulation(made, chosen, stabilized, (q, v), batch, u, clock, events, settings, threads)
+    simulation = _Simulation(
+        made, chosen, stabilized, (q, v), batch, u, clock, (rtol, atol), events, threads
+    )  # fmt: skip
     march = simulation.march()
     start = time.perf_counter()
     with suppress(KeyboardInterrupt):  # which the march keeps
@@ -230,8 +231,8 @@ class _Simulation:
     batch: tuple[int, ...]  # their shape
     efforts: Efforts
     clock: Clock
+    tolerances: tuple[float, float]  # rtol, atol of the error control
     events: Mapping[str, Callable[..., Any]]
-    settings: Settings
     threads: int
 
     def march(self, metered: bool = False) -> _March:
@@ -358,9 +359,11 @@ class _March:
 
     def _take_own_steps(self, bar: Progress) -> None:
         """Steps of the members' own, in chunks of records."""
-        members, settings = self.members, self.simulation.settings
+        members, given = self.members, self.simulation
+        most = MOST_EVENTS if given.events else 0
+        settings = Settings(*given.tolerances, controlled=given.clock.h is None, most=most)
         for done, rows in _chunks(len(members.times) - 1):
-            self.flow.march(members, self.samples, 1 + done + rows, settings, self.simulation.threads)
+            self.flow.march(members, self.samples, 1 + done + rows, settings, given.threads)
             bar.at(members.times[done + rows])
         ended = (members.ends[:, 1] > 0) & (members.ends[:, 1] != STOPPED)
         self.failed[ended] = members.clock["row"][ended] + 1
