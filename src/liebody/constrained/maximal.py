@@ -206,12 +206,12 @@ def add_closure(builder: SystemBuilder, tree: Tree, closure: AnyClosure) -> None
         )
         return
     a, b = tree.frame(closure.a), tree.frame(closure.b)
-    bodies = [tree.bodies[f.body - 1].name if f.body else WORLD for f in (a, b)]
+    parent, child = (tree.bodies[f.body - 1].name if f.body else WORLD for f in (a, b))
     if isinstance(closure.what, MotionSubgroup):
-        builder.joint(closure.name, closure.what, *bodies, on_parent=a.placement, on_child=b.placement)
+        builder.joint(closure.name, closure.what, parent, child, a.placement, b.placement)
     else:
         length = number(f"length of {closure.name!r}", closure.what)
-        builder.rod(closure.name, *bodies, on_a=a.placement, on_b=b.placement, length=length)
+        builder.rod(closure.name, parent, child, a.placement, b.placement, length)
 
 
 def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:
