@@ -19,7 +19,7 @@ from .bodies import JOINT_KINDS, Parametric, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
-from .door import check_arguments, floats
+from .door import check_arguments, floats, number
 from .dynamics import Force, Mechanism, OpenTree, joint_laws
 from .errors import (
     SECONDS,
@@ -291,10 +291,9 @@ def guards_of(
             f"the events {', '.join(map(str, events))} cannot be traced: {error}; write them with NumPy "
             "operators, liebody.scalar and methods of a Robot"
         ) from None
-    directions = [int(np.sign(getattr(event, "direction", 0))) for event in events.values()]
-    return Guards(
-        function, directions, [bool(getattr(event, "terminal", False)) for event in events.values()]
-    )
+    given = {f"the direction of event {k}": getattr(event, "direction", 0) for k, event in events.items()}
+    directions = [int(np.sign(number(name, x))) for name, x in given.items()]
+    return Guards(function, directions, [bool(getattr(x, "terminal", False)) for x in events.values()])
 
 
 # -- time and efforts ----------------------------------------------------------------------------------------
@@ -585,7 +584,7 @@ def states_of(
         q, v = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v))
     q, v = (np.array(x, order="C").reshape(-1, x.shape[-1]) for x in (q, v))
     if not len(q):
-        raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
+        raise ShapeError(f"the ensemble is empty: its shape is {batch}; give one member or more")
     door.normalize(q)
     try:
         if moved is not None:
