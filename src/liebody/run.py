@@ -485,16 +485,7 @@ class Run:
                 f"{FORMAT_VERSION}; install the liebody that wrote it ({attributes.get('source', 'unknown')})"
             )
         kind = next((kind for kind in Run.__subclasses__() if kind.mark in found), Run)
-        needed = (
-            *kind.needs,
-            "time",
-            "q",
-            "v",
-            "coordinate",
-            "coordinate_units",
-            "dof",
-            "dof_units",
-        )
+        needed = (*kind.needs, "time", "q", "v", "coordinate", "coordinate_units", "dof", "dof_units")
         missing = [name for name in needed if name not in found]
         if missing:
             raise LiebodyError(f"{source} lacks the variables {', '.join(missing)}; save the run again")
@@ -696,17 +687,10 @@ def _events_of(found: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> Any:
 def _label_variables(
     dimension: str, labels: Labels
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+    both = {"name": (dimension, labels.names), "unit": (dimension + UNITS, labels.units)}
     return {
-        dimension: (
-            (dimension,),
-            np.array(labels.names, dtype=object),
-            {"long_name": f"name of the {dimension}"},
-        ),
-        dimension + UNITS: (
-            (dimension,),
-            np.array(labels.units, dtype=object),
-            {"long_name": f"unit of the {dimension}"},
-        ),
+        variable: ((dimension,), np.array(texts, dtype=object), {"long_name": f"{what} of the {dimension}"})
+        for what, (variable, texts) in both.items()
     }
 
 
@@ -788,11 +772,10 @@ def _text_type() -> Any:
 
 def _read(variable: Any) -> np.ndarray:
     values = np.asarray(variable[...])
-    if values.dtype != object:
-        return values
-    return np.array([x.decode() if isinstance(x, bytes) else x for x in values.ravel()], object).reshape(
-        values.shape
-    )
+    if values.dtype == object:
+        texts = [x.decode() if isinstance(x, bytes) else x for x in values.ravel()]
+        return np.array(texts, object).reshape(values.shape)
+    return values
 
 
 def _plain(value: Any) -> Any:

@@ -150,8 +150,10 @@ def simulate(
                   "none", "baumgarte", "index-2", or a `constrained.Stabilization` (docs/constrained.md)
     events        {name: event(t, q, v)}, functions of a single state made of NumPy operators and
                   liebody.scalar. An event is a change of the sign of such a number, located to round-off by
-                  steps that end there. A function may have attributes, as in `solve_ivp`: `direction`
-                  (positive: only upwards, negative: only downwards), `terminal` (True: the run ends there)
+                  steps that end there. Zero counts as negative: what begins at zero and rises, as a velocity
+                  from rest may, is an event at the start. A function may have attributes, as in `solve_ivp`:
+                  `direction` (positive: only upwards, negative: only downwards), `terminal` (True: the run
+                  ends there)
     parameters    {name: values} of a Robot: those of `robot.parameters`, such as masses, and numbers of your
                   own, such as gains, which tau and events read as p.K_p of a fourth argument, p: tau(t, q, v,
                   p). Values have their shape, or (..., *shape), for each member of the ensemble. New ones

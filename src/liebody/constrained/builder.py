@@ -16,28 +16,11 @@ from ..errors import ModelError, ShapeError, known
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from ..scalar import Array
 from .bodies import GROUPS, check_mass
-from .constraints import (
-    Distance,
-    General,
-    OnCurve,
-    Universal,
-    lower_pair,
-)
+from .constraints import Distance, General, OnCurve, Universal, lower_pair
 from .definition import Definition, GivenBody, GivenLink
-from .forces import (
-    JointEffort,
-    OwnWrench,
-    SpringDamper,
-)
+from .forces import JointEffort, OwnWrench, SpringDamper
 from .system import System
-from .velocities import (
-    GeneralVelocity,
-    contact,
-    knife_edge,
-    relative_motion,
-    relative_pose,
-    rolling,
-)
+from .velocities import GeneralVelocity, contact, knife_edge, relative_motion, relative_pose, rolling
 
 
 class SystemBuilder:
@@ -165,13 +148,7 @@ class SystemBuilder:
 
     @checked
     def rod(
-        self,
-        name: str,
-        a: str,
-        b: str,
-        on_a: Array = None,
-        on_b: Array = None,
-        length: float | None = None,
+        self, name: str, a: str, b: str, on_a: Array = None, on_b: Array = None, length: float | None = None
     ) -> SystemBuilder:
         """Keep the distance of two points, as a massless rod between ball joints.
 

@@ -183,11 +183,7 @@ def _free(body: BodyState, F: Array, Theta: Array, inverse: Array, mass: Any, gr
 
 
 def blocks(
-    system: System,
-    state: Bodies,
-    t: Any,
-    free: list[Array] | None,
-    right: Callable[..., list[Any]],
+    system: System, state: Bodies, t: Any, free: list[Array] | None, right: Callable[..., list[Any]]
 ) -> ConstraintBlocks:
     """J, A_kk and right sides of every constraint.
 
@@ -324,12 +320,7 @@ class StateRate(NamedTuple):
 
 
 def motion(
-    system: System,
-    t: Any,
-    y: Array,
-    u: Array,
-    stabilization: Stabilization,
-    regularization: Regularization,
+    system: System, t: Any, y: Array, u: Array, stabilization: Stabilization, regularization: Regularization
 ) -> StateRate:
     """Velocity of the state y = (q, V), and the multipliers."""
     state = bodies(system, y[: system.nq], y[system.nq :])
