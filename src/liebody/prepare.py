@@ -163,7 +163,7 @@ def mechanism_of(
     else:
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
     if not made.nv:
-        raise ModelError(f"{made.name} has no degrees of freedom: nothing moves; give it a joint that does")
+        raise ModelError(f"{made.name} has no joints that move, and no equations of motion; give it one")
     return made
 
 
@@ -554,9 +554,9 @@ def states_of(
     mechanism: Mechanism, q0: Array, v0: Array, p: Array = NONE
 ) -> tuple[Array, Array, tuple[int, ...]]:
     """Initial states as (n, nq) and (n, nv), and the ensemble's shape, with parameters p (..., np)."""
-    if mechanism not in _doors:
-        _doors[mechanism] = _Door(mechanism.group)
-    door = _doors[mechanism]
+    door = _doors.get(mechanism)
+    if door is None:
+        door = _doors[mechanism] = _Door(mechanism.group)
     shape, moved = p.shape[:-1], p if mechanism.layout.size and mechanism.nc else None
     start = door.start
     if q0 is None and (start is None or moved is not None):
