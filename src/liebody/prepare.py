@@ -10,6 +10,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -109,6 +110,11 @@ def stabilization_of(
     return None
 
 
+def _is_plain(x: Any) -> bool:
+    """Whether its text determines a field of a force; that of a function does not."""
+    return all(map(_is_plain, x)) if isinstance(x, tuple) else isinstance(x, (str, int, float, NoneType))
+
+
 class OfRobot(OpenTree):
     """The joint coordinates of a robot, with forces; energies by the robot's own kernels."""
 
@@ -117,8 +123,9 @@ class OfRobot(OpenTree):
         self.robot = robot
 
     def recipe(self) -> str | None:
-        """As `Mechanism.recipe`; our own laws are determined by their text and the joints' numbers."""
+        """As `Mechanism.recipe`; our own laws are determined by their numbers and those of the joints."""
         ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
+        ours &= all(_is_plain(x) for force in self.forces for x in vars(force).values())
         fields = [name for kind in JOINT_KINDS.values() for name in kind]
         joints = [getattr(body.joint, name) for body in self.tree.bodies for name in fields]
         if not ours or not is_numeric(*joints):
