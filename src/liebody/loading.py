@@ -39,7 +39,7 @@ def load(
         what = f"{source!r} is a bundled model" if bundled else "a Tree is taken as it is"
         raise ModelError(f"{what}; floating and reading options apply to descriptions only")
     if bundled:
-        robot = getattr(models, source)()
+        robot = getattr(models, str(source))()
         return robot if gravity is None else Robot(robot.tree, gravity)
     found = source if isinstance(source, Tree) else described(source)
     tree = found if isinstance(found, Tree) else load_description(found, floating=floating, **options)
